@@ -1,0 +1,53 @@
+# Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but make.
+.PHONY: help setup build run test bench sanitize format clean
+
+PYTHON := .venv/bin/python
+# meson looks for ninja on the path.
+MESON := PATH=$(CURDIR)/.venv/bin:$$PATH meson
+SEEDS := ../shared/seed_programs/run.py
+
+help:
+	@echo "make run       build, then a short tour"
+	@echo "make build     .venv/bin/python imports ray, .venv/bin/ray is the command line, build/ holds the rest"
+	@echo "make test      all tests"
+	@echo "make bench     Mobula beside Ray and multiprocessing.Pool"
+	@echo "make sanitize  the tests under the address and undefined-behaviour sanitizers"
+	@echo "make format    clang-format and ruff"
+	@echo "make clean     removes what was built; the environments stay"
+
+setup:
+	@scripts/setup.sh
+
+build: setup
+	@scripts/build.sh build
+
+run: build
+	@$(PYTHON) examples/tour.py
+
+test: build
+	@$(MESON) test -C build --print-errorlogs
+	@$(PYTHON) -m pytest -q tests/python
+	@if [ -e $(SEEDS) ]; then $(PYTHON) $(SEEDS) --python $(PYTHON); \
+	else echo "The seeds' programs were not run: $(SEEDS) is not there."; fi
+
+bench: build
+	@scripts/setup.sh bench
+	@$(PYTHON) bench/run.py --mobula $(PYTHON) --ray .venv-bench/bin/python
+
+# The package goes to a folder of its own, which Python finds before .venv's. Its interpreter is not instrumented, so the
+# sanitizer has to be loaded ahead of it, and the leak check is left to the unit tests.
+sanitize: setup
+	@scripts/build.sh build-asan build-asan/package -Db_sanitize=address,undefined -Db_lundef=false
+	@$(MESON) test -C build-asan --print-errorlogs
+	@LD_PRELOAD=$$($${CC:-cc} -print-file-name=libasan.so) PYTHONPATH=$(CURDIR)/build-asan/package \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	$(PYTHON) -m pytest -q tests/python
+
+format: setup
+	@find src include tests bench -name '*.[ch]' -exec clang-format -i {} +
+	@.venv/bin/ruff format -q $(wildcard python tests bench examples scripts)
+	@.venv/bin/ruff check -q --fix $(wildcard python tests bench examples scripts)
+
+clean:
+	@rm -rf build build-asan .mesonpy-* .pytest_cache .ruff_cache
+	@find python tests bench examples scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

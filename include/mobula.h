@@ -1,0 +1,299 @@
+/*
+ * Mobula's C API: remote tasks, actors and shared-memory objects for one machine.
+ *
+ * Everything that the Python package does goes through these calls. Values are byte buffers in one of the formats of
+ * mob_format_t; the direct encoding (below) is the one that C and Python programs share without pickle.
+ *
+ * Threads: every call may be made from any thread of the process that made the client, unless it says otherwise.
+ * Fork: a child of a client's process is not a client; its calls return MOB_EFORKED, and nothing that it does harms
+ * the parent's client. Memory that mob_get gave out before the fork stays readable in the child.
+ * Ownership: what a call gives out through `ret_` is written only when it returns MOB_OK. References are counted in the
+ * process: every mob_ref_t that a call gives out is one count, given back by mob_ref_release.
+ */
+#ifndef MOBULA_H
+#define MOBULA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define MOB_API __attribute__((visibility("default")))
+#else
+#define MOB_API
+#endif
+
+/* ---- Status ------------------------------------------------------------------------------------------------------ */
+
+typedef enum mob_status {
+    MOB_OK = 0,
+    MOB_ENOMEM,    /* the process has no memory left */
+    MOB_EINVAL,    /* an argument makes no sense */
+    MOB_ELIMIT,    /* a fixed limit of the system was reached */
+    MOB_ESYS,      /* a system call failed; mob_last_error has the text */
+    MOB_ENOSPC,    /* no space in the temp folder */
+    MOB_EPERM,     /* the peer belongs to another user */
+    MOB_EPROTO,    /* the peer does not speak this protocol or version */
+    MOB_ECLOSED,   /* the daemon is gone */
+    MOB_EFORKED,   /* called in a forked child of the client */
+    MOB_ETIMEOUT,  /* the time ran out; what was waited for goes on */
+    MOB_EINTR,     /* a signal arrived; call again to go on waiting */
+    MOB_EFULL,     /* the object store has no room */
+    MOB_ESTALE,    /* a reference of an earlier session, or of an object that is gone */
+    MOB_ETASK,     /* the value is an error that the task raised */
+    MOB_ECRASHED,  /* the worker died while it ran the task */
+    MOB_EACTOR,    /* the actor is dead */
+    MOB_ELOST,     /* the object is lost */
+    MOB_ECANCELLED,/* the task was cancelled because its submitter died */
+    MOB_STATUS_COUNT
+} mob_status_t;
+
+MOB_API const char *mob_status_name(mob_status_t status); /* "store_full"; never NULL */
+MOB_API const char *mob_status_text(mob_status_t status); /* a sentence; never NULL */
+/* What went wrong in this thread's last failed call, with the names and sizes concerned; "" if there is no more to say.
+ * Valid until the thread's next call. */
+MOB_API const char *mob_last_error(void);
+
+/* ---- Client ------------------------------------------------------------------------------------------------------ */
+
+typedef struct mob_client mob_client_t;
+
+typedef struct mob_resource {
+    const char *name; /* "CPU", "GPU", "memory" or a name of one's own */
+    double amount;
+} mob_resource_t;
+
+typedef struct mob_config {
+    const char *daemon_path;         /* the mobulad program */
+    const char *temp_dir;            /* where the session's folder is made; NULL: $RAY_TMPDIR, $TMPDIR, /tmp */
+    const char *const *zygote_argv;  /* the command of the process that workers are forked from; NULL: no workers */
+    const mob_resource_t *resources; /* what this node offers; CPU is added by the CPU count if it is not named */
+    size_t resource_count;
+    uint64_t store_bytes;     /* size of the object store; 0: 30 % of the memory that the machine or its cgroup allows */
+    const void *setup;        /* handed to every worker as it is */
+    size_t setup_size;
+    const char *const *preload; /* NULL-terminated: modules that the zygote loads after its start */
+    bool log_to_driver;       /* whether what workers print is sent to mob_message_read */
+} mob_config_t;
+
+MOB_API unsigned mob_default_cpus(void);
+MOB_API uint64_t mob_default_store_bytes(void);
+MOB_API uint64_t mob_memory_limit(void);
+
+/* Starts a daemon and connects to it as its driver. The daemon ends when the driver does, however that happens. */
+MOB_API mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client);
+/* Ends the session: the daemon, its workers and all objects. Values that were given out stay readable until released.
+ * Takes the client; NULL is fine. No other thread may be inside a call. */
+MOB_API void mob_shutdown(mob_client_t *client);
+/* Connects to a running daemon as a worker. The token is the one that the daemon gave when it asked for this worker. */
+MOB_API mob_status_t mob_worker_connect(const char *socket_path, uint64_t token, mob_client_t **ret_client);
+
+typedef struct mob_session {
+    const char *session_dir;
+    const char *socket_path;
+    uint64_t incarnation; /* of this node; part of every object's id */
+    uint32_t number;      /* of this client */
+    int daemon_pid;       /* 0 in a worker */
+    const void *setup;
+    size_t setup_size;
+} mob_session_t;
+MOB_API void mob_client_session(const mob_client_t *client, mob_session_t *ret_session);
+
+/* What the daemon has to tell a driver: worker output and warnings. */
+typedef enum mob_message_kind { MOB_MESSAGE_OUT = 1, MOB_MESSAGE_ERR = 2, MOB_MESSAGE_WARN = 3 } mob_message_kind_t;
+typedef struct mob_message {
+    mob_message_kind_t kind;
+    int pid;
+    const char *name; /* of the task or actor that printed; "" if unknown */
+    const char *text; /* whole lines */
+    size_t text_size;
+} mob_message_t;
+/* Waits for the next message. For one thread at a time. The strings are valid until that thread's next call.
+ * MOB_ECLOSED: there will be no more. */
+MOB_API mob_status_t mob_message_read(mob_client_t *client, mob_message_t *ret_message);
+/* Asks the daemon to send everything that was printed so far and then to close the stream of messages, so that
+ * mob_message_read returns MOB_ECLOSED once all has been read. To be followed by mob_shutdown. */
+MOB_API void mob_message_finish(mob_client_t *client);
+
+/* ---- References and objects --------------------------------------------------------------------------------------- */
+
+typedef struct mob_ref {
+    uint32_t slot; /* 0: no reference */
+    uint32_t reserved;
+    uint64_t generation;
+} mob_ref_t;
+
+enum { MOB_ID_SIZE = 20 };
+MOB_API void mob_ref_id(const mob_client_t *client, mob_ref_t ref, uint8_t ret_id[MOB_ID_SIZE]);
+MOB_API mob_status_t mob_ref_from_id(const mob_client_t *client, const uint8_t id[MOB_ID_SIZE], mob_ref_t *ret_ref);
+MOB_API void mob_ref_retain(mob_client_t *client, mob_ref_t ref);
+MOB_API void mob_ref_release(mob_client_t *client, mob_ref_t ref);
+/* Keeps the memory of values readable beyond mob_shutdown, until released as often. The client itself is freed with the last one. */
+MOB_API void mob_view_hold(mob_client_t *client);
+MOB_API void mob_view_release(mob_client_t *client);
+
+typedef enum mob_format {
+    MOB_FORMAT_DIRECT = 0, /* the encoding of this header */
+    MOB_FORMAT_PICKLE = 1, /* protocol 5: mob_pickle_t, the stream, then its buffers */
+} mob_format_t;
+
+typedef struct mob_value {
+    const void *data; /* in shared memory: read only */
+    uint64_t size;
+    mob_format_t format;
+    mob_status_t error;    /* MOB_OK: a value. Else what failed; data is then the error: direct text, or pickle for MOB_ETASK */
+    const mob_ref_t *refs; /* the references inside the value */
+    uint32_t ref_count;
+} mob_value_t;
+
+/* Room for a value that is being written. Small ones live in the struct itself until they are committed. */
+typedef struct mob_buffer {
+    void *data; /* write here, up to size bytes */
+    uint64_t size;
+    uint64_t block;
+    uint32_t ref_count;
+    mob_ref_t ref;
+    uint8_t small[40];
+} mob_buffer_t;
+
+/* Makes room for a value of `size` bytes that contains `ref_count` references. Commit or abort it, in any thread. */
+MOB_API mob_status_t mob_put_begin(mob_client_t *client, uint64_t size, uint32_t ref_count, mob_buffer_t *ret_buffer);
+/* Publishes it. `refs` are borrowed; the object keeps what they name alive. */
+MOB_API mob_status_t mob_put_commit(mob_client_t *client, mob_buffer_t *buffer, mob_format_t format, const mob_ref_t *refs,
+                                    mob_ref_t *ret_ref);
+MOB_API void mob_put_abort(mob_client_t *client, mob_buffer_t *buffer);
+MOB_API mob_status_t mob_put(mob_client_t *client, const void *data, uint64_t size, mob_format_t format, mob_ref_t *ret_ref);
+
+/* Waits until every one of `refs` is there or one of them is an error, at most timeout_ms (-1: for ever).
+ * MOB_EINTR when a signal handler ran. The caller holds the references meanwhile. */
+MOB_API mob_status_t mob_get_wait(mob_client_t *client, const mob_ref_t *refs, size_t count, int64_t timeout_ms);
+/* Looks at an object without waiting: MOB_ETIMEOUT if it is not there yet. The value is valid as long as the caller holds a
+ * count of ref. Never blocks, takes no lock. */
+MOB_API mob_status_t mob_get_peek(const mob_client_t *client, mob_ref_t ref, mob_value_t *ret_value);
+/* Before unpacking a value that contains references: gives the caller one count of each. */
+MOB_API void mob_value_adopt(mob_client_t *client, mob_ref_t container, const mob_value_t *value);
+/* Waits until `needed` of the refs are there; marks them in ret_ready (up to `needed`, in the order of the list). Returns
+ * MOB_OK with fewer marked when the time ran out. ret_ready is always written. */
+MOB_API mob_status_t mob_wait(mob_client_t *client, const mob_ref_t *refs, size_t count, size_t needed, int64_t timeout_ms,
+                              uint8_t *ret_ready, size_t *ret_count);
+
+/* ---- Tasks and actors --------------------------------------------------------------------------------------------- */
+
+typedef enum mob_kind { MOB_TASK = 0, MOB_ACTOR_CREATE = 1, MOB_ACTOR_CALL = 2 } mob_kind_t;
+
+typedef struct mob_task {
+    mob_kind_t kind;
+    mob_ref_t function;  /* an object that the workers know how to turn into a function or class; none for calls */
+    mob_ref_t actor;     /* MOB_ACTOR_CALL */
+    const char *name;    /* for people; the method for MOB_ACTOR_CALL. At most 255 bytes */
+    size_t name_size;
+    uint32_t shape;      /* resources: mob_shape */
+    uint32_t held_shape; /* MOB_ACTOR_CREATE: what it holds once it is made */
+    uint32_t num_returns;
+    int32_t max_retries; /* when the worker dies: 0 never, -1 without end */
+    uint32_t max_calls;  /* the worker ends after so many runs of this function; 0: never */
+    bool retry_exceptions;
+    const void *args;     /* see "Arguments" below */
+    size_t args_size;
+    const mob_ref_t *deps; /* arguments that are references: the task starts when they are there */
+    uint32_t dep_count;
+    const mob_ref_t *refs; /* references inside the arguments */
+    uint32_t ref_count;
+} mob_task_t;
+
+enum { MOB_MAX_RETURNS = 100000, MOB_MAX_DEPS = 1000000 };
+
+/* A demand's number, to be used in mob_task_t. Shape 0 needs nothing. */
+MOB_API mob_status_t mob_shape(mob_client_t *client, const mob_resource_t *demand, size_t count, uint32_t *ret_shape);
+/* Hands a task to the scheduler. ret_refs has room for num_returns (1 for MOB_ACTOR_CREATE: the actor itself). All inputs are
+ * borrowed; the task keeps what its references name alive. */
+MOB_API mob_status_t mob_submit(mob_client_t *client, const mob_task_t *task, mob_ref_t *ret_refs);
+MOB_API mob_status_t mob_actor_kill(mob_client_t *client, mob_ref_t actor);
+
+/* ---- Workers ------------------------------------------------------------------------------------------------------ */
+
+typedef struct mob_job {
+    mob_kind_t kind;
+    mob_ref_t function;
+    mob_ref_t actor;
+    mob_ref_t task_id; /* names this run; not a reference to an object */
+    const char *name;
+    size_t name_size;
+    uint64_t gpu_mask;
+    uint32_t shape;
+    uint32_t num_returns;
+    uint32_t max_calls;
+    bool may_retry; /* an exception may be answered with mob_job_retry */
+    const void *args;
+    size_t args_size;
+    const mob_ref_t *deps;
+    uint32_t dep_count;
+    uint32_t ref_count;
+    uint64_t start_ns;
+} mob_job_t;
+
+/* Waits for work. The job is valid until it is finished or retried. MOB_ECLOSED: the worker is to end. One thread only. */
+MOB_API mob_status_t mob_job_next(mob_client_t *client, mob_job_t *ret_job);
+/* Room for the job's result number `index`; written by mob_job_finish. */
+MOB_API mob_status_t mob_job_result_begin(mob_client_t *client, uint32_t index, uint64_t size, uint32_t ref_count,
+                                          mob_buffer_t *ret_buffer);
+MOB_API void mob_job_result_commit(mob_client_t *client, uint32_t index, mob_buffer_t *buffer, mob_format_t format,
+                                   mob_status_t error, const mob_ref_t *refs);
+/* Publishes all results at once. */
+MOB_API void mob_job_finish(mob_client_t *client);
+/* Asks for another run instead; false if the task may not be run again: then finish it. */
+MOB_API bool mob_job_retry(mob_client_t *client);
+
+/* ---- Looking around ----------------------------------------------------------------------------------------------- */
+
+typedef enum mob_query { MOB_QUERY_RESOURCES = 1, MOB_QUERY_EVENTS = 2, MOB_QUERY_ACTORS = 3, MOB_QUERY_SHAPE = 4 } mob_query_t;
+/* The answer is a value in the direct encoding; the caller frees it with free(). */
+MOB_API mob_status_t mob_query(mob_client_t *client, mob_query_t query, uint64_t argument, void **ret_answer, size_t *ret_size);
+
+/* ---- The direct encoding --------------------------------------------------------------------------------------------
+ * A tag byte, then what it needs, little-endian, unaligned.
+ *
+ *   tag            follows
+ *   MOB_NONE       -
+ *   MOB_FALSE/TRUE -
+ *   MOB_INT        8 bytes, two's complement
+ *   MOB_FLOAT      8 bytes, IEEE 754
+ *   MOB_STR        8 bytes of length, UTF-8
+ *   MOB_BYTES      8 bytes of length, bytes
+ *   MOB_TUPLE      4 bytes of count, that many values
+ *
+ * Arguments: 4 bytes number of positional ones, 4 bytes number of keyword ones, then the values, keyword ones preceded by a MOB_STR.
+ * Beside the tags above, an argument may be MOB_ARG_DEP (4 bytes: index into deps) or MOB_ARG_PICKLE (8 bytes of length, a pickle
+ * without out-of-band buffers).
+ */
+enum {
+    MOB_NONE = 0,
+    MOB_FALSE = 1,
+    MOB_TRUE = 2,
+    MOB_INT = 3,
+    MOB_FLOAT = 4,
+    MOB_STR = 5,
+    MOB_BYTES = 6,
+    MOB_TUPLE = 7,
+    MOB_ARG_DEP = 16,
+    MOB_ARG_PICKLE = 17,
+};
+
+/* MOB_FORMAT_PICKLE begins with this; offsets are from its start, multiples of 64 for buffers. */
+typedef struct mob_pickle {
+    uint32_t buffer_count;
+    uint32_t reserved;
+    uint64_t stream_size;
+    struct {
+        uint64_t offset, size;
+    } buffers[]; /* the stream follows the table */
+} mob_pickle_t;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,96 @@
+"""Remote functions, actors and shared objects for Python: the API of Ray on Mobula's C core.
+
+    import ray
+
+    @ray.remote
+    def square(x):
+        return x * x
+
+    print(ray.get([square.remote(i) for i in range(4)]))
+
+This module is imported by every driver and forked into every worker, so it loads only what a first call needs;
+everything else arrives when it is first named (see `__getattr__` below).
+"""
+
+from ray._core import ObjectRef, get, put, wait
+from ray._private.worker import (
+    LOCAL_MODE,
+    SCRIPT_MODE,
+    WORKER_MODE,
+    get_gpu_ids,
+    init,
+    is_initialized,
+    kill,
+    remote,
+    shutdown,
+)
+from ray._version import version as __version__
+from ray.actor import method
+
+ObjectID = ObjectRef
+
+__all__ = [
+    "LOCAL_MODE",
+    "SCRIPT_MODE",
+    "WORKER_MODE",
+    "ObjectID",
+    "ObjectRef",
+    "__version__",
+    "available_resources",
+    "cluster_resources",
+    "get",
+    "get_gpu_ids",
+    "get_runtime_context",
+    "init",
+    "is_initialized",
+    "kill",
+    "method",
+    "nodes",
+    "put",
+    "remote",
+    "shutdown",
+    "timeline",
+    "wait",
+]
+
+_MODULES = frozenset(
+    (
+        "_private actor cloudpickle exceptions experimental ray_constants remote_function runtime_context scripts util"
+    ).split()
+)
+_ELSEWHERE = {
+    "available_resources": "ray._private.state",
+    "cluster_resources": "ray._private.state",
+    "get_runtime_context": "ray.runtime_context",
+    "nodes": "ray._private.state",
+    "timeline": "ray._private.state",
+}
+# What Ray's users know and Mobula does not have: the error says so, instead of a bare "no attribute".
+_LATER = frozenset(
+    (
+        "ActorID ActorClassID ClientBuilder FunctionID JobID Language LoggingConfig NodeID ObjectRefGenerator "
+        "PlacementGroupID TaskID UniqueID WorkerID air autoscaler cancel client cluster_utils cpp_function "
+        "cross_language dag data get_actor internal java_actor_class java_function job_config job_submission llm "
+        "rllib runtime_env serve show_in_dashboard train tune types widgets workflow"
+    ).split()
+)
+
+
+def __getattr__(name):
+    if name in _ELSEWHERE:
+        import importlib
+
+        value = getattr(importlib.import_module(_ELSEWHERE[name]), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        import importlib
+
+        return importlib.import_module("ray." + name)
+    if name in _LATER:
+        raise AttributeError(f"ray.{name} is not in Mobula yet")
+    raise AttributeError(f"module 'ray' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__, *_MODULES})

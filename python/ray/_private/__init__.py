@@ -1,0 +1,1 @@
+"""What stands behind the API: not for users, though libraries reach into it."""

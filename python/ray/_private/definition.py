@@ -1,0 +1,217 @@
+"""A function or class that the user made remote, and how it reaches the workers.
+
+A definition is exported once a session, as an ordinary object of the store; tasks name that object. Pickled inside
+something else (a remote function is often a global of another), it travels as the reference to its export, so a
+function that calls ten others carries ten references and not ten functions.
+
+A recursive function meets itself while it is being exported, when there is no reference yet: it then goes by value,
+and the pickler's memo closes the circle. The worker that loads the export is told its reference, so the copy that the
+function finds under its own name is exported already.
+
+`least` and `most` are the numbers of positional arguments that can't be wrong (most is -1 without a limit; an empty
+range means that every call must be looked at): the core asks for `bind` only beyond them or with keywords.
+"""
+
+import _thread
+
+from ray import _core
+from ray._private import session
+from ray._private.later import not_yet
+
+_VARARGS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x20, 0x80, 0x200
+_FUNCTION = type(lambda: None)
+_EVERY_CALL = (1, 0)
+
+# Exports nest (one function names another) and a process may have several threads that call the same function first.
+_exporting = _thread.RLock()
+
+
+class Definition:
+    """One remote function or actor class; its options are kept by those who use it."""
+
+    __slots__ = (
+        "_export",
+        "_in_export",
+        "_signatures",
+        "_target",
+        "later",
+        "least",
+        "methods",
+        "most",
+        "name",
+        "retry",
+    )
+
+    def __init__(self, target):
+        self._start(target)
+        self.name = target.__name__
+        self.retry = None
+        self.methods = None
+        self.later = None
+        if isinstance(target, type):
+            self.methods = _methods(target)
+            self.least, self.most = self.methods.get("__init__", (1, 0, 0))[1:]
+            if any(_flags(_function(value)) & (_COROUTINE | _ASYNC_GENERATOR) for value in _members(target).values()):
+                self.later = f"{self.name} has async methods, and an async actor"
+        else:
+            self.least, self.most = _arity(target, 0)
+            if _flags(target) & _GENERATOR:
+                self.later = f"{self.name} yields, and a generator as a remote function"
+
+    def _start(self, target, export=None):
+        self._target = target
+        self._export = export
+        self._in_export = False
+        self._signatures = {}
+
+    @property
+    def target(self):
+        """The function or class itself, fetched if only its export is known here."""
+        if self._target is None:
+            self._target = _core.get(self._export[1])._target
+        return self._target
+
+    def export(self):
+        """The reference to this definition in the store, put there by the first call in a session."""
+        found = self._export
+        if found is not None and found[0] == session.epoch:
+            return found[1]
+        if self.later:
+            raise not_yet(self.later)
+        with _exporting:
+            if self._export is None or self._export[0] != session.epoch:
+                self._in_export = True
+                try:
+                    self._export = (session.epoch, _core.put(self))
+                finally:
+                    self._in_export = False
+            return self._export[1]
+
+    def loaded(self, reference=None):
+        """In a worker: this is what `reference` holds. Returns what the worker is to call."""
+        if reference is not None:
+            self._export = (session.epoch, reference)
+        return Retrying(self._target, self.retry) if self.retry else self._target
+
+    def retrying(self, classes):
+        """The same definition, whose tasks are run again after an exception of these classes."""
+        copy = Definition.__new__(Definition)
+        copy._start(self.target)
+        for name in ("later", "least", "methods", "most", "name"):
+            setattr(copy, name, getattr(self, name))
+        copy.retry = classes
+        return copy
+
+    def bind(self, args, kwargs, method=None):
+        """Raises TypeError unless the function (the method; the constructor of a class) can be called like this."""
+        if method is None and self.methods is not None:
+            method = "__init__"
+            # object takes anything as long as it is not asked, so its signature says nothing.
+            if (args or kwargs) and self.target.__init__ is object.__init__ and self.target.__new__ is object.__new__:
+                raise TypeError(f"{self.name}() takes no arguments")
+        signature, bound = self._signature(method)
+        if signature is not None:
+            try:
+                signature.bind(*([None] if bound else []), *args, **kwargs)
+            except TypeError as error:
+                name = self.name if method in (None, "__init__") else f"{self.name}.{method}"
+                raise TypeError(f"{name}() {error}") from None
+
+    def _signature(self, method):
+        found = self._signatures.get(method)
+        if found is None:
+            import inspect
+
+            raw = self.target if method is None else inspect.getattr_static(self.target, method)
+            bound = method is not None and not isinstance(raw, staticmethod)
+            try:
+                found = inspect.signature(_function(raw), follow_wrapped=False), bound
+            except (TypeError, ValueError):  # written in C, and silent about its arguments
+                found = None, bound
+            self._signatures[method] = found
+        return found
+
+    def __reduce__(self):
+        from ray._private import serialization
+
+        outline = (self.name, self.least, self.most, self.methods, self.retry, self.later)
+        if serialization.active() and not self._in_export:
+            return _from_export, (self.export(), outline)
+        return _blank, (), (self.target, outline)
+
+    def __setstate__(self, state):
+        # The target may be half made here (it can contain this very definition), so nothing is read off it.
+        target, outline = state
+        self._start(target)
+        self.name, self.least, self.most, self.methods, self.retry, self.later = outline
+
+
+class Retrying:
+    """A function together with the exceptions after which it is run again."""
+
+    __slots__ = ("classes", "function")
+
+    def __init__(self, function, classes):
+        self.function = function
+        self.classes = classes
+
+    def __call__(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
+def should_retry(error, function) -> bool:
+    """In a worker: whether a task with retry_exceptions is to be run again after this exception."""
+    return isinstance(error, function.classes if isinstance(function, Retrying) else Exception)
+
+
+def _blank():
+    return Definition.__new__(Definition)
+
+
+def _from_export(reference, outline):
+    definition = _blank()
+    definition._start(None, (session.epoch, reference))
+    definition.name, definition.least, definition.most, definition.methods, definition.retry, definition.later = outline
+    return definition
+
+
+def _function(member):
+    return member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
+
+
+def _flags(function) -> int:
+    return getattr(getattr(function, "__code__", None), "co_flags", 0)
+
+
+def _arity(function, bound):
+    """(least, most) of a function, the first `bound` arguments left out."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return 0, -1
+    if code.co_kwonlyargcount > len(getattr(function, "__kwdefaults__", None) or ()):
+        return _EVERY_CALL
+    count = max(code.co_argcount - bound, 0)
+    least = max(count - len(getattr(function, "__defaults__", None) or ()), 0)
+    return least, -1 if code.co_flags & _VARARGS else count
+
+
+def _members(target):
+    found = {}
+    for base in reversed(target.__mro__):
+        if base is not object:
+            found.update(base.__dict__)
+    return found
+
+
+def _methods(target):
+    """Every method of a class: its number of results ("streaming" for one that yields), and its arity."""
+    methods = {}
+    for name, member in _members(target).items():
+        function = _function(member)
+        plain = isinstance(function, _FUNCTION)
+        dunder = name.startswith("__") and name.endswith("__")
+        if name == "__new__" or isinstance(function, type) or not callable(function) or (dunder and not plain):
+            continue
+        results = "streaming" if _flags(function) & _GENERATOR else getattr(function, "__ray_num_returns__", 1)
+        methods[name] = (results, *_arity(function, 0 if isinstance(member, staticmethod) else 1))
+    return methods

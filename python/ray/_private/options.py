@@ -1,0 +1,174 @@
+"""The options of tasks, actors and methods: which there are, what they may be, and what they come to.
+
+Options are checked where they are written (the decorator, .options()), so that a typo does not surface in a worker. An
+option that Ray has and Mobula does not may only have its default: anything else raises, it is never ignored.
+"""
+
+from ray._private.later import not_yet
+
+_RESERVED = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory", "object_store_memory": "object_store_memory"}
+_OLD_NAMES = {"num_return_vals": "num_returns"}
+
+# What Ray takes and Mobula does not, with the values that mean the same as leaving it out.
+_LATER_COMMON = {
+    "_labels": (),
+    "_metadata": (),
+    "accelerator_type": (),
+    "enable_task_events": (True,),
+    "fallback_strategy": (),
+    "label_selector": ({},),
+    "placement_group": ("default",),
+    "placement_group_bundle_index": (-1,),
+    "placement_group_capture_child_tasks": (False,),
+    "runtime_env": ({},),
+    "scheduling_strategy": ("DEFAULT",),
+}
+_LATER_TASK = {
+    **_LATER_COMMON,
+    "_generator_backpressure_num_objects": (),
+    "_num_objects_per_yield": (),
+    "object_store_memory": (),
+}
+_LATER_ACTOR = {
+    **_LATER_COMMON,
+    "_actor_generator_backpressure_num_objects": (),
+    "allow_out_of_order_execution": (False,),
+    "concurrency_groups": ({}, []),
+    "enable_tensor_transport": (False,),
+    "get_if_exists": (False,),
+    "lifetime": ("non_detached",),
+    "max_concurrency": (1,),
+    "max_pending_calls": (-1,),
+    "max_restarts": (0,),
+    "max_task_retries": (0,),
+    "name": (),
+    "namespace": (),
+    "object_store_memory": (),
+}
+_LATER_METHOD = {
+    "_generator_backpressure_num_objects": (),
+    "concurrency_group": (),
+    "enable_task_events": (True,),
+    "max_task_retries": (0,),
+    "retry_exceptions": (False,),
+    "tensor_transport": (),
+}
+
+
+def quantity(name: str, value):
+    """An amount of a resource: a number, not negative, and whole where it is more than 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"{name} must be a finite number and not negative, not {value}")
+    if value > 1 and value != int(value):
+        raise ValueError(f"{name} must be whole where it is more than 1, not {value}")
+    return value
+
+
+def resources(value):
+    """The resources a user names; CPU and its like have options of their own."""
+    if not isinstance(value, dict):
+        raise TypeError(f"resources must be a dict of names and amounts, not {type(value).__name__}")
+    for name, amount in value.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a resource must be a str, not {type(name).__name__}")
+        if name in _RESERVED:
+            raise ValueError(f"resources can't have {name!r}: use {_RESERVED[name]} instead")
+        quantity(f"resources[{name!r}]", amount)
+    return dict(value)
+
+
+def _count(least: int, endless: bool = False):
+    def check(name, value):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+        if value < least and not (endless and value == -1):
+            raise ValueError(f"{name} must be at least {least}{' or -1 (without end)' if endless else ''}, not {value}")
+        return value
+
+    return check
+
+
+def _num_returns(name, value):
+    if value in ("streaming", "dynamic"):
+        raise not_yet(f"{name}={value!r}")
+    return _count(0)(name, value)
+
+
+def _text(name, value):
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {type(value).__name__}")
+    return value
+
+
+def _retry_exceptions(name, value):
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"{name} must be a bool or a list of exception classes, not {type(value).__name__}")
+    for item in value:
+        if not (isinstance(item, type) and issubclass(item, BaseException)):
+            raise TypeError(f"{name} must list exception classes, and {item!r} is none")
+    return tuple(value)
+
+
+_RESOURCES = {
+    "memory": quantity,
+    "num_cpus": quantity,
+    "num_gpus": quantity,
+    "resources": lambda name, value: resources(value),
+}
+_TASK = {
+    **_RESOURCES,
+    "max_calls": _count(0),
+    "max_retries": _count(0, endless=True),
+    "name": _text,
+    "num_returns": _num_returns,
+    "retry_exceptions": _retry_exceptions,
+}
+_METHOD = {"name": _text, "num_returns": _num_returns}
+
+
+def _checked(what, known, later, given):
+    found = {}
+    for name, value in given.items():
+        name = _OLD_NAMES.get(name, name)
+        if name in known:
+            found[name] = None if value is None else known[name](name, value)
+        elif name in later:
+            if value is not None and not any(value == default for default in later[name]):
+                raise not_yet(f"{name} for {what}")
+        else:
+            raise ValueError(f"{name!r} is no option for {what}; there are {', '.join(sorted(known))}")
+    return found
+
+
+def for_task(given: dict) -> dict:
+    """Checks the options of a remote function; None stands for the default."""
+    return _checked("a remote function", _TASK, _LATER_TASK, given)
+
+
+def for_actor(given: dict) -> dict:
+    """Checks the options of an actor class."""
+    return _checked("an actor", _RESOURCES, _LATER_ACTOR, given)
+
+
+def for_method(given: dict) -> dict:
+    """Checks the options of an actor's method."""
+    return _checked("an actor's method", _METHOD, _LATER_METHOD, given)
+
+
+def chosen(options: dict, name: str, default):
+    """The value of an option, or the default where it is not given or None."""
+    value = options.get(name)
+    return default if value is None else value
+
+
+def demand(options: dict, cpus) -> dict:
+    """The resources that these options ask for, without the zeros; `cpus` where they do not say."""
+    found = dict(options.get("resources") or ())
+    found["CPU"] = chosen(options, "num_cpus", cpus)
+    found["GPU"] = chosen(options, "num_gpus", 0)
+    found["memory"] = chosen(options, "memory", 0)
+    return {name: float(amount) for name, amount in found.items() if amount}

@@ -1,0 +1,75 @@
+"""Values to bytes and back, for what the core does not encode by itself.
+
+Plain data goes through the C pickler. Everything else goes through cloudpickle, which carries functions and classes
+of the main script by value; it is slow to import, so that waits until something needs it. Buffers of a few kilobytes
+and more stay outside of the pickle: the core copies them once, straight into shared memory, and a reader gets views
+of them.
+"""
+
+import _thread
+from _pickle import PickleError
+from _pickle import dumps as _plain_dumps
+from _pickle import loads as _loads
+from io import BytesIO
+
+_LARGE = 4096  # below this, a buffer of its own costs more than its copy
+
+
+class _State(_thread._local):
+    depth = 0
+
+
+_state = _State()
+
+
+def active() -> bool:
+    """Whether this thread is pickling for the core, which takes note of the references that go into the bytes."""
+    return _state.depth > 0
+
+
+def dumps(value, plain: bool = False, what: str = "the value"):
+    """(bytes, buffers) of a value; TypeError, naming the part that is to blame, if it can't be pickled."""
+    buffers = []
+
+    def keep_inside(buffer):
+        try:
+            large = buffer.raw().nbytes >= _LARGE
+        except BufferError:  # not contiguous
+            return True
+        if large:
+            buffers.append(buffer)
+        return not large
+
+    if plain:
+        try:
+            return _plain_dumps(value, 5, buffer_callback=keep_inside), buffers
+        except (PickleError, TypeError, AttributeError):
+            buffers.clear()
+    try:
+        return _by_value(value, keep_inside), buffers
+    except Exception as error:
+        from ray._private.explain import unpicklable
+
+        raise TypeError(unpicklable(value, what, error)) from error
+
+
+def loads(data, buffers=()):
+    """The value of what `dumps` gave."""
+    return _loads(data, buffers=buffers)
+
+
+def inband(value) -> bytes:
+    """A value as bytes alone, or whatever exception its pickling raises."""
+    return _by_value(value, None)
+
+
+def _by_value(value, callback):
+    from cloudpickle import CloudPickler
+
+    file = BytesIO()
+    _state.depth += 1
+    try:
+        CloudPickler(file, protocol=5, buffer_callback=callback).dump(value)
+    finally:
+        _state.depth -= 1
+    return file.getvalue()

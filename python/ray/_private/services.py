@@ -1,0 +1,117 @@
+"""What `ray.init` finds out before it starts the daemon: programs, paths, and how much there is of everything."""
+
+import os
+import sys
+
+from ray import _core
+from ray._private import options
+
+LOOPBACK = "127.0.0.1"
+
+
+def configuration(
+    num_cpus, num_gpus, resources, object_store_memory, memory, temp_dir, namespace, log_to_driver
+) -> dict:
+    """The arguments of `ray.init`, checked and completed, as the core's start takes them."""
+    from _pickle import dumps
+
+    namespace = os.urandom(16).hex() if namespace is None else namespace
+    if not isinstance(namespace, str) or not namespace:
+        raise ValueError(f"namespace must be a str with something in it, not {namespace!r}")
+    paths = search_path()
+    store = _bytes("object_store_memory", object_store_memory, _core.default_store())
+    return {
+        "daemon": os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin", "mobulad"),
+        "python": sys.executable,
+        "argv": zygote_command(paths),
+        "resources": node_resources(num_cpus, num_gpus, resources, memory),
+        "object_store_memory": store if object_store_memory is not None else 0,
+        "temp_dir": temp_folder(temp_dir),
+        "namespace": namespace,
+        "log_to_driver": log_to_driver is None or bool(log_to_driver),
+        "setup": dumps({"sys_path": paths, "namespace": namespace}, 5),
+        "preload": [name for name in ("numpy",) if name in sys.modules],
+    }
+
+
+def node_resources(num_cpus, num_gpus, resources, memory) -> dict:
+    """Everything that tasks can ask this node for."""
+    found = options.resources(resources) if resources is not None else {}
+    found["CPU"] = _core.default_cpus() if num_cpus is None else options.quantity("num_cpus", num_cpus)
+    found["GPU"] = _gpus(num_gpus)
+    # The store's share is 30 %, so what remains for tasks is the rest of what its default was taken from.
+    found["memory"] = _bytes("_memory", memory, _core.default_store() * 7 // 3)
+    found["node:" + LOOPBACK] = 1
+    found["node:__internal_head__"] = 1
+    return {name: float(amount) for name, amount in found.items() if amount or name == "CPU"}
+
+
+def _gpus(num_gpus):
+    visible = visible_gpus()
+    if num_gpus is None:
+        return len(visible or ())
+    options.quantity("num_gpus", num_gpus)
+    if num_gpus != int(num_gpus):
+        raise ValueError(f"num_gpus must be whole for a node, not {num_gpus}")
+    if visible is not None and num_gpus > len(visible):
+        raise ValueError(f"num_gpus={num_gpus}, but CUDA_VISIBLE_DEVICES has only {len(visible)}")
+    return int(num_gpus)
+
+
+def visible_gpus() -> "list[str] | None":
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves visible; None if it is not set."""
+    value = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if value is None:
+        return None
+    found = []
+    for name in value.split(","):
+        name = name.strip()
+        if name in ("", "-1", "NoDevFiles"):  # CUDA itself stops reading at the first that is none
+            break
+        found.append(name)
+    return found
+
+
+def _bytes(name, value, default):
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number of bytes, not {type(value).__name__}")
+    if not 0 < value < 1 << 62:
+        raise ValueError(f"{name} must be a positive number of bytes, not {value}")
+    return int(value)
+
+
+def temp_folder(given) -> str:
+    """Where the daemon makes its user's folder of sessions."""
+    if given is not None:
+        return os.path.abspath(os.fspath(given))
+    base = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+    return os.path.abspath(base)
+
+
+def search_path() -> list:
+    """Where workers look for modules: where this process does, seen from its folder of now."""
+    return [os.path.abspath(path) if path == "" else path for path in sys.path if isinstance(path, str)]
+
+
+def zygote_command(paths) -> list:
+    """The command that starts the process workers are forked from: this interpreter, and its modules."""
+    optimize = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
+    code = f"import sys; sys.path[:] = {paths!r}; from ray._private import zygote; zygote.main()"
+    return [sys.executable, *optimize, "-c", code]
+
+
+def get_node_ip_address(address=None) -> str:
+    """The address under which other machines reach this one; loopback if there is no network."""
+    from _socket import AF_INET, SOCK_DGRAM, socket
+
+    # Connecting a datagram socket sends nothing, but picks the interface that leads out (nobody has this address).
+    probe = socket(AF_INET, SOCK_DGRAM)
+    try:
+        probe.connect(("192.0.2.1", 9))
+        return probe.getsockname()[0]
+    except OSError:
+        return LOOPBACK
+    finally:
+        probe.close()

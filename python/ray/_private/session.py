@@ -1,0 +1,9 @@
+"""What one process knows about the session it takes part in.
+
+`epoch` counts the sessions of this process: whatever is kept from one session (an exported function, say) is kept with
+its epoch, and is worth nothing in the next.
+"""
+
+epoch = 0
+mode = None  # worker.SCRIPT_MODE in a driver, worker.WORKER_MODE in a worker
+namespace = ""

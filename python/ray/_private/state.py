@@ -1,0 +1,100 @@
+"""Looking around: nodes, resources, and what ran when."""
+
+from ray import _core
+
+_KINDS = {0: "task", 1: "actor_creation", 2: "actor_call"}
+
+
+def check_connected():
+    """Raises unless this process takes part in a session: looking around starts nothing."""
+    if not _core.is_connected():
+        from ray.exceptions import RaySystemError
+
+        raise RaySystemError("the system is not running in this process: call ray.init() first")
+
+
+def nodes() -> list:
+    """The nodes of the system, a dict each."""
+    check_connected()
+    return [
+        {
+            "NodeID": node["node_id"],
+            "Alive": node["alive"],
+            "alive": node["alive"],
+            "NodeName": node["ip"],
+            "NodeManagerAddress": node["ip"],
+            "NodeManagerHostname": node["hostname"],
+            "NodeManagerPort": 0,
+            "ObjectManagerPort": 0,
+            "MetricsExportPort": 0,
+            "ObjectStoreSocketName": _core.session()["socket"],
+            "RayletSocketName": _core.session()["socket"],
+            "Resources": dict(node["resources"]),
+            "Labels": {"ray.io/node-id": node["node_id"]},
+        }
+        for node in _core.query("nodes")
+    ]
+
+
+def cluster_resources() -> dict:
+    """How much there is of each resource."""
+    check_connected()
+    return dict(_core.query("resources")["total"])
+
+
+def available_resources() -> dict:
+    """How much of each resource is free now; one that is used up is not in it."""
+    check_connected()
+    return {name: amount for name, amount in _core.query("resources")["available"].items() if amount > 0}
+
+
+def total_resources_per_node() -> dict:
+    """`cluster_resources` by node id."""
+    check_connected()
+    return {node["node_id"]: dict(node["resources"]) for node in _core.query("nodes")}
+
+
+def available_resources_per_node() -> dict:
+    """`available_resources` by node id; there is one node."""
+    return {node["NodeID"]: available_resources() for node in nodes()}
+
+
+def timeline(filename: "str | None" = None):
+    """What ran when and where, as events of Chrome's trace format (chrome://tracing, Perfetto).
+
+    Returns the list of events, or writes them to `filename` and returns nothing.
+    """
+    check_connected()
+    events = _trace(_core.query("events"))
+    if filename is None:
+        return events
+    import json
+
+    with open(filename, "w", encoding="utf-8") as file:
+        json.dump(events, file)
+    return None
+
+
+def _trace(found):
+    node = 1
+    events, workers = [], {}
+    for name, kind, pid, number, start, end in found:
+        workers[number] = pid
+        events.append(
+            {
+                "ph": "X",
+                "name": name,
+                "cat": _KINDS.get(kind, str(kind)),
+                "pid": node,
+                "tid": number,
+                "ts": start / 1000,
+                "dur": (end - start) / 1000,
+                "args": {"pid": pid, "worker": number},
+            }
+        )
+    names = [{"ph": "M", "name": "process_name", "pid": node, "args": {"name": "node"}}]
+    for number, pid in sorted(workers.items()):
+        names.append(
+            {"ph": "M", "name": "thread_name", "pid": node, "tid": number, "args": {"name": f"worker pid={pid}"}}
+        )
+    return names + events

@@ -1,0 +1,306 @@
+"""This process's part in the system: starting it, ending it, and the calls that belong to no object.
+
+The hooks are how the core, which knows nothing of Python's modules, asks for pickling, for exceptions and for a start.
+"""
+
+import _thread
+import os
+import sys
+
+from ray import _core
+from ray._private import session
+from ray._private.errors import load_error, make_error
+from ray._private.later import not_yet
+
+SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
+
+_FUNCTION = type(lambda: None)
+_starting = _thread.RLock()
+_reader = None  # (process that has it, a lock that it holds until its end)
+_exit_registered = False
+
+
+def init(
+    address: "str | None" = None,
+    *,
+    num_cpus: "float | None" = None,
+    num_gpus: "float | None" = None,
+    resources: "dict[str, float] | None" = None,
+    labels: "dict[str, str] | None" = None,
+    object_store_memory: "int | None" = None,
+    local_mode: bool = False,
+    ignore_reinit_error: bool = False,
+    include_dashboard: "bool | None" = None,
+    dashboard_host: "str | None" = None,
+    dashboard_port: "int | None" = None,
+    job_config=None,
+    configure_logging: bool = True,
+    logging_level=None,
+    logging_format: "str | None" = None,
+    logging_config=None,
+    log_to_driver: "bool | None" = None,
+    namespace: "str | None" = None,
+    runtime_env: "dict | None" = None,
+    enable_resource_isolation: bool = False,
+    object_spilling_directory: "str | None" = None,
+    include_webui: "bool | None" = None,
+    _memory: "float | None" = None,
+    _temp_dir: "str | None" = None,
+    _system_config: "dict | None" = None,
+    **unknown,
+):
+    """Starts the system on this machine and connects this process to it.
+
+    Calls that need a running system start it with the defaults, so this is needed only to choose.
+
+    Args:
+        address: None or "local"; there are no clusters to connect to yet.
+        num_cpus: how many CPUs tasks may use; by default those this process may use.
+        num_gpus: how many GPUs; by default those of CUDA_VISIBLE_DEVICES.
+        resources: other resources and how much there is of each.
+        object_store_memory: bytes for objects; by default 30 % of the memory.
+        ignore_reinit_error: a second call is fine, and changes nothing.
+        include_dashboard: None or False; include_webui is its old name.
+        logging_level: the level of the logger "ray".
+        log_to_driver: whether the output of workers is printed here; it is by default.
+        namespace: the namespace of this driver's named actors.
+
+    Returns:
+        A context with what there is to know about the session; used in a `with`, it ends it.
+    """
+    if unknown:
+        raise RuntimeError(f"ray.init does not know {', '.join(sorted(unknown))}")
+    _refuse_later(
+        labels=labels,
+        local_mode=local_mode,
+        include_dashboard=include_dashboard or include_webui,
+        dashboard_host=dashboard_host,
+        dashboard_port=dashboard_port,
+        job_config=job_config,
+        logging_format=logging_format,
+        logging_config=logging_config,
+        runtime_env=runtime_env,
+        enable_resource_isolation=enable_resource_isolation,
+        object_spilling_directory=object_spilling_directory,
+    )
+    if address is None:
+        address = os.environ.get("RAY_ADDRESS") or "local"
+    if address != "local":
+        raise not_yet(f"connecting to a cluster (address={address!r})")
+    if _system_config:
+        import warnings
+
+        warnings.warn("ray.init ignores _system_config: Mobula has no such settings", stacklevel=2)
+    from ray._private.context import RayContext
+
+    with _starting:
+        if _core.is_connected():
+            if not ignore_reinit_error:
+                raise RuntimeError(
+                    "ray.init() was called already in this process. Pass ignore_reinit_error=True if that is fine, or "
+                    "call ray.shutdown() before."
+                )
+        else:
+            from ray._private import services
+
+            config = services.configuration(
+                num_cpus, num_gpus, resources, object_store_memory, _memory, _temp_dir, namespace, log_to_driver
+            )
+            _set_logging_level(logging_level)
+            _start(config)
+        return RayContext(_core.session())
+
+
+def _refuse_later(**options):
+    for name, value in options.items():
+        if value:
+            raise not_yet(f"ray.init({name}={value!r})")
+
+
+def _set_logging_level(level):
+    if level is not None:
+        import logging
+
+        logging.getLogger("ray").setLevel(level.upper() if isinstance(level, str) else level)
+
+
+def _start(config):
+    global _reader, _exit_registered
+    connect(SCRIPT_MODE, config["namespace"])
+    if "cloudpickle" not in sys.modules:
+        # Needed by the first remote function, slow to import, and this thread is about to wait for the daemon.
+        _thread.start_new_thread(__import__, ("cloudpickle",))
+    _core.start(config)
+    done = _thread.allocate_lock()
+    done.acquire()
+    _thread.start_new_thread(_print_messages, (done,))
+    _reader = (os.getpid(), done)
+    if not _exit_registered:
+        import atexit
+
+        atexit.register(_at_exit, os.getpid())
+        _exit_registered = True
+
+
+def connect(mode: int, namespace: str):
+    """Makes this process ready to take part in a new session, as a driver or as a worker."""
+    from ray._private import definition, serialization
+
+    session.epoch += 1
+    session.mode = mode
+    session.namespace = namespace
+    _core.set_hooks(
+        dumps=serialization.dumps,
+        loads=serialization.loads,
+        make_error=make_error,
+        load_function=definition.Definition.loaded,
+        should_retry=definition.should_retry,
+        set_gpus=_set_gpus,
+    )
+
+
+def _auto_init():
+    with _starting:
+        if not _core.is_connected():
+            init()
+
+
+_core.set_hooks(auto_init=_auto_init, load_error=load_error)
+
+
+def is_initialized() -> bool:
+    """Whether this process is connected to a running system."""
+    return _core.is_connected()
+
+
+def shutdown():
+    """Ends the system that this driver started; everything that its workers have printed is printed before it returns.
+
+    Remote functions and classes work again after the next `ray.init`; references and handles do not.
+    """
+    global _reader
+    if session.mode == WORKER_MODE:
+        raise RuntimeError("ray.shutdown() can't be called in a task or an actor: the driver ends the session")
+    with _starting:
+        reader, _reader = _reader, None
+        if reader is not None and reader[0] == os.getpid():  # a forked child has no such thread
+            _core.finish_messages()
+            reader[1].acquire(True, 5)  # the daemon may be stuck or gone: an end is more than the last lines
+        _core.shutdown()
+
+
+def _at_exit(pid):
+    # A forked child runs its parent's exit functions too, and the system is not its to end.
+    if pid == os.getpid():
+        shutdown()
+
+
+def _print_messages(done):
+    """The driver's one thread: sleeps until a worker has printed something, and prints it here."""
+    try:
+        while True:
+            message = _core.read_message()
+            if message is None:
+                return
+            kind, pid, name, text = message
+            prefix = "(raylet) " if kind == "warn" else f"({name} pid={pid}) "
+            stream = sys.stdout if kind == "out" else sys.stderr
+            try:
+                stream.write("".join([f"{prefix}{line}\n" for line in text.split("\n")]))
+                stream.flush()
+            except (AttributeError, OSError, ValueError):  # no stream, a closed one or a full disk: the program goes on
+                pass
+    finally:
+        done.release()
+
+
+def remote(*args, **options):
+    """Makes a function remote, or a class an actor class.
+
+    Used as `@ray.remote`, as `@ray.remote(num_cpus=2, ...)`, or as `ray.remote(thing)`.
+    """
+    if len(args) == 1 and not options:
+        return _make_remote(args[0], {})
+    if args or not options:
+        raise TypeError("use @ray.remote without arguments, or with options by name, as in @ray.remote(num_returns=2)")
+    return lambda target: _make_remote(target, options)
+
+
+def _make_remote(target, options):
+    if isinstance(target, type):
+        from ray import actor
+
+        return actor.make(target, options)
+    # Functions compiled by Cython have a type of their own for each version of Cython.
+    if isinstance(target, _FUNCTION) or type(target).__name__ in (
+        "cython_function_or_method",
+        "builtin_function_or_method",
+    ):
+        from ray import remote_function
+
+        return remote_function.make(target, options)
+    raise TypeError(f"ray.remote takes a function or a class, not {type(target).__name__}")
+
+
+def kill(actor, *, no_restart: bool = True):
+    """Ends an actor at once; calls that it has not finished fail with ActorDiedError."""
+    from ray.actor import ActorHandle
+
+    if not isinstance(actor, ActorHandle):
+        raise ValueError(f"ray.kill takes the handle of an actor, not {type(actor).__name__}")
+    _core.kill_actor(actor._ray_actor_ref, bool(no_restart))
+
+
+def get_gpu_ids() -> list:
+    """The GPUs that the running task or actor may use, as the driver numbers them."""
+    if not _core.is_connected() or session.mode != WORKER_MODE:
+        return []
+    return [_gpu_name(index) for index in _core.current()["gpu_ids"]]
+
+
+# In a worker: the driver's own list, read before a task's replaces it in the environment.
+_visible_gpus = None
+
+
+def _gpu_name(index):
+    if _visible_gpus is None:
+        return index
+    name = _visible_gpus[index]
+    return int(name) if name.isdigit() else name
+
+
+def _set_gpus(indices):
+    """Called in a worker when it was given GPUs, before the first task that may use them."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join([str(_gpu_name(index)) for index in indices])
+
+
+def note_visible_gpus():
+    """In a new worker: remembers which GPUs the driver sees."""
+    global _visible_gpus
+    from ray._private.services import visible_gpus
+
+    _visible_gpus = visible_gpus()
+
+
+class _Worker:
+    """What libraries read off `ray._private.worker.global_worker`."""
+
+    @property
+    def connected(self):
+        return _core.is_connected()
+
+    @property
+    def mode(self):
+        return session.mode if _core.is_connected() else None
+
+    @property
+    def namespace(self):
+        return session.namespace
+
+    def check_connected(self):
+        from ray._private import state
+
+        state.check_connected()
+
+
+global_worker = _Worker()

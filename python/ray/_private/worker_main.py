@@ -1,0 +1,59 @@
+"""A worker's life in Python, from the fork to its end; the core runs the tasks in between."""
+
+import os
+import sys
+
+from ray import _core
+from ray._private import streams, worker
+
+
+def main(setup: "bytes | None"):
+    """Takes part as a worker until told to end; `setup` is what the driver hands to every worker."""
+    status = 1
+    try:
+        _apply(setup)
+        _core.serve()
+        status = 0
+    except Exception:  # not a task's, which the core takes: a fault of ours, and its only trace
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        _end(status)
+
+
+def _apply(setup):
+    namespace = ""
+    if setup:
+        from _pickle import loads
+
+        given = loads(setup)
+        sys.path[:] = given["sys_path"]
+        namespace = given["namespace"]
+    sys.argv[:] = ["ray::worker"]
+    _reseed()
+    streams.redirect()
+    worker.note_visible_gpus()
+    worker.connect(worker.WORKER_MODE, namespace)
+
+
+def _reseed():
+    # All workers are forked from one process: without this, they would draw the same numbers.
+    for name in ("random", "numpy.random"):
+        module = sys.modules.get(name)
+        if module is not None:
+            module.seed()
+
+
+def _end(status):
+    """What Python does at its end, without tearing down the interpreter: threads of libraries may still run."""
+    import atexit
+
+    try:
+        atexit._run_exitfuncs()
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(status)

@@ -1,0 +1,192 @@
+"""Actors: what `@ray.remote` makes of a class, and the handles of its instances."""
+
+from ray import _core
+from ray._private import options as _options
+from ray._private.definition import Definition
+from ray._private.later import not_yet
+
+
+def method(**options):
+    """Gives a method of an actor class options: `@ray.method(num_returns=2)`."""
+    if not options:
+        raise ValueError("ray.method needs an option, as in @ray.method(num_returns=2)")
+    checked = _options.for_method(options)
+    if "name" in checked:
+        raise ValueError("'name' is no option for ray.method; use .options(name=...) at the call")
+
+    def decorate(function):
+        function.__ray_num_returns__ = _options.chosen(checked, "num_returns", 1)
+        return function
+
+    return decorate
+
+
+class ActorClass:
+    """A class whose instances live in processes of their own.
+
+    `Class.remote(...)` makes one and returns its handle at once. `Class.options(...)` is the same class with other
+    options.
+    """
+
+    def __init__(self, definition, options, outline):
+        if isinstance(definition, str):  # this is what Python does for `class Sub(Base)`
+            raise TypeError(
+                f"{definition} can't inherit from an actor class: inherit from the plain class, then apply ray.remote"
+            )
+        name, least, most = outline
+        self._definition = definition
+        self._options = options
+        self._outline = outline
+        self.__name__ = name
+        self._create = _core.Submitter(
+            lambda: _prepare_creation(definition, options),
+            lambda *args, **kwargs: definition.bind(args, kwargs),
+            least,
+            most,
+        )
+
+    def remote(self, *args, **kwargs) -> "ActorHandle":
+        """Makes an actor: its constructor gets these arguments, in another process. Returns its handle at once."""
+        return ActorHandle(self._create(*args, **kwargs), self._definition, self.__name__)
+
+    def options(self, **options) -> "ActorClass":
+        """The same class with these options instead of the ones it was defined with."""
+        return ActorClass(self._definition, {**self._options, **_options.for_actor(options)}, self._outline)
+
+    @property
+    def __ray_actor_class__(self):
+        return self._definition.target
+
+    def __call__(self, *args, **kwargs):
+        raise TypeError(
+            f"an actor can't be made like a plain object: write {self.__name__}.remote(...) instead of "
+            f"{self.__name__}(...)"
+        )
+
+    def __repr__(self):
+        return f"ActorClass({self.__name__})"
+
+    def __reduce__(self):
+        return ActorClass, (self._definition, self._options, self._outline)
+
+
+class ActorHandle:
+    """The way to an actor: `handle.method.remote(...)` calls it. The actor ends when its last handle is gone."""
+
+    def __init__(self, reference, definition, name):
+        self._ray_actor_ref = reference
+        self._ray_definition = definition
+        self._ray_class_name = name
+
+    def __getattr__(self, name):
+        # Only reached for a name that is not in __dict__, which is where the methods are kept once made.
+        if name.startswith("_ray_"):
+            raise AttributeError(name)
+        known = self._ray_definition.methods.get(name)
+        if known is None:
+            raise AttributeError(f"actor class '{self._ray_class_name}' has no method '{name}'")
+        found = ActorMethod(self._ray_actor_ref, self._ray_definition, name, *known)
+        self.__dict__[name] = found
+        return found
+
+    def __dir__(self):
+        return sorted({*object.__dir__(self), *self._ray_definition.methods})
+
+    @property
+    def _actor_id(self):
+        return self._ray_actor_ref
+
+    @property
+    def _ray_actor_id(self):
+        return self._ray_actor_ref
+
+    def __eq__(self, other):
+        return isinstance(other, ActorHandle) and self._ray_actor_ref == other._ray_actor_ref
+
+    def __hash__(self):
+        return hash(self._ray_actor_ref)
+
+    def __repr__(self):
+        return f"Actor({self._ray_class_name}, {self._ray_actor_ref.hex()})"
+
+    def __reduce__(self):
+        return ActorHandle, (self._ray_actor_ref, self._ray_definition, self._ray_class_name)
+
+
+class ActorMethod:
+    """One method of one actor: `.remote(...)` calls it and returns the reference to its result at once.
+
+    It holds the actor's reference but not the handle that holds it: a circle there would keep the actor alive until the
+    collector's next visit.
+    """
+
+    __slots__ = ("_actor", "_definition", "_known", "_name", "remote")
+
+    def __init__(self, actor, definition, name, num_returns, least, most, label=None):
+        self._actor = actor
+        self._definition = definition
+        self._name = name
+        self._known = (num_returns, least, most)
+        self.remote = _core.Submitter(
+            lambda: _prepare_call(actor, definition, name, num_returns, label),
+            lambda *args, **kwargs: definition.bind(args, kwargs, name),
+            least,
+            most,
+        )
+
+    def options(self, **options) -> "ActorMethod":
+        """The same method with these options (num_returns, name)."""
+        num_returns, least, most = self._known
+        checked = _options.for_method(options)
+        num_returns = _options.chosen(checked, "num_returns", num_returns)
+        return ActorMethod(self._actor, self._definition, self._name, num_returns, least, most, checked.get("name"))
+
+    def __call__(self, *args, **kwargs):
+        raise TypeError(
+            f"an actor's method can't be called like a plain one: write .{self._name}.remote(...) instead of "
+            f".{self._name}(...), and ray.get() for its result"
+        )
+
+    def __repr__(self):
+        return f"ActorMethod({self._definition.name}.{self._name})"
+
+
+def make(target: type, options: dict) -> ActorClass:
+    """The actor class of a plain one, options not yet checked."""
+    definition = Definition(target)
+    made = ActorClass(definition, _options.for_actor(options), (definition.name, definition.least, definition.most))
+    for name in ("__doc__", "__module__", "__qualname__"):
+        setattr(made, name, getattr(target, name, None))
+    return made
+
+
+def _prepare_creation(definition, options):
+    # Without num_cpus an actor needs a CPU to be placed, and then holds none; with it, it keeps what it asked for.
+    return {
+        "kind": _core.ACTOR_CREATE,
+        "function": definition.export(),
+        "shape": _core.shape(_options.demand(options, 1)),
+        "held_shape": _core.shape(_options.demand(options, 0)),
+        "num_returns": 1,
+        "max_retries": 0,
+        "retry_exceptions": False,
+        "name": definition.name,
+        "max_calls": 0,
+    }
+
+
+def _prepare_call(actor, definition, name, num_returns, label):
+    if num_returns == "streaming":
+        raise not_yet(f"{definition.name}.{name} yields, and a generator as an actor's method")
+    return {
+        "kind": _core.ACTOR_CALL,
+        "function": None,
+        "shape": _core.shape({}),
+        "num_returns": num_returns,
+        "max_retries": 0,
+        "retry_exceptions": False,
+        "name": name,
+        "label": label or f"{definition.name}.{name}",
+        "actor": actor,
+        "max_calls": 0,
+    }

@@ -1,0 +1,217 @@
+"""The errors of the system. Every one is a `RayError`; where Python has a fitting class, it is one of those too."""
+
+
+class RayError(Exception):
+    """The base of every error of this module."""
+
+
+class RayTaskError(RayError):
+    """A task raised an exception.
+
+    `ray.get` raises an instance of this class and of the class of the exception that the task raised, so that both
+    `except RayTaskError` and `except ValueError` (say) catch it. Its text is the traceback in the worker.
+
+    Attributes:
+        function_name: the remote function or method that raised.
+        traceback_str: the traceback in the worker, as text.
+        cause: the exception itself, or None if it could not be carried here.
+        pid: the process that the task ran in.
+    """
+
+    def __init__(self, function_name="", traceback_str="", cause=None, pid=None):
+        self.args = () if cause is None else cause.args
+        self.function_name = function_name
+        self.traceback_str = traceback_str
+        self.cause = cause
+        self.pid = pid
+
+    def __str__(self):
+        return self.traceback_str
+
+    def __reduce__(self):
+        return _rebuild_task_error, (self.function_name, self.traceback_str, self.cause, self.pid)
+
+    def as_instanceof_cause(self):
+        """This error as an instance of its cause's class as well; itself where there is no such class."""
+        cause = self.cause
+        # A task's SystemExit or KeyboardInterrupt must not end the one who asks for its result.
+        if not isinstance(cause, Exception) or isinstance(self, type(cause)):
+            return self
+        try:
+            both = _dual_class(type(cause))
+            error = both.__new__(both, *cause.args)
+        except TypeError:  # a class that can't be inherited from, or wants more than its args to be made
+            return self
+        error.__dict__.update(getattr(cause, "__dict__", ()))
+        _copy_fields(cause, error)
+        RayTaskError.__init__(error, self.function_name, self.traceback_str, cause, self.pid)
+        return error
+
+
+_dual_classes: dict = {}
+
+
+def _dual_class(cause_class):
+    found = _dual_classes.get(cause_class)
+    if found is None:
+        body = {"__module__": __name__, "__init__": RayTaskError.__init__, "__doc__": cause_class.__doc__}
+        found = type(f"RayTaskError({cause_class.__name__})", (RayTaskError, cause_class), body)
+        _dual_classes[cause_class] = found
+    return found
+
+
+def _copy_fields(source, target):
+    """Copies what an exception keeps outside of its __dict__: slots, and the C fields of OSError and its like."""
+    kinds = (type(RayError.__dict__["__weakref__"]), type(ImportError.__dict__["name"]))
+    for base in type(source).__mro__:
+        if base in (Exception, BaseException, object):
+            continue
+        for name, field in base.__dict__.items():
+            if isinstance(field, kinds) and not name.startswith("__"):
+                try:
+                    setattr(target, name, getattr(source, name))
+                except (AttributeError, TypeError):  # a field that was never set, or can't be
+                    pass
+
+
+def _rebuild_task_error(function_name, traceback_str, cause, pid):
+    return RayTaskError(function_name, traceback_str, cause, pid).as_instanceof_cause()
+
+
+class CrossLanguageError(RayError):
+    """A task of another language failed."""
+
+
+class TaskCancelledError(RayError):
+    """The task was cancelled."""
+
+
+class LocalRayletDiedError(RayError):
+    """The node's daemon is gone, and with it everything it kept."""
+
+
+class WorkerCrashedError(RayError):
+    """The worker process ended in the middle of a task, more often than max_retries allows."""
+
+
+class RayActorError(RayError):
+    """A call to an actor could not be carried out."""
+
+
+class ActorDiedError(RayActorError):
+    """The actor is dead: it was killed, its process ended, or its constructor raised."""
+
+
+class ActorUnavailableError(RayActorError):
+    """The actor can't be reached now; it may come back."""
+
+
+class RaySystemError(RayError):
+    """The system itself failed, or is not running."""
+
+
+class AuthenticationError(RayError):
+    """The token is missing or wrong."""
+
+
+class UserCodeException(RayError):
+    """Code of the user that runs inside the system failed."""
+
+
+class ObjectStoreFullError(RayError):
+    """The object store has no room for the object."""
+
+
+class OutOfDiskError(RayError):
+    """The disk that the system writes to is full."""
+
+
+class OutOfMemoryError(RayError):
+    """The node ran short of memory and ended the task."""
+
+
+class NodeDiedError(RayError):
+    """The node is dead or can't be reached."""
+
+
+class ObjectLostError(RayError):
+    """The object is gone and was not made again."""
+
+
+class ObjectFetchTimedOutError(ObjectLostError):
+    """The object could not be brought here in time."""
+
+
+class RpcError(RayError):
+    """A message to another process could not be delivered."""
+
+
+class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
+    """The object was freed although a reference to it was still in use."""
+
+
+class ObjectFreedError(ObjectLostError):
+    """The object was freed by hand."""
+
+
+class OwnerDiedError(ObjectLostError):
+    """The process or node that owned the object is dead."""
+
+
+class ObjectReconstructionFailedError(ObjectLostError):
+    """The object is gone, and running its task again did not bring it back."""
+
+
+class GetTimeoutError(RayError, TimeoutError):
+    """`ray.get` waited as long as its timeout; the task goes on."""
+
+
+class PlasmaObjectNotAvailable(RayError):
+    """The object is not in the store of this node."""
+
+
+class AsyncioActorExit(RayError):
+    """Ends an async actor from inside."""
+
+
+class RuntimeEnvSetupError(RayError):
+    """The runtime environment could not be set up."""
+
+
+class TaskPlacementGroupRemoved(RayError):
+    """The placement group of the task was removed."""
+
+
+class ActorPlacementGroupRemoved(RayError):
+    """The placement group of the actor was removed."""
+
+
+class PendingCallsLimitExceeded(RayError):
+    """The actor has as many calls waiting as max_pending_calls allows."""
+
+
+class TaskUnschedulableError(RayError):
+    """The task can never be placed."""
+
+
+class ActorUnschedulableError(RayError):
+    """The actor can never be placed."""
+
+
+class ObjectRefStreamEndOfStreamError(RayError):
+    """The stream of a generator has ended."""
+
+
+class UnserializableException(RayError):
+    """The exception could not be carried to this process."""
+
+
+class ActorAlreadyExistsError(ValueError, RayError):
+    """An actor of that name is there already."""
+
+
+class ActorHandleNotFoundError(ValueError, RayError):
+    """There is no actor of that name, or the handle belongs to another session."""
+
+
+__all__ = [name for name, value in list(globals().items()) if isinstance(value, type) and issubclass(value, RayError)]

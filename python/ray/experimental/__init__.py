@@ -1,0 +1,11 @@
+"""Names of Ray's early years that programs still use."""
+
+
+def __getattr__(name):
+    import importlib
+
+    if name == "TensorFlowVariables":
+        return importlib.import_module("ray.experimental.tf_utils").TensorFlowVariables
+    if name in ("tf_utils", "ui"):
+        return importlib.import_module("ray.experimental." + name)
+    raise AttributeError(f"module 'ray.experimental' has no attribute '{name}'")

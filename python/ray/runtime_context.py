@@ -1,0 +1,94 @@
+"""What a task, an actor or a driver can ask about itself."""
+
+from ray import _core
+from ray._private import session
+from ray._private.later import not_yet
+
+
+class RuntimeContext:
+    """Answers about the one who asks; ids are hex strings, and None where there is none."""
+
+    def get_job_id(self) -> str:
+        """The job: one driver and everything it started."""
+        return _core.current()["job_id"]
+
+    def get_node_id(self) -> str:
+        """The node that this process runs on."""
+        return _core.current()["node_id"]
+
+    def get_worker_id(self) -> str:
+        """This process."""
+        return _core.current()["worker_id"]
+
+    def get_task_id(self) -> "str | None":
+        """The running task."""
+        return _core.current()["task_id"]
+
+    def get_task_name(self) -> "str | None":
+        """The name of the running task."""
+        return _core.current()["name"]
+
+    def get_task_function_name(self) -> "str | None":
+        """The function of the running task."""
+        return _core.current()["name"]
+
+    def get_actor_id(self) -> "str | None":
+        """The actor that runs in this process."""
+        return _core.current()["actor_id"]
+
+    def get_actor_name(self) -> "str | None":
+        """The name of the actor: None outside of one, "" for one without a name."""
+        return None if _core.current()["actor_id"] is None else ""
+
+    def get_assigned_resources(self) -> dict:
+        """What the running task or actor was given."""
+        return dict(_core.current()["resources"])
+
+    def get_accelerator_ids(self) -> dict:
+        """The GPUs that the running task or actor may use, under "GPU"."""
+        from ray._private.worker import get_gpu_ids
+
+        return {"GPU": [str(gpu) for gpu in get_gpu_ids()]}
+
+    def get_placement_group_id(self) -> None:
+        """None: there are no placement groups."""
+        return None
+
+    @property
+    def was_current_actor_reconstructed(self) -> bool:
+        """Whether this actor was started again; actors are not."""
+        return False
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the driver."""
+        return session.namespace
+
+    @property
+    def current_actor(self):
+        """The handle of the actor that asks."""
+        raise not_yet("get_runtime_context().current_actor")
+
+    @property
+    def runtime_env(self):
+        """The runtime environment."""
+        raise not_yet("runtime_env")
+
+    def get_runtime_env_string(self):
+        """The runtime environment, as text."""
+        raise not_yet("runtime_env")
+
+    def get(self) -> dict:
+        """The ids in one dict, without those that are None."""
+        current = _core.current()
+        found = {name: current[name] for name in ("job_id", "node_id", "task_id", "actor_id")}
+        found["namespace"] = self.namespace
+        return {name: value for name, value in found.items() if value is not None}
+
+
+_context = RuntimeContext()
+
+
+def get_runtime_context() -> RuntimeContext:
+    """What the running task, actor or driver can ask about itself."""
+    return _context

@@ -1,0 +1,41 @@
+"""The `ray` command: `ray --version` and `ray microbenchmark`."""
+
+import sys
+
+_LATER = frozenset(
+    (
+        "cluster-dump dashboard debug down exec get get-auth-token health-check job kill-actor list logs memory start "
+        "stack status stop submit summary timeline up"
+    ).split()
+)
+_USAGE = """usage: ray [--version] COMMAND
+
+commands:
+  microbenchmark    how many tasks, actor calls, puts and gets a second this machine does
+"""
+
+
+def main(argv: "list[str] | None" = None) -> int:
+    """Runs the command and returns its exit status."""
+    args = sys.argv[1:] if argv is None else argv
+    if args in ([], ["--help"], ["-h"], ["help"]):
+        print(_USAGE, end="")
+        return 0
+    if args[0] == "--version":
+        from ray._version import version
+
+        print(f"ray, version {version}")
+        return 0
+    if args[0] == "microbenchmark":
+        from ray.scripts import microbenchmark
+
+        return microbenchmark.main(args[1:])
+    if args[0] in _LATER:
+        print(f"ray {args[0]} is not in Mobula yet", file=sys.stderr)
+    else:
+        print(f"ray: there is no command {args[0]!r}\n{_USAGE}", end="", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

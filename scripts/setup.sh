@@ -1,0 +1,65 @@
+#!/bin/sh
+# Makes a machine ready for every make target: Debian packages, then .venv with the build and test tools.
+# Does nothing, quickly, when all is there. `setup.sh bench` also makes .venv-bench, which holds Ray for comparison.
+set -eu
+cd "$(dirname "$0")/.."
+
+# Prints those of the given Debian packages that are not installed.
+missing_of() {
+    for package in "$@"; do
+        case $installed in
+        *" $package "*) ;;
+        *) printf '%s ' "$package" ;;
+        esac
+    done
+}
+
+# The `python3` on the path has what a build needs: version, venv, headers.
+python_is_complete() {
+    python3 - 2>/dev/null <<'PYTHON'
+import ensurepip, os, sys, sysconfig, venv
+header = os.path.join(sysconfig.get_path("include"), "Python.h")
+sys.exit(not (sys.version_info >= (3, 9) and os.path.exists(header)))
+PYTHON
+}
+
+install_packages() {
+    packages=$1
+    if [ "$(id -u)" = 0 ]; then
+        as_root=
+    elif sudo -n true 2>/dev/null; then
+        as_root="sudo -n"
+    else
+        echo "Some system packages are missing. Run this, then make again:" >&2
+        echo "  sudo apt-get update && sudo apt-get install -y $packages" >&2
+        exit 1
+    fi
+    echo "Installing: $packages"
+    $as_root apt-get update -qq
+    # shellcheck disable=SC2086 # both are lists of words
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
+}
+
+# Makes environment $1 with what the requirements file $2 lists. The copy kept inside says for which list it is ready.
+make_environment() {
+    if [ -x "$1/bin/python" ] && cmp -s "$2" "$1/.ready"; then return; fi
+    echo "Preparing $1"
+    [ -x "$1/bin/python" ] || python3 -m venv --clear "$1"
+    "$1/bin/python" -m pip install -q --disable-pip-version-check -r "$2"
+    cp "$2" "$1/.ready"
+}
+
+if command -v dpkg-query >/dev/null; then
+    installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null | sed -n 's/^installed //p' | tr '\n' ' ')"
+    missing=$(missing_of build-essential libuv1-dev libcmocka-dev clang-format)
+    [ -x .venv/bin/python ] || python_is_complete || missing="$missing$(missing_of python3 python3-venv python3-dev)"
+    if [ -n "$missing" ]; then install_packages "$missing"; fi
+fi
+
+if ! [ -x .venv/bin/python ] && ! python_is_complete; then
+    echo "The python3 on the path ($(command -v python3 || echo none)) must be 3.9 or newer, with venv and its headers." >&2
+    exit 1
+fi
+
+make_environment .venv scripts/requirements.txt
+if [ "${1-}" = bench ]; then make_environment .venv-bench scripts/requirements-bench.txt; fi

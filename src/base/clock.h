@@ -1,0 +1,10 @@
+/* Time. Decisions take it as an argument; these are for whoever calls them. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t base_clock_mono_ns(void); /* never goes back; for durations */
+uint64_t base_clock_wall_ns(void); /* since 1970; for people */
+
+#endif

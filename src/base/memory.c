@@ -1,0 +1,104 @@
+/*
+ * Both questions are a minimum over the machine and every group that this process is in, up to the outermost one that
+ * can be seen. A group without a limit says "max" (v2) or a number larger than any machine (v1), and neither ever is
+ * the minimum.
+ *
+ * A group's usage contains the page cache that its files filled. The kernel drops the inactive part of that before it
+ * kills anybody, so it is taken off; without this a program that has read a large file would seem to have no memory
+ * left. Both memory.stat fields used here count the groups below as well, as the usage does. Swap is left out of the
+ * sums: an object store that fills it is slower than one that says that it is full.
+ */
+#include "base/memory.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "base/cpus.h"
+#include "base/status.h"
+
+/* A whole text of digits, a newline or a blank aside. */
+static bool number_parse(const char *text, uint64_t *ret_value) {
+    if (*text < '0' || *text > '9') return false;
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno || (*end && *end != '\n' && *end != ' ')) return false;
+    *ret_value = value;
+    return true;
+}
+
+/* The number behind `key` in a file of lines "key  number"; with key "" the number that is the file. */
+static bool value_read(const char *folder, const char *name, const char *key, uint64_t *ret_value) {
+    char path[PATH_MAX], line[512];
+    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = length < 0 || (size_t)length >= sizeof path ? NULL : fopen(path, "re");
+    if (!file) return false;
+    bool found = false;
+    size_t size = strlen(key);
+    while (!found && fgets(line, sizeof line, file)) {
+        if (strncmp(line, key, size) != 0 || (size && line[size] != ' ')) continue;
+        found = number_parse(line + size + strspn(line + size, " "), ret_value);
+        if (!size) break;
+    }
+    fclose(file);
+    return found;
+}
+
+/* A line of /proc/meminfo, which counts in KiB. */
+static bool meminfo_read(const char *root, const char *key, uint64_t *ret_bytes) {
+    uint64_t kib;
+    if (!value_read(root, "proc/meminfo", key, &kib) || kib > UINT64_MAX / 1024) return false;
+    *ret_bytes = kib * 1024;
+    return true;
+}
+
+static bool group_limit(base_cgroup_version_t version, const char *folder, uint64_t *ret_bytes) {
+    return value_read(folder, version == BASE_CGROUP_V1 ? "memory.limit_in_bytes" : "memory.max", "", ret_bytes);
+}
+
+/* What a group has in use and could not give up easily. */
+static uint64_t group_used(base_cgroup_version_t version, const char *folder) {
+    bool v1 = version == BASE_CGROUP_V1;
+    uint64_t used, cache;
+    if (!value_read(folder, v1 ? "memory.usage_in_bytes" : "memory.current", "", &used)) return 0;
+    if (!value_read(folder, "memory.stat", v1 ? "total_inactive_file" : "inactive_file", &cache)) return used;
+    return cache < used ? used - cache : 0;
+}
+
+static void bytes_lower(uint64_t *bytes, uint64_t value) {
+    if (value < *bytes) *bytes = value;
+}
+
+static void visit_limit(void *arg, base_cgroup_version_t version, const char *folder) {
+    uint64_t limit;
+    if (group_limit(version, folder, &limit)) bytes_lower(arg, limit);
+}
+
+static void visit_headroom(void *arg, base_cgroup_version_t version, const char *folder) {
+    uint64_t limit;
+    if (!group_limit(version, folder, &limit)) return;
+    uint64_t used = group_used(version, folder);
+    bytes_lower(arg, used < limit ? limit - used : 0);
+}
+
+static mob_status_t least(const char *root, const char *key, base_cgroup_visit_t visit, uint64_t *ret_bytes) {
+    uint64_t bytes = UINT64_MAX, machine;
+    if (meminfo_read(root, key, &machine)) bytes = machine;
+    base_cgroup_walk(root, "memory", visit, &bytes);
+    if (bytes == UINT64_MAX) return base_fail(MOB_ESYS, "%s is neither in /proc/meminfo nor limited by a group", key);
+    *ret_bytes = bytes;
+    return MOB_OK;
+}
+
+mob_status_t base_memory_limit(const char *root, uint64_t *ret_bytes) {
+    return least(root, "MemTotal:", visit_limit, ret_bytes);
+}
+
+mob_status_t base_memory_headroom(const char *root, uint64_t *ret_bytes) {
+    return least(root, "MemAvailable:", visit_headroom, ret_bytes);
+}

@@ -1,0 +1,24 @@
+/* How much memory this process and its children may use: the machine's, or less if a control group says so. */
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
+
+#include <stdint.h>
+
+#include "mobula.h"
+
+/*
+ * `root` is put before every path, see base/cpus.h; "" is the real machine. Files that are missing or make no sense
+ * limit nothing. They read a dozen small files and may allocate. Safe in several threads. MOB_ESYS: nothing at all
+ * could be found out.
+ */
+
+/* The least of the machine's memory and the limits of this process's control groups, v1 and v2, its own and all above
+ * it. */
+mob_status_t base_memory_limit(const char *root, uint64_t *ret_bytes);
+
+/* How much more can be allocated before the machine runs short or a group reaches its limit (and the kernel starts to
+ * kill). File pages that the kernel would drop first count as free. A guess that others can make wrong at any time:
+ * keep a reserve. */
+mob_status_t base_memory_headroom(const char *root, uint64_t *ret_bytes);
+
+#endif

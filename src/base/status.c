@@ -1,0 +1,50 @@
+/* The one table of statuses: a name that the Python layer maps to its exception, and a sentence. */
+#include "base/status.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static const struct {
+    const char *name, *text;
+} statuses[MOB_STATUS_COUNT] = {
+    [MOB_OK] = {"ok", "all is well"},
+    [MOB_ENOMEM] = {"no_memory", "the process has no memory left"},
+    [MOB_EINVAL] = {"invalid", "an argument makes no sense"},
+    [MOB_ELIMIT] = {"limit", "a fixed limit of the system was reached"},
+    [MOB_ESYS] = {"system", "a system call failed"},
+    [MOB_ENOSPC] = {"no_space", "there is no space left in the temp folder"},
+    [MOB_EPERM] = {"permission", "the other side belongs to another user"},
+    [MOB_EPROTO] = {"protocol", "the other side does not speak this version of the protocol"},
+    [MOB_ECLOSED] = {"daemon_died", "the daemon is gone"},
+    [MOB_EFORKED] = {"forked", "this process was forked from a driver or worker and is not connected itself"},
+    [MOB_ETIMEOUT] = {"get_timeout", "the time ran out"},
+    [MOB_EINTR] = {"interrupted", "interrupted by a signal"},
+    [MOB_EFULL] = {"store_full", "the object store is full"},
+    [MOB_ESTALE] = {"stale", "the reference belongs to an earlier session, or its object is gone"},
+    [MOB_ETASK] = {"task", "the task raised an exception"},
+    [MOB_ECRASHED] = {"worker_crashed", "the worker died while it ran the task"},
+    [MOB_EACTOR] = {"actor_died", "the actor is dead"},
+    [MOB_ELOST] = {"object_lost", "the object is lost"},
+    [MOB_ECANCELLED] = {"cancelled", "the task was cancelled because its submitter died"},
+};
+
+static _Thread_local char last_error[512];
+
+const char *mob_status_name(mob_status_t status) {
+    return (unsigned)status < MOB_STATUS_COUNT ? statuses[status].name : "unknown";
+}
+
+const char *mob_status_text(mob_status_t status) {
+    return (unsigned)status < MOB_STATUS_COUNT ? statuses[status].text : "unknown status";
+}
+
+const char *mob_last_error(void) { return last_error; }
+
+mob_status_t base_fail(mob_status_t status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(last_error, sizeof last_error, format, args);
+    va_end(args);
+    return status;
+}

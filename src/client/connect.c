@@ -1,0 +1,335 @@
+/*
+ * Beginning and end of a client: starting a daemon, the handshake, mapping the segments, leaving.
+ *
+ * A driver's connection is one end of a socket pair that the daemon inherits, so there is nothing to find and nothing to wait for but the
+ * daemon's welcome. A worker connects to the socket in the session's folder.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cpus.h"
+#include "base/memory.h"
+#include "client/client.h"
+
+enum { DAEMON_FD = 3, WELCOME_TIMEOUT_MS = 20000 };
+
+extern char **environ;
+extern _Atomic bool client_forked;
+
+unsigned mob_default_cpus(void) { return base_cpus_count(""); }
+
+uint64_t mob_memory_limit(void) {
+    uint64_t bytes = 0;
+    return base_memory_limit("", &bytes) == MOB_OK ? bytes : 0;
+}
+
+uint64_t mob_default_store_bytes(void) { return mob_memory_limit() / 10 * 3; }
+
+static void on_fork_in_child(void) { atomic_store(&client_forked, true); }
+static void install_fork_handler(void) { pthread_atfork(NULL, NULL, on_fork_in_child); }
+
+static mob_client_t *client_new(uint32_t role) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install_fork_handler);
+    mob_client_t *c = calloc(1, sizeof *c);
+    if (c == NULL) return NULL;
+    c->role = role;
+    c->sock = c->daemon_event = -1;
+    c->node_segment = c->own_segment = c->slot_segment = c->record_segment = c->extent_segment = c->arena = SHM_SEGMENT_NONE;
+    atomic_init(&c->views, 1);
+    pthread_mutex_init(&c->mutex, NULL);
+    return c;
+}
+
+/* Everything but the read-only view and the struct itself. */
+static void client_disconnect(mob_client_t *c) {
+    if (c->sock >= 0) close(c->sock);
+    if (c->daemon_event >= 0) close(c->daemon_event);
+    c->sock = c->daemon_event = -1;
+    shm_segment_fini(&c->node_segment);
+    shm_segment_fini(&c->own_segment);
+    shm_segment_fini(&c->slot_segment);
+    shm_segment_fini(&c->record_segment);
+    shm_segment_fini(&c->extent_segment);
+    shm_heap_fini(&c->heap);
+    vec_free(&c->slot_pool.free);
+    vec_free(&c->record_pool.free);
+    vec_free(&c->runs);
+    free(c->slot_pool.ranges);
+    free(c->record_pool.ranges);
+    free(c->job_escaped);
+    free(c->frame);
+    c->slot_pool.ranges = NULL;
+    c->record_pool.ranges = NULL;
+    c->job_escaped = NULL;
+    c->frame = NULL;
+    if (c->local != NULL) munmap(c->local, STORE_MAX_SLOTS * sizeof *c->local);
+    c->local = NULL;
+}
+
+static void client_free(mob_client_t *c) {
+    client_disconnect(c);
+    shm_segment_fini(&c->arena);
+    free(c->session_dir);
+    free(c->socket_path);
+    free(c->setup);
+    pthread_mutex_destroy(&c->mutex);
+    free(c);
+}
+
+static mob_status_t hello_send(mob_client_t *c, uint64_t token, const void *setup, size_t setup_size) {
+    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = c->role, .token = token};
+    struct iovec parts[] = {{.iov_base = &hello, .iov_len = sizeof hello}, {.iov_base = (void *)setup, .iov_len = setup_size}};
+    struct msghdr m = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t n;
+    do n = sendmsg(c->sock, &m, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? base_fail(MOB_ESYS, "greeting the daemon: %s", strerror(errno)) : MOB_OK;
+}
+
+/* Receives one frame into `frame`, with up to WIRE_WELCOME_FDS descriptors. */
+static mob_status_t frame_receive(int sock, char *frame, size_t *ret_size, int *fds, int *ret_fd_count) {
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+    int ready;
+    do ready = poll(&p, 1, WELCOME_TIMEOUT_MS);
+    while (ready < 0 && errno == EINTR);
+    if (ready == 0) return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %d s", WELCOME_TIMEOUT_MS / 1000);
+    char control[CMSG_SPACE(sizeof(int) * WIRE_WELCOME_FDS)];
+    struct iovec part = {.iov_base = frame, .iov_len = WIRE_FRAME_MAX};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t n;
+    do n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n < 0) return base_fail(MOB_ESYS, "hearing from the daemon: %s", strerror(errno));
+    *ret_fd_count = 0;
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h != NULL; h = CMSG_NXTHDR(&m, h)) {
+        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
+        *ret_fd_count = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(fds, CMSG_DATA(h), (size_t)*ret_fd_count * sizeof(int));
+    }
+    *ret_size = (size_t)n;
+    return MOB_OK;
+}
+
+static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome, int *fds) {
+    uint64_t granules = welcome->arena_size / SHM_GRANULE;
+    const struct {
+        shm_segment_t *segment;
+        uint64_t size;
+        bool read_only_too;
+    } wanted[] = {
+        {&c->node_segment, sizeof(shm_node_t), false},
+        {&c->own_segment, SHM_CLIENT_BYTES, false},
+        {&c->slot_segment, (uint64_t)STORE_MAX_SLOTS * sizeof(store_slot_t), false},
+        {&c->record_segment, (uint64_t)WIRE_MAX_RECORDS * sizeof(wire_record_t), false},
+        {&c->extent_segment, (granules + 1) * sizeof(shm_extent_t), false},
+        {&c->arena, welcome->arena_size, true},
+    };
+    for (size_t i = 0; i < 6; i++) {
+        int fd = fds[i];
+        fds[i] = -1;
+        mob_status_t status = shm_segment_open(fd, wanted[i].size, wanted[i].read_only_too, wanted[i].segment);
+        if (status != MOB_OK) return status;
+    }
+    c->daemon_event = fds[6];
+    fds[6] = -1;
+    c->node = (shm_node_t *)c->node_segment.base;
+    c->up = (shm_ring_t *)c->own_segment.base;
+    c->down = (shm_ring_t *)(c->own_segment.base + SHM_CLIENT_DOWN);
+    c->slots = (store_slot_t *)c->slot_segment.base;
+    c->records = (wire_record_t *)c->record_segment.base;
+    void *local = mmap(NULL, STORE_MAX_SLOTS * sizeof *c->local, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (local == MAP_FAILED) return base_fail(MOB_ENOMEM, "no address space for the table of references");
+    c->local = local;
+    return shm_heap_init(&c->heap, c->arena.base, welcome->arena_size, (shm_extent_t *)c->extent_segment.base, client_heap_grant, c);
+}
+
+static mob_status_t welcome_apply(mob_client_t *c, const char *frame, size_t size, int *fds, int fd_count) {
+    wire_welcome_t welcome;
+    if (size == 0) return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
+    if (size < sizeof(wire_frame_t)) return base_fail(MOB_EPROTO, "a frame of %zu bytes", size);
+    memcpy(&welcome.frame, frame, sizeof welcome.frame);
+    if (welcome.frame.magic != WIRE_MAGIC) return base_fail(MOB_EPROTO, "what listens there is not mobulad");
+    if (welcome.frame.kind == WIRE_REFUSED) {
+        uint32_t code = MOB_ESYS;
+        if (size >= sizeof(wire_frame_t) + 4) memcpy(&code, frame + sizeof(wire_frame_t), 4);
+        int text = (int)(size > sizeof(wire_frame_t) + 4 ? size - sizeof(wire_frame_t) - 4 : 0);
+        return base_fail((mob_status_t)code, "%.*s", text, frame + sizeof(wire_frame_t) + 4);
+    }
+    if (welcome.frame.kind != WIRE_WELCOME || size < sizeof welcome || fd_count != WIRE_WELCOME_FDS)
+        return base_fail(MOB_EPROTO, "the daemon's welcome makes no sense");
+    memcpy(&welcome, frame, sizeof welcome);
+    if ((uint64_t)welcome.dir_size + welcome.setup_size + sizeof welcome != size || welcome.dir_size == 0)
+        return base_fail(MOB_EPROTO, "the daemon's welcome has the wrong size");
+    c->number = welcome.number;
+    c->cores = welcome.cores;
+    c->incarnation = welcome.incarnation;
+    c->session_dir = strndup(frame + sizeof welcome, welcome.dir_size);
+    c->setup = malloc(welcome.setup_size + 1);
+    if (c->session_dir == NULL || c->setup == NULL || asprintf(&c->socket_path, "%s/socket", c->session_dir) < 0) return MOB_ENOMEM;
+    memcpy(c->setup, frame + sizeof welcome + welcome.dir_size, welcome.setup_size);
+    c->setup_size = welcome.setup_size;
+    return segments_open(c, &welcome, fds);
+}
+
+static mob_status_t handshake(mob_client_t *c, uint64_t token, const void *setup, size_t setup_size) {
+    int fds[WIRE_WELCOME_FDS], fd_count = 0;
+    size_t size = 0;
+    mob_status_t status = hello_send(c, token, setup, setup_size);
+    c->frame = malloc(WIRE_FRAME_MAX);
+    if (c->frame == NULL) return MOB_ENOMEM;
+    mob_status_t heard = frame_receive(c->sock, c->frame, &size, fds, &fd_count);
+    if (heard != MOB_OK) return status != MOB_OK ? status : heard;
+    status = welcome_apply(c, c->frame, size, fds, fd_count);
+    for (int i = 0; i < fd_count; i++)
+        if (fds[i] >= 0) close(fds[i]);
+    return status;
+}
+
+/* ---- driver ---- */
+
+typedef VEC(char *) words_t;
+
+__attribute__((format(printf, 2, 3))) static bool word_add(words_t *words, const char *format, ...) {
+    va_list args;
+    char *word;
+    va_start(args, format);
+    int n = vasprintf(&word, format, args);
+    va_end(args);
+    return n >= 0 && vec_push(words, word);
+}
+
+static bool words_of(const mob_config_t *config, words_t *words) {
+    const char *temp = config->temp_dir;
+    if (temp == NULL) temp = getenv("RAY_TMPDIR");
+    if (temp == NULL) temp = getenv("TMPDIR");
+    if (temp == NULL || *temp == 0) temp = "/tmp";
+    bool ok = word_add(words, "%s", config->daemon_path) && word_add(words, "--temp=%s", temp) &&
+              word_add(words, "--store=%llu", (unsigned long long)(config->store_bytes ? config->store_bytes : mob_default_store_bytes())) &&
+              word_add(words, "--log=%d", config->log_to_driver);
+    bool has_cpu = false;
+    for (size_t i = 0; ok && i < config->resource_count; i++) {
+        has_cpu |= strcmp(config->resources[i].name, "CPU") == 0;
+        ok = word_add(words, "--resource=%.4f=%s", config->resources[i].amount, config->resources[i].name);
+    }
+    if (!has_cpu) ok = ok && word_add(words, "--resource=%u=CPU", mob_default_cpus());
+    for (const char *const *m = config->preload; ok && m != NULL && *m != NULL; m++) ok = word_add(words, "--preload=%s", *m);
+    if (ok && config->zygote_argv != NULL) ok = word_add(words, "--");
+    for (const char *const *w = config->zygote_argv; ok && w != NULL && *w != NULL; w++) ok = word_add(words, "%s", *w);
+    return ok && vec_push(words, NULL);
+}
+
+static mob_status_t daemon_spawn(mob_client_t *c, char **argv) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return base_fail(MOB_ESYS, "socketpair: %s", strerror(errno));
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, usual;
+    sigemptyset(&none);
+    sigfillset(&usual);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_adddup2(&actions, pair[1], DAEMON_FD);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+    int error = posix_spawn(&c->daemon_pid, argv[0], &actions, &attributes, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    close(pair[1]);
+    c->sock = pair[0];
+    return error == 0 ? MOB_OK : base_fail(MOB_ESYS, "starting %s: %s", argv[0], strerror(error));
+}
+
+mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client) {
+    atomic_store(&client_forked, false); /* a forked child may start a session of its own */
+    mob_client_t *c = client_new(WIRE_DRIVER);
+    if (c == NULL) return MOB_ENOMEM;
+    words_t words = {0};
+    mob_status_t status = words_of(config, &words) ? MOB_OK : MOB_ENOMEM;
+    if (status == MOB_OK) status = daemon_spawn(c, words.items);
+    if (status == MOB_OK) status = handshake(c, 0, config->setup, config->setup_size);
+    for (size_t i = 0; i < words.count; i++) free(words.items[i]);
+    vec_free(&words);
+    if (status != MOB_OK) {
+        if (c->daemon_pid > 0) {
+            kill(c->daemon_pid, SIGKILL);
+            waitpid(c->daemon_pid, NULL, 0);
+        }
+        client_free(c);
+        return status;
+    }
+    *ret_client = c;
+    return MOB_OK;
+}
+
+void mob_shutdown(mob_client_t *c) {
+    if (c == NULL) return;
+    bool forked = atomic_load(&client_forked);
+    atomic_store(&c->dead, true);
+    if (c->sock >= 0 && !forked) shutdown(c->sock, SHUT_RDWR); /* a forked child's copy must not keep the daemon waiting */
+    if (c->sock >= 0) close(c->sock);
+    c->sock = -1;
+    /* The daemon ends its workers and then itself; a session is over when nothing of it runs any more. */
+    if (c->daemon_pid > 0 && !forked)
+        while (waitpid(c->daemon_pid, NULL, 0) < 0 && errno == EINTR) {}
+    client_disconnect(c);
+    mob_view_release(c);
+}
+
+void mob_view_hold(mob_client_t *c) { atomic_fetch_add_explicit(&c->views, 1, memory_order_relaxed); }
+
+void mob_view_release(mob_client_t *c) {
+    if (atomic_fetch_sub_explicit(&c->views, 1, memory_order_acq_rel) == 1) client_free(c);
+}
+
+/* ---- worker ---- */
+
+mob_status_t mob_worker_connect(const char *socket_path, uint64_t token, mob_client_t **ret_client) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(socket_path) >= sizeof address.sun_path) return base_fail(MOB_EINVAL, "the socket's path is too long: %s", socket_path);
+    strcpy(address.sun_path, socket_path);
+    mob_client_t *c = client_new(WIRE_WORKER);
+    if (c == NULL) return MOB_ENOMEM;
+    mob_status_t status = MOB_OK;
+    c->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (c->sock < 0 || connect(c->sock, (struct sockaddr *)&address, sizeof address) != 0)
+        status = base_fail(MOB_ESYS, "connecting to %s: %s", socket_path, strerror(errno));
+    if (status == MOB_OK) {
+        struct ucred peer;
+        socklen_t size = sizeof peer;
+        if (getsockopt(c->sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid())
+            status = base_fail(MOB_EPERM, "the socket %s belongs to another user", socket_path);
+    }
+    if (status == MOB_OK) status = handshake(c, token, NULL, 0);
+    if (status != MOB_OK) {
+        client_free(c);
+        return status;
+    }
+    *ret_client = c;
+    return MOB_OK;
+}
+
+void mob_client_session(const mob_client_t *c, mob_session_t *ret_session) {
+    *ret_session = (mob_session_t){
+        .session_dir = c->session_dir,
+        .socket_path = c->socket_path,
+        .incarnation = c->incarnation,
+        .number = c->number,
+        .daemon_pid = c->daemon_pid,
+        .setup = c->setup,
+        .setup_size = c->setup_size,
+    };
+}

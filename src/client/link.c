@@ -1,0 +1,92 @@
+/*
+ * The link to the daemon. Up: our ring, and the eventfd if the daemon sleeps. Down: the daemon's ring to us, and our bell.
+ *
+ * The ring down is read whenever this process waits for something; what is not the answer being waited for is kept (tasks to run).
+ */
+#include <errno.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/client.h"
+
+static const int64_t LOOK_UP_NS = 1000000000; /* how often a sleeper makes sure that the daemon lives */
+
+_Atomic bool client_forked; /* set in the child of a fork, by the handler that mob_init and mob_worker_connect install */
+
+mob_status_t client_check(mob_client_t *c) {
+    if (atomic_load_explicit(&client_forked, memory_order_relaxed))
+        return base_fail(MOB_EFORKED, "this process was forked from one that is connected to Mobula; start work from the parent, "
+                                      "or run the child as a new program");
+    if (atomic_load_explicit(&c->dead, memory_order_relaxed)) return base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+    return MOB_OK;
+}
+
+bool client_daemon_alive(mob_client_t *c) {
+    if (atomic_load_explicit(&c->dead, memory_order_relaxed)) return false;
+    char byte;
+    ssize_t n = recv(c->sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) atomic_store(&c->dead, true);
+    return !atomic_load(&c->dead);
+}
+
+static void daemon_notify(mob_client_t *c) {
+    if (!shm_node_notify(c->node, c->number)) return;
+    uint64_t one = 1;
+    while (write(c->daemon_event, &one, sizeof one) < 0 && errno == EINTR) {}
+}
+
+void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d) {
+    shm_message_t m = {.kind = kind, .a = a, .b = b, .c = rest_c, .d = rest_d};
+    for (int tries = 1; !shm_ring_push(c->up, SHM_UP_MESSAGES, &m); tries++) {
+        /* Full: the daemon has thousands of our messages to read first. It never waits for us, so this ends. */
+        daemon_notify(c);
+        if (tries % 64 == 0 && !client_daemon_alive(c)) return;
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    }
+    daemon_notify(c);
+}
+
+void client_listen(mob_client_t *c) {
+    shm_message_t m;
+    while (shm_ring_pop(c->down, SHM_DOWN_MESSAGES, &m) == SHM_RING_MESSAGE) {
+        switch (m.kind) {
+        case WIRE_RUN:
+            (void)vec_push(&c->runs, m);
+            break;
+        case WIRE_EXIT:
+            c->told_to_exit = true;
+            break;
+        default:
+            c->answer = m;
+            c->answered = true;
+        }
+    }
+}
+
+mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t answer_kind, shm_message_t *ret_answer) {
+    shm_bell_t *bell = &c->node->bells[c->number];
+    c->answered = false;
+    client_push(c, request->kind, request->a, request->b, request->c, request->d);
+    for (;;) {
+        uint32_t seen = shm_bell_listen(bell);
+        client_listen(c);
+        if (c->answered && c->answer.kind == answer_kind) break;
+        if (atomic_load_explicit(&c->dead, memory_order_relaxed)) return base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+        shm_bell_sleep(bell, seen, LOOK_UP_NS);
+        if (!shm_ring_has_more(c->down)) client_daemon_alive(c);
+    }
+    *ret_answer = c->answer;
+    return MOB_OK;
+}
+
+bool client_wake(mob_client_t *c, uint64_t slot_word) {
+    uint64_t bits = slot_word >> STORE_WAITER_SHIFT;
+    while (bits != 0) {
+        uint32_t number = (uint32_t)__builtin_ctzll(bits) + 1;
+        bits &= bits - 1;
+        if (number != c->number) shm_bell_ring(&c->node->bells[number]);
+    }
+    return slot_word & STORE_CROWD;
+}

@@ -1,0 +1,38 @@
+/* What the daemon tells a driver: frames on the socket, read by the driver's one background thread. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "client/client.h"
+
+mob_status_t mob_message_read(mob_client_t *c, mob_message_t *ret_message) {
+    while (!c->messages_ended) {
+        ssize_t n = recv(c->sock, c->frame, WIRE_FRAME_MAX, 0);
+        if (n < 0 && errno == EINTR) continue;
+        wire_text_t head;
+        if (n < (ssize_t)sizeof head.frame) {
+            if (!atomic_exchange(&c->dead, true) && c->number != 0) shm_bell_ring(&c->node->bells[c->number]);
+            break;
+        }
+        memcpy(&head.frame, c->frame, sizeof head.frame);
+        if (head.frame.kind == WIRE_TEXT_END) break;
+        if (head.frame.kind != WIRE_TEXT || n < (ssize_t)sizeof head) continue;
+        memcpy(&head, c->frame, sizeof head);
+        if ((uint64_t)head.name_size + head.text_size + sizeof head != (uint64_t)n || head.name_size == 0) continue;
+        ret_message->kind = (mob_message_kind_t)head.stream;
+        ret_message->pid = head.pid;
+        ret_message->name = c->frame + sizeof head; /* ends with its zero */
+        ret_message->text = c->frame + sizeof head + head.name_size;
+        ret_message->text_size = head.text_size;
+        return MOB_OK;
+    }
+    c->messages_ended = true;
+    return MOB_ECLOSED;
+}
+
+void mob_message_finish(mob_client_t *c) {
+    if (client_check(c) != MOB_OK) return;
+    pthread_mutex_lock(&c->mutex);
+    client_push(c, WIRE_MESSAGES_END, 0, 0, 0, 0);
+    pthread_mutex_unlock(&c->mutex);
+}

@@ -1,0 +1,243 @@
+/* Objects: put, get, wait. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "client/client.h"
+
+static const int64_t LOOK_UP_NS = 1000000000;
+
+mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count, mob_buffer_t *ret_buffer) {
+    ret_buffer->size = size;
+    ret_buffer->ref_count = ref_count;
+    ret_buffer->ref = ref;
+    ret_buffer->block = 0;
+    ret_buffer->data = ret_buffer->small;
+    if (size <= STORE_INLINE && ref_count == 0) return MOB_OK;
+    uint64_t tag = shm_tag(false, ref.slot, ref.generation);
+    mob_status_t status = shm_heap_alloc(&c->heap, store_block_size(size, ref_count), tag, &ret_buffer->block);
+    if (status == MOB_OK) ret_buffer->data = c->arena.base + ret_buffer->block;
+    return status;
+}
+
+/* Fills the slot's fields; the slot is PENDING and ours to seal. */
+void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, mob_status_t error, const mob_ref_t *refs) {
+    store_slot_t *slot = &c->slots[buffer->ref.slot];
+    bool is_inline = buffer->block == 0;
+    if (is_inline) {
+        memcpy(slot->value.small, buffer->small, buffer->size);
+    } else {
+        if (buffer->ref_count > 0)
+            memcpy((unsigned char *)buffer->data + store_refs_offset(buffer->size), refs, buffer->ref_count * sizeof *refs);
+        slot->value.large.block = buffer->block;
+        slot->value.large.ref_count = buffer->ref_count;
+    }
+    slot->meta = store_meta(buffer->size, format, error, is_inline);
+}
+
+mob_status_t mob_put_begin(mob_client_t *c, uint64_t size, uint32_t ref_count, mob_buffer_t *ret_buffer) {
+    mob_status_t status = client_check(c);
+    if (status != MOB_OK) return status;
+    pthread_mutex_lock(&c->mutex);
+    mob_ref_t ref = {0};
+    status = client_slot_take(c, &ref.slot);
+    if (status == MOB_OK) {
+        ref.generation = store_slot_open(&c->slots[ref.slot]);
+        status = client_buffer_begin(c, ref, size, ref_count, ret_buffer);
+        if (status != MOB_OK) {
+            store_slot_close(&c->slots[ref.slot]);
+            client_slot_give(c, ref.slot);
+        }
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return status;
+}
+
+mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, const mob_ref_t *refs, mob_ref_t *ret_ref) {
+    uint32_t index = buffer->ref.slot;
+    client_buffer_store(c, buffer, format, MOB_OK, refs);
+    pthread_mutex_lock(&c->mutex);
+    c->local[index] = (client_local_t){.count = 1, .owned = true, .escaped = buffer->ref_count > 0};
+    store_slot_seal(&c->slots[index], buffer->ref_count > 0);
+    if (buffer->ref_count > 0) {
+        for (uint32_t i = 0; i < buffer->ref_count; i++)
+            if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i].slot);
+        client_push(c, WIRE_ESCAPE, index, buffer->ref.generation, 0, 0);
+    }
+    pthread_mutex_unlock(&c->mutex);
+    *ret_ref = buffer->ref;
+    return MOB_OK;
+}
+
+void mob_put_abort(mob_client_t *c, mob_buffer_t *buffer) {
+    pthread_mutex_lock(&c->mutex);
+    if (buffer->block != 0) shm_heap_free(&c->heap, buffer->block, shm_tag(false, buffer->ref.slot, buffer->ref.generation));
+    store_slot_close(&c->slots[buffer->ref.slot]);
+    client_slot_give(c, buffer->ref.slot);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+mob_status_t mob_put(mob_client_t *c, const void *data, uint64_t size, mob_format_t format, mob_ref_t *ret_ref) {
+    mob_buffer_t buffer;
+    mob_status_t status = mob_put_begin(c, size, 0, &buffer);
+    if (status != MOB_OK) return status;
+    memcpy(buffer.data, data, size);
+    return mob_put_commit(c, &buffer, format, NULL, ret_ref);
+}
+
+static bool is_sealed(const mob_client_t *c, mob_ref_t ref) {
+    /* acquire: pairs with the seal's release, so that the value is whole */
+    return (atomic_load_explicit(&c->slots[ref.slot].word, memory_order_acquire) & STORE_STATE) == STORE_SEALED;
+}
+
+mob_status_t mob_get_peek(const mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
+    const store_slot_t *slot = &c->slots[ref.slot];
+    if (!client_slot_valid(ref.slot) || atomic_load_explicit(&slot->generation, memory_order_relaxed) != ref.generation)
+        return base_fail(MOB_ESTALE, "the object that this reference named is gone");
+    if (!is_sealed(c, ref)) return MOB_ETIMEOUT;
+    uint64_t meta = slot->meta, size = store_meta_size(meta);
+    ret_value->size = size;
+    ret_value->format = store_meta_format(meta);
+    ret_value->error = store_meta_error(meta);
+    ret_value->ref_count = 0;
+    ret_value->refs = NULL;
+    if (store_meta_inline(meta)) {
+        ret_value->data = slot->value.small;
+        return MOB_OK;
+    }
+    ret_value->data = c->arena.read_only + slot->value.large.block;
+    ret_value->ref_count = slot->value.large.ref_count;
+    ret_value->refs = (const mob_ref_t *)((const unsigned char *)ret_value->data + store_refs_offset(size));
+    return MOB_OK;
+}
+
+void mob_value_adopt(mob_client_t *c, mob_ref_t container, const mob_value_t *value) {
+    pthread_mutex_lock(&c->mutex);
+    bool news = false;
+    for (uint32_t i = 0; i < value->ref_count; i++) {
+        if (!client_slot_valid(value->refs[i].slot)) continue;
+        client_local_t *local = &c->local[value->refs[i].slot];
+        if (local->count++ > 0 && (local->owned || local->registered)) continue;
+        local->registered = true;
+        news = true;
+    }
+    if (news) client_push(c, WIRE_HOLD_CONTENTS, container.slot, container.generation, 0, 0);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+/* A worker's task that waits lends its CPUs. Counted, for it may have several threads. */
+static void waiting_begin(mob_client_t *c) {
+    if (c->role != WIRE_WORKER) return;
+    pthread_mutex_lock(&c->mutex);
+    if (c->busy && c->waiting++ == 0) client_push(c, WIRE_BLOCK, 0, 0, 0, 0);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static void waiting_end(mob_client_t *c) {
+    if (c->role != WIRE_WORKER) return;
+    pthread_mutex_lock(&c->mutex);
+    if (c->waiting > 0 && --c->waiting == 0) client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static int64_t slice_ns(uint64_t deadline_ns) {
+    if (deadline_ns == UINT64_MAX) return LOOK_UP_NS;
+    uint64_t now = base_clock_mono_ns();
+    if (now >= deadline_ns) return 0;
+    return deadline_ns - now < (uint64_t)LOOK_UP_NS ? (int64_t)(deadline_ns - now) : LOOK_UP_NS;
+}
+
+static uint64_t deadline_of(int64_t timeout_ms) {
+    return timeout_ms < 0 ? UINT64_MAX : base_clock_mono_ns() + (uint64_t)timeout_ms * 1000000u;
+}
+
+static bool has_error(const mob_client_t *c, const mob_ref_t *refs, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (is_sealed(c, refs[i]) && store_meta_error(c->slots[refs[i].slot].meta) != MOB_OK) return true;
+    return false;
+}
+
+/*
+ * Tasks mostly end in the order they were submitted in, so we sleep on the last one that is missing: one wake-up for a thousand results. An
+ * error among the others makes the daemon ring every bell; woken though our slot is still missing, we look for one.
+ */
+mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
+    mob_status_t status = client_check(c);
+    if (status != MOB_OK) return status;
+    for (size_t i = 0; i < count; i++)
+        if (!client_slot_valid(refs[i].slot)) return base_fail(MOB_ESTALE, "reference %zu names no object", i);
+    while (count > 0 && is_sealed(c, refs[count - 1])) count--;
+    if (count == 0 || has_error(c, refs, count)) return MOB_OK;
+    if (timeout_ms == 0) return MOB_ETIMEOUT;
+    uint64_t deadline = deadline_of(timeout_ms);
+    shm_bell_t *bell = &c->node->bells[c->number];
+    waiting_begin(c);
+    for (;;) {
+        uint32_t seen = shm_bell_listen(bell);
+        bool still = store_slot_wait(&c->slots[refs[count - 1].slot], c->number);
+        while (count > 0 && is_sealed(c, refs[count - 1])) count--;
+        if (count == 0) break;
+        if (!still) continue;
+        int64_t slice = slice_ns(deadline);
+        if (slice == 0) {
+            status = MOB_ETIMEOUT;
+            break;
+        }
+        if (!shm_bell_sleep(bell, seen, slice)) {
+            status = MOB_EINTR;
+            break;
+        }
+        if (is_sealed(c, refs[count - 1])) continue;
+        if (has_error(c, refs, count)) break;
+        if (!client_daemon_alive(c)) {
+            status = base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+            break;
+        }
+    }
+    waiting_end(c);
+    return status;
+}
+
+static size_t mark_ready(const mob_client_t *c, const mob_ref_t *refs, size_t count, size_t needed, uint8_t *ready) {
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        ready[i] = found < needed && is_sealed(c, refs[i]);
+        found += ready[i];
+    }
+    return found;
+}
+
+mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size_t needed, int64_t timeout_ms, uint8_t *ret_ready,
+                      size_t *ret_count) {
+    *ret_count = 0;
+    memset(ret_ready, 0, count);
+    mob_status_t status = client_check(c);
+    if (status != MOB_OK) return status;
+    for (size_t i = 0; i < count; i++)
+        if (!client_slot_valid(refs[i].slot)) return base_fail(MOB_ESTALE, "reference %zu names no object", i);
+    *ret_count = mark_ready(c, refs, count, needed, ret_ready);
+    if (*ret_count >= needed || timeout_ms == 0) return MOB_OK;
+    uint64_t deadline = deadline_of(timeout_ms);
+    shm_bell_t *bell = &c->node->bells[c->number];
+    bool noted = false;
+    waiting_begin(c);
+    for (;;) {
+        uint32_t seen = shm_bell_listen(bell);
+        if (!noted)
+            for (size_t i = 0; i < count; i++) store_slot_wait(&c->slots[refs[i].slot], c->number);
+        noted = true; /* a bit stays until its slot is sealed */
+        *ret_count = mark_ready(c, refs, count, needed, ret_ready);
+        if (*ret_count >= needed) break;
+        int64_t slice = slice_ns(deadline);
+        if (slice == 0) break;
+        if (!shm_bell_sleep(bell, seen, slice)) {
+            status = MOB_EINTR;
+            break;
+        }
+        if (!client_daemon_alive(c)) {
+            status = base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+            break;
+        }
+    }
+    waiting_end(c);
+    return status;
+}

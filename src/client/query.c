@@ -1,0 +1,79 @@
+/* Questions to the daemon. The answer is written by the daemon into a block that we own. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/client.h"
+
+enum { QUERY_FIRST_SIZE = 4096 };
+
+/* Tags of these blocks name no slot or record: index 0 of the slots, with a count of its own. */
+static uint64_t scratch_tag(void) {
+    static _Atomic uint64_t count;
+    return shm_tag(false, 0, atomic_fetch_add(&count, 1) + 1);
+}
+
+/* Asks with a block of `size` bytes that begins with `input`. Under the mutex. */
+static mob_status_t ask_with_block(mob_client_t *c, shm_message_t *request, const void *input, size_t input_size, uint64_t size,
+                                   shm_message_t *ret_answer, void **ret_copy) {
+    uint64_t tag = scratch_tag(), block;
+    mob_status_t status = shm_heap_alloc(&c->heap, size, tag, &block);
+    if (status != MOB_OK) return status;
+    if (input_size > 0) memcpy(c->arena.base + block, input, input_size);
+    request->c = block;
+    request->d = size;
+    status = client_ask(c, request, WIRE_ANSWER, ret_answer);
+    if (status == MOB_OK && ret_answer->a == 0 && ret_copy != NULL) {
+        *ret_copy = malloc(ret_answer->b + 1);
+        if (*ret_copy == NULL) status = MOB_ENOMEM;
+        else memcpy(*ret_copy, c->arena.base + block, ret_answer->b);
+    }
+    shm_heap_free(&c->heap, block, tag);
+    return status;
+}
+
+mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, void **ret_answer, size_t *ret_size) {
+    mob_status_t status = client_check(c);
+    if (status != MOB_OK) return status;
+    pthread_mutex_lock(&c->mutex);
+    uint64_t size = QUERY_FIRST_SIZE;
+    for (int tries = 0; tries < 8; tries++) {
+        shm_message_t request = {.kind = WIRE_QUERY, .a = (uint32_t)query, .b = argument}, answer;
+        status = ask_with_block(c, &request, NULL, 0, size, &answer, ret_answer);
+        if (status != MOB_OK || answer.a == 0) {
+            if (status == MOB_OK) *ret_size = answer.b;
+            break;
+        }
+        status = (mob_status_t)answer.a;
+        if (status != MOB_ELIMIT) break;
+        size = answer.b + answer.b / 4; /* it did not fit; it may have grown meanwhile */
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return status;
+}
+
+mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t count, uint32_t *ret_shape) {
+    mob_status_t status = client_check(c);
+    if (status != MOB_OK) return status;
+    VEC(char) text = {0};
+    for (size_t i = 0; i < count; i++) {
+        size_t name_size = strlen(demand[i].name) + 1;
+        uint64_t amount = (uint64_t)(demand[i].amount * 10000.0 + 0.5);
+        if (demand[i].amount < 0 || !vec_reserve(&text, name_size + sizeof amount)) {
+            vec_free(&text);
+            return base_fail(MOB_EINVAL, "an amount of %g of %s", demand[i].amount, demand[i].name);
+        }
+        memcpy(text.items + text.count, &amount, sizeof amount);
+        memcpy(text.items + text.count + sizeof amount, demand[i].name, name_size);
+        text.count += name_size + sizeof amount;
+    }
+    pthread_mutex_lock(&c->mutex);
+    shm_message_t request = {.kind = WIRE_SHAPE, .a = (uint32_t)count, .b = text.count}, answer;
+    status = ask_with_block(c, &request, text.items, text.count, text.count + 1, &answer, NULL);
+    pthread_mutex_unlock(&c->mutex);
+    vec_free(&text);
+    if (status != MOB_OK) return status;
+    if (answer.a != 0) return base_fail((mob_status_t)answer.a, "these resources can't be asked for: at most 64 GPUs, whole ones above 1");
+    *ret_shape = (uint32_t)answer.b;
+    return MOB_OK;
+}

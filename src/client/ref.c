@@ -1,0 +1,87 @@
+/*
+ * References, counted in the process. Only the first and the last of a process ever concern the daemon, and not even those while a slot
+ * that we own has not escaped.
+ *
+ *   how a process comes to hold a slot                 what it tells the daemon when the last count goes
+ *   opened it (owned), never published                 nothing: frees it itself, or leaves it to its task's end
+ *   opened it, published (ESCAPED)                     WIRE_DROP (that the owner holds it needs no telling)
+ *   found it inside a value (registered by             WIRE_DROP
+ *     WIRE_HOLD_CONTENTS before unpacking)
+ *   argument of the running job (held by the record)   nothing, unless it outlives the job: then WIRE_HOLD before WIRE_DONE
+ *
+ * An escape is registered before the bytes that carry it are published: the record or container that carries it goes up our ring, in order, before
+ * any WIRE_DROP of ours.
+ */
+#include "client/client.h"
+
+void client_ref_retain(mob_client_t *c, uint32_t slot) { c->local[slot].count++; }
+
+static void slot_free(mob_client_t *c, uint32_t index, uint64_t generation) {
+    store_slot_t *slot = &c->slots[index];
+    /* Block first: if we die between the two, the daemon repeats it, and the tag makes that harmless. */
+    if (!store_meta_inline(slot->meta)) shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, index, generation));
+    store_slot_close(slot);
+    client_slot_give(c, index);
+}
+
+void client_ref_release(mob_client_t *c, uint32_t index) {
+    client_local_t *local = &c->local[index];
+    if (local->count == 0 || --local->count > 0) return;
+    uint64_t generation = atomic_load_explicit(&c->slots[index].generation, memory_order_relaxed);
+    bool owned = local->owned, registered = local->registered;
+    *local = (client_local_t){0};
+    if (owned) {
+        switch (store_slot_drop(&c->slots[index], false)) {
+        case STORE_DROP_FREE:
+            slot_free(c, index, generation);
+            return;
+        case STORE_DROP_LATER:
+            return;
+        case STORE_DROP_ASK:
+            break;
+        }
+    } else if (!registered) {
+        return;
+    }
+    client_push(c, WIRE_DROP, index, generation, 0, 0);
+}
+
+void client_ref_escape(mob_client_t *c, uint32_t index) {
+    client_local_t *local = &c->local[index];
+    if (!local->owned || local->escaped) return;
+    local->escaped = true;
+    /* relaxed: the daemon learns of it by our ring, whose release store comes after */
+    atomic_fetch_or_explicit(&c->slots[index].word, STORE_ESCAPED, memory_order_relaxed);
+}
+
+void mob_ref_retain(mob_client_t *c, mob_ref_t ref) {
+    if (!client_slot_valid(ref.slot) || client_check(c) != MOB_OK) return;
+    pthread_mutex_lock(&c->mutex);
+    client_ref_retain(c, ref.slot);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+void mob_ref_release(mob_client_t *c, mob_ref_t ref) {
+    if (!client_slot_valid(ref.slot) || client_check(c) != MOB_OK) return;
+    pthread_mutex_lock(&c->mutex);
+    client_ref_release(c, ref.slot);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+void mob_ref_id(const mob_client_t *c, mob_ref_t ref, uint8_t ret_id[MOB_ID_SIZE]) {
+    for (int i = 0; i < 8; i++) ret_id[i] = (uint8_t)(c->incarnation >> (56 - 8 * i));
+    for (int i = 0; i < 4; i++) ret_id[8 + i] = (uint8_t)(ref.slot >> (24 - 8 * i));
+    for (int i = 0; i < 8; i++) ret_id[12 + i] = (uint8_t)(ref.generation >> (56 - 8 * i));
+}
+
+mob_status_t mob_ref_from_id(const mob_client_t *c, const uint8_t id[MOB_ID_SIZE], mob_ref_t *ret_ref) {
+    uint64_t incarnation = 0, generation = 0;
+    uint32_t slot = 0;
+    for (int i = 0; i < 8; i++) incarnation = incarnation << 8 | id[i];
+    for (int i = 8; i < 12; i++) slot = slot << 8 | id[i];
+    for (int i = 12; i < 20; i++) generation = generation << 8 | id[i];
+    if (incarnation != c->incarnation || !client_slot_valid(slot))
+        return base_fail(MOB_ESTALE, "this reference belongs to another session: refs and actor handles do not outlive ray.shutdown()");
+    *ret_ref = (mob_ref_t){.slot = slot, .generation = generation};
+    return MOB_OK;
+}

@@ -1,0 +1,131 @@
+/* Submitting tasks: a record and its slots are filled, published by the record's word, and named on our ring. */
+#include <string.h>
+
+#include "client/client.h"
+
+typedef struct {
+    uint32_t record;
+    uint64_t generation, block, body_size;
+    unsigned char *body;
+} draft_t;
+
+static mob_status_t task_check(const mob_task_t *task) {
+    if (task->num_returns > MOB_MAX_RETURNS) return base_fail(MOB_EINVAL, "num_returns is %u, the most is %d", task->num_returns, MOB_MAX_RETURNS);
+    if (task->name_size > 255) return base_fail(MOB_EINVAL, "a name of %zu bytes is longer than 255", task->name_size);
+    if (task->dep_count > MOB_MAX_DEPS || task->ref_count > MOB_MAX_DEPS)
+        return base_fail(MOB_EINVAL, "more than %d references in one call", MOB_MAX_DEPS);
+    for (uint32_t i = 0; i < task->dep_count; i++)
+        if (!client_slot_valid(task->deps[i].slot)) return base_fail(MOB_ESTALE, "argument reference %u names no object", i);
+    return MOB_OK;
+}
+
+static mob_status_t draft_begin(mob_client_t *c, const mob_task_t *task, draft_t *draft) {
+    mob_status_t status = client_record_take(c, &draft->record);
+    if (status != MOB_OK) return status;
+    wire_record_t *record = &c->records[draft->record];
+    draft->generation = wire_word_generation(atomic_load_explicit(&record->word, memory_order_relaxed)) + 1;
+    draft->body_size = wire_body_size(task->num_returns, task->dep_count, task->ref_count, task->name_size, task->args_size);
+    draft->block = 0;
+    draft->body = record->body;
+    if (draft->body_size <= WIRE_RECORD_BODY) return MOB_OK;
+    status = shm_heap_alloc(&c->heap, draft->body_size, shm_tag(true, draft->record, draft->generation), &draft->block);
+    if (status == MOB_OK) {
+        draft->body = c->arena.base + draft->block;
+    } else {
+        client_record_give(c, draft->record);
+    }
+    return status;
+}
+
+static mob_status_t returns_open(mob_client_t *c, uint32_t count, mob_ref_t *refs) {
+    for (uint32_t i = 0; i < count; i++) {
+        refs[i] = (mob_ref_t){0};
+        mob_status_t status = client_slot_take(c, &refs[i].slot);
+        if (status != MOB_OK) {
+            while (i-- > 0) {
+                store_slot_close(&c->slots[refs[i].slot]);
+                client_slot_give(c, refs[i].slot);
+            }
+            return status;
+        }
+        refs[i].generation = store_slot_open(&c->slots[refs[i].slot]);
+    }
+    return MOB_OK;
+}
+
+static void body_write(const mob_task_t *task, const mob_ref_t *returns, unsigned char *at) {
+    const struct {
+        const void *from;
+        size_t size;
+    } parts[] = {
+        {returns, task->num_returns * sizeof *returns}, {task->deps, task->dep_count * sizeof *task->deps},
+        {task->refs, task->ref_count * sizeof *task->refs}, {task->name, task->name_size},
+        {task->args, task->args_size},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i].size > 0) memcpy(at, parts[i].from, parts[i].size);
+        at += parts[i].size;
+    }
+}
+
+static void record_write(wire_record_t *record, const mob_task_t *task, const draft_t *draft) {
+    record->block = draft->block;
+    record->body_size = draft->body_size;
+    record->kind = (uint8_t)task->kind;
+    record->flags = task->retry_exceptions ? WIRE_RETRY_EXCEPTIONS : 0;
+    record->name_size = (uint8_t)task->name_size;
+    record->shape = task->shape;
+    record->held_shape = task->held_shape;
+    record->max_retries = task->max_retries;
+    record->num_returns = task->num_returns;
+    record->num_deps = task->dep_count;
+    record->num_refs = task->ref_count;
+    record->max_calls = task->max_calls;
+    record->function = task->function;
+    record->actor = task->actor;
+    record->start_ns = record->end_ns = 0;
+}
+
+mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_refs) {
+    mob_status_t status = client_check(c);
+    if (status == MOB_OK) status = task_check(task);
+    if (status != MOB_OK) return status;
+    pthread_mutex_lock(&c->mutex);
+    draft_t draft;
+    status = draft_begin(c, task, &draft);
+    if (status == MOB_OK) {
+        status = returns_open(c, task->num_returns, ret_refs);
+        if (status != MOB_OK) {
+            if (draft.block != 0) shm_heap_free(&c->heap, draft.block, shm_tag(true, draft.record, draft.generation));
+            client_record_give(c, draft.record);
+        }
+    }
+    if (status != MOB_OK) {
+        pthread_mutex_unlock(&c->mutex);
+        return status;
+    }
+    for (uint32_t i = 0; i < task->num_returns; i++) c->local[ret_refs[i].slot] = (client_local_t){.count = 1, .owned = true};
+    for (uint32_t i = 0; i < task->dep_count; i++) client_ref_escape(c, task->deps[i].slot);
+    for (uint32_t i = 0; i < task->ref_count; i++)
+        if (client_slot_valid(task->refs[i].slot)) client_ref_escape(c, task->refs[i].slot);
+    if (client_slot_valid(task->function.slot)) client_ref_escape(c, task->function.slot);
+    /* An actor lives as long as references to it: the daemon counts them from the start. */
+    if (task->kind == MOB_ACTOR_CREATE) client_ref_escape(c, ret_refs[0].slot);
+    body_write(task, ret_refs, draft.body);
+    wire_record_t *record = &c->records[draft.record];
+    record_write(record, task, &draft);
+    /* release: whoever reads READY(generation) reads a whole record */
+    atomic_store_explicit(&record->word, wire_word(draft.generation, 0, WIRE_READY_STATE), memory_order_release);
+    client_push(c, WIRE_SUBMIT, draft.record, draft.generation, 0, 0);
+    pthread_mutex_unlock(&c->mutex);
+    return MOB_OK;
+}
+
+mob_status_t mob_actor_kill(mob_client_t *c, mob_ref_t actor) {
+    mob_status_t status = client_check(c);
+    if (status != MOB_OK) return status;
+    pthread_mutex_lock(&c->mutex);
+    client_push(c, WIRE_KILL, actor.slot, actor.generation, 0, 0);
+    pthread_mutex_unlock(&c->mutex);
+    return MOB_OK;
+}

@@ -1,0 +1,201 @@
+/*
+ * Actors: one worker each, calls of one caller in order.
+ *
+ *   PENDING   its creation waits or runs; calls queue up
+ *   ALIVE     calls go to the worker as soon as their arguments are there, the callers in turn
+ *   DEAD      every call, old or new, fails with the cause
+ *
+ * An actor is an object whose references are its handles. When the last one goes, it ends after the calls that it has; when it is dead and nobody
+ * has a handle, it is forgotten.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/node.h"
+
+void node_actor_note(node_t *n, const node_actor_t *a) {
+    control_actor_t note = {.id = a->id, .state = (control_actor_state_t)a->state, .pid = a->worker ? a->worker->pid : 0};
+    snprintf(note.name, sizeof note.name, "%s", a->name);
+    control_actor_put(n->control, &note);
+}
+
+void node_actor_create(node_t *n, node_task_t *t) {
+    node_object_t *o = node_object_find(n, t->refs[0]);
+    node_actor_t *a = calloc(1, sizeof *a);
+    if (o == NULL || a == NULL) { /* without memory for it: the creation then fails like one whose actor died */
+        free(a);
+        return;
+    }
+    a->id = t->refs[0];
+    a->creation = t;
+    node_task_name(n, t, a->name, sizeof a->name);
+    o->actor = a;
+    t->actor = a;
+    node_actor_note(n, a);
+}
+
+void node_actor_created(node_t *n, node_task_t *t) {
+    node_actor_t *a = t->actor;
+    node_client_t *worker = t->worker;
+    if (a == NULL || worker == NULL) return;
+    a->creation = NULL;
+    uint64_t meta = n->slots[a->id.slot].meta;
+    if (store_meta_error(meta) != MOB_OK || worker->state != NODE_LIVE) {
+        /* Its constructor raised: the error is the actor's value, and is copied to its calls. */
+        node_actor_died(n, a, "the actor died because its creation failed");
+        if (worker->state == NODE_LIVE) {
+            worker->retiring = true;
+            worker->actor = NULL;
+        }
+        return;
+    }
+    /* From now on it holds only what was asked for explicitly: the lease moves from the task to the actor. */
+    sched_lease_shrink(n->sched, &t->lease, t->held_shape);
+    worker->actor = a;
+    worker->lease = t->lease;
+    t->lease = (sched_lease_t){0};
+    a->worker = worker;
+    a->state = NODE_ACTOR_ALIVE;
+    node_actor_note(n, a);
+    node_actor_pump(n, a);
+    node_actor_try_end(n, a);
+}
+
+/* Gives a call's results the actor's own error, if it has one as its value; else the cause's words. */
+static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
+    store_slot_t *slot = &n->slots[a->id.slot];
+    char text[512];
+    uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
+    bool has_error = (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_SEALED && store_meta_error(meta) != MOB_OK;
+    if (has_error && store_meta_format(meta) == MOB_FORMAT_DIRECT && !store_meta_inline(meta) && size > 9 && size < 65536 && block < n->store_bytes - size) {
+        /* A direct str: tag, length, words. */
+        char *words = strndup((const char *)n->arena.base + block + 9, size - 9);
+        node_task_fail(n, t, MOB_EACTOR, words ? words : "the actor died");
+        free(words);
+        return;
+    }
+    snprintf(text, sizeof text, "the actor %s is dead: %s", a->name, a->cause);
+    node_task_fail(n, t, MOB_EACTOR, text);
+}
+
+static node_calls_t *calls_of(node_actor_t *a, uint32_t caller) {
+    for (size_t i = 0; i < a->callers.count; i++)
+        if (a->callers.items[i].caller == caller) return &a->callers.items[i];
+    if (!vec_push(&a->callers, ((node_calls_t){.caller = caller}))) return NULL;
+    return &a->callers.items[a->callers.count - 1];
+}
+
+void node_actor_call(node_t *n, node_task_t *t, mob_ref_t id) {
+    node_object_t *o = node_object_find(n, id);
+    node_actor_t *a = o != NULL ? o->actor : NULL;
+    if (a == NULL) {
+        node_task_fail(n, t, MOB_EACTOR, "there is no such actor any more");
+        return;
+    }
+    t->actor = a;
+    if (a->state == NODE_ACTOR_DEAD) {
+        call_fail(n, a, t);
+        return;
+    }
+    node_calls_t *calls = calls_of(a, t->submitter);
+    if (calls == NULL) {
+        node_task_fail(n, t, MOB_ENOMEM, "the daemon has no memory for this call");
+        return;
+    }
+    t->next = NULL;
+    if (calls->tail) calls->tail->next = t;
+    else calls->head = t;
+    calls->tail = t;
+    node_actor_pump(n, a);
+}
+
+void node_actor_pump(node_t *n, node_actor_t *a) {
+    if (a->state != NODE_ACTOR_ALIVE) return;
+    for (size_t i = 0; i < a->callers.count;) {
+        node_calls_t *calls = &a->callers.items[i];
+        while (calls->head != NULL && calls->head->missing == 0) {
+            node_task_t *t = calls->head;
+            calls->head = t->next;
+            a->in_flight++;
+            node_task_run_on(n, t, a->worker);
+        }
+        if (calls->head == NULL) {
+            vec_swap_remove(&a->callers, i);
+        } else {
+            i++;
+        }
+    }
+}
+
+static void actor_free(node_t *n, node_actor_t *a) {
+    node_object_t *o = n->objects[a->id.slot];
+    if (o != NULL && o->actor == a) {
+        o->actor = NULL;
+        if (o->holders.count == 0 && o->uses == 0 && !o->at_zero) o->at_zero = vec_push(&n->zero, o);
+    }
+    vec_free(&a->callers);
+    free(a);
+    n->again = true;
+}
+
+void node_actor_died(node_t *n, node_actor_t *a, const char *cause) {
+    if (a->state == NODE_ACTOR_DEAD) return;
+    a->state = NODE_ACTOR_DEAD;
+    snprintf(a->cause, sizeof a->cause, "%s", a->killed ? "it was killed by ray.kill" : cause);
+    node_actor_note(n, a);
+    if (a->worker != NULL) a->worker->actor = NULL;
+    a->worker = NULL;
+    if (a->creation != NULL) {
+        node_task_t *t = a->creation;
+        a->creation = NULL;
+        t->actor = NULL;
+        node_task_fail(n, t, MOB_EACTOR, a->cause);
+    }
+    for (size_t i = 0; i < a->callers.count; i++) {
+        node_task_t *t = a->callers.items[i].head;
+        a->callers.items[i].head = NULL;
+        while (t != NULL) {
+            node_task_t *next = t->next;
+            /* Its arguments may still be missing: they must not find it later. */
+            for (uint32_t k = 0; t->missing > 0 && k < t->num_deps; k++) {
+                node_object_t *o = n->objects[t->refs[t->num_returns + k].slot];
+                for (size_t w = 0; o != NULL && w < o->waiting.count; w++)
+                    if (o->waiting.items[w] == t) vec_swap_remove(&o->waiting, w--);
+            }
+            call_fail(n, a, t);
+            t = next;
+        }
+    }
+    a->callers.count = 0;
+    if (a->released) actor_free(n, a);
+}
+
+void node_actor_kill(node_t *n, mob_ref_t id) {
+    node_object_t *o = node_object_find(n, id);
+    node_actor_t *a = o != NULL ? o->actor : NULL;
+    if (a == NULL || a->state == NODE_ACTOR_DEAD) return;
+    a->killed = true;
+    node_client_t *worker = a->worker ? a->worker : a->creation ? a->creation->worker : NULL;
+    if (worker != NULL) {
+        node_client_kill(worker); /* the rest when its end is certain */
+    } else if (a->creation == NULL || !a->creation->waiting_for_worker) {
+        node_actor_died(n, a, "");
+    }
+}
+
+void node_actor_release(node_t *n, node_actor_t *a) {
+    a->released = true;
+    if (a->state == NODE_ACTOR_DEAD) actor_free(n, a);
+    else node_actor_try_end(n, a);
+}
+
+void node_actor_try_end(node_t *n, node_actor_t *a) {
+    (void)n;
+    node_object_t *o = n->objects[a->id.slot];
+    if (a->released && o != NULL && (o->holders.count > 0 || o->uses > 0)) a->released = false; /* a handle came back in a message */
+    if (!a->released || a->state != NODE_ACTOR_ALIVE || a->in_flight > 0 || a->callers.count > 0 || a->worker == NULL) return;
+    if (a->worker->retiring) return;
+    a->worker->retiring = true;
+    node_client_tell(a->worker, WIRE_EXIT, 0, 0, 0, 0);
+}

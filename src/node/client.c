@@ -1,0 +1,380 @@
+/*
+ * Connections: from accept to the certain end of the process behind them.
+ *
+ *   GREETING   connected; its user id is checked; nothing is believed yet
+ *   LIVE       said hello, has a number, its segment and its rings
+ *   DYING      gone wrong or hung up: killed, and not spoken to any more. Its tasks still count as running
+ *   DEAD       its end is certain (reaped, or its pidfd says so): now its tasks, references and memory are dealt with
+ *
+ * A number is used again only after all the others were, and a bell is reset before that.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "node/node.h"
+
+enum { OUTBOX_LIMIT = 4 << 20 };
+
+static void on_socket(uv_poll_t *poll, int status, int events);
+
+node_client_t *node_client_new(node_t *n) {
+    node_client_t *c = calloc(1, sizeof *c);
+    if (c == NULL || !vec_push(&n->connections, c)) {
+        free(c);
+        return NULL;
+    }
+    c->node = n;
+    c->sock = c->pidfd = c->out.fd = c->err.fd = -1;
+    c->segment = SHM_SEGMENT_NONE;
+    return c;
+}
+
+static void poll_start(node_client_t *c) {
+    int events = UV_READABLE | (c->outbox.count > 0 ? UV_WRITABLE : 0);
+    if (c->sock_polled) uv_poll_start(&c->sock_poll, events, on_socket);
+}
+
+mob_status_t node_client_accept(node_t *n, int sock, node_client_t **ret_client) {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) {
+        close(sock);
+        return MOB_EPERM;
+    }
+    node_client_t *c = node_client_new(n);
+    if (c == NULL) {
+        close(sock);
+        return MOB_ENOMEM;
+    }
+    c->state = NODE_GREETING;
+    c->pid = peer.pid;
+    node_client_attach(c, sock);
+    *ret_client = c;
+    return MOB_OK;
+}
+
+void node_client_attach(node_client_t *c, int sock) {
+    c->sock = sock;
+    uv_poll_init(&c->node->loop, &c->sock_poll, sock);
+    c->sock_poll.data = c;
+    c->sock_polled = true;
+    poll_start(c);
+}
+
+/* ---- sending ---- */
+
+static ssize_t frame_write(int sock, const void *frame, size_t size, const int *fds, int fd_count) {
+    char control[CMSG_SPACE(sizeof(int) * WIRE_WELCOME_FDS)] = {0};
+    struct iovec part = {.iov_base = (void *)frame, .iov_len = size};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd_count > 0) {
+        m.msg_control = control;
+        m.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)fd_count);
+        struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+        h->cmsg_level = SOL_SOCKET;
+        h->cmsg_type = SCM_RIGHTS;
+        h->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)fd_count);
+        memcpy(CMSG_DATA(h), fds, sizeof(int) * (size_t)fd_count);
+    }
+    ssize_t n;
+    do n = sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+/* Frames with descriptors are few and are sent while the socket is empty; only texts ever wait in the outbox. */
+void node_client_send(node_client_t *c, const void *frame, size_t size, const int *fds, int fd_count) {
+    if (c->sock < 0) return;
+    if (c->outbox.count == 0 || fd_count > 0) {
+        ssize_t sent = frame_write(c->sock, frame, size, fds, fd_count);
+        if (sent >= 0) return;
+        if (errno != EAGAIN || fd_count > 0) return; /* its end is noticed by the reader */
+    }
+    char *copy = malloc(size);
+    if (copy == NULL || !vec_push(&c->outbox, ((node_parcel_t){.data = copy, .size = size}))) {
+        free(copy);
+        return;
+    }
+    memcpy(copy, frame, size);
+    c->outbox_bytes += size;
+    poll_start(c);
+}
+
+static void outbox_flush(node_client_t *c) {
+    size_t sent = 0;
+    while (sent < c->outbox.count && frame_write(c->sock, c->outbox.items[sent].data, c->outbox.items[sent].size, NULL, 0) >= 0) {
+        c->outbox_bytes -= c->outbox.items[sent].size;
+        free(c->outbox.items[sent++].data);
+    }
+    memmove(c->outbox.items, c->outbox.items + sent, (c->outbox.count - sent) * sizeof *c->outbox.items);
+    c->outbox.count -= sent;
+    if (c->outbox.count == 0) poll_start(c);
+    if (c == c->node->driver && c->outbox_bytes < OUTBOX_LIMIT / 2) node_streams_resume(c->node);
+}
+
+void node_client_flush(node_client_t *c) {
+    if (c->backlog.count == 0 || c->state != NODE_LIVE) return;
+    size_t sent = 0;
+    while (sent < c->backlog.count && shm_ring_push(c->down, SHM_DOWN_MESSAGES, &c->backlog.items[sent])) sent++;
+    memmove(c->backlog.items, c->backlog.items + sent, (c->backlog.count - sent) * sizeof *c->backlog.items);
+    c->backlog.count -= sent;
+    if (sent > 0) shm_bell_ring(&c->node->shared->bells[c->number]);
+}
+
+void node_client_tell(node_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d) {
+    if (c->state != NODE_LIVE) return;
+    shm_message_t m = {.kind = kind, .a = a, .b = b, .c = rest_c, .d = rest_d};
+    if (c->backlog.count > 0 || !shm_ring_push(c->down, SHM_DOWN_MESSAGES, &m)) {
+        /* A worker makes room by working; what waits here goes when its next message arrives. */
+        if (!vec_push(&c->backlog, m)) node_client_fault(c, "has too many messages waiting");
+        return;
+    }
+    shm_bell_ring(&c->node->shared->bells[c->number]);
+}
+
+void node_bells_ring(node_t *n) {
+    for (uint32_t i = 1; i < n->client_next; i++)
+        if (n->clients[i] != NULL && n->clients[i]->state == NODE_LIVE) shm_bell_ring(&n->shared->bells[i]);
+}
+
+/* ---- greeting ---- */
+
+static bool number_take(node_client_t *c) {
+    node_t *n = c->node;
+    uint32_t number = 0;
+    if (n->client_next < SHM_MAX_CLIENTS) {
+        number = n->client_next++;
+    } else {
+        for (uint32_t i = 1; i < SHM_MAX_CLIENTS && number == 0; i++)
+            if (n->clients[i] == NULL) number = i;
+    }
+    if (number == 0) return false;
+    c->number = number;
+    n->clients[number] = c;
+    shm_bell_t *bell = &n->shared->bells[number];
+    atomic_store(&bell->sleepers, 0);
+    atomic_store(&n->shared->client_limit, n->client_next);
+    return true;
+}
+
+static void on_process_end(uv_poll_t *poll, int status, int events) {
+    (void)status, (void)events;
+    node_client_t *c = poll->data;
+    c->exited = true;
+    node_client_died(c);
+}
+
+void node_client_welcome(node_client_t *c) {
+    node_t *n = c->node;
+    if (!number_take(c) || shm_segment_create("mobula-client", SHM_CLIENT_BYTES, &c->segment) != MOB_OK) {
+        node_client_refuse(c, MOB_ELIMIT, "the node has no room for another process");
+        return;
+    }
+    c->up = (shm_ring_t *)c->segment.base;
+    c->down = (shm_ring_t *)(c->segment.base + SHM_CLIENT_DOWN);
+    size_t dir_size = strlen(n->session_dir) + 1;
+    wire_welcome_t head = {
+        .frame = {.magic = WIRE_MAGIC, .kind = WIRE_WELCOME},
+        .number = c->number,
+        .cores = n->cores,
+        .incarnation = n->incarnation,
+        .arena_size = n->store_bytes,
+        .dir_size = (uint32_t)dir_size,
+        .setup_size = (uint32_t)n->setup_size,
+    };
+    char *frame = malloc(sizeof head + dir_size + n->setup_size);
+    if (frame == NULL) {
+        node_client_close(c);
+        return;
+    }
+    memcpy(frame, &head, sizeof head);
+    memcpy(frame + sizeof head, n->session_dir, dir_size);
+    if (n->setup_size > 0) memcpy(frame + sizeof head + dir_size, n->setup, n->setup_size);
+    int fds[WIRE_WELCOME_FDS] = {n->node_segment.fd, c->segment.fd, n->slot_segment.fd, n->record_segment.fd, n->extent_segment.fd, n->arena.fd, n->event_fd};
+    c->state = NODE_LIVE;
+    node_client_send(c, frame, sizeof head + dir_size + n->setup_size, fds, WIRE_WELCOME_FDS);
+    free(frame);
+    /* A worker is our child and is reaped; a driver's end is told by its pidfd. */
+    if (c->role == WIRE_DRIVER) {
+        c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+        if (c->pidfd < 0) return;
+        uv_poll_init(&n->loop, &c->pid_poll, c->pidfd);
+        c->pid_poll.data = c;
+        uv_poll_start(&c->pid_poll, UV_READABLE, on_process_end);
+    }
+}
+
+void node_client_refuse(node_client_t *c, mob_status_t status, const char *text) {
+    char frame[sizeof(wire_frame_t) + 4 + 512];
+    wire_frame_t head = {.magic = WIRE_MAGIC, .kind = WIRE_REFUSED};
+    uint32_t code = status;
+    size_t size = strnlen(text, 512);
+    memcpy(frame, &head, sizeof head);
+    memcpy(frame + sizeof head, &code, 4);
+    memcpy(frame + sizeof head + 4, text, size);
+    node_client_send(c, frame, sizeof head + 4 + size, NULL, 0);
+    node_client_close(c);
+}
+
+static void hello_handle(node_client_t *c, const char *frame, size_t size) {
+    node_t *n = c->node;
+    wire_hello_t hello;
+    if (size < sizeof hello) {
+        node_client_close(c);
+        return;
+    }
+    memcpy(&hello, frame, sizeof hello);
+    if (hello.frame.magic != WIRE_MAGIC || hello.frame.kind != WIRE_HELLO) {
+        node_client_close(c);
+        return;
+    }
+    if (hello.version != WIRE_VERSION) {
+        node_client_refuse(c, MOB_EPROTO, "this daemon is of another version");
+        return;
+    }
+    c->role = hello.role;
+    if (hello.role == WIRE_DRIVER && c == n->driver && n->setup == NULL) {
+        n->setup_size = size - sizeof hello;
+        n->setup = malloc(n->setup_size + 1);
+        if (n->setup == NULL) {
+            node_client_refuse(c, MOB_ENOMEM, "no memory");
+            return;
+        }
+        memcpy(n->setup, frame + sizeof hello, n->setup_size);
+        if (n->zygote_argv == NULL || n->zygote_ready) node_client_welcome(c);
+        return; /* else when the zygote can fork */
+    }
+    if (hello.role == WIRE_WORKER) {
+        node_worker_hello(c, hello.token);
+        return;
+    }
+    if (hello.role == WIRE_ZYGOTE && hello.token == n->incarnation) {
+        c->state = NODE_LIVE;
+        n->next_zygote = c;
+        return;
+    }
+    node_client_refuse(c, MOB_EPROTO, "nobody asked for this process");
+}
+
+static void on_socket(uv_poll_t *poll, int status, int events) {
+    node_client_t *c = poll->data;
+    static char frame[WIRE_FRAME_MAX];
+    if (events & UV_WRITABLE) outbox_flush(c);
+    if (status >= 0 && !(events & UV_READABLE)) return;
+    ssize_t size = recv(c->sock, frame, sizeof frame, MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (size <= 0) {
+        if (c == c->node->driver) {
+            node_end(c->node);
+        } else if (c->role == WIRE_WORKER && c->state == NODE_LIVE) {
+            node_client_kill(c); /* hung up; its end is certain only when it is reaped */
+        } else {
+            node_client_close(c);
+        }
+        return;
+    }
+    if (c->state == NODE_GREETING) {
+        hello_handle(c, frame, (size_t)size);
+    } else if (c->role == WIRE_ZYGOTE && size >= (ssize_t)sizeof(wire_frame_t)) {
+        wire_frame_t head;
+        memcpy(&head, frame, sizeof head);
+        if (head.magic == WIRE_MAGIC) node_zygote_frame(c, head.kind);
+    } else {
+        node_client_fault(c, "sent something on its socket after its hello");
+    }
+}
+
+/* ---- ending ---- */
+
+void node_client_kill(node_client_t *c) {
+    if (c->state == NODE_LIVE) c->state = NODE_DYING;
+    if (c->sock_polled) uv_poll_stop(&c->sock_poll);
+    if (c->role == WIRE_WORKER && c->pid > 0 && !c->exited) kill(c->pid, SIGKILL); /* our unreaped child: the pid is its */
+}
+
+void node_client_fault(node_client_t *c, const char *what) {
+    if (c->state == NODE_DYING || c->state == NODE_DEAD) return;
+    c->fault = what;
+    node_warn(c->node, "The process %d %s; it was disconnected.", (int)c->pid, what);
+    if (c->role == WIRE_WORKER && c->state == NODE_LIVE) {
+        node_client_kill(c);
+    } else if (c == c->node->driver) {
+        node_end(c->node);
+    } else {
+        node_client_close(c);
+    }
+}
+
+static void client_unref(node_client_t *c) {
+    if (--c->closing > 0) return;
+    if (c->sock >= 0) close(c->sock);
+    if (c->pidfd >= 0) close(c->pidfd);
+    shm_segment_fini(&c->segment);
+    for (size_t i = 0; i < c->outbox.count; i++) free(c->outbox.items[i].data);
+    vec_free(&c->outbox);
+    vec_free(&c->backlog);
+    vec_free(&c->slots);
+    vec_free(&c->records);
+    free(c);
+}
+
+static void on_handle_closed(uv_handle_t *handle) { client_unref(handle->data); }
+
+static void handle_close(node_client_t *c, uv_poll_t *poll) {
+    if (poll->data == NULL) return; /* never opened */
+    c->closing++;
+    uv_close((uv_handle_t *)poll, on_handle_closed);
+}
+
+void node_client_close(node_client_t *c) {
+    node_t *n = c->node;
+    if (c->state == NODE_DEAD) return;
+    c->state = NODE_DEAD;
+    for (size_t i = 0; i < n->connections.count; i++) {
+        if (n->connections.items[i] != c) continue;
+        vec_swap_remove(&n->connections, i);
+        break;
+    }
+    if (c->number != 0) n->clients[c->number] = NULL;
+    if (n->zygote == c || n->next_zygote == c) {
+        bool was_current = n->zygote == c;
+        if (n->zygote == c) n->zygote = NULL;
+        if (n->next_zygote == c) n->next_zygote = NULL;
+        if (was_current) node_zygote_died(n);
+    }
+    c->closing = 1; /* until all handles have been asked to close */
+    node_stream_close(&c->out);
+    node_stream_close(&c->err);
+    handle_close(c, &c->sock_poll);
+    handle_close(c, &c->pid_poll);
+    handle_close(c, &c->out.poll);
+    handle_close(c, &c->err.poll);
+    client_unref(c);
+}
+
+void node_client_died(node_client_t *c) {
+    node_t *n = c->node;
+    if (c->state == NODE_DEAD) return;
+    if (c == n->driver) {
+        node_end(n);
+        return;
+    }
+    if (c->number != 0) {
+        c->state = NODE_DYING;
+        node_inbox_read(n); /* what it sent before it died still counts */
+        node_worker_forget(c);
+        node_tasks_cancel(c);
+        node_objects_forget(c);
+        node_memory_forget(c);
+        node_bells_ring(n); /* it may have published something and died before it rang */
+    }
+    node_client_close(c);
+    node_schedule(n);
+}

@@ -1,0 +1,124 @@
+/*
+ * Reading the rings. A client's bit in `pending` says that it has pushed; what it pushed is read up to where its ring ended when we looked,
+ * so that one client can't keep us from the others.
+ */
+#include "node/node.h"
+
+static void object_message(node_client_t *c, const shm_message_t *m) {
+    node_t *n = c->node;
+    mob_ref_t ref = {.slot = m->a, .generation = m->b};
+    /* An object that is gone already is no fault: its container may have been freed meanwhile. */
+    node_object_t *o = node_object_find(n, ref);
+    if (o == NULL) return;
+    switch (m->kind) {
+    case WIRE_HOLD:
+        node_object_hold(n, o, c->number);
+        break;
+    case WIRE_DROP:
+        node_object_unhold(n, o, c->number);
+        break;
+    case WIRE_ESCAPE:
+        node_object_contents_hold(n, o);
+        if (o->holders.count == 0 && o->uses == 0) node_object_unuse(n, o); /* dropped before it was known */
+        break;
+    case WIRE_HOLD_CONTENTS: {
+        node_object_contents_hold(n, o);
+        uint32_t count;
+        const mob_ref_t *refs = node_object_contents(n, ref, &count);
+        for (uint32_t i = 0; i < count; i++) {
+            node_object_t *inner = node_object_find(n, refs[i]);
+            if (inner != NULL) node_object_hold(n, inner, c->number);
+        }
+        break;
+    }
+    }
+}
+
+static sched_lease_t *lease_of(node_client_t *c) {
+    if (c->actor != NULL) return &c->lease;
+    return c->runs != NULL ? &c->runs->lease : NULL;
+}
+
+static void message_handle(node_client_t *c, const shm_message_t *m) {
+    node_t *n = c->node;
+    sched_lease_t *lease;
+    switch (m->kind) {
+    case WIRE_SUBMIT:
+        node_task_submit(c, m->a, m->b);
+        break;
+    case WIRE_DONE:
+        node_task_done(c, m->a, m->b, m->c != 0);
+        break;
+    case WIRE_RETRY:
+        node_task_retry(c, m->a, m->b);
+        break;
+    case WIRE_HOLD:
+    case WIRE_HOLD_CONTENTS:
+    case WIRE_DROP:
+    case WIRE_ESCAPE:
+        object_message(c, m);
+        break;
+    case WIRE_BLOCK:
+        if ((lease = lease_of(c)) != NULL) sched_lease_block(n->sched, lease);
+        break;
+    case WIRE_UNBLOCK:
+        if ((lease = lease_of(c)) != NULL) sched_lease_unblock(n->sched, lease);
+        break;
+    case WIRE_KILL:
+        node_actor_kill(n, (mob_ref_t){.slot = m->a, .generation = m->b});
+        break;
+    case WIRE_NEED_SLOTS:
+        node_memory_slots(c, m->a);
+        break;
+    case WIRE_NEED_RECORDS:
+        node_memory_records(c, m->a);
+        break;
+    case WIRE_NEED_EXTENT:
+        node_memory_extent(c, m->b);
+        break;
+    case WIRE_QUERY:
+        node_query(c, m);
+        break;
+    case WIRE_SHAPE:
+        node_shape(c, m);
+        break;
+    case WIRE_MESSAGES_END:
+        if (c == n->driver) node_streams_finish(n);
+        break;
+    default:
+        node_client_fault(c, "sent a message of no known kind");
+    }
+}
+
+static void ring_read(node_client_t *c) {
+    /* Bounded by the ring's size, not by a second look at its end. */
+    for (int i = 0; i < SHM_UP_MESSAGES; i++) {
+        shm_message_t m;
+        switch (shm_ring_pop(c->up, SHM_UP_MESSAGES, &m)) {
+        case SHM_RING_EMPTY:
+            return;
+        case SHM_RING_GARBAGE:
+            node_client_fault(c, "has an impossible index on its ring");
+            return;
+        case SHM_RING_MESSAGE:
+            message_handle(c, &m);
+        }
+        if (c->state == NODE_DEAD || c->node->ending || c->fault != NULL) return;
+    }
+    /* There may be more: it is looked at again before we sleep. */
+    atomic_fetch_or(&c->node->shared->pending[c->number / 64], (uint64_t)1 << (c->number % 64));
+}
+
+void node_inbox_read(node_t *n) {
+    for (uint32_t w = 0; w <= n->client_next / 64 && w < SHM_MAX_CLIENTS / 64; w++) {
+        uint64_t bits = atomic_load_explicit(&n->shared->pending[w], memory_order_relaxed);
+        if (bits != 0) bits = atomic_exchange(&n->shared->pending[w], 0);
+        while (bits != 0) {
+            uint32_t number = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            bits &= bits - 1;
+            node_client_t *c = n->clients[number];
+            if (c != NULL && c->up != NULL && (c->state == NODE_LIVE || c->state == NODE_DYING)) ring_read(c);
+            if (n->ending) return;
+        }
+    }
+}

@@ -1,0 +1,215 @@
+/*
+ * mobulad: one a node. Owns the shared memory, schedules, supervises.
+ *
+ * Started by a driver with the driver's connection as descriptor 3; ends when that driver does. Reading order: main.c (the loop), client.c
+ * (connections), inbox.c (messages), task.c (the way of a task), worker.c (the pool), actor.c, object.c (references), memory.c (grants),
+ * text.c (what workers print), query.c, session.c.
+ *
+ * The loop sleeps in epoll. Clients wake it by the eventfd, and only if `daemon_sleeps` says so: it is set before the last look at `pending`,
+ * so a message is either seen by that look or its sender sees the flag.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cpus.h"
+#include "node/node.h"
+
+enum { DRIVER_FD = 3, ROUNDS = 64 };
+
+void node_end(node_t *n) {
+    n->ending = true;
+    uv_stop(&n->loop);
+}
+
+static bool messages_pending(node_t *n) {
+    for (uint32_t w = 0; w <= n->client_next / 64 && w < SHM_MAX_CLIENTS / 64; w++)
+        if (atomic_load(&n->shared->pending[w]) != 0) return true;
+    return false;
+}
+
+static void on_idle(uv_idle_t *handle) { uv_idle_stop(handle); }
+
+/* Before the loop sleeps: everything that can be done is done. */
+static void on_prepare(uv_prepare_t *handle) {
+    node_t *n = handle->data;
+    for (int i = 0; i < ROUNDS && !n->ending; i++) {
+        n->again = false;
+        size_t settled = n->zero.count;
+        node_inbox_read(n);
+        node_objects_sweep(n, settled);
+        node_schedule(n);
+        if (n->again || n->zero.count > 0) continue;
+        atomic_store(&n->shared->daemon_sleeps, 1);
+        if (!messages_pending(n)) return;
+        atomic_store(&n->shared->daemon_sleeps, 0);
+    }
+    uv_idle_start(&n->idle_handle, on_idle); /* still busy: the sockets get their turn, without sleeping */
+}
+
+static void on_check(uv_check_t *handle) {
+    node_t *n = handle->data;
+    atomic_store(&n->shared->daemon_sleeps, 0);
+}
+
+static void on_event(uv_poll_t *poll, int status, int events) {
+    (void)status, (void)events;
+    node_t *n = poll->data;
+    uint64_t count;
+    while (read(n->event_fd, &count, sizeof count) < 0 && errno == EINTR) {}
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events) {
+    (void)status, (void)events;
+    node_t *n = poll->data;
+    int sock = accept4(n->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    node_client_t *client;
+    if (sock >= 0) node_client_accept(n, sock, &client);
+}
+
+static void on_signal(uv_signal_t *signal, int number) {
+    node_t *n = signal->data;
+    if (number == SIGCHLD) node_children_reap(n);
+    else node_end(n);
+}
+
+static mob_status_t loop_start(node_t *n) {
+    n->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (n->event_fd < 0) return base_fail(MOB_ESYS, "eventfd: %s", strerror(errno));
+    uv_poll_init(&n->loop, &n->listen_poll, n->listen_fd);
+    uv_poll_init(&n->loop, &n->event_poll, n->event_fd);
+    uv_prepare_init(&n->loop, &n->prepare);
+    uv_check_init(&n->loop, &n->check);
+    uv_idle_init(&n->loop, &n->idle_handle);
+    uv_signal_init(&n->loop, &n->child_signal);
+    uv_signal_init(&n->loop, &n->term_signal);
+    uv_timer_init(&n->loop, &n->reap_timer);
+    n->listen_poll.data = n->event_poll.data = n->prepare.data = n->check.data = n->idle_handle.data = n;
+    n->child_signal.data = n->term_signal.data = n->reap_timer.data = n;
+    uv_poll_start(&n->listen_poll, UV_READABLE, on_connection);
+    uv_poll_start(&n->event_poll, UV_READABLE, on_event);
+    uv_prepare_start(&n->prepare, on_prepare);
+    uv_check_start(&n->check, on_check);
+    uv_signal_start(&n->child_signal, on_signal, SIGCHLD);
+    uv_signal_start(&n->term_signal, on_signal, SIGTERM);
+    return MOB_OK;
+}
+
+static mob_status_t arguments_read(node_t *n, int argc, char **argv) {
+    n->temp_dir = "/tmp";
+    for (int i = 1; i < argc; i++) {
+        char *end;
+        if (strcmp(argv[i], "--") == 0) {
+            n->zygote_argv = argv + i + 1;
+            break;
+        }
+        if (strncmp(argv[i], "--temp=", 7) == 0) {
+            n->temp_dir = argv[i] + 7;
+        } else if (strncmp(argv[i], "--store=", 8) == 0) {
+            n->store_bytes = strtoull(argv[i] + 8, NULL, 10);
+        } else if (strncmp(argv[i], "--log=", 6) == 0) {
+            n->log_to_driver = argv[i][6] != '0';
+        } else if (strncmp(argv[i], "--preload=", 10) == 0) {
+            if (!vec_push(&n->preload, argv[i] + 10)) return MOB_ENOMEM;
+        } else if (strncmp(argv[i], "--resource=", 11) == 0) {
+            double amount = strtod(argv[i] + 11, &end);
+            if (*end != '=' || amount < 0) return base_fail(MOB_EINVAL, "mobulad: %s", argv[i]);
+            sched_amount_t r = {.name = end + 1, .amount = (uint64_t)(amount * SCHED_UNIT + 0.5)};
+            if (!vec_push(&n->resources, r)) return MOB_ENOMEM;
+        } else {
+            return base_fail(MOB_EINVAL, "mobulad: unknown argument %s", argv[i]);
+        }
+    }
+    return MOB_OK;
+}
+
+/* Everything that can fail at the start. */
+static mob_status_t node_start(node_t *n) {
+    if (getrandom(&n->incarnation, sizeof n->incarnation, 0) != sizeof n->incarnation) return base_fail(MOB_ESYS, "getrandom: %s", strerror(errno));
+    n->cores = base_cpus_count("");
+    n->client_next = 1;
+    mob_status_t status = sched_new(n->resources.items, n->resources.count, &n->sched);
+    if (status != MOB_OK) return base_fail(status, "these resources can't be offered");
+    status = control_embedded_new(&n->control);
+    if (status == MOB_OK) status = node_memory_init(n);
+    if (status == MOB_OK) status = node_session_open(n);
+    if (status == MOB_OK) status = loop_start(n);
+    if (status == MOB_OK && n->zygote_argv != NULL) status = node_zygote_start(n);
+    return status;
+}
+
+/* Ends every process below us: each round kills our children; theirs then become ours. */
+static void children_end(void) {
+    for (int round = 0; round < 100; round++) {
+        char path[64], line[65536];
+        snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t size = fd >= 0 ? read(fd, line, sizeof line - 1) : -1;
+        if (fd >= 0) close(fd);
+        if (size > 0) {
+            line[size] = 0;
+            char *rest = line;
+            for (char *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) kill((pid_t)atoi(word), SIGKILL);
+        }
+        while (waitpid(-1, NULL, 0) > 0) {}
+        if (errno == ECHILD) return;
+    }
+}
+
+static void silence(void) {
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0) return;
+    dup2(null, 0);
+    dup2(null, 1);
+    if (getenv("MOBULA_DEBUG") == NULL) dup2(null, 2);
+    close(null);
+}
+
+int main(int argc, char **argv) {
+    static node_t node;
+    node_t *n = &node;
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        puts("mobulad " MOBULA_VERSION);
+        return 0;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    syscall(SYS_close_range, DRIVER_FD + 1, ~0u, 0);
+    fcntl(DRIVER_FD, F_SETFD, FD_CLOEXEC);
+    fcntl(DRIVER_FD, F_SETFL, O_NONBLOCK);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_NAME, "mobulad");
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    uv_loop_init(&n->loop);
+    mob_status_t status = arguments_read(n, argc, argv);
+    if (status == MOB_OK) status = node_client_accept(n, DRIVER_FD, &n->driver);
+    if (status != MOB_OK) {
+        fprintf(stderr, "mobulad: %s %s (it is started by ray.init)\n", mob_status_text(status), mob_last_error());
+        return 1;
+    }
+    n->driver->role = WIRE_DRIVER;
+    status = node_start(n);
+    if (status != MOB_OK) {
+        node_client_refuse(n->driver, status, *mob_last_error() ? mob_last_error() : mob_status_text(status));
+    } else {
+        silence();
+        uv_run(&n->loop, UV_RUN_DEFAULT);
+    }
+    children_end();
+    node_session_close(n);
+    return 0;
+}

@@ -1,0 +1,324 @@
+/*
+ * The daemon's inside: what its files share. One thread, one loop; nothing here blocks.
+ *
+ * The books (who was granted what, who holds what, who runs what) are private to the daemon. Shared memory is read with suspicion: an index
+ * once, bounded, copied, then checked. What is impossible is the client's fault: node_client_fault ends that client and nobody else.
+ */
+#ifndef NODE_NODE_H
+#define NODE_NODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "base/status.h"
+#include "base/vec.h"
+#include "control/control.h"
+#include "sched/sched.h"
+#include "shm/heap.h"
+#include "shm/node.h"
+#include "shm/segment.h"
+#include "store/slot.h"
+#include "wire/message.h"
+#include "wire/record.h"
+
+typedef struct node node_t;
+typedef struct node_client node_client_t;
+typedef struct node_task node_task_t;
+typedef struct node_object node_object_t;
+typedef struct node_actor node_actor_t;
+
+/* Owner of what a dead client was granted and somebody still uses; no client has this number. */
+enum { NODE_ORPHAN = UINT16_MAX };
+
+/* Neighbouring entries of a table. */
+typedef struct {
+    uint32_t first, count;
+} node_span_t;
+typedef VEC(node_span_t) node_spans_t;
+
+typedef struct {
+    char *data;
+    size_t size;
+} node_parcel_t;
+
+/* A task from WIRE_SUBMIT until its record is free again. */
+struct node_task {
+    sched_task_t queue;   /* first: the scheduler gives this back */
+    node_task_t *next;    /* in an actor's queue of one caller, or among those that wait for a worker */
+    node_task_t *run_prev, *run_next; /* among those that were handed to one worker */
+    uint64_t generation;  /* the record's, as of now */
+    uint32_t record, submitter, shape, held_shape, max_calls;
+    uint32_t num_returns, num_deps, num_refs, missing;
+    int32_t retries;      /* left; -1 without end */
+    uint8_t kind;
+    bool retries_exceptions;
+    bool waiting_for_worker;
+    uint64_t block;       /* of the body; 0: in the record */
+    mob_ref_t function;
+    node_actor_t *actor;
+    node_client_t *worker;
+    sched_lease_t lease;
+    mob_ref_t refs[];     /* returns, deps, refs: private copies */
+};
+
+/* An object that more than its owner may know of. */
+struct node_object {
+    uint64_t generation;
+    uint32_t slot;
+    uint32_t uses; /* records and containers that hold it */
+    VEC(uint16_t) holders; /* clients */
+    VEC(node_task_t *) waiting; /* tasks that wait for its value */
+    node_actor_t *actor;
+    bool contents_held, at_zero;
+};
+
+typedef struct {
+    uint32_t caller;
+    node_task_t *head, *tail;
+} node_calls_t;
+
+struct node_actor {
+    mob_ref_t id;
+    node_task_t *creation; /* until it is done */
+    node_client_t *worker;
+    VEC(node_calls_t) callers;
+    uint32_t in_flight;
+    enum { NODE_ACTOR_PENDING, NODE_ACTOR_ALIVE, NODE_ACTOR_DEAD } state;
+    bool released; /* nobody has a handle any more: ends when its calls are done */
+    bool killed;   /* by ray.kill */
+    char name[64];
+    char cause[256];
+};
+
+/* What a process printed on one stream. */
+typedef struct node_stream {
+    node_client_t *client;
+    uv_poll_t poll;
+    int fd;          /* -1: closed */
+    int kind;        /* mob_message_kind_t */
+    char *name;      /* of the task that prints, as announced in the stream */
+    VEC(char) line;  /* not sent yet */
+    bool paused;
+} node_stream_t;
+
+typedef enum {
+    NODE_STARTING, /* a worker that was asked for and has not said hello */
+    NODE_GREETING, /* a connection that has not said hello */
+    NODE_LIVE,
+    NODE_DYING, /* killed; its end is not certain yet */
+    NODE_DEAD,
+} node_state_t;
+
+/* A connection, and the process behind it. */
+struct node_client {
+    node_t *node;
+    uint32_t number; /* 0: none */
+    uint32_t role;
+    node_state_t state;
+    uint64_t token;
+    pid_t pid;
+    int sock, pidfd;
+    uv_poll_t sock_poll, pid_poll;
+    bool sock_polled;
+    int closing; /* handles that are being closed */
+    VEC(node_parcel_t) outbox; /* frames that did not fit into the socket */
+    size_t outbox_bytes;
+
+    shm_segment_t segment;
+    shm_ring_t *up, *down;
+    VEC(shm_message_t) backlog; /* what did not fit on the ring down */
+
+    node_spans_t slots, records; /* granted to it */
+    uint64_t held; /* objects that name it as a holder */
+    uint32_t open_tasks; /* submitted by it and not done */
+
+    /* workers */
+    node_stream_t out, err;
+    node_task_t *runs, *runs_tail; /* handed to it, oldest first */
+    node_actor_t *actor;
+    sched_lease_t lease; /* an actor's, once it is made */
+    bool idle, retiring;
+    uint64_t idle_since_ns;
+    uint32_t limited_calls;
+    int exit_status;
+    bool exited;
+    const char *fault;
+};
+
+/* An extent of the arena, by its first granule. */
+typedef struct {
+    uint64_t size; /* 0: this granule begins no extent */
+    uint64_t serial;
+    uint32_t owner; /* client; 0: the daemon's own or an orphan */
+} node_extent_t;
+
+typedef struct {
+    uint64_t offset, size;
+    uint32_t last_owner;
+} node_gap_t;
+
+struct node {
+    uv_loop_t loop;
+    uv_poll_t listen_poll, event_poll;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_idle_t idle_handle; /* active: do not sleep */
+    uv_signal_t child_signal, term_signal;
+    uv_timer_t reap_timer;
+    bool ending, again;
+
+    /* configuration */
+    char *temp_dir, *session_dir, *socket_path;
+    char **zygote_argv;
+    VEC(char *) preload;
+    VEC(sched_amount_t) resources;
+    uint64_t store_bytes;
+    bool log_to_driver;
+    unsigned cores;
+    uint64_t incarnation;
+    int listen_fd, event_fd, lock_fd;
+    void *setup;
+    size_t setup_size;
+
+    shm_segment_t node_segment, slot_segment, record_segment, extent_segment, arena;
+    shm_node_t *shared;
+    store_slot_t *slots;
+    wire_record_t *records;
+    shm_extent_t *extents;
+    shm_heap_t heap; /* the daemon's own blocks: errors */
+
+    sched_t *sched;
+    control_t *control;
+
+    node_client_t *clients[SHM_MAX_CLIENTS];
+    uint32_t client_next;
+    node_client_t *driver, *zygote, *next_zygote;
+    bool zygote_ready;
+    int zygote_failures;
+    pid_t zygote_pid;
+    VEC(node_client_t *) starting; /* workers that were asked for */
+    VEC(node_client_t *) idle;
+    VEC(node_client_t *) connections; /* all of them, for the end */
+    node_task_t *wait_head, *wait_tail; /* have their resources, wait for a worker */
+    uint32_t waiting_for_worker;
+    uint64_t next_token;
+    int start_failures;
+    bool messages_ending;
+
+    node_task_t **tasks;     /* by record */
+    node_object_t **objects; /* by slot */
+    uint16_t *slot_owner;    /* by block of STORE_SLOT_BLOCK slots */
+    uint16_t *record_owner;  /* by block of WIRE_RECORD_BLOCK records */
+    uint32_t slots_granted, records_granted; /* high-water marks */
+    node_spans_t free_slots, free_records;
+    node_spans_t orphan_slots, orphan_records; /* blocks of the dead with something alive in them */
+    VEC(node_object_t *) zero; /* without holders: freed once all rings were read */
+    node_extent_t *books;      /* by granule */
+    uint16_t *granule_owner;
+    uint64_t *backed;          /* one bit a granule */
+    VEC(node_gap_t) gaps;
+    uint64_t next_serial, arena_free;
+    VEC(uint32_t) warned; /* shapes that can never fit, already told */
+};
+
+/* main.c */
+void node_end(node_t *node);
+
+/* session.c: the folder with the socket */
+mob_status_t node_session_open(node_t *node);
+void node_session_close(node_t *node);
+
+/* client.c: connections */
+mob_status_t node_client_accept(node_t *node, int sock, node_client_t **ret_client);
+node_client_t *node_client_new(node_t *node);
+void node_client_attach(node_client_t *client, int sock); /* takes the socket */
+void node_client_send(node_client_t *client, const void *frame, size_t size, const int *fds, int fd_count);
+void node_client_tell(node_client_t *client, uint32_t kind, uint32_t a, uint64_t b, uint64_t c, uint64_t d);
+void node_client_flush(node_client_t *client);
+void node_client_welcome(node_client_t *client);
+void node_client_refuse(node_client_t *client, mob_status_t status, const char *text);
+void node_client_fault(node_client_t *client, const char *what); /* it did what no client does */
+void node_client_kill(node_client_t *client);
+void node_client_close(node_client_t *client); /* ends the connection; the memory goes when libuv is done with it */
+void node_client_died(node_client_t *client);  /* its end is certain */
+void node_bells_ring(node_t *node);
+
+/* inbox.c: messages on the rings */
+void node_inbox_read(node_t *node);
+
+/* memory.c: what clients are granted */
+mob_status_t node_memory_init(node_t *node);
+void node_memory_fini(node_t *node);
+void node_memory_slots(node_client_t *client, uint32_t wanted);
+void node_memory_records(node_client_t *client, uint32_t wanted);
+void node_memory_extent(node_client_t *client, uint64_t size);
+bool node_memory_owns(node_t *node, uint32_t owner, uint64_t offset, uint64_t size);
+uint64_t node_memory_free_bytes(node_t *node);
+void node_memory_forget(node_client_t *client); /* a dead client's grants */
+bool node_memory_slot_is(node_t *node, uint32_t slot, uint32_t owner);
+bool node_memory_record_is(node_t *node, uint32_t record, uint32_t owner);
+
+/* object.c: who holds what */
+node_object_t *node_object_find(node_t *node, mob_ref_t ref); /* makes one if need be; NULL: there is no such object */
+void node_object_hold(node_t *node, node_object_t *object, uint32_t client);
+void node_object_unhold(node_t *node, node_object_t *object, uint32_t client);
+void node_object_use(node_object_t *object);
+void node_object_unuse(node_t *node, node_object_t *object);
+void node_object_unuse_ref(node_t *node, mob_ref_t ref);
+const mob_ref_t *node_object_contents(node_t *node, mob_ref_t ref, uint32_t *ret_count);
+void node_object_contents_hold(node_t *node, node_object_t *object);
+/* Frees the first `settled` of those put aside at zero: every ring was read since. */
+void node_objects_sweep(node_t *node, size_t settled);
+void node_object_sealed(node_t *node, mob_ref_t ref); /* its task is done */
+void node_slot_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char *text);
+void node_objects_forget(node_client_t *client);
+
+/* task.c */
+void node_task_submit(node_client_t *client, uint32_t record, uint64_t generation);
+void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd);
+void node_task_retry(node_client_t *client, uint32_t record, uint64_t generation);
+void node_task_ready(node_task_t *task, node_t *node); /* its arguments are there */
+void node_task_fail(node_t *node, node_task_t *task, mob_status_t status, const char *text);
+void node_task_free(node_t *node, node_task_t *task);
+void node_task_run_on(node_t *node, node_task_t *task, node_client_t *worker);
+void node_task_lost(node_t *node, node_task_t *task); /* its worker is certainly dead */
+void node_tasks_cancel(node_client_t *client); /* those that a dead client submitted and nobody began */
+size_t node_task_name(node_t *node, const node_task_t *task, char *ret_name, size_t capacity);
+
+/* actor.c */
+void node_actor_create(node_t *node, node_task_t *task);
+void node_actor_created(node_t *node, node_task_t *task);
+void node_actor_call(node_t *node, node_task_t *task, mob_ref_t id);
+void node_actor_pump(node_t *node, node_actor_t *actor);
+void node_actor_kill(node_t *node, mob_ref_t id);
+void node_actor_release(node_t *node, node_actor_t *actor);
+void node_actor_died(node_t *node, node_actor_t *actor, const char *cause);
+void node_actor_try_end(node_t *node, node_actor_t *actor);
+void node_actor_note(node_t *node, const node_actor_t *actor);
+
+/* worker.c: the pool and the zygote */
+void node_schedule(node_t *node);
+mob_status_t node_zygote_start(node_t *node);
+void node_zygote_frame(node_client_t *client, uint32_t kind);
+void node_zygote_died(node_t *node);
+void node_worker_hello(node_client_t *connection, uint64_t token);
+void node_worker_free(node_client_t *worker); /* it has nothing to do now */
+void node_worker_forget(node_client_t *worker);
+void node_worker_start_failed(node_client_t *worker);
+void node_worker_exit_text(const node_client_t *worker, char *ret_text, size_t size);
+void node_children_reap(node_t *node);
+
+/* text.c: what workers print */
+mob_status_t node_stream_open(node_client_t *client, node_stream_t *stream, int fd, int kind);
+void node_stream_close(node_stream_t *stream);
+void node_streams_finish(node_t *node);
+void node_streams_resume(node_t *node);
+void node_warn(node_t *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* query.c */
+void node_query(node_client_t *client, const shm_message_t *message);
+void node_shape(node_client_t *client, const shm_message_t *message);
+
+#endif

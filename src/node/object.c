@@ -1,0 +1,219 @@
+/*
+ * Who holds what. Only objects that more than their owner may know of are here; all others live and die in their owner's process.
+ *
+ * An object comes here when it is first named: as argument of a task, inside a value, as an actor. Its owner then counts as a holder without
+ * having said so, because an owner whose slot has escaped always says when its last reference goes (or dies, and is struck off).
+ *
+ * Holders: processes. Uses: records (arguments until the task is done) and containers (references inside a value). At zero of both it is
+ * put aside and freed only after every ring has been read once more up to where it then ended, since a message that holds it
+ * again may be lying in one.
+ *
+ * Invariant: as long as anybody can name an object, it has a holder or a use. Each message that adds one lies in its sender's ring before
+ * the message that gives up what the sender knew it through.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/node.h"
+#include "wire/direct.h"
+
+static bool slot_is_current(node_t *n, mob_ref_t ref) {
+    if (ref.slot == 0 || ref.slot >= STORE_MAX_SLOTS || n->slot_owner[ref.slot / STORE_SLOT_BLOCK] == 0) return false;
+    const store_slot_t *slot = &n->slots[ref.slot];
+    return (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) != STORE_FREE &&
+           atomic_load_explicit(&slot->generation, memory_order_relaxed) == ref.generation;
+}
+
+static void object_check_zero(node_t *n, node_object_t *o) {
+    if (o->holders.count > 0 || o->uses > 0 || o->at_zero) return;
+    o->at_zero = vec_push(&n->zero, o);
+}
+
+node_object_t *node_object_find(node_t *n, mob_ref_t ref) {
+    if (ref.slot == 0 || ref.slot >= STORE_MAX_SLOTS) return NULL;
+    node_object_t *o = n->objects[ref.slot];
+    if (o != NULL) return o->generation == ref.generation ? o : NULL;
+    if (!slot_is_current(n, ref)) return NULL;
+    o = calloc(1, sizeof *o);
+    if (o == NULL) return NULL;
+    o->slot = ref.slot;
+    o->generation = ref.generation;
+    n->objects[ref.slot] = o;
+    uint32_t owner = n->slot_owner[ref.slot / STORE_SLOT_BLOCK];
+    uint64_t word = atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire);
+    if (owner != NODE_ORPHAN && !(word & STORE_DROPPED)) node_object_hold(n, o, owner);
+    return o;
+}
+
+void node_object_hold(node_t *n, node_object_t *o, uint32_t client) {
+    for (size_t i = 0; i < o->holders.count; i++)
+        if (o->holders.items[i] == client) return;
+    if (vec_push(&o->holders, (uint16_t)client) && n->clients[client] != NULL) n->clients[client]->held++;
+}
+
+void node_object_unhold(node_t *n, node_object_t *o, uint32_t client) {
+    for (size_t i = 0; i < o->holders.count; i++) {
+        if (o->holders.items[i] != client) continue;
+        vec_swap_remove(&o->holders, i);
+        if (n->clients[client] != NULL) n->clients[client]->held--;
+        break;
+    }
+    object_check_zero(n, o);
+}
+
+void node_object_use(node_object_t *o) { o->uses++; }
+
+void node_object_unuse(node_t *n, node_object_t *o) {
+    if (o->uses > 0) o->uses--;
+    object_check_zero(n, o);
+}
+
+void node_object_unuse_ref(node_t *n, mob_ref_t ref) {
+    node_object_t *o = ref.slot != 0 && ref.slot < STORE_MAX_SLOTS ? n->objects[ref.slot] : NULL;
+    if (o != NULL && o->generation == ref.generation) node_object_unuse(n, o);
+}
+
+/* The references inside a value, in shared memory: bounded here, read once by the caller. */
+const mob_ref_t *node_object_contents(node_t *n, mob_ref_t ref, uint32_t *ret_count) {
+    *ret_count = 0;
+    const store_slot_t *slot = &n->slots[ref.slot];
+    uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
+    uint32_t count = slot->value.large.ref_count;
+    if (store_meta_inline(meta) || count == 0) return NULL;
+    if (block >= n->store_bytes || size > n->store_bytes - block) return NULL;
+    uint64_t start = block + store_refs_offset(size);
+    if (start > n->store_bytes || (uint64_t)count * sizeof(mob_ref_t) > n->store_bytes - start) return NULL;
+    *ret_count = count;
+    return (const mob_ref_t *)(n->arena.base + start);
+}
+
+/* The value holds what is inside it, once, from when it is known until it is freed. */
+void node_object_contents_hold(node_t *n, node_object_t *o) {
+    if (o->contents_held) return;
+    uint32_t count;
+    const mob_ref_t *refs = node_object_contents(n, (mob_ref_t){.slot = o->slot, .generation = o->generation}, &count);
+    o->contents_held = true;
+    for (uint32_t i = 0; i < count; i++) {
+        mob_ref_t ref = refs[i];
+        node_object_t *inner = node_object_find(n, ref);
+        if (inner != NULL) node_object_use(inner);
+    }
+}
+
+static void contents_release(node_t *n, node_object_t *o) {
+    if (!o->contents_held) return;
+    uint32_t count;
+    const mob_ref_t *refs = node_object_contents(n, (mob_ref_t){.slot = o->slot, .generation = o->generation}, &count);
+    for (uint32_t i = 0; i < count; i++) node_object_unuse_ref(n, refs[i]);
+}
+
+static void slot_release(node_t *n, uint32_t index, uint64_t generation) {
+    store_slot_t *slot = &n->slots[index];
+    if (store_slot_drop(slot, true) != STORE_DROP_FREE) return;
+    uint64_t block = slot->value.large.block;
+    if (!store_meta_inline(slot->meta) && block >= SHM_BLOCK_FIRST + sizeof(shm_block_t) && block < n->store_bytes)
+        shm_block_release(n->arena.base, n->extents, block, shm_tag(false, index, generation));
+    store_slot_close(slot);
+}
+
+static void object_free(node_t *n, node_object_t *o) {
+    contents_release(n, o);
+    n->objects[o->slot] = NULL;
+    slot_release(n, o->slot, o->generation);
+    vec_free(&o->holders);
+    vec_free(&o->waiting);
+    free(o);
+}
+
+void node_objects_sweep(node_t *n, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        node_object_t *o = n->zero.items[i];
+        o->at_zero = false;
+        if (o->holders.count > 0 || o->uses > 0) continue;
+        if (o->actor != NULL) {
+            node_actor_release(n, o->actor);
+            continue;
+        }
+        object_free(n, o);
+    }
+    memmove(n->zero.items, n->zero.items + count, (n->zero.count - count) * sizeof *n->zero.items);
+    n->zero.count -= count;
+    if (n->zero.count > 0) n->again = true;
+}
+
+void node_object_sealed(node_t *n, mob_ref_t ref) {
+    node_object_t *o = n->objects[ref.slot];
+    if (o != NULL && o->generation != ref.generation) o = NULL;
+    if (o != NULL) {
+        /* Taken over first: a task that becomes ready may come back here. */
+        VEC(node_task_t *) waiting = {0};
+        memcpy(&waiting, &o->waiting, sizeof waiting);
+        memset(&o->waiting, 0, sizeof o->waiting);
+        for (size_t i = 0; i < waiting.count; i++)
+            if (--waiting.items[i]->missing == 0) node_task_ready(waiting.items[i], n);
+        vec_free(&waiting);
+    }
+    uint64_t word = atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire);
+    if (!(word & STORE_DROPPED) || !slot_is_current(n, ref)) return;
+    /* Its last reference went while the task ran. */
+    if (o != NULL) {
+        node_object_unhold(n, o, n->slot_owner[ref.slot / STORE_SLOT_BLOCK]);
+    } else {
+        slot_release(n, ref.slot, ref.generation);
+    }
+}
+
+/* Gives a slot an error of the daemon's own as its value, if it has none yet. */
+void node_slot_fail(node_t *n, mob_ref_t ref, mob_status_t status, const char *text) {
+    if (!slot_is_current(n, ref)) return;
+    store_slot_t *slot = &n->slots[ref.slot];
+    if ((atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) != STORE_PENDING) return;
+    wire_writer_t count = {0};
+    wire_write_str(&count, text, strlen(text));
+    uint64_t block = 0;
+    wire_writer_t writer = {.data = slot->value.small, .capacity = STORE_INLINE};
+    if (count.size > STORE_INLINE) {
+        if (shm_heap_alloc(&n->heap, count.size, shm_tag(false, ref.slot, ref.generation), &block) == MOB_OK) {
+            writer = (wire_writer_t){.data = n->arena.base + block, .capacity = count.size};
+        } else {
+            text = "(no room in the store)"; /* for the words; the status still tells what happened */
+        }
+    }
+    wire_write_str(&writer, text, strlen(text));
+    if (block != 0) {
+        slot->value.large.block = block;
+        slot->value.large.ref_count = 0;
+    }
+    slot->meta = store_meta(writer.size, MOB_FORMAT_DIRECT, status, block == 0);
+    store_slot_seal(slot, false); /* the caller rings every bell afterwards */
+}
+
+/* A dead client's references and the slots it owned. */
+void node_objects_forget(node_client_t *client) {
+    node_t *n = client->node;
+    for (uint32_t i = 0; client->held > 0 && i < n->slots_granted; i++)
+        if (n->objects[i] != NULL) node_object_unhold(n, n->objects[i], client->number);
+    client->held = 0;
+    for (size_t s = 0; s < client->slots.count; s++) {
+        uint32_t first = client->slots.items[s].first, end = first + client->slots.items[s].count;
+        for (uint32_t i = first; i < end; i++) {
+            uint64_t word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire);
+            if ((word & STORE_STATE) == STORE_FREE || n->objects[i] != NULL) continue;
+            slot_release(n, i, atomic_load_explicit(&n->slots[i].generation, memory_order_relaxed));
+        }
+    }
+    /* What is still PENDING belongs to a task that will complete it, or to nobody: the client died while it made a task or a value. */
+    for (size_t s = 0; s < client->records.count; s++) {
+        uint32_t first = client->records.items[s].first, end = first + client->records.items[s].count;
+        for (uint32_t r = first; r < end; r++)
+            for (uint32_t k = 0; n->tasks[r] != NULL && k < n->tasks[r]->num_returns; k++)
+                n->slots[n->tasks[r]->refs[k].slot].meta = UINT64_MAX;
+    }
+    for (size_t s = 0; s < client->slots.count; s++) {
+        uint32_t first = client->slots.items[s].first, end = first + client->slots.items[s].count;
+        for (uint32_t i = first; i < end; i++) {
+            uint64_t word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire);
+            if ((word & STORE_STATE) == STORE_PENDING && n->slots[i].meta != UINT64_MAX && n->objects[i] == NULL) store_slot_close(&n->slots[i]);
+        }
+    }
+}

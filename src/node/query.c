@@ -1,0 +1,107 @@
+/* Answers to clients' questions, written in the direct encoding into a block of the asker's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/node.h"
+#include "wire/direct.h"
+
+static void write_resources(node_t *n, wire_writer_t *w) {
+    size_t count = sched_resource_count(n->sched);
+    wire_write_tuple(w, (uint32_t)count + 1);
+    for (size_t i = 0; i < count; i++) {
+        const char *name;
+        uint64_t total;
+        int64_t available;
+        sched_resource_at(n->sched, i, &name, &total, &available);
+        wire_write_tuple(w, 3);
+        wire_write_str(w, name, strlen(name));
+        wire_write_float(w, (double)total / SCHED_UNIT);
+        wire_write_float(w, (double)(available < 0 ? 0 : available) / SCHED_UNIT);
+    }
+    wire_write_tuple(w, 3);
+    wire_write_str(w, "object_store_memory", 19);
+    wire_write_float(w, (double)n->store_bytes);
+    wire_write_float(w, (double)node_memory_free_bytes(n));
+}
+
+static void write_events(node_t *n, wire_writer_t *w) {
+    size_t count = control_event_count(n->control);
+    wire_write_tuple(w, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        const control_event_t *e = control_event_at(n->control, i);
+        wire_write_tuple(w, 6);
+        wire_write_str(w, e->name, strnlen(e->name, sizeof e->name));
+        wire_write_int(w, e->kind);
+        wire_write_int(w, e->pid);
+        wire_write_int(w, e->worker);
+        wire_write_int(w, (int64_t)e->start_ns);
+        wire_write_int(w, (int64_t)e->end_ns);
+    }
+}
+
+static void write_actors(node_t *n, wire_writer_t *w) {
+    static const char *const states[] = {"PENDING_CREATION", "ALIVE", "DEAD"};
+    size_t count = control_actor_count(n->control);
+    wire_write_tuple(w, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        const control_actor_t *a = control_actor_at(n->control, i);
+        wire_write_tuple(w, 5);
+        wire_write_int(w, a->id.slot);
+        wire_write_int(w, (int64_t)a->id.generation);
+        wire_write_str(w, a->name, strlen(a->name));
+        wire_write_str(w, states[a->state], strlen(states[a->state]));
+        wire_write_int(w, a->pid);
+    }
+}
+
+void node_query(node_client_t *c, const shm_message_t *m) {
+    node_t *n = c->node;
+    if (m->d > SHM_HEAP_SMALL && m->d > n->store_bytes) {
+        node_client_fault(c, "asked with an impossible buffer");
+        return;
+    }
+    if (!node_memory_owns(n, c->number, m->c, m->d)) {
+        node_client_fault(c, "asked for an answer in memory that is not its own");
+        return;
+    }
+    wire_writer_t w = {.data = n->arena.base + m->c, .capacity = m->d};
+    switch (m->a) {
+    case MOB_QUERY_RESOURCES:
+        write_resources(n, &w);
+        break;
+    case MOB_QUERY_EVENTS:
+        write_events(n, &w);
+        break;
+    case MOB_QUERY_ACTORS:
+        write_actors(n, &w);
+        break;
+    default:
+        node_client_tell(c, WIRE_ANSWER, MOB_EINVAL, 0, 0, 0);
+        return;
+    }
+    node_client_tell(c, WIRE_ANSWER, w.size > w.capacity ? MOB_ELIMIT : MOB_OK, w.size, 0, 0);
+}
+
+/* A demand: for each resource 8 bytes of amount and a name with its zero. */
+void node_shape(node_client_t *c, const shm_message_t *m) {
+    node_t *n = c->node;
+    if (!node_memory_owns(n, c->number, m->c, m->d) || m->b > m->d || m->b > 65536 || m->a > SCHED_NEEDS_MAX) {
+        node_client_fault(c, "asked for a shape that makes no sense");
+        return;
+    }
+    char copy[65536 + 1];
+    memcpy(copy, n->arena.base + m->c, m->b);
+    copy[m->b] = 0;
+    sched_amount_t demand[SCHED_NEEDS_MAX];
+    size_t at = 0;
+    uint32_t count = 0;
+    while (count < m->a && at + sizeof(uint64_t) < m->b) {
+        memcpy(&demand[count].amount, copy + at, sizeof(uint64_t));
+        demand[count].name = copy + at + sizeof(uint64_t);
+        at += sizeof(uint64_t) + strlen(demand[count].name) + 1;
+        count++;
+    }
+    uint32_t shape = 0;
+    mob_status_t status = count == m->a ? sched_shape_intern(n->sched, demand, count, &shape) : MOB_EINVAL;
+    node_client_tell(c, WIRE_ANSWER, status, shape, 0, 0);
+}

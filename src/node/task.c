@@ -1,0 +1,336 @@
+/*
+ * The way of a task through the daemon.
+ *
+ *   submitted   copied and checked; its references are held
+ *   waiting     for arguments that are not there yet (listed at their objects)
+ *   queued      in the scheduler, or in its actor's queue
+ *   placed      has its resources, waits for a worker to be started
+ *   handed out  READY on a worker's ring, or TAKEN by it
+ *   done        results sealed, references let go, record free
+ *
+ * If its worker dies: DONE is completed; TAKEN is tried again if max_retries allows, else it fails; READY was not begun and is tried again in any case.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "node/node.h"
+
+static const mob_ref_t *task_deps(const node_task_t *t) { return t->refs + t->num_returns; }
+
+/* Copies the record and checks it. NULL: the submitter's fault, or no memory. */
+static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t generation, mob_ref_t *ret_actor) {
+    node_t *n = client->node;
+    wire_record_t copy;
+    memcpy(&copy, &n->records[index], sizeof copy);
+    const void *body = copy.body;
+    if (copy.block != 0) {
+        if (copy.block % 8 != 0 || !node_memory_owns(n, client->number, copy.block, copy.body_size)) return NULL;
+        body = n->arena.base + copy.block;
+    } else if (copy.body_size > WIRE_RECORD_BODY) {
+        return NULL;
+    }
+    wire_body_t parts;
+    if (wire_body_split(&copy, body, copy.body_size, &parts) != MOB_OK) return NULL;
+    if (!sched_shape_valid(n->sched, copy.shape) || !sched_shape_valid(n->sched, copy.held_shape)) return NULL;
+    if (copy.kind == MOB_ACTOR_CREATE && copy.num_returns != 1) return NULL;
+    size_t refs = (size_t)copy.num_returns + copy.num_deps + copy.num_refs;
+    node_task_t *t = malloc(sizeof *t + refs * sizeof(mob_ref_t));
+    if (t == NULL) return NULL;
+    memset(t, 0, sizeof *t);
+    memcpy(t->refs, parts.returns, refs * sizeof(mob_ref_t));
+    t->record = index;
+    t->generation = generation;
+    t->submitter = client->number;
+    t->kind = copy.kind;
+    t->shape = copy.shape;
+    t->held_shape = copy.held_shape;
+    t->max_calls = copy.max_calls;
+    t->num_returns = copy.num_returns;
+    t->num_deps = copy.num_deps;
+    t->num_refs = copy.num_refs;
+    t->retries = copy.max_retries;
+    t->retries_exceptions = copy.flags & WIRE_RETRY_EXCEPTIONS;
+    t->block = copy.block;
+    t->function = copy.function;
+    *ret_actor = copy.actor;
+    for (uint32_t i = 0; i < t->num_returns; i++) {
+        if (node_memory_slot_is(n, t->refs[i].slot, client->number)) continue;
+        free(t);
+        return NULL;
+    }
+    return t;
+}
+
+static void task_hold_refs(node_t *n, node_task_t *t) {
+    for (uint32_t i = 0; i < t->num_deps + t->num_refs; i++) {
+        node_object_t *o = node_object_find(n, t->refs[t->num_returns + i]);
+        if (o == NULL) {
+            t->refs[t->num_returns + i].slot = 0; /* nothing to let go later */
+            continue;
+        }
+        node_object_use(o);
+        if (i >= t->num_deps) continue;
+        uint64_t word = atomic_load_explicit(&n->slots[o->slot].word, memory_order_acquire);
+        /* Not sealed here means that its WIRE_DONE is still to come, since we read that one after the seal. */
+        if ((word & STORE_STATE) == STORE_PENDING && vec_push(&o->waiting, t)) t->missing++;
+    }
+    node_object_t *function = t->function.slot ? node_object_find(n, t->function) : NULL;
+    if (function != NULL) node_object_use(function);
+    else t->function.slot = 0;
+}
+
+void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation) {
+    node_t *n = client->node;
+    if (!node_memory_record_is(n, index, client->number) || n->tasks[index] != NULL ||
+        atomic_load_explicit(&n->records[index].word, memory_order_acquire) != wire_word(generation, 0, WIRE_READY_STATE)) {
+        node_client_fault(client, "submitted a record that is not its own or not ready");
+        return;
+    }
+    mob_ref_t actor;
+    node_task_t *t = task_read(client, index, generation, &actor);
+    if (t == NULL) {
+        node_client_fault(client, "submitted a record that makes no sense");
+        return;
+    }
+    n->tasks[index] = t;
+    client->open_tasks++;
+    task_hold_refs(n, t);
+    if (t->kind == MOB_ACTOR_CREATE) node_actor_create(n, t);
+    if (t->kind == MOB_ACTOR_CALL) {
+        node_actor_call(n, t, actor);
+        return;
+    }
+    if (t->missing == 0) node_task_ready(t, n);
+}
+
+static void warn_if_never(node_t *n, node_task_t *t) {
+    sched_amount_t missing;
+    uint64_t total;
+    if (sched_shape_fits_ever(n->sched, t->shape, &missing, &total)) return;
+    for (size_t i = 0; i < n->warned.count; i++)
+        if (n->warned.items[i] == t->shape) return;
+    (void)vec_push(&n->warned, t->shape);
+    char name[256];
+    node_task_name(n, t, name, sizeof name);
+    node_warn(n, "%s %s needs %s: %g, but this node has %g in all. It waits until that changes; until then it can't start.",
+              t->kind == MOB_ACTOR_CREATE ? "The actor" : "The task", name, missing.name, (double)missing.amount / SCHED_UNIT, (double)total / SCHED_UNIT);
+}
+
+void node_task_ready(node_task_t *t, node_t *n) {
+    if (t->kind == MOB_ACTOR_CALL) {
+        if (t->actor != NULL) node_actor_pump(n, t->actor);
+        return;
+    }
+    warn_if_never(n, t);
+    sched_task_add(n->sched, &t->queue, t->shape, base_clock_mono_ns());
+}
+
+void node_task_run_on(node_t *n, node_task_t *t, node_client_t *worker) {
+    (void)n;
+    t->worker = worker;
+    t->run_next = NULL;
+    t->run_prev = worker->runs_tail;
+    if (worker->runs_tail) worker->runs_tail->run_next = t;
+    else worker->runs = t;
+    worker->runs_tail = t;
+    node_client_tell(worker, WIRE_RUN, t->record, t->generation, t->lease.gpu_mask, t->retries != 0);
+}
+
+static void run_unlink(node_task_t *t) {
+    node_client_t *w = t->worker;
+    if (w == NULL) return;
+    if (t->run_prev) t->run_prev->run_next = t->run_next;
+    else w->runs = t->run_next;
+    if (t->run_next) t->run_next->run_prev = t->run_prev;
+    else w->runs_tail = t->run_prev;
+    t->worker = NULL;
+}
+
+size_t node_task_name(node_t *n, const node_task_t *t, char *ret_name, size_t capacity) {
+    const wire_record_t *record = &n->records[t->record];
+    size_t size = record->name_size, skip = ((size_t)t->num_returns + t->num_deps + t->num_refs) * sizeof(mob_ref_t);
+    const char *from = t->block ? (const char *)n->arena.base + t->block + skip : (const char *)record->body + skip;
+    if (t->block == 0 && skip + size > WIRE_RECORD_BODY) size = 0;
+    if (t->block != 0 && t->block + skip + size > n->store_bytes) size = 0;
+    if (size >= capacity) size = capacity - 1;
+    memcpy(ret_name, from, size);
+    ret_name[size] = 0;
+    return size;
+}
+
+/* The results are there: lets everything go that the task held, and gives the record back. */
+void node_task_free(node_t *n, node_task_t *t) {
+    run_unlink(t);
+    sched_task_remove(n->sched, &t->queue);
+    sched_lease_release(n->sched, &t->lease);
+    for (uint32_t i = 0; i < t->num_deps + t->num_refs; i++) node_object_unuse_ref(n, t->refs[t->num_returns + i]);
+    node_object_unuse_ref(n, t->function);
+    if (n->clients[t->submitter] != NULL) n->clients[t->submitter]->open_tasks--;
+    n->tasks[t->record] = NULL;
+    if (t->block != 0) shm_block_release(n->arena.base, n->extents, t->block, shm_tag(true, t->record, t->generation));
+    wire_record_t *record = &n->records[t->record];
+    atomic_store_explicit(&record->word, wire_word(t->generation, 0, WIRE_FREE), memory_order_release);
+    free(t);
+}
+
+static void note_event(node_t *n, const node_task_t *t, const node_client_t *worker) {
+    control_event_t e = {.kind = t->kind, .pid = worker->pid, .worker = worker->number};
+    e.start_ns = n->records[t->record].start_ns;
+    e.end_ns = n->records[t->record].end_ns;
+    if (t->kind == MOB_ACTOR_CALL && t->actor != NULL) {
+        char method[48];
+        node_task_name(n, t, method, sizeof method);
+        snprintf(e.name, sizeof e.name, "%.23s.%.22s", t->actor->name, method);
+    } else {
+        node_task_name(n, t, e.name, sizeof e.name);
+    }
+    control_event_add(n->control, &e);
+}
+
+/* Seals what a worker that died after DONE did not seal itself. */
+static void results_seal(node_t *n, node_task_t *t) {
+    for (uint32_t i = 0; i < t->num_returns; i++) {
+        store_slot_t *slot = &n->slots[t->refs[i].slot];
+        /* What it did seal may have been freed and opened again under another generation since. The word is read first: a PENDING of
+         * the new one comes after its generation, so word PENDING and generation ours means that nobody but us may seal it. */
+        bool pending = (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_PENDING;
+        if (!pending || atomic_load_explicit(&slot->generation, memory_order_relaxed) != t->refs[i].generation) continue;
+        node_object_t *o = n->objects[t->refs[i].slot];
+        store_slot_seal(slot, o != NULL && o->contents_held); /* containers had their WIRE_ESCAPE before DONE */
+    }
+}
+
+static void task_complete(node_t *n, node_task_t *t) {
+    node_client_t *worker = t->worker;
+    note_event(n, t, worker);
+    for (uint32_t i = 0; i < t->num_returns; i++) node_object_sealed(n, t->refs[i]);
+    if (t->kind == MOB_ACTOR_CREATE) {
+        node_actor_created(n, t);
+    } else if (t->kind == MOB_ACTOR_CALL) {
+        node_actor_t *actor = t->actor;
+        node_task_free(n, t);
+        if (actor != NULL) {
+            actor->in_flight--;
+            node_actor_try_end(n, actor);
+        }
+        return;
+    } else if (t->max_calls > 0 && ++worker->limited_calls >= t->max_calls) {
+        worker->retiring = true;
+    }
+    node_task_free(n, t);
+    if (worker->state == NODE_LIVE && worker->actor == NULL) node_worker_free(worker);
+}
+
+/* A message about a record that this worker runs; NULL (and the worker's fault) if it does not. */
+static node_task_t *task_of(node_client_t *client, uint32_t record, uint64_t generation, unsigned state) {
+    node_t *n = client->node;
+    node_task_t *t = record < WIRE_MAX_RECORDS ? n->tasks[record] : NULL;
+    if (t == NULL || t->worker != client || t->generation != generation ||
+        wire_word_state(atomic_load_explicit(&n->records[record].word, memory_order_acquire)) != state) {
+        node_client_fault(client, "spoke of a record that it does not run");
+        return NULL;
+    }
+    return t;
+}
+
+void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd) {
+    node_task_t *t = task_of(client, record, generation, WIRE_DONE_STATE);
+    if (t == NULL) return;
+    task_complete(client->node, t);
+    if (crowd) node_bells_ring(client->node);
+    node_client_flush(client);
+}
+
+/* Makes the record READY again under a new generation, so that the old worker's claim fails for good. */
+static void task_again(node_t *n, node_task_t *t) {
+    wire_record_t *record = &n->records[t->record];
+    run_unlink(t);
+    sched_lease_release(n->sched, &t->lease);
+    if (t->block != 0) {
+        /* The body's block is tagged with the generation that it was written under: it moves along. */
+        shm_block_t *block = (shm_block_t *)(n->arena.base + t->block - sizeof(shm_block_t));
+        uint64_t old = shm_block_used(shm_tag(true, t->record, t->generation));
+        atomic_compare_exchange_strong(&block->word, &old, shm_block_used(shm_tag(true, t->record, t->generation + 1)));
+    }
+    t->generation++;
+    atomic_store_explicit(&record->word, wire_word(t->generation, 0, WIRE_READY_STATE), memory_order_release);
+    sched_task_add(n->sched, &t->queue, t->shape, base_clock_mono_ns());
+}
+
+void node_task_retry(node_client_t *client, uint32_t record, uint64_t generation) {
+    node_task_t *t = task_of(client, record, generation, WIRE_TAKEN);
+    if (t == NULL) return;
+    if (t->kind != MOB_TASK || !t->retries_exceptions || t->retries == 0) {
+        node_client_fault(client, "asked to retry what may not be");
+        return;
+    }
+    if (t->retries > 0) t->retries--;
+    task_again(client->node, t);
+    node_worker_free(client);
+}
+
+void node_task_fail(node_t *n, node_task_t *t, mob_status_t status, const char *text) {
+    for (uint32_t i = 0; i < t->num_returns; i++) node_slot_fail(n, t->refs[i], status, text);
+    for (uint32_t i = 0; i < t->num_returns; i++) node_object_sealed(n, t->refs[i]);
+    node_task_free(n, t);
+    node_bells_ring(n);
+}
+
+void node_task_lost(node_t *n, node_task_t *t) {
+    uint64_t word = atomic_load_explicit(&n->records[t->record].word, memory_order_acquire);
+    node_client_t *worker = t->worker;
+    if (wire_word_state(word) == WIRE_DONE_STATE) {
+        results_seal(n, t);
+        task_complete(n, t);
+        return;
+    }
+    char how[128], name[256], text[512];
+    node_worker_exit_text(worker, how, sizeof how);
+    node_task_name(n, t, name, sizeof name);
+    bool begun = wire_word_state(word) == WIRE_TAKEN;
+    if (t->kind == MOB_TASK && (!begun || t->retries != 0)) {
+        if (begun && t->retries > 0) t->retries--;
+        task_again(n, t);
+        return;
+    }
+    if (t->kind == MOB_ACTOR_CALL && t->actor != NULL) {
+        t->actor->in_flight--;
+        snprintf(text, sizeof text, "the actor %s died while or before it ran %s: %s", t->actor->name, name,
+                 t->actor->killed ? "it was killed by ray.kill" : how);
+        node_task_fail(n, t, MOB_EACTOR, text);
+        return;
+    }
+    if (t->kind == MOB_ACTOR_CREATE) {
+        snprintf(text, sizeof text, "the actor %s died while it was being created: %s", name, how);
+        node_actor_t *actor = t->actor;
+        if (actor != NULL) actor->creation = NULL;
+        node_task_fail(n, t, MOB_EACTOR, text);
+        if (actor != NULL) node_actor_died(n, actor, text);
+        return;
+    }
+    snprintf(text, sizeof text, "the worker (pid %d) that ran %s died: %s", (int)worker->pid, name, how);
+    node_task_fail(n, t, MOB_ECRASHED, text);
+}
+
+/* A submitter died. What nobody began, and whose results nobody else knows of, is not begun any more; the rest runs out. */
+void node_tasks_cancel(node_client_t *client) {
+    node_t *n = client->node;
+    for (size_t s = 0; client->open_tasks > 0 && s < client->records.count; s++) {
+        uint32_t first = client->records.items[s].first, end = first + client->records.items[s].count;
+        for (uint32_t r = first; r < end; r++) {
+            node_task_t *t = n->tasks[r];
+            if (t == NULL || t->worker != NULL || t->waiting_for_worker || t->kind != MOB_TASK) continue;
+            bool known = false;
+            for (uint32_t i = 0; i < t->num_returns; i++) known |= n->objects[t->refs[i].slot] != NULL;
+            if (known) continue;
+            for (uint32_t i = 0; i < t->num_deps; i++) {
+                node_object_t *o = task_deps(t)[i].slot ? n->objects[task_deps(t)[i].slot] : NULL;
+                for (size_t k = 0; o != NULL && k < o->waiting.count; k++)
+                    if (o->waiting.items[k] == t) vec_swap_remove(&o->waiting, k--);
+            }
+            node_task_fail(n, t, MOB_ECANCELLED, "the process that submitted this task died before it began");
+        }
+    }
+}

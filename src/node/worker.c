@@ -1,0 +1,352 @@
+/*
+ * Workers and the zygote that forks them.
+ *
+ * A task that the scheduler has given its resources goes to an idle worker, the one that became idle last; without one it waits, in
+ * order, while a worker is forked. More workers than CPUs exist only because others are blocked: when idle for a while they are sent home.
+ *
+ * The zygote is asked for a worker by a frame with a token and the ends of two pipes for its output; the worker connects by itself and shows the
+ * token. A worker that dies before that is noticed by the end of its output. If the zygote dies, another is started and asked for as many as
+ * are still needed; a worker of the old one that comes late finds its token unknown and goes.
+ *
+ * With modules to preload, the first zygote serves at once, and forks a second one that loads them and then takes its place.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "node/node.h"
+
+extern char **environ;
+
+enum { MAX_STARTING = 16, MAX_FAILURES = 3, IDLE_MS = 2000 };
+
+/* ---- the zygote ---- */
+
+mob_status_t node_zygote_start(node_t *n) {
+    char variable[512], token[64];
+    snprintf(variable, sizeof variable, "MOBULA_SOCKET=%s", n->socket_path);
+    snprintf(token, sizeof token, "MOBULA_TOKEN=%llu", (unsigned long long)n->incarnation);
+    VEC(char *) env = {0};
+    for (char **e = environ; *e != NULL; e++)
+        if (!vec_push(&env, *e)) return MOB_ENOMEM;
+    if (!vec_push(&env, variable) || !vec_push(&env, token) || !vec_push(&env, NULL)) return MOB_ENOMEM;
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t none, usual;
+    sigemptyset(&none);
+    sigfillset(&usual);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int error = posix_spawnp(&n->zygote_pid, n->zygote_argv[0], NULL, &attributes, n->zygote_argv, env.items);
+    posix_spawnattr_destroy(&attributes);
+    vec_free(&env);
+    return error == 0 ? MOB_OK : base_fail(MOB_ESYS, "starting %s: %s", n->zygote_argv[0], strerror(error));
+}
+
+static void worker_ask(node_client_t *w);
+
+static void preload_ask(node_t *n) {
+    char frame[WIRE_FRAME_MAX / 4];
+    wire_frame_t head = {.magic = WIRE_MAGIC, .kind = WIRE_PRELOAD};
+    size_t size = sizeof head;
+    memcpy(frame, &head, sizeof head);
+    for (size_t i = 0; i < n->preload.count; i++) {
+        size_t length = strlen(n->preload.items[i]) + 1;
+        if (size + length > sizeof frame) break;
+        memcpy(frame + size, n->preload.items[i], length);
+        size += length;
+    }
+    node_client_send(n->zygote, frame, size, NULL, 0);
+}
+
+void node_zygote_frame(node_client_t *c, uint32_t kind) {
+    node_t *n = c->node;
+    if (kind == WIRE_STUCK && c == n->zygote) {
+        node_client_close(c); /* a module that it loaded has started threads: the next one goes without */
+        n->preload.count = 0;
+        return;
+    }
+    if (kind != WIRE_READY || c != n->next_zygote) return;
+    node_client_t *old = n->zygote;
+    bool first = !n->zygote_ready;
+    n->zygote = c;
+    n->next_zygote = NULL;
+    n->zygote_ready = true;
+    n->zygote_failures = 0;
+    n->zygote_pid = c->pid;
+    if (old != NULL) {
+        node_client_close(old); /* it ends when its socket does */
+    } else {
+        if (n->preload.count > 0) preload_ask(n);
+        for (size_t i = 0; i < n->starting.count; i++) worker_ask(n->starting.items[i]);
+        node_schedule(n);
+    }
+    if (first && n->setup != NULL && n->driver != NULL && n->driver->state == NODE_GREETING) node_client_welcome(n->driver);
+}
+
+void node_zygote_died(node_t *n) {
+    if (n->ending) return;
+    if (n->zygote_pid > 0) kill(n->zygote_pid, SIGKILL);
+    n->zygote_pid = 0;
+    while (n->starting.count > 0) node_client_close(vec_pop(&n->starting)); /* asked for again of the next one */
+    if (++n->zygote_failures <= MAX_FAILURES && node_zygote_start(n) == MOB_OK) return;
+    const char *text = "the Python process that workers are forked from can't be started; run its command by hand to see why: python -c 'import ray'";
+    if (n->driver != NULL && n->driver->state == NODE_GREETING) {
+        node_client_refuse(n->driver, MOB_ESYS, text);
+        node_end(n);
+    } else {
+        node_warn(n, "No more workers can be started: %s", text);
+    }
+}
+
+/* ---- starting a worker ---- */
+
+static void worker_ask(node_client_t *w) {
+    node_t *n = w->node;
+    int out[2] = {-1, -1}, err[2] = {-1, -1};
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
+        if (out[0] >= 0) close(out[0]), close(out[1]);
+        node_warn(n, "A worker can't be started: %s.", strerror(errno));
+        return;
+    }
+    node_stream_open(w, &w->out, out[0], MOB_MESSAGE_OUT);
+    node_stream_open(w, &w->err, err[0], MOB_MESSAGE_ERR);
+    wire_fork_t frame = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_FORK}, .token = w->token};
+    int fds[2] = {out[1], err[1]};
+    node_client_send(n->zygote, &frame, sizeof frame, fds, 2);
+    close(out[1]);
+    close(err[1]);
+}
+
+static void worker_start(node_t *n) {
+    node_client_t *w = node_client_new(n);
+    if (w == NULL || !vec_push(&n->starting, w)) return;
+    w->state = NODE_STARTING;
+    w->role = WIRE_WORKER;
+    w->token = ++n->next_token;
+    if (n->zygote != NULL) worker_ask(w);
+}
+
+static void starting_remove(node_client_t *w) {
+    node_t *n = w->node;
+    for (size_t i = 0; i < n->starting.count; i++) {
+        if (n->starting.items[i] != w) continue;
+        vec_swap_remove(&n->starting, i);
+        return;
+    }
+}
+
+void node_worker_start_failed(node_client_t *w) {
+    node_t *n = w->node;
+    starting_remove(w);
+    node_client_close(w);
+    if (n->zygote == NULL) { /* its zygote is gone; the next one is asked for as many as are needed */
+        node_schedule(n);
+        return;
+    }
+    if (++n->start_failures == 1 || n->start_failures % 100 == 0) node_warn(n, "A worker ended before it was ready.");
+    if (n->start_failures < 1000) node_schedule(n);
+}
+
+/* A worker has connected: it becomes the one that was asked for under its token. */
+void node_worker_hello(node_client_t *connection, uint64_t token) {
+    node_t *n = connection->node;
+    node_client_t *w = NULL;
+    for (size_t i = 0; i < n->starting.count && w == NULL; i++)
+        if (n->starting.items[i]->token == token) w = n->starting.items[i];
+    if (w == NULL) {
+        node_client_refuse(connection, MOB_EPROTO, "nobody asked for this worker");
+        return;
+    }
+    starting_remove(w);
+    n->start_failures = 0;
+    /* The connection's socket moves over; its own struct goes. */
+    int sock = dup(connection->sock);
+    w->pid = connection->pid;
+    node_client_close(connection);
+    if (sock < 0) {
+        node_client_close(w);
+        return;
+    }
+    fcntl(sock, F_SETFD, FD_CLOEXEC);
+    node_client_attach(w, sock);
+    node_client_welcome(w);
+    if (w->state == NODE_LIVE) node_worker_free(w);
+}
+
+/* ---- the pool ---- */
+
+static void idle_remove(node_client_t *w) {
+    node_t *n = w->node;
+    if (!w->idle) return;
+    w->idle = false;
+    for (size_t i = 0; i < n->idle.count; i++) {
+        if (n->idle.items[i] != w) continue;
+        memmove(n->idle.items + i, n->idle.items + i + 1, (n->idle.count - i - 1) * sizeof *n->idle.items);
+        n->idle.count--;
+        return;
+    }
+}
+
+static node_task_t *wait_pop(node_t *n) {
+    node_task_t *t = n->wait_head;
+    if (t == NULL) return NULL;
+    n->wait_head = t->next;
+    if (n->wait_head == NULL) n->wait_tail = NULL;
+    n->waiting_for_worker--;
+    t->waiting_for_worker = false;
+    return t;
+}
+
+static void wait_push(node_t *n, node_task_t *t) {
+    t->next = NULL;
+    if (n->wait_tail) n->wait_tail->next = t;
+    else n->wait_head = t;
+    n->wait_tail = t;
+    n->waiting_for_worker++;
+    t->waiting_for_worker = true;
+}
+
+static void on_reap_timer(uv_timer_t *timer) { node_schedule(timer->data); }
+
+/* Sends home what is idle beyond the number of CPUs, oldest first; looks again later if some have not been idle for long enough. */
+static void idle_trim(node_t *n) {
+    uint64_t now = base_clock_mono_ns(), total = 0;
+    int64_t available = 0;
+    const char *name = "";
+    for (size_t i = 0; i < sched_resource_count(n->sched) && strcmp(name, "CPU") != 0; i++) sched_resource_at(n->sched, i, &name, &total, &available);
+    size_t wanted = strcmp(name, "CPU") == 0 ? (size_t)(total + SCHED_UNIT - 1) / SCHED_UNIT : 1;
+    size_t alive = n->idle.count;
+    for (uint32_t i = 1; i < n->client_next; i++)
+        if (n->clients[i] != NULL && n->clients[i]->role == WIRE_WORKER && n->clients[i]->runs != NULL && n->clients[i]->actor == NULL) alive++;
+    for (size_t i = 0; i < n->idle.count && alive > wanted;) {
+        node_client_t *w = n->idle.items[i];
+        if (w->open_tasks > 0) { /* what it submitted would be cancelled with it */
+            i++;
+            continue;
+        }
+        if (now - w->idle_since_ns < (uint64_t)IDLE_MS * 1000000) {
+            uv_timer_start(&n->reap_timer, on_reap_timer, IDLE_MS, 0);
+            return;
+        }
+        idle_remove(w);
+        w->retiring = true;
+        node_client_tell(w, WIRE_EXIT, 0, 0, 0, 0);
+        alive--;
+    }
+}
+
+void node_worker_free(node_client_t *w) {
+    node_t *n = w->node;
+    if (w->state != NODE_LIVE || w->idle) return;
+    if (w->retiring) {
+        node_client_tell(w, WIRE_EXIT, 0, 0, 0, 0);
+        return;
+    }
+    node_task_t *t = wait_pop(n);
+    if (t != NULL) {
+        node_task_run_on(n, t, w);
+        return;
+    }
+    w->idle_since_ns = base_clock_mono_ns();
+    w->idle = vec_push(&n->idle, w);
+}
+
+void node_schedule(node_t *n) {
+    if (n->ending) return;
+    sched_lease_t lease;
+    uint64_t now = base_clock_mono_ns();
+    for (sched_task_t *q; (q = sched_task_next(n->sched, now, &lease)) != NULL;) {
+        node_task_t *t = (node_task_t *)q;
+        t->lease = lease;
+        if (n->idle.count > 0) {
+            node_client_t *w = n->idle.items[n->idle.count - 1];
+            idle_remove(w);
+            node_task_run_on(n, t, w);
+        } else {
+            wait_push(n, t);
+        }
+    }
+    while (n->starting.count < n->waiting_for_worker && n->starting.count < MAX_STARTING && n->start_failures < 1000) {
+        size_t before = n->starting.count;
+        worker_start(n);
+        if (n->starting.count == before) break;
+    }
+    if (n->idle.count > 1) idle_trim(n);
+}
+
+/* ---- a worker's end ---- */
+
+void node_worker_exit_text(const node_client_t *w, char *ret_text, size_t size) {
+    if (w->fault != NULL) snprintf(ret_text, size, "it was killed because it %s", w->fault);
+    else if (!w->exited) snprintf(ret_text, size, "it was killed");
+    else if (WIFSIGNALED(w->exit_status))
+        snprintf(ret_text, size, "killed by signal %d (%s)", WTERMSIG(w->exit_status), sigdescr_np(WTERMSIG(w->exit_status)));
+    else snprintf(ret_text, size, "it exited with code %d", WEXITSTATUS(w->exit_status));
+}
+
+void node_worker_forget(node_client_t *w) {
+    node_t *n = w->node;
+    idle_remove(w);
+    node_actor_t *actor = w->actor;
+    char how[128];
+    node_worker_exit_text(w, how, sizeof how);
+    while (w->runs != NULL) {
+        node_task_t *t = w->runs;
+        node_task_lost(n, t);
+        if (w->runs == t) break; /* can't be: a lost task is never still handed out */
+    }
+    if (actor != NULL) {
+        sched_lease_release(n->sched, &w->lease);
+        node_actor_died(n, actor, actor->released ? "nobody has a handle to it any more" : how);
+    }
+}
+
+/* Ends what a dead worker started: its children are ours now, and carry its session. */
+static void descendants_kill(pid_t session) {
+    char path[64], line[65536];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *f = fopen(path, "re");
+    if (f == NULL) return;
+    size_t size = fread(line, 1, sizeof line - 1, f);
+    fclose(f);
+    line[size] = 0;
+    char *rest = line;
+    for (char *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) {
+        pid_t pid = (pid_t)atoi(word);
+        if (pid > 0 && pid != session && getsid(pid) == session) kill(pid, SIGKILL);
+    }
+}
+
+void node_children_reap(node_t *n) {
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        node_client_t *dead = NULL;
+        for (size_t i = 0; i < n->connections.count && dead == NULL; i++) {
+            node_client_t *c = n->connections.items[i];
+            if (c->pid == pid && c->state != NODE_GREETING) dead = c;
+        }
+        descendants_kill(pid);
+        if (dead == NULL) {
+            if (pid == n->zygote_pid && n->zygote == NULL) {
+                n->zygote_pid = 0;
+                node_zygote_died(n);
+            }
+            continue;
+        }
+        dead->exit_status = status;
+        dead->exited = true;
+        if (dead->role == WIRE_ZYGOTE) node_client_close(dead);
+        else node_client_died(dead);
+        if (n->ending) return;
+    }
+}

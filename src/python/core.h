@@ -1,0 +1,106 @@
+/*
+ * The extension module ray._core: what its files share. A thin layer over mobula.h: Python values in, Python values out.
+ *
+ * All state is under the interpreter's lock. The lock is released while a call waits and while large buffers are copied. No mutex of the
+ * client is ever held while Python code runs, so a destructor of an ObjectRef may run anywhere.
+ */
+#ifndef PYTHON_CORE_H
+#define PYTHON_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "base/vec.h"
+#include "mobula.h"
+
+typedef struct {
+    mob_client_t *client; /* NULL: not connected */
+    uint64_t incarnation; /* of the session; names which session a reference belongs to */
+    bool is_worker;
+    /* hooks: Python callables, see module.c */
+    PyObject *auto_init, *dumps, *loads, *make_error, *load_error, *load_function, *should_retry, *set_gpus;
+    /* a worker's running job */
+    bool running;
+    mob_job_t job;
+    PyObject *job_name; /* str; for an actor its class */
+    PyObject *actor;    /* the instance */
+    PyObject *actor_class_name;
+    mob_ref_t actor_ref;
+    uint64_t gpu_mask;
+} core_t;
+
+extern core_t core;
+
+typedef struct {
+    PyObject_HEAD
+    mob_ref_t ref;
+    uint64_t incarnation;
+    PyObject *weak_refs;
+} ref_object_t;
+
+/* References that are met while something is pickled. They nest: pickling may export a function, which pickles. */
+typedef struct collector {
+    struct collector *outer;
+    VEC(mob_ref_t) refs;
+    PyObject *keep; /* list: holds the ObjectRefs until the bytes are published */
+} collector_t;
+
+/* ref.c */
+int core_ref_ready(PyObject *module);
+bool core_ref_check(PyObject *object);
+PyObject *core_ref_new(mob_ref_t ref); /* STEALS one count */
+/* The reference, if it is one of this session; else NULL with an exception. BORROWED */
+ref_object_t *core_ref_of(PyObject *object);
+void core_collector_push(collector_t *collector);
+void core_collector_pop(collector_t *collector); /* frees what it holds */
+PyObject *core_ref_restore(PyObject *module, PyObject *id);
+
+/* direct.c: the direct encoding */
+Py_ssize_t core_direct_size(PyObject *value); /* -1: it has no direct encoding (no exception set) */
+uint8_t *core_direct_write(PyObject *value, uint8_t *at);
+/* Decodes one value; moves *at. NULL with an exception. */
+PyObject *core_direct_read(const uint8_t **at, const uint8_t *end);
+bool core_is_plain(PyObject *value);
+
+/* value.c: objects in the store */
+int core_value_ready(PyObject *module);
+bool core_connected(void); /* starts the system if need be; false with an exception */
+PyObject *core_raise(mob_status_t status); /* sets the exception for a failed call; returns NULL */
+PyObject *core_raise_error(const mob_value_t *value);
+PyObject *core_value_load(mob_ref_t ref, const mob_value_t *value); /* the caller holds a count of ref */
+/* Where a pickled value goes: a new object, or a job's result. */
+typedef struct {
+    bool is_result;
+    uint32_t index;
+    mob_ref_t ref; /* of the new object, one count */
+} core_target_t;
+int core_value_store(PyObject *value, const char *what, core_target_t *target);
+int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error, const collector_t *refs, core_target_t *target);
+/* Pickles: (bytes, list of buffers), with references collected. */
+PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector);
+PyObject *core_put(PyObject *module, PyObject *value);
+PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* submit.c */
+int core_submitter_ready(PyObject *module);
+
+/* serve.c */
+PyObject *core_serve(PyObject *module, PyObject *unused);
+PyObject *core_current(PyObject *module, PyObject *unused);
+PyObject *core_current_name(PyObject *module, PyObject *unused);
+
+/* zygote.c */
+PyObject *core_zygote(PyObject *module, PyObject *unused);
+
+/* session.c */
+PyObject *core_start(PyObject *module, PyObject *config);
+PyObject *core_shutdown(PyObject *module, PyObject *unused);
+PyObject *core_finish_messages(PyObject *module, PyObject *unused);
+PyObject *core_session(PyObject *module, PyObject *unused);
+PyObject *core_read_message(PyObject *module, PyObject *unused);
+PyObject *core_query(PyObject *module, PyObject *kind);
+PyObject *core_shape(PyObject *module, PyObject *demand);
+PyObject *core_kill_actor(PyObject *module, PyObject *args);
+
+#endif

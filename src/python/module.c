@@ -1,0 +1,88 @@
+/*
+ * ray._core. The Python layer gives it hooks for what needs Python's own modules: set_hooks(auto_init, dumps, loads, make_error, load_error, load_function,
+ * should_retry, set_gpus). Each call replaces only what it names.
+ */
+#include "python/core.h"
+
+core_t core;
+
+static PyObject *set_hooks(PyObject *module, PyObject *args, PyObject *kwargs) {
+    (void)module;
+    static char *names[] = {"auto_init", "dumps", "loads", "make_error", "load_error", "load_function", "should_retry", "set_gpus", NULL};
+    PyObject **hooks[] = {&core.auto_init, &core.dumps, &core.loads, &core.make_error, &core.load_error, &core.load_function, &core.should_retry, &core.set_gpus};
+    PyObject *given[8] = {NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOO:set_hooks", names, &given[0], &given[1], &given[2], &given[3], &given[4], &given[5],
+                                     &given[6], &given[7]))
+        return NULL;
+    for (int i = 0; i < 8; i++) {
+        if (given[i] == NULL) continue;
+        Py_INCREF(given[i]);
+        Py_XSETREF(*hooks[i], given[i]);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *is_connected(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyBool_FromLong(core.client != NULL);
+}
+
+static PyObject *is_plain(PyObject *module, PyObject *value) {
+    (void)module;
+    return PyBool_FromLong(core_is_plain(value));
+}
+
+static PyObject *default_cpus(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyLong_FromUnsignedLong(mob_default_cpus());
+}
+
+static PyObject *default_store(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyLong_FromUnsignedLongLong(mob_default_store_bytes());
+}
+
+#define FAST(f) ((PyCFunction)(void (*)(void))(f))
+
+static PyMethodDef methods[] = {
+    {"put", core_put, METH_O,
+     "put(value)\n--\n\nPuts a value into the object store and returns the reference to it.\n\nLarge buffers (numpy arrays) are copied once, into shared memory."},
+    {"get", FAST(core_get), METH_FASTCALL | METH_KEYWORDS,
+     "get(object_refs, *, timeout=None)\n--\n\nWaits for an object, or for each of a list of them, and returns the value or the list of values.\n\n"
+     "Raises what its task raised; GetTimeoutError after `timeout` seconds (the task goes on). Arrays are read-only views of shared memory."},
+    {"wait", FAST(core_wait), METH_FASTCALL | METH_KEYWORDS,
+     "wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True)\n--\n\nWaits until `num_returns` of the objects are there, at most `timeout` seconds.\n\n"
+     "Returns two lists, both in the order of the first: those that are there (at most num_returns), and the rest."},
+    {"_restore", core_ref_restore, METH_O, NULL},
+    {"set_hooks", FAST(set_hooks), METH_VARARGS | METH_KEYWORDS, NULL},
+    {"is_connected", is_connected, METH_NOARGS, NULL},
+    {"is_plain", is_plain, METH_O, NULL},
+    {"default_cpus", default_cpus, METH_NOARGS, NULL},
+    {"default_store", default_store, METH_NOARGS, NULL},
+    {"start", core_start, METH_O, NULL},
+    {"shutdown", core_shutdown, METH_NOARGS, NULL},
+    {"finish_messages", core_finish_messages, METH_NOARGS, NULL},
+    {"session", core_session, METH_NOARGS, NULL},
+    {"read_message", core_read_message, METH_NOARGS, NULL},
+    {"query", core_query, METH_O, NULL},
+    {"shape", core_shape, METH_O, NULL},
+    {"kill_actor", core_kill_actor, METH_VARARGS, NULL},
+    {"current", core_current, METH_NOARGS, NULL},
+    {"current_name", core_current_name, METH_NOARGS, NULL},
+    {"serve", core_serve, METH_NOARGS, NULL},
+    {"zygote", core_zygote, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "ray._core", .m_doc = "Mobula's client.", .m_size = -1, .m_methods = methods};
+
+PyMODINIT_FUNC PyInit__core(void) {
+    PyObject *module = PyModule_Create(&definition);
+    if (module == NULL) return NULL;
+    if (core_ref_ready(module) == 0 && core_value_ready(module) == 0 && core_submitter_ready(module) == 0 &&
+        PyModule_AddIntConstant(module, "TASK", MOB_TASK) == 0 && PyModule_AddIntConstant(module, "ACTOR_CREATE", MOB_ACTOR_CREATE) == 0 &&
+        PyModule_AddIntConstant(module, "ACTOR_CALL", MOB_ACTOR_CALL) == 0)
+        return module;
+    Py_DECREF(module);
+    return NULL;
+}

@@ -1,0 +1,165 @@
+/* ObjectRef: one count of an object in the store, as a Python object. */
+#include "python/core.h"
+
+#include <string.h>
+#include <structmember.h>
+
+static PyTypeObject *ref_type;
+static PyObject *restore_function;
+static _Thread_local collector_t *collectors;
+
+PyObject *core_ref_new(mob_ref_t ref) {
+    ref_object_t *self = PyObject_New(ref_object_t, ref_type);
+    if (self == NULL) {
+        mob_ref_release(core.client, ref);
+        return NULL;
+    }
+    self->ref = ref;
+    self->incarnation = core.incarnation;
+    self->weak_refs = NULL;
+    return (PyObject *)self;
+}
+
+bool core_ref_check(PyObject *object) { return Py_TYPE(object) == ref_type; }
+
+ref_object_t *core_ref_of(PyObject *object) {
+    ref_object_t *self = (ref_object_t *)object;
+    if (core.client != NULL && self->incarnation == core.incarnation) return self;
+    PyObject *error = core.load_error ? PyObject_CallFunction(core.load_error, "ss", "stale",
+                                                              "this reference is from before a ray.shutdown(): refs and actor handles do not outlive their session")
+                                      : NULL;
+    if (error != NULL) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(error);
+    return NULL;
+}
+
+static void ref_dealloc(ref_object_t *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    if (self->weak_refs != NULL) PyObject_ClearWeakRefs((PyObject *)self);
+    if (core.client != NULL && self->incarnation == core.incarnation) mob_ref_release(core.client, self->ref);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static void ref_id(const ref_object_t *self, uint8_t id[MOB_ID_SIZE]) {
+    for (int i = 0; i < 8; i++) id[i] = (uint8_t)(self->incarnation >> (56 - 8 * i));
+    for (int i = 0; i < 4; i++) id[8 + i] = (uint8_t)(self->ref.slot >> (24 - 8 * i));
+    for (int i = 0; i < 8; i++) id[12 + i] = (uint8_t)(self->ref.generation >> (56 - 8 * i));
+}
+
+static PyObject *ref_binary(ref_object_t *self, PyObject *unused) {
+    (void)unused;
+    uint8_t id[MOB_ID_SIZE];
+    ref_id(self, id);
+    return PyBytes_FromStringAndSize((char *)id, sizeof id);
+}
+
+static PyObject *ref_hex(ref_object_t *self, PyObject *unused) {
+    (void)unused;
+    static const char digits[] = "0123456789abcdef";
+    uint8_t id[MOB_ID_SIZE];
+    char text[2 * MOB_ID_SIZE];
+    ref_id(self, id);
+    for (int i = 0; i < MOB_ID_SIZE; i++) {
+        text[2 * i] = digits[id[i] >> 4];
+        text[2 * i + 1] = digits[id[i] & 15];
+    }
+    return PyUnicode_FromStringAndSize(text, sizeof text);
+}
+
+static PyObject *ref_repr(ref_object_t *self) {
+    PyObject *hex = ref_hex(self, NULL);
+    if (hex == NULL) return NULL;
+    PyObject *text = PyUnicode_FromFormat("ObjectRef(%U)", hex);
+    Py_DECREF(hex);
+    return text;
+}
+
+static Py_hash_t ref_hash(ref_object_t *self) {
+    uint64_t h = (self->ref.generation * 0x9e3779b97f4a7c15u) ^ ((uint64_t)self->ref.slot * 0xff51afd7ed558ccdu) ^ self->incarnation;
+    h ^= h >> 29;
+    return (Py_hash_t)h == -1 ? -2 : (Py_hash_t)h;
+}
+
+static PyObject *ref_compare(PyObject *a, PyObject *b, int op) {
+    if (!core_ref_check(a) || !core_ref_check(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+    ref_object_t *x = (ref_object_t *)a, *y = (ref_object_t *)b;
+    bool same = x->ref.slot == y->ref.slot && x->ref.generation == y->ref.generation && x->incarnation == y->incarnation;
+    return PyBool_FromLong(same == (op == Py_EQ));
+}
+
+void core_collector_push(collector_t *c) {
+    memset(c, 0, sizeof *c);
+    c->outer = collectors;
+    collectors = c;
+}
+
+void core_collector_pop(collector_t *c) {
+    if (collectors == c) collectors = c->outer;
+    vec_free(&c->refs);
+    Py_CLEAR(c->keep);
+}
+
+static PyObject *ref_reduce(ref_object_t *self, PyObject *unused) {
+    (void)unused;
+    collector_t *c = collectors;
+    if (c == NULL) {
+        PyErr_SetString(PyExc_TypeError, "an ObjectRef can't be pickled by itself: pass it to a task or put it inside a value that ray.put "
+                                         "or a task gets, so that its object is kept alive");
+        return NULL;
+    }
+    if (core_ref_of((PyObject *)self) == NULL) return NULL;
+    if (c->keep == NULL && (c->keep = PyList_New(0)) == NULL) return NULL;
+    if (PyList_Append(c->keep, (PyObject *)self) < 0) return NULL;
+    if (!vec_push(&c->refs, self->ref)) return PyErr_NoMemory();
+    PyObject *id = ref_binary(self, NULL);
+    return id ? Py_BuildValue("O(N)", restore_function, id) : NULL;
+}
+
+/* While a value is unpacked its container holds what it names, so taking another count is safe. */
+PyObject *core_ref_restore(PyObject *module, PyObject *id) {
+    (void)module;
+    mob_ref_t ref;
+    if (!PyBytes_Check(id) || PyBytes_GET_SIZE(id) != MOB_ID_SIZE) {
+        PyErr_SetString(PyExc_TypeError, "an id has 20 bytes");
+        return NULL;
+    }
+    if (core.client == NULL) return core_raise(MOB_ESTALE);
+    mob_status_t status = mob_ref_from_id(core.client, (const uint8_t *)PyBytes_AS_STRING(id), &ref);
+    if (status != MOB_OK) return core_raise(status);
+    mob_ref_retain(core.client, ref);
+    return core_ref_new(ref);
+}
+
+static PyObject *ref_no_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    (void)type, (void)args, (void)kwargs;
+    PyErr_SetString(PyExc_TypeError, "an ObjectRef comes from ray.put or from a task");
+    return NULL;
+}
+
+static PyMethodDef ref_methods[] = {
+    {"hex", (PyCFunction)ref_hex, METH_NOARGS, "The id as 40 hexadecimal digits."},
+    {"binary", (PyCFunction)ref_binary, METH_NOARGS, "The id as 20 bytes."},
+    {"__reduce__", (PyCFunction)ref_reduce, METH_NOARGS, NULL},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef ref_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(ref_object_t, weak_refs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot ref_slots[] = {
+    {Py_tp_doc, "A reference to an object that is there, or will be: ray.get() waits for it and gives its value."},
+    {Py_tp_dealloc, ref_dealloc}, {Py_tp_repr, ref_repr}, {Py_tp_hash, ref_hash}, {Py_tp_richcompare, ref_compare},
+    {Py_tp_methods, ref_methods}, {Py_tp_members, ref_members}, {Py_tp_new, ref_no_new}, {0, NULL},
+};
+static PyType_Spec ref_spec = {.name = "ray.ObjectRef", .basicsize = sizeof(ref_object_t), .flags = Py_TPFLAGS_DEFAULT, .slots = ref_slots};
+
+int core_ref_ready(PyObject *module) {
+    ref_type = (PyTypeObject *)PyType_FromSpec(&ref_spec);
+    if (ref_type == NULL || PyModule_AddObjectRef(module, "ObjectRef", (PyObject *)ref_type) < 0) return -1;
+    restore_function = PyObject_GetAttrString(module, "_restore");
+    return restore_function == NULL ? -1 : 0;
+}

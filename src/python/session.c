@@ -1,0 +1,224 @@
+/* Starting and ending a session, messages from the daemon, questions to it. */
+#include "python/core.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* ---- start ---- */
+
+/* The strings of a Python list, NULL-terminated; the list must outlive them. */
+static const char **strings_of(PyObject *list) {
+    Py_ssize_t count = list != NULL && PyList_Check(list) ? PyList_GET_SIZE(list) : 0;
+    const char **strings = PyMem_Calloc((size_t)count + 1, sizeof *strings);
+    for (Py_ssize_t i = 0; strings != NULL && i < count; i++) {
+        strings[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(list, i));
+        if (strings[i] == NULL) {
+            PyMem_Free(strings);
+            return NULL;
+        }
+    }
+    return strings;
+}
+
+static mob_resource_t *resources_of(PyObject *dict, size_t *ret_count) {
+    Py_ssize_t at = 0, count = PyDict_Check(dict) ? PyDict_GET_SIZE(dict) : 0;
+    PyObject *key, *value;
+    mob_resource_t *found = PyMem_Calloc((size_t)count + 1, sizeof *found);
+    *ret_count = 0;
+    while (found != NULL && count > 0 && PyDict_Next(dict, &at, &key, &value)) {
+        found[*ret_count].name = PyUnicode_AsUTF8(key);
+        found[*ret_count].amount = PyFloat_AsDouble(value);
+        if (PyErr_Occurred()) {
+            PyMem_Free(found);
+            return NULL;
+        }
+        (*ret_count)++;
+    }
+    return found;
+}
+
+static const char *text_of(PyObject *dict, const char *key) {
+    PyObject *found = PyDict_GetItemString(dict, key);
+    return found != NULL && PyUnicode_Check(found) ? PyUnicode_AsUTF8(found) : NULL;
+}
+
+PyObject *core_start(PyObject *module, PyObject *config) {
+    (void)module;
+    if (core.client != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "this process is connected already");
+        return NULL;
+    }
+    if (!PyDict_Check(config)) {
+        PyErr_SetString(PyExc_TypeError, "start takes a dict");
+        return NULL;
+    }
+    mob_config_t c = {.daemon_path = text_of(config, "daemon"), .temp_dir = text_of(config, "temp_dir")};
+    PyObject *resources = PyDict_GetItemString(config, "resources"), *setup = PyDict_GetItemString(config, "setup");
+    PyObject *store = PyDict_GetItemString(config, "object_store_memory"), *log = PyDict_GetItemString(config, "log_to_driver");
+    const char **argv = strings_of(PyDict_GetItemString(config, "argv")), **preload = strings_of(PyDict_GetItemString(config, "preload"));
+    mob_resource_t *amounts = resources ? resources_of(resources, &c.resource_count) : NULL;
+    mob_client_t *client = NULL;
+    mob_status_t status = MOB_EINVAL;
+    c.resources = amounts;
+    c.zygote_argv = argv != NULL && argv[0] != NULL ? argv : NULL;
+    c.preload = preload;
+    c.store_bytes = store ? PyLong_AsUnsignedLongLong(store) : 0;
+    c.log_to_driver = log == NULL || PyObject_IsTrue(log) == 1;
+    if (setup != NULL && PyBytes_Check(setup)) {
+        c.setup = PyBytes_AS_STRING(setup);
+        c.setup_size = (size_t)PyBytes_GET_SIZE(setup);
+    }
+    if (!PyErr_Occurred() && argv != NULL && preload != NULL && c.daemon_path != NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        status = mob_init(&c, &client);
+        Py_END_ALLOW_THREADS
+    }
+    PyMem_Free(argv);
+    PyMem_Free(preload);
+    PyMem_Free(amounts);
+    if (PyErr_Occurred()) return NULL;
+    if (status != MOB_OK) return core_raise(status);
+    mob_session_t session;
+    mob_client_session(client, &session);
+    core.client = client;
+    core.incarnation = session.incarnation;
+    core.is_worker = false;
+    Py_RETURN_NONE;
+}
+
+PyObject *core_finish_messages(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    if (core.client != NULL) mob_message_finish(core.client);
+    Py_RETURN_NONE;
+}
+
+PyObject *core_shutdown(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    mob_client_t *client = core.client;
+    core.client = NULL;
+    core.incarnation = 0;
+    Py_BEGIN_ALLOW_THREADS
+    mob_shutdown(client);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+PyObject *core_session(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    if (core.client == NULL) return core_raise(MOB_ESTALE);
+    mob_session_t s;
+    char node[17];
+    mob_client_session(core.client, &s);
+    snprintf(node, sizeof node, "%016llx", (unsigned long long)s.incarnation);
+    return Py_BuildValue("{s:s,s:s,s:s,s:I,s:i}", "session_dir", s.session_dir, "socket", s.socket_path, "node_id", node, "number", s.number, "daemon_pid",
+                         s.daemon_pid);
+}
+
+PyObject *core_read_message(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    static const char *const kinds[] = {"", "out", "err", "warn"};
+    mob_client_t *client = core.client;
+    mob_message_t m;
+    mob_status_t status;
+    if (client == NULL) Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    status = mob_message_read(client, &m);
+    Py_END_ALLOW_THREADS
+    if (status != MOB_OK) Py_RETURN_NONE;
+    PyObject *name = PyUnicode_DecodeUTF8(m.name, (Py_ssize_t)strlen(m.name), "replace");
+    PyObject *text = PyUnicode_DecodeUTF8(m.text, (Py_ssize_t)m.text_size, "replace");
+    if (name == NULL || text == NULL) {
+        Py_XDECREF(name);
+        Py_XDECREF(text);
+        return NULL;
+    }
+    return Py_BuildValue("siNN", kinds[m.kind <= 3 ? m.kind : 0], m.pid, name, text);
+}
+
+/* ---- questions ---- */
+
+static PyObject *ask(mob_query_t query) {
+    void *data;
+    size_t size;
+    mob_status_t status = mob_query(core.client, query, 0, &data, &size);
+    if (status != MOB_OK) return core_raise(status);
+    const uint8_t *at = data;
+    PyObject *value = core_direct_read(&at, at + size);
+    free(data);
+    return value;
+}
+
+/* ((name, total, available), ...) to {"total": {...}, "available": {...}} */
+static PyObject *resources_dict(void) {
+    PyObject *rows = ask(MOB_QUERY_RESOURCES), *total = PyDict_New(), *available = PyDict_New();
+    bool good = rows != NULL && total != NULL && available != NULL;
+    for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(rows); i++) {
+        PyObject *row = PyTuple_GET_ITEM(rows, i);
+        good = PyDict_SetItem(total, PyTuple_GET_ITEM(row, 0), PyTuple_GET_ITEM(row, 1)) == 0 &&
+               PyDict_SetItem(available, PyTuple_GET_ITEM(row, 0), PyTuple_GET_ITEM(row, 2)) == 0;
+    }
+    Py_XDECREF(rows);
+    if (good) return Py_BuildValue("{s:N,s:N}", "total", total, "available", available);
+    Py_XDECREF(total);
+    Py_XDECREF(available);
+    return NULL;
+}
+
+static PyObject *nodes_list(void) {
+    char host[256] = "", node[17];
+    gethostname(host, sizeof host - 1);
+    snprintf(node, sizeof node, "%016llx", (unsigned long long)core.incarnation);
+    PyObject *resources = resources_dict();
+    if (resources == NULL) return NULL;
+    PyObject *list = Py_BuildValue("[{s:s,s:O,s:s,s:s,s:O}]", "node_id", node, "alive", Py_True, "ip", "127.0.0.1", "hostname", host, "resources",
+                                   PyDict_GetItemString(resources, "total"));
+    Py_DECREF(resources);
+    return list;
+}
+
+PyObject *core_query(PyObject *module, PyObject *kind) {
+    (void)module;
+    if (!PyUnicode_Check(kind)) {
+        PyErr_SetString(PyExc_TypeError, "query takes a str");
+        return NULL;
+    }
+    if (!core_connected()) return NULL;
+    if (PyUnicode_CompareWithASCIIString(kind, "resources") == 0) return resources_dict();
+    if (PyUnicode_CompareWithASCIIString(kind, "nodes") == 0) return nodes_list();
+    if (PyUnicode_CompareWithASCIIString(kind, "events") == 0) return ask(MOB_QUERY_EVENTS);
+    if (PyUnicode_CompareWithASCIIString(kind, "actors") == 0) return ask(MOB_QUERY_ACTORS);
+    PyErr_Format(PyExc_ValueError, "no such query: %U", kind);
+    return NULL;
+}
+
+PyObject *core_shape(PyObject *module, PyObject *demand) {
+    (void)module;
+    if (!core_connected()) return NULL;
+    size_t count;
+    uint32_t shape;
+    if (!PyDict_Check(demand)) {
+        PyErr_SetString(PyExc_TypeError, "shape takes a dict");
+        return NULL;
+    }
+    mob_resource_t *amounts = resources_of(demand, &count);
+    if (amounts == NULL) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    mob_status_t status = count == 0 ? (shape = 0, MOB_OK) : mob_shape(core.client, amounts, count, &shape);
+    PyMem_Free(amounts);
+    return status == MOB_OK ? PyLong_FromUnsignedLong(shape) : core_raise(status);
+}
+
+PyObject *core_kill_actor(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *object;
+    int no_restart;
+    if (!PyArg_ParseTuple(args, "Op:kill_actor", &object, &no_restart)) return NULL;
+    if (!core_ref_check(object)) {
+        PyErr_SetString(PyExc_TypeError, "kill_actor takes an actor's ObjectRef");
+        return NULL;
+    }
+    ref_object_t *ref = core_ref_of(object);
+    if (ref == NULL) return NULL;
+    mob_status_t status = mob_actor_kill(core.client, ref->ref);
+    if (status != MOB_OK) return core_raise(status);
+    Py_RETURN_NONE;
+}

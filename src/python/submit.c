@@ -1,0 +1,330 @@
+/*
+ * Submitter: the callable behind f.remote, Class.remote and handle.method.remote.
+ *
+ * What does not change from call to call (function, resources, name) is asked for once a session, by `prepare`. Arguments are encoded into a buffer that
+ * goes into the record: small plain values directly, other small ones pickled, references as such; what is large or has buffers becomes an
+ * object of its own first, so that the task reads it in place.
+ */
+#include "python/core.h"
+
+#include <string.h>
+#include <structmember.h>
+
+enum { INLINE_LIMIT = 64 * 1024 };
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *prepare, *bind;
+    Py_ssize_t least, most;
+    /* as prepared, for the session `incarnation` */
+    uint64_t incarnation;
+    mob_task_t task;
+    PyObject *function, *actor, *name; /* hold what `task` points to */
+} submitter_t;
+
+static PyTypeObject *submitter_type;
+
+/* ---- the call's arguments ---- */
+
+typedef struct {
+    uint8_t *data;
+    size_t size, capacity;
+    uint8_t local[512];
+    VEC(mob_ref_t) deps, refs;
+    PyObject *keep;            /* references that were met inside, alive until the task is submitted */
+    VEC(mob_ref_t) temporary;  /* objects made for this call: one count each */
+} arguments_t;
+
+static bool arguments_reserve(arguments_t *a, size_t more) {
+    if (a->size + more <= a->capacity) return true;
+    size_t wanted = a->capacity * 2 > a->size + more ? a->capacity * 2 : a->size + more;
+    uint8_t *grown = a->data == a->local ? PyMem_Malloc(wanted) : PyMem_Realloc(a->data, wanted);
+    if (grown == NULL) {
+        PyErr_NoMemory();
+        return false;
+    }
+    if (a->data == a->local) memcpy(grown, a->local, a->size);
+    a->data = grown;
+    a->capacity = wanted;
+    return true;
+}
+
+static void arguments_fini(arguments_t *a) {
+    for (size_t i = 0; i < a->temporary.count; i++) mob_ref_release(core.client, a->temporary.items[i]);
+    if (a->data != a->local) PyMem_Free(a->data);
+    vec_free(&a->deps);
+    vec_free(&a->refs);
+    vec_free(&a->temporary);
+    Py_XDECREF(a->keep);
+}
+
+static int write_dep(arguments_t *a, mob_ref_t ref) {
+    uint32_t index = (uint32_t)a->deps.count;
+    if (!arguments_reserve(a, 5)) return -1;
+    if (!vec_push(&a->deps, ref)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    a->data[a->size] = MOB_ARG_DEP;
+    memcpy(a->data + a->size + 1, &index, 4);
+    a->size += 5;
+    return 0;
+}
+
+static int write_object(arguments_t *a, PyObject *value, const char *what) {
+    core_target_t target = {0};
+    if (core_value_store(value, what, &target) < 0) return -1;
+    if (!vec_push(&a->temporary, target.ref)) {
+        mob_ref_release(core.client, target.ref);
+        PyErr_NoMemory();
+        return -1;
+    }
+    return write_dep(a, target.ref);
+}
+
+static int write_pickle(arguments_t *a, PyObject *value, const char *what) {
+    collector_t collector;
+    int result = -1;
+    PyObject *made = core_pickle(value, what, &collector);
+    if (made != NULL && (PyList_GET_SIZE(PyTuple_GET_ITEM(made, 1)) > 0 || PyBytes_GET_SIZE(PyTuple_GET_ITEM(made, 0)) > INLINE_LIMIT)) {
+        core_collector_pop(&collector);
+        Py_DECREF(made);
+        return write_object(a, value, what);
+    }
+    if (made != NULL) {
+        PyObject *stream = PyTuple_GET_ITEM(made, 0);
+        uint64_t size = (uint64_t)PyBytes_GET_SIZE(stream);
+        bool room = arguments_reserve(a, 9 + size);
+        for (size_t i = 0; room && i < collector.refs.count; i++) room = vec_push(&a->refs, collector.refs.items[i]);
+        if (room && collector.keep != NULL) {
+            if (a->keep == NULL) a->keep = PyList_New(0);
+            room = a->keep != NULL && PyList_Append(a->keep, collector.keep) == 0;
+        }
+        if (room) {
+            a->data[a->size] = MOB_ARG_PICKLE;
+            memcpy(a->data + a->size + 1, &size, 8);
+            memcpy(a->data + a->size + 9, PyBytes_AS_STRING(stream), size);
+            a->size += 9 + size;
+            result = 0;
+        } else if (!PyErr_Occurred()) {
+            PyErr_NoMemory();
+        }
+        Py_DECREF(made);
+    }
+    core_collector_pop(&collector);
+    return result;
+}
+
+static int write_value(arguments_t *a, PyObject *value, submitter_t *self, Py_ssize_t index, PyObject *keyword) {
+    if (core_ref_check(value)) {
+        ref_object_t *ref = core_ref_of(value);
+        return ref == NULL ? -1 : write_dep(a, ref->ref);
+    }
+    Py_ssize_t size = core_direct_size(value);
+    if (size >= 0 && size <= INLINE_LIMIT) {
+        if (!arguments_reserve(a, (size_t)size)) return -1;
+        core_direct_write(value, a->data + a->size);
+        a->size += (size_t)size;
+        return 0;
+    }
+    char what[300];
+    const char *name = self->task.name ? self->task.name : "the call";
+    if (keyword != NULL) snprintf(what, sizeof what, "argument %.100s of %.100s", PyUnicode_AsUTF8(keyword), name);
+    else snprintf(what, sizeof what, "argument %zd of %.100s", index, name);
+    return size >= 0 ? write_object(a, value, what) : write_pickle(a, value, what);
+}
+
+static int write_all(arguments_t *a, submitter_t *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    uint32_t counts[2] = {(uint32_t)nargs, kwnames ? (uint32_t)PyTuple_GET_SIZE(kwnames) : 0};
+    memcpy(a->data, counts, sizeof counts);
+    a->size = sizeof counts;
+    for (Py_ssize_t i = 0; i < nargs; i++)
+        if (write_value(a, args[i], self, i, NULL) < 0) return -1;
+    for (Py_ssize_t i = 0; i < counts[1]; i++) {
+        PyObject *keyword = PyTuple_GET_ITEM(kwnames, i);
+        Py_ssize_t size = core_direct_size(keyword);
+        if (size < 0) {
+            PyErr_SetString(PyExc_TypeError, "keywords must be strings");
+            return -1;
+        }
+        if (!arguments_reserve(a, (size_t)size)) return -1;
+        core_direct_write(keyword, a->data + a->size);
+        a->size += (size_t)size;
+        if (write_value(a, args[nargs + i], self, 0, keyword) < 0) return -1;
+    }
+    return 0;
+}
+
+/* ---- preparing ---- */
+
+static long long number_of(PyObject *dict, const char *key, long long fallback) {
+    PyObject *found = PyDict_GetItemString(dict, key);
+    if (found == NULL || found == Py_None) return fallback;
+    return PyLong_AsLongLong(found);
+}
+
+static int ref_field(PyObject *dict, const char *key, PyObject **slot, mob_ref_t *ret_ref) {
+    PyObject *found = PyDict_GetItemString(dict, key);
+    *ret_ref = (mob_ref_t){0};
+    if (found == NULL || found == Py_None) {
+        Py_CLEAR(*slot);
+        return 0;
+    }
+    if (!core_ref_check(found)) {
+        PyErr_Format(PyExc_TypeError, "prepare: %s must be an ObjectRef", key);
+        return -1;
+    }
+    ref_object_t *ref = core_ref_of(found);
+    if (ref == NULL) return -1;
+    Py_INCREF(found);
+    Py_XSETREF(*slot, found);
+    *ret_ref = ref->ref;
+    return 0;
+}
+
+static int submitter_prepare(submitter_t *self) {
+    PyObject *dict = PyObject_CallNoArgs(self->prepare);
+    if (dict == NULL) return -1;
+    int result = -1;
+    mob_task_t task = {0};
+    PyObject *name = PyDict_Check(dict) ? PyDict_GetItemString(dict, "name") : NULL;
+    Py_ssize_t name_size = 0;
+    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &name_size) : NULL;
+    if (text == NULL) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "prepare must return a dict with a name");
+    } else if (ref_field(dict, "function", &self->function, &task.function) == 0 && ref_field(dict, "actor", &self->actor, &task.actor) == 0) {
+        task.kind = (mob_kind_t)number_of(dict, "kind", 0);
+        task.shape = (uint32_t)number_of(dict, "shape", 0);
+        task.held_shape = (uint32_t)number_of(dict, "held_shape", 0);
+        task.num_returns = (uint32_t)number_of(dict, "num_returns", 1);
+        task.max_retries = (int32_t)number_of(dict, "max_retries", 0);
+        task.max_calls = (uint32_t)number_of(dict, "max_calls", 0);
+        PyObject *retry = PyDict_GetItemString(dict, "retry_exceptions");
+        task.retry_exceptions = retry != NULL && PyObject_IsTrue(retry) == 1;
+        Py_INCREF(name);
+        Py_XSETREF(self->name, name);
+        task.name = text;
+        task.name_size = (size_t)(name_size > 255 ? 255 : name_size);
+        if (!PyErr_Occurred()) {
+            self->task = task;
+            self->incarnation = core.incarnation;
+            result = 0;
+        }
+    }
+    Py_DECREF(dict);
+    return result;
+}
+
+/* ---- calling ---- */
+
+static PyObject *submit(submitter_t *self, arguments_t *a) {
+    mob_task_t task = self->task;
+    task.args = a->data;
+    task.args_size = a->size;
+    task.deps = a->deps.items;
+    task.dep_count = (uint32_t)a->deps.count;
+    task.refs = a->refs.items;
+    task.ref_count = (uint32_t)a->refs.count;
+    mob_ref_t few[4], *refs = task.num_returns <= 4 ? few : PyMem_Malloc(task.num_returns * sizeof *refs);
+    if (refs == NULL) return PyErr_NoMemory();
+    mob_status_t status = mob_submit(core.client, &task, refs);
+    PyObject *result = NULL;
+    if (status != MOB_OK) {
+        core_raise(status);
+    } else if (task.num_returns == 1) {
+        result = core_ref_new(refs[0]);
+    } else if (task.num_returns == 0) {
+        result = Py_NewRef(Py_None);
+    } else {
+        result = PyList_New(task.num_returns);
+        for (uint32_t i = 0; result != NULL && i < task.num_returns; i++) {
+            PyObject *item = core_ref_new(refs[i]);
+            if (item == NULL) Py_CLEAR(result);
+            else PyList_SET_ITEM(result, i, item);
+        }
+    }
+    if (refs != few) PyMem_Free(refs);
+    return result;
+}
+
+static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    submitter_t *self = (submitter_t *)callable;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) == 0) kwnames = NULL;
+    if (kwnames != NULL || nargs < self->least || (self->most >= 0 && nargs > self->most) || (self->most >= 0 && self->least > self->most)) {
+        PyObject *checked = PyObject_Vectorcall(self->bind, args, (size_t)nargs, kwnames);
+        if (checked == NULL) return NULL;
+        Py_DECREF(checked);
+    }
+    if (!core_connected()) return NULL;
+    if (self->incarnation != core.incarnation && submitter_prepare(self) < 0) return NULL;
+    arguments_t a = {.capacity = sizeof a.local};
+    a.data = a.local;
+    PyObject *result = write_all(&a, self, args, nargs, kwnames) == 0 ? submit(self, &a) : NULL;
+    arguments_fini(&a);
+    return result;
+}
+
+/* ---- the type ---- */
+
+static PyObject *submitter_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    PyObject *prepare, *bind;
+    Py_ssize_t least, most;
+    (void)kwargs;
+    if (!PyArg_ParseTuple(args, "OOnn:Submitter", &prepare, &bind, &least, &most)) return NULL;
+    submitter_t *self = (submitter_t *)type->tp_alloc(type, 0);
+    if (self == NULL) return NULL;
+    self->vectorcall = submitter_call;
+    self->prepare = Py_NewRef(prepare);
+    self->bind = Py_NewRef(bind);
+    self->least = least;
+    self->most = most;
+    return (PyObject *)self;
+}
+
+static int submitter_traverse(submitter_t *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->prepare);
+    Py_VISIT(self->bind);
+    Py_VISIT(self->function);
+    Py_VISIT(self->actor);
+    return 0;
+}
+
+static int submitter_clear(submitter_t *self) {
+    Py_CLEAR(self->prepare);
+    Py_CLEAR(self->bind);
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->actor);
+    Py_CLEAR(self->name);
+    return 0;
+}
+
+static void submitter_dealloc(submitter_t *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    submitter_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMemberDef submitter_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(submitter_t, vectorcall), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot submitter_slots[] = {
+    {Py_tp_doc, "Starts a task or calls an actor; returns the reference to the result at once."},
+    {Py_tp_new, submitter_new}, {Py_tp_dealloc, submitter_dealloc}, {Py_tp_traverse, submitter_traverse}, {Py_tp_clear, submitter_clear},
+    {Py_tp_call, PyVectorcall_Call}, {Py_tp_members, submitter_members}, {0, NULL},
+};
+static PyType_Spec submitter_spec = {.name = "ray._core.Submitter",
+                                     .basicsize = sizeof(submitter_t),
+                                     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                                     .slots = submitter_slots};
+
+int core_submitter_ready(PyObject *module) {
+    submitter_type = (PyTypeObject *)PyType_FromSpec(&submitter_spec);
+    return submitter_type == NULL ? -1 : PyModule_AddObjectRef(module, "Submitter", (PyObject *)submitter_type);
+}

@@ -1,0 +1,499 @@
+/*
+ * Values in the store: put, get, wait. A pickled value is written straight into shared memory, its large buffers copied once; it is read in
+ * place, and each buffer that is handed out is a Pin that keeps the object alive.
+ */
+#include "python/core.h"
+
+#include <string.h>
+
+enum { BIG_COPY = 1 << 20 };
+
+/* ---- Pin: a read-only view of shared memory ---- */
+
+typedef struct {
+    PyObject_HEAD
+    mob_client_t *client;
+    mob_ref_t ref;
+    const void *data;
+    Py_ssize_t size;
+} pin_object_t;
+
+static PyTypeObject *pin_type;
+
+static PyObject *pin_new(mob_ref_t ref, const void *data, Py_ssize_t size) {
+    pin_object_t *self = PyObject_New(pin_object_t, pin_type);
+    if (self == NULL) return NULL;
+    self->client = core.client;
+    self->ref = ref;
+    self->data = data;
+    self->size = size;
+    mob_view_hold(core.client);
+    mob_ref_retain(core.client, ref);
+    return (PyObject *)self;
+}
+
+static void pin_dealloc(pin_object_t *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    mob_ref_release(self->client, self->ref);
+    mob_view_release(self->client);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static int pin_buffer(pin_object_t *self, Py_buffer *view, int flags) {
+    return PyBuffer_FillInfo(view, (PyObject *)self, (void *)self->data, self->size, 1, flags);
+}
+
+static PyType_Slot pin_slots[] = {{Py_tp_doc, "A piece of an object in shared memory, kept alive."},
+                                  {Py_tp_dealloc, pin_dealloc},
+                                  {Py_bf_getbuffer, pin_buffer},
+                                  {0, NULL}};
+static PyType_Spec pin_spec = {
+    .name = "ray._core.Pin", .basicsize = sizeof(pin_object_t), .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, .slots = pin_slots};
+
+int core_value_ready(PyObject *module) {
+    pin_type = (PyTypeObject *)PyType_FromSpec(&pin_spec);
+    return pin_type == NULL ? -1 : PyModule_AddObjectRef(module, "Pin", (PyObject *)pin_type);
+}
+
+/* ---- errors ---- */
+
+static PyObject *raise_code(const char *code, PyObject *payload) {
+    PyObject *error = core.load_error != NULL && payload != NULL ? PyObject_CallFunction(core.load_error, "sO", code, payload) : NULL;
+    if (error != NULL && PyExceptionInstance_Check(error)) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    else if (!PyErr_Occurred()) PyErr_Format(PyExc_RuntimeError, "%s", code);
+    Py_XDECREF(error);
+    Py_XDECREF(payload);
+    return NULL;
+}
+
+PyObject *core_raise(mob_status_t status) {
+    const char *text = mob_last_error();
+    return raise_code(mob_status_name(status), PyUnicode_FromString(*text ? text : mob_status_text(status)));
+}
+
+PyObject *core_raise_error(const mob_value_t *value) {
+    const uint8_t *at = value->data;
+    return raise_code(mob_status_name(value->error), core_direct_read(&at, at + value->size));
+}
+
+bool core_connected(void) {
+    if (core.client != NULL) return true;
+    PyObject *done = core.auto_init ? PyObject_CallNoArgs(core.auto_init) : NULL;
+    Py_XDECREF(done);
+    if (core.client != NULL) return true;
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "the system is not running: call ray.init()");
+    return false;
+}
+
+/* ---- writing ---- */
+
+PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector) {
+    core_collector_push(collector);
+    PyObject *made = PyObject_CallFunction(core.dumps, "OOs", value, core_is_plain(value) ? Py_True : Py_False, what);
+    if (made != NULL && (!PyTuple_Check(made) || PyTuple_GET_SIZE(made) != 2 || !PyBytes_Check(PyTuple_GET_ITEM(made, 0)) ||
+                         !PyList_Check(PyTuple_GET_ITEM(made, 1)))) {
+        PyErr_SetString(PyExc_TypeError, "the dumps hook must return (bytes, list)");
+        Py_CLEAR(made);
+    }
+    return made;
+}
+
+static mob_status_t target_begin(const core_target_t *t, uint64_t size, uint32_t ref_count, mob_buffer_t *buffer) {
+    return t->is_result ? mob_job_result_begin(core.client, t->index, size, ref_count, buffer) : mob_put_begin(core.client, size, ref_count, buffer);
+}
+
+static void target_commit(core_target_t *t, mob_buffer_t *buffer, mob_format_t format, mob_status_t error, const mob_ref_t *refs) {
+    if (t->is_result) mob_job_result_commit(core.client, t->index, buffer, format, error, refs);
+    else mob_put_commit(core.client, buffer, format, refs, &t->ref);
+}
+
+static void copy_in(void *to, const void *from, size_t size) {
+    if (size < BIG_COPY) {
+        memcpy(to, from, size);
+        return;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    memcpy(to, from, size);
+    Py_END_ALLOW_THREADS
+}
+
+static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count, const collector_t *collector, core_target_t *target) {
+    uint64_t table = sizeof(mob_pickle_t) + count * 16u, stream_size = (uint64_t)PyBytes_GET_SIZE(stream), size = table + stream_size;
+    for (uint32_t i = 0; i < count; i++) size = ((size + 63) & ~(uint64_t)63) + (uint64_t)views[i].len;
+    mob_buffer_t buffer;
+    mob_status_t status = target_begin(target, size, (uint32_t)collector->refs.count, &buffer);
+    if (status != MOB_OK) {
+        core_raise(status);
+        return -1;
+    }
+    uint8_t *data = buffer.data;
+    mob_pickle_t *head = buffer.data;
+    head->buffer_count = count;
+    head->reserved = 0;
+    head->stream_size = stream_size;
+    memcpy(data + table, PyBytes_AS_STRING(stream), stream_size);
+    uint64_t at = table + stream_size;
+    for (uint32_t i = 0; i < count; i++) {
+        at = (at + 63) & ~(uint64_t)63;
+        head->buffers[i].offset = at;
+        head->buffers[i].size = (uint64_t)views[i].len;
+        copy_in(data + at, views[i].buf, (size_t)views[i].len);
+        at += (uint64_t)views[i].len;
+    }
+    target_commit(target, &buffer, MOB_FORMAT_PICKLE, MOB_OK, collector->refs.items);
+    return 0;
+}
+
+static int pickle_store(PyObject *value, const char *what, core_target_t *target) {
+    collector_t collector;
+    int result = -1;
+    PyObject *made = core_pickle(value, what, &collector);
+    if (made != NULL) {
+        PyObject *list = PyTuple_GET_ITEM(made, 1);
+        Py_ssize_t count = PyList_GET_SIZE(list), got = 0;
+        Py_buffer *views = PyMem_Calloc((size_t)count + 1, sizeof *views);
+        while (views != NULL && got < count && PyObject_GetBuffer(PyList_GET_ITEM(list, got), &views[got], PyBUF_ANY_CONTIGUOUS) == 0) got++;
+        if (views == NULL) PyErr_NoMemory();
+        else if (got == count) result = pickled_store(PyTuple_GET_ITEM(made, 0), views, (uint32_t)count, &collector, target);
+        while (got > 0) PyBuffer_Release(&views[--got]);
+        PyMem_Free(views);
+        Py_DECREF(made);
+    }
+    core_collector_pop(&collector);
+    return result;
+}
+
+int core_value_store(PyObject *value, const char *what, core_target_t *target) {
+    Py_ssize_t size = core_direct_size(value);
+    if (size < 0) return pickle_store(value, what, target);
+    mob_buffer_t buffer;
+    mob_status_t status = target_begin(target, (uint64_t)size, 0, &buffer);
+    if (status != MOB_OK) {
+        core_raise(status);
+        return -1;
+    }
+    core_direct_write(value, buffer.data);
+    target_commit(target, &buffer, MOB_FORMAT_DIRECT, MOB_OK, NULL);
+    return 0;
+}
+
+int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error, const collector_t *collector, core_target_t *target) {
+    mob_buffer_t buffer;
+    uint64_t length = size;
+    mob_status_t status = target_begin(target, 9 + size, collector ? (uint32_t)collector->refs.count : 0, &buffer);
+    if (status != MOB_OK) {
+        core_raise(status);
+        return -1;
+    }
+    uint8_t *at = buffer.data;
+    *at = as_str ? MOB_STR : MOB_BYTES;
+    memcpy(at + 1, &length, 8);
+    memcpy(at + 9, data, size);
+    target_commit(target, &buffer, MOB_FORMAT_DIRECT, error, collector ? collector->refs.items : NULL);
+    return 0;
+}
+
+PyObject *core_put(PyObject *module, PyObject *value) {
+    (void)module;
+    if (!core_connected()) return NULL;
+    if (core_ref_check(value)) {
+        PyErr_SetString(PyExc_TypeError, "ray.put of an ObjectRef: its object is in the store already. To store the reference itself, wrap it in a list");
+        return NULL;
+    }
+    core_target_t target = {0};
+    if (core_value_store(value, "the value given to ray.put", &target) < 0) return NULL;
+    return core_ref_new(target.ref);
+}
+
+/* ---- reading ---- */
+
+static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
+    const mob_pickle_t *head = value->data;
+    uint64_t count = value->size >= sizeof *head ? head->buffer_count : 0, table = sizeof *head + count * 16;
+    if (value->size < table || head->stream_size > value->size - table) {
+        PyErr_SetString(PyExc_ValueError, "a pickled object in the store is cut short");
+        return NULL;
+    }
+    PyObject *buffers = PyList_New((Py_ssize_t)count);
+    for (uint64_t i = 0; buffers != NULL && i < count; i++) {
+        uint64_t offset = head->buffers[i].offset, size = head->buffers[i].size;
+        PyObject *pin = offset <= value->size && size <= value->size - offset ? pin_new(ref, (const char *)value->data + offset, (Py_ssize_t)size) : NULL;
+        if (pin == NULL) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a pickled object in the store has a buffer out of bounds");
+            Py_CLEAR(buffers);
+            break;
+        }
+        PyList_SET_ITEM(buffers, (Py_ssize_t)i, pin);
+    }
+    if (buffers == NULL) return NULL;
+    PyObject *loaded = NULL, *stream = PyMemoryView_FromMemory((char *)value->data + table, (Py_ssize_t)head->stream_size, PyBUF_READ);
+    if (stream != NULL) {
+        PyObject *args[] = {stream, buffers};
+        loaded = PyObject_Vectorcall(core.loads, args, 2, NULL);
+        Py_DECREF(stream);
+    }
+    Py_DECREF(buffers);
+    return loaded;
+}
+
+PyObject *core_value_load(mob_ref_t ref, const mob_value_t *value) {
+    if (value->error != MOB_OK) return core_raise_error(value);
+    if (value->format == MOB_FORMAT_DIRECT) {
+        const uint8_t *at = value->data;
+        return core_direct_read(&at, at + value->size);
+    }
+    if (value->ref_count > 0) mob_value_adopt(core.client, ref, value);
+    PyObject *loaded = pickled_load(ref, value);
+    for (uint32_t i = 0; i < value->ref_count; i++) mob_ref_release(core.client, value->refs[i]);
+    return loaded;
+}
+
+/* Seconds to milliseconds; -1 for None and for what is negative. */
+static int timeout_of(PyObject *seconds, int64_t *ret_ms) {
+    *ret_ms = -1;
+    if (seconds == NULL || seconds == Py_None) return 0;
+    double s = PyFloat_AsDouble(seconds);
+    if (s == -1 && PyErr_Occurred()) {
+        PyErr_Format(PyExc_TypeError, "timeout must be a number of seconds or None, not %s", Py_TYPE(seconds)->tp_name);
+        return -1;
+    }
+    if (s >= 0) *ret_ms = s > 9e12 ? -1 : (int64_t)(s * 1000 + 0.999999);
+    return 0;
+}
+
+/* Takes the arguments of a call whose first parameter is `refs`: finds keyword values by name. */
+static int arguments_of(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, const char *const *names, PyObject **found) {
+    if (nargs > 1) {
+        PyErr_Format(PyExc_TypeError, "%s takes 1 positional argument, but %zd were given", function, nargs);
+        return -1;
+    }
+    found[0] = nargs == 1 ? args[0] : NULL;
+    for (Py_ssize_t i = 0; kwnames != NULL && i < PyTuple_GET_SIZE(kwnames); i++) {
+        int k = 0;
+        while (names[k] != NULL && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), names[k]) != 0) k++;
+        if (names[k] == NULL || (k == 0 && nargs == 1)) {
+            PyErr_Format(PyExc_TypeError, "%s got an unexpected argument %R", function, PyTuple_GET_ITEM(kwnames, i));
+            return -1;
+        }
+        found[k] = args[nargs + i];
+    }
+    if (found[0] == NULL) {
+        PyErr_Format(PyExc_TypeError, "%s needs the argument %s", function, names[0]);
+        return -1;
+    }
+    return 0;
+}
+
+/* Waits, with the interpreter's lock released, until all are there or one is an error. */
+static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
+    for (;;) {
+        mob_status_t status;
+        struct timespec before, after;
+        clock_gettime(CLOCK_MONOTONIC, &before);
+        Py_BEGIN_ALLOW_THREADS
+        status = mob_get_wait(core.client, refs, count, timeout_ms);
+        Py_END_ALLOW_THREADS
+        if (status == MOB_OK) return 0;
+        if (status == MOB_ETIMEOUT) {
+            raise_code("get_timeout", PyUnicode_FromFormat("not all of the %zu objects were there in time; what they wait for goes on", count));
+            return -1;
+        }
+        if (status != MOB_EINTR) {
+            core_raise(status);
+            return -1;
+        }
+        if (PyErr_CheckSignals() < 0) return -1;
+        if (core.client == NULL) {
+            PyErr_SetString(PyExc_RuntimeError, "the session ended while this call waited");
+            return -1;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &after);
+        int64_t passed = (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000;
+        if (timeout_ms > 0) timeout_ms = timeout_ms > passed ? timeout_ms - passed : 0;
+    }
+}
+
+static PyObject *get_one(PyObject *object, int64_t timeout_ms) {
+    ref_object_t *ref = core_ref_of(object);
+    if (ref == NULL) return NULL;
+    mob_value_t value;
+    mob_status_t status = mob_get_peek(core.client, ref->ref, &value);
+    if (status == MOB_ETIMEOUT) {
+        if (wait_all(&ref->ref, 1, timeout_ms) < 0) return NULL;
+        status = mob_get_peek(core.client, ref->ref, &value);
+    }
+    return status == MOB_OK ? core_value_load(ref->ref, &value) : core_raise(status);
+}
+
+static PyObject *not_a_ref(const char *function, PyObject *object) {
+    PyErr_Format(PyExc_TypeError, "%s takes an ObjectRef or a list of them, and got %s", function, Py_TYPE(object)->tp_name);
+    return NULL;
+}
+
+/* The refs of a list or tuple, in memory to be freed. Holding `sequence` holds them, but the list may change: `*ret_held` keeps them. */
+static mob_ref_t *refs_of(const char *function, PyObject *sequence, Py_ssize_t *ret_count, PyObject **ret_held) {
+    PyObject *held = PySequence_Tuple(sequence);
+    if (held == NULL) return NULL;
+    Py_ssize_t count = PyTuple_GET_SIZE(held);
+    mob_ref_t *refs = PyMem_Malloc(((size_t)count + 1) * sizeof *refs);
+    if (refs == NULL) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; refs != NULL && i < count; i++) {
+        PyObject *item = PyTuple_GET_ITEM(held, i);
+        ref_object_t *ref = core_ref_check(item) ? core_ref_of(item) : NULL;
+        if (ref == NULL) {
+            if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "%s takes a list of ObjectRefs, and item %zd is %s", function, i, Py_TYPE(item)->tp_name);
+            PyMem_Free(refs);
+            refs = NULL;
+        } else {
+            refs[i] = ref->ref;
+        }
+    }
+    if (refs == NULL) {
+        Py_DECREF(held);
+        return NULL;
+    }
+    *ret_count = count;
+    *ret_held = held;
+    return refs;
+}
+
+static PyObject *load_all(const mob_ref_t *refs, Py_ssize_t count) {
+    PyObject *list = PyList_New(count);
+    mob_value_t value;
+    for (Py_ssize_t i = 0; list != NULL && i < count; i++) {
+        mob_status_t status = mob_get_peek(core.client, refs[i], &value);
+        /* Not there: then one of the others is an error, and that is the news. */
+        if (status == MOB_ETIMEOUT) continue;
+        PyObject *item = status == MOB_OK ? core_value_load(refs[i], &value) : core_raise(status);
+        if (item == NULL) Py_CLEAR(list);
+        else PyList_SET_ITEM(list, i, item);
+    }
+    return list;
+}
+
+PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    (void)module;
+    static const char *const names[] = {"object_refs", "timeout", NULL};
+    PyObject *found[2] = {NULL, NULL};
+    int64_t timeout_ms = -1;
+    if (nargs == 1 && kwnames == NULL) {
+        found[0] = args[0];
+    } else if (arguments_of("ray.get", args, nargs, kwnames, names, found) < 0 || timeout_of(found[1], &timeout_ms) < 0) {
+        return NULL;
+    }
+    PyObject *what = found[0];
+    if (core_ref_check(what)) return get_one(what, timeout_ms);
+    if (!PyList_Check(what) && !PyTuple_Check(what)) return not_a_ref("ray.get", what);
+    if (!core_connected()) return NULL;
+    Py_ssize_t count;
+    PyObject *held, *list = NULL;
+    mob_ref_t *refs = refs_of("ray.get", what, &count, &held);
+    if (refs == NULL) return NULL;
+    if (wait_all(refs, (size_t)count, timeout_ms) == 0) list = load_all(refs, count);
+    PyMem_Free(refs);
+    Py_DECREF(held);
+    return list;
+}
+
+static int compare_refs(const void *a, const void *b) {
+    const mob_ref_t *x = a, *y = b;
+    return x->slot < y->slot ? -1 : x->slot > y->slot;
+}
+
+static int check_distinct(const mob_ref_t *refs, Py_ssize_t count) {
+    mob_ref_t *sorted = PyMem_Malloc(((size_t)count + 1) * sizeof *sorted);
+    if (sorted == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    bool ascending = true, twice = false;
+    for (Py_ssize_t i = 1; i < count; i++) ascending &= refs[i].slot > refs[i - 1].slot;
+    if (!ascending) {
+        memcpy(sorted, refs, (size_t)count * sizeof *refs);
+        qsort(sorted, (size_t)count, sizeof *sorted, compare_refs);
+        for (Py_ssize_t i = 1; i < count; i++) twice |= sorted[i].slot == sorted[i - 1].slot;
+    }
+    PyMem_Free(sorted);
+    if (twice) PyErr_SetString(PyExc_ValueError, "ray.wait takes each ObjectRef once, and the list has one twice");
+    return twice ? -1 : 0;
+}
+
+static PyObject *split_ready(PyObject *held, const uint8_t *ready, Py_ssize_t count, size_t ready_count) {
+    PyObject *yes = PyList_New((Py_ssize_t)ready_count), *no = PyList_New(count - (Py_ssize_t)ready_count);
+    Py_ssize_t y = 0, n = 0;
+    for (Py_ssize_t i = 0; yes != NULL && no != NULL && i < count; i++) {
+        PyObject *item = PyTuple_GET_ITEM(held, i);
+        Py_INCREF(item);
+        if (ready[i]) PyList_SET_ITEM(yes, y++, item);
+        else PyList_SET_ITEM(no, n++, item);
+    }
+    if (yes != NULL && no != NULL) return Py_BuildValue("NN", yes, no);
+    Py_XDECREF(yes);
+    Py_XDECREF(no);
+    return NULL;
+}
+
+static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeout_ms) {
+    Py_ssize_t count;
+    PyObject *held, *result = NULL;
+    mob_ref_t *refs = refs_of("ray.wait", what, &count, &held);
+    if (refs == NULL) return NULL;
+    uint8_t *ready = PyMem_Calloc((size_t)count + 1, 1);
+    size_t ready_count = 0;
+    if (ready == NULL) {
+        PyErr_NoMemory();
+    } else if (count == 0) {
+        result = Py_BuildValue("[][]");
+    } else if (num_returns <= 0) {
+        PyErr_Format(PyExc_ValueError, "num_returns must be at least 1, not %zd", num_returns);
+    } else if (num_returns > count) {
+        PyErr_Format(PyExc_ValueError, "num_returns is %zd, but the list has only %zd ObjectRefs", num_returns, count);
+    } else if (check_distinct(refs, count) == 0) {
+        mob_status_t status;
+        int signalled = 0;
+        do {
+            Py_BEGIN_ALLOW_THREADS
+            status = mob_wait(core.client, refs, (size_t)count, (size_t)num_returns, timeout_ms, ready, &ready_count);
+            Py_END_ALLOW_THREADS
+            if (status == MOB_EINTR) signalled = PyErr_CheckSignals();
+        } while (status == MOB_EINTR && signalled == 0 && core.client != NULL);
+        if (status == MOB_OK) result = split_ready(held, ready, count, ready_count);
+        else if (!PyErr_Occurred()) core_raise(status);
+    }
+    PyMem_Free(ready);
+    PyMem_Free(refs);
+    Py_DECREF(held);
+    return result;
+}
+
+PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    (void)module;
+    static const char *const names[] = {"ray_waitables", "num_returns", "timeout", "fetch_local", NULL};
+    PyObject *found[4] = {NULL, NULL, NULL, NULL};
+    int64_t timeout_ms;
+    if (arguments_of("ray.wait", args, nargs, kwnames, names, found) < 0 || timeout_of(found[2], &timeout_ms) < 0) return NULL;
+    if (found[2] != NULL && found[2] != Py_None && timeout_ms < 0) {
+        PyErr_SetString(PyExc_ValueError, "timeout must not be negative");
+        return NULL;
+    }
+    if (core_ref_check(found[0])) {
+        PyErr_SetString(PyExc_TypeError, "ray.wait takes a list of ObjectRefs, and got a single ObjectRef: write ray.wait([ref])");
+        return NULL;
+    }
+    if (!PyList_Check(found[0]) && !PyTuple_Check(found[0])) {
+        PyErr_Format(PyExc_TypeError, "ray.wait takes a list of ObjectRefs, and got %s", Py_TYPE(found[0])->tp_name);
+        return NULL;
+    }
+    Py_ssize_t num_returns = 1;
+    if (found[1] != NULL) {
+        if (!PyLong_Check(found[1])) {
+            PyErr_Format(PyExc_TypeError, "num_returns must be an int, not %s", Py_TYPE(found[1])->tp_name);
+            return NULL;
+        }
+        num_returns = PyLong_AsSsize_t(found[1]);
+        if (num_returns == -1 && PyErr_Occurred()) return NULL;
+    }
+    if (!core_connected()) return NULL;
+    return wait_some(found[0], num_returns, timeout_ms);
+}

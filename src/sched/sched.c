@@ -1,0 +1,307 @@
+/*
+ * Three pools answer every question. `total` is the node with nothing running. `now` is what is free. `later` is what
+ * will be free when the tasks that are running have ended: all but what actors hold until they die and what blocked
+ * tasks hold until somebody else has run. A shape that does not fit in `total` never starts; one that does not fit in
+ * `now` waits; one that does not fit in `later` waits for something that no patience brings. now <= later <= total
+ * for every resource and every GPU.
+ *
+ *   lease     taken from now     taken from later     moved on by
+ *   NONE      -                  -                    sched_task_next -> HELD
+ *   HELD      all                all, if lasting      block -> BLOCKED; shrink -> lasting; release -> NONE
+ *   BLOCKED   all but CPUs       all but CPUs         unblock -> HELD; shrink -> lasting; release -> NONE
+ *
+ * What a lease has taken follows from its own fields, so every change is the same: give all of it back, change the
+ * fields, take again.
+ *
+ * Order. Each shape has one queue, and only its head is ever looked at: those behind it need the same and are
+ * younger. A pick walks the shapes that have tasks waiting and takes the oldest head that fits.
+ *
+ * Patience. A task that needs much would wait for ever while small ones keep taking what comes free. So the oldest
+ * task that fits in `later`, the patient, after SCHED_PATIENCE_NS stops younger ones from taking what it lacks, until
+ * it has started. What it lacked once stays closed: otherwise a task that needs two things could see each of them
+ * taken while it waits for the other. So each of its needs can be lost to a younger task at most once more, and it
+ * starts after as many task lengths as it has needs, at the latest. Things that it does not lack stay open, so the
+ * rest of the node goes on working.
+ *
+ * Why `later` and not `total`: waiting for an actor's GPU, or for one that a task holds while it waits in get for a
+ * child which needs the other GPU, would close that other GPU to the very task that is to bring the end. A
+ * reservation that only running tasks stand in the way of always comes true; any other can be a deadlock, and is not
+ * made.
+ *
+ * Rejected: reserving for every waiting task in order (needs estimates of run times to be of use); a closed node for
+ * an over-committed CPU sum (a task without CPUs, such as the creation of an actor that others look for, can be what
+ * lets the over-committed ones end).
+ */
+#include "sched/sched.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "sched/queue.h"
+#include "sched/resources.h"
+#include "sched/shape.h"
+
+struct sched {
+    sched_names_t names;
+    size_t offered; /* resources with a total */
+    sched_pool_t total, now, later;
+    sched_shapes_t shapes;
+    VEC(sched_shape_t *) waiting; /* shapes with a task queued, in no order; has room for every shape */
+    uint64_t last_order;
+    uint64_t patient; /* order number of the task that younger ones may not rob; 0: none */
+    uint64_t lacked;  /* bit i: the patient lacked its shape's need i at some time since */
+};
+static_assert(SCHED_NEEDS_MAX <= 64, "a bit for each need");
+
+/* ---- The node ---------------------------------------------------------------------------------------------------- */
+
+static mob_status_t total_add(sched_t *sched, const sched_amount_t *total) {
+    uint32_t resource;
+    if (!total->amount) return MOB_OK;
+    if (!sched_names_find(&sched->names, total->name, &resource)) {
+        mob_status_t status = sched_names_add(&sched->names, total->name, &resource);
+        if (status) return status;
+    }
+    if (resource == SCHED_GPU) {
+        if (total->amount % SCHED_UNIT) return MOB_EINVAL;
+        if (total->amount / SCHED_UNIT > SCHED_GPUS_MAX) return MOB_ELIMIT;
+        sched_pool_gpus_init(&sched->total, (uint32_t)(total->amount / SCHED_UNIT));
+    }
+    sched->total.free[resource] = (int64_t)total->amount;
+    sched->offered++;
+    return MOB_OK;
+}
+
+static mob_status_t sched_fill(sched_t *sched, const sched_amount_t *total, size_t count) {
+    mob_status_t status = sched_names_check(total, count);
+    if (!status) status = sched_names_init(&sched->names);
+    if (!status) status = sched_shapes_init(&sched->shapes);
+    if (!status && !vec_reserve(&sched->waiting, 1)) status = MOB_ENOMEM;
+    for (size_t i = 0; !status && i < count; i++) status = total_add(sched, &total[i]);
+    sched->now = sched->later = sched->total;
+    return status;
+}
+
+mob_status_t sched_new(const sched_amount_t *total, size_t count, sched_t **ret_sched) {
+    if (count > SCHED_NAMES_MAX) return MOB_ELIMIT;
+    sched_t *sched = calloc(1, sizeof *sched);
+    if (!sched) return MOB_ENOMEM;
+    mob_status_t status = sched_fill(sched, total, count);
+    if (status) {
+        sched_free(sched);
+        return status;
+    }
+    *ret_sched = sched;
+    return MOB_OK;
+}
+
+void sched_free(sched_t *sched) {
+    if (!sched) return;
+    vec_free(&sched->waiting);
+    sched_shapes_fini(&sched->shapes);
+    sched_names_fini(&sched->names);
+    free(sched);
+}
+
+size_t sched_resource_count(const sched_t *sched) { return sched->offered; }
+
+void sched_resource_at(const sched_t *sched, size_t index, const char **ret_name, uint64_t *ret_total,
+                       int64_t *ret_available) {
+    assert(index < sched->offered);
+    uint32_t resource = 0;
+    for (;; resource++) {
+        if (sched->total.free[resource] && index-- == 0) break;
+    }
+    *ret_name = sched->names.names[resource];
+    *ret_total = (uint64_t)sched->total.free[resource];
+    *ret_available = sched->now.free[resource];
+}
+
+/* ---- Shapes ------------------------------------------------------------------------------------------------------ */
+
+static sched_shape_t *shape_get(const sched_t *sched, uint32_t shape) {
+    assert(sched_shape_valid(sched, shape));
+    return sched->shapes.all.items[shape];
+}
+
+mob_status_t sched_shape_intern(sched_t *sched, const sched_amount_t *demand, size_t count, uint32_t *ret_shape) {
+    /* Room first, so that a shape is never known without a place to wait in. */
+    size_t most = sched->shapes.all.count + 1;
+    if (!vec_reserve(&sched->waiting, most - sched->waiting.count)) return MOB_ENOMEM;
+    return sched_shapes_intern(&sched->shapes, &sched->names, demand, count, ret_shape);
+}
+
+bool sched_shape_valid(const sched_t *sched, uint32_t shape) { return shape < sched->shapes.all.count; }
+
+bool sched_shape_fits_ever(const sched_t *sched, uint32_t shape, sched_amount_t *ret_missing, uint64_t *ret_total) {
+    const sched_need_t *missing = sched_shape_missing(shape_get(sched, shape), &sched->total);
+    if (!missing) return true;
+    if (ret_missing) {
+        ret_missing->name = sched->names.names[missing->resource];
+        ret_missing->amount = (uint64_t)missing->amount;
+    }
+    if (ret_total) *ret_total = (uint64_t)sched->total.free[missing->resource];
+    return false;
+}
+
+size_t sched_queued(const sched_t *sched, uint32_t shape) { return shape_get(sched, shape)->queue.count; }
+
+/* ---- Leases ------------------------------------------------------------------------------------------------------ */
+
+static unsigned lease_parts_now(const sched_lease_t *lease) {
+    if (lease->state == SCHED_LEASE_NONE) return 0;
+    return lease->state == SCHED_LEASE_HELD ? SCHED_PART_ALL : SCHED_PART_REST;
+}
+
+static unsigned lease_parts_later(const sched_lease_t *lease) {
+    return lease->state == SCHED_LEASE_HELD && !lease->lasting ? 0 : lease_parts_now(lease);
+}
+
+static void lease_set(sched_t *sched, sched_lease_t *lease, sched_lease_t next) {
+    const sched_shape_t *old = shape_get(sched, lease->shape), *new = shape_get(sched, next.shape);
+    for (uint32_t i = 0; i < old->count; i++) {
+        sched_pool_give(&sched->now, &old->needs[i], lease->gpu_mask, lease_parts_now(lease));
+        sched_pool_give(&sched->later, &old->needs[i], lease->gpu_mask, lease_parts_later(lease));
+    }
+    *lease = next;
+    for (uint32_t i = 0; i < new->count; i++) {
+        sched_pool_take(&sched->now, &new->needs[i], lease->gpu_mask, lease_parts_now(lease));
+        sched_pool_take(&sched->later, &new->needs[i], lease->gpu_mask, lease_parts_later(lease));
+    }
+}
+
+void sched_lease_release(sched_t *sched, sched_lease_t *lease) { lease_set(sched, lease, (sched_lease_t){0}); }
+
+static uint64_t mask_lowest(uint64_t mask, int64_t count) {
+    uint64_t kept = 0;
+    for (; count > 0; count--) {
+        kept |= mask & -mask;
+        mask &= mask - 1;
+    }
+    return kept;
+}
+
+void sched_lease_shrink(sched_t *sched, sched_lease_t *lease, uint32_t shape) {
+    if (lease->state == SCHED_LEASE_NONE) return;
+    const sched_shape_t *old = shape_get(sched, lease->shape), *new = shape_get(sched, shape);
+    for (uint32_t i = 0; i < new->count; i++) {
+        assert(new->needs[i].amount <= sched_shape_amount(old, new->needs[i].resource));
+    }
+    int64_t gpus = (sched_shape_amount(new, SCHED_GPU) + SCHED_UNIT - 1) / SCHED_UNIT;
+    sched_lease_t next = *lease;
+    next.shape = shape;
+    next.lasting = true;
+    next.gpu_mask = mask_lowest(lease->gpu_mask, gpus);
+    lease_set(sched, lease, next);
+}
+
+static void lease_move(sched_t *sched, sched_lease_t *lease, sched_lease_state_t from, sched_lease_state_t to) {
+    if (lease->state != from) return;
+    sched_lease_t next = *lease;
+    next.state = (uint8_t)to;
+    lease_set(sched, lease, next);
+}
+
+void sched_lease_block(sched_t *sched, sched_lease_t *lease) {
+    lease_move(sched, lease, SCHED_LEASE_HELD, SCHED_LEASE_BLOCKED);
+}
+
+void sched_lease_unblock(sched_t *sched, sched_lease_t *lease) {
+    lease_move(sched, lease, SCHED_LEASE_BLOCKED, SCHED_LEASE_HELD);
+}
+
+/* ---- Waiting tasks ----------------------------------------------------------------------------------------------- */
+
+static void task_enqueue(sched_t *sched, sched_task_t *task) {
+    sched_shape_t *shape = shape_get(sched, task->shape);
+    sched_queue_insert(&shape->queue, task);
+    if (shape->queue.count > 1) return;
+    assert(sched->waiting.count < sched->waiting.capacity);
+    shape->place = sched->waiting.count;
+    sched->waiting.items[sched->waiting.count++] = shape;
+}
+
+static void task_dequeue(sched_t *sched, sched_task_t *task) {
+    sched_shape_t *shape = shape_get(sched, task->shape);
+    sched_queue_remove(&shape->queue, task);
+    if (shape->queue.count > 0) return;
+    sched_shape_t *last = vec_pop(&sched->waiting);
+    last->place = shape->place;
+    sched->waiting.items[last->place] = last;
+}
+
+void sched_task_add(sched_t *sched, sched_task_t *task, uint32_t shape, uint64_t now_ns) {
+    task->shape = shape;
+    task->since_ns = now_ns;
+    task->order = ++sched->last_order;
+    task_enqueue(sched, task);
+}
+
+void sched_task_readd(sched_t *sched, sched_task_t *task) {
+    assert(task->order > 0);
+    task_enqueue(sched, task);
+}
+
+void sched_task_remove(sched_t *sched, sched_task_t *task) {
+    if (task->queued) task_dequeue(sched, task);
+}
+
+/* Whether a shape needs something that is kept for the patient. Both lists rise by resource number. */
+static bool shape_closed(const sched_t *sched, const sched_shape_t *shape, const sched_shape_t *patient) {
+    for (uint32_t i = 0, j = 0; i < shape->count && j < patient->count;) {
+        uint32_t mine = shape->needs[i].resource, theirs = patient->needs[j].resource;
+        if (mine == theirs && (sched->lacked >> j & 1)) return true;
+        i += mine <= theirs;
+        j += theirs <= mine;
+    }
+    return false;
+}
+
+/* The shape with the oldest head of those that fit in `pool` and, if there is a patient, leave it what it lacks. */
+static sched_shape_t *waiting_oldest(const sched_t *sched, const sched_pool_t *pool, const sched_shape_t *patient) {
+    sched_shape_t *oldest = NULL;
+    for (size_t i = 0; i < sched->waiting.count; i++) {
+        sched_shape_t *shape = sched->waiting.items[i];
+        if (oldest && oldest->queue.head->order < shape->queue.head->order) continue;
+        if (sched_shape_missing(shape, pool) || (patient && shape_closed(sched, shape, patient))) continue;
+        oldest = shape;
+    }
+    return oldest;
+}
+
+/* Notes what the oldest task lacks now; whether it has waited long enough for that to count. */
+static bool patient_note(sched_t *sched, const sched_shape_t *shape, uint64_t now_ns) {
+    const sched_task_t *task = shape->queue.head;
+    if (now_ns < task->since_ns || now_ns - task->since_ns < SCHED_PATIENCE_NS) return false;
+    if (sched->patient != task->order) {
+        sched->patient = task->order;
+        sched->lacked = 0;
+    }
+    for (uint32_t i = 0; i < shape->count; i++) {
+        if (!sched_pool_has(&sched->now, &shape->needs[i])) sched->lacked |= UINT64_C(1) << i;
+    }
+    return true;
+}
+
+static sched_task_t *task_grant(sched_t *sched, sched_shape_t *shape, sched_lease_t *ret_lease) {
+    sched_task_t *task = shape->queue.head;
+    int64_t gpus = sched_shape_amount(shape, SCHED_GPU);
+    sched_lease_t next = {.shape = shape->id, .state = SCHED_LEASE_HELD};
+    if (gpus) next.gpu_mask = sched_pool_gpus_choose(&sched->now, gpus);
+    task_dequeue(sched, task);
+    *ret_lease = (sched_lease_t){0};
+    lease_set(sched, ret_lease, next);
+    return task;
+}
+
+sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *ret_lease) {
+    /* What fits now fits later, so if the first of these can start, it is also the oldest that can. */
+    sched_shape_t *first = waiting_oldest(sched, &sched->later, NULL);
+    if (!first) return NULL;
+    if (!sched_shape_missing(first, &sched->now)) return task_grant(sched, first, ret_lease);
+    bool closed = patient_note(sched, first, now_ns);
+    sched_shape_t *pick = waiting_oldest(sched, &sched->now, closed ? first : NULL);
+    return pick ? task_grant(sched, pick, ret_lease) : NULL;
+}

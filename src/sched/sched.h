@@ -1,0 +1,122 @@
+/*
+ * One node's resources and the tasks that wait for them: who may start, and what it holds from then on.
+ *
+ * Decisions only. Time comes as an argument, nothing here reads a clock, blocks, or does I/O. Memory is allocated by
+ * sched_new and sched_shape_intern alone, so nothing else can fail. For one thread. Orders, queues and GPU indices
+ * depend only on the sequence of calls, so that a simulator can replay it.
+ *
+ * Amounts are whole numbers of 1/SCHED_UNIT: half a CPU is 5000, a GB of memory is 10^9 * SCHED_UNIT.
+ */
+#ifndef SCHED_SCHED_H
+#define SCHED_SCHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mobula.h"
+
+#define SCHED_UNIT 10000
+
+/* How long the oldest task lets younger ones pass before they may no longer take what it waits for. */
+#define SCHED_PATIENCE_NS UINT64_C(250000000)
+
+enum {
+    SCHED_SHAPES_MAX = 65536, /* different demands, the empty one included */
+    SCHED_NAMES_MAX = 1024,   /* different resource names, asked for or offered */
+    SCHED_NEEDS_MAX = 64,     /* names in one demand */
+    SCHED_GPUS_MAX = 64,      /* of one node: gpu_mask has a bit each */
+};
+/* Bounds that keep every sum in 64 bits. CPUs have a lower one because unblocked leases may add up beyond the total. */
+#define SCHED_AMOUNT_MAX (UINT64_C(1) << 60)
+#define SCHED_CPU_MAX    (UINT64_C(1) << 40)
+
+typedef struct sched sched_t;
+
+typedef struct sched_amount {
+    const char *name; /* "CPU", "GPU", "memory" or a name of the user's own */
+    uint64_t amount;
+} sched_amount_t;
+
+/* Embedded in the caller's task, which must stay where it is while `queued`. Zero it before its first use; then only
+ * `queued` and `shape` are the caller's to read. */
+typedef struct sched_task {
+    struct sched_task *prev, *next;
+    uint64_t since_ns;
+    uint64_t order;
+    uint32_t shape;
+    bool queued;
+} sched_task_t;
+
+typedef enum sched_lease_state {
+    SCHED_LEASE_NONE = 0, /* holds nothing */
+    SCHED_LEASE_HELD,     /* holds all of its shape */
+    SCHED_LEASE_BLOCKED,  /* holds all of its shape but the CPUs */
+} sched_lease_state_t;
+
+/* What a running task or an actor holds. The caller's memory; all zero is a lease of nothing. The caller reads it and
+ * changes it by the calls below only. It may be moved or copied as long as one copy goes on being used. */
+typedef struct sched_lease {
+    uint32_t shape;
+    uint8_t state;     /* sched_lease_state_t */
+    bool lasting;      /* held until its owner dies rather than until a task ends: see sched_lease_shrink */
+    uint64_t gpu_mask; /* bit i: it has GPU i, or a part of it */
+} sched_lease_t;
+
+/* ---- The node ---------------------------------------------------------------------------------------------------- */
+
+/* A node with these totals; names are copied, zero amounts left out. MOB_EINVAL: a name is missing, empty or there
+ * twice, an amount is out of bounds, the GPUs are not whole. MOB_ELIMIT: too many names or GPUs. MOB_ENOMEM. */
+mob_status_t sched_new(const sched_amount_t *total, size_t count, sched_t **ret_sched);
+/* Tasks that are still queued and leases are the caller's memory and are not touched. NULL is fine. */
+void sched_free(sched_t *sched);
+
+/* The node's resources, in the order CPU, GPU, then as given to sched_new; those with a total of 0 are left out. The
+ * name is borrowed for the scheduler's life. ret_available can be negative for CPU only, after sched_lease_unblock. */
+size_t sched_resource_count(const sched_t *sched);
+void sched_resource_at(const sched_t *sched, size_t index, const char **ret_name, uint64_t *ret_total,
+                       int64_t *ret_available);
+
+/* ---- Shapes: demands with a number ------------------------------------------------------------------------------- */
+
+/* The number of a demand: the same for the same amounts in any order, zeros left out; 0 for nothing at all. Never
+ * forgotten. MOB_EINVAL as for sched_new, but a part of one GPU is fine and only more than one must be whole.
+ * MOB_ELIMIT, MOB_ENOMEM. */
+mob_status_t sched_shape_intern(sched_t *sched, const sched_amount_t *demand, size_t count, uint32_t *ret_shape);
+/* Whether this is a number that sched_shape_intern gave out. The other calls take only such. */
+bool sched_shape_valid(const sched_t *sched, uint32_t shape);
+/* Whether a node with nothing running could take it. If not, ret_missing is the first resource that it has too little
+ * of, with the amount asked for, and ret_total what there is in all; either may be NULL. The name is borrowed for the
+ * scheduler's life. */
+bool sched_shape_fits_ever(const sched_t *sched, uint32_t shape, sched_amount_t *ret_missing, uint64_t *ret_total);
+/* How many tasks of this shape wait. */
+size_t sched_queued(const sched_t *sched, uint32_t shape);
+
+/* ---- Waiting tasks ----------------------------------------------------------------------------------------------- */
+
+/* Puts a task that is not queued behind all others. */
+void sched_task_add(sched_t *sched, sched_task_t *task, uint32_t shape, uint64_t now_ns);
+/* Puts one that sched_task_next gave out back where it was, with the time it has waited. Release its lease apart. */
+void sched_task_readd(sched_t *sched, sched_task_t *task);
+/* Takes a task out of its queue; harmless if it is in none. */
+void sched_task_remove(sched_t *sched, sched_task_t *task);
+/* The oldest task that may start now, out of its queue and with its resources taken; NULL (ret_lease untouched) if
+ * there is none. Call it until NULL after every add, readd and remove and every change of a lease. Time alone makes
+ * no task startable, so no timer is needed. */
+sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *ret_lease);
+
+/* ---- Leases ------------------------------------------------------------------------------------------------------ */
+
+/* Gives back what it still holds; it is a lease of nothing afterwards. Harmless on one. */
+void sched_lease_release(sched_t *sched, sched_lease_t *lease);
+/* From now on it holds only the amounts of `shape`, none above what it had, for as long as its owner lives: an actor
+ * after its creation (call it then even if the shape stays the same, so that nobody is made to wait for the actor's
+ * end). Of its GPUs it keeps those with the lowest indices. Nothing happens to a lease of nothing. */
+void sched_lease_shrink(sched_t *sched, sched_lease_t *lease, uint32_t shape);
+/* Its owner waits for others: the CPUs are given back, all else stays. Only a held lease changes. */
+void sched_lease_block(sched_t *sched, sched_lease_t *lease);
+/* Its owner goes on: it takes its CPUs at once, even where that takes more than there are. Nothing that needs a CPU
+ * is granted until the sum fits again. Only a blocked lease changes. */
+void sched_lease_unblock(sched_t *sched, sched_lease_t *lease);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * The arena's layout: one sparse segment, handed out by the daemon in extents of whole granules, cut into blocks by the process that
+ * was granted the extent.
+ *
+ * Beside the arena lies the extent table, one entry a granule; the entry of an extent's first granule is the extent's word:
+ *
+ *   OWNED(serial)  the process that it was granted to cuts blocks from it
+ *   EMPTY(serial)  nothing in it is used; that process may take it again (EMPTY to OWNED), the daemon may take it back (EMPTY to GONE)
+ *   GONE(serial)   the daemon's; the former owner forgets it when it sees this
+ *
+ * Each change is one compare-and-swap on a word that carries the grant's serial number, so a process that still names an extent
+ * of an earlier grant can't touch a later one. Who dies in EMPTY or OWNED leaves it to the daemon, which knows all grants.
+ *
+ * A block is a header and data, one after the other from the extent's first byte + 48, so that data are aligned to 64. The header's word:
+ *
+ *   FREE           nobody's; the extent's owner may cut it or join it with its neighbours
+ *   USED(tag)      holds what the tag names: a slot's value or a record's body
+ *
+ * USED(tag) to FREE is one compare-and-swap by whoever ends the life of what the tag names (its owner or the daemon). Freeing twice is harmless, for
+ * the second one finds another word. Nothing else remembers free blocks: lists of them are the owner's private hints. A block that fills its
+ * extent takes the extent from OWNED to EMPTY with it; whoever dies between the two leaves an extent that stays its owner's until that one ends.
+ */
+#ifndef SHM_ARENA_H
+#define SHM_ARENA_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SHM_GRANULE = 64 * 1024, SHM_BLOCK_UNIT = 64, SHM_BLOCK_FIRST = 48 };
+#define SHM_BLOCK_WHOLE 0xffffffffu
+
+typedef struct shm_extent {
+    _Atomic uint64_t word;  /* serial << 2 | state */
+    _Atomic uint64_t freed; /* bytes freed in it by others than its owner since the owner last looked: a hint, added by fetch_add */
+} shm_extent_t;
+
+enum { SHM_EXTENT_NONE = 0, SHM_EXTENT_OWNED = 1, SHM_EXTENT_EMPTY = 2, SHM_EXTENT_GONE = 3 };
+
+typedef struct shm_block {
+    _Atomic uint64_t word; /* 0: FREE; else tag << 1 | 1 */
+    _Atomic uint32_t units; /* whole size with this header, in units of 64 bytes; written by the extent's owner */
+    uint32_t back;          /* granules from the extent's start to this header's; SHM_BLOCK_WHOLE: it fills the extent */
+} shm_block_t;
+
+_Static_assert(sizeof(shm_extent_t) == 16 && sizeof(shm_block_t) == 16, "layout");
+
+/* What a block holds. 63 bits: which table, the index, the low bits of the generation. */
+static inline uint64_t shm_tag(bool is_record, uint32_t index, uint64_t generation) {
+    return (uint64_t)is_record << 62 | (uint64_t)(index & 0xffffff) << 38 | (generation & 0x3fffffffff);
+}
+static inline uint64_t shm_block_used(uint64_t tag) { return tag << 1 | 1; }
+
+/* Ends the life of the block with data at `data`, if it still is the tag's: by its owner, another client, or the daemon, and harmless
+ * when repeated. The caller vouches that [data - 16, data) lies in the arena. True if this call did it. */
+bool shm_block_release(unsigned char *base, shm_extent_t *extents, uint64_t data, uint64_t tag);
+
+#endif

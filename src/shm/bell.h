@@ -1,0 +1,36 @@
+/*
+ * A bell: what a process sleeps on, and others ring. One a process, in shared memory; a ring wakes all its sleeping threads.
+ *
+ *   sleeper                                     ringer
+ *   seen = shm_bell_listen(b)                   makes the condition true
+ *   look at the condition; true: done           shm_bell_ring(b)
+ *   shm_bell_sleep(b, seen, timeout)
+ *   look again
+ *
+ * No lost wake-up: `rings` changes with every ring, so a ring after listen makes the sleep return at once; the condition is
+ * looked at after listen, so a ring before listen is not needed. No system call when nobody sleeps: `sleepers` is raised
+ * before the kernel compares `rings`, and the ringer changes `rings` before it looks at `sleepers`; both are sequentially
+ * consistent, so one of the two sees the other.
+ *
+ * A process that dies asleep leaves `sleepers` too high: rings of a dead process's bell then cost a needless system call. The
+ * daemon resets a bell before it gives its number to another process.
+ */
+#ifndef SHM_BELL_H
+#define SHM_BELL_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct shm_bell {
+    alignas(64) _Atomic uint32_t rings; /* changed by fetch_add by anyone */
+    _Atomic uint32_t sleepers;          /* changed by its own process's threads, by fetch_add */
+} shm_bell_t;
+
+static inline uint32_t shm_bell_listen(shm_bell_t *bell) { return atomic_load(&bell->rings); }
+void shm_bell_ring(shm_bell_t *bell);
+/* Sleeps until the next ring after `seen`, at most timeout_ns (-1: no limit). False if a signal handler ran. */
+bool shm_bell_sleep(shm_bell_t *bell, uint32_t seen, int64_t timeout_ns);
+
+#endif

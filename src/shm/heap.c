@@ -1,0 +1,273 @@
+/*
+ * Design. A small allocation takes, in this order: a freed block of its size class; a piece of a run (a free stretch); what a sweep finds; a new
+ * extent. Sizes are rounded up to classes of at most a quarter's waste, so that freed blocks fit again exactly.
+ *
+ * A sweep walks the headers of all small extents and makes runs of adjacent free blocks. It throws the lists of freed blocks away, for
+ * it finds those blocks too. It is worth its cost only when others have freed enough (the extents' `freed` hints), so a process
+ * whose blocks all live does not walk them over and over: it asks for another extent instead.
+ *
+ * A large allocation has an extent of its own. When its block is freed, by anyone, the extent is EMPTY: ours to take again, warm, until the daemon
+ * takes it back because somebody else is short. `kept` names such extents, newest last.
+ *
+ * Warm is per process: the first touch of a page costs about ten times what copying it costs, so a new extent's pages are mapped in one
+ * call before they are used.
+ *
+ * Rejected: a buddy system (wastes up to half of a large array), return lists in shared memory (a process that is killed between taking
+ * a block off one list and putting it on another loses it; a header's own word can't be lost).
+ */
+#include "shm/heap.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    HEAP_FIRST_EXTENT = 1 << 20,
+    HEAP_LAST_EXTENT = 4 << 20,
+    HEAP_LOOK_BACK = 64, /* how many kept extents an allocation looks at */
+};
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static uint64_t granule_round(uint64_t size) { return (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE; }
+
+static shm_block_t *block_at(shm_heap_t *heap, uint64_t header) { return (shm_block_t *)(heap->base + header); }
+
+/* Classes: 1, 2, 3, 4, then four to each doubling: 5 6 7 8, 10 12 14 16, 20 ... units. */
+static unsigned class_of(uint32_t units, uint32_t *ret_rounded) {
+    if (units <= 4) {
+        *ret_rounded = units;
+        return units - 1;
+    }
+    unsigned shift = 29 - (unsigned)__builtin_clz(units - 1); /* so that units - 1 >> shift is 4..7 */
+    uint32_t step = (units - 1) >> shift;
+    *ret_rounded = (step + 1) << shift;
+    return 4 + shift * 4 + step - 4;
+}
+
+mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena_size, shm_extent_t *extents, shm_grant_fn grant,
+                           void *context) {
+    *heap = (shm_heap_t){.base = base, .extents = extents, .grant = grant, .context = context};
+    heap->granules = arena_size / SHM_GRANULE;
+    heap->small_extent = arena_size / 64 < HEAP_FIRST_EXTENT ? granule_round(arena_size / 64) : HEAP_FIRST_EXTENT;
+    if (heap->small_extent < SHM_GRANULE) heap->small_extent = SHM_GRANULE;
+    heap->warm = calloc(heap->granules / 64 + 1, sizeof *heap->warm);
+    heap->mine = calloc(heap->granules + 1, 1);
+    if (heap->warm != NULL && heap->mine != NULL) return MOB_OK;
+    shm_heap_fini(heap);
+    return MOB_ENOMEM;
+}
+
+void shm_heap_fini(shm_heap_t *heap) {
+    vec_free(&heap->small);
+    vec_free(&heap->kept);
+    vec_free(&heap->runs);
+    for (int i = 0; i < SHM_HEAP_CLASSES; i++) vec_free(&heap->classes[i]);
+    free(heap->warm);
+    free(heap->mine);
+    heap->warm = NULL;
+    heap->mine = NULL;
+}
+
+static void extent_warm(shm_heap_t *heap, const shm_heap_extent_t *extent) {
+    uint64_t first = extent->offset / SHM_GRANULE, end = (extent->offset + extent->size) / SHM_GRANULE;
+    bool cold = false;
+    for (uint64_t g = first; g < end; g++) {
+        uint64_t bit = (uint64_t)1 << (g % 64);
+        cold |= !(heap->warm[g / 64] & bit);
+        heap->warm[g / 64] |= bit;
+    }
+    /* A kernel without it answers with an error, and the pages are then mapped one by one as they are written. */
+    if (cold) madvise(heap->base + extent->offset, extent->size, MADV_POPULATE_WRITE);
+}
+
+/* An extent of at least `size` bytes, OWNED by us: a kept one that fits well, or a new one. */
+static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, shm_heap_extent_t *ret_extent) {
+    size_t looked = 0;
+    for (size_t i = heap->kept.count; i-- > 0 && looked < HEAP_LOOK_BACK; looked++) {
+        shm_heap_extent_t e = heap->kept.items[i];
+        _Atomic uint64_t *word = &heap->extents[e.offset / SHM_GRANULE].word;
+        uint64_t now = atomic_load_explicit(word, memory_order_relaxed), empty = e.serial << 2 | SHM_EXTENT_EMPTY;
+        if (now >> 2 != e.serial || (now & 3) == SHM_EXTENT_GONE) {
+            vec_swap_remove(&heap->kept, i);
+            continue;
+        }
+        if (now != empty || e.size < size || e.size > size + size / 4 + SHM_GRANULE) continue;
+        /* acquire: what readers of the old block did comes before our writes */
+        if (!atomic_compare_exchange_strong_explicit(word, &empty, e.serial << 2 | SHM_EXTENT_OWNED, memory_order_acq_rel,
+                                                     memory_order_relaxed))
+            continue;
+        vec_swap_remove(&heap->kept, i);
+        *ret_extent = e;
+        return MOB_OK;
+    }
+    shm_heap_extent_t e = {0};
+    mob_status_t status = heap->grant(heap->context, size, &e.offset, &e.size, &e.serial);
+    if (status != MOB_OK) return status;
+    assert(e.offset % SHM_GRANULE == 0 && e.size >= size && (e.offset + e.size) / SHM_GRANULE <= heap->granules);
+    extent_warm(heap, &e);
+    *ret_extent = e;
+    return MOB_OK;
+}
+
+static void block_write(shm_heap_t *heap, uint64_t header, uint32_t units, uint64_t extent_offset, bool whole) {
+    shm_block_t *b = block_at(heap, header);
+    b->back = whole ? SHM_BLOCK_WHOLE : (uint32_t)((header - extent_offset) / SHM_GRANULE);
+    atomic_store_explicit(&b->word, 0, memory_order_relaxed);
+    /* release: the daemon, walking a dead process's extent, follows units and must find a whole header there */
+    atomic_store_explicit(&b->units, units, memory_order_release);
+}
+
+static uint32_t extent_units(const shm_heap_extent_t *e) { return (uint32_t)((e->size - SHM_BLOCK_FIRST) / SHM_BLOCK_UNIT); }
+
+static void extent_keep(shm_heap_t *heap, const shm_heap_extent_t *e) {
+    /* Without memory for the list the extent is merely not found again by us; the daemon still can take it. */
+    (void)vec_push(&heap->kept, *e);
+}
+
+static mob_status_t large_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint64_t *ret_data) {
+    shm_heap_extent_t e;
+    mob_status_t status = extent_take(heap, granule_round(size + SHM_BLOCK_FIRST + sizeof(shm_block_t)), &e);
+    if (status != MOB_OK) return status;
+    uint64_t header = e.offset + SHM_BLOCK_FIRST;
+    block_write(heap, header, extent_units(&e), e.offset, true);
+    atomic_store_explicit(&block_at(heap, header)->word, shm_block_used(tag), memory_order_release);
+    extent_keep(heap, &e);
+    *ret_data = header + sizeof(shm_block_t);
+    return MOB_OK;
+}
+
+/* Turns free stretches of one extent into runs; true if nothing in it is used. */
+static bool extent_sweep(shm_heap_t *heap, const shm_heap_extent_t *e) {
+    uint64_t at = e->offset + SHM_BLOCK_FIRST, end = at + (uint64_t)extent_units(e) * SHM_BLOCK_UNIT, start = 0;
+    bool empty = true;
+    while (at <= end) {
+        uint32_t units = at < end ? atomic_load_explicit(&block_at(heap, at)->units, memory_order_relaxed) : 0;
+        /* acquire: pairs with the release of whoever freed it */
+        bool is_free = at < end && atomic_load_explicit(&block_at(heap, at)->word, memory_order_acquire) == 0;
+        if (is_free && start == 0) start = at;
+        if (!is_free && start != 0) {
+            shm_heap_run_t run = {.offset = start, .units = (uint32_t)((at - start) / SHM_BLOCK_UNIT)};
+            block_write(heap, start, run.units, e->offset, false);
+            (void)vec_push(&heap->runs, run);
+            start = 0;
+        }
+        if (at == end) break;
+        empty &= is_free;
+        if (units == 0 || at + (uint64_t)units * SHM_BLOCK_UNIT > end) return false; /* scribbled over: leave the rest alone */
+        at += (uint64_t)units * SHM_BLOCK_UNIT;
+    }
+    return empty;
+}
+
+static void heap_sweep(shm_heap_t *heap) {
+    for (int i = 0; i < SHM_HEAP_CLASSES; i++) heap->classes[i].count = 0;
+    heap->runs.count = 0;
+    bool spare = false;
+    for (size_t i = heap->small.count; i-- > 0;) {
+        shm_heap_extent_t e = heap->small.items[i];
+        size_t runs = heap->runs.count;
+        atomic_store_explicit(&heap->extents[e.offset / SHM_GRANULE].freed, 0, memory_order_relaxed);
+        if (!extent_sweep(heap, &e)) continue;
+        if (!spare) {
+            spare = true;
+            continue;
+        }
+        heap->runs.count = runs;
+        vec_swap_remove(&heap->small, i);
+        memset(heap->mine + e.offset / SHM_GRANULE, 0, e.size / SHM_GRANULE);
+        heap->small_bytes -= e.size;
+        atomic_store_explicit(&heap->extents[e.offset / SHM_GRANULE].word, e.serial << 2 | SHM_EXTENT_EMPTY, memory_order_release);
+        extent_keep(heap, &e);
+    }
+}
+
+static bool worth_sweeping(shm_heap_t *heap) {
+    uint64_t freed = 0;
+    for (size_t i = 0; i < heap->small.count; i++)
+        freed += atomic_load_explicit(&heap->extents[heap->small.items[i].offset / SHM_GRANULE].freed, memory_order_relaxed);
+    for (int i = 0; i < SHM_HEAP_CLASSES; i++) {
+        uint32_t units = i < 4 ? (uint32_t)i + 1 : (uint32_t)(i % 4 + 5) << (i / 4 - 1);
+        freed += heap->classes[i].count * units * SHM_BLOCK_UNIT;
+    }
+    return freed > heap->small_bytes / 4;
+}
+
+/* Cuts `units` off a run. First fit from the newest run, looking at a few only: a long list of small runs means the next sweep is near. */
+static bool run_cut(shm_heap_t *heap, uint32_t units, uint64_t *ret_header) {
+    size_t looked = 0;
+    for (size_t i = heap->runs.count; i-- > 0 && looked < 16; looked++) {
+        shm_heap_run_t *run = &heap->runs.items[i];
+        if (run->units < units) continue;
+        uint64_t header = run->offset;
+        shm_block_t *b = block_at(heap, header);
+        if (run->units > units) {
+            uint64_t rest = header + (uint64_t)units * SHM_BLOCK_UNIT;
+            uint64_t extent = (header / SHM_GRANULE - b->back) * SHM_GRANULE;
+            block_write(heap, rest, run->units - units, extent, false);
+            atomic_store_explicit(&b->units, units, memory_order_release);
+            run->offset = rest;
+            run->units -= units;
+        } else {
+            vec_swap_remove(&heap->runs, i);
+        }
+        *ret_header = header;
+        return true;
+    }
+    return false;
+}
+
+static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
+    shm_heap_extent_t e;
+    uint64_t least = granule_round((uint64_t)units * SHM_BLOCK_UNIT + SHM_BLOCK_UNIT);
+    uint64_t wanted = heap->small_extent > least ? heap->small_extent : least;
+    if (!vec_reserve(&heap->small, 1) || !vec_reserve(&heap->runs, 1)) return MOB_ENOMEM;
+    mob_status_t status = extent_take(heap, wanted, &e);
+    if (status == MOB_EFULL && wanted > least) {
+        status = extent_take(heap, least, &e); /* the last bit of a full store is handed out in small pieces */
+    } else if (status == MOB_OK && heap->small_extent == HEAP_FIRST_EXTENT && heap->small_bytes >= HEAP_LAST_EXTENT) {
+        heap->small_extent = HEAP_LAST_EXTENT;
+    }
+    if (status != MOB_OK) return status;
+    block_write(heap, e.offset + SHM_BLOCK_FIRST, extent_units(&e), e.offset, false);
+    vec_push(&heap->small, e);
+    vec_push(&heap->runs, ((shm_heap_run_t){.offset = e.offset + SHM_BLOCK_FIRST, .units = extent_units(&e)}));
+    memset(heap->mine + e.offset / SHM_GRANULE, 1, e.size / SHM_GRANULE);
+    heap->small_bytes += e.size;
+    return MOB_OK;
+}
+
+mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint64_t *ret_data) {
+    if (size > SHM_HEAP_SMALL) return large_alloc(heap, size, tag, ret_data);
+    uint32_t units = (uint32_t)((size + sizeof(shm_block_t) + SHM_BLOCK_UNIT - 1) / SHM_BLOCK_UNIT);
+    unsigned class = class_of(units, &units);
+    uint64_t header;
+    if (heap->classes[class].count > 0) {
+        header = vec_pop(&heap->classes[class]);
+    } else if (!run_cut(heap, units, &header)) {
+        if (worth_sweeping(heap)) heap_sweep(heap);
+        while (!run_cut(heap, units, &header)) {
+            mob_status_t status = small_extent_add(heap, units);
+            if (status != MOB_OK) return status;
+        }
+    }
+    atomic_store_explicit(&block_at(heap, header)->word, shm_block_used(tag), memory_order_release);
+    *ret_data = header + sizeof(shm_block_t);
+    return MOB_OK;
+}
+
+void shm_heap_free(shm_heap_t *heap, uint64_t data, uint64_t tag) {
+    uint64_t header = data - sizeof(shm_block_t);
+    if (!heap->mine[header / SHM_GRANULE]) {
+        shm_block_release(heap->base, heap->extents, data, tag);
+        return;
+    }
+    shm_block_t *b = block_at(heap, header);
+    uint64_t expected = shm_block_used(tag);
+    if (!atomic_compare_exchange_strong_explicit(&b->word, &expected, 0, memory_order_acq_rel, memory_order_relaxed)) return;
+    uint32_t rounded, units = atomic_load_explicit(&b->units, memory_order_relaxed);
+    unsigned class = class_of(units, &rounded);
+    if (rounded == units && class < SHM_HEAP_CLASSES) (void)vec_push(&heap->classes[class], header);
+}

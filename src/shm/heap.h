@@ -1,0 +1,51 @@
+/*
+ * A process's allocator: cuts blocks from the extents that the daemon granted to this process.
+ *
+ * Blocks up to SHM_HEAP_SMALL come from extents of 1 to 4 MiB with many blocks; larger ones have an extent each. Not thread-safe: the
+ * client calls it under its mutex, the daemon from its one thread.
+ */
+#ifndef SHM_HEAP_H
+#define SHM_HEAP_H
+
+#include "base/vec.h"
+#include "mobula.h"
+#include "shm/arena.h"
+
+enum { SHM_HEAP_SMALL = 256 * 1024, SHM_HEAP_CLASSES = 64 };
+
+/* Asks the daemon for an extent of at least `size` bytes: its place, its real size, its serial number. MOB_EFULL: no room. */
+typedef mob_status_t (*shm_grant_fn)(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size, uint64_t *ret_serial);
+
+typedef struct {
+    uint64_t offset, size, serial;
+} shm_heap_extent_t;
+
+typedef struct {
+    uint64_t offset; /* of a block header */
+    uint32_t units;
+} shm_heap_run_t;
+
+typedef struct shm_heap {
+    unsigned char *base;   /* the arena's writable view */
+    shm_extent_t *extents; /* the extent table */
+    shm_grant_fn grant;
+    void *context;
+    VEC(shm_heap_extent_t) small; /* extents that we cut into blocks */
+    VEC(shm_heap_extent_t) kept;  /* extents with one large block, or without any: OWNED, EMPTY or by now GONE */
+    VEC(shm_heap_run_t) runs;     /* free stretches to cut from, found by the last sweep */
+    VEC(uint64_t) classes[SHM_HEAP_CLASSES]; /* blocks that we freed, by size: offsets of headers */
+    uint64_t *warm;               /* one bit a granule: this process has touched all its pages */
+    uint8_t *mine;                /* one a granule: 1 if it belongs to `small` */
+    uint64_t granules;
+    uint64_t small_bytes;         /* in `small` */
+    uint64_t small_extent;        /* size of the next small extent to ask for */
+} shm_heap_t;
+
+mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena_size, shm_extent_t *extents, shm_grant_fn grant, void *context);
+void shm_heap_fini(shm_heap_t *heap);
+/* A block for `size` bytes of data, aligned to 64, USED(tag). ret_data is its offset in the arena; never 0. */
+mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint64_t *ret_data);
+/* Frees a block of any process. If it is one of ours, it is at hand for the next allocation. */
+void shm_heap_free(shm_heap_t *heap, uint64_t data, uint64_t tag);
+
+#endif

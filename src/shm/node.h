@@ -1,0 +1,39 @@
+/*
+ * What all processes of a node share beside the tables: the bells, the daemon's doorbell, who has messages for it; and the
+ * segment that each client shares with the daemon alone, with the two rings.
+ */
+#ifndef SHM_NODE_H
+#define SHM_NODE_H
+
+#include "shm/bell.h"
+#include "shm/ring.h"
+
+enum {
+    SHM_MAX_CLIENTS = 4096,   /* numbers 1..4095; 0 is the daemon */
+    SHM_UP_MESSAGES = 4096,   /* client to daemon */
+    SHM_DOWN_MESSAGES = 1024, /* daemon to client */
+};
+
+typedef struct shm_node {
+    /* The daemon sets it before it sleeps, and takes it back after; whoever changes it from 1 to 0 writes to the daemon's eventfd. */
+    alignas(64) _Atomic uint32_t daemon_sleeps;
+    /* One bit a client: it has pushed since the daemon last looked. Set by the client, taken by exchange by the daemon. */
+    alignas(64) _Atomic uint64_t pending[SHM_MAX_CLIENTS / 64];
+    /* One more than the highest client number ever given. Written by the daemon. */
+    alignas(64) _Atomic uint32_t client_limit;
+    shm_bell_t bells[SHM_MAX_CLIENTS];
+} shm_node_t;
+
+/* In a client's own segment: the ring up, then the ring down at SHM_CLIENT_DOWN. */
+#define SHM_CLIENT_DOWN (sizeof(shm_ring_t) + SHM_UP_MESSAGES * sizeof(shm_message_t))
+#define SHM_CLIENT_BYTES (SHM_CLIENT_DOWN + sizeof(shm_ring_t) + SHM_DOWN_MESSAGES * sizeof(shm_message_t))
+
+/* Tells the daemon that client `number` has pushed. True: the daemon sleeps and the caller must write to its eventfd. */
+static inline bool shm_node_notify(shm_node_t *node, uint32_t number) {
+    /* seq_cst on both: the daemon stores daemon_sleeps and then reads pending, we set pending and then read daemon_sleeps; in one
+     * total order one of the two sees the other, so a push is never left lying while the daemon sleeps. */
+    atomic_fetch_or(&node->pending[number / 64], (uint64_t)1 << (number % 64));
+    return atomic_load(&node->daemon_sleeps) != 0 && atomic_exchange(&node->daemon_sleeps, 0) != 0;
+}
+
+#endif

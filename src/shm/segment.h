@@ -1,0 +1,36 @@
+/*
+ * A piece of shared memory without a name: a memfd, sealed against shrinking, passed by file descriptor.
+ *
+ * Sparse: its size is address space; memory is used by what is touched or backed. Not thread-safe; memory of the caller.
+ */
+#ifndef SHM_SEGMENT_H
+#define SHM_SEGMENT_H
+
+#include <stdbool.h>
+
+#include "mobula.h"
+
+typedef struct shm_segment {
+    int fd;              /* owned; -1: none */
+    uint64_t size;       /* whole pages */
+    unsigned char *base; /* the writable view; NULL: not mapped */
+    const unsigned char *read_only; /* a second view for readers; NULL: not mapped */
+} shm_segment_t;
+
+#define SHM_SEGMENT_NONE ((shm_segment_t){.fd = -1})
+
+/* Makes one of `size` bytes (rounded up to pages), mapped writable. */
+mob_status_t shm_segment_create(const char *name, uint64_t size, shm_segment_t *ret_segment);
+/* Maps one that was received. Takes the descriptor, also on failure. The size is read from the descriptor, its seals are
+ * checked. `read_only_too`: a second view, which a forked child inherits while it does not inherit the writable one. */
+mob_status_t shm_segment_open(int fd, uint64_t expected_size, bool read_only_too, shm_segment_t *ret_segment);
+/* Gives memory to [offset, offset + size): after this no access there can fail for want of memory. */
+mob_status_t shm_segment_back(const shm_segment_t *segment, uint64_t offset, uint64_t size);
+/* Gives the memory of whole pages inside back to the system. */
+void shm_segment_unback(const shm_segment_t *segment, uint64_t offset, uint64_t size);
+/* Closes the descriptor and unmaps. Takes half-built ones. */
+void shm_segment_fini(shm_segment_t *segment);
+/* As fini, but leaves the read-only view mapped for as long as the process lives (values given out stay readable). */
+void shm_segment_fini_keep_readers(shm_segment_t *segment);
+
+#endif

@@ -1,0 +1,91 @@
+/*
+ * A slot: one object's place in the node's table. What a reference names is (slot, generation).
+ *
+ * The word holds the state, two flags and who waits:
+ *
+ *   FREE                 nobody's; the process that the slot was granted to may open it
+ *   PENDING              open; its value is being made by a task
+ *   PENDING|DROPPED      as above, but no reference is left: whoever completes the task frees it
+ *   SEALED               the value is there, and does not change any more
+ *   SEALED|DROPPED       only in passing, from PENDING|DROPPED: the daemon frees it
+ *
+ * ESCAPED says that the daemon counts the references (somebody else than the owner may have one), so its owner asks the daemon instead of
+ * freeing. Set by the owner before it publishes a reference, or by the sealer of a value that contains references.
+ *
+ * transition                       by                                     how
+ * FREE -> PENDING                  owner (put, submit)                    store; nobody else names it yet
+ * PENDING -> SEALED                the record's worker, after DONE;       compare-and-swap
+ *                                  the daemon, if that one died; owner of a put
+ * PENDING -> PENDING|DROPPED       owner, or the daemon at zero holders   compare-and-swap
+ * SEALED -> FREE                   owner if not ESCAPED, else the daemon  block first, then the word
+ * waiter bits                      set by the waiter, by compare-and-swap while PENDING; taken by the sealer
+ *
+ * If the owner dies, the daemon acts in its place. meta and the value are written before SEALED (release) by the one who may seal.
+ */
+#ifndef STORE_SLOT_H
+#define STORE_SLOT_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mobula.h"
+
+enum { STORE_INLINE = 40, STORE_MAX_SLOTS = 1 << 24, STORE_SLOT_BLOCK = 256 };
+
+enum {
+    STORE_FREE = 0,
+    STORE_PENDING = 1,
+    STORE_SEALED = 2,
+    STORE_STATE = 3,
+    STORE_DROPPED = 4,
+    STORE_ESCAPED = 8,
+    STORE_CROWD = 16, /* somebody waits who has no bit: the daemon rings all bells */
+    STORE_WAITER_SHIFT = 16,
+    STORE_WAITER_BITS = 48,
+};
+
+typedef struct store_slot {
+    alignas(64) _Atomic uint64_t word;
+    _Atomic uint64_t generation; /* written by the owner in FREE; 48 bits are used in ids */
+    uint64_t meta;               /* size << 16 | error << 8 | inline << 7 | format */
+    union {
+        uint8_t small[STORE_INLINE];
+        struct {
+            uint64_t block;     /* the data's place in the arena */
+            uint32_t ref_count; /* references inside, as mob_ref_t after the data */
+        } large;
+    } value;
+} store_slot_t;
+
+_Static_assert(sizeof(store_slot_t) == 64, "a slot is a cache line");
+
+static inline uint64_t store_meta(uint64_t size, mob_format_t format, mob_status_t error, bool is_inline) {
+    return size << 16 | (uint64_t)error << 8 | (uint64_t)is_inline << 7 | (uint64_t)format;
+}
+static inline uint64_t store_meta_size(uint64_t meta) { return meta >> 16; }
+static inline bool store_meta_inline(uint64_t meta) { return meta >> 7 & 1; }
+static inline mob_format_t store_meta_format(uint64_t meta) { return (mob_format_t)(meta & 0x7f); }
+static inline mob_status_t store_meta_error(uint64_t meta) { return (mob_status_t)(meta >> 8 & 0xff); }
+/* Where the list of contained references begins, from the start of the data. */
+static inline uint64_t store_refs_offset(uint64_t size) { return (size + 15) & ~(uint64_t)15; }
+static inline uint64_t store_block_size(uint64_t size, uint32_t ref_count) {
+    return ref_count ? store_refs_offset(size) + (uint64_t)ref_count * sizeof(mob_ref_t) : size;
+}
+
+/* Owner: FREE to PENDING under a new generation, which is returned. */
+uint64_t store_slot_open(store_slot_t *slot);
+/* PENDING to SEALED; `escaped` adds that flag. Returns the word as it was before: its waiters are to be woken. Does nothing and returns 0 if
+ * the slot is not PENDING. */
+uint64_t store_slot_seal(store_slot_t *slot, bool escaped);
+/* Notes that client `number` waits. False if there is nothing to wait for any more: the value is there. */
+bool store_slot_wait(store_slot_t *slot, uint32_t number);
+
+typedef enum { STORE_DROP_FREE, STORE_DROP_LATER, STORE_DROP_ASK } store_drop_t;
+/* The last reference went. FREE: the caller frees block and slot now. LATER: whoever completes the task will. ASK: tell the daemon. */
+store_drop_t store_slot_drop(store_slot_t *slot, bool is_daemon);
+/* SEALED to FREE, after its block was released. */
+static inline void store_slot_close(store_slot_t *slot) { atomic_store_explicit(&slot->word, STORE_FREE, memory_order_release); }
+
+#endif

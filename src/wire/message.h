@@ -1,0 +1,94 @@
+/*
+ * What clients and the daemon say to each other: messages on the rings, frames on the socket. Layouts only.
+ *
+ * Everything here may come from a program that is broken: the reader bounds every number before it uses it.
+ */
+#ifndef WIRE_MESSAGE_H
+#define WIRE_MESSAGE_H
+
+#include <stdint.h>
+
+enum { WIRE_VERSION = 1, WIRE_MAGIC = 0x4d4f4255 };
+
+/* Ring messages. `a` is an index, b a generation, unless it says otherwise. */
+enum {
+    /* client to daemon */
+    WIRE_SUBMIT = 1,    /* a record, READY */
+    WIRE_DONE,          /* a record, DONE. c: 1 if one of the waiters has no bit, or a result is an error */
+    WIRE_RETRY,         /* a record, still TAKEN by the sender: run it again */
+    WIRE_HOLD,          /* the sender has a reference to this slot */
+    WIRE_HOLD_CONTENTS, /* ... to everything inside this slot's value */
+    WIRE_DROP,          /* ... no longer has one */
+    WIRE_ESCAPE,        /* this slot's value contains references */
+    WIRE_BLOCK,         /* the sender's task waits: its CPUs are free */
+    WIRE_UNBLOCK,       /* and goes on */
+    WIRE_KILL,          /* an actor, by its slot */
+    WIRE_NEED_SLOTS,    /* a: how many */
+    WIRE_NEED_RECORDS,  /* a: how many */
+    WIRE_NEED_EXTENT,   /* b: bytes */
+    WIRE_QUERY,         /* a: what, b: argument, c: block for the answer, d: its size */
+    WIRE_SHAPE,         /* c: block with the demand as text, d: its size */
+    WIRE_MESSAGES_END,  /* send what was printed, then close the messages */
+
+    /* daemon to client */
+    WIRE_RUN = 64,      /* a record; c: worker lease's GPUs */
+    WIRE_SLOTS,         /* a: first, b: count; 0: none left */
+    WIRE_RECORDS,       /* as above */
+    WIRE_EXTENT,        /* a: 0 or a status, b: offset or bytes free, c: size or capacity, d: serial */
+    WIRE_ANSWER,        /* a: 0 or a status, b: bytes written, or needed when they did not fit; or a shape's number */
+    WIRE_EXIT,          /* a worker is to end */
+};
+
+/* Frames on the socket (SOCK_SEQPACKET): a header, then what the kind says. */
+enum {
+    WIRE_HELLO = 1, /* wire_hello_t, first of all */
+    WIRE_WELCOME,   /* wire_welcome_t, strings; with descriptors */
+    WIRE_REFUSED,   /* a text */
+    WIRE_TEXT,      /* wire_text_t, name, text: printed by a worker, or a warning */
+    WIRE_TEXT_END,  /* no more of these */
+    WIRE_FORK,      /* daemon to zygote: wire_fork_t, with two descriptors for output */
+    WIRE_PRELOAD,   /* daemon to zygote: names with their zeros: fork another zygote that loads these */
+    WIRE_READY,     /* a zygote can fork */
+    WIRE_STUCK,     /* a zygote has threads and can't fork any more */
+};
+
+enum { WIRE_FRAME_MAX = 64 * 1024 };
+
+typedef struct wire_frame {
+    uint32_t magic;
+    uint32_t kind;
+} wire_frame_t;
+
+enum { WIRE_DRIVER = 1, WIRE_WORKER = 2, WIRE_ZYGOTE = 3 };
+
+typedef struct wire_hello {
+    wire_frame_t frame;
+    uint32_t version;
+    uint32_t role;
+    uint64_t token; /* a worker's or zygote's: which one of those that were asked for */
+} wire_hello_t;
+
+/* Followed by the session's folder (with its zero) and the setup bytes. Descriptors: node, client, slots, records, extents, arena, eventfd. */
+enum { WIRE_WELCOME_FDS = 7 };
+typedef struct wire_welcome {
+    wire_frame_t frame;
+    uint32_t number;
+    uint32_t cores; /* that the node's processes may use at once; waiters spin only while fewer are awake */
+    uint64_t incarnation;
+    uint64_t arena_size;
+    uint32_t dir_size, setup_size;
+} wire_welcome_t;
+
+typedef struct wire_text {
+    wire_frame_t frame;
+    uint32_t stream; /* mob_message_kind_t */
+    int32_t pid;
+    uint32_t name_size, text_size;
+} wire_text_t;
+
+typedef struct wire_fork {
+    wire_frame_t frame;
+    uint64_t token;
+} wire_fork_t;
+
+#endif

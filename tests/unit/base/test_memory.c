@@ -1,0 +1,186 @@
+/* Memory limits and headroom, on trees of files as the kernel would show them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+static char root[PATH_MAX];
+
+static int tree_make(void **state) {
+    (void)state;
+    const char *temp = getenv("TMPDIR");
+    snprintf(root, sizeof root, "%s/mobula-memory-XXXXXX", temp ? temp : "/tmp");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int entry_remove(const char *path, const struct stat *info, int type, struct FTW *walk) {
+    (void)info, (void)type, (void)walk;
+    return remove(path);
+}
+
+static int tree_remove(void **state) {
+    (void)state;
+    return nftw(root, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Writes a file and the folders above it. */
+static void put(const char *path, const char *text) {
+    char full[2 * PATH_MAX];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    for (char *at = full + strlen(root) + 1; (at = strchr(at, '/')); at++) {
+        *at = '\0';
+        mkdir(full, 0700);
+        *at = '/';
+    }
+    FILE *file = fopen(full, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static uint64_t limit(void) {
+    uint64_t bytes = 0;
+    assert_int_equal(base_memory_limit(root, &bytes), MOB_OK);
+    return bytes;
+}
+
+static uint64_t headroom(void) {
+    uint64_t bytes = 0;
+    assert_int_equal(base_memory_headroom(root, &bytes), MOB_OK);
+    return bytes;
+}
+
+#define MEMINFO  "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    800 kB\n"
+#define TOTAL    UINT64_C(1024000)
+#define FREE     UINT64_C(819200)
+#define MOUNT_V2 "30 20 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
+#define MOUNT_V1 "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+
+static void test_nothing_there(void **state) {
+    (void)state;
+    uint64_t bytes = 77;
+    assert_int_equal(base_memory_limit(root, &bytes), MOB_ESYS);
+    assert_int_equal(base_memory_headroom(root, &bytes), MOB_ESYS);
+    assert_int_equal(bytes, 77);
+    put("/proc/meminfo", MEMINFO);
+    assert_int_equal(limit(), TOTAL);
+    assert_int_equal(headroom(), FREE);
+}
+
+static void test_v2(void **state) {
+    (void)state;
+    put("/proc/meminfo", MEMINFO);
+    put("/proc/self/mountinfo", MOUNT_V2);
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+    assert_int_equal(limit(), TOTAL);
+    put("/sys/fs/cgroup/a/memory.max", "500000\n");
+    put("/sys/fs/cgroup/a/memory.current", "300000\n");
+    assert_int_equal(limit(), 500000);
+    assert_int_equal(headroom(), 200000);
+    put("/sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file_more 5\ninactive_file 120000\nactive_file 7\n");
+    assert_int_equal(headroom(), 320000);
+    /* The innermost has the lower limit, the one above less room. */
+    put("/sys/fs/cgroup/a/b/memory.max", "400000\n");
+    put("/sys/fs/cgroup/a/b/memory.current", "10\n");
+    assert_int_equal(limit(), 400000);
+    assert_int_equal(headroom(), 320000);
+}
+
+static void test_v1(void **state) {
+    (void)state;
+    put("/proc/meminfo", MEMINFO);
+    put("/proc/self/mountinfo", MOUNT_V1);
+    put("/proc/self/cgroup", "4:memory:/job/x\n");
+    put("/sys/fs/cgroup/memory/job/x/memory.limit_in_bytes", "9223372036854771712\n");
+    put("/sys/fs/cgroup/memory/job/x/memory.usage_in_bytes", "1000\n");
+    assert_int_equal(limit(), TOTAL);
+    assert_int_equal(headroom(), FREE);
+    put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "600000\n");
+    put("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "590000\n");
+    put("/sys/fs/cgroup/memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 90000\n");
+    assert_int_equal(limit(), 600000);
+    assert_int_equal(headroom(), 100000);
+}
+
+static void test_hybrid(void **state) {
+    (void)state;
+    put("/proc/meminfo", MEMINFO);
+    put("/proc/self/mountinfo", MOUNT_V1 "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+    put("/proc/self/cgroup", "4:memory:/m\n0::/u\n");
+    put("/sys/fs/cgroup/memory/m/memory.limit_in_bytes", "700000\n");
+    assert_int_equal(limit(), 700000);
+    put("/sys/fs/cgroup/unified/u/memory.max", "650000\n");
+    assert_int_equal(limit(), 650000);
+    assert_int_equal(headroom(), 650000);
+}
+
+static void test_no_room_left(void **state) {
+    (void)state;
+    put("/proc/meminfo", MEMINFO);
+    put("/sys/fs/cgroup/memory.max", "5000\n");
+    put("/sys/fs/cgroup/memory.current", "6000\n");
+    assert_int_equal(headroom(), 0);
+    put("/sys/fs/cgroup/memory.stat", "inactive_file 9000\n");
+    assert_int_equal(headroom(), 5000);
+    put("/sys/fs/cgroup/memory.max", "0\n");
+    assert_int_equal(limit(), 0);
+    assert_int_equal(headroom(), 0);
+}
+
+static void test_garbage_limits_nothing(void **state) {
+    (void)state;
+    static const char *const texts[] = {"", "\n", "-5\n", "5x\n", "x\n", "99999999999999999999999\n", "maximum\n"};
+    put("/proc/meminfo", "MemTotals: 5 kB\n:::\nMemTotal: x\n" MEMINFO);
+    put("/proc/self/mountinfo", MOUNT_V2);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        put("/sys/fs/cgroup/memory.max", texts[i]);
+        assert_int_equal(limit(), TOTAL);
+        assert_int_equal(headroom(), FREE);
+    }
+    put("/sys/fs/cgroup/memory.max", "9000\n");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        put("/sys/fs/cgroup/memory.current", texts[i]);
+        assert_int_equal(headroom(), 9000);
+    }
+    put("/sys/fs/cgroup/memory.current", "4000\n");
+    put("/sys/fs/cgroup/memory.stat", "inactive_file\ninactive_file x\n");
+    assert_int_equal(headroom(), 5000);
+    put("/proc/meminfo", "MemTotal: 99999999999999999999 kB\nMemAvailable: 18446744073709551615 kB\n");
+    assert_int_equal(limit(), 9000);
+    assert_int_equal(headroom(), 5000);
+}
+
+static void test_this_machine(void **state) {
+    (void)state;
+    uint64_t all = 0, room = 0;
+    assert_int_equal(base_memory_limit("", &all), MOB_OK);
+    assert_int_equal(base_memory_headroom("", &room), MOB_OK);
+    assert_true(all > 0 && room <= all);
+}
+
+int main(void) {
+#define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, tree_make, tree_remove)
+    const struct CMUnitTest tests[] = {
+        TREE_TEST(test_nothing_there),
+        TREE_TEST(test_v2),
+        TREE_TEST(test_v1),
+        TREE_TEST(test_hybrid),
+        TREE_TEST(test_no_room_left),
+        TREE_TEST(test_garbage_limits_nothing),
+        cmocka_unit_test(test_this_machine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
