@@ -84,15 +84,25 @@ static mob_status_t socket_listen(node_t *n) {
     return MOB_OK;
 }
 
+/* Makes both folders; again if another daemon that ended has just removed the outer one. */
+static mob_status_t folders_make(const char *parent, const char *dir) {
+    mob_status_t status = MOB_OK;
+    for (int tries = 0; tries < 10; tries++) {
+        status = folder_make(parent);
+        if (status != MOB_OK) return status;
+        if (tries == 0) stale_remove(parent);
+        if (mkdir(dir, 0700) == 0) return MOB_OK;
+        status = folder_fail("making the folder", dir);
+        if (errno != ENOENT) break;
+    }
+    return status;
+}
+
 mob_status_t node_session_open(node_t *n) {
     char *parent = NULL, *dir = NULL;
     if (asprintf(&parent, "%s/mobula-%u", n->temp_dir, (unsigned)geteuid()) < 0) return MOB_ENOMEM;
-    mob_status_t status = folder_make(parent);
-    if (status == MOB_OK) {
-        stale_remove(parent);
-        if (asprintf(&dir, "%s/session_%llx_%d", parent, (unsigned long long)base_clock_wall_ns() / 1000, (int)getpid()) < 0) status = MOB_ENOMEM;
-    }
-    if (status == MOB_OK) status = folder_make(dir);
+    if (asprintf(&dir, "%s/session_%llx_%d", parent, (unsigned long long)base_clock_wall_ns() / 1000, (int)getpid()) < 0) dir = NULL;
+    mob_status_t status = dir != NULL ? folders_make(parent, dir) : MOB_ENOMEM;
     free(parent);
     if (status != MOB_OK) {
         free(dir);
@@ -105,5 +115,8 @@ mob_status_t node_session_open(node_t *n) {
 }
 
 void node_session_close(node_t *n) {
-    if (n->session_dir != NULL) folder_remove(n->session_dir);
+    if (n->session_dir == NULL) return;
+    folder_remove(n->session_dir);
+    *strrchr(n->session_dir, '/') = 0;
+    rmdir(n->session_dir); /* the user's folder too, if no other session is in it */
 }

@@ -61,6 +61,11 @@ uint8_t *core_direct_write(PyObject *value, uint8_t *at);
 /* Decodes one value; moves *at. NULL with an exception. */
 PyObject *core_direct_read(const uint8_t **at, const uint8_t *end);
 bool core_is_plain(PyObject *value);
+PyTypeObject *core_ndarray_type(void); /* numpy's, if numpy is loaded; else NULL. BORROWED */
+
+/* array.c: arrays without pickle, where the same kind was seen before */
+PyObject *core_array_load(const void *stream, uint64_t size, PyObject *buffer); /* NULL without an exception: not known */
+void core_array_learn(const void *stream, uint64_t size, PyObject *buffer, PyObject *array);
 
 /* value.c: objects in the store */
 int core_value_ready(PyObject *module);

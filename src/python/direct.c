@@ -138,8 +138,7 @@ PyObject *core_direct_read(const uint8_t **at, const uint8_t *end) {
     }
 }
 
-/* numpy's ndarray, if numpy is loaded. BORROWED */
-static PyTypeObject *ndarray_type(void) {
+PyTypeObject *core_ndarray_type(void) {
     static PyTypeObject *type;
     if (type != NULL) return type;
     PyObject *modules = PyImport_GetModuleDict(), *numpy = PyDict_GetItemString(modules, "numpy");
@@ -177,7 +176,7 @@ static bool plain(PyObject *v, int depth, int *budget) {
             if (!plain(key, depth + 1, budget) || !plain(value, depth + 1, budget)) return false;
         return true;
     }
-    return type == ndarray_type() && plain_array(v);
+    return type == core_ndarray_type() && plain_array(v);
 }
 
 /* Whether plain pickle does the same as cloudpickle would: nothing in it has a class or a function of the user's. */

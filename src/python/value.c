@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "base/copy.h"
+
 enum { BIG_COPY = 1 << 20 };
 
 /* ---- Pin: a read-only view of shared memory ---- */
@@ -114,7 +116,7 @@ static void copy_in(void *to, const void *from, size_t size) {
         return;
     }
     Py_BEGIN_ALLOW_THREADS
-    memcpy(to, from, size);
+    base_copy(to, from, size);
     Py_END_ALLOW_THREADS
 }
 
@@ -227,12 +229,19 @@ static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
         PyList_SET_ITEM(buffers, (Py_ssize_t)i, pin);
     }
     if (buffers == NULL) return NULL;
+    const char *bytes = (const char *)value->data + table;
+    PyObject *array = count == 1 ? core_array_load(bytes, head->stream_size, PyList_GET_ITEM(buffers, 0)) : NULL;
+    if (array != NULL) {
+        Py_DECREF(buffers);
+        return array;
+    }
     PyObject *loaded = NULL, *stream = PyMemoryView_FromMemory((char *)value->data + table, (Py_ssize_t)head->stream_size, PyBUF_READ);
     if (stream != NULL) {
         PyObject *args[] = {stream, buffers};
         loaded = PyObject_Vectorcall(core.loads, args, 2, NULL);
         Py_DECREF(stream);
     }
+    if (loaded != NULL && count == 1) core_array_learn(bytes, head->stream_size, PyList_GET_ITEM(buffers, 0), loaded);
     Py_DECREF(buffers);
     return loaded;
 }

@@ -1,0 +1,95 @@
+"""The frame of every test: a folder of its own, a time limit, and nothing left behind.
+
+A test that takes longer than LIMIT fails by an exception; if it is stuck where no signal handler runs, the whole run
+ends a little later with the stacks of all threads.
+"""
+
+import faulthandler
+import os
+import shutil
+import signal
+import sys
+import tempfile
+
+import pytest
+
+LIMIT = 60
+GRACE = 15
+
+_RUN = os.path.realpath(tempfile.mkdtemp(prefix="mobula-test-"))
+os.environ["MOBULA_TEST_RUN"] = _RUN
+os.environ["RAY_TMPDIR"] = _RUN
+# Zygotes and workers carry the search path in their command line: this is how support.processes() knows them.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_RUN, os.environ.get("PYTHONPATH")]))
+sys.path.append(_RUN)
+os.environ.pop("RAY_ADDRESS", None)
+os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+# Tests of crashes want the signal itself; the address sanitizer would turn it into an exit with a report.
+os.environ["ASAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "handle_segv=0:handle_abort=0"]))
+
+_stderr = os.dup(2)
+
+import ray  # noqa: E402  (it reads the environment)
+import support  # noqa: E402
+
+
+class TookTooLong(Exception):
+    """The time limit of a test."""
+
+
+def _too_long(number, frame):
+    raise TookTooLong(f"the test took longer than {LIMIT} s")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    before = signal.signal(signal.SIGALRM, _too_long)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT)
+    faulthandler.dump_traceback_later(LIMIT + GRACE, exit=True, file=_stderr)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def pytest_unconfigure():
+    shutil.rmtree(_RUN, ignore_errors=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left():
+    """After each module: no session, no process, no session's folder."""
+    yield
+    ended = not ray.is_initialized()
+    ray.shutdown()
+    assert ended, "a test left its session running"
+    support.wait_until(lambda: not support.processes(), 5)
+    assert support.processes() == []
+    sessions = os.path.join(_RUN, f"mobula-{os.geteuid()}")
+    assert not os.path.isdir(sessions) or os.listdir(sessions) == []
+
+
+@pytest.fixture(scope="module")
+def cluster(request):
+    """One session for all tests of a module, started with its INIT."""
+    context = ray.init(**getattr(request.module, "INIT", {"num_cpus": 4}))
+    yield context
+    ray.shutdown()
+
+
+@pytest.fixture
+def start():
+    """ray.init for one test; ended after it."""
+    assert not ray.is_initialized()
+    yield ray.init
+    ray.shutdown()
+
+
+@pytest.fixture
+def folder():
+    """A folder inside of this run's, so that drivers started from it are known as ours."""
+    path = tempfile.mkdtemp(prefix="t-", dir=_RUN)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,96 @@
+"""What the tests share. Tasks may name these functions too, so nothing here imports pytest."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import ray
+
+
+def run_folder() -> str:
+    """The folder of this run: sessions live in it, and every process of ours has it in its command line."""
+    return os.environ["MOBULA_TEST_RUN"]
+
+
+def processes() -> list:
+    """(pid, command line) of every living process that this run has started: daemons, zygotes, workers, drivers."""
+    mark = run_folder().encode()
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                command = file.read()
+        except OSError:  # it has just ended
+            continue
+        if mark in command and alive(int(name)):
+            found.append((int(name), command.replace(b"\0", b" ").decode(errors="replace")))
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Whether the process is there and no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds=20.0) -> bool:
+    """Whether the condition comes true in that time; generous, because the machine may be busy."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def touch(path):
+    with open(path, "w"):
+        pass
+
+
+def wait_for_file(path, seconds=40.0):
+    """Holds a task until the test makes the file."""
+    if not wait_until(lambda: os.path.exists(path), seconds):
+        raise TimeoutError(f"nobody made {path}")
+
+
+def store_free() -> int:
+    return int(ray.available_resources()["object_store_memory"])
+
+
+def daemon_pid() -> int:
+    return ray._private.worker._core.session()["daemon_pid"]
+
+
+def script(folder, code: str, name="driver.py") -> str:
+    """A driver's script in a folder of this run."""
+    path = os.path.join(str(folder), name)
+    with open(path, "w") as file:
+        file.write(code)
+    return path
+
+
+def start_driver(path, *args, **options) -> subprocess.Popen:
+    """A driver of its own, with its output in pipes."""
+    options.setdefault("stdout", subprocess.PIPE)
+    options.setdefault("stderr", subprocess.PIPE)
+    return subprocess.Popen([sys.executable, str(path), *map(str, args)], text=True, **options)
+
+
+def run_driver(path, *args, timeout=50, **options) -> subprocess.CompletedProcess:
+    """Runs a driver to its end."""
+    driver = start_driver(path, *args, **options)
+    try:
+        out, err = driver.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        driver.send_signal(signal.SIGKILL)
+        out, err = driver.communicate()
+        raise AssertionError(f"the driver hung\n--- its output:\n{out}\n--- its errors:\n{err}") from None
+    return subprocess.CompletedProcess(driver.args, driver.returncode, out, err)

@@ -1,0 +1,290 @@
+"""Starting and ending the system, and what it says about itself."""
+
+import os
+import subprocess
+import sys
+import threading
+import warnings
+
+import pytest
+import ray
+import support
+
+
+@ray.remote
+def echo(x):
+    return x
+
+
+@ray.remote
+class Keeper:
+    def __init__(self, value):
+        self.value = value
+
+    def get(self):
+        return self.value
+
+
+def test_is_initialized(start):
+    assert ray.is_initialized() is False
+    start(num_cpus=1)
+    assert ray.is_initialized() is True
+    ray.shutdown()
+    assert ray.is_initialized() is False
+
+
+def test_is_initialized_without_a_call_is_true():
+    assert ray.is_initialized  # programs of 2018 test it like this
+
+
+def test_shutdown_may_come_twice_or_before_init(start):
+    ray.shutdown()
+    start(num_cpus=1)
+    ray.shutdown()
+    ray.shutdown()
+
+
+def test_context(start):
+    context = start(num_cpus=1)
+    assert context.python_version == ".".join(map(str, sys.version_info[:3]))
+    assert context.ray_version == ray.__version__
+    assert context["node_id"] == context.address_info["node_id"] == ray.nodes()[0]["NodeID"]
+    assert os.path.isdir(context["session_dir"])
+    assert context.dashboard_url in (None, "")
+    assert "node_id" in context and len(context) == len(list(context))
+
+
+def test_context_is_a_table_in_a_notebook(start):
+    html = start(num_cpus=1)._repr_html_()
+    assert "<table" in html and "Python version" in html and "Dashboard" in html
+    assert ray.__version__ in html and ".".join(map(str, sys.version_info[:3])) in html
+
+
+def test_context_ends_the_session_at_the_end_of_a_with(start):
+    with start(num_cpus=1):
+        assert ray.get(echo.remote(1)) == 1
+    assert not ray.is_initialized()
+
+
+def test_second_init_raises(start):
+    start(num_cpus=3)
+    with pytest.raises(RuntimeError, match="ignore_reinit_error"):
+        start(num_cpus=1)
+    assert ray.get(echo.remote(1)) == 1
+    context = start(num_cpus=1, ignore_reinit_error=True)
+    assert context["node_id"] == ray.nodes()[0]["NodeID"]
+    assert ray.cluster_resources()["CPU"] == 3
+
+
+@pytest.mark.parametrize(
+    "call, expected",
+    [
+        (lambda: ray.get(ray.put(5)), 5),
+        (lambda: ray.get([]), []),
+        (lambda: ray.get(echo.remote(5)), 5),
+        (lambda: ray.get(Keeper.remote(5).get.remote()), 5),
+        (lambda: len(ray.wait([ray.put(1)])[0]), 1),
+    ],
+    ids=["put", "get", "task", "actor", "wait"],
+)
+def test_a_call_before_init_starts_it(start, call, expected):
+    assert call() == expected
+    assert ray.is_initialized()
+    assert ray.cluster_resources()["CPU"] >= 1
+
+
+def test_looking_around_before_init_is_an_error():
+    for look in (ray.nodes, ray.cluster_resources, ray.available_resources, ray.timeline):
+        with pytest.raises(ray.exceptions.RaySystemError, match="ray.init"):
+            look()
+    assert not ray.is_initialized()
+
+
+def test_resources_are_what_init_was_given(start):
+    start(num_cpus=3, num_gpus=2, resources={"disk": 4, "half": 0.5}, object_store_memory=64 << 20, _memory=1 << 30)
+    total = ray.cluster_resources()
+    assert (total["CPU"], total["GPU"], total["disk"], total["half"]) == (3, 2, 4, 0.5)
+    assert total["memory"] == 1 << 30
+    assert total["object_store_memory"] == pytest.approx(64 << 20, rel=0.1)
+    assert total["node:__internal_head__"] == 1
+    available = ray.available_resources()
+    assert {name: available[name] for name in ("CPU", "GPU", "disk", "half")} == {
+        "CPU": 3,
+        "GPU": 2,
+        "disk": 4,
+        "half": 0.5,
+    }
+
+
+def test_nodes(start):
+    start(num_cpus=3)
+    (node,) = ray.nodes()
+    assert node["Alive"] is True and node["Resources"]["CPU"] == 3
+    assert node["NodeID"] == ray.get_runtime_context().get_node_id()
+    assert {"NodeManagerAddress", "NodeManagerHostname"} <= set(node)
+
+
+def test_default_cpu_count_respects_the_affinity(folder):
+    code = "import os, ray; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); ray.init(); "
+    code += "print(ray.cluster_resources()['CPU'])"
+    result = support.run_driver(support.script(folder, code))
+    assert result.stdout.strip() == "1.0", result.stderr
+
+
+def test_zero_cpus(start):
+    start(num_cpus=0)
+    assert ray.get(echo.options(num_cpus=0).remote(7), timeout=30) == 7
+
+
+def test_more_cpus_than_cores_is_so_many_workers(start, folder):
+    count = 2 * os.cpu_count() + 4
+    start(num_cpus=count)
+
+    @ray.remote
+    def meet(i):
+        support.touch(f"{folder}/{i}")
+        assert support.wait_until(lambda: len(os.listdir(folder)) == count, 30)
+        return os.getpid()
+
+    assert len(set(ray.get([meet.remote(i) for i in range(count)]))) == count
+
+
+def test_dashboard_off_passes(start):
+    start(num_cpus=1, include_dashboard=False)
+    ray.shutdown()
+    start(num_cpus=1, include_dashboard=None)
+    ray.shutdown()
+    start(num_cpus=1, include_webui=False)
+
+
+def test_namespace_is_kept(start):
+    start(num_cpus=1, namespace="corner")
+    assert ray.get_runtime_context().namespace == "corner"
+
+    @ray.remote
+    def namespace():
+        return ray.get_runtime_context().namespace
+
+    assert ray.get(namespace.remote()) == "corner"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"runtime_env": {"pip": ["x"]}},
+        {"dashboard_host": "127.0.0.1"},
+        {"dashboard_port": 8265},
+        {"labels": {"a": "b"}},
+        {"include_dashboard": True},
+        {"include_webui": True},
+        {"object_spilling_directory": "/tmp/x"},
+        {"address": "ray://somewhere:10001"},
+        {"address": "auto"},
+    ],
+    ids=lambda options: next(iter(options)) + "=" + str(next(iter(options.values()))),
+)
+def test_what_comes_later_says_so(start, options):
+    with pytest.raises(Exception, match="not in Mobula yet"):
+        start(num_cpus=1, **options)
+    assert not ray.is_initialized()
+    assert support.processes() == []
+
+
+def test_system_config_is_ignored_with_a_warning(start):
+    with pytest.warns(UserWarning, match="_system_config"):
+        start(num_cpus=1, _system_config={"anything": 1})
+    assert ray.get(echo.remote(1)) == 1
+
+
+def test_init_itself_warns_of_nothing(start):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        start(num_cpus=1, logging_level="ERROR")
+        assert ray.get(echo.remote(1)) == 1
+
+
+@pytest.mark.parametrize(
+    "options, error",
+    [
+        ({"num_cpus": -1}, ValueError),
+        ({"num_cpus": "2"}, TypeError),
+        ({"num_cpus": float("nan")}, ValueError),
+        ({"num_cpus": float("inf")}, ValueError),
+        ({"num_gpus": -1}, ValueError),
+        ({"resources": {"a": -1}}, ValueError),
+        ({"resources": {"a": "1"}}, TypeError),
+        ({"resources": {"CPU": 1}}, ValueError),
+        ({"resources": ["a"]}, TypeError),
+        ({"resources": {1: 1}}, TypeError),
+        ({"object_store_memory": -5}, ValueError),
+        ({"object_store_memory": "1GB"}, TypeError),
+        ({"namespace": 5}, (TypeError, ValueError)),
+        ({"nun_cpus": 5}, (TypeError, ValueError, RuntimeError)),
+    ],
+    ids=str,
+)
+def test_bad_options_of_init(start, options, error):
+    with pytest.raises(error, match=next(iter(options))):
+        start(**options)
+    assert not ray.is_initialized()
+    assert support.processes() == []
+
+
+def test_temp_dir_is_used_and_left_clean(start, folder):
+    context = start(num_cpus=1, _temp_dir=folder)
+    assert context["session_dir"].startswith(folder + os.sep)
+    (users,) = os.listdir(folder)
+    assert os.stat(os.path.join(folder, users)).st_mode & 0o777 == 0o700
+    assert os.stat(context["session_dir"]).st_mode & 0o777 == 0o700
+    ray.get(echo.remote(1))
+    ray.shutdown()
+    assert support.wait_until(lambda: not os.path.exists(context["session_dir"]), 5)
+
+
+def test_remote_functions_and_classes_work_after_the_next_init(start):
+    for cpus in (1, 2, 1):
+        start(num_cpus=cpus)
+        assert ray.get(echo.remote(cpus)) == cpus
+        assert ray.get(Keeper.remote(cpus).get.remote()) == cpus
+        ray.shutdown()
+
+
+def test_ten_sessions_leave_nothing_in_the_driver(start):
+    def inventory():
+        with open("/proc/self/maps") as file:
+            segments = sum("memfd" in line for line in file)
+        return len(os.listdir("/proc/self/fd")), segments, len(os.listdir("/proc/self/task"))
+
+    def session():
+        start(num_cpus=1)
+        assert ray.get(echo.remote(ray.put(b"x" * 100000))) == b"x" * 100000
+        ray.shutdown()
+
+    session()
+    before = inventory()
+    for _ in range(10):
+        session()
+    assert support.wait_until(lambda: inventory() <= before, 5), (before, inventory())
+    assert threading.active_count() >= 1
+
+
+def test_nothing_is_started_by_import():
+    code = "import ray, os; print(len(os.listdir('/proc/self/task')), ray.is_initialized())"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["1", "False"]
+    assert found.stderr == ""
+
+
+def test_processes_of_ours_are_known(start):
+    """The check after each module is worth nothing if it does not see what there is to see."""
+    start(num_cpus=1)
+
+    @ray.remote
+    def pid():
+        return os.getpid()
+
+    known = dict(support.processes())
+    worker = ray.get(pid.remote())
+    known = dict(support.processes())
+    assert worker in known and support.daemon_pid() in known
+    assert len(known) >= 3  # and the zygote
