@@ -6,7 +6,7 @@
  *
  * Threads: every call may be made from any thread of the process that made the client, unless it says otherwise.
  * Fork: a child of a client's process is not a client; its calls return MOB_EFORKED, and nothing that it does harms
- * the parent's client. Memory that mob_get gave out before the fork stays readable in the child.
+ * the parent's client. Values of more than MOB_SMALL bytes that were looked at before the fork stay readable in the child.
  * Ownership: what a call gives out through `ret_` is written only when it returns MOB_OK. References are counted in the
  * process: every mob_ref_t that a call gives out is one count, given back by mob_ref_release.
  */
@@ -86,7 +86,7 @@ MOB_API uint64_t mob_memory_limit(void);
 
 /* Starts a daemon and connects to it as its driver. The daemon ends when the driver does, however that happens. */
 MOB_API mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client);
-/* Ends the session: the daemon, its workers and all objects. Values that were given out stay readable until released.
+/* Ends the session: the daemon, its workers and all objects. Values of more than MOB_SMALL bytes stay readable while mob_view_hold says so.
  * Takes the client; NULL is fine. No other thread may be inside a call. */
 MOB_API void mob_shutdown(mob_client_t *client);
 /* Connects to a running daemon as a worker. The token is the one that the daemon gave when it asked for this worker. */
@@ -150,6 +150,8 @@ typedef struct mob_value {
     uint32_t ref_count;
 } mob_value_t;
 
+enum { MOB_SMALL = 40 }; /* a value of up to so many bytes, without references, lies in its slot: copy it out at once */
+
 /* Room for a value that is being written. Small ones live in the struct itself until they are committed. */
 typedef struct mob_buffer {
     void *data; /* write here, up to size bytes */
@@ -157,7 +159,7 @@ typedef struct mob_buffer {
     uint64_t block;
     uint32_t ref_count;
     mob_ref_t ref;
-    uint8_t small[40];
+    uint8_t small[MOB_SMALL];
 } mob_buffer_t;
 
 /* Makes room for a value of `size` bytes that contains `ref_count` references. Commit or abort it, in any thread. */
@@ -219,12 +221,12 @@ MOB_API mob_status_t mob_actor_kill(mob_client_t *client, mob_ref_t actor);
 typedef struct mob_job {
     mob_kind_t kind;
     mob_ref_t function;
-    mob_ref_t actor;
+    mob_ref_t actor;   /* the one that is called, or is being made */
     mob_ref_t task_id; /* names this run; not a reference to an object */
     const char *name;
     size_t name_size;
     uint64_t gpu_mask;
-    uint32_t shape;
+    uint32_t shape, held_shape;
     uint32_t num_returns;
     uint32_t max_calls;
     bool may_retry; /* an exception may be answered with mob_job_retry */

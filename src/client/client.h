@@ -79,7 +79,7 @@ struct mob_client {
 };
 
 /* link.c: talking to the daemon. All under the mutex. */
-mob_status_t client_check(mob_client_t *c); /* may this process call? */
+mob_status_t client_check(const mob_client_t *c); /* may this process call? */
 void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d);
 /* Pushes a request and waits for its answer. */
 mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t answer_kind, shm_message_t *ret_answer);

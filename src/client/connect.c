@@ -116,8 +116,11 @@ static mob_status_t frame_receive(int sock, char *frame, size_t *ret_size, int *
     *ret_fd_count = 0;
     for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h != NULL; h = CMSG_NXTHDR(&m, h)) {
         if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
-        *ret_fd_count = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        memcpy(fds, CMSG_DATA(h), (size_t)*ret_fd_count * sizeof(int));
+        int count = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int)), all[WIRE_WELCOME_FDS + 2];
+        memcpy(all, CMSG_DATA(h), (size_t)count * sizeof(int)); /* the buffer has room for one more than asked for, no more */
+        for (int i = WIRE_WELCOME_FDS; i < count; i++) close(all[i]);
+        *ret_fd_count = count < WIRE_WELCOME_FDS ? count : WIRE_WELCOME_FDS;
+        memcpy(fds, all, (size_t)*ret_fd_count * sizeof(int));
     }
     *ret_size = (size_t)n;
     return MOB_OK;

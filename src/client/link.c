@@ -15,7 +15,7 @@ static const int64_t LOOK_UP_NS = 1000000000; /* how often a sleeper makes sure 
 
 _Atomic bool client_forked; /* set in the child of a fork, by the handler that mob_init and mob_worker_connect install */
 
-mob_status_t client_check(mob_client_t *c) {
+mob_status_t client_check(const mob_client_t *c) {
     if (atomic_load_explicit(&client_forked, memory_order_relaxed))
         return base_fail(MOB_EFORKED, "this process was forked from one that is connected to Mobula; start work from the parent, "
                                       "or run the child as a new program");

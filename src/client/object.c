@@ -37,6 +37,9 @@ void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t for
 mob_status_t mob_put_begin(mob_client_t *c, uint64_t size, uint32_t ref_count, mob_buffer_t *ret_buffer) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
+    if (size > c->arena.size)
+        return base_fail(MOB_EFULL, "an object of %llu bytes is larger than the object store, which has %llu in all. Give ray.init a larger object_store_memory",
+                         (unsigned long long)size, (unsigned long long)c->arena.size);
     pthread_mutex_lock(&c->mutex);
     mob_ref_t ref = {0};
     status = client_slot_take(c, &ref.slot);
@@ -53,6 +56,8 @@ mob_status_t mob_put_begin(mob_client_t *c, uint64_t size, uint32_t ref_count, m
 }
 
 mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, const mob_ref_t *refs, mob_ref_t *ret_ref) {
+    mob_status_t status = client_check(c);
+    if (status != MOB_OK) return status;
     uint32_t index = buffer->ref.slot;
     client_buffer_store(c, buffer, format, MOB_OK, refs);
     pthread_mutex_lock(&c->mutex);
@@ -69,6 +74,7 @@ mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t 
 }
 
 void mob_put_abort(mob_client_t *c, mob_buffer_t *buffer) {
+    if (client_check(c) != MOB_OK) return;
     pthread_mutex_lock(&c->mutex);
     if (buffer->block != 0) shm_heap_free(&c->heap, buffer->block, shm_tag(false, buffer->ref.slot, buffer->ref.generation));
     store_slot_close(&c->slots[buffer->ref.slot]);
@@ -91,6 +97,8 @@ static bool is_sealed(const mob_client_t *c, mob_ref_t ref) {
 
 mob_status_t mob_get_peek(const mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
     const store_slot_t *slot = &c->slots[ref.slot];
+    mob_status_t status = client_check(c);
+    if (status != MOB_OK) return status;
     if (!client_slot_valid(ref.slot) || atomic_load_explicit(&slot->generation, memory_order_relaxed) != ref.generation)
         return base_fail(MOB_ESTALE, "the object that this reference named is gone");
     if (!is_sealed(c, ref)) return MOB_ETIMEOUT;
@@ -111,6 +119,7 @@ mob_status_t mob_get_peek(const mob_client_t *c, mob_ref_t ref, mob_value_t *ret
 }
 
 void mob_value_adopt(mob_client_t *c, mob_ref_t container, const mob_value_t *value) {
+    if (client_check(c) != MOB_OK) return;
     pthread_mutex_lock(&c->mutex);
     bool news = false;
     for (uint32_t i = 0; i < value->ref_count; i++) {
@@ -150,6 +159,15 @@ static uint64_t deadline_of(int64_t timeout_ms) {
     return timeout_ms < 0 ? UINT64_MAX : base_clock_mono_ns() + (uint64_t)timeout_ms * 1000000u;
 }
 
+/* Whether all of them name objects that are there or pending. The caller holds them, so this does not change. */
+static mob_status_t refs_check(const mob_client_t *c, const mob_ref_t *refs, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!client_slot_valid(refs[i].slot) || atomic_load_explicit(&c->slots[refs[i].slot].generation, memory_order_relaxed) != refs[i].generation ||
+            (atomic_load_explicit(&c->slots[refs[i].slot].word, memory_order_relaxed) & STORE_STATE) == STORE_FREE)
+            return base_fail(MOB_ESTALE, "the object that reference %zu named is gone", i);
+    return MOB_OK;
+}
+
 static bool has_error(const mob_client_t *c, const mob_ref_t *refs, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (is_sealed(c, refs[i]) && store_meta_error(c->slots[refs[i].slot].meta) != MOB_OK) return true;
@@ -162,9 +180,8 @@ static bool has_error(const mob_client_t *c, const mob_ref_t *refs, size_t count
  */
 mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
     mob_status_t status = client_check(c);
+    if (status == MOB_OK) status = refs_check(c, refs, count);
     if (status != MOB_OK) return status;
-    for (size_t i = 0; i < count; i++)
-        if (!client_slot_valid(refs[i].slot)) return base_fail(MOB_ESTALE, "reference %zu names no object", i);
     while (count > 0 && is_sealed(c, refs[count - 1])) count--;
     if (count == 0 || has_error(c, refs, count)) return MOB_OK;
     if (timeout_ms == 0) return MOB_ETIMEOUT;
@@ -211,9 +228,8 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
     *ret_count = 0;
     memset(ret_ready, 0, count);
     mob_status_t status = client_check(c);
+    if (status == MOB_OK) status = refs_check(c, refs, count);
     if (status != MOB_OK) return status;
-    for (size_t i = 0; i < count; i++)
-        if (!client_slot_valid(refs[i].slot)) return base_fail(MOB_ESTALE, "reference %zu names no object", i);
     *ret_count = mark_ready(c, refs, count, needed, ret_ready);
     if (*ret_count >= needed || timeout_ms == 0) return MOB_OK;
     uint64_t deadline = deadline_of(timeout_ms);

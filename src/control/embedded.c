@@ -60,6 +60,7 @@ void control_actor_put(control_t *c, const control_actor_t *actor) {
         return;
     }
     if (vec_push(&c->actors, *actor) && actor->state == CONTROL_ACTOR_DEAD) c->dead++;
+    if (c->dead > CONTROL_MAX_DEAD_ACTORS) dead_forget(c);
 }
 
 size_t control_actor_count(const control_t *c) { return c->actors.count; }

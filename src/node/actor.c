@@ -58,6 +58,7 @@ void node_actor_created(node_t *n, node_task_t *t) {
     a->worker = worker;
     a->state = NODE_ACTOR_ALIVE;
     node_actor_note(n, a);
+    if (a->killed) node_client_kill(worker); /* while it waited for its worker */
     node_actor_pump(n, a);
     node_actor_try_end(n, a);
 }
@@ -157,12 +158,6 @@ void node_actor_died(node_t *n, node_actor_t *a, const char *cause) {
         a->callers.items[i].head = NULL;
         while (t != NULL) {
             node_task_t *next = t->next;
-            /* Its arguments may still be missing: they must not find it later. */
-            for (uint32_t k = 0; t->missing > 0 && k < t->num_deps; k++) {
-                node_object_t *o = n->objects[t->refs[t->num_returns + k].slot];
-                for (size_t w = 0; o != NULL && w < o->waiting.count; w++)
-                    if (o->waiting.items[w] == t) vec_swap_remove(&o->waiting, w--);
-            }
             call_fail(n, a, t);
             t = next;
         }

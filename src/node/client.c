@@ -152,8 +152,11 @@ static bool number_take(node_client_t *c) {
     if (n->client_next < SHM_MAX_CLIENTS) {
         number = n->client_next++;
     } else {
-        for (uint32_t i = 1; i < SHM_MAX_CLIENTS && number == 0; i++)
-            if (n->clients[i] == NULL) number = i;
+        /* In turn, and none that a task still names as its submitter. */
+        for (uint32_t i = 1; i < SHM_MAX_CLIENTS && number == 0; i++) {
+            n->client_turn = n->client_turn % (SHM_MAX_CLIENTS - 1) + 1;
+            if (n->clients[n->client_turn] == NULL && n->open_tasks[n->client_turn] == 0) number = n->client_turn;
+        }
     }
     if (number == 0) return false;
     c->number = number;

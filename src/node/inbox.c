@@ -17,16 +17,10 @@ static void object_message(node_client_t *c, const shm_message_t *m) {
     case WIRE_DROP:
         node_object_unhold(n, o, c->number);
         break;
-    case WIRE_ESCAPE:
-        node_object_contents_hold(n, o);
-        if (o->holders.count == 0 && o->uses == 0) node_object_unuse(n, o); /* dropped before it was known */
-        break;
     case WIRE_HOLD_CONTENTS: {
         node_object_contents_hold(n, o);
-        uint32_t count;
-        const mob_ref_t *refs = node_object_contents(n, ref, &count);
-        for (uint32_t i = 0; i < count; i++) {
-            node_object_t *inner = node_object_find(n, refs[i]);
+        for (size_t i = 0; i < o->contents.count; i++) {
+            node_object_t *inner = node_object_find(n, o->contents.items[i]);
             if (inner != NULL) node_object_hold(n, inner, c->number);
         }
         break;
@@ -34,14 +28,8 @@ static void object_message(node_client_t *c, const shm_message_t *m) {
     }
 }
 
-static sched_lease_t *lease_of(node_client_t *c) {
-    if (c->actor != NULL) return &c->lease;
-    return c->runs != NULL ? &c->runs->lease : NULL;
-}
-
 static void message_handle(node_client_t *c, const shm_message_t *m) {
     node_t *n = c->node;
-    sched_lease_t *lease;
     switch (m->kind) {
     case WIRE_SUBMIT:
         node_task_submit(c, m->a, m->b);
@@ -55,14 +43,18 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
     case WIRE_HOLD:
     case WIRE_HOLD_CONTENTS:
     case WIRE_DROP:
-    case WIRE_ESCAPE:
         object_message(c, m);
         break;
+    case WIRE_ESCAPE:
+        node_object_escape(n, (mob_ref_t){.slot = m->a, .generation = m->b});
+        break;
     case WIRE_BLOCK:
-        if ((lease = lease_of(c)) != NULL) sched_lease_block(n->sched, lease);
+        if (c->actor != NULL) sched_lease_block(n->sched, &c->lease);
+        else node_worker_blocked(c);
         break;
     case WIRE_UNBLOCK:
-        if ((lease = lease_of(c)) != NULL) sched_lease_unblock(n->sched, lease);
+        if (c->actor != NULL) sched_lease_unblock(n->sched, &c->lease);
+        else if (c->runs != NULL) sched_lease_unblock(n->sched, &c->runs->lease);
         break;
     case WIRE_KILL:
         node_actor_kill(n, (mob_ref_t){.slot = m->a, .generation = m->b});

@@ -141,6 +141,8 @@ static mob_status_t node_start(node_t *n) {
     n->client_next = 1;
     mob_status_t status = sched_new(n->resources.items, n->resources.count, &n->sched);
     if (status != MOB_OK) return base_fail(status, "these resources can't be offered");
+    status = sched_shape_intern(n->sched, &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1, &n->cpu_shape);
+    if (status != MOB_OK) return status;
     status = control_embedded_new(&n->control);
     if (status == MOB_OK) status = node_memory_init(n);
     if (status == MOB_OK) status = node_session_open(n);

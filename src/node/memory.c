@@ -72,6 +72,11 @@ void node_memory_fini(node_t *n) {
 
 /* ---- slots and records ---- */
 
+static bool memory_is_short(uint64_t wanted) {
+    uint64_t headroom;
+    return base_memory_headroom("", &headroom) == MOB_OK && wanted + RESERVE_BYTES > headroom;
+}
+
 /* A free span of exactly or at least the blocks needed, or fresh ones above the high-water mark. */
 static node_span_t node_span_take(node_spans_t *spans, uint32_t *granted, uint32_t limit, uint32_t block, uint32_t wanted) {
     wanted = (wanted + block - 1) / block * block;
@@ -99,9 +104,11 @@ void node_memory_slots(node_client_t *client, uint32_t wanted) {
         return;
     }
     node_span_t s = node_span_take(&n->free_slots, &n->slots_granted, STORE_MAX_SLOTS, STORE_SLOT_BLOCK, wanted);
-    if (s.count > 0 && shm_segment_back(&n->slot_segment, (uint64_t)s.first * sizeof(store_slot_t), (uint64_t)s.count * sizeof(store_slot_t)) != MOB_OK)
+    uint64_t bytes = (uint64_t)s.count * sizeof(store_slot_t);
+    if (s.count > 0 && (memory_is_short(bytes) || shm_segment_back(&n->slot_segment, (uint64_t)s.first * sizeof(store_slot_t), bytes) != MOB_OK || !vec_push(&client->slots, s))) {
+        (void)vec_push(&n->free_slots, s);
         s.count = 0;
-    if (s.count > 0 && !vec_push(&client->slots, s)) s.count = 0;
+    }
     if (s.count > 0) {
         for (uint32_t b = s.first / STORE_SLOT_BLOCK; b < (s.first + s.count) / STORE_SLOT_BLOCK; b++) n->slot_owner[b] = (uint16_t)client->number;
     }
@@ -115,9 +122,11 @@ void node_memory_records(node_client_t *client, uint32_t wanted) {
         return;
     }
     node_span_t s = node_span_take(&n->free_records, &n->records_granted, WIRE_MAX_RECORDS, WIRE_RECORD_BLOCK, wanted);
-    if (s.count > 0 && shm_segment_back(&n->record_segment, (uint64_t)s.first * sizeof(wire_record_t), (uint64_t)s.count * sizeof(wire_record_t)) != MOB_OK)
+    uint64_t bytes = (uint64_t)s.count * sizeof(wire_record_t);
+    if (s.count > 0 && (memory_is_short(bytes) || shm_segment_back(&n->record_segment, (uint64_t)s.first * sizeof(wire_record_t), bytes) != MOB_OK || !vec_push(&client->records, s))) {
+        (void)vec_push(&n->free_records, s);
         s.count = 0;
-    if (s.count > 0 && !vec_push(&client->records, s)) s.count = 0;
+    }
     if (s.count > 0) {
         for (uint32_t b = s.first / WIRE_RECORD_BLOCK; b < (s.first + s.count) / WIRE_RECORD_BLOCK; b++)
             n->record_owner[b] = (uint16_t)client->number;
@@ -225,11 +234,10 @@ uint64_t node_memory_free_bytes(node_t *n) {
 }
 
 static mob_status_t granules_back(node_t *n, uint64_t offset, uint64_t size) {
-    uint64_t first = offset / SHM_GRANULE, end = (offset + size) / SHM_GRANULE, cold = 0, headroom;
+    uint64_t first = offset / SHM_GRANULE, end = (offset + size) / SHM_GRANULE, cold = 0;
     for (uint64_t g = first; g < end; g++) cold += !(n->backed[g / 64] >> (g % 64) & 1);
     if (cold == 0) return MOB_OK;
-    if (base_memory_headroom("", &headroom) == MOB_OK && cold * SHM_GRANULE + RESERVE_BYTES > headroom)
-        return base_fail(MOB_EFULL, "the machine has no memory left");
+    if (memory_is_short(cold * SHM_GRANULE)) return base_fail(MOB_EFULL, "the machine has no memory left");
     mob_status_t status = shm_segment_back(&n->arena, offset, size);
     if (status == MOB_OK)
         for (uint64_t g = first; g < end; g++) n->backed[g / 64] |= (uint64_t)1 << (g % 64);

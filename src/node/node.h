@@ -69,6 +69,7 @@ struct node_object {
     uint32_t slot;
     uint32_t uses; /* records and containers that hold it */
     VEC(uint16_t) holders; /* clients */
+    VEC(mob_ref_t) contents; /* references inside its value: our copy, each of them a use */
     VEC(node_task_t *) waiting; /* tasks that wait for its value */
     node_actor_t *actor;
     bool contents_held, at_zero;
@@ -132,11 +133,11 @@ struct node_client {
 
     node_spans_t slots, records; /* granted to it */
     uint64_t held; /* objects that name it as a holder */
-    uint32_t open_tasks; /* submitted by it and not done */
 
     /* workers */
     node_stream_t out, err;
-    node_task_t *runs, *runs_tail; /* handed to it, oldest first */
+    node_task_t *runs, *runs_tail; /* handed to it, oldest first; the first has the lease, the others follow it */
+    uint32_t run_count;
     node_actor_t *actor;
     sched_lease_t lease; /* an actor's, once it is made */
     bool idle, retiring;
@@ -193,7 +194,9 @@ struct node {
     control_t *control;
 
     node_client_t *clients[SHM_MAX_CLIENTS];
-    uint32_t client_next;
+    uint32_t open_tasks[SHM_MAX_CLIENTS]; /* submitted by the client of this number and not done; outlives the client */
+    uint32_t client_next; /* the next number never given */
+    uint32_t client_turn; /* the last one given again */
     node_client_t *driver, *zygote, *next_zygote;
     bool zygote_ready;
     int zygote_failures;
@@ -203,6 +206,7 @@ struct node {
     VEC(node_client_t *) connections; /* all of them, for the end */
     node_task_t *wait_head, *wait_tail; /* have their resources, wait for a worker */
     uint32_t waiting_for_worker;
+    uint32_t cpu_shape; /* one CPU and nothing else: what may be handed out ahead */
     uint64_t next_token;
     int start_failures;
     bool messages_ending;
@@ -261,18 +265,21 @@ bool node_memory_slot_is(node_t *node, uint32_t slot, uint32_t owner);
 bool node_memory_record_is(node_t *node, uint32_t record, uint32_t owner);
 
 /* object.c: who holds what */
-node_object_t *node_object_find(node_t *node, mob_ref_t ref); /* makes one if need be; NULL: there is no such object */
+/* Makes one if need be, for a slot that has escaped; NULL: there is no such object. */
+node_object_t *node_object_find(node_t *node, mob_ref_t ref);
+/* A task's result is about to be sealed with references inside: from now on it counts as escaped. */
+void node_object_escape(node_t *node, mob_ref_t ref);
 void node_object_hold(node_t *node, node_object_t *object, uint32_t client);
 void node_object_unhold(node_t *node, node_object_t *object, uint32_t client);
 void node_object_use(node_object_t *object);
 void node_object_unuse(node_t *node, node_object_t *object);
 void node_object_unuse_ref(node_t *node, mob_ref_t ref);
-const mob_ref_t *node_object_contents(node_t *node, mob_ref_t ref, uint32_t *ret_count);
 void node_object_contents_hold(node_t *node, node_object_t *object);
 /* Frees the first `settled` of those put aside at zero: every ring was read since. */
 void node_objects_sweep(node_t *node, size_t settled);
 void node_object_sealed(node_t *node, mob_ref_t ref); /* its task is done */
 void node_slot_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char *text);
+void node_object_contents_release(node_t *node, node_object_t *object);
 void node_objects_forget(node_client_t *client);
 
 /* task.c */
@@ -283,6 +290,8 @@ void node_task_ready(node_task_t *task, node_t *node); /* its arguments are ther
 void node_task_fail(node_t *node, node_task_t *task, mob_status_t status, const char *text);
 void node_task_free(node_t *node, node_task_t *task);
 void node_task_run_on(node_t *node, node_task_t *task, node_client_t *worker);
+/* Puts a task that was handed out behind another, and that its worker has not begun, back into the queue. False if it has begun. */
+bool node_task_take_back(node_t *node, node_task_t *task);
 void node_task_lost(node_t *node, node_task_t *task); /* its worker is certainly dead */
 void node_tasks_cancel(node_client_t *client); /* those that a dead client submitted and nobody began */
 size_t node_task_name(node_t *node, const node_task_t *task, char *ret_name, size_t capacity);
@@ -305,6 +314,7 @@ void node_zygote_frame(node_client_t *client, uint32_t kind);
 void node_zygote_died(node_t *node);
 void node_worker_hello(node_client_t *connection, uint64_t token);
 void node_worker_free(node_client_t *worker); /* it has nothing to do now */
+void node_worker_blocked(node_client_t *worker); /* its task waits for others */
 void node_worker_forget(node_client_t *worker);
 void node_worker_start_failed(node_client_t *worker);
 void node_worker_exit_text(const node_client_t *worker, char *ret_text, size_t size);

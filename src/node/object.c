@@ -29,12 +29,11 @@ static void object_check_zero(node_t *n, node_object_t *o) {
     o->at_zero = vec_push(&n->zero, o);
 }
 
-node_object_t *node_object_find(node_t *n, mob_ref_t ref) {
-    if (ref.slot == 0 || ref.slot >= STORE_MAX_SLOTS) return NULL;
-    node_object_t *o = n->objects[ref.slot];
-    if (o != NULL) return o->generation == ref.generation ? o : NULL;
-    if (!slot_is_current(n, ref)) return NULL;
-    o = calloc(1, sizeof *o);
+/* Forgets an object whose slot its owner has freed and opened again: it was named before it escaped. */
+static void object_discard(node_t *n, node_object_t *o);
+
+static node_object_t *object_make(node_t *n, mob_ref_t ref) {
+    node_object_t *o = calloc(1, sizeof *o);
     if (o == NULL) return NULL;
     o->slot = ref.slot;
     o->generation = ref.generation;
@@ -43,6 +42,25 @@ node_object_t *node_object_find(node_t *n, mob_ref_t ref) {
     uint64_t word = atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire);
     if (owner != NODE_ORPHAN && !(word & STORE_DROPPED)) node_object_hold(n, o, owner);
     return o;
+}
+
+node_object_t *node_object_find(node_t *n, mob_ref_t ref) {
+    if (ref.slot == 0 || ref.slot >= STORE_MAX_SLOTS) return NULL;
+    node_object_t *o = n->objects[ref.slot];
+    if (o != NULL && o->generation == ref.generation) return o;
+    if (!slot_is_current(n, ref) || !(atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire) & STORE_ESCAPED)) return NULL;
+    if (o != NULL) object_discard(n, o);
+    return object_make(n, ref);
+}
+
+void node_object_escape(node_t *n, mob_ref_t ref) {
+    if (ref.slot == 0 || ref.slot >= STORE_MAX_SLOTS || !slot_is_current(n, ref)) return;
+    /* Its owner asks us from now on, also if this run of the task dies before it seals. */
+    atomic_fetch_or_explicit(&n->slots[ref.slot].word, STORE_ESCAPED, memory_order_acq_rel);
+    node_object_t *o = node_object_find(n, ref);
+    if (o == NULL) return;
+    node_object_contents_hold(n, o);
+    object_check_zero(n, o); /* it may have been dropped before we knew of it */
 }
 
 void node_object_hold(node_t *n, node_object_t *o, uint32_t client) {
@@ -73,62 +91,81 @@ void node_object_unuse_ref(node_t *n, mob_ref_t ref) {
     if (o != NULL && o->generation == ref.generation) node_object_unuse(n, o);
 }
 
-/* The references inside a value, in shared memory: bounded here, read once by the caller. */
-const mob_ref_t *node_object_contents(node_t *n, mob_ref_t ref, uint32_t *ret_count) {
-    *ret_count = 0;
-    const store_slot_t *slot = &n->slots[ref.slot];
+/* Copies the list of references inside a value out of shared memory, bounded. */
+static void contents_copy(node_t *n, node_object_t *o) {
+    const store_slot_t *slot = &n->slots[o->slot];
     uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
     uint32_t count = slot->value.large.ref_count;
-    if (store_meta_inline(meta) || count == 0) return NULL;
-    if (block >= n->store_bytes || size > n->store_bytes - block) return NULL;
+    if (store_meta_inline(meta) || count == 0 || block % SHM_BLOCK_UNIT != 0 || block >= n->store_bytes || size > n->store_bytes - block) return;
     uint64_t start = block + store_refs_offset(size);
-    if (start > n->store_bytes || (uint64_t)count * sizeof(mob_ref_t) > n->store_bytes - start) return NULL;
-    *ret_count = count;
-    return (const mob_ref_t *)(n->arena.base + start);
+    if (start > n->store_bytes || (uint64_t)count * sizeof(mob_ref_t) > n->store_bytes - start || !vec_reserve(&o->contents, count)) return;
+    memcpy(o->contents.items, n->arena.base + start, (uint64_t)count * sizeof(mob_ref_t));
+    o->contents.count = count;
 }
 
 /* The value holds what is inside it, once, from when it is known until it is freed. */
 void node_object_contents_hold(node_t *n, node_object_t *o) {
     if (o->contents_held) return;
-    uint32_t count;
-    const mob_ref_t *refs = node_object_contents(n, (mob_ref_t){.slot = o->slot, .generation = o->generation}, &count);
     o->contents_held = true;
-    for (uint32_t i = 0; i < count; i++) {
-        mob_ref_t ref = refs[i];
-        node_object_t *inner = node_object_find(n, ref);
+    contents_copy(n, o);
+    for (size_t i = 0; i < o->contents.count; i++) {
+        node_object_t *inner = node_object_find(n, o->contents.items[i]);
         if (inner != NULL) node_object_use(inner);
+        else o->contents.items[i].slot = 0;
     }
 }
 
-static void contents_release(node_t *n, node_object_t *o) {
-    if (!o->contents_held) return;
-    uint32_t count;
-    const mob_ref_t *refs = node_object_contents(n, (mob_ref_t){.slot = o->slot, .generation = o->generation}, &count);
-    for (uint32_t i = 0; i < count; i++) node_object_unuse_ref(n, refs[i]);
+void node_object_contents_release(node_t *n, node_object_t *o) {
+    for (size_t i = 0; i < o->contents.count; i++) node_object_unuse_ref(n, o->contents.items[i]);
+    o->contents.count = 0;
+    o->contents_held = false;
 }
 
 static void slot_release(node_t *n, uint32_t index, uint64_t generation) {
     store_slot_t *slot = &n->slots[index];
     if (store_slot_drop(slot, true) != STORE_DROP_FREE) return;
     uint64_t block = slot->value.large.block;
-    if (!store_meta_inline(slot->meta) && block >= SHM_BLOCK_FIRST + sizeof(shm_block_t) && block < n->store_bytes)
+    if (!store_meta_inline(slot->meta) && block >= SHM_BLOCK_UNIT && block % SHM_BLOCK_UNIT == 0 && block < n->store_bytes)
         shm_block_release(n->arena.base, n->extents, block, shm_tag(false, index, generation));
     store_slot_close(slot);
 }
 
-static void object_free(node_t *n, node_object_t *o) {
-    contents_release(n, o);
+static void object_discard(node_t *n, node_object_t *o) {
     n->objects[o->slot] = NULL;
-    slot_release(n, o->slot, o->generation);
+    for (size_t i = 0; o->at_zero && i < n->zero.count; i++) {
+        if (n->zero.items[i] != o) continue;
+        vec_swap_remove(&n->zero, i);
+        break;
+    }
+    while (o->holders.count > 0) {
+        node_client_t *holder = n->clients[vec_pop(&o->holders)];
+        if (holder != NULL) holder->held--;
+    }
+    node_object_contents_release(n, o);
     vec_free(&o->holders);
+    vec_free(&o->contents);
     vec_free(&o->waiting);
     free(o);
 }
 
+static void object_free(node_t *n, node_object_t *o) {
+    uint32_t slot = o->slot;
+    uint64_t generation = o->generation;
+    object_discard(n, o);
+    slot_release(n, slot, generation);
+}
+
 void node_objects_sweep(node_t *n, size_t count) {
+    /* Taken off first: freeing a container puts more aside, which wait for the next reading. */
+    VEC(node_object_t *) settled = {0};
+    if (!vec_reserve(&settled, count)) return;
+    memcpy(settled.items, n->zero.items, count * sizeof *settled.items);
+    memmove(n->zero.items, n->zero.items + count, (n->zero.count - count) * sizeof *n->zero.items);
+    n->zero.count -= count;
+    for (size_t i = 0; i < count; i++) settled.items[i]->at_zero = false;
     for (size_t i = 0; i < count; i++) {
-        node_object_t *o = n->zero.items[i];
-        o->at_zero = false;
+        node_object_t *o = settled.items[i];
+        if (o->at_zero) continue; /* put aside again, by one before it */
         if (o->holders.count > 0 || o->uses > 0) continue;
         if (o->actor != NULL) {
             node_actor_release(n, o->actor);
@@ -136,8 +173,7 @@ void node_objects_sweep(node_t *n, size_t count) {
         }
         object_free(n, o);
     }
-    memmove(n->zero.items, n->zero.items + count, (n->zero.count - count) * sizeof *n->zero.items);
-    n->zero.count -= count;
+    vec_free(&settled);
     if (n->zero.count > 0) n->again = true;
 }
 
@@ -203,17 +239,18 @@ void node_objects_forget(node_client_t *client) {
         }
     }
     /* What is still PENDING belongs to a task that will complete it, or to nobody: the client died while it made a task or a value. */
-    for (size_t s = 0; s < client->records.count; s++) {
+    uint8_t *awaited = calloc(n->slots_granted, 1);
+    for (size_t s = 0; awaited != NULL && s < client->records.count; s++) {
         uint32_t first = client->records.items[s].first, end = first + client->records.items[s].count;
         for (uint32_t r = first; r < end; r++)
-            for (uint32_t k = 0; n->tasks[r] != NULL && k < n->tasks[r]->num_returns; k++)
-                n->slots[n->tasks[r]->refs[k].slot].meta = UINT64_MAX;
+            for (uint32_t k = 0; n->tasks[r] != NULL && k < n->tasks[r]->num_returns; k++) awaited[n->tasks[r]->refs[k].slot] = 1;
     }
-    for (size_t s = 0; s < client->slots.count; s++) {
+    for (size_t s = 0; awaited != NULL && s < client->slots.count; s++) {
         uint32_t first = client->slots.items[s].first, end = first + client->slots.items[s].count;
         for (uint32_t i = first; i < end; i++) {
             uint64_t word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire);
-            if ((word & STORE_STATE) == STORE_PENDING && n->slots[i].meta != UINT64_MAX && n->objects[i] == NULL) store_slot_close(&n->slots[i]);
+            if ((word & STORE_STATE) == STORE_PENDING && !awaited[i] && n->objects[i] == NULL) store_slot_close(&n->slots[i]);
         }
     }
+    free(awaited);
 }

@@ -54,6 +54,17 @@ static void write_actors(node_t *n, wire_writer_t *w) {
     }
 }
 
+static void write_shape(node_t *n, wire_writer_t *w, uint64_t shape) {
+    sched_amount_t demand[SCHED_NEEDS_MAX];
+    size_t count = shape <= UINT32_MAX && sched_shape_valid(n->sched, (uint32_t)shape) ? sched_shape_demand(n->sched, (uint32_t)shape, demand, SCHED_NEEDS_MAX) : 0;
+    wire_write_tuple(w, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        wire_write_tuple(w, 2);
+        wire_write_str(w, demand[i].name, strlen(demand[i].name));
+        wire_write_float(w, (double)demand[i].amount / SCHED_UNIT);
+    }
+}
+
 void node_query(node_client_t *c, const shm_message_t *m) {
     node_t *n = c->node;
     if (m->d > SHM_HEAP_SMALL && m->d > n->store_bytes) {
@@ -74,6 +85,9 @@ void node_query(node_client_t *c, const shm_message_t *m) {
         break;
     case MOB_QUERY_ACTORS:
         write_actors(n, &w);
+        break;
+    case MOB_QUERY_SHAPE:
+        write_shape(n, &w, m->b);
         break;
     default:
         node_client_tell(c, WIRE_ANSWER, MOB_EINVAL, 0, 0, 0);

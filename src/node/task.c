@@ -26,7 +26,7 @@ static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t ge
     memcpy(&copy, &n->records[index], sizeof copy);
     const void *body = copy.body;
     if (copy.block != 0) {
-        if (copy.block % 8 != 0 || !node_memory_owns(n, client->number, copy.block, copy.body_size)) return NULL;
+        if (copy.block % SHM_BLOCK_UNIT != 0 || !node_memory_owns(n, client->number, copy.block, copy.body_size)) return NULL;
         body = n->arena.base + copy.block;
     } else if (copy.body_size > WIRE_RECORD_BODY) {
         return NULL;
@@ -34,7 +34,7 @@ static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t ge
     wire_body_t parts;
     if (wire_body_split(&copy, body, copy.body_size, &parts) != MOB_OK) return NULL;
     if (!sched_shape_valid(n->sched, copy.shape) || !sched_shape_valid(n->sched, copy.held_shape)) return NULL;
-    if (copy.kind == MOB_ACTOR_CREATE && copy.num_returns != 1) return NULL;
+    if (copy.kind == MOB_ACTOR_CREATE && (copy.num_returns != 1 || !sched_shape_covers(n->sched, copy.shape, copy.held_shape))) return NULL;
     size_t refs = (size_t)copy.num_returns + copy.num_deps + copy.num_refs;
     node_task_t *t = malloc(sizeof *t + refs * sizeof(mob_ref_t));
     if (t == NULL) return NULL;
@@ -95,7 +95,7 @@ void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation
         return;
     }
     n->tasks[index] = t;
-    client->open_tasks++;
+    n->open_tasks[client->number]++;
     task_hold_refs(n, t);
     if (t->kind == MOB_ACTOR_CREATE) node_actor_create(n, t);
     if (t->kind == MOB_ACTOR_CALL) {
@@ -135,6 +135,7 @@ void node_task_run_on(node_t *n, node_task_t *t, node_client_t *worker) {
     if (worker->runs_tail) worker->runs_tail->run_next = t;
     else worker->runs = t;
     worker->runs_tail = t;
+    worker->run_count++;
     node_client_tell(worker, WIRE_RUN, t->record, t->generation, t->lease.gpu_mask, t->retries != 0);
 }
 
@@ -145,6 +146,7 @@ static void run_unlink(node_task_t *t) {
     else w->runs = t->run_next;
     if (t->run_next) t->run_next->run_prev = t->run_prev;
     else w->runs_tail = t->run_prev;
+    w->run_count--;
     t->worker = NULL;
 }
 
@@ -160,14 +162,36 @@ size_t node_task_name(node_t *n, const node_task_t *t, char *ret_name, size_t ca
     return size;
 }
 
+/* Whoever seals its missing arguments must not find it any more. */
+static void waiting_unlink(node_t *n, node_task_t *t) {
+    for (uint32_t i = 0; t->missing > 0 && i < t->num_deps; i++) {
+        node_object_t *o = task_deps(t)[i].slot ? n->objects[task_deps(t)[i].slot] : NULL;
+        for (size_t k = 0; o != NULL && k < o->waiting.count; k++)
+            if (o->waiting.items[k] == t) vec_swap_remove(&o->waiting, k--);
+    }
+    t->missing = 0;
+}
+
+/* What the task held goes to the one behind it on the same worker, which begins without asking; else back to the pool. */
+static void lease_pass_on(node_t *n, node_task_t *t, node_client_t *worker) {
+    if (t->lease.state != SCHED_LEASE_NONE && worker != NULL && worker->state == NODE_LIVE && worker->runs != NULL) {
+        sched_lease_unblock(n->sched, &t->lease);
+        worker->runs->lease = t->lease;
+        t->lease = (sched_lease_t){0};
+    }
+    sched_lease_release(n->sched, &t->lease);
+}
+
 /* The results are there: lets everything go that the task held, and gives the record back. */
 void node_task_free(node_t *n, node_task_t *t) {
+    node_client_t *worker = t->worker;
     run_unlink(t);
+    waiting_unlink(n, t);
     sched_task_remove(n->sched, &t->queue);
-    sched_lease_release(n->sched, &t->lease);
+    lease_pass_on(n, t, worker);
     for (uint32_t i = 0; i < t->num_deps + t->num_refs; i++) node_object_unuse_ref(n, t->refs[t->num_returns + i]);
     node_object_unuse_ref(n, t->function);
-    if (n->clients[t->submitter] != NULL) n->clients[t->submitter]->open_tasks--;
+    n->open_tasks[t->submitter]--;
     n->tasks[t->record] = NULL;
     if (t->block != 0) shm_block_release(n->arena.base, n->extents, t->block, shm_tag(true, t->record, t->generation));
     wire_record_t *record = &n->records[t->record];
@@ -243,20 +267,39 @@ void node_task_done(node_client_t *client, uint32_t record, uint64_t generation,
     node_client_flush(client);
 }
 
-/* Makes the record READY again under a new generation, so that the old worker's claim fails for good. */
-static void task_again(node_t *n, node_task_t *t) {
-    wire_record_t *record = &n->records[t->record];
-    run_unlink(t);
-    sched_lease_release(n->sched, &t->lease);
+/* The record is READY under a new generation, so that a claim of the old one fails for good. */
+static void generation_next(node_t *n, node_task_t *t) {
     if (t->block != 0) {
-        /* The body's block is tagged with the generation that it was written under: it moves along. */
+        /* The body's block is tagged with the record's generation: it moves along. */
         shm_block_t *block = (shm_block_t *)(n->arena.base + t->block - sizeof(shm_block_t));
         uint64_t old = shm_block_used(shm_tag(true, t->record, t->generation));
         atomic_compare_exchange_strong(&block->word, &old, shm_block_used(shm_tag(true, t->record, t->generation + 1)));
     }
     t->generation++;
-    atomic_store_explicit(&record->word, wire_word(t->generation, 0, WIRE_READY_STATE), memory_order_release);
+}
+
+static void task_again(node_t *n, node_task_t *t) {
+    node_client_t *worker = t->worker;
+    run_unlink(t);
+    lease_pass_on(n, t, worker);
+    generation_next(n, t);
+    /* Results that the first run had prepared and not published are void. */
+    for (uint32_t i = 0; i < t->num_returns; i++) {
+        node_object_t *o = n->objects[t->refs[i].slot];
+        if (o != NULL && o->generation == t->refs[i].generation) node_object_contents_release(n, o);
+    }
+    atomic_store_explicit(&n->records[t->record].word, wire_word(t->generation, 0, WIRE_READY_STATE), memory_order_release);
     sched_task_add(n->sched, &t->queue, t->shape, base_clock_mono_ns());
+}
+
+bool node_task_take_back(node_t *n, node_task_t *t) {
+    uint64_t ready = wire_word(t->generation, 0, WIRE_READY_STATE);
+    /* The worker's claim and this are compare-and-swaps of the same word: one of them wins. */
+    if (!atomic_compare_exchange_strong(&n->records[t->record].word, &ready, wire_word(t->generation + 1, 0, WIRE_READY_STATE))) return false;
+    run_unlink(t);
+    generation_next(n, t);
+    sched_task_readd(n->sched, &t->queue);
+    return true;
 }
 
 void node_task_retry(node_client_t *client, uint32_t record, uint64_t generation) {
@@ -317,7 +360,7 @@ void node_task_lost(node_t *n, node_task_t *t) {
 /* A submitter died. What nobody began, and whose results nobody else knows of, is not begun any more; the rest runs out. */
 void node_tasks_cancel(node_client_t *client) {
     node_t *n = client->node;
-    for (size_t s = 0; client->open_tasks > 0 && s < client->records.count; s++) {
+    for (size_t s = 0; n->open_tasks[client->number] > 0 && s < client->records.count; s++) {
         uint32_t first = client->records.items[s].first, end = first + client->records.items[s].count;
         for (uint32_t r = first; r < end; r++) {
             node_task_t *t = n->tasks[r];
@@ -325,11 +368,6 @@ void node_tasks_cancel(node_client_t *client) {
             bool known = false;
             for (uint32_t i = 0; i < t->num_returns; i++) known |= n->objects[t->refs[i].slot] != NULL;
             if (known) continue;
-            for (uint32_t i = 0; i < t->num_deps; i++) {
-                node_object_t *o = task_deps(t)[i].slot ? n->objects[task_deps(t)[i].slot] : NULL;
-                for (size_t k = 0; o != NULL && k < o->waiting.count; k++)
-                    if (o->waiting.items[k] == t) vec_swap_remove(&o->waiting, k--);
-            }
             node_task_fail(n, t, MOB_ECANCELLED, "the process that submitted this task died before it began");
         }
     }

@@ -8,6 +8,10 @@
  * token. A worker that dies before that is noticed by the end of its output. If the zygote dies, another is started and asked for as many as
  * are still needed; a worker of the old one that comes late finds its token unknown and goes.
  *
+ * Handing out ahead: when more small tasks wait than can start, a busy worker is given a few behind the one that it runs, so that it goes on without asking us.
+ * They have no resources of their own: each takes over the lease of the one before it. Only tasks of one CPU and nothing else, and only while nothing
+ * else waits, so nobody is passed over. What was not begun is taken back as soon as it could start elsewhere, or when the worker's task waits for others.
+ *
  * With modules to preload, the first zygote serves at once, and forks a second one that loads them and then takes its place.
  */
 #include <errno.h>
@@ -25,7 +29,7 @@
 
 extern char **environ;
 
-enum { MAX_STARTING = 16, MAX_FAILURES = 3, IDLE_MS = 2000 };
+enum { MAX_STARTING = 16, MAX_FAILURES = 3, IDLE_MS = 2000, MAX_AHEAD = 16 };
 
 /* ---- the zygote ---- */
 
@@ -229,7 +233,7 @@ static void idle_trim(node_t *n) {
         if (n->clients[i] != NULL && n->clients[i]->role == WIRE_WORKER && n->clients[i]->runs != NULL && n->clients[i]->actor == NULL) alive++;
     for (size_t i = 0; i < n->idle.count && alive > wanted;) {
         node_client_t *w = n->idle.items[i];
-        if (w->open_tasks > 0) { /* what it submitted would be cancelled with it */
+        if (n->open_tasks[w->number] > 0) { /* what it submitted would be cancelled with it */
             i++;
             continue;
         }
@@ -246,7 +250,7 @@ static void idle_trim(node_t *n) {
 
 void node_worker_free(node_client_t *w) {
     node_t *n = w->node;
-    if (w->state != NODE_LIVE || w->idle) return;
+    if (w->state != NODE_LIVE || w->idle || w->runs != NULL) return;
     if (w->retiring) {
         node_client_tell(w, WIRE_EXIT, 0, 0, 0, 0);
         return;
@@ -260,8 +264,63 @@ void node_worker_free(node_client_t *w) {
     w->idle = vec_push(&n->idle, w);
 }
 
-void node_schedule(node_t *n) {
-    if (n->ending) return;
+/* ---- handing out ahead ---- */
+
+static bool may_have_more(const node_client_t *w) {
+    return w->state == NODE_LIVE && !w->retiring && w->actor == NULL && w->runs != NULL && w->runs->kind == MOB_TASK && w->runs->shape == w->node->cpu_shape &&
+           w->runs->max_calls == 0 && w->runs->lease.state == SCHED_LEASE_HELD && w->run_count <= MAX_AHEAD;
+}
+
+/* Gives the busy workers one more each in turn, until the queue is short or they have enough. */
+static void ahead_give(node_t *n) {
+    for (bool given = true; given;) {
+        given = false;
+        for (uint32_t i = 1; i < n->client_next; i++) {
+            node_client_t *w = n->clients[i];
+            if (w == NULL || w->role != WIRE_WORKER || !may_have_more(w)) continue;
+            sched_task_t *q = sched_task_ahead(n->sched, n->cpu_shape);
+            if (q == NULL) return;
+            node_task_t *t = (node_task_t *)q;
+            if (t->kind != MOB_TASK || t->max_calls != 0) {
+                sched_task_readd(n->sched, q);
+                return;
+            }
+            node_task_run_on(n, t, w);
+            given = true;
+        }
+    }
+}
+
+static void ahead_take_all(node_client_t *w) {
+    while (w->run_count > 1 && node_task_take_back(w->node, w->runs_tail)) {}
+}
+
+/* Takes the newest one back from the worker that has most. */
+static bool ahead_take_one(node_t *n) {
+    node_client_t *most = NULL;
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        node_client_t *w = n->clients[i];
+        if (w != NULL && w->role == WIRE_WORKER && w->actor == NULL && w->run_count > 1 && (most == NULL || w->run_count > most->run_count)) most = w;
+    }
+    return most != NULL && node_task_take_back(n, most->runs_tail);
+}
+
+static bool cpu_is_free(node_t *n) {
+    const char *name;
+    uint64_t total;
+    int64_t available;
+    if (sched_resource_count(n->sched) == 0) return false;
+    sched_resource_at(n->sched, 0, &name, &total, &available); /* CPU comes first */
+    return strcmp(name, "CPU") == 0 && available >= SCHED_UNIT;
+}
+
+void node_worker_blocked(node_client_t *w) {
+    if (w->runs == NULL) return;
+    ahead_take_all(w);
+    sched_lease_block(w->node->sched, &w->runs->lease);
+}
+
+static void tasks_start(node_t *n) {
     sched_lease_t lease;
     uint64_t now = base_clock_mono_ns();
     for (sched_task_t *q; (q = sched_task_next(n->sched, now, &lease)) != NULL;) {
@@ -275,6 +334,13 @@ void node_schedule(node_t *n) {
             wait_push(n, t);
         }
     }
+}
+
+void node_schedule(node_t *n) {
+    if (n->ending) return;
+    tasks_start(n);
+    while (cpu_is_free(n) && sched_queued(n->sched, n->cpu_shape) == 0 && ahead_take_one(n)) tasks_start(n);
+    if (n->idle.count == 0) ahead_give(n);
     while (n->starting.count < n->waiting_for_worker && n->starting.count < MAX_STARTING && n->start_failures < 1000) {
         size_t before = n->starting.count;
         worker_start(n);

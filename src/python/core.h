@@ -26,6 +26,7 @@ typedef struct {
     PyObject *actor;    /* the instance */
     PyObject *actor_class_name;
     mob_ref_t actor_ref;
+    uint32_t actor_shape;
     uint64_t gpu_mask;
 } core_t;
 
@@ -106,6 +107,7 @@ PyObject *core_session(PyObject *module, PyObject *unused);
 PyObject *core_read_message(PyObject *module, PyObject *unused);
 PyObject *core_query(PyObject *module, PyObject *kind);
 PyObject *core_shape(PyObject *module, PyObject *demand);
+PyObject *core_shape_dict(uint32_t shape); /* what a shape asks for; NEW, NULL with an exception */
 PyObject *core_kill_actor(PyObject *module, PyObject *args);
 
 #endif

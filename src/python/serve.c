@@ -265,6 +265,7 @@ static bool job_run(const mob_job_t *job) {
             core.actor = Py_NewRef(value);
             core.actor_ref = job->actor;
             core.actor_class_name = Py_NewRef(core.job_name);
+            core.actor_shape = job->held_shape;
         }
     }
     if (call.failed.error != MOB_OK) {
@@ -343,8 +344,20 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
         Py_XDECREF(index);
     }
     if (gpus == NULL) return NULL;
+    if (core.client == NULL) {
+        Py_DECREF(gpus);
+        return core_raise(MOB_ESTALE);
+    }
+    mob_session_t session;
+    mob_client_session(core.client, &session);
     mob_ref_t task = core.running ? core.job.task_id : (mob_ref_t){0};
     if (core.running) task.slot |= 1u << 31; /* its ids are not those of objects */
-    return Py_BuildValue("{s:N,s:N,s:O,s:N,s:I}", "task_id", id_text(task), "actor_id", id_text(core.actor_ref), "name",
-                         core.job_name ? core.job_name : Py_None, "gpu_ids", gpus, "shape", core.running ? core.job.shape : 0);
+    char node[17], job[9], worker[25];
+    snprintf(node, sizeof node, "%016llx", (unsigned long long)session.incarnation);
+    snprintf(job, sizeof job, "%08x", (unsigned)(session.incarnation >> 32)); /* a session has one driver, and so one job */
+    snprintf(worker, sizeof worker, "%.16s%08x", node, session.number);
+    uint32_t shape = core.actor ? core.actor_shape : core.running ? core.job.shape : 0;
+    return Py_BuildValue("{s:N,s:N,s:O,s:N,s:s,s:s,s:s,s:N}", "task_id", id_text(task), "actor_id", id_text(core.actor_ref), "name",
+                         core.running && core.job_name ? core.job_name : Py_None, "gpu_ids", gpus, "node_id", node, "job_id", job, "worker_id", worker,
+                         "resources", core_shape_dict(shape));
 }

@@ -137,10 +137,10 @@ PyObject *core_read_message(PyObject *module, PyObject *unused) {
 
 /* ---- questions ---- */
 
-static PyObject *ask(mob_query_t query) {
+static PyObject *ask(mob_query_t query, uint64_t argument) {
     void *data;
     size_t size;
-    mob_status_t status = mob_query(core.client, query, 0, &data, &size);
+    mob_status_t status = mob_query(core.client, query, argument, &data, &size);
     if (status != MOB_OK) return core_raise(status);
     const uint8_t *at = data;
     PyObject *value = core_direct_read(&at, at + size);
@@ -150,7 +150,7 @@ static PyObject *ask(mob_query_t query) {
 
 /* ((name, total, available), ...) to {"total": {...}, "available": {...}} */
 static PyObject *resources_dict(void) {
-    PyObject *rows = ask(MOB_QUERY_RESOURCES), *total = PyDict_New(), *available = PyDict_New();
+    PyObject *rows = ask(MOB_QUERY_RESOURCES, 0), *total = PyDict_New(), *available = PyDict_New();
     bool good = rows != NULL && total != NULL && available != NULL;
     for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(rows); i++) {
         PyObject *row = PyTuple_GET_ITEM(rows, i);
@@ -162,6 +162,15 @@ static PyObject *resources_dict(void) {
     Py_XDECREF(total);
     Py_XDECREF(available);
     return NULL;
+}
+
+PyObject *core_shape_dict(uint32_t shape) {
+    PyObject *rows = ask(MOB_QUERY_SHAPE, shape);
+    if (rows == NULL) return NULL;
+    PyObject *dict = PyDict_New();
+    if (dict != NULL && PyDict_MergeFromSeq2(dict, rows, 1) < 0) Py_CLEAR(dict);
+    Py_DECREF(rows);
+    return dict;
 }
 
 static PyObject *nodes_list(void) {
@@ -185,8 +194,8 @@ PyObject *core_query(PyObject *module, PyObject *kind) {
     if (!core_connected()) return NULL;
     if (PyUnicode_CompareWithASCIIString(kind, "resources") == 0) return resources_dict();
     if (PyUnicode_CompareWithASCIIString(kind, "nodes") == 0) return nodes_list();
-    if (PyUnicode_CompareWithASCIIString(kind, "events") == 0) return ask(MOB_QUERY_EVENTS);
-    if (PyUnicode_CompareWithASCIIString(kind, "actors") == 0) return ask(MOB_QUERY_ACTORS);
+    if (PyUnicode_CompareWithASCIIString(kind, "events") == 0) return ask(MOB_QUERY_EVENTS, 0);
+    if (PyUnicode_CompareWithASCIIString(kind, "actors") == 0) return ask(MOB_QUERY_ACTORS, 0);
     PyErr_Format(PyExc_ValueError, "no such query: %U", kind);
     return NULL;
 }

@@ -146,6 +146,23 @@ bool sched_shape_fits_ever(const sched_t *sched, uint32_t shape, sched_amount_t 
     return false;
 }
 
+bool sched_shape_covers(const sched_t *sched, uint32_t whole, uint32_t part) {
+    const sched_shape_t *w = shape_get(sched, whole), *p = shape_get(sched, part);
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (p->needs[i].amount > sched_shape_amount(w, p->needs[i].resource)) return false;
+    }
+    return true;
+}
+
+size_t sched_shape_demand(const sched_t *sched, uint32_t shape, sched_amount_t *ret_demand, size_t capacity) {
+    const sched_shape_t *s = shape_get(sched, shape);
+    for (uint32_t i = 0; i < s->count && i < capacity; i++) {
+        ret_demand[i].name = sched->names.names[s->needs[i].resource];
+        ret_demand[i].amount = (uint64_t)s->needs[i].amount;
+    }
+    return s->count;
+}
+
 size_t sched_queued(const sched_t *sched, uint32_t shape) { return shape_get(sched, shape)->queue.count; }
 
 /* ---- Leases ------------------------------------------------------------------------------------------------------ */
@@ -304,4 +321,16 @@ sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *re
     bool closed = patient_note(sched, first, now_ns);
     sched_shape_t *pick = waiting_oldest(sched, &sched->now, closed ? first : NULL);
     return pick ? task_grant(sched, pick, ret_lease) : NULL;
+}
+
+sched_task_t *sched_task_ahead(sched_t *sched, uint32_t shape) {
+    sched_shape_t *mine = shape_get(sched, shape);
+    if (mine->queue.count == 0) return NULL;
+    for (size_t i = 0; i < sched->waiting.count; i++) {
+        sched_shape_t *other = sched->waiting.items[i];
+        if (other != mine && !sched_shape_missing(other, &sched->total)) return NULL;
+    }
+    sched_task_t *task = mine->queue.head;
+    task_dequeue(sched, task);
+    return task;
 }

@@ -89,6 +89,10 @@ bool sched_shape_valid(const sched_t *sched, uint32_t shape);
  * of, with the amount asked for, and ret_total what there is in all; either may be NULL. The name is borrowed for the
  * scheduler's life. */
 bool sched_shape_fits_ever(const sched_t *sched, uint32_t shape, sched_amount_t *ret_missing, uint64_t *ret_total);
+/* Whether everything that `part` asks for is in `whole` too, at least as much of it. */
+bool sched_shape_covers(const sched_t *sched, uint32_t whole, uint32_t part);
+/* What a shape asks for: writes up to `capacity` lines, returns how many there are. Names are borrowed for the scheduler's life. */
+size_t sched_shape_demand(const sched_t *sched, uint32_t shape, sched_amount_t *ret_demand, size_t capacity);
 /* How many tasks of this shape wait. */
 size_t sched_queued(const sched_t *sched, uint32_t shape);
 
@@ -104,6 +108,10 @@ void sched_task_remove(sched_t *sched, sched_task_t *task);
  * there is none. Call it until NULL after every add, readd and remove and every change of a lease. Time alone makes
  * no task startable, so no timer is needed. */
 sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *ret_lease);
+
+/* The oldest task of this shape out of its queue, without resources, if no other task that could ever start waits; else NULL. For one that
+ * will take over the lease of another of the same shape; sched_task_readd puts it back. */
+sched_task_t *sched_task_ahead(sched_t *sched, uint32_t shape);
 
 /* ---- Leases ------------------------------------------------------------------------------------------------------ */
 

@@ -24,6 +24,7 @@
 enum {
     HEAP_FIRST_EXTENT = 1 << 20,
     HEAP_LAST_EXTENT = 4 << 20,
+    HEAP_FEW_RUNS = 16,  /* a long list of small runs means that the next sweep is near */
     HEAP_LOOK_BACK = 64, /* how many kept extents an allocation looks at */
 };
 
@@ -195,10 +196,10 @@ static bool worth_sweeping(shm_heap_t *heap) {
     return freed > heap->small_bytes / 4;
 }
 
-/* Cuts `units` off a run. First fit from the newest run, looking at a few only: a long list of small runs means the next sweep is near. */
-static bool run_cut(shm_heap_t *heap, uint32_t units, uint64_t *ret_header) {
+/* Cuts `units` off a run: first fit from the newest of `look` runs. */
+static bool run_cut(shm_heap_t *heap, uint32_t units, size_t look, uint64_t *ret_header) {
     size_t looked = 0;
-    for (size_t i = heap->runs.count; i-- > 0 && looked < 16; looked++) {
+    for (size_t i = heap->runs.count; i-- > 0 && looked < look; looked++) {
         shm_heap_run_t *run = &heap->runs.items[i];
         if (run->units < units) continue;
         uint64_t header = run->offset;
@@ -246,11 +247,14 @@ mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint6
     uint64_t header;
     if (heap->classes[class].count > 0) {
         header = vec_pop(&heap->classes[class]);
-    } else if (!run_cut(heap, units, &header)) {
+    } else if (!run_cut(heap, units, HEAP_FEW_RUNS, &header)) {
         if (worth_sweeping(heap)) heap_sweep(heap);
-        while (!run_cut(heap, units, &header)) {
+        while (!run_cut(heap, units, HEAP_FEW_RUNS, &header)) {
             mob_status_t status = small_extent_add(heap, units);
-            if (status != MOB_OK) return status;
+            if (status == MOB_OK) continue;
+            heap_sweep(heap); /* no more to be had: every free bit counts */
+            if (!run_cut(heap, units, SIZE_MAX, &header)) return status;
+            break;
         }
     }
     atomic_store_explicit(&block_at(heap, header)->word, shm_block_used(tag), memory_order_release);

@@ -32,7 +32,7 @@
 
 #include "mobula.h"
 
-enum { STORE_INLINE = 40, STORE_MAX_SLOTS = 1 << 24, STORE_SLOT_BLOCK = 256 };
+enum { STORE_INLINE = MOB_SMALL, STORE_MAX_SLOTS = 1 << 24, STORE_SLOT_BLOCK = 256 };
 
 enum {
     STORE_FREE = 0,

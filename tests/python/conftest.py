@@ -27,18 +27,20 @@ os.environ.pop("CUDA_VISIBLE_DEVICES", None)
 # Tests of crashes want the signal itself; the address sanitizer would turn it into an exit with a report.
 os.environ["ASAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "handle_segv=0:handle_abort=0"]))
 
-_stderr = os.dup(2)
-
 import ray  # noqa: E402  (it reads the environment)
 import support  # noqa: E402
 
 
-class TookTooLong(Exception):
-    """The time limit of a test."""
+_stderr = None
+
+
+def pytest_configure():
+    global _stderr
+    _stderr = os.dup(2)  # not in the capture's hands now, as it is while tests run
 
 
 def _too_long(number, frame):
-    raise TookTooLong(f"the test took longer than {LIMIT} s")
+    pytest.fail(f"the test took longer than {LIMIT} s")
 
 
 @pytest.hookimpl(wrapper=True)
