@@ -27,6 +27,11 @@ typedef struct {
     bool owned, registered, escaped;
 } client_local_t;
 
+/* What a job has stored for one of its returns so far. */
+typedef struct {
+    bool has_block, escaped;
+} client_result_t;
+
 /* Entries of a table that the daemon granted to us, and those of them known to be free. */
 typedef struct {
     struct {
@@ -73,8 +78,8 @@ struct mob_client {
     mob_job_t job;
     wire_body_t job_body;
     const mob_ref_t *job_returns;
-    uint8_t *job_escaped;    /* one a return: its value contains references */
-    size_t job_escaped_capacity;
+    client_result_t *job_results; /* one a return */
+    size_t job_result_capacity;
     bool job_failed;
 };
 

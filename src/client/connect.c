@@ -69,11 +69,11 @@ static void client_disconnect(mob_client_t *c) {
     vec_free(&c->runs);
     free(c->slot_pool.ranges);
     free(c->record_pool.ranges);
-    free(c->job_escaped);
+    free(c->job_results);
     free(c->frame);
     c->slot_pool.ranges = NULL;
     c->record_pool.ranges = NULL;
-    c->job_escaped = NULL;
+    c->job_results = NULL;
     c->frame = NULL;
     if (c->local != NULL) munmap(c->local, STORE_MAX_SLOTS * sizeof *c->local);
     c->local = NULL;

@@ -64,13 +64,13 @@ static bool job_claim(mob_client_t *c, const shm_message_t *run) {
     };
     c->job_returns = c->job_body.returns;
     c->job_failed = false;
-    if (c->job_escaped_capacity < record->num_returns) {
-        uint8_t *grown = realloc(c->job_escaped, record->num_returns);
+    if (c->job_result_capacity < record->num_returns) {
+        client_result_t *grown = realloc(c->job_results, record->num_returns * sizeof *grown);
         if (grown == NULL) return false;
-        c->job_escaped = grown;
-        c->job_escaped_capacity = record->num_returns;
+        c->job_results = grown;
+        c->job_result_capacity = record->num_returns;
     }
-    if (record->num_returns > 0) memset(c->job_escaped, 0, record->num_returns);
+    if (record->num_returns > 0) memset(c->job_results, 0, record->num_returns * sizeof *c->job_results);
     job_refs_hold(c, c->job_body.deps, record->num_deps);
     job_refs_hold(c, c->job_body.refs, record->num_refs);
     job_refs_hold(c, &c->job.function, 1);
@@ -116,12 +116,18 @@ mob_status_t mob_job_result_begin(mob_client_t *c, uint32_t index, uint64_t size
 
 void mob_job_result_commit(mob_client_t *c, uint32_t index, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
                            const mob_ref_t *refs) {
+    store_slot_t *slot = &c->slots[buffer->ref.slot];
     pthread_mutex_lock(&c->mutex);
+    /* A result may be replaced, by an error, until the job is finished. */
+    if (c->job_results[index].has_block) shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, buffer->ref.slot, buffer->ref.generation));
     client_buffer_store(c, buffer, format, error, refs);
     for (uint32_t i = 0; i < buffer->ref_count; i++)
         if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i].slot);
-    c->job_escaped[index] = buffer->ref_count > 0;
+    c->job_results[index].has_block = buffer->block != 0;
+    c->job_results[index].escaped |= buffer->ref_count > 0;
     c->job_failed |= error != MOB_OK;
+    /* Now, and not when the job is finished: our own references may go before that, and their drops must come after this. */
+    if (buffer->ref_count > 0) client_push(c, WIRE_ESCAPE, buffer->ref.slot, buffer->ref.generation, 0, 0);
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -138,8 +144,6 @@ void mob_job_finish(mob_client_t *c) {
     wire_record_t *record = &c->records[c->job_record];
     pthread_mutex_lock(&c->mutex);
     record->end_ns = base_clock_wall_ns();
-    for (uint32_t i = 0; i < c->job.num_returns; i++)
-        if (c->job_escaped[i]) client_push(c, WIRE_ESCAPE, c->job_returns[i].slot, c->job_returns[i].generation, 1, 0);
     job_end(c);
     uint64_t taken = wire_word(c->job_generation, c->number, WIRE_TAKEN);
     /* release: the results come first. It can only fail if the daemon thinks that we are dead, and then we soon are. */
@@ -147,7 +151,7 @@ void mob_job_finish(mob_client_t *c) {
                                                 memory_order_relaxed)) {
         bool crowd = c->job_failed;
         for (uint32_t i = 0; i < c->job.num_returns; i++)
-            crowd |= client_wake(c, store_slot_seal(&c->slots[c->job_returns[i].slot], c->job_escaped[i]));
+            crowd |= client_wake(c, store_slot_seal(&c->slots[c->job_returns[i].slot], c->job_results[i].escaped));
         client_push(c, WIRE_DONE, c->job_record, c->job_generation, crowd, 0);
     }
     pthread_mutex_unlock(&c->mutex);

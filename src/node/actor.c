@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/node.h"
+#include "node/state.h"
 
 void node_actor_note(node_t *n, const node_actor_t *a) {
     control_actor_t note = {.id = a->id, .state = (control_actor_state_t)a->state, .pid = a->worker ? a->worker->pid : 0};

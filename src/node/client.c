@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "node/node.h"
+#include "node/state.h"
 
 enum { OUTBOX_LIMIT = 4 << 20 };
 

@@ -2,7 +2,7 @@
  * Reading the rings. A client's bit in `pending` says that it has pushed; what it pushed is read up to where its ring ended when we looked,
  * so that one client can't keep us from the others.
  */
-#include "node/node.h"
+#include "node/state.h"
 
 static void object_message(node_client_t *c, const shm_message_t *m) {
     node_t *n = c->node;

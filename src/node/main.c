@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "base/cpus.h"
-#include "node/node.h"
+#include "node/state.h"
 
 enum { DRIVER_FD = 3, ROUNDS = 64 };
 

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 
 #include "base/memory.h"
-#include "node/node.h"
+#include "node/state.h"
 
 static const uint64_t RESERVE_BYTES = 64 << 20;
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/node.h"
+#include "node/state.h"
 #include "wire/direct.h"
 
 static bool slot_is_current(node_t *n, mob_ref_t ref) {

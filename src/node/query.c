@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/node.h"
+#include "node/state.h"
 #include "wire/direct.h"
 
 static void write_resources(node_t *n, wire_writer_t *w) {

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "node/node.h"
+#include "node/state.h"
 
 static mob_status_t folder_fail(const char *what, const char *path) {
     mob_status_t status = errno == ENOSPC || errno == EDQUOT ? MOB_ENOSPC : errno == EACCES || errno == EPERM || errno == EROFS ? MOB_EPERM : MOB_ESYS;

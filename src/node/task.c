@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "node/node.h"
+#include "node/state.h"
 
 static const mob_ref_t *task_deps(const node_task_t *t) { return t->refs + t->num_returns; }
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "node/node.h"
+#include "node/state.h"
 
 enum { CHUNK = 16 * 1024, LINE_LIMIT = 32 * 1024, OUTBOX_HIGH = 4 << 20 };
 

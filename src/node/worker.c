@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "node/node.h"
+#include "node/state.h"
 
 extern char **environ;
 

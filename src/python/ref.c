@@ -137,7 +137,16 @@ static PyObject *ref_no_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return NULL;
 }
 
+static PyObject *ref_later(ref_object_t *self, PyObject *unused) {
+    (void)self, (void)unused;
+    PyErr_SetString(PyExc_NotImplementedError, "await and .future() of an ObjectRef are not in Mobula yet: use ray.get or ray.wait");
+    return NULL;
+}
+
+static PyObject *ref_await(PyObject *self) { return ref_later((ref_object_t *)self, NULL); }
+
 static PyMethodDef ref_methods[] = {
+    {"future", (PyCFunction)ref_later, METH_NOARGS, "Not in Mobula yet."},
     {"hex", (PyCFunction)ref_hex, METH_NOARGS, "The id as 40 hexadecimal digits."},
     {"binary", (PyCFunction)ref_binary, METH_NOARGS, "The id as 20 bytes."},
     {"__reduce__", (PyCFunction)ref_reduce, METH_NOARGS, NULL},
@@ -153,7 +162,7 @@ static PyMemberDef ref_members[] = {
 static PyType_Slot ref_slots[] = {
     {Py_tp_doc, "A reference to an object that is there, or will be: ray.get() waits for it and gives its value."},
     {Py_tp_dealloc, ref_dealloc}, {Py_tp_repr, ref_repr}, {Py_tp_hash, ref_hash}, {Py_tp_richcompare, ref_compare},
-    {Py_tp_methods, ref_methods}, {Py_tp_members, ref_members}, {Py_tp_new, ref_no_new}, {0, NULL},
+    {Py_tp_methods, ref_methods}, {Py_tp_members, ref_members}, {Py_tp_new, ref_no_new}, {Py_am_await, ref_await}, {0, NULL},
 };
 static PyType_Spec ref_spec = {.name = "ray.ObjectRef", .basicsize = sizeof(ref_object_t), .flags = Py_TPFLAGS_DEFAULT, .slots = ref_slots};
 

@@ -4,8 +4,8 @@
  * The books (who was granted what, who holds what, who runs what) are private to the daemon. Shared memory is read with suspicion: an index
  * once, bounded, copied, then checked. What is impossible is the client's fault: node_client_fault ends that client and nobody else.
  */
-#ifndef NODE_NODE_H
-#define NODE_NODE_H
+#ifndef NODE_STATE_H
+#define NODE_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
