@@ -18,7 +18,7 @@ typedef struct {
     uint64_t incarnation; /* of the session; names which session a reference belongs to */
     bool is_worker;
     /* hooks: Python callables, see module.c */
-    PyObject *auto_init, *dumps, *loads, *make_error, *load_error, *load_function, *should_retry, *set_gpus;
+    PyObject *auto_init, *dumps, *loads, *make_error, *load_error, *load_function, *should_retry, *set_gpus, *set_shape;
     /* a worker's running job */
     bool running;
     mob_job_t job;
@@ -28,6 +28,7 @@ typedef struct {
     mob_ref_t actor_ref;
     uint32_t actor_shape;
     uint64_t gpu_mask;
+    uint32_t shape; /* of the last job */
 } core_t;
 
 extern core_t core;
@@ -108,6 +109,7 @@ PyObject *core_read_message(PyObject *module, PyObject *unused);
 PyObject *core_query(PyObject *module, PyObject *kind);
 PyObject *core_shape(PyObject *module, PyObject *demand);
 PyObject *core_shape_dict(uint32_t shape); /* what a shape asks for; NEW, NULL with an exception */
+PyObject *core_shape_demand(PyObject *module, PyObject *shape);
 PyObject *core_kill_actor(PyObject *module, PyObject *args);
 
 #endif

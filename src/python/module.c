@@ -1,6 +1,6 @@
 /*
  * ray._core. The Python layer gives it hooks for what needs Python's own modules: set_hooks(auto_init, dumps, loads, make_error, load_error, load_function,
- * should_retry, set_gpus). Each call replaces only what it names.
+ * should_retry, set_gpus, set_shape). Each call replaces only what it names.
  */
 #include "python/core.h"
 
@@ -8,13 +8,13 @@ core_t core;
 
 static PyObject *set_hooks(PyObject *module, PyObject *args, PyObject *kwargs) {
     (void)module;
-    static char *names[] = {"auto_init", "dumps", "loads", "make_error", "load_error", "load_function", "should_retry", "set_gpus", NULL};
-    PyObject **hooks[] = {&core.auto_init, &core.dumps, &core.loads, &core.make_error, &core.load_error, &core.load_function, &core.should_retry, &core.set_gpus};
-    PyObject *given[8] = {NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOO:set_hooks", names, &given[0], &given[1], &given[2], &given[3], &given[4], &given[5],
-                                     &given[6], &given[7]))
+    static char *names[] = {"auto_init", "dumps", "loads", "make_error", "load_error", "load_function", "should_retry", "set_gpus", "set_shape", NULL};
+    PyObject **hooks[] = {&core.auto_init, &core.dumps, &core.loads, &core.make_error, &core.load_error, &core.load_function, &core.should_retry, &core.set_gpus, &core.set_shape};
+    PyObject *given[9] = {NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOOO:set_hooks", names, &given[0], &given[1], &given[2], &given[3], &given[4], &given[5],
+                                     &given[6], &given[7], &given[8]))
         return NULL;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 9; i++) {
         if (given[i] == NULL) continue;
         Py_INCREF(given[i]);
         Py_XSETREF(*hooks[i], given[i]);
@@ -66,6 +66,7 @@ static PyMethodDef methods[] = {
     {"read_message", core_read_message, METH_NOARGS, NULL},
     {"query", core_query, METH_O, NULL},
     {"shape", core_shape, METH_O, NULL},
+    {"shape_demand", core_shape_demand, METH_O, NULL},
     {"kill_actor", core_kill_actor, METH_VARARGS, NULL},
     {"current", core_current, METH_NOARGS, NULL},
     {"current_name", core_current_name, METH_NOARGS, NULL},

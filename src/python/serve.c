@@ -252,12 +252,21 @@ static int gpus_set(uint64_t mask) {
     return done == NULL ? -1 : 0;
 }
 
+/* Tells Python when a job's resources are not those of the last one. */
+static int shape_set(const mob_job_t *job) {
+    if (job->kind == MOB_ACTOR_CALL || job->shape == core.shape || core.set_shape == NULL) return 0;
+    core.shape = job->shape;
+    PyObject *done = PyObject_CallFunction(core.set_shape, "I", job->shape);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
 /* Runs the job and stores its results; true if it is to run again. */
 static bool job_run(const mob_job_t *job) {
     call_t call = {0};
     PyObject *callable = NULL, *value = NULL;
     bool stored = false, again = false;
-    if ((job->kind == MOB_ACTOR_CALL || gpus_set(job->gpu_mask) == 0) && (callable = job_callable(job)) != NULL && call_make(job, &call) == 0)
+    if (shape_set(job) == 0 && (job->kind == MOB_ACTOR_CALL || gpus_set(job->gpu_mask) == 0) && (callable = job_callable(job)) != NULL && call_make(job, &call) == 0)
         value = PyObject_Vectorcall(callable, call.values, call.positional, call.keywords);
     if (value != NULL) {
         stored = results_store(job, value) == 0;

@@ -216,6 +216,13 @@ PyObject *core_shape(PyObject *module, PyObject *demand) {
     return status == MOB_OK ? PyLong_FromUnsignedLong(shape) : core_raise(status);
 }
 
+PyObject *core_shape_demand(PyObject *module, PyObject *shape) {
+    (void)module;
+    unsigned long number = PyLong_AsUnsignedLong(shape);
+    if (PyErr_Occurred() || !core_connected()) return NULL;
+    return core_shape_dict((uint32_t)number);
+}
+
 PyObject *core_kill_actor(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *object;

@@ -1,7 +1,5 @@
 """Arguments: how they bind, how refs among them arrive, and that a wrong call is an error at the call."""
 
-import time
-
 import pytest
 import ray
 import support
@@ -231,12 +229,13 @@ def test_an_argument_that_fails_to_unpickle_fails_the_task_only():
     assert ray.get(echo.remote(1)) == 1
 
 
-def test_submitting_does_not_wait_for_the_tasks():
+def test_submitting_does_not_wait_for_the_tasks(folder):
     @ray.remote
-    def sleep():
-        time.sleep(0.2)
+    def gated(i):
+        support.wait_for_file(f"{folder}/go")
+        return i
 
-    begin = time.monotonic()
-    refs = [sleep.remote() for _ in range(20)]
-    assert time.monotonic() - begin < 0.9
-    ray.get(refs)
+    refs = [gated.remote(i) for i in range(20)]  # more than there are CPUs
+    assert ray.wait(refs, timeout=0) == ([], refs)
+    support.touch(f"{folder}/go")
+    assert ray.get(refs) == list(range(20))

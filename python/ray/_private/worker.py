@@ -156,6 +156,7 @@ def connect(mode: int, namespace: str):
         load_function=definition.Definition.loaded,
         should_retry=definition.should_retry,
         set_gpus=_set_gpus,
+        set_shape=_set_shape,
     )
 
 
@@ -272,6 +273,18 @@ def _gpu_name(index):
 def _set_gpus(indices):
     """Called in a worker when it was given GPUs, before the first task that may use them."""
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join([str(_gpu_name(index)) for index in indices])
+
+
+_cpus_of_shape = {}
+
+
+def _set_shape(shape):
+    """Called in a worker when its next task asks for other resources than the one before."""
+    if shape not in _cpus_of_shape:
+        _cpus_of_shape[shape] = _core.shape_demand(shape).get("CPU", 1)
+    from ray._private import threads
+
+    threads.use(_cpus_of_shape[shape])
 
 
 def note_visible_gpus():

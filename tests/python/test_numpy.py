@@ -1,0 +1,212 @@
+"""numpy arrays: read where they lie, read-only, and valid as long as anybody looks at them."""
+
+import gc
+
+import numpy as np
+import pytest
+import ray
+import support
+
+INIT = {"num_cpus": 4, "object_store_memory": 256 << 20}
+pytestmark = pytest.mark.usefixtures("cluster")
+
+MIB = 1 << 20
+
+
+@ray.remote
+def echo(x):
+    return x
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+ARRAYS = {
+    "floats": np.arange(100_000, dtype=float),
+    "small": np.arange(3),
+    "matrix": np.arange(120_000, dtype=np.int32).reshape(300, 400),
+    "fortran": np.asfortranarray(np.arange(120_000).reshape(300, 400)),
+    "strided": np.arange(200_000)[::2],
+    "transposed": np.arange(120_000).reshape(300, 400).T,
+    "empty": np.empty((0, 5)),
+    "scalar": np.array(5.0),
+    "bool": np.ones(10_000, dtype=bool),
+    "complex": np.full(10_000, 1 + 2j),
+    "text": np.array(["a", "bcd"] * 5000),
+    "structured": np.zeros(5000, dtype=[("a", "i4"), ("b", "f8", 3)]),
+    "dates": np.array(["2020-01-01"] * 5000, dtype="datetime64[D]"),
+    "objects": np.array([1, "two", None], dtype=object),
+    "big endian": np.arange(5000, dtype=">i8"),
+}
+
+
+@pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS)
+def test_arrays_come_back_as_they_were(array):
+    for found in (ray.get(ray.put(array)), ray.get(echo.remote(array)), ray.get(ray.put({"a": [array]}))["a"][0]):
+        assert found.dtype == array.dtype and found.shape == array.shape
+        assert np.array_equal(found, array)
+
+
+def test_get_copies_nothing():
+    ref = ray.put(np.ones(MIB))
+    first, second = ray.get(ref), ray.get(ref)
+    assert address(first) == address(second)
+    assert address(ray.get([ref])[0]) == address(first)
+
+
+def test_arrays_are_aligned():
+    for offset in range(5):
+        arrays = ray.get(ray.put([b"x" * offset, np.ones(5000), b"y" * offset, np.ones(5001)]))
+        assert address(arrays[1]) % 64 == 0 and address(arrays[3]) % 64 == 0
+
+
+def test_arrays_are_read_only():
+    for array in (ray.get(ray.put(np.zeros(100_000))), ray.get(echo.remote(np.zeros(100_000)))):
+        assert not array.flags.writeable
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+        with pytest.raises(ValueError):
+            array.flags.writeable = True
+        writable = array.copy()
+        writable[0] = 1
+
+
+def test_arrays_are_read_only_in_tasks():
+    @ray.remote
+    def write(array):
+        array += 1
+
+    ref = ray.put(np.zeros(100_000))
+    with pytest.raises(ValueError, match="read-only"):
+        ray.get(write.remote(ref))
+    assert not ray.get(ref).any()
+
+
+def test_a_task_reads_what_was_put():
+    @ray.remote
+    def total(array, again):
+        assert address(array) == address(again)
+        return array.sum()
+
+    ref = ray.put(np.arange(MIB))
+    assert ray.get(total.remote(ref, ref)) == MIB * (MIB - 1) // 2
+
+
+def churn():
+    """Uses up what is free several times over."""
+    for value in range(12):
+        ray.put(np.full(8 * MIB, value))
+
+
+def test_a_view_outlives_its_ref():
+    array = ray.get(ray.put(np.full(MIB, 7)))
+    slice_of_it = array[10:20]
+    churn()
+    assert (array == 7).all()
+    del array
+    gc.collect()
+    churn()
+    assert (slice_of_it == 7).all()
+
+
+def test_views_of_many_objects_outlive_their_refs():
+    arrays = [ray.get(ray.put(np.full(2000, i))) for i in range(500)]
+    churn()
+    assert all((array == i).all() for i, array in enumerate(arrays))
+
+
+def test_a_result_outlives_its_ref():
+    @ray.remote
+    def make(value):
+        return np.full(MIB, value)
+
+    array = ray.get(make.remote(3))
+    churn()
+    assert (array == 3).all()
+
+
+def test_memory_comes_back_when_the_last_view_goes():
+    before = support.store_free()
+    array = ray.get(ray.put(np.ones(4 * MIB)))
+    gc.collect()
+    assert support.store_free() <= before - 32 * MIB
+    view = array[:1]
+    del array
+    gc.collect()
+    assert support.store_free() <= before - 32 * MIB
+    del view
+    assert support.wait_until(lambda: support.store_free() >= before - 4 * MIB), (before, support.store_free())
+
+
+def test_a_view_kept_by_an_actor():
+    @ray.remote
+    class Keeper:
+        def keep(self, array):
+            self.array = array
+
+        def check(self):
+            return bool((self.array == 5).all())
+
+        def drop(self):
+            del self.array
+
+    before = support.store_free()
+    keeper = Keeper.remote()
+    ref = ray.put(np.full(MIB, 5))
+    ray.get(keeper.keep.remote(ref))
+    del ref
+    churn()
+    assert ray.get(keeper.check.remote())
+    ray.get(keeper.drop.remote())
+    assert support.wait_until(lambda: support.store_free() >= before - 4 * MIB), (before, support.store_free())
+
+
+def test_a_view_kept_by_a_workers_module():
+    @ray.remote
+    def keep(array):
+        import sys
+
+        sys.modules["math"].kept = array
+
+    @ray.remote
+    def check():
+        import math
+
+        return not hasattr(math, "kept") or bool((math.kept == 9).all())
+
+    ray.get([keep.remote(np.full(MIB, 9)) for _ in range(4)])
+    churn()
+    assert all(ray.get([check.remote() for _ in range(8)]))
+
+
+def test_an_array_that_was_got_can_be_put_again():
+    array = ray.get(ray.put(np.arange(MIB)))
+    again = ray.get(ray.put(array[5:]))
+    assert np.array_equal(again, array[5:])
+    assert np.array_equal(ray.get(echo.remote(array)), array)
+
+
+def test_a_hundred_megabytes():
+    array = np.arange(13 * MIB, dtype=float)
+    found = ray.get(ray.put(array))
+    assert found[0] == 0 and found[-1] == 13 * MIB - 1 and found.nbytes == array.nbytes
+
+
+def test_many_arrays_in_one_object():
+    arrays = [np.full(1000, i) for i in range(300)]
+    assert all((found == i).all() for i, found in enumerate(ray.get(ray.put(arrays))))
+
+
+def test_a_changed_source_does_not_change_the_object():
+    array = np.zeros(MIB)
+    ref = ray.put(array)
+    task = echo.remote(array)
+    array += 1
+    assert not ray.get(ref).any() and not ray.get(task).any()
+
+
+def test_scalars():
+    for value in (np.float64(1.5), np.int32(3), np.bool_(True)):
+        found = ray.get(echo.remote(value))
+        assert type(found) is type(value) and found == value
