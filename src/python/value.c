@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/copy.h"
 
 enum { BIG_COPY = 1 << 20 };
@@ -294,12 +295,20 @@ static int arguments_of(const char *function, PyObject *const *args, Py_ssize_t 
     return 0;
 }
 
+static int64_t now_ms(void) { return (int64_t)(base_clock_mono_ns() / 1000000); }
+
+/* What remains of a time limit after a wait that began at start_ms was interrupted. */
+static int64_t time_left(int64_t timeout_ms, int64_t start_ms) {
+    if (timeout_ms < 0) return timeout_ms;
+    int64_t passed = now_ms() - start_ms;
+    return timeout_ms > passed ? timeout_ms - passed : 0;
+}
+
 /* Waits, with the interpreter's lock released, until all are there or one is an error. */
 static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
     for (;;) {
         mob_status_t status;
-        struct timespec before, after;
-        clock_gettime(CLOCK_MONOTONIC, &before);
+        int64_t start = now_ms();
         Py_BEGIN_ALLOW_THREADS
         status = mob_get_wait(core.client, refs, count, timeout_ms);
         Py_END_ALLOW_THREADS
@@ -317,9 +326,7 @@ static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
             PyErr_SetString(PyExc_RuntimeError, "the session ended while this call waited");
             return -1;
         }
-        clock_gettime(CLOCK_MONOTONIC, &after);
-        int64_t passed = (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000;
-        if (timeout_ms > 0) timeout_ms = timeout_ms > passed ? timeout_ms - passed : 0;
+        timeout_ms = time_left(timeout_ms, start);
     }
 }
 
@@ -405,27 +412,41 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     return list;
 }
 
-static int compare_refs(const void *a, const void *b) {
-    const mob_ref_t *x = a, *y = b;
-    return x->slot < y->slot ? -1 : x->slot > y->slot;
-}
-
+/* Whether each is there once. A hash set that is kept between calls and emptied by counting `round` up; under the interpreter's lock. */
 static int check_distinct(const mob_ref_t *refs, Py_ssize_t count) {
-    mob_ref_t *sorted = PyMem_Malloc(((size_t)count + 1) * sizeof *sorted);
-    if (sorted == NULL) {
-        PyErr_NoMemory();
-        return -1;
+    static struct {
+        uint32_t slot, round;
+    } *set;
+    static size_t capacity;
+    static uint32_t round;
+    if (capacity < 2 * (size_t)count) {
+        size_t wanted = 1024;
+        while (wanted < 2 * (size_t)count) wanted *= 2;
+        void *fresh = calloc(wanted, sizeof *set);
+        if (fresh == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        free(set);
+        set = fresh;
+        capacity = wanted;
+        round = 0;
     }
-    bool ascending = true, twice = false;
-    for (Py_ssize_t i = 1; i < count; i++) ascending &= refs[i].slot > refs[i - 1].slot;
-    if (!ascending) {
-        memcpy(sorted, refs, (size_t)count * sizeof *refs);
-        qsort(sorted, (size_t)count, sizeof *sorted, compare_refs);
-        for (Py_ssize_t i = 1; i < count; i++) twice |= sorted[i].slot == sorted[i - 1].slot;
+    if (++round == 0) {
+        memset(set, 0, capacity * sizeof *set);
+        round = 1;
     }
-    PyMem_Free(sorted);
-    if (twice) PyErr_SetString(PyExc_ValueError, "ray.wait takes each ObjectRef once, and the list has one twice");
-    return twice ? -1 : 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        size_t at = (refs[i].slot * 2654435761u) & (capacity - 1);
+        for (; set[at].round == round; at = (at + 1) & (capacity - 1)) {
+            if (set[at].slot != refs[i].slot) continue;
+            PyErr_Format(PyExc_ValueError, "ray.wait takes each ObjectRef once, and item %zd is in the list twice", i);
+            return -1;
+        }
+        set[at].slot = refs[i].slot;
+        set[at].round = round;
+    }
+    return 0;
 }
 
 static PyObject *split_ready(PyObject *held, const uint8_t *ready, Py_ssize_t count, size_t ready_count) {
@@ -462,10 +483,12 @@ static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeo
         mob_status_t status;
         int signalled = 0;
         do {
+            int64_t start = now_ms();
             Py_BEGIN_ALLOW_THREADS
             status = mob_wait(core.client, refs, (size_t)count, (size_t)num_returns, timeout_ms, ready, &ready_count);
             Py_END_ALLOW_THREADS
             if (status == MOB_EINTR) signalled = PyErr_CheckSignals();
+            timeout_ms = time_left(timeout_ms, start);
         } while (status == MOB_EINTR && signalled == 0 && core.client != NULL);
         if (status == MOB_OK) result = split_ready(held, ready, count, ready_count);
         else if (!PyErr_Occurred()) core_raise(status);

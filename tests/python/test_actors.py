@@ -1,0 +1,582 @@
+"""Actors: state in a process of its own, calls in order, and the end."""
+
+import os
+import time
+
+import pytest
+import ray
+import support
+from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+@ray.remote
+class Counter:
+    def __init__(self, start=0, *, step=1):
+        self.value = start
+        self.step = step
+
+    def add(self, n=1):
+        self.value += n * self.step
+        return self.value
+
+    def get(self):
+        return self.value
+
+    def pid(self):
+        return os.getpid()
+
+    def fail(self):
+        raise KeyError("method")
+
+    def leave(self):
+        os._exit(1)
+
+
+def test_state():
+    counter = Counter.remote()
+    assert ray.get([counter.add.remote() for _ in range(5)]) == [1, 2, 3, 4, 5]
+
+
+def test_constructor_arguments():
+    assert ray.get(Counter.remote(10).get.remote()) == 10
+    assert ray.get(Counter.remote(10, step=2).add.remote(3)) == 16
+    assert ray.get(Counter.remote(start=ray.put(7)).get.remote()) == 7
+    for args, kwargs in [((1, 2), {}), ((), {"stop": 1}), ((1,), {"start": 1})]:
+        with pytest.raises(TypeError):
+            Counter.remote(*args, **kwargs)
+
+
+def test_wrong_calls_raise_at_the_call():
+    counter = Counter.remote()
+    with pytest.raises(TypeError, match="add"):
+        counter.add.remote(1, 2)
+    with pytest.raises(TypeError):
+        counter.add.remote(m=1)
+    with pytest.raises(TypeError):
+        counter.get.remote(1)
+    with pytest.raises(AttributeError, match="subtract"):
+        counter.subtract  # noqa: B018
+    assert ray.get(counter.get.remote()) == 0
+
+
+def test_an_actor_without_a_constructor():
+    @ray.remote
+    class Plain:
+        def hello(self):
+            return "hello"
+
+    assert ray.get(Plain.remote().hello.remote()) == "hello"
+    with pytest.raises(TypeError):
+        Plain.remote(1)
+
+
+def test_each_actor_has_its_own_process():
+    counters = [Counter.remote() for _ in range(6)]
+    pids = ray.get([counter.pid.remote() for counter in counters])
+    assert len(set(pids)) == 6 and os.getpid() not in pids
+    assert ray.get([counter.pid.remote() for counter in counters]) == pids
+
+
+def test_calls_of_one_caller_run_in_order():
+    @ray.remote
+    class Log:
+        def __init__(self):
+            self.items = []
+
+        def note(self, item):
+            self.items.append(item)
+
+        def read(self):
+            return self.items
+
+    log = Log.remote()
+    for i in range(2000):
+        log.note.remote(i)
+    assert ray.get(log.read.remote()) == list(range(2000))
+
+    @ray.remote
+    def note_many(log, who):
+        for i in range(200):
+            log.note.remote((who, i))
+        return ray.get(log.read.remote())
+
+    log = Log.remote()
+    ray.get([note_many.remote(log, who) for who in range(3)])
+    items = ray.get(log.read.remote())
+    for who in range(3):
+        assert [i for w, i in items if w == who] == list(range(200))
+
+
+def test_order_holds_for_calls_that_wait_for_arguments(folder):
+    @ray.remote
+    class Log:
+        def __init__(self):
+            self.items = []
+
+        def note(self, item):
+            self.items.append(item)
+            return list(self.items)
+
+    @ray.remote
+    def late():
+        support.wait_for_file(f"{folder}/go")
+        return "late"
+
+    log = Log.remote()
+    first = log.note.remote(late.remote())
+    second = log.note.remote("second")
+    support.touch(f"{folder}/go")
+    assert ray.get([first, second]) == [["late"], ["late", "second"]]
+
+
+def test_results_and_arguments_as_refs():
+    counter = Counter.remote()
+    ref = counter.add.remote(ray.put(5))
+    assert ray.get(counter.add.remote(ref)) == 10
+
+    @ray.remote
+    def double(x):
+        return 2 * x
+
+    assert ray.get(double.remote(counter.get.remote())) == 20
+
+
+def test_handles_as_arguments():
+    @ray.remote
+    def use(counter, n):
+        return ray.get(counter.add.remote(n))
+
+    @ray.remote
+    def use_inside(holder):
+        return ray.get(holder["counter"].add.remote(100))
+
+    counter = Counter.remote()
+    assert sorted(ray.get([use.remote(counter, 1) for _ in range(5)])) == [1, 2, 3, 4, 5]
+    assert ray.get(use_inside.remote({"counter": counter})) == 105
+
+    @ray.remote
+    class Boss:
+        def __init__(self, counter):
+            self.counter = counter
+
+        def order(self):
+            return ray.get(self.counter.add.remote())
+
+    assert ray.get(Boss.remote(counter).order.remote()) == 106
+
+
+def test_handles_as_results():
+    @ray.remote
+    def make():
+        counter = Counter.remote(5)
+        return counter, ray.get(counter.pid.remote())
+
+    counter, pid = ray.get(make.remote())
+    assert ray.get(counter.add.remote()) == 6
+    assert ray.get(counter.pid.remote()) == pid
+
+    @ray.remote
+    class Factory:
+        def make(self):
+            return Counter.remote(1)
+
+    assert ray.get(ray.get(Factory.remote().make.remote()).add.remote()) == 2
+
+
+def test_handles_in_put_and_closures():
+    counter = Counter.remote()
+    ref = ray.put([counter])
+
+    @ray.remote
+    def closed_over():
+        return ray.get(counter.add.remote())
+
+    assert ray.get(closed_over.remote()) == 1
+    assert ray.get(ray.get(ref)[0].add.remote()) == 2
+
+
+def test_handles_compare_and_hash():
+    @ray.remote
+    def back(x):
+        return x
+
+    a, b = Counter.remote(), Counter.remote()
+    (again,) = ray.get(back.remote([a]))
+    assert a == again and a != b and len({a, again, b}) == 2
+    assert "Counter" in repr(a)
+
+
+def test_num_returns_of_methods():
+    @ray.remote
+    class Multi:
+        @ray.method(num_returns=2)
+        def two(self):
+            return 1, 2
+
+        def pair(self):
+            return 1, 2
+
+        @ray.method(num_returns=0)
+        def none(self):
+            pass
+
+    multi = Multi.remote()
+    assert ray.get(multi.two.remote()) == [1, 2]
+    assert ray.get(multi.pair.remote()) == (1, 2)
+    assert ray.get(multi.pair.options(num_returns=2).remote()) == [1, 2]
+    assert multi.none.remote() is None
+    with pytest.raises(ValueError):
+        ray.get(multi.pair.options(num_returns=3).remote())
+
+
+def test_a_method_that_raises_leaves_the_actor_alive():
+    counter = Counter.remote(3)
+    ref = counter.fail.remote()
+    with pytest.raises(KeyError) as info:
+        ray.get(ref)
+    assert isinstance(info.value, RayTaskError) and "method" in str(info.value)
+    assert ray.get(counter.add.remote()) == 4
+
+
+def test_a_constructor_that_raises():
+    @ray.remote
+    class Broken:
+        def __init__(self):
+            raise ValueError("no luck today")
+
+        def hello(self):
+            return 1
+
+    broken = Broken.remote()
+    for _ in range(2):
+        with pytest.raises(RayActorError, match="no luck today"):
+            ray.get(broken.hello.remote(), timeout=40)
+
+
+def test_a_constructor_with_a_failed_argument():
+    @ray.remote
+    def fail():
+        raise ValueError("argument")
+
+    with pytest.raises(ray.exceptions.RayError, match="argument"):
+        ray.get(Counter.remote(fail.remote()).get.remote(), timeout=40)
+
+
+def test_a_call_with_a_failed_argument_leaves_the_actor_alive():
+    @ray.remote
+    def fail():
+        raise ValueError("argument")
+
+    counter = Counter.remote()
+    with pytest.raises(ValueError):
+        ray.get(counter.add.remote(fail.remote()), timeout=40)
+    assert ray.get(counter.add.remote()) == 1
+
+
+def test_class_features():
+    class Base:
+        limit = 5
+
+        def __init__(self, x):
+            self._x = x
+
+        def who(self):
+            return "base"
+
+        def base_only(self):
+            return self.who()
+
+        @staticmethod
+        def static(a, b=1):
+            return a + b
+
+        @classmethod
+        def of_class(cls):
+            return cls.limit
+
+        def __len__(self):
+            return self._x
+
+        def __call__(self, y):
+            return self._x + y
+
+        def _private(self):
+            return "private"
+
+    class Derived(Base):
+        limit = 6
+
+        def who(self):
+            return "derived of " + super().who()
+
+    actor = ray.remote(Derived).remote(3)
+    assert ray.get(actor.base_only.remote()) == "derived of base"
+    assert ray.get(actor.static.remote(1)) == 2
+    assert ray.get(actor.of_class.remote()) == 6
+    assert ray.get(actor.__len__.remote()) == 3
+    assert ray.get(actor.__call__.remote(4)) == 7
+    assert ray.get(actor._private.remote()) == "private"
+    assert Derived(1).who() == "derived of base"  # the class itself is as it was
+
+
+def test_keyword_and_variable_arguments():
+    @ray.remote
+    class Any:
+        def call(self, a, *args, b=2, **kwargs):
+            return a, args, b, kwargs
+
+    actor = Any.remote()
+    assert ray.get(actor.call.remote(1)) == (1, (), 2, {})
+    assert ray.get(actor.call.remote(1, 2, 3, b=4, c=5, self_=6)) == (1, (2, 3), 4, {"c": 5, "self_": 6})
+    with pytest.raises(TypeError):
+        actor.call.remote()
+
+
+def test_an_actor_creates_actors_and_tasks():
+    @ray.remote
+    def double(x):
+        return 2 * x
+
+    @ray.remote
+    class Boss:
+        def __init__(self):
+            self.counters = [Counter.remote(i) for i in range(3)]
+
+        def total(self):
+            return sum(ray.get([double.remote(counter.get.remote()) for counter in self.counters]))
+
+    assert ray.get(Boss.remote().total.remote()) == 6
+
+
+def test_twenty_actors_on_four_cpus():
+    counters = [Counter.remote(i) for i in range(20)]
+    assert ray.get([counter.add.remote() for counter in counters]) == list(range(1, 21))
+
+
+def test_kill():
+    counter = Counter.remote()
+    pid = ray.get(counter.pid.remote())
+    ray.kill(counter)
+    with pytest.raises(ActorDiedError):
+        ray.get(counter.get.remote(), timeout=40)
+    assert support.wait_until(lambda: not support.alive(pid))
+    ray.kill(counter)  # again is no error
+
+
+def test_kill_ends_running_and_waiting_calls(folder):
+    @ray.remote
+    class Stuck:
+        def run(self):
+            support.touch(f"{folder}/running")
+            time.sleep(1000)
+
+    stuck = Stuck.remote()
+    refs = [stuck.run.remote() for _ in range(3)]
+    support.wait_for_file(f"{folder}/running")
+    ray.kill(stuck)
+    for ref in refs:
+        with pytest.raises(RayActorError):
+            ray.get(ref, timeout=40)
+
+
+def test_kill_before_it_has_started():
+    counter = Counter.remote()
+    ray.kill(counter)
+    with pytest.raises(RayActorError):
+        ray.get(counter.get.remote(), timeout=40)
+
+
+def test_kill_in_a_task():
+    @ray.remote
+    def end(counter):
+        ray.kill(counter)
+
+    counter = Counter.remote()
+    ray.get(counter.get.remote())
+    ray.get(end.remote(counter))
+    with pytest.raises(ActorDiedError):
+        ray.get(counter.get.remote(), timeout=40)
+
+
+def test_kill_takes_handles_only():
+    for bad in (5, None, ray.put(1), Counter):
+        with pytest.raises((TypeError, ValueError), match=type(bad).__name__):
+            ray.kill(bad)
+
+
+def test_an_actor_that_exits_is_dead():
+    counter = Counter.remote()
+    ray.get(counter.get.remote())
+    refs = [counter.leave.remote(), counter.get.remote(), counter.get.remote()]
+    for ref in refs:
+        with pytest.raises(ActorDiedError):
+            ray.get(ref, timeout=40)
+    with pytest.raises(ActorDiedError):
+        ray.get(counter.get.remote(), timeout=40)
+
+
+def test_a_call_is_never_run_twice(folder):
+    @ray.remote
+    class Fragile:
+        def run(self, i):
+            with open(f"{folder}/log", "a") as file:
+                file.write(f"{i}\n")
+            if i == 3:
+                os._exit(1)
+            return i
+
+    fragile = Fragile.remote()
+    refs = [fragile.run.remote(i) for i in range(6)]
+    assert ray.get(refs[:3], timeout=40) == [0, 1, 2]
+    for ref in refs[3:]:
+        with pytest.raises(ActorDiedError):
+            ray.get(ref, timeout=40)
+    with open(f"{folder}/log") as file:
+        assert file.read().split() == ["0", "1", "2", "3"]
+
+
+def test_results_outlive_their_actor():
+    @ray.remote
+    class Maker:
+        def make(self):
+            return b"x" * 1_000_000
+
+        def put(self):
+            return [ray.put(b"y" * 1_000_000)]
+
+    maker = Maker.remote()
+    result, (inner,) = maker.make.remote(), ray.get(maker.put.remote())
+    ray.get(result)
+    ray.kill(maker)
+    assert ray.get(result, timeout=30) == b"x" * 1_000_000
+    assert ray.get(inner, timeout=30) == b"y" * 1_000_000
+
+
+def test_an_actor_ends_with_its_last_handle():
+    counter = Counter.remote()
+    pid = ray.get(counter.pid.remote())
+    again = ray.get(ray.put([counter]))
+    del counter
+    time.sleep(0.1)
+    assert support.alive(pid) and ray.get(again[0].pid.remote()) == pid
+    del again
+    assert support.wait_until(lambda: not support.alive(pid))
+
+
+def test_calls_without_a_handle_kept():
+    assert ray.get(Counter.remote(5).get.remote()) == 5
+    refs = [Counter.remote(i).add.remote() for i in range(10)]
+    assert ray.get(refs, timeout=40) == list(range(1, 11))
+
+
+def test_calls_finish_before_an_actor_without_handles_ends(folder):
+    @ray.remote
+    class Slow:
+        def run(self, i):
+            time.sleep(0.02)
+            support.touch(f"{folder}/{i}")
+
+    slow = Slow.remote()
+    for i in range(10):
+        slow.run.remote(i)
+    del slow
+    assert support.wait_until(lambda: len(os.listdir(folder)) == 10)
+
+
+def test_actors_are_not_called_directly():
+    with pytest.raises(TypeError, match=r"Counter\.remote"):
+        Counter()
+    counter = Counter.remote()
+    with pytest.raises(TypeError, match=r"add\.remote"):
+        counter.add()
+
+
+def test_an_actor_class_can_not_be_inherited_from():
+    with pytest.raises(TypeError):
+
+        class Sub(Counter):
+            pass
+
+
+def test_async_actors_and_generators_are_not_there_yet():
+    class Async:
+        async def run(self):
+            return 1
+
+    class Generator:
+        def run(self):
+            yield 1
+
+    with pytest.raises(Exception, match="not in Mobula yet"):
+        ray.get(ray.remote(Async).remote().run.remote())
+    with pytest.raises(Exception, match="not in Mobula yet"):
+        ray.get(ray.remote(Generator).remote().run.remote())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": "x"},
+        {"lifetime": "detached"},
+        {"max_restarts": 1},
+        {"max_concurrency": 2},
+        {"max_task_retries": 1},
+        {"concurrency_groups": {"a": 1}},
+        {"max_pending_calls": 5},
+        {"runtime_env": {"env_vars": {"A": "1"}}},
+        {"scheduling_strategy": "SPREAD"},
+        {"label_selector": {"a": "b"}},
+        {"get_if_exists": True},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_options_that_come_later_say_so(options):
+    with pytest.raises(Exception, match="not in Mobula yet"):
+        Counter.options(**options)
+    with pytest.raises(Exception, match="not in Mobula yet"):
+        ray.remote(**options)(type("Class", (), {}))
+
+
+def test_options_that_mean_the_default_pass():
+    counter = Counter.options(max_restarts=0, max_concurrency=1, lifetime=None, num_cpus=None, name=None).remote()
+    assert ray.get(counter.add.remote()) == 1
+
+
+def test_an_actors_random_state_is_its_own():
+    @ray.remote
+    class Dice:
+        def throw(self):
+            import random
+
+            return random.random()
+
+    dice = [Dice.remote() for _ in range(4)]
+    assert len(set(ray.get([each.throw.remote() for each in dice]))) == 4
+
+
+def test_a_long_queue_of_calls():
+    counter = Counter.remote()
+    refs = [counter.add.remote() for _ in range(10_000)]
+    assert ray.get(refs[-1]) == 10_000
+    assert ray.get(refs[4_999]) == 5_000
+
+
+def test_an_actor_that_gets_its_own_calls_result_from_another_thread():
+    @ray.remote
+    class Threaded:
+        def start(self, counter):
+            import threading
+
+            self.found = []
+            self.thread = threading.Thread(target=lambda: self.found.append(ray.get(counter.add.remote())))
+            self.thread.start()
+
+        def finish(self):
+            self.thread.join(30)
+            return self.found
+
+    threaded = Threaded.remote()
+    ray.get(threaded.start.remote(Counter.remote()))
+    assert ray.get(threaded.finish.remote()) == [1]
