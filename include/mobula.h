@@ -41,7 +41,7 @@ typedef enum mob_status {
     MOB_ECLOSED,   /* the daemon is gone */
     MOB_EFORKED,   /* called in a forked child of the client */
     MOB_ETIMEOUT,  /* the time ran out; what was waited for goes on */
-    MOB_EINTR,     /* a signal arrived; call again to go on waiting */
+    MOB_EINTR,     /* a signal arrived, or a second has passed: call again to go on waiting */
     MOB_EFULL,     /* the object store has no room */
     MOB_ESTALE,    /* a reference of an earlier session, or of an object that is gone */
     MOB_ETASK,     /* the value is an error that the task raised */
@@ -89,6 +89,8 @@ MOB_API mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_cli
 /* Ends the session: the daemon, its workers and all objects. Values of more than MOB_SMALL bytes stay readable while mob_view_hold says so.
  * Takes the client; NULL is fine. No other thread may be inside a call. */
 MOB_API void mob_shutdown(mob_client_t *client);
+/* Makes every call that waits in another thread return MOB_ECLOSED soon, so that mob_shutdown can follow. */
+MOB_API void mob_client_stop(mob_client_t *client);
 /* Connects to a running daemon as a worker. The token is the one that the daemon gave when it asked for this worker. */
 MOB_API mob_status_t mob_worker_connect(const char *socket_path, uint64_t token, mob_client_t **ret_client);
 
@@ -171,7 +173,8 @@ MOB_API void mob_put_abort(mob_client_t *client, mob_buffer_t *buffer);
 MOB_API mob_status_t mob_put(mob_client_t *client, const void *data, uint64_t size, mob_format_t format, mob_ref_t *ret_ref);
 
 /* Waits until every one of `refs` is there or one of them is an error, at most timeout_ms (-1: for ever).
- * MOB_EINTR when a signal handler ran. The caller holds the references meanwhile. */
+ * MOB_EINTR when a signal handler ran, and once a second, so that the caller can look at its own affairs. The caller holds the references
+ * meanwhile. */
 MOB_API mob_status_t mob_get_wait(mob_client_t *client, const mob_ref_t *refs, size_t count, int64_t timeout_ms);
 /* Looks at an object without waiting: MOB_ETIMEOUT if it is not there yet. The value is valid as long as the caller holds a
  * count of ref. Never blocks, takes no lock. */

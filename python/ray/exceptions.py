@@ -29,7 +29,10 @@ class RayTaskError(RayError):
         return self.traceback_str
 
     def __reduce__(self):
-        return _rebuild_task_error, (self.function_name, self.traceback_str, self.cause, self.pid)
+        from ray._private.errors import Carried
+
+        cause = None if self.cause is None else Carried(self.cause)
+        return _rebuild_task_error, (self.function_name, self.traceback_str, cause, self.pid)
 
     def as_instanceof_cause(self):
         """This error as an instance of its cause's class as well; itself where there is no such class."""
@@ -39,13 +42,21 @@ class RayTaskError(RayError):
             return self
         try:
             both = _dual_class(type(cause))
-            error = both.__new__(both, *cause.args)
+            error = _make(both, cause.args)
         except TypeError:  # a class that can't be inherited from, or wants more than its args to be made
             return self
         error.__dict__.update(getattr(cause, "__dict__", ()))
         _copy_fields(cause, error)
         RayTaskError.__init__(error, self.function_name, self.traceback_str, cause, self.pid)
         return error
+
+
+def _make(kind, args):
+    try:
+        return kind.__new__(kind, *args)
+    except TypeError:
+        # MemoryError's own __new__ refuses to make a subclass; the one of its base does the same.
+        return Exception.__new__(kind, *args)
 
 
 _dual_classes: dict = {}

@@ -72,7 +72,8 @@ struct mob_client {
     size_t run_next;
     bool told_to_exit;
     bool busy;               /* a job is being run */
-    uint32_t waiting;        /* threads that wait in get or wait, while busy */
+    uint64_t job_number;     /* counts jobs */
+    uint32_t waiting;        /* threads that wait in get or wait for the running job */
     uint32_t job_record;
     uint64_t job_generation;
     mob_job_t job;

@@ -58,11 +58,13 @@ static void client_disconnect(mob_client_t *c) {
     if (c->sock >= 0) close(c->sock);
     if (c->daemon_event >= 0) close(c->daemon_event);
     c->sock = c->daemon_event = -1;
-    shm_segment_fini(&c->node_segment);
-    shm_segment_fini(&c->own_segment);
-    shm_segment_fini(&c->slot_segment);
-    shm_segment_fini(&c->record_segment);
-    shm_segment_fini(&c->extent_segment);
+    shm_segment_t *segments[] = {&c->node_segment, &c->own_segment, &c->slot_segment, &c->record_segment, &c->extent_segment};
+    bool forked = atomic_load(&client_forked);
+    for (size_t i = 0; i < sizeof segments / sizeof *segments; i++) {
+        if (forked) shm_segment_abandon(segments[i]); /* not inherited: something else may lie there by now */
+        shm_segment_fini(segments[i]);
+    }
+    if (forked) shm_segment_abandon(&c->arena);
     shm_heap_fini(&c->heap);
     vec_free(&c->slot_pool.free);
     vec_free(&c->record_pool.free);
@@ -126,6 +128,14 @@ static mob_status_t frame_receive(int sock, char *frame, size_t *ret_size, int *
     return MOB_OK;
 }
 
+/* A program that closed its standard streams must not find our descriptors there. Takes fd. */
+static int fd_above_standard(int fd) {
+    if (fd > 2) return fd;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    close(fd);
+    return moved;
+}
+
 static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome, int *fds) {
     uint64_t granules = welcome->arena_size / SHM_GRANULE;
     const struct {
@@ -141,12 +151,12 @@ static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome
         {&c->arena, welcome->arena_size, true},
     };
     for (size_t i = 0; i < 6; i++) {
-        int fd = fds[i];
+        int fd = fd_above_standard(fds[i]);
         fds[i] = -1;
         mob_status_t status = shm_segment_open(fd, wanted[i].size, wanted[i].read_only_too, wanted[i].segment);
         if (status != MOB_OK) return status;
     }
-    c->daemon_event = fds[6];
+    c->daemon_event = fd_above_standard(fds[6]);
     fds[6] = -1;
     c->node = (shm_node_t *)c->node_segment.base;
     c->up = (shm_ring_t *)c->own_segment.base;
@@ -244,6 +254,7 @@ static mob_status_t daemon_spawn(mob_client_t *c, char **argv) {
     sigfillset(&usual);
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
+    pair[1] = fd_above_standard(pair[1]);
     posix_spawn_file_actions_adddup2(&actions, pair[1], DAEMON_FD);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &usual);
@@ -252,7 +263,7 @@ static mob_status_t daemon_spawn(mob_client_t *c, char **argv) {
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     close(pair[1]);
-    c->sock = pair[0];
+    c->sock = fd_above_standard(pair[0]);
     return error == 0 ? MOB_OK : base_fail(MOB_ESYS, "starting %s: %s", argv[0], strerror(error));
 }
 
@@ -276,6 +287,13 @@ mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client) {
     }
     *ret_client = c;
     return MOB_OK;
+}
+
+void mob_client_stop(mob_client_t *c) {
+    if (atomic_load(&client_forked)) return;
+    atomic_store(&c->dead, true);
+    shutdown(c->sock, SHUT_RDWR);
+    shm_bell_ring(&c->node->bells[c->number]);
 }
 
 void mob_shutdown(mob_client_t *c) {

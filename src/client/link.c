@@ -86,7 +86,7 @@ bool client_wake(mob_client_t *c, uint64_t slot_word) {
     while (bits != 0) {
         uint32_t number = (uint32_t)__builtin_ctzll(bits) + 1;
         bits &= bits - 1;
-        if (number != c->number) shm_bell_ring(&c->node->bells[number]);
+        shm_bell_ring(&c->node->bells[number]); /* our own too: another thread may wait for what this one sealed */
     }
     return slot_word & STORE_CROWD;
 }

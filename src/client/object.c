@@ -133,18 +133,21 @@ void mob_value_adopt(mob_client_t *c, mob_ref_t container, const mob_value_t *va
     pthread_mutex_unlock(&c->mutex);
 }
 
-/* A worker's task that waits lends its CPUs. Counted, for it may have several threads. */
-static void waiting_begin(mob_client_t *c) {
-    if (c->role != WIRE_WORKER) return;
+/* A worker's task that waits lends its CPUs. Counted, for it may have several threads. Returns the job that it counts for, 0 if none: a thread may outlive
+ * its job, and must not unblock the next one. */
+static uint64_t waiting_begin(mob_client_t *c) {
+    if (c->role != WIRE_WORKER) return 0;
     pthread_mutex_lock(&c->mutex);
-    if (c->busy && c->waiting++ == 0) client_push(c, WIRE_BLOCK, 0, 0, 0, 0);
+    uint64_t job = c->busy ? c->job_number : 0;
+    if (job != 0 && c->waiting++ == 0) client_push(c, WIRE_BLOCK, 0, 0, 0, 0);
     pthread_mutex_unlock(&c->mutex);
+    return job;
 }
 
-static void waiting_end(mob_client_t *c) {
-    if (c->role != WIRE_WORKER) return;
+static void waiting_end(mob_client_t *c, uint64_t job) {
+    if (job == 0) return;
     pthread_mutex_lock(&c->mutex);
-    if (c->waiting > 0 && --c->waiting == 0) client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0);
+    if (c->busy && c->job_number == job && --c->waiting == 0) client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0);
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -185,9 +188,9 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
     while (count > 0 && is_sealed(c, refs[count - 1])) count--;
     if (count == 0 || has_error(c, refs, count)) return MOB_OK;
     if (timeout_ms == 0) return MOB_ETIMEOUT;
-    uint64_t deadline = deadline_of(timeout_ms);
+    uint64_t deadline = deadline_of(timeout_ms), look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
-    waiting_begin(c);
+    uint64_t job = waiting_begin(c);
     for (;;) {
         uint32_t seen = shm_bell_listen(bell);
         bool still = store_slot_wait(&c->slots[refs[count - 1].slot], c->number);
@@ -209,8 +212,12 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
             status = base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
             break;
         }
+        if (base_clock_mono_ns() >= look_up) {
+            status = MOB_EINTR;
+            break;
+        }
     }
-    waiting_end(c);
+    waiting_end(c, job);
     return status;
 }
 
@@ -232,10 +239,10 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
     if (status != MOB_OK) return status;
     *ret_count = mark_ready(c, refs, count, needed, ret_ready);
     if (*ret_count >= needed || timeout_ms == 0) return MOB_OK;
-    uint64_t deadline = deadline_of(timeout_ms);
+    uint64_t deadline = deadline_of(timeout_ms), look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
     bool noted = false;
-    waiting_begin(c);
+    uint64_t job = waiting_begin(c);
     for (;;) {
         uint32_t seen = shm_bell_listen(bell);
         if (!noted)
@@ -253,7 +260,11 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
             status = base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
             break;
         }
+        if (base_clock_mono_ns() >= look_up && mark_ready(c, refs, count, needed, ret_ready) < needed) {
+            status = MOB_EINTR;
+            break;
+        }
     }
-    waiting_end(c);
+    waiting_end(c, job);
     return status;
 }

@@ -58,7 +58,9 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
     VEC(char) text = {0};
     for (size_t i = 0; i < count; i++) {
         size_t name_size = strlen(demand[i].name) + 1;
-        uint64_t amount = (uint64_t)(demand[i].amount * 10000.0 + 0.5);
+        /* More than any node can have counts as just that: it never fits. */
+        double most = strcmp(demand[i].name, "CPU") == 0 ? 0x1p40 : 0x1p60, units = demand[i].amount * 10000.0 + 0.5;
+        uint64_t amount = (uint64_t)(units < most ? units : most);
         if (demand[i].amount < 0 || !vec_reserve(&text, name_size + sizeof amount)) {
             vec_free(&text);
             return base_fail(MOB_EINVAL, "an amount of %g of %s", demand[i].amount, demand[i].name);

@@ -75,6 +75,7 @@ static bool job_claim(mob_client_t *c, const shm_message_t *run) {
     job_refs_hold(c, c->job_body.refs, record->num_refs);
     job_refs_hold(c, &c->job.function, 1);
     c->busy = true;
+    c->job_number++;
     return true;
 }
 
@@ -136,6 +137,7 @@ static void job_end(mob_client_t *c) {
     job_refs_release(c, c->job_body.deps, record->num_deps);
     job_refs_release(c, c->job_body.refs, record->num_refs);
     job_refs_release(c, &c->job.function, 1);
+    if (c->waiting > 0) client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0); /* a thread of the job waits on; the job does not */
     c->busy = false;
     c->waiting = 0;
 }
@@ -160,6 +162,10 @@ void mob_job_finish(mob_client_t *c) {
 bool mob_job_retry(mob_client_t *c) {
     if (!c->job.may_retry) return false;
     pthread_mutex_lock(&c->mutex);
+    for (uint32_t i = 0; i < c->job.num_returns; i++) {
+        mob_ref_t ref = c->job_returns[i];
+        if (c->job_results[i].has_block) shm_heap_free(&c->heap, c->slots[ref.slot].value.large.block, shm_tag(false, ref.slot, ref.generation));
+    }
     job_end(c);
     client_push(c, WIRE_RETRY, c->job_record, c->job_generation, 0, 0);
     pthread_mutex_unlock(&c->mutex);

@@ -20,7 +20,10 @@
 #include "base/clock.h"
 #include "node/state.h"
 
-enum { OUTBOX_LIMIT = 4 << 20 };
+enum {
+    OUTBOX_LIMIT = 4 << 20,
+    ANSWER_ROOM = 8, /* places on the ring down that only answers use; a client asks for one thing at a time */
+};
 
 static void on_socket(uv_poll_t *poll, int status, int events);
 
@@ -122,7 +125,7 @@ static void outbox_flush(node_client_t *c) {
 void node_client_flush(node_client_t *c) {
     if (c->backlog.count == 0 || c->state != NODE_LIVE) return;
     size_t sent = 0;
-    while (sent < c->backlog.count && shm_ring_push(c->down, SHM_DOWN_MESSAGES, &c->backlog.items[sent])) sent++;
+    while (sent < c->backlog.count && shm_ring_count(c->down) < SHM_DOWN_MESSAGES - ANSWER_ROOM && shm_ring_push(c->down, SHM_DOWN_MESSAGES, &c->backlog.items[sent])) sent++;
     memmove(c->backlog.items, c->backlog.items + sent, (c->backlog.count - sent) * sizeof *c->backlog.items);
     c->backlog.count -= sent;
     if (sent > 0) shm_bell_ring(&c->node->shared->bells[c->number]);
@@ -131,7 +134,8 @@ void node_client_flush(node_client_t *c) {
 void node_client_tell(node_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d) {
     if (c->state != NODE_LIVE) return;
     shm_message_t m = {.kind = kind, .a = a, .b = b, .c = rest_c, .d = rest_d};
-    if (c->backlog.count > 0 || !shm_ring_push(c->down, SHM_DOWN_MESSAGES, &m)) {
+    bool waits = (kind == WIRE_RUN || kind == WIRE_EXIT) && (c->backlog.count > 0 || shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_ROOM);
+    if (waits || !shm_ring_push(c->down, SHM_DOWN_MESSAGES, &m)) {
         /* A worker makes room by working; what waits here goes when its next message arrives. */
         if (!vec_push(&c->backlog, m)) node_client_fault(c, "has too many messages waiting");
         return;

@@ -94,6 +94,7 @@ static void ring_read(node_client_t *c) {
             return;
         case SHM_RING_MESSAGE:
             message_handle(c, &m);
+            node_client_flush(c);
         }
         if (c->state == NODE_DEAD || c->node->ending || c->fault != NULL) return;
     }

@@ -151,9 +151,10 @@ static mob_status_t node_start(node_t *n) {
     return status;
 }
 
-/* Ends every process below us: each round kills our children; theirs then become ours. */
+/* Ends every process below us. Each round kills our children; theirs then become ours, and a worker that was being forked does too, so we look
+ * again until there is none. */
 static void children_end(void) {
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < 5000; round++) {
         char path[64], line[65536];
         snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
         int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -164,8 +165,9 @@ static void children_end(void) {
             char *rest = line;
             for (char *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) kill((pid_t)atoi(word), SIGKILL);
         }
-        while (waitpid(-1, NULL, 0) > 0) {}
-        if (errno == ECHILD) return;
+        while (waitpid(-1, NULL, WNOHANG) > 0) {}
+        if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD) return;
+        usleep(round < 10 ? 200 : 1000);
     }
 }
 
@@ -186,6 +188,8 @@ int main(int argc, char **argv) {
         return 0;
     }
     signal(SIGPIPE, SIG_IGN);
+    for (int fd = 0; fd < DRIVER_FD; fd++) /* a driver without standard streams: their numbers must not be taken by anything else */
+        if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);
     syscall(SYS_close_range, DRIVER_FD + 1, ~0u, 0);
     fcntl(DRIVER_FD, F_SETFD, FD_CLOEXEC);
     fcntl(DRIVER_FD, F_SETFL, O_NONBLOCK);
@@ -211,6 +215,8 @@ int main(int argc, char **argv) {
         silence();
         uv_run(&n->loop, UV_RUN_DEFAULT);
     }
+    if (n->listen_fd > 0) close(n->listen_fd);
+    if (n->zygote != NULL) close(n->zygote->sock);
     children_end();
     node_session_close(n);
     return 0;

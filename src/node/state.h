@@ -140,7 +140,7 @@ struct node_client {
     uint32_t run_count;
     node_actor_t *actor;
     sched_lease_t lease; /* an actor's, once it is made */
-    bool idle, retiring;
+    bool idle, retiring, has_worked;
     uint64_t idle_since_ns;
     uint32_t limited_calls;
     int exit_status;
@@ -198,7 +198,7 @@ struct node {
     uint32_t client_next; /* the next number never given */
     uint32_t client_turn; /* the last one given again */
     node_client_t *driver, *zygote, *next_zygote;
-    bool zygote_ready;
+    bool zygote_ready, zygote_hopeless;
     int zygote_failures;
     pid_t zygote_pid;
     VEC(node_client_t *) starting; /* workers that were asked for */
@@ -209,6 +209,7 @@ struct node {
     uint32_t cpu_shape; /* one CPU and nothing else: what may be handed out ahead */
     uint64_t next_token;
     int start_failures;
+    VEC(pid_t) dead_sessions; /* of workers that died: their descendants, which become our children, are ended too */
     bool messages_ending;
 
     node_task_t **tasks;     /* by record */
@@ -317,6 +318,8 @@ void node_worker_free(node_client_t *worker); /* it has nothing to do now */
 void node_worker_blocked(node_client_t *worker); /* its task waits for others */
 void node_worker_forget(node_client_t *worker);
 void node_worker_start_failed(node_client_t *worker);
+/* A worker ended without having run anything. After some in a row, the tasks that wait for one fail. */
+void node_worker_useless(node_t *node, const char *how);
 void node_worker_exit_text(const node_client_t *worker, char *ret_text, size_t size);
 void node_children_reap(node_t *node);
 

@@ -262,9 +262,10 @@ static node_task_t *task_of(node_client_t *client, uint32_t record, uint64_t gen
 void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd) {
     node_task_t *t = task_of(client, record, generation, WIRE_DONE_STATE);
     if (t == NULL) return;
+    client->has_worked = true;
+    client->node->start_failures = 0;
     task_complete(client->node, t);
     if (crowd) node_bells_ring(client->node);
-    node_client_flush(client);
 }
 
 /* The record is READY under a new generation, so that a claim of the old one fails for good. */

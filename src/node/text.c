@@ -1,6 +1,6 @@
 /*
  * What workers print. Their standard output and error are pipes to us; whole lines go to the driver with the name of the task that printed them,
- * which the worker announces in the stream itself: a line of \1 and the name.
+ * which the worker announces in the stream itself: \1, the name, a newline. A \1 that a task prints comes doubled.
  *
  * A driver that does not read makes us stop reading, so that workers wait in their print and nothing grows without bound.
  */
@@ -44,8 +44,14 @@ void node_warn(node_t *n, const char *format, ...) {
 
 static void lines_send(node_stream_t *s, size_t size) {
     while (size > 0 && s->line.items[size - 1] == '\n') size--; /* the reader ends lines itself */
-    if (size == 0) return;
-    if (s->client->node->log_to_driver) text_send(s->client->node, s->kind, s->client->pid, s->name ? s->name : "", s->line.items, size);
+    if (size == 0 || !s->client->node->log_to_driver) return;
+    char plain[LINE_LIMIT + CHUNK];
+    size_t kept = 0;
+    for (size_t i = 0; i < size && kept < sizeof plain; i++) {
+        plain[kept++] = s->line.items[i];
+        if (s->line.items[i] == 1 && i + 1 < size && s->line.items[i + 1] == 1) i++;
+    }
+    text_send(s->client->node, s->kind, s->client->pid, s->name ? s->name : "", plain, kept);
 }
 
 /* Takes `size` bytes off the front. */
@@ -61,6 +67,10 @@ static void lines_split(node_stream_t *s, bool all) {
         if (s->line.items[i] != 1) {
             i++;
             if (s->line.items[i - 1] == '\n') lines = i;
+            continue;
+        }
+        if (i + 1 < s->line.count && s->line.items[i + 1] == 1) { /* the task's own */
+            i += 2;
             continue;
         }
         char *end = memchr(s->line.items + i, '\n', s->line.count - i);
@@ -121,6 +131,7 @@ mob_status_t node_stream_open(node_client_t *c, node_stream_t *s, int fd, int ki
 
 void node_stream_close(node_stream_t *s) {
     if (s->fd < 0) return;
+    stream_read(s); /* the last words of one that was reaped before its pipe was looked at */
     lines_split(s, true);
     uv_poll_stop(&s->poll);
     close(s->fd);

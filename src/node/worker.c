@@ -29,7 +29,7 @@
 
 extern char **environ;
 
-enum { MAX_STARTING = 16, MAX_FAILURES = 3, IDLE_MS = 2000, MAX_AHEAD = 16 };
+enum { MAX_STARTING = 16, MAX_FAILURES = 3, MAX_USELESS = 10, IDLE_MS = 2000, MAX_AHEAD = 16 };
 
 /* ---- the zygote ---- */
 
@@ -56,6 +56,7 @@ mob_status_t node_zygote_start(node_t *n) {
 }
 
 static void worker_ask(node_client_t *w);
+static void waiting_fail(node_t *n, const char *text);
 
 static void preload_ask(node_t *n) {
     char frame[WIRE_FRAME_MAX / 4];
@@ -107,7 +108,9 @@ void node_zygote_died(node_t *n) {
         node_client_refuse(n->driver, MOB_ESYS, text);
         node_end(n);
     } else {
+        n->zygote_hopeless = true;
         node_warn(n, "No more workers can be started: %s", text);
+        waiting_fail(n, text);
     }
 }
 
@@ -148,16 +151,20 @@ static void starting_remove(node_client_t *w) {
     }
 }
 
+void node_worker_useless(node_t *n, const char *how) {
+    if (++n->start_failures < MAX_USELESS) return;
+    char text[512];
+    snprintf(text, sizeof text, "%d workers in a row ended before they ran anything (the last one: %s). What they printed tells why", n->start_failures, how);
+    n->start_failures = 0; /* the next task tries again */
+    waiting_fail(n, text);
+}
+
 void node_worker_start_failed(node_client_t *w) {
     node_t *n = w->node;
     starting_remove(w);
     node_client_close(w);
-    if (n->zygote == NULL) { /* its zygote is gone; the next one is asked for as many as are needed */
-        node_schedule(n);
-        return;
-    }
-    if (++n->start_failures == 1 || n->start_failures % 100 == 0) node_warn(n, "A worker ended before it was ready.");
-    if (n->start_failures < 1000) node_schedule(n);
+    if (n->zygote != NULL) node_worker_useless(n, "it did not connect");
+    node_schedule(n);
 }
 
 /* A worker has connected: it becomes the one that was asked for under its token. */
@@ -171,7 +178,6 @@ void node_worker_hello(node_client_t *connection, uint64_t token) {
         return;
     }
     starting_remove(w);
-    n->start_failures = 0;
     /* The connection's socket moves over; its own struct goes. */
     int sock = dup(connection->sock);
     w->pid = connection->pid;
@@ -217,6 +223,13 @@ static void wait_push(node_t *n, node_task_t *t) {
     n->wait_tail = t;
     n->waiting_for_worker++;
     t->waiting_for_worker = true;
+}
+
+static void waiting_fail(node_t *n, const char *text) {
+    for (node_task_t *t; (t = wait_pop(n)) != NULL;) {
+        if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL) node_actor_died(n, t->actor, text); /* fails the creation too */
+        else node_task_fail(n, t, MOB_ESYS, text);
+    }
 }
 
 static void on_reap_timer(uv_timer_t *timer) { node_schedule(timer->data); }
@@ -341,7 +354,8 @@ void node_schedule(node_t *n) {
     tasks_start(n);
     while (cpu_is_free(n) && sched_queued(n->sched, n->cpu_shape) == 0 && ahead_take_one(n)) tasks_start(n);
     if (n->idle.count == 0) ahead_give(n);
-    while (n->starting.count < n->waiting_for_worker && n->starting.count < MAX_STARTING && n->start_failures < 1000) {
+    if (n->zygote_hopeless) waiting_fail(n, "no workers can be started");
+    while (n->starting.count < n->waiting_for_worker && n->starting.count < MAX_STARTING) {
         size_t before = n->starting.count;
         worker_start(n);
         if (n->starting.count == before) break;
@@ -365,10 +379,17 @@ void node_worker_forget(node_client_t *w) {
     node_actor_t *actor = w->actor;
     char how[128];
     node_worker_exit_text(w, how, sizeof how);
+    for (node_task_t *t = w->runs; t != NULL; t = t->run_next)
+        w->has_worked |= wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) != WIRE_READY_STATE;
+    bool useless = !w->has_worked && !w->retiring;
     while (w->runs != NULL) {
         node_task_t *t = w->runs;
         node_task_lost(n, t);
         if (w->runs == t) break; /* can't be: a lost task is never still handed out */
+    }
+    if (useless && n->idle.count == 0) {
+        node_schedule(n); /* what it was to run waits for the next one */
+        node_worker_useless(n, how);
     }
     if (actor != NULL) {
         sched_lease_release(n->sched, &w->lease);
@@ -376,19 +397,33 @@ void node_worker_forget(node_client_t *w) {
     }
 }
 
-/* Ends what a dead worker started: its children are ours now, and carry its session. */
-static void descendants_kill(pid_t session) {
+/* Our children, from the kernel: each at most once, up to `capacity`. */
+static size_t children_list(pid_t *ret_children, size_t capacity) {
     char path[64], line[65536];
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     FILE *f = fopen(path, "re");
-    if (f == NULL) return;
-    size_t size = fread(line, 1, sizeof line - 1, f);
+    if (f == NULL) return 0;
+    size_t size = fread(line, 1, sizeof line - 1, f), count = 0;
     fclose(f);
     line[size] = 0;
     char *rest = line;
-    for (char *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) {
-        pid_t pid = (pid_t)atoi(word);
-        if (pid > 0 && pid != session && getsid(pid) == session) kill(pid, SIGKILL);
+    for (char *word; count < capacity && (word = strtok_r(rest, " \n", &rest)) != NULL;) ret_children[count++] = (pid_t)atoi(word);
+    return count;
+}
+
+/* Ends what dead workers started: those processes carry the worker's session, and are or become our children. A session is forgotten when no child
+ * has it any more. */
+static void descendants_kill(node_t *n) {
+    pid_t children[8192];
+    size_t count = n->dead_sessions.count > 0 ? children_list(children, sizeof children / sizeof *children) : 0;
+    for (size_t s = n->dead_sessions.count; s-- > 0;) {
+        bool found = false;
+        for (size_t i = 0; i < count; i++) {
+            if (getsid(children[i]) != n->dead_sessions.items[s]) continue;
+            found = true;
+            kill(children[i], SIGKILL);
+        }
+        if (!found) vec_swap_remove(&n->dead_sessions, s);
     }
 }
 
@@ -401,7 +436,8 @@ void node_children_reap(node_t *n) {
             node_client_t *c = n->connections.items[i];
             if (c->pid == pid && c->state != NODE_GREETING) dead = c;
         }
-        descendants_kill(pid);
+        if (dead != NULL && dead->role == WIRE_WORKER) (void)vec_push(&n->dead_sessions, pid);
+        descendants_kill(n);
         if (dead == NULL) {
             if (pid == n->zygote_pid && n->zygote == NULL) {
                 n->zygote_pid = 0;

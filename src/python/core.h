@@ -17,6 +17,8 @@ typedef struct {
     mob_client_t *client; /* NULL: not connected */
     uint64_t incarnation; /* of the session; names which session a reference belongs to */
     bool is_worker;
+    int inside; /* threads that are in a call of the client without the interpreter's lock */
+    int pid;    /* the process that connected; a forked child has none of those threads */
     /* hooks: Python callables, see module.c */
     PyObject *auto_init, *dumps, *loads, *make_error, *load_error, *load_function, *should_retry, *set_gpus, *set_shape;
     /* a worker's running job */
@@ -47,6 +49,19 @@ typedef struct collector {
     PyObject *keep; /* list: holds the ObjectRefs until the bytes are published */
 } collector_t;
 
+/* Around a call of the client that is made without the interpreter's lock: shutdown waits for it. `client` is the session's that it began in; if
+ * core.client is another one afterwards, that session is over. */
+#define CORE_ALLOW_THREADS_BEGIN           \
+    {                                      \
+        mob_client_t *client = core.client; \
+        core.inside++;                     \
+        Py_BEGIN_ALLOW_THREADS
+#define CORE_ALLOW_THREADS_END \
+        Py_END_ALLOW_THREADS   \
+        core.inside--;         \
+        (void)client;          \
+    }
+
 /* ref.c */
 int core_ref_ready(PyObject *module);
 bool core_ref_check(PyObject *object);
@@ -72,6 +87,7 @@ void core_array_learn(const void *stream, uint64_t size, PyObject *buffer, PyObj
 /* value.c: objects in the store */
 int core_value_ready(PyObject *module);
 bool core_connected(void); /* starts the system if need be; false with an exception */
+PyObject *core_raise_ended(void); /* the session ended meanwhile; returns NULL */
 PyObject *core_raise(mob_status_t status); /* sets the exception for a failed call; returns NULL */
 PyObject *core_raise_error(const mob_value_t *value);
 PyObject *core_value_load(mob_ref_t ref, const mob_value_t *value); /* the caller holds a count of ref */
@@ -82,7 +98,7 @@ typedef struct {
     mob_ref_t ref; /* of the new object, one count */
 } core_target_t;
 int core_value_store(PyObject *value, const char *what, core_target_t *target);
-int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error, const collector_t *refs, core_target_t *target);
+int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error, const mob_ref_t *refs, uint32_t ref_count, core_target_t *target);
 /* Pickles: (bytes, list of buffers), with references collected. */
 PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector);
 PyObject *core_put(PyObject *module, PyObject *value);

@@ -174,13 +174,13 @@ static int results_store(const mob_job_t *job, PyObject *value) {
     return result;
 }
 
-static void error_store(const mob_job_t *job, const void *data, size_t size, bool as_str, mob_status_t error, const collector_t *refs) {
+static void error_store(const mob_job_t *job, const void *data, size_t size, bool as_str, mob_status_t error, const mob_ref_t *refs, uint32_t ref_count) {
     for (uint32_t i = 0; i < job->num_returns; i++) {
         core_target_t target = {.is_result = true, .index = i};
-        if (core_bytes_store(data, size, as_str, error, refs, &target) == 0) continue;
+        if (core_bytes_store(data, size, as_str, error, refs, ref_count, &target) == 0) continue;
         /* The store is full: the reason fits into the slot itself. */
         PyErr_Clear();
-        core_bytes_store("no room for the error", 21, true, MOB_EFULL, NULL, &target);
+        core_bytes_store("no room for the error", 21, true, MOB_EFULL, NULL, 0, &target);
     }
 }
 
@@ -188,7 +188,7 @@ static void error_store(const mob_job_t *job, const void *data, size_t size, boo
 static void failed_argument_store(const mob_job_t *job, const mob_value_t *failed) {
     const uint8_t *data = failed->data;
     if (failed->size < 9) return;
-    error_store(job, data + 9, failed->size - 9, data[0] == MOB_STR, failed->error, NULL);
+    error_store(job, data + 9, failed->size - 9, data[0] == MOB_STR, failed->error, failed->refs, failed->ref_count);
 }
 
 /* The exception that is set becomes the results. True if the task is to run again instead. */
@@ -210,19 +210,19 @@ static bool exception_store(const mob_job_t *job, PyObject *function) {
         PyObject *made = PyObject_CallFunction(core.make_error, "OOi", error, core.job_name, (int)getpid());
         if (made == NULL || !PyBytes_Check(made)) {
             PyErr_Clear();
-            error_store(job, "the task's exception could not be described", 43, true, MOB_ECRASHED, NULL);
+            error_store(job, "the task's exception could not be described", 43, true, MOB_ECRASHED, NULL, 0);
         } else if (job->kind == MOB_ACTOR_CREATE) {
             PyObject *loaded = PyObject_CallFunction(core.load_error, "sO", "task", made), *text = loaded ? PyObject_Str(loaded) : NULL;
             PyObject *whole = text ? PyUnicode_FromFormat("The actor died because of an error raised in its creation task, %U", text) : NULL;
             Py_ssize_t size = 0;
             const char *words = whole ? PyUnicode_AsUTF8AndSize(whole, &size) : NULL;
             PyErr_Clear();
-            error_store(job, words ? words : "its creation failed", words ? (size_t)size : 19, true, MOB_EACTOR, NULL);
+            error_store(job, words ? words : "its creation failed", words ? (size_t)size : 19, true, MOB_EACTOR, NULL, 0);
             Py_XDECREF(loaded);
             Py_XDECREF(text);
             Py_XDECREF(whole);
         } else {
-            error_store(job, PyBytes_AS_STRING(made), (size_t)PyBytes_GET_SIZE(made), false, MOB_ETASK, &collector);
+            error_store(job, PyBytes_AS_STRING(made), (size_t)PyBytes_GET_SIZE(made), false, MOB_ETASK, collector.refs.items, (uint32_t)collector.refs.count);
         }
         Py_XDECREF(made);
         core_collector_pop(&collector);
@@ -278,8 +278,13 @@ static bool job_run(const mob_job_t *job) {
         }
     }
     if (call.failed.error != MOB_OK) {
-        failed_argument_store(job, &call.failed);
-        stored = true;
+        /* A result is the same error; an actor's is one of its own, which tells the story as text. */
+        if (job->kind == MOB_ACTOR_CREATE) {
+            core_raise_error(&call.failed);
+        } else {
+            failed_argument_store(job, &call.failed);
+            stored = true;
+        }
     }
     Py_XDECREF(value);
     call_fini(&call);

@@ -81,6 +81,8 @@ PyObject *core_start(PyObject *module, PyObject *config) {
     mob_session_t session;
     mob_client_session(client, &session);
     core.client = client;
+    core.pid = (int)getpid();
+    core.inside = 0;
     core.incarnation = session.incarnation;
     core.is_worker = false;
     Py_RETURN_NONE;
@@ -95,8 +97,16 @@ PyObject *core_finish_messages(PyObject *module, PyObject *unused) {
 PyObject *core_shutdown(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     mob_client_t *client = core.client;
-    core.client = NULL;
+    if (client == NULL) Py_RETURN_NONE;
+    core.client = NULL; /* no call begins any more */
     core.incarnation = 0;
+    if (core.pid != (int)getpid()) core.inside = 0;
+    while (core.inside > 0) {
+        mob_client_stop(client);
+        Py_BEGIN_ALLOW_THREADS
+        usleep(500);
+        Py_END_ALLOW_THREADS
+    }
     Py_BEGIN_ALLOW_THREADS
     mob_shutdown(client);
     Py_END_ALLOW_THREADS
@@ -117,14 +127,14 @@ PyObject *core_session(PyObject *module, PyObject *unused) {
 PyObject *core_read_message(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     static const char *const kinds[] = {"", "out", "err", "warn"};
-    mob_client_t *client = core.client;
+    mob_client_t *began = core.client;
     mob_message_t m;
     mob_status_t status;
-    if (client == NULL) Py_RETURN_NONE;
-    Py_BEGIN_ALLOW_THREADS
+    if (began == NULL) Py_RETURN_NONE;
+    CORE_ALLOW_THREADS_BEGIN
     status = mob_message_read(client, &m);
-    Py_END_ALLOW_THREADS
-    if (status != MOB_OK) Py_RETURN_NONE;
+    CORE_ALLOW_THREADS_END
+    if (status != MOB_OK || core.client != began) Py_RETURN_NONE;
     PyObject *name = PyUnicode_DecodeUTF8(m.name, (Py_ssize_t)strlen(m.name), "replace");
     PyObject *text = PyUnicode_DecodeUTF8(m.text, (Py_ssize_t)m.text_size, "replace");
     if (name == NULL || text == NULL) {

@@ -75,6 +75,8 @@ PyObject *core_raise(mob_status_t status) {
     return raise_code(mob_status_name(status), PyUnicode_FromString(*text ? text : mob_status_text(status)));
 }
 
+PyObject *core_raise_ended(void) { return raise_code("system", PyUnicode_FromString("the session ended while this call was in it")); }
+
 PyObject *core_raise_error(const mob_value_t *value) {
     const uint8_t *at = value->data;
     return raise_code(mob_status_name(value->error), core_direct_read(&at, at + value->size));
@@ -116,15 +118,16 @@ static void copy_in(void *to, const void *from, size_t size) {
         memcpy(to, from, size);
         return;
     }
-    Py_BEGIN_ALLOW_THREADS
+    CORE_ALLOW_THREADS_BEGIN
     base_copy(to, from, size);
-    Py_END_ALLOW_THREADS
+    CORE_ALLOW_THREADS_END
 }
 
 static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count, const collector_t *collector, core_target_t *target) {
     uint64_t table = sizeof(mob_pickle_t) + count * 16u, stream_size = (uint64_t)PyBytes_GET_SIZE(stream), size = table + stream_size;
     for (uint32_t i = 0; i < count; i++) size = ((size + 63) & ~(uint64_t)63) + (uint64_t)views[i].len;
     mob_buffer_t buffer;
+    mob_client_t *began = core.client;
     mob_status_t status = target_begin(target, size, (uint32_t)collector->refs.count, &buffer);
     if (status != MOB_OK) {
         core_raise(status);
@@ -142,6 +145,10 @@ static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count, con
         head->buffers[i].offset = at;
         head->buffers[i].size = (uint64_t)views[i].len;
         copy_in(data + at, views[i].buf, (size_t)views[i].len);
+        if (core.client != began) {
+            core_raise_ended();
+            return -1;
+        }
         at += (uint64_t)views[i].len;
     }
     target_commit(target, &buffer, MOB_FORMAT_PICKLE, MOB_OK, collector->refs.items);
@@ -181,10 +188,10 @@ int core_value_store(PyObject *value, const char *what, core_target_t *target) {
     return 0;
 }
 
-int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error, const collector_t *collector, core_target_t *target) {
+int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error, const mob_ref_t *refs, uint32_t ref_count, core_target_t *target) {
     mob_buffer_t buffer;
     uint64_t length = size;
-    mob_status_t status = target_begin(target, 9 + size, collector ? (uint32_t)collector->refs.count : 0, &buffer);
+    mob_status_t status = target_begin(target, 9 + size, ref_count, &buffer);
     if (status != MOB_OK) {
         core_raise(status);
         return -1;
@@ -193,7 +200,7 @@ int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t er
     *at = as_str ? MOB_STR : MOB_BYTES;
     memcpy(at + 1, &length, 8);
     memcpy(at + 9, data, size);
-    target_commit(target, &buffer, MOB_FORMAT_DIRECT, error, collector ? collector->refs.items : NULL);
+    target_commit(target, &buffer, MOB_FORMAT_DIRECT, error, refs);
     return 0;
 }
 
@@ -248,13 +255,10 @@ static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
 }
 
 PyObject *core_value_load(mob_ref_t ref, const mob_value_t *value) {
-    if (value->error != MOB_OK) return core_raise_error(value);
-    if (value->format == MOB_FORMAT_DIRECT) {
-        const uint8_t *at = value->data;
-        return core_direct_read(&at, at + value->size);
-    }
+    const uint8_t *at = value->data;
+    if (value->error == MOB_OK && value->format == MOB_FORMAT_DIRECT) return core_direct_read(&at, at + value->size);
     if (value->ref_count > 0) mob_value_adopt(core.client, ref, value);
-    PyObject *loaded = pickled_load(ref, value);
+    PyObject *loaded = value->error != MOB_OK ? core_raise_error(value) : pickled_load(ref, value);
     for (uint32_t i = 0; i < value->ref_count; i++) mob_ref_release(core.client, value->refs[i]);
     return loaded;
 }
@@ -266,6 +270,10 @@ static int timeout_of(PyObject *seconds, int64_t *ret_ms) {
     double s = PyFloat_AsDouble(seconds);
     if (s == -1 && PyErr_Occurred()) {
         PyErr_Format(PyExc_TypeError, "timeout must be a number of seconds or None, not %s", Py_TYPE(seconds)->tp_name);
+        return -1;
+    }
+    if (s != s) {
+        PyErr_SetString(PyExc_ValueError, "timeout must be a number of seconds or None, not NaN");
         return -1;
     }
     if (s >= 0) *ret_ms = s > 9e12 ? -1 : (int64_t)(s * 1000 + 0.999999);
@@ -308,10 +316,19 @@ static int64_t time_left(int64_t timeout_ms, int64_t start_ms) {
 static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
     for (;;) {
         mob_status_t status;
+        mob_client_t *began = core.client;
         int64_t start = now_ms();
-        Py_BEGIN_ALLOW_THREADS
-        status = mob_get_wait(core.client, refs, count, timeout_ms);
-        Py_END_ALLOW_THREADS
+        if (began == NULL) {
+            core_raise_ended();
+            return -1;
+        }
+        CORE_ALLOW_THREADS_BEGIN
+        status = mob_get_wait(client, refs, count, timeout_ms);
+        CORE_ALLOW_THREADS_END
+        if (core.client != began) {
+            core_raise_ended();
+            return -1;
+        }
         if (status == MOB_OK) return 0;
         if (status == MOB_ETIMEOUT) {
             raise_code("get_timeout", PyUnicode_FromFormat("not all of the %zu objects were there in time; what they wait for goes on", count));
@@ -322,10 +339,6 @@ static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
             return -1;
         }
         if (PyErr_CheckSignals() < 0) return -1;
-        if (core.client == NULL) {
-            PyErr_SetString(PyExc_RuntimeError, "the session ended while this call waited");
-            return -1;
-        }
         timeout_ms = time_left(timeout_ms, start);
     }
 }
@@ -481,16 +494,18 @@ static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeo
         PyErr_Format(PyExc_ValueError, "num_returns is %zd, but the list has only %zd ObjectRefs", num_returns, count);
     } else if (check_distinct(refs, count) == 0) {
         mob_status_t status;
+        mob_client_t *began = core.client;
         int signalled = 0;
         do {
             int64_t start = now_ms();
-            Py_BEGIN_ALLOW_THREADS
-            status = mob_wait(core.client, refs, (size_t)count, (size_t)num_returns, timeout_ms, ready, &ready_count);
-            Py_END_ALLOW_THREADS
+            CORE_ALLOW_THREADS_BEGIN
+            status = mob_wait(client, refs, (size_t)count, (size_t)num_returns, timeout_ms, ready, &ready_count);
+            CORE_ALLOW_THREADS_END
             if (status == MOB_EINTR) signalled = PyErr_CheckSignals();
             timeout_ms = time_left(timeout_ms, start);
-        } while (status == MOB_EINTR && signalled == 0 && core.client != NULL);
-        if (status == MOB_OK) result = split_ready(held, ready, count, ready_count);
+        } while (status == MOB_EINTR && signalled == 0 && core.client == began);
+        if (signalled == 0 && core.client != began) core_raise_ended();
+        else if (status == MOB_OK) result = split_ready(held, ready, count, ready_count);
         else if (!PyErr_Occurred()) core_raise(status);
     }
     PyMem_Free(ready);

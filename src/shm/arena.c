@@ -4,18 +4,19 @@ bool shm_block_release(unsigned char *base, shm_extent_t *extents, uint64_t data
     shm_block_t *block = (shm_block_t *)(base + data - sizeof(shm_block_t));
     uint64_t header = data - sizeof(shm_block_t);
     uint32_t back = block->back, units = atomic_load_explicit(&block->units, memory_order_relaxed);
+    uint64_t granule = header / SHM_GRANULE;
+    /* Before the block is free: until then the extent can't be granted to another, so this is the word of its own grant. */
+    uint64_t owned = atomic_load_explicit(&extents[granule].word, memory_order_relaxed);
     uint64_t expected = shm_block_used(tag);
     /* release: our reads of the data come before its owner's next writes, which follow an acquire of the word */
     if (!atomic_compare_exchange_strong_explicit(&block->word, &expected, 0, memory_order_acq_rel, memory_order_relaxed)) return false;
-    uint64_t granule = header / SHM_GRANULE;
     if (back != SHM_BLOCK_WHOLE) {
         if (back <= granule)
             atomic_fetch_add_explicit(&extents[granule - back].freed, (uint64_t)units * SHM_BLOCK_UNIT, memory_order_relaxed);
         return true;
     }
-    uint64_t word = atomic_load_explicit(&extents[granule].word, memory_order_relaxed);
-    if ((word & 3) == SHM_EXTENT_OWNED)
-        atomic_compare_exchange_strong_explicit(&extents[granule].word, &word, (word & ~(uint64_t)3) | SHM_EXTENT_EMPTY,
+    if ((owned & 3) == SHM_EXTENT_OWNED)
+        atomic_compare_exchange_strong_explicit(&extents[granule].word, &owned, (owned & ~(uint64_t)3) | SHM_EXTENT_EMPTY,
                                                 memory_order_acq_rel, memory_order_relaxed);
     return true;
 }

@@ -36,6 +36,10 @@ bool shm_ring_push(shm_ring_t *ring, uint32_t capacity, const shm_message_t *mes
 typedef enum { SHM_RING_EMPTY, SHM_RING_MESSAGE, SHM_RING_GARBAGE } shm_ring_result_t;
 /* Consumer. Copies the next message and frees its place. GARBAGE: the producer's index is impossible. */
 shm_ring_result_t shm_ring_pop(shm_ring_t *ring, uint32_t capacity, shm_message_t *ret_message);
+/* Producer: how many wait to be read. */
+static inline uint64_t shm_ring_count(shm_ring_t *ring) {
+    return atomic_load_explicit(&ring->tail, memory_order_relaxed) - atomic_load_explicit(&ring->head, memory_order_acquire);
+}
 /* Consumer: whether there is something. */
 static inline bool shm_ring_has_more(shm_ring_t *ring) {
     return atomic_load_explicit(&ring->tail, memory_order_acquire) != atomic_load_explicit(&ring->head, memory_order_relaxed);

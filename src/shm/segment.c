@@ -74,13 +74,15 @@ void shm_segment_unback(const shm_segment_t *s, uint64_t offset, uint64_t size) 
     fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
 }
 
-void shm_segment_fini_keep_readers(shm_segment_t *s) {
+void shm_segment_fini(shm_segment_t *s) {
+    if (s->read_only != NULL) munmap((void *)s->read_only, s->size);
     if (s->base != NULL) munmap(s->base, s->size);
     if (s->fd >= 0) close(s->fd);
     *s = SHM_SEGMENT_NONE;
 }
 
-void shm_segment_fini(shm_segment_t *s) {
-    if (s->read_only != NULL) munmap((void *)s->read_only, s->size);
-    shm_segment_fini_keep_readers(s);
+void shm_segment_abandon(shm_segment_t *s) {
+    if (s->fd >= 0) close(s->fd);
+    s->fd = -1;
+    s->base = NULL;
 }

@@ -30,7 +30,7 @@ mob_status_t shm_segment_back(const shm_segment_t *segment, uint64_t offset, uin
 void shm_segment_unback(const shm_segment_t *segment, uint64_t offset, uint64_t size);
 /* Closes the descriptor and unmaps. Takes half-built ones. */
 void shm_segment_fini(shm_segment_t *segment);
-/* As fini, but leaves the read-only view mapped for as long as the process lives (values given out stay readable). */
-void shm_segment_fini_keep_readers(shm_segment_t *segment);
+/* In a forked child: closes the descriptor and forgets the writable view, which the child does not have. */
+void shm_segment_abandon(shm_segment_t *segment);
 
 #endif

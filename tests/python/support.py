@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -29,6 +28,14 @@ def processes() -> list:
         if mark in command and alive(int(name)):
             found.append((int(name), command.replace(b"\0", b" ").decode(errors="replace")))
     return found
+
+
+def sessions() -> list:
+    """The folders of sessions that are there."""
+    try:
+        return os.listdir(os.path.join(run_folder(), f"mobula-{os.geteuid()}"))
+    except FileNotFoundError:
+        return []
 
 
 def alive(pid: int) -> bool:
@@ -62,11 +69,29 @@ def wait_for_file(path, seconds=40.0):
 
 
 def store_free() -> int:
-    return int(ray.available_resources()["object_store_memory"])
+    return int(ray.available_resources().get("object_store_memory", 0))
 
 
 def daemon_pid() -> int:
     return ray._private.worker._core.session()["daemon_pid"]
+
+
+def end(how):
+    """Ends this process, in one of the ways of a crash."""
+    import ctypes
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if how == "exit":
+        os._exit(17)
+    if how == "exit 0":
+        os._exit(0)
+    if how == "segfault":
+        ctypes.string_at(0)
+    if how == "abort":
+        os.abort()
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(100)
 
 
 def script(folder, code: str, name="driver.py") -> str:
@@ -77,15 +102,19 @@ def script(folder, code: str, name="driver.py") -> str:
     return path
 
 
-def start_driver(path, *args, **options) -> subprocess.Popen:
-    """A driver of its own, with its output in pipes."""
+def start_driver(path, *args, **options):
+    """A driver of its own as a subprocess.Popen, with its output in pipes."""
+    import subprocess
+
     options.setdefault("stdout", subprocess.PIPE)
     options.setdefault("stderr", subprocess.PIPE)
     return subprocess.Popen([sys.executable, str(path), *map(str, args)], text=True, **options)
 
 
-def run_driver(path, *args, timeout=50, **options) -> subprocess.CompletedProcess:
-    """Runs a driver to its end."""
+def run_driver(path, *args, timeout=50, **options):
+    """Runs a driver to its end; a subprocess.CompletedProcess."""
+    import subprocess
+
     driver = start_driver(path, *args, **options)
     try:
         out, err = driver.communicate(timeout=timeout)

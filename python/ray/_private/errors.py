@@ -31,13 +31,13 @@ def make_error(error: BaseException, name: str, pid: int) -> bytes:
     # A task that got a failed result and let it through: who asks wants the first cause, and the text has it all.
     cause = error.cause if isinstance(error, RayTaskError) else error
     try:
-        carried = None if cause is None else serialization.inband(_Carried(cause))
+        carried = None if cause is None else serialization.inband(Carried(cause))
     except Exception:
         carried = None
     return dumps((name, f"ray::{name}() (pid={pid})\n{_traceback(error)}", carried, pid), 5)
 
 
-class _Carried:
+class Carried:
     """An exception on its way.
 
     By itself, it would be made again by its constructor from `args`, which fails for every class whose constructor
@@ -52,7 +52,18 @@ class _Carried:
         own_way = kind.__reduce__ is not BaseException.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__
         if own_way or not hasattr(kind.__init__, "__code__"):
             return _same, (error,)
-        return _rebuild, (kind, error.args, error.__dict__)
+        return _rebuild, (kind, error.args, {**_slots(error), **error.__dict__})
+
+
+def _slots(error):
+    """What the classes of an exception keep in slots of their own."""
+    found = {}
+    for base in type(error).__mro__:
+        names = base.__dict__.get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if not name.startswith("__") and hasattr(error, name):
+                found[name] = getattr(error, name)
+    return found
 
 
 def _same(error):
@@ -62,7 +73,8 @@ def _same(error):
 def _rebuild(kind, args, fields):
     error = kind.__new__(kind, *args)
     error.args = args
-    error.__dict__.update(fields)
+    for name, value in fields.items():
+        setattr(error, name, value)
     return error
 
 

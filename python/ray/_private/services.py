@@ -92,7 +92,7 @@ def temp_folder(given) -> str:
 
 def search_path() -> list:
     """Where workers look for modules: where this process does, seen from its folder of now."""
-    return [os.path.abspath(path) if path == "" else path for path in sys.path if isinstance(path, str)]
+    return [os.path.abspath(path) if path == "" else str(path) for path in sys.path if isinstance(path, str)]
 
 
 def zygote_command(paths) -> list:

@@ -2,7 +2,7 @@
 
 Every write goes out at once, so nothing is pending when a task's result is published, or when a worker is killed.
 When another task than before writes, its name goes ahead of the text as a mark, \\x01 name \\n, possibly within a
-line that the last one left open; the daemon takes the mark out.
+line that the last one left open; the daemon takes the mark out. A \\x01 of the task's own is doubled.
 """
 
 import io
@@ -19,13 +19,16 @@ class WorkerStream(io.TextIOWrapper):
     def write(self, text):
         if not text:
             return 0
+        size = len(text)
+        if "\x01" in text:
+            text = text.replace("\x01", "\x01\x01")
         name = _core.current_name()
         if name != self._announced:
             self._announced = name
             super().write(f"\x01{name or ''}\n{text}")
         else:
             super().write(text)
-        return len(text)
+        return size
 
 
 def redirect():

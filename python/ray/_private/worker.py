@@ -18,6 +18,7 @@ _FUNCTION = type(lambda: None)
 _starting = _thread.RLock()
 _reader = None  # (process that has it, a lock that it holds until its end)
 _exit_registered = False
+_exiting = False
 
 
 def init(
@@ -161,6 +162,8 @@ def connect(mode: int, namespace: str):
 
 
 def _auto_init():
+    if _exiting:
+        raise RuntimeError("the program is ending: the system is not started any more")
     with _starting:
         if not _core.is_connected():
             init()
@@ -191,6 +194,8 @@ def shutdown():
 
 
 def _at_exit(pid):
+    global _exiting
+    _exiting = True
     # A forked child runs its parent's exit functions too, and the system is not its to end.
     if pid == os.getpid():
         shutdown()
@@ -204,7 +209,7 @@ def _print_messages(done):
             if message is None:
                 return
             kind, pid, name, text = message
-            prefix = "(raylet) " if kind == "warn" else f"({name} pid={pid}) "
+            prefix = "(raylet) " if kind == "warn" else f"({name} pid={pid}) " if name else f"(pid={pid}) "
             stream = sys.stdout if kind == "out" else sys.stderr
             try:
                 stream.write("".join([f"{prefix}{line}\n" for line in text.split("\n")]))

@@ -1,0 +1,275 @@
+"""Bad input gets a clear error, and nothing is lost: what was right before is right after."""
+
+import importlib
+import os
+import threading
+
+import pytest
+import ray
+import support
+
+INIT = {"num_cpus": 2}
+
+
+@ray.remote
+def echo(x):
+    return x
+
+
+@ray.remote
+class Counter:
+    def __init__(self):
+        self.value = 0
+
+    def add(self, n=1):
+        self.value += n
+        return self.value
+
+
+@pytest.fixture
+def good(cluster):
+    """After the test, the session is as good as before."""
+    counter = Counter.remote()
+    ref = ray.put("kept")
+    yield
+    assert ray.get(echo.remote(ref), timeout=30) == "kept"
+    assert ray.get(counter.add.remote(), timeout=30) == 1
+
+
+def test_calling_a_remote_function_directly(good):
+    with pytest.raises(TypeError, match=r"echo\.remote"):
+        echo(1)
+
+
+def test_calling_an_actor_class_directly(good):
+    with pytest.raises(TypeError, match=r"Counter\.remote"):
+        Counter()
+
+
+@pytest.mark.parametrize("thing", [5, "text", None, 1.5, object(), {}], ids=lambda thing: type(thing).__name__)
+def test_get_of_what_is_no_ref_names_its_type(good, thing):
+    with pytest.raises((TypeError, ValueError), match=type(thing).__name__):
+        ray.get(thing)
+    with pytest.raises((TypeError, ValueError), match=type(thing).__name__):
+        ray.get([ray.put(1), thing])
+
+
+def test_get_of_other_things_of_ours(good):
+    for thing, name in [(echo, "RemoteFunction"), (Counter, "ActorClass"), (Counter.remote(), "ActorHandle")]:
+        with pytest.raises((TypeError, ValueError), match=name):
+            ray.get(thing)
+        with pytest.raises((TypeError, ValueError), match=name):
+            ray.wait([thing])
+
+
+def test_get_options(good):
+    with pytest.raises(TypeError):
+        ray.get(ray.put(1), patience=1)
+    with pytest.raises(TypeError):
+        ray.get()
+    with pytest.raises(TypeError):
+        ray.put()
+    with pytest.raises(TypeError):
+        ray.put(1, 2)
+
+
+OPTIONS = [
+    ({"num_cpu": 1}, (ValueError, TypeError), "num_cpu"),
+    ({"retries": 1}, (ValueError, TypeError), "retries"),
+    ({"num_cpus": -1}, ValueError, "num_cpus"),
+    ({"num_cpus": "1"}, TypeError, "num_cpus"),
+    ({"num_cpus": [1]}, TypeError, "num_cpus"),
+    ({"num_cpus": float("nan")}, ValueError, "num_cpus"),
+    ({"num_cpus": float("inf")}, ValueError, "num_cpus"),
+    ({"num_gpus": -0.5}, ValueError, "num_gpus"),
+    ({"num_gpus": 1.5}, ValueError, "num_gpus"),
+    ({"memory": -1}, ValueError, "memory"),
+    ({"memory": "1GB"}, TypeError, "memory"),
+    ({"resources": {"a": -1}}, ValueError, "a"),
+    ({"resources": {"a": "x"}}, TypeError, "a"),
+    ({"resources": {"CPU": 1}}, ValueError, "num_cpus"),
+    ({"resources": {"GPU": 1}}, ValueError, "num_gpus"),
+    ({"resources": {1: 1}}, TypeError, "int"),
+    ({"resources": "disk"}, TypeError, "resources"),
+]
+TASK_OPTIONS = [
+    ({"num_returns": -1}, ValueError, "num_returns"),
+    ({"num_returns": "two"}, (TypeError, ValueError), "num_returns"),
+    ({"num_returns": 1.5}, (TypeError, ValueError), "num_returns"),
+    ({"num_returns": True}, (TypeError, ValueError), "num_returns"),
+    ({"max_retries": -2}, ValueError, "max_retries"),
+    ({"max_retries": "3"}, TypeError, "max_retries"),
+    ({"max_calls": -1}, ValueError, "max_calls"),
+    ({"name": 5}, TypeError, "name"),
+    ({"retry_exceptions": "yes"}, TypeError, "retry_exceptions"),
+    ({"retry_exceptions": [5]}, TypeError, "retry_exceptions"),
+    ({"retry_exceptions": ValueError}, TypeError, "retry_exceptions"),
+    ({"max_restarts": 1}, ValueError, "max_restarts"),
+]
+
+
+@pytest.mark.parametrize("options, error, word", OPTIONS + TASK_OPTIONS, ids=lambda value: str(value)[:40])
+def test_wrong_options_of_tasks(good, options, error, word):
+    with pytest.raises(error, match=word):
+        ray.remote(**options)(lambda: 1)
+    with pytest.raises(error, match=word):
+        echo.options(**options)
+
+
+@pytest.mark.parametrize(
+    "options, error, word",
+    OPTIONS + [({"num_returns": 2}, ValueError, "num_returns"), ({"max_retries": 1}, ValueError, "max_retries")],
+    ids=lambda value: str(value)[:40],
+)
+def test_wrong_options_of_actors(good, options, error, word):
+    with pytest.raises(error, match=word):
+        ray.remote(**options)(type("Class", (), {}))
+    with pytest.raises(error, match=word):
+        Counter.options(**options)
+
+
+def test_wrong_options_of_methods(good):
+    counter = Counter.remote()
+    for options in ({"num_returns": -1}, {"num_returns": "x"}, {"num_cpus": 1}, {"bogus": 1}):
+        with pytest.raises((TypeError, ValueError), match=next(iter(options))):
+            counter.add.options(**options)
+        with pytest.raises((TypeError, ValueError), match=next(iter(options))):
+            ray.method(**options)(lambda self: 1)
+    with pytest.raises((TypeError, ValueError)):
+        ray.method()
+
+
+def test_a_huge_number_of_results(good):
+    with pytest.raises((ValueError, ray.exceptions.RayError)):
+        echo.options(num_returns=10**9).remote(1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_returns": "streaming"},
+        {"num_returns": "dynamic"},
+        {"runtime_env": {"pip": ["x"]}},
+        {"scheduling_strategy": "SPREAD"},
+        {"label_selector": {"a": "b"}},
+    ],
+    ids=str,
+)
+def test_options_that_come_later_say_so(good, options):
+    with pytest.raises(Exception, match="not in Mobula yet"):
+        echo.options(**options)
+    with pytest.raises(Exception, match="not in Mobula yet"):
+        ray.remote(**options)(lambda: 1)
+
+
+@pytest.mark.parametrize("name", ["cancel", "get_actor", "data", "train", "tune", "serve", "ObjectRefGenerator"])
+def test_names_that_come_later_say_so(name):
+    assert not hasattr(ray, name)
+    with pytest.raises(AttributeError, match="not in Mobula yet"):
+        getattr(ray, name)
+
+
+def test_names_that_never_were():
+    with pytest.raises(AttributeError, match="no attribute"):
+        ray.no_such_thing  # noqa: B018
+
+
+def test_modules_that_come_later():
+    for name in ("placement_group", "ActorPool", "state"):
+        with pytest.raises(AttributeError, match="not in Mobula yet"):
+            getattr(ray.util, name)
+    with pytest.raises(ImportError):
+        importlib.import_module("ray.util.queue")
+
+
+def test_wrong_use_of_the_decorator(good):
+    with pytest.raises(TypeError):
+        ray.remote()
+    with pytest.raises(TypeError):
+        ray.remote(2)
+    with pytest.raises(TypeError):
+        ray.remote(lambda: 1, num_cpus=1)
+
+
+class Holder:
+    def __init__(self):
+        self.lock = threading.Lock()
+
+
+@pytest.mark.parametrize("call", [lambda x: ray.put(x), lambda x: echo.remote(x), lambda x: echo.remote([x])])
+def test_what_can_not_be_pickled_is_named(good, call):
+    with pytest.raises(TypeError, match="lock") as info:
+        call({"deep": [Holder()]})
+    text = str(info.value)
+    assert "'deep'" in text and ".lock" in text  # the way to the part that is to blame
+
+
+def test_an_argument_of_a_method_that_can_not_be_pickled(good):
+    counter = Counter.remote()
+    with pytest.raises(TypeError, match="lock"):
+        counter.add.remote(threading.Lock())
+    with pytest.raises(TypeError, match="lock"):
+        ray.get(ray.put(threading.Lock()))
+    assert ray.get(counter.add.remote()) == 1
+
+
+def test_pickling_that_raises_anything(good):
+    class Angry:
+        def __reduce__(self):
+            raise RuntimeError("leave me alone")
+
+    for call in (ray.put, echo.remote):
+        with pytest.raises(Exception, match="leave me alone"):
+            call(Angry())
+
+
+def test_a_generator_can_not_be_put(good):
+    with pytest.raises(TypeError, match="generator"):
+        ray.put(i for i in range(3))
+
+
+def test_hundreds_of_failed_puts_leak_no_slots(good):
+    lock = threading.Lock()
+    for _ in range(3000):
+        with pytest.raises(TypeError):
+            ray.put((ray.put(1), lock))
+
+
+def test_init_in_a_task_is_no_second_system(good):
+    @ray.remote
+    def again():
+        try:
+            ray.init()
+        except RuntimeError:
+            pass
+        ray.init(ignore_reinit_error=True)
+        return ray.get_runtime_context().get_node_id()
+
+    assert ray.get(again.remote(), timeout=40) == ray.nodes()[0]["NodeID"]
+
+
+def test_shutdown_in_a_task_does_not_end_the_session(good):
+    @ray.remote
+    def end():
+        try:
+            ray.shutdown()
+        except RuntimeError as error:
+            return str(error)
+        return "shut down"
+
+    ray.get(end.remote(), timeout=40)
+
+
+def test_a_task_waiting_for_itself_times_out(good):
+    @ray.remote
+    def waits(box):
+        try:
+            ray.get(box[0], timeout=0.2)
+        except ray.exceptions.GetTimeoutError:
+            return "timed out"
+
+    @ray.remote(num_cpus=0)
+    def never():
+        support.wait_for_file(os.path.join(support.run_folder(), "never"), 3)
+
+    assert ray.get(waits.remote([never.options(max_retries=0).remote()]), timeout=40) == "timed out"

@@ -1,0 +1,209 @@
+"""What workers print reaches the driver: with its source, in order, and before the end."""
+
+import re
+
+import pytest
+import support
+
+
+def lines(folder, body, init="num_cpus=2", stream="stdout"):
+    """Runs a driver; gives the lines of its output, and checks that nothing else went wrong."""
+    code = f"import ray, os, sys, time\nray.init({init})\n{body}\n"
+    result = support.run_driver(support.script(folder, code))
+    assert result.returncode == 0, result.stderr
+    return getattr(result, stream).splitlines()
+
+
+TASK = "@ray.remote\ndef speak(*words):\n    print(*words)\n    return os.getpid()\n"
+
+
+def test_a_line_has_its_tasks_name_and_process(folder):
+    body = TASK + "pid = ray.get(speak.remote('hello', 'world'))\nray.shutdown()\nprint(pid)"
+    line, pid = lines(folder, body)
+    assert line == f"(speak pid={pid}) hello world"
+
+
+def test_without_a_shutdown_at_the_end(folder):
+    (line,) = lines(folder, TASK + "ray.get(speak.remote('last words'))")
+    assert re.fullmatch(r"\(speak pid=\d+\) last words", line)
+
+
+def test_lines_keep_their_order(folder):
+    body = "@ray.remote\ndef count():\n    for i in range(3000):\n        print(i)\nray.get(count.remote())\nray.shutdown()"
+    found = lines(folder, body)
+    assert [line.split(") ")[1] for line in found] == [str(i) for i in range(3000)]
+
+
+def test_everything_before_a_result_is_printed_before_shutdown_returns(folder):
+    body = (
+        "@ray.remote\ndef say(i):\n    print('line', i)\n    return i\n"
+        "ray.get([say.remote(i) for i in range(500)])\nray.shutdown()\nos.write(1, b'after\\n')\nos._exit(0)"
+    )
+    found = lines(folder, body, "num_cpus=4")
+    assert found[-1] == "after"
+    assert sorted(int(line.split()[-1]) for line in found[:-1]) == list(range(500))
+
+
+def test_several_lines_in_one_print_each_have_the_prefix(folder):
+    found = lines(folder, TASK + "ray.get(speak.remote('a\\nb\\n\\nc'))")
+    assert [re.sub(r"pid=\d+", "pid=N", line) for line in found] == [
+        "(speak pid=N) a",
+        "(speak pid=N) b",
+        "(speak pid=N) ",
+        "(speak pid=N) c",
+    ]
+
+
+def test_text_without_an_end_of_line(folder):
+    body = "@ray.remote\ndef part():\n    sys.stdout.write('no newline')\nray.get(part.remote())\nray.shutdown()"
+    (line,) = lines(folder, body)
+    assert line.endswith(") no newline")
+
+
+def test_pieces_make_one_line(folder):
+    body = "@ray.remote\ndef part():\n    for i in range(5):\n        print(i, end=',', flush=True)\n    print('end')\nray.get(part.remote())"
+    (line,) = lines(folder, body)
+    assert line.endswith(") 0,1,2,3,4,end")
+
+
+def test_standard_error_goes_to_standard_error(folder):
+    body = "@ray.remote\ndef complain():\n    print('bad', file=sys.stderr)\n    os.write(2, b'raw\\n')\nray.get(complain.remote())"
+    found = lines(folder, body, stream="stderr")
+    assert [line.split(") ")[1] for line in found] == ["bad", "raw"]
+    assert all(line.startswith("(complain pid=") for line in found)
+
+
+def test_what_subprocesses_and_c_code_write(folder):
+    body = "@ray.remote\ndef shell():\n    os.system('echo from the shell')\n    os.write(1, b'raw\\n')\nray.get(shell.remote())"
+    found = lines(folder, body)
+    assert [line.split(") ")[1] for line in found] == ["from the shell", "raw"]
+
+
+def test_actors_have_their_class_or_method_as_name(folder):
+    body = (
+        "@ray.remote\nclass Parrot:\n    def __init__(self):\n        print('made')\n"
+        "    def speak(self):\n        print('spoke')\nray.get(Parrot.remote().speak.remote())"
+    )
+    found = lines(folder, body)
+    assert [line.split(") ")[1] for line in found] == ["made", "spoke"]
+    assert all(line.startswith("(Parrot") for line in found)
+
+
+def test_the_name_option_is_the_name(folder):
+    (line,) = lines(folder, TASK + "ray.get(speak.options(name='special').remote('x'))")
+    assert line.startswith("(special pid=")
+
+
+def test_text_beyond_ascii_and_broken_text(folder):
+    body = (
+        "@ray.remote\ndef odd():\n    print('é 日本 🐟')\n    print('\\ud800')\n    os.write(1, b'\\xff\\xfe\\n')\n"
+        "    print('\\x01fake')\n    print('fine')\nray.get(odd.remote())"
+    )
+    found = [line.partition(") ")[2] for line in lines(folder, body)]
+    assert found[0] == "é 日本 🐟" and found[-1] == "fine" and len(found) == 5
+
+
+def test_a_very_long_line(folder):
+    body = "@ray.remote\ndef long():\n    print('x' * 1_000_000 + 'end')\nray.get(long.remote())"
+    found = lines(folder, body)
+    assert "".join(line.partition(") ")[2] for line in found) == "x" * 1_000_000 + "end"
+
+
+def test_log_to_driver_off(folder):
+    assert lines(folder, TASK + "ray.get(speak.remote('hush'))\nray.shutdown()", "log_to_driver=False") == []
+
+
+def test_a_killed_worker_prints_no_traceback(folder):
+    body = """
+@ray.remote
+class Victim:
+    def pid(self): return os.getpid()
+    def run(self): time.sleep(100)
+victim = Victim.remote()
+ray.get(victim.pid.remote())
+ref = victim.run.remote()
+ray.kill(victim)
+try:
+    ray.get(ref, timeout=30)
+except ray.exceptions.RayActorError:
+    print("dead")
+@ray.remote(max_retries=0)
+def killed():
+    os.kill(os.getpid(), 9)
+try:
+    ray.get(killed.remote(), timeout=30)
+except ray.exceptions.WorkerCrashedError:
+    print("crashed")
+@ray.remote
+def long(): time.sleep(100)
+long.remote()
+time.sleep(0.2)
+ray.shutdown()
+"""
+    code = f"import ray, os, sys, time\nray.init(num_cpus=2)\n{body}\n"
+    result = support.run_driver(support.script(folder, code))
+    assert result.stdout.split() == ["dead", "crashed"]
+    assert "Traceback" not in result.stderr
+
+
+def test_an_exception_in_a_task_prints_nothing_by_itself(folder):
+    body = """
+@ray.remote
+def fail():
+    raise ValueError("quiet")
+try:
+    ray.get(fail.remote())
+except ValueError:
+    pass
+"""
+    code = f"import ray\nray.init(num_cpus=1)\n{body}\n"
+    result = support.run_driver(support.script(folder, code))
+    assert (result.stdout, result.stderr) == ("", "")
+
+
+def test_what_was_printed_before_a_crash(folder):
+    body = """
+@ray.remote(max_retries=0)
+def crash():
+    print("famous last words")
+    os._exit(1)
+try:
+    ray.get(crash.remote(), timeout=30)
+except ray.exceptions.WorkerCrashedError:
+    pass
+ray.shutdown()
+"""
+    (line,) = lines(folder, body)
+    assert line.endswith(") famous last words")
+
+
+def test_a_driver_without_output_goes_on(folder):
+    code = (
+        "import ray, os, sys\nsys.stdout.close(); os.close(1)\nray.init(num_cpus=1)\n"
+        + "@ray.remote\ndef speak():\n    print('to nobody')\n    return 5\n"
+        + "assert ray.get(speak.remote()) == 5\nray.shutdown()\nsys.stderr.write('fine')\nos._exit(0)"
+    )
+    result = support.run_driver(support.script(folder, code))
+    assert result.stderr.endswith("fine"), result.stderr
+
+
+def test_a_slow_reader_does_not_stop_the_tasks(folder):
+    """The driver's output is a pipe that nobody reads until the end."""
+    code = (
+        "import ray, sys\nray.init(num_cpus=1)\n@ray.remote\ndef chatter():\n    for i in range(20000):\n"
+        "        print('x' * 50)\n    return 7\nsys.stderr.write(str(ray.get(chatter.remote())))\nsys.stderr.flush()\n"
+    )
+    driver = support.start_driver(support.script(folder, code))
+    try:
+        assert driver.stderr.read(1) == "7"
+        out, _ = driver.communicate(timeout=40)
+        assert out.count("x" * 50) == 20000
+    finally:
+        driver.kill()
+        driver.communicate()
+
+
+@pytest.mark.parametrize("word", ["input()", "sys.stdin.read()"])
+def test_reading_from_the_terminal_in_a_task(folder, word):
+    body = f"@ray.remote\ndef read():\n    try:\n        return repr({word})\n    except EOFError:\n        return 'end'\nprint(ray.get(read.remote(), timeout=30))"
+    assert lines(folder, body)[0] in ("end", "''")

@@ -1,0 +1,143 @@
+"""A full store is an error at once, with the sizes; and what is dropped makes room again."""
+
+import gc
+import time
+
+import numpy as np
+import pytest
+import ray
+import support
+from ray.exceptions import ObjectStoreFullError
+
+MB = 1_000_000
+
+
+@ray.remote
+def make(size):
+    return b"x" * size
+
+
+@ray.remote
+def put_many(count, size):
+    return [ray.put(bytes([i]) * size) for i in range(count)]
+
+
+@ray.remote
+def echo(x):
+    return x
+
+
+@pytest.fixture(autouse=True)
+def session(start):
+    """One for each test: a full store is nothing to share."""
+    start(num_cpus=2, object_store_memory=100 << 20)
+
+
+def test_an_object_larger_than_the_store_names_both_sizes():
+    begin = time.monotonic()
+    with pytest.raises(ObjectStoreFullError) as info:
+        ray.put(b"x" * (300 * MB))
+    assert time.monotonic() - begin < 10
+    total = int(ray.cluster_resources()["object_store_memory"])
+    digits = "".join(character for character in str(info.value) if character.isdigit() or character == " ")
+    numbers = [int(word) for word in digits.split()]
+    assert any(abs(number - 300 * MB) < 5 * MB for number in numbers), info.value
+    assert total in numbers, info.value
+    assert ray.get(ray.put(1)) == 1
+
+
+def test_a_store_that_fills_up():
+    kept = []
+    with pytest.raises(ObjectStoreFullError):
+        for i in range(100):
+            kept.append(ray.put(bytes([i]) * (5 * MB)))
+    assert 12 <= len(kept) <= 20
+    assert all(ray.get(ref) == bytes([i]) * (5 * MB) for i, ref in enumerate(kept))  # nothing is lost
+    assert ray.get(ray.put(5)) == 5 and ray.get(echo.remote(6), timeout=30) == 6
+    kept.pop()
+    gc.collect()
+    assert support.wait_until(lambda: support.store_free() >= 5 * MB)
+    kept.append(ray.put(b"x" * (5 * MB)))
+
+
+def test_it_fills_up_with_small_objects_too():
+    kept = []
+    with pytest.raises(ObjectStoreFullError):
+        for i in range(1_000_000):
+            kept.append(ray.put(b"%06d" % i * 1000))
+    assert len(kept) > 10_000
+    for i in range(0, len(kept), 997):
+        assert ray.get(kept[i]) == b"%06d" % i * 1000
+    del kept
+
+
+def test_room_of_dropped_small_objects_serves_large_ones():
+    kept = [ray.put(b"x" * 5000) for _ in range(14_000)]
+    del kept
+    gc.collect()
+    assert len(ray.get(ray.put(b"y" * (70 * MB)))) == 70 * MB
+    kept = [ray.put(b"x" * 5000) for _ in range(14_000)]
+    del kept
+    gc.collect()
+    assert len(ray.get(make.remote(70 * MB), timeout=30)) == 70 * MB
+
+
+def test_room_of_one_process_serves_the_other():
+    for _ in range(4):
+        refs = ray.get(put_many.remote(7, 10 * MB), timeout=30)
+        assert ray.get(refs[6])[:1] == b"\6"
+        del refs
+        gc.collect()
+        assert support.wait_until(lambda: support.store_free() > 75 * MB)
+        kept = [ray.put(b"x" * (10 * MB)) for _ in range(7)]
+        del kept
+        gc.collect()
+        assert support.wait_until(lambda: support.store_free() > 75 * MB)
+
+
+def test_a_result_that_does_not_fit():
+    with pytest.raises(ObjectStoreFullError):
+        ray.get(make.remote(300 * MB), timeout=40)
+    assert ray.get(echo.remote(1), timeout=30) == 1
+
+
+def test_one_of_several_results_does_not_fit():
+    @ray.remote(num_returns=2)
+    def two():
+        return 1, b"x" * (300 * MB)
+
+    for ref in two.remote():
+        with pytest.raises(ObjectStoreFullError):
+            ray.get(ref, timeout=40)
+
+
+def test_an_argument_that_does_not_fit():
+    with pytest.raises(ObjectStoreFullError):
+        echo.remote(b"x" * (300 * MB))
+    with pytest.raises(ObjectStoreFullError):
+        echo.remote(np.zeros(300 * MB, dtype=np.uint8))
+    assert ray.get(echo.remote(1), timeout=30) == 1
+
+
+def test_a_put_in_a_task_that_does_not_fit():
+    with pytest.raises(ObjectStoreFullError):
+        ray.get(put_many.remote(30, 10 * MB), timeout=40)
+    assert support.wait_until(lambda: support.store_free() > 80 * MB), "what the failed task had put is still there"
+
+
+def test_a_hundred_failures_leak_nothing():
+    for _ in range(100):
+        with pytest.raises(ObjectStoreFullError):
+            ray.put(np.empty(300 * MB, dtype=np.uint8))
+    assert len(ray.get(ray.put(b"x" * (60 * MB)))) == 60 * MB
+
+
+def test_the_error_survives_the_way_through_a_task():
+    @ray.remote
+    def outer():
+        try:
+            ray.put(b"x" * (300 * MB))
+        except ObjectStoreFullError:
+            return "caught"
+
+    assert ray.get(outer.remote(), timeout=40) == "caught"

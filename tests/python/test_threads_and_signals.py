@@ -1,0 +1,324 @@
+"""A driver with several threads, and what Ctrl-C does."""
+
+import signal
+import threading
+import time
+
+import pytest
+import ray
+import support
+
+
+@ray.remote
+def add(a, b):
+    return a + b
+
+
+@ray.remote
+class Counter:
+    def __init__(self):
+        self.value = 0
+
+    def add(self):
+        self.value += 1
+        return self.value
+
+
+def in_threads(count, work):
+    """Runs work(i) in so many threads; raises what any of them raised."""
+    results, errors = [None] * count, []
+
+    def run(i):
+        try:
+            results[i] = work(i)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(50)
+    if errors:
+        raise errors[0]
+    assert not any(thread.is_alive() for thread in threads)
+    return results
+
+
+def test_calls_from_many_threads(start):
+    start(num_cpus=2)
+
+    def work(i):
+        total = 0
+        for j in range(100):
+            total += ray.get(add.remote(i, j))
+            ref = ray.put([i, j])
+            assert ray.get(ref) == [i, j]
+        ready, rest = ray.wait([add.remote(i, 1) for _ in range(10)], num_returns=10)
+        assert len(ready) == 10 and rest == []
+        return total
+
+    assert in_threads(8, work) == [100 * i + sum(range(100)) for i in range(8)]
+
+
+def test_one_ref_got_by_many_threads(start, folder):
+    start(num_cpus=2)
+
+    @ray.remote
+    def late():
+        support.wait_for_file(f"{folder}/go")
+        return [1]
+
+    ref = late.remote()
+    timer = threading.Timer(0.1, support.touch, (f"{folder}/go",))
+    timer.start()
+    assert in_threads(10, lambda i: ray.get(ref)) == [[1]] * 10
+    timer.join()
+
+
+def test_one_actor_called_by_many_threads(start):
+    start(num_cpus=2)
+    counter = Counter.remote()
+    in_threads(6, lambda i: [ray.get(counter.add.remote()) for _ in range(50)])
+    assert ray.get(counter.add.remote()) == 301
+
+
+def test_the_first_calls_come_from_many_threads(start):
+    """Nobody has called init, and each thread wants the system at once."""
+
+    @ray.remote
+    def fresh(i):
+        return i
+
+    assert in_threads(8, lambda i: ray.get(fresh.remote(i))) == list(range(8))
+    assert len(ray.nodes()) == 1
+
+
+def test_a_blocked_get_leaves_the_other_threads_alone(start, folder):
+    start(num_cpus=2)
+
+    @ray.remote
+    def late():
+        support.wait_for_file(f"{folder}/go")
+        return 1
+
+    ref = late.remote()
+    found = []
+    thread = threading.Thread(target=lambda: found.append(ray.get(ref)))
+    thread.start()
+    count = sum(1 for _ in range(1000))
+    assert ray.get(add.remote(1, count)) == 1001
+    support.touch(f"{folder}/go")
+    thread.join(30)
+    assert found == [1]
+
+
+OTHER_THREADS = """
+import ray, sys, threading, time
+ray.init(num_cpus=1)
+@ray.remote
+def endless():
+    time.sleep(1000)
+@ray.remote
+def quick(x):
+    return x
+ref = endless.remote()
+def wait(call):
+    try:
+        while True:
+            call()
+    except ray.exceptions.RayError as error:
+        ended.append(error)
+    except (RuntimeError, ValueError) as error:
+        ended.append(error)
+ended = []
+calls = [lambda: ray.get(ref), lambda: ray.wait([ref]), lambda: quick.options(num_cpus=0).remote([1]), lambda: ray.put([1])]
+threads = [threading.Thread(target=wait, args=(call,), daemon=True) for call in calls[%s]]
+for thread in threads:
+    thread.start()
+time.sleep(0.3)
+%s
+"""
+
+
+@pytest.mark.parametrize("calls", ["0:1", "1:2", "0:2"], ids=["get", "wait", "both"])
+def test_a_shutdown_ends_a_get_in_another_thread(folder, calls):
+    end = "ray.shutdown()\nfor thread in threads: thread.join(20)\nprint(len(ended) == len(threads))"
+    result = support.run_driver(support.script(folder, OTHER_THREADS % (calls, end)))
+    assert (result.returncode, result.stdout) == (0, "True\n"), result.stderr
+
+
+@pytest.mark.parametrize("calls", ["0:2", "3:4", "2:4"], ids=["waiting", "putting", "calling"])
+def test_a_driver_may_end_while_threads_are_in_calls(folder, calls):
+    result = support.run_driver(support.script(folder, OTHER_THREADS % (calls, "print('end')")))
+    assert (result.returncode, result.stdout) == (0, "end\n"), result.stderr
+    assert "Fatal" not in result.stderr
+
+
+def test_dropping_refs_in_other_threads(start):
+    start(num_cpus=1, object_store_memory=128 << 20)
+    before = support.store_free()
+    refs = [ray.put(b"x" * 1_000_000) for _ in range(40)]
+    batches = [refs[i::4] for i in range(4)]
+    del refs
+    in_threads(4, lambda i: batches[i].clear())
+    assert support.wait_until(lambda: support.store_free() >= before - (4 << 20))
+
+
+BLOCKED = """
+import ray, sys, time
+ray.init(num_cpus=2)
+@ray.remote
+def endless():
+    time.sleep(1000)
+@ray.remote
+def quick(x):
+    return x
+ref = endless.remote()
+ray.get(quick.remote(1))
+print("ready", flush=True)
+try:
+    %s
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+print(ray.get(quick.remote(2), timeout=30), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["ray.get(ref)", "ray.get([quick.remote(1), ref])", "ray.wait([ref])", "ray.wait([ref], timeout=900)"],
+    ids=["get", "get list", "wait", "wait timeout"],
+)
+def test_ctrl_c_interrupts_at_once(folder, call):
+    driver = support.start_driver(support.script(folder, BLOCKED % call))
+    try:
+        assert driver.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        begin = time.monotonic()
+        driver.send_signal(signal.SIGINT)
+        assert driver.stdout.readline() == "interrupted\n"
+        assert time.monotonic() - begin < 5
+        assert driver.stdout.readline() == "2\n"  # and the session is as good as before
+        out, err = driver.communicate(timeout=20)
+        assert driver.returncode == 0, err
+    finally:
+        driver.kill()
+        driver.communicate()
+
+
+def test_ctrl_c_in_the_terminal_reaches_the_driver_only(folder):
+    """A terminal sends SIGINT to the whole group: workers and daemon must not take it as theirs."""
+    code = """
+import os, ray, signal, sys, time
+ray.init(num_cpus=2)
+@ray.remote
+class Counter:
+    def __init__(self): self.value = 0
+    def add(self): self.value += 1; return self.value
+@ray.remote
+def slow():
+    time.sleep(1)
+    return "whole"
+counter = Counter.remote()
+ray.get(counter.add.remote())
+ref = slow.remote()
+time.sleep(0.2)
+try:
+    os.killpg(0, signal.SIGINT)
+    time.sleep(5)
+except KeyboardInterrupt:
+    pass
+print(ray.get(ref, timeout=30), ray.get(counter.add.remote(), timeout=30))
+"""
+    driver = support.start_driver(support.script(folder, code), start_new_session=True)
+    out, err = driver.communicate(timeout=40)
+    assert out.split() == ["whole", "2"], err
+    assert err == ""
+
+
+def test_uncaught_ctrl_c_ends_everything(folder):
+    driver = support.start_driver(support.script(folder, BLOCKED.split("try:")[0] + "ray.get(ref)\n"))
+    try:
+        assert driver.stdout.readline() == "ready\n"
+        time.sleep(0.2)
+        driver.send_signal(signal.SIGINT)
+        _, err = driver.communicate(timeout=20)
+        assert "KeyboardInterrupt" in err and driver.returncode != 0
+    finally:
+        driver.kill()
+        driver.communicate()
+    assert support.wait_until(lambda: not support.processes(), 5)
+
+
+def test_signal_handlers_of_the_driver_run_during_get(start, folder):
+    start(num_cpus=1)
+
+    @ray.remote
+    def late():
+        support.wait_for_file(f"{folder}/go")
+        return 5
+
+    ran = []
+
+    def handler(number, frame):
+        ran.append(number)
+        support.touch(f"{folder}/go")
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        timer = threading.Timer(0.2, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1))
+        timer.start()
+        assert ray.get(late.remote(), timeout=40) == 5  # a handler that returns does not end the wait
+        timer.join()
+        assert ran == [signal.SIGUSR1]
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_signals_do_not_shorten_a_timeout(start):
+    start(num_cpus=1)
+
+    @ray.remote
+    def endless():
+        time.sleep(1000)
+
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    try:
+        timers = [
+            threading.Timer(t / 20, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1))
+            for t in range(1, 6)
+        ]
+        for timer in timers:
+            timer.start()
+        begin = time.monotonic()
+        with pytest.raises(ray.exceptions.GetTimeoutError):
+            ray.get(endless.remote(), timeout=0.6)
+        assert 0.59 <= time.monotonic() - begin < 10
+        for timer in timers:
+            timer.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_init_leaves_the_drivers_signals_alone(start):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)]
+    start(num_cpus=1)
+    ray.get(add.remote(1, 1))
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)] == before
+
+
+def test_tasks_have_ordinary_signals(start):
+    start(num_cpus=1)
+
+    @ray.remote
+    def own_alarm():
+        import signal
+
+        rang = []
+        signal.signal(signal.SIGALRM, lambda number, frame: rang.append(number))
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        time.sleep(0.5)
+        return len(rang), signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+    assert ray.get(own_alarm.remote()) == (1, set())

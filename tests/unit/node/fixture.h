@@ -1,0 +1,116 @@
+/* A daemon's books without a daemon: a node_t with its memory, and clients that were made by hand. Each test file is one program. */
+#ifndef TESTS_NODE_FIXTURE_H
+#define TESTS_NODE_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "node/state.h"
+
+/* main.c's: the loop ends. */
+void node_end(node_t *node) { node->ending = true; }
+
+static inline node_t *fixture_node_new(uint64_t store_bytes) {
+    static const sched_amount_t resources[] = {{.name = "CPU", .amount = 4 * SCHED_UNIT}};
+    node_t *n = calloc(1, sizeof *n);
+    assert_non_null(n);
+    n->store_bytes = store_bytes;
+    n->client_next = 1;
+    uv_loop_init(&n->loop);
+    uv_timer_init(&n->loop, &n->reap_timer);
+    n->reap_timer.data = n;
+    assert_int_equal(sched_new(resources, 1, &n->sched), MOB_OK);
+    assert_int_equal(sched_shape_intern(n->sched, &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1, &n->cpu_shape), MOB_OK);
+    assert_int_equal(control_embedded_new(&n->control), MOB_OK);
+    assert_int_equal(node_memory_init(n), MOB_OK);
+    return n;
+}
+
+static inline node_client_t *fixture_client_new(node_t *n, uint32_t role) {
+    node_client_t *c = node_client_new(n);
+    assert_non_null(c);
+    assert_int_equal(shm_segment_create("test-client", SHM_CLIENT_BYTES, &c->segment), MOB_OK);
+    c->up = (shm_ring_t *)c->segment.base;
+    c->down = (shm_ring_t *)(c->segment.base + SHM_CLIENT_DOWN);
+    c->number = n->client_next++;
+    n->clients[c->number] = c;
+    c->role = role;
+    c->state = NODE_LIVE;
+    return c;
+}
+
+/* The next message to this client; kind 0 if there is none. */
+static inline shm_message_t fixture_heard(node_client_t *c) {
+    shm_message_t m = {0};
+    (void)shm_ring_pop(c->down, SHM_DOWN_MESSAGES, &m);
+    return m;
+}
+
+/* What a client says; the daemon reads it at once. */
+static inline void fixture_say(node_client_t *c, uint32_t kind, uint32_t a, uint64_t b) {
+    shm_message_t m = {.kind = kind, .a = a, .b = b};
+    assert_true(shm_ring_push(c->up, SHM_UP_MESSAGES, &m));
+    shm_node_notify(c->node->shared, c->number);
+    node_inbox_read(c->node);
+}
+
+/* As the loop does before it sleeps: what is at zero is freed, and what that puts at zero. */
+static inline void fixture_settle(node_t *n) {
+    for (int i = 0; i < 8; i++) {
+        size_t settled = n->zero.count;
+        node_inbox_read(n);
+        node_objects_sweep(n, settled);
+    }
+    assert_int_equal(n->zero.count, 0);
+}
+
+static inline void fixture_node_free(node_t *n) {
+    n->ending = true;
+    for (uint32_t r = 0; r < n->records_granted; r++) free(n->tasks[r]);
+    for (uint32_t s = 0; s < n->slots_granted; s++) {
+        node_object_t *o = n->objects[s];
+        if (o == NULL) continue;
+        if (o->actor != NULL) vec_free(&o->actor->callers);
+        free(o->actor);
+        vec_free(&o->holders);
+        vec_free(&o->contents);
+        vec_free(&o->waiting);
+        free(o);
+    }
+    while (n->connections.count > 0) node_client_close(n->connections.items[0]);
+    uv_close((uv_handle_t *)&n->reap_timer, NULL);
+    uv_run(&n->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&n->loop), 0);
+    uint64_t granules = n->store_bytes / SHM_GRANULE;
+    munmap(n->tasks, WIRE_MAX_RECORDS * sizeof *n->tasks);
+    munmap(n->objects, STORE_MAX_SLOTS * sizeof *n->objects);
+    munmap(n->slot_owner, STORE_MAX_SLOTS / STORE_SLOT_BLOCK * sizeof *n->slot_owner);
+    munmap(n->record_owner, WIRE_MAX_RECORDS / WIRE_RECORD_BLOCK * sizeof *n->record_owner);
+    munmap(n->books, (granules + 1) * sizeof *n->books);
+    munmap(n->granule_owner, (granules + 1) * sizeof *n->granule_owner);
+    munmap(n->backed, (granules / 64 + 1) * sizeof *n->backed);
+    node_memory_fini(n);
+    sched_free(n->sched);
+    control_free(n->control);
+    vec_free(&n->connections);
+    vec_free(&n->idle);
+    vec_free(&n->starting);
+    vec_free(&n->zero);
+    vec_free(&n->gaps);
+    vec_free(&n->warned);
+    vec_free(&n->free_slots);
+    vec_free(&n->free_records);
+    vec_free(&n->orphan_slots);
+    vec_free(&n->orphan_records);
+    free(n);
+}
+
+#endif
