@@ -1,34 +1,37 @@
-/* Questions to the daemon. The answer is written by the daemon into a block that we own. */
-#include <inttypes.h>
-#include <stdio.h>
+/*
+ * Questions to the daemon. Small ones and their answers go by the scratch page of our own segment, so that they work when the store is full; an answer that
+ * is larger is written by the daemon into a block that we own.
+ */
 #include <string.h>
 
 #include "client/client.h"
 
-enum { QUERY_FIRST_SIZE = 4096 };
-
 /* Tags of these blocks name no slot or record: index 0 of the slots, with a count of its own. */
-static uint64_t scratch_tag(void) {
+static uint64_t block_tag(void) {
     static _Atomic uint64_t count;
     return shm_tag(false, 0, atomic_fetch_add(&count, 1) + 1);
 }
 
-/* Asks with a block of `size` bytes that begins with `input`. Under the mutex. */
-static mob_status_t ask_with_block(mob_client_t *c, shm_message_t *request, const void *input, size_t input_size, uint64_t size,
-                                   shm_message_t *ret_answer, void **ret_copy) {
-    uint64_t tag = scratch_tag(), block;
-    mob_status_t status = shm_heap_alloc(&c->heap, size, tag, &block);
-    if (status != MOB_OK) return status;
-    if (input_size > 0) memcpy(c->arena.base + block, input, input_size);
+/* Asks with room for `size` bytes, which begin with `input`. Under the mutex. */
+static mob_status_t ask_with_room(mob_client_t *c, shm_message_t *request, const void *input, size_t input_size, uint64_t size,
+                                  shm_message_t *ret_answer, void **ret_copy) {
+    uint64_t tag = block_tag(), block = 0;
+    unsigned char *room = c->own_segment.base + SHM_CLIENT_SCRATCH;
+    if (size > SHM_SCRATCH_BYTES) {
+        mob_status_t status = shm_heap_alloc(&c->heap, size, tag, &block);
+        if (status != MOB_OK) return status;
+        room = c->arena.base + block;
+    }
+    if (input_size > 0) memcpy(room, input, input_size);
     request->c = block;
     request->d = size;
-    status = client_ask(c, request, WIRE_ANSWER, ret_answer);
+    mob_status_t status = client_ask(c, request, WIRE_ANSWER, ret_answer);
     if (status == MOB_OK && ret_answer->a == 0 && ret_copy != NULL) {
         *ret_copy = malloc(ret_answer->b + 1);
         if (*ret_copy == NULL) status = MOB_ENOMEM;
-        else memcpy(*ret_copy, c->arena.base + block, ret_answer->b);
+        else memcpy(*ret_copy, room, ret_answer->b);
     }
-    shm_heap_free(&c->heap, block, tag);
+    if (block != 0) shm_heap_free(&c->heap, block, tag);
     return status;
 }
 
@@ -36,10 +39,10 @@ mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, vo
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     pthread_mutex_lock(&c->mutex);
-    uint64_t size = QUERY_FIRST_SIZE;
+    uint64_t size = SHM_SCRATCH_BYTES;
     for (int tries = 0; tries < 8; tries++) {
         shm_message_t request = {.kind = WIRE_QUERY, .a = (uint32_t)query, .b = argument}, answer;
-        status = ask_with_block(c, &request, NULL, 0, size, &answer, ret_answer);
+        status = ask_with_room(c, &request, NULL, 0, size, &answer, ret_answer);
         if (status != MOB_OK || answer.a == 0) {
             if (status == MOB_OK) *ret_size = answer.b;
             break;
@@ -71,7 +74,7 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
     }
     pthread_mutex_lock(&c->mutex);
     shm_message_t request = {.kind = WIRE_SHAPE, .a = (uint32_t)count, .b = text.count}, answer;
-    status = ask_with_block(c, &request, text.items, text.count, text.count + 1, &answer, NULL);
+    status = ask_with_room(c, &request, text.items, text.count, text.count + 1, &answer, NULL);
     pthread_mutex_unlock(&c->mutex);
     vec_free(&text);
     if (status != MOB_OK) return status;

@@ -65,17 +65,19 @@ static void write_shape(node_t *n, wire_writer_t *w, uint64_t shape) {
     }
 }
 
+/* The memory that a question names; NULL, and the asker's fault, if it is not its own. */
+static uint8_t *question_room(node_client_t *c, const shm_message_t *m) {
+    if (m->c == 0 && m->d <= SHM_SCRATCH_BYTES) return c->segment.base + SHM_CLIENT_SCRATCH;
+    if (m->c != 0 && node_memory_owns(c->node, c->number, m->c, m->d)) return c->node->arena.base + m->c;
+    node_client_fault(c, "asked with memory that is not its own");
+    return NULL;
+}
+
 void node_query(node_client_t *c, const shm_message_t *m) {
     node_t *n = c->node;
-    if (m->d > SHM_HEAP_SMALL && m->d > n->store_bytes) {
-        node_client_fault(c, "asked with an impossible buffer");
-        return;
-    }
-    if (!node_memory_owns(n, c->number, m->c, m->d)) {
-        node_client_fault(c, "asked for an answer in memory that is not its own");
-        return;
-    }
-    wire_writer_t w = {.data = n->arena.base + m->c, .capacity = m->d};
+    uint8_t *room = question_room(c, m);
+    if (room == NULL) return;
+    wire_writer_t w = {.data = room, .capacity = m->d};
     switch (m->a) {
     case MOB_QUERY_RESOURCES:
         write_resources(n, &w);
@@ -99,12 +101,14 @@ void node_query(node_client_t *c, const shm_message_t *m) {
 /* A demand: for each resource 8 bytes of amount and a name with its zero. */
 void node_shape(node_client_t *c, const shm_message_t *m) {
     node_t *n = c->node;
-    if (!node_memory_owns(n, c->number, m->c, m->d) || m->b > m->d || m->b > 65536 || m->a > SCHED_NEEDS_MAX) {
+    uint8_t *room = question_room(c, m);
+    if (room == NULL) return;
+    if (m->b > m->d || m->b > 65536 || m->a > SCHED_NEEDS_MAX) {
         node_client_fault(c, "asked for a shape that makes no sense");
         return;
     }
     char copy[65536 + 1];
-    memcpy(copy, n->arena.base + m->c, m->b);
+    memcpy(copy, room, m->b);
     copy[m->b] = 0;
     sched_amount_t demand[SCHED_NEEDS_MAX];
     size_t at = 0;

@@ -198,7 +198,7 @@ struct node {
     uint32_t client_next; /* the next number never given */
     uint32_t client_turn; /* the last one given again */
     node_client_t *driver, *zygote, *next_zygote;
-    bool zygote_ready, zygote_hopeless;
+    bool zygote_ready;
     int zygote_failures;
     pid_t zygote_pid;
     VEC(node_client_t *) starting; /* workers that were asked for */

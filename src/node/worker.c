@@ -55,7 +55,8 @@ mob_status_t node_zygote_start(node_t *n) {
     return error == 0 ? MOB_OK : base_fail(MOB_ESYS, "starting %s: %s", n->zygote_argv[0], strerror(error));
 }
 
-static void worker_ask(node_client_t *w);
+static bool worker_ask(node_client_t *w);
+static void on_reap_timer(uv_timer_t *timer);
 static void waiting_fail(node_t *n, const char *text);
 
 static void preload_ask(node_t *n) {
@@ -91,7 +92,7 @@ void node_zygote_frame(node_client_t *c, uint32_t kind) {
         node_client_close(old); /* it ends when its socket does */
     } else {
         if (n->preload.count > 0) preload_ask(n);
-        for (size_t i = 0; i < n->starting.count; i++) worker_ask(n->starting.items[i]);
+        for (size_t i = n->starting.count; i-- > 0;) worker_ask(n->starting.items[i]);
         node_schedule(n);
     }
     if (first && n->setup != NULL && n->driver != NULL && n->driver->state == NODE_GREETING) node_client_welcome(n->driver);
@@ -108,39 +109,12 @@ void node_zygote_died(node_t *n) {
         node_client_refuse(n->driver, MOB_ESYS, text);
         node_end(n);
     } else {
-        n->zygote_hopeless = true;
-        node_warn(n, "No more workers can be started: %s", text);
+        n->zygote_failures = 0; /* the next task tries again */
         waiting_fail(n, text);
     }
 }
 
 /* ---- starting a worker ---- */
-
-static void worker_ask(node_client_t *w) {
-    node_t *n = w->node;
-    int out[2] = {-1, -1}, err[2] = {-1, -1};
-    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
-        if (out[0] >= 0) close(out[0]), close(out[1]);
-        node_warn(n, "A worker can't be started: %s.", strerror(errno));
-        return;
-    }
-    node_stream_open(w, &w->out, out[0], MOB_MESSAGE_OUT);
-    node_stream_open(w, &w->err, err[0], MOB_MESSAGE_ERR);
-    wire_fork_t frame = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_FORK}, .token = w->token};
-    int fds[2] = {out[1], err[1]};
-    node_client_send(n->zygote, &frame, sizeof frame, fds, 2);
-    close(out[1]);
-    close(err[1]);
-}
-
-static void worker_start(node_t *n) {
-    node_client_t *w = node_client_new(n);
-    if (w == NULL || !vec_push(&n->starting, w)) return;
-    w->state = NODE_STARTING;
-    w->role = WIRE_WORKER;
-    w->token = ++n->next_token;
-    if (n->zygote != NULL) worker_ask(w);
-}
 
 static void starting_remove(node_client_t *w) {
     node_t *n = w->node;
@@ -149,6 +123,39 @@ static void starting_remove(node_client_t *w) {
         vec_swap_remove(&n->starting, i);
         return;
     }
+}
+
+/* Asks the zygote for it. False: there are no descriptors left; it is gone then. */
+static bool worker_ask(node_client_t *w) {
+    node_t *n = w->node;
+    int out[2] = {-1, -1}, err[2] = {-1, -1};
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
+        char why[128];
+        snprintf(why, sizeof why, "the daemon could not make its pipes: %s", strerror(errno));
+        if (out[0] >= 0) close(out[0]), close(out[1]);
+        starting_remove(w);
+        node_client_close(w);
+        node_worker_useless(n, why);
+        uv_timer_start(&n->reap_timer, on_reap_timer, 1000, 0); /* tries again then */
+        return false;
+    }
+    node_stream_open(w, &w->out, out[0], MOB_MESSAGE_OUT);
+    node_stream_open(w, &w->err, err[0], MOB_MESSAGE_ERR);
+    wire_fork_t frame = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_FORK}, .token = w->token};
+    int fds[2] = {out[1], err[1]};
+    node_client_send(n->zygote, &frame, sizeof frame, fds, 2);
+    close(out[1]);
+    close(err[1]);
+    return true;
+}
+
+static bool worker_start(node_t *n) {
+    node_client_t *w = node_client_new(n);
+    if (w == NULL || !vec_push(&n->starting, w)) return false;
+    w->state = NODE_STARTING;
+    w->role = WIRE_WORKER;
+    w->token = ++n->next_token;
+    return n->zygote == NULL || worker_ask(w);
 }
 
 void node_worker_useless(node_t *n, const char *how) {
@@ -175,6 +182,12 @@ void node_worker_hello(node_client_t *connection, uint64_t token) {
         if (n->starting.items[i]->token == token) w = n->starting.items[i];
     if (w == NULL) {
         node_client_refuse(connection, MOB_EPROTO, "nobody asked for this worker");
+        return;
+    }
+    /* It may be dead already, and reaped: then nothing would ever tell us of its end. */
+    if (waitpid(connection->pid, &(int){0}, WNOHANG) != 0) {
+        node_client_close(connection);
+        node_worker_start_failed(w);
         return;
     }
     starting_remove(w);
@@ -354,12 +367,9 @@ void node_schedule(node_t *n) {
     tasks_start(n);
     while (cpu_is_free(n) && sched_queued(n->sched, n->cpu_shape) == 0 && ahead_take_one(n)) tasks_start(n);
     if (n->idle.count == 0) ahead_give(n);
-    if (n->zygote_hopeless) waiting_fail(n, "no workers can be started");
-    while (n->starting.count < n->waiting_for_worker && n->starting.count < MAX_STARTING) {
-        size_t before = n->starting.count;
-        worker_start(n);
-        if (n->starting.count == before) break;
-    }
+    if (n->waiting_for_worker > 0 && n->zygote == NULL && n->next_zygote == NULL && n->zygote_pid == 0 && node_zygote_start(n) != MOB_OK)
+        waiting_fail(n, mob_last_error());
+    while (n->starting.count < n->waiting_for_worker && n->starting.count < MAX_STARTING && worker_start(n)) {}
     if (n->idle.count > 1) idle_trim(n);
 }
 
@@ -447,8 +457,12 @@ void node_children_reap(node_t *n) {
         }
         dead->exit_status = status;
         dead->exited = true;
-        if (dead->role == WIRE_ZYGOTE) node_client_close(dead);
-        else node_client_died(dead);
+        if (dead->role == WIRE_ZYGOTE) {
+            node_client_close(dead);
+            if (pid == n->zygote_pid && n->zygote == NULL) node_zygote_died(n); /* killed before it was ready */
+        } else {
+            node_client_died(dead);
+        }
         if (n->ending) return;
     }
 }

@@ -26,8 +26,8 @@ enum {
     WIRE_NEED_SLOTS,    /* a: how many */
     WIRE_NEED_RECORDS,  /* a: how many */
     WIRE_NEED_EXTENT,   /* b: bytes */
-    WIRE_QUERY,         /* a: what, b: argument, c: block for the answer, d: its size */
-    WIRE_SHAPE,         /* c: block with the demand as text, d: its size */
+    WIRE_QUERY,         /* a: what, b: argument, c: block for the answer (0: the scratch page), d: its size */
+    WIRE_SHAPE,         /* a: resources, b: bytes; c, d: as above, with the demand */
     WIRE_MESSAGES_END,  /* send what was printed, then close the messages */
 
     /* daemon to client */

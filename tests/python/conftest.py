@@ -27,9 +27,9 @@ os.environ.pop("CUDA_VISIBLE_DEVICES", None)
 # Tests of crashes want the signal itself; the address sanitizer would turn it into an exit with a report.
 os.environ["ASAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "handle_segv=0:handle_abort=0"]))
 
-import ray  # noqa: E402  (it reads the environment)
 import support  # noqa: E402
 
+import ray  # noqa: E402  (it reads the environment)
 
 _stderr = None
 

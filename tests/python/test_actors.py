@@ -4,8 +4,9 @@ import os
 import time
 
 import pytest
-import ray
 import support
+
+import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
 
 pytestmark = pytest.mark.usefixtures("cluster")

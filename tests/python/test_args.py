@@ -1,8 +1,9 @@
 """Arguments: how they bind, how refs among them arrive, and that a wrong call is an error at the call."""
 
 import pytest
-import ray
 import support
+
+import ray
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

@@ -5,8 +5,9 @@ import os
 import threading
 
 import pytest
-import ray
 import support
+
+import ray
 
 INIT = {"num_cpus": 2}
 

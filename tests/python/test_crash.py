@@ -5,10 +5,11 @@ import signal
 import time
 
 import pytest
-import ray
 import support
-from ray.exceptions import ActorDiedError, WorkerCrashedError
 from support import end
+
+import ray
+from ray.exceptions import ActorDiedError, WorkerCrashedError
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

@@ -5,8 +5,9 @@ import pickle
 import sys
 
 import pytest
-import ray
 import support
+
+import ray
 from ray.exceptions import RayTaskError
 
 pytestmark = pytest.mark.usefixtures("cluster")

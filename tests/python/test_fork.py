@@ -6,8 +6,9 @@ import signal
 
 import numpy as np
 import pytest
-import ray
 import support
+
+import ray
 
 
 @ray.remote

@@ -4,8 +4,9 @@ import functools
 import os
 
 import pytest
-import ray
 import support
+
+import ray
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

@@ -8,8 +8,9 @@ import struct
 import time
 
 import pytest
-import ray
 import support
+
+import ray
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

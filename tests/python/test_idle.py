@@ -3,8 +3,9 @@
 import os
 import time
 
-import ray
 import support
+
+import ray
 
 
 def switches():

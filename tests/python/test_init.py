@@ -7,8 +7,9 @@ import threading
 import warnings
 
 import pytest
-import ray
 import support
+
+import ray
 
 
 @ray.remote

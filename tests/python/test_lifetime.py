@@ -7,8 +7,9 @@ import sys
 import time
 
 import pytest
-import ray
 import support
+
+import ray
 
 HEAD = """
 import ctypes, os, ray, signal, subprocess, sys, time
@@ -151,7 +152,11 @@ def test_a_dead_zygote_is_replaced(start):
 
 
 def test_two_drivers_at_once_do_not_meet(folder):
-    path = support.script(folder, HEAD.replace("num_cpus=3", "num_cpus=4") + "time.sleep(0.5)\nprint(ray.get(quick.options(num_cpus=0).remote()))")
+    path = support.script(
+        folder,
+        HEAD.replace("num_cpus=3", "num_cpus=4")
+        + "time.sleep(0.5)\nprint(ray.get(quick.options(num_cpus=0).remote()))",
+    )
     drivers = [support.start_driver(path) for _ in range(3)]
     for driver in drivers:
         _, err = driver.communicate(timeout=50)

@@ -4,8 +4,9 @@ import gc
 
 import numpy as np
 import pytest
-import ray
 import support
+
+import ray
 
 INIT = {"num_cpus": 4, "object_store_memory": 256 << 20}
 pytestmark = pytest.mark.usefixtures("cluster")

@@ -11,6 +11,7 @@ import pickle
 import uuid
 
 import pytest
+
 import ray
 
 pytestmark = pytest.mark.usefixtures("cluster")

@@ -29,7 +29,7 @@ def test_without_a_shutdown_at_the_end(folder):
 
 
 def test_lines_keep_their_order(folder):
-    body = "@ray.remote\ndef count():\n    for i in range(3000):\n        print(i)\nray.get(count.remote())\nray.shutdown()"
+    body = "@ray.remote\ndef count():\n    for i in range(3000):\n        print(i)\nray.get(count.remote())"
     found = lines(folder, body)
     assert [line.split(") ")[1] for line in found] == [str(i) for i in range(3000)]
 
@@ -61,20 +61,39 @@ def test_text_without_an_end_of_line(folder):
 
 
 def test_pieces_make_one_line(folder):
-    body = "@ray.remote\ndef part():\n    for i in range(5):\n        print(i, end=',', flush=True)\n    print('end')\nray.get(part.remote())"
+    body = """
+@ray.remote
+def part():
+    for i in range(5):
+        print(i, end=',', flush=True)
+    print('end')
+ray.get(part.remote())
+"""
     (line,) = lines(folder, body)
     assert line.endswith(") 0,1,2,3,4,end")
 
 
 def test_standard_error_goes_to_standard_error(folder):
-    body = "@ray.remote\ndef complain():\n    print('bad', file=sys.stderr)\n    os.write(2, b'raw\\n')\nray.get(complain.remote())"
+    body = """
+@ray.remote
+def complain():
+    print('bad', file=sys.stderr)
+    os.write(2, b'raw\\n')
+ray.get(complain.remote())
+"""
     found = lines(folder, body, stream="stderr")
     assert [line.split(") ")[1] for line in found] == ["bad", "raw"]
     assert all(line.startswith("(complain pid=") for line in found)
 
 
 def test_what_subprocesses_and_c_code_write(folder):
-    body = "@ray.remote\ndef shell():\n    os.system('echo from the shell')\n    os.write(1, b'raw\\n')\nray.get(shell.remote())"
+    body = """
+@ray.remote
+def shell():
+    os.system('echo from the shell')
+    os.write(1, b'raw\\n')
+ray.get(shell.remote())
+"""
     found = lines(folder, body)
     assert [line.split(") ")[1] for line in found] == ["from the shell", "raw"]
 
@@ -205,5 +224,13 @@ def test_a_slow_reader_does_not_stop_the_tasks(folder):
 
 @pytest.mark.parametrize("word", ["input()", "sys.stdin.read()"])
 def test_reading_from_the_terminal_in_a_task(folder, word):
-    body = f"@ray.remote\ndef read():\n    try:\n        return repr({word})\n    except EOFError:\n        return 'end'\nprint(ray.get(read.remote(), timeout=30))"
+    body = f"""
+@ray.remote
+def read():
+    try:
+        return repr({word})
+    except EOFError:
+        return 'end'
+print(ray.get(read.remote(), timeout=30))
+"""
     assert lines(folder, body)[0] in ("end", "''")

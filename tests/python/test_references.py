@@ -6,8 +6,9 @@ import signal
 import time
 
 import pytest
-import ray
 import support
+
+import ray
 
 INIT = {"num_cpus": 4, "object_store_memory": 200 << 20}
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -233,7 +234,7 @@ def test_refs_in_closures():
 
     pending = closed_over.remote()
     assert ray.get(pending) == BIG
-    del ref
+    ref = None
     churn()
     assert ray.get(closed_over.remote()) == BIG
     del closed_over

@@ -4,8 +4,9 @@ import os
 import time
 
 import pytest
-import ray
 import support
+
+import ray
 
 
 @ray.remote

@@ -1,6 +1,7 @@
 """Refs and handles from before a shutdown: an error that says so, never somebody else's object."""
 
 import pytest
+
 import ray
 from ray.exceptions import RayError
 

@@ -5,8 +5,9 @@ import time
 
 import numpy as np
 import pytest
-import ray
 import support
+
+import ray
 from ray.exceptions import ObjectStoreFullError
 
 MB = 1_000_000

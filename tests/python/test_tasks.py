@@ -5,8 +5,9 @@ import sys
 import time
 
 import pytest
-import ray
 import support
+
+import ray
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

@@ -6,8 +6,9 @@ import socket
 import subprocess
 
 import pytest
-import ray
 import support
+
+import ray
 from ray.exceptions import OutOfDiskError, RayError
 
 REFUSED = (RayError, OSError, ValueError)
@@ -172,7 +173,7 @@ def test_foreign_files_beside_the_sessions_stay(start, folder):
 
 
 def test_a_session_whose_folder_vanishes_goes_on_or_says_so(start, folder):
-    context = start(num_cpus=2, _temp_dir=folder)
+    context = start(num_cpus=2, _temp_dir=folder, log_to_driver=False)
 
     @ray.remote(max_calls=1, max_retries=0)
     def fresh(x):

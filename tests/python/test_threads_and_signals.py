@@ -5,8 +5,9 @@ import threading
 import time
 
 import pytest
-import ray
 import support
+
+import ray
 
 
 @ray.remote
@@ -132,7 +133,8 @@ def wait(call):
     except (RuntimeError, ValueError) as error:
         ended.append(error)
 ended = []
-calls = [lambda: ray.get(ref), lambda: ray.wait([ref]), lambda: quick.options(num_cpus=0).remote([1]), lambda: ray.put([1])]
+free = quick.options(num_cpus=0)
+calls = [lambda: ray.get(ref), lambda: ray.wait([ref]), lambda: free.remote([1]), lambda: ray.put([1])]
 threads = [threading.Thread(target=wait, args=(call,), daemon=True) for call in calls[%s]]
 for thread in threads:
     thread.start()

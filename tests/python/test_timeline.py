@@ -5,6 +5,7 @@ import os
 import time
 
 import pytest
+
 import ray
 import ray.experimental
 

@@ -3,8 +3,9 @@
 import gc
 
 import numpy as np
-import ray
 import support
+
+import ray
 
 
 def test_a_view_outlives_the_session(start):

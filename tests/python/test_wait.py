@@ -3,8 +3,9 @@
 import time
 
 import pytest
-import ray
 import support
+
+import ray
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

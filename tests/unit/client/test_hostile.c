@@ -376,18 +376,18 @@ static mob_ref_t task_run(mob_client_t *c, const char *name) {
     return ref;
 }
 
-static mob_value_t result_of(mob_client_t *c, mob_ref_t ref) {
+static mob_value_t result_of(mob_client_t *c, mob_ref_t ref, const char *name) {
     mob_value_t value;
     mob_status_t status = MOB_EINTR; /* waiting may come up for air */
     for (int i = 0; i < 20 && status == MOB_EINTR; i++) status = mob_get_wait(c, &ref, 1, 20000);
-    if (status != MOB_OK) fail_msg("%s: %s", mob_status_name(status), mob_last_error());
+    if (status != MOB_OK) fail_msg("%s has no result: %s", name, mob_status_name(status));
     assert_int_equal(mob_get_peek(c, ref, &value), MOB_OK);
     return value;
 }
 
 static void expect_served(mob_client_t *c) {
     mob_ref_t ref = task_run(c, "honest");
-    mob_value_t value = result_of(c, ref);
+    mob_value_t value = result_of(c, ref, "honest");
     assert_int_equal(value.error, MOB_OK);
     assert_int_equal(value.size, 4);
     assert_memory_equal(value.data, "done", 4);
@@ -413,7 +413,7 @@ static void test_hostile_workers(void **state) {
     expect_served(c);
     for (size_t i = 0; i < GARBAGE_COUNT; i++) {
         mob_ref_t ref = task_run(c, all_garbage[i].name);
-        mob_value_t value = result_of(c, ref);
+        mob_value_t value = result_of(c, ref, all_garbage[i].name);
         if (value.error != (all_garbage[i].fatal ? MOB_ECRASHED : MOB_OK))
             fail_msg("%s: the task's status is %s", all_garbage[i].name, mob_status_name(value.error));
         mob_ref_release(c, ref);
@@ -430,7 +430,7 @@ static void test_a_worker_that_scribbles_and_dies(void **state) {
     mob_client_t *c = session_start();
     for (int i = 0; i < 10; i++) {
         mob_ref_t ref = task_run(c, "own_memory");
-        assert_int_equal(result_of(c, ref).error, MOB_ECRASHED);
+        assert_int_equal(result_of(c, ref, "garbage").error, MOB_ECRASHED);
         mob_ref_release(c, ref);
         expect_served(c);
     }
@@ -442,7 +442,7 @@ static void test_random_messages_from_workers(void **state) {
     mob_client_t *c = session_start();
     for (int i = 0; i < 60; i++) {
         mob_ref_t ref = task_run(c, "random_messages");
-        assert_int_equal(result_of(c, ref).error, MOB_ECRASHED);
+        assert_int_equal(result_of(c, ref, "garbage").error, MOB_ECRASHED);
         mob_ref_release(c, ref);
         if (i % 5 == 0) expect_served(c);
     }

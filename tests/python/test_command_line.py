@@ -1,0 +1,93 @@
+"""The `ray` command, and what is installed."""
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import support
+
+import ray
+
+RAY = os.path.join(os.path.dirname(sys.executable), "ray")
+
+
+def run(*args, timeout=50):
+    return subprocess.run([RAY, *args], capture_output=True, text=True, timeout=timeout)
+
+
+def test_version():
+    result = run("--version")
+    assert result.returncode == 0 and result.stderr == ""
+    assert result.stdout == f"ray, version {ray.__version__}\n"
+
+
+def test_help():
+    for args in ([], ["--help"], ["-h"]):
+        result = run(*args)
+        assert result.returncode == 0 and "microbenchmark" in result.stdout
+
+
+def test_unknown_commands():
+    result = run("fly")
+    assert result.returncode == 2 and "fly" in result.stderr and result.stdout == ""
+
+
+@pytest.mark.parametrize("command", ["start", "stop", "status", "memory", "timeline", "list", "job"])
+def test_commands_that_come_later_say_so(command):
+    result = run(command)
+    assert result.returncode == 2 and "not in Mobula yet" in result.stderr
+
+
+def test_one_row_of_the_microbenchmark():
+    result = run("microbenchmark", "single client put calls")
+    assert result.returncode == 0, result.stderr
+    (line,) = result.stdout.splitlines()
+    name, mean = re.fullmatch(r"(.+) per second ([\d.]+) \+- [\d.]+", line).groups()
+    assert name.startswith("single client put calls") and float(mean) > 100
+    assert support.wait_until(lambda: not support.processes(), 5)
+
+
+def test_as_a_module():
+    result = subprocess.run([sys.executable, "-m", "ray.scripts.main", "--version"], capture_output=True, text=True)
+    assert result.stdout == f"ray, version {ray.__version__}\n"
+
+
+def test_version_text():
+    assert re.fullmatch(r"2\.60\.0\+mobula\.\d+\.\d+\.\d+", ray.__version__)
+    assert ray.__version__.endswith(importlib.metadata.version("mobula"))
+
+
+def test_package_metadata():
+    metadata = importlib.metadata.metadata("mobula")
+    assert metadata["Name"] == "mobula"
+    assert metadata["License-Expression"] == "Apache-2.0" or "Apache" in str(metadata["License"])
+    assert any(requirement.startswith("cloudpickle") for requirement in importlib.metadata.requires("mobula"))
+    (script,) = [e for e in importlib.metadata.entry_points(group="console_scripts") if e.name == "ray"]
+    assert script.value == "ray.scripts.main:main"
+
+
+def test_the_daemon_is_in_the_package():
+    daemon = os.path.join(os.path.dirname(ray.__file__), "bin", "mobulad")
+    assert os.access(daemon, os.X_OK)
+    result = subprocess.run([daemon, "--version"], capture_output=True, text=True, timeout=20)
+    assert result.stdout.strip().endswith(importlib.metadata.version("mobula"))
+
+
+def test_the_daemon_started_by_hand_says_what_it_is_for():
+    daemon = os.path.join(os.path.dirname(ray.__file__), "bin", "mobulad")
+    result = subprocess.run([daemon], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+    assert result.returncode != 0 and "ray.init" in result.stderr
+
+
+def test_the_header_is_in_the_package():
+    header = os.path.join(os.path.dirname(ray.__file__), "include", "mobula.h")
+    with open(header) as file:
+        assert "mob_init" in file.read()
+
+
+def test_help_texts():
+    for thing in (ray.init, ray.get, ray.put, ray.wait, ray.remote, ray.kill, ray.shutdown, ray.timeline, ray.nodes):
+        assert thing.__doc__ and len(thing.__doc__) > 20

@@ -1,0 +1,127 @@
+"""Over random mixes of tasks, resources are never exceeded: checked from the workers' own time stamps."""
+
+import random
+import time
+
+import pytest
+
+import ray
+
+CPUS, DISKS, GPUS = 4, 2, 2
+
+
+@ray.remote
+def span(seconds):
+    """When this task began and ended, by the clock that all processes share."""
+    begin = time.monotonic_ns()
+    time.sleep(seconds)
+    return begin, time.monotonic_ns(), ray.get_gpu_ids()
+
+
+@ray.remote
+class Spanning:
+    def __init__(self):
+        self.begin = time.monotonic_ns()
+
+    def span(self, seconds):
+        time.sleep(seconds)
+        return self.begin, time.monotonic_ns(), ray.get_gpu_ids()
+
+
+def most_at_once(uses):
+    """The highest sum of amounts at any time, from (begin, end, amount); ends come before begins of the same time."""
+    events = sorted([(end, -amount) for _, end, amount in uses] + [(begin, amount) for begin, _, amount in uses])
+    level = most = 0
+    for _, change in events:
+        level += change
+        most = max(most, level)
+    return most
+
+
+def random_demand(generator):
+    return {
+        "num_cpus": generator.choice([0, 0.25, 0.5, 1, 1, 1, 2, 3, 4]),
+        "resources": {"disk": generator.choice([0, 0, 0, 0.5, 1, 2])},
+        "num_gpus": generator.choice([0, 0, 0, 0, 0.5, 1, 2]),
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_mixes(start, seed):
+    generator = random.Random(seed)
+    start(num_cpus=CPUS, num_gpus=GPUS, resources={"disk": DISKS})
+    demands = [random_demand(generator) for _ in range(150)]
+    refs = [span.options(max_calls=0, **demand).remote(generator.random() * 0.01) for demand in demands]
+    runs = [(*found, demand) for found, demand in zip(ray.get(refs, timeout=50), demands)]
+    for limit, amount in (
+        (CPUS, lambda demand: demand["num_cpus"]),
+        (DISKS, lambda demand: demand["resources"]["disk"]),
+        (GPUS, lambda demand: demand["num_gpus"]),
+    ):
+        assert most_at_once([(begin, end, amount(demand)) for begin, end, _, demand in runs]) <= limit
+    for gpu in range(GPUS):
+        mine = [(begin, end, min(demand["num_gpus"], 1)) for begin, end, ids, demand in runs if gpu in ids]
+        assert most_at_once(mine) <= 1
+    for _, _, ids, demand in runs:
+        assert len(ids) == (1 if 0 < demand["num_gpus"] < 1 else demand["num_gpus"])
+
+
+def test_everything_is_used(start):
+    """The opposite fault: tasks that fit are not left waiting."""
+    start(num_cpus=CPUS)
+    runs = ray.get([span.remote(0.05) for _ in range(24)], timeout=50)
+    assert most_at_once([(begin, end, 1) for begin, end, _ in runs]) == CPUS
+
+
+def test_mixes_with_actors_and_crashes(start):
+    generator = random.Random(7)
+    start(num_cpus=CPUS, resources={"disk": DISKS})
+
+    @ray.remote(max_retries=2)
+    def crash():
+        import os
+
+        os._exit(1)
+
+    uses, pending, actors = [], [], []
+    for i in range(60):
+        kind = generator.random()
+        if kind < 0.15:
+            actor = Spanning.options(num_cpus=1, resources={"disk": 0.5}).remote()
+            pending.append((actor.span.remote(0.02), 1, 0.5))
+            actors.append(actor)
+            if len(actors) > 2:
+                ray.kill(actors.pop(0))
+        elif kind < 0.3:
+            crash.options(num_cpus=generator.choice([1, 2])).remote()
+        else:
+            cpus, disk = generator.choice([0.5, 1, 2]), generator.choice([0, 0, 1])
+            pending.append((span.options(num_cpus=cpus, resources={"disk": disk}).remote(0.005), cpus, disk))
+        if i % 10 == 9:
+            actors.clear()
+    for ref, cpus, disk in pending:
+        try:
+            begin, end, _ = ray.get(ref, timeout=50)
+        except ray.exceptions.RayActorError:  # killed before its call ran
+            continue
+        uses.append((begin, end, cpus, disk))
+    assert len(uses) > 30
+    assert most_at_once([(begin, end, cpus) for begin, end, cpus, _ in uses]) <= CPUS
+    assert most_at_once([(begin, end, disk) for begin, end, _, disk in uses]) <= DISKS
+
+
+def test_blocked_tasks_lend_no_more_than_they_have(start):
+    """While a task waits in get, its CPUs serve others; when it goes on, no new ones are started until the sum fits."""
+    start(num_cpus=2)
+
+    @ray.remote
+    def outer():
+        first = span.remote(0.01)
+        inner = ray.get(first)
+        begin = time.monotonic_ns()
+        time.sleep(0.02)
+        return inner, (begin, time.monotonic_ns())
+
+    found = ray.get([outer.remote() for _ in range(12)], timeout=50)
+    inner = [(begin, end, 1) for (begin, end, _), _ in found]
+    assert most_at_once(inner) <= 2
