@@ -188,7 +188,12 @@ MOB_API mob_status_t mob_wait(mob_client_t *client, const mob_ref_t *refs, size_
 
 /* ---- Tasks and actors --------------------------------------------------------------------------------------------- */
 
-typedef enum mob_kind { MOB_TASK = 0, MOB_ACTOR_CREATE = 1, MOB_ACTOR_CALL = 2 } mob_kind_t;
+typedef enum mob_kind {
+    MOB_TASK = 0,
+    MOB_ACTOR_CREATE = 1,
+    MOB_ACTOR_CALL = 2,
+    MOB_FORGET = 3, /* for workers only: `function` is not needed any more; nothing to run, nothing to finish */
+} mob_kind_t;
 
 typedef struct mob_task {
     mob_kind_t kind;

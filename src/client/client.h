@@ -70,6 +70,7 @@ struct mob_client {
     /* workers */
     VEC(shm_message_t) runs; /* told to run, in order, from run_next */
     size_t run_next;
+    VEC(mob_ref_t) forgets;  /* functions to be unloaded */
     bool told_to_exit;
     bool busy;               /* a job is being run */
     uint64_t job_number;     /* counts jobs */

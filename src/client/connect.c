@@ -69,6 +69,7 @@ static void client_disconnect(mob_client_t *c) {
     vec_free(&c->slot_pool.free);
     vec_free(&c->record_pool.free);
     vec_free(&c->runs);
+    vec_free(&c->forgets);
     free(c->slot_pool.ranges);
     free(c->record_pool.ranges);
     free(c->job_results);

@@ -55,6 +55,9 @@ void client_listen(mob_client_t *c) {
         case WIRE_RUN:
             (void)vec_push(&c->runs, m);
             break;
+        case WIRE_FORGET:
+            (void)vec_push(&c->forgets, ((mob_ref_t){.slot = m.a, .generation = m.b}));
+            break;
         case WIRE_EXIT:
             c->told_to_exit = true;
             break;

@@ -16,13 +16,13 @@ static void job_refs_hold(mob_client_t *c, const mob_ref_t *refs, uint32_t count
         if (client_slot_valid(refs[i].slot)) client_ref_retain(c, refs[i].slot);
 }
 
-static void job_refs_release(mob_client_t *c, const mob_ref_t *refs, uint32_t count) {
+static void job_refs_release(mob_client_t *c, const mob_ref_t *refs, uint32_t count, bool is_function) {
     for (uint32_t i = 0; i < count; i++) {
         if (!client_slot_valid(refs[i].slot)) continue;
         client_local_t *local = &c->local[refs[i].slot];
         if (local->count > 1 && !local->owned && !local->registered) {
             local->registered = true;
-            client_push(c, WIRE_HOLD, refs[i].slot, refs[i].generation, 0, 0);
+            client_push(c, WIRE_HOLD, refs[i].slot, refs[i].generation, is_function, 0);
         }
         client_ref_release(c, refs[i].slot);
     }
@@ -97,9 +97,10 @@ mob_status_t mob_job_next(mob_client_t *c, mob_job_t *ret_job) {
         bool claimed = false;
         pthread_mutex_lock(&c->mutex);
         while (!claimed && run_take(c, &run)) claimed = job_claim(c, &run);
-        bool to_exit = c->told_to_exit;
+        bool to_exit = c->told_to_exit, forget = !claimed && c->forgets.count > 0;
+        if (forget) c->job = (mob_job_t){.kind = MOB_FORGET, .function = vec_pop(&c->forgets)};
         pthread_mutex_unlock(&c->mutex);
-        if (claimed) break;
+        if (claimed || forget) break;
         if (to_exit || atomic_load(&c->dead)) return MOB_ECLOSED;
         /* No limit: the daemon's death ends its workers by signal, so there is nothing to look up for. */
         if (!shm_bell_sleep(bell, seen, -1)) return MOB_EINTR;
@@ -134,9 +135,9 @@ void mob_job_result_commit(mob_client_t *c, uint32_t index, mob_buffer_t *buffer
 
 static void job_end(mob_client_t *c) {
     wire_record_t *record = &c->records[c->job_record];
-    job_refs_release(c, c->job_body.deps, record->num_deps);
-    job_refs_release(c, c->job_body.refs, record->num_refs);
-    job_refs_release(c, &c->job.function, 1);
+    job_refs_release(c, c->job_body.deps, record->num_deps, false);
+    job_refs_release(c, c->job_body.refs, record->num_refs, false);
+    job_refs_release(c, &c->job.function, 1, true);
     if (c->waiting > 0) client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0); /* a thread of the job waits on; the job does not */
     c->busy = false;
     c->waiting = 0;

@@ -134,7 +134,7 @@ void node_client_flush(node_client_t *c) {
 void node_client_tell(node_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d) {
     if (c->state != NODE_LIVE) return;
     shm_message_t m = {.kind = kind, .a = a, .b = b, .c = rest_c, .d = rest_d};
-    bool waits = (kind == WIRE_RUN || kind == WIRE_EXIT) && (c->backlog.count > 0 || shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_ROOM);
+    bool waits = (kind == WIRE_RUN || kind == WIRE_EXIT || kind == WIRE_FORGET) && (c->backlog.count > 0 || shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_ROOM);
     if (waits || !shm_ring_push(c->down, SHM_DOWN_MESSAGES, &m)) {
         /* A worker makes room by working; what waits here goes when its next message arrives. */
         if (!vec_push(&c->backlog, m)) node_client_fault(c, "has too many messages waiting");

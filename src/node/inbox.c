@@ -12,7 +12,7 @@ static void object_message(node_client_t *c, const shm_message_t *m) {
     if (o == NULL) return;
     switch (m->kind) {
     case WIRE_HOLD:
-        node_object_hold(n, o, c->number);
+        node_object_hold(n, o, c->number, m->c == 1);
         break;
     case WIRE_DROP:
         node_object_unhold(n, o, c->number);
@@ -21,7 +21,7 @@ static void object_message(node_client_t *c, const shm_message_t *m) {
         node_object_contents_hold(n, o);
         for (size_t i = 0; i < o->contents.count; i++) {
             node_object_t *inner = node_object_find(n, o->contents.items[i]);
-            if (inner != NULL) node_object_hold(n, inner, c->number);
+            if (inner != NULL) node_object_hold(n, inner, c->number, false);
         }
         break;
     }

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,7 @@ static void on_prepare(uv_prepare_t *handle) {
         size_t settled = n->zero.count;
         node_inbox_read(n);
         node_objects_sweep(n, settled);
+        node_questions_answer(n);
         node_schedule(n);
         if (n->again || n->zero.count > 0) continue;
         atomic_store(&n->shared->daemon_sleeps, 1);
@@ -210,6 +212,10 @@ int main(int argc, char **argv) {
     n->driver->role = WIRE_DRIVER;
     status = node_start(n);
     if (status != MOB_OK) {
+        /* Its hello is read first: a socket that is closed with something unread takes our answer with it. */
+        char hello[256];
+        poll(&(struct pollfd){.fd = DRIVER_FD, .events = POLLIN}, 1, 5000);
+        (void)!read(DRIVER_FD, hello, sizeof hello);
         node_client_refuse(n->driver, status, *mob_last_error() ? mob_last_error() : mob_status_text(status));
     } else {
         silence();

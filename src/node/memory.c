@@ -205,29 +205,39 @@ static void extent_close(node_t *n, uint64_t granule) {
     *e = (node_extent_t){0};
 }
 
-/* Takes back what is EMPTY; returns how many bytes. */
-static uint64_t empties_take(node_t *n) {
-    uint64_t taken = 0;
+static bool extent_is_unused(const shm_extent_t *entry) {
+    return atomic_load(&entry->used) == atomic_load_explicit(&entry->freed, memory_order_acquire);
+}
+
+/* Takes an extent back in which nothing is used. */
+static bool extent_take_back(node_t *n, uint64_t granule) {
+    node_extent_t *e = &n->books[granule];
+    shm_extent_t *entry = &n->extents[granule];
+    uint64_t owned = e->serial << 2 | SHM_EXTENT_OWNED, empty = e->serial << 2 | SHM_EXTENT_EMPTY;
+    if (e->owner != NODE_ORPHAN && extent_is_unused(entry) && atomic_compare_exchange_strong(&entry->word, &owned, empty) && !extent_is_unused(entry)) {
+        uint64_t again = empty;
+        atomic_compare_exchange_strong(&entry->word, &again, owned); /* its owner has begun to use it */
+        return false;
+    }
+    /* acquire: its owner's last use comes before the next owner's first */
+    return atomic_compare_exchange_strong(&entry->word, &empty, e->serial << 2 | SHM_EXTENT_GONE);
+}
+
+/* Takes back what is not used. */
+static void empties_take(node_t *n) {
     for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE;) {
-        node_extent_t *e = &n->books[g];
-        uint64_t step = e->size ? e->size / SHM_GRANULE : 1;
-        uint64_t empty = e->serial << 2 | SHM_EXTENT_EMPTY;
-        /* acquire: its owner's last use comes before the next owner's first */
-        if (e->size && atomic_compare_exchange_strong_explicit(&n->extents[g].word, &empty, e->serial << 2 | SHM_EXTENT_GONE, memory_order_acq_rel,
-                                                               memory_order_relaxed)) {
-            taken += e->size;
-            extent_close(n, g);
-        }
+        uint64_t size = n->books[g].size, step = size ? size / SHM_GRANULE : 1;
+        if (size && extent_take_back(n, g)) extent_close(n, g);
         g += step;
     }
-    return taken;
 }
 
 uint64_t node_memory_free_bytes(node_t *n) {
     uint64_t bytes = n->arena_free;
     for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE;) {
         node_extent_t *e = &n->books[g];
-        if (e->size && (atomic_load_explicit(&n->extents[g].word, memory_order_relaxed) & 3) == SHM_EXTENT_EMPTY) bytes += e->size;
+        if (e->size && (extent_is_unused(&n->extents[g]) || (atomic_load_explicit(&n->extents[g].word, memory_order_relaxed) & 3) == SHM_EXTENT_EMPTY))
+            bytes += e->size;
         g += e->size ? e->size / SHM_GRANULE : 1;
     }
     return bytes;
@@ -262,6 +272,7 @@ static mob_status_t extent_grant(node_t *n, uint32_t owner, uint64_t size, uint6
     n->books[granule] = (node_extent_t){.size = size, .serial = serial, .owner = owner};
     for (uint64_t g = granule; g < granule + size / SHM_GRANULE; g++) n->granule_owner[g] = (uint16_t)owner;
     atomic_store_explicit(&n->extents[granule].freed, 0, memory_order_relaxed);
+    atomic_store_explicit(&n->extents[granule].used, 1, memory_order_relaxed); /* until its owner's first allocation */
     atomic_store_explicit(&n->extents[granule].word, serial << 2 | SHM_EXTENT_OWNED, memory_order_release);
     *ret_offset = offset;
     *ret_serial = serial;

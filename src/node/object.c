@@ -24,7 +24,19 @@ static bool slot_is_current(node_t *n, mob_ref_t ref) {
            atomic_load_explicit(&slot->generation, memory_order_relaxed) == ref.generation;
 }
 
+/* A function that only workers hold, because they have it loaded, is not needed any more: they are told to unload it, and then say that they did. */
+static void function_forget(node_t *n, node_object_t *o) {
+    for (size_t i = 0; i < o->holders.count; i++)
+        if (!(o->holders.items[i] & NODE_CACHED)) return;
+    o->forget_told = true;
+    for (size_t i = 0; i < o->holders.count; i++) {
+        node_client_t *c = n->clients[o->holders.items[i] & ~NODE_CACHED];
+        if (c != NULL) node_client_tell(c, WIRE_FORGET, o->slot, o->generation, 0, 0);
+    }
+}
+
 static void object_check_zero(node_t *n, node_object_t *o) {
+    if (o->uses == 0 && o->holders.count > 0 && !o->forget_told) function_forget(n, o);
     if (o->holders.count > 0 || o->uses > 0 || o->at_zero) return;
     o->at_zero = vec_push(&n->zero, o);
 }
@@ -40,7 +52,7 @@ static node_object_t *object_make(node_t *n, mob_ref_t ref) {
     n->objects[ref.slot] = o;
     uint32_t owner = n->slot_owner[ref.slot / STORE_SLOT_BLOCK];
     uint64_t word = atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire);
-    if (owner != NODE_ORPHAN && !(word & STORE_DROPPED)) node_object_hold(n, o, owner);
+    if (owner != NODE_ORPHAN && !(word & STORE_DROPPED)) node_object_hold(n, o, owner, false);
     return o;
 }
 
@@ -63,15 +75,19 @@ void node_object_escape(node_t *n, mob_ref_t ref) {
     object_check_zero(n, o); /* it may have been dropped before we knew of it */
 }
 
-void node_object_hold(node_t *n, node_object_t *o, uint32_t client) {
-    for (size_t i = 0; i < o->holders.count; i++)
-        if (o->holders.items[i] == client) return;
-    if (vec_push(&o->holders, (uint16_t)client) && n->clients[client] != NULL) n->clients[client]->held++;
+void node_object_hold(node_t *n, node_object_t *o, uint32_t client, bool cached) {
+    for (size_t i = 0; i < o->holders.count; i++) {
+        if ((o->holders.items[i] & ~NODE_CACHED) != client) continue;
+        if (!cached) o->holders.items[i] = (uint16_t)client;
+        return;
+    }
+    if (vec_push(&o->holders, (uint16_t)(client | (cached ? NODE_CACHED : 0))) && n->clients[client] != NULL) n->clients[client]->held++;
+    if (cached) o->forget_told = false;
 }
 
 void node_object_unhold(node_t *n, node_object_t *o, uint32_t client) {
     for (size_t i = 0; i < o->holders.count; i++) {
-        if (o->holders.items[i] != client) continue;
+        if ((o->holders.items[i] & ~NODE_CACHED) != client) continue;
         vec_swap_remove(&o->holders, i);
         if (n->clients[client] != NULL) n->clients[client]->held--;
         break;
@@ -98,8 +114,10 @@ static void contents_copy(node_t *n, node_object_t *o) {
     uint32_t count = slot->value.large.ref_count;
     if (store_meta_inline(meta) || count == 0 || block % SHM_BLOCK_UNIT != 0 || block >= n->store_bytes || size > n->store_bytes - block) return;
     uint64_t start = block + store_refs_offset(size);
-    if (start > n->store_bytes || (uint64_t)count * sizeof(mob_ref_t) > n->store_bytes - start || !vec_reserve(&o->contents, count)) return;
-    memcpy(o->contents.items, n->arena.base + start, (uint64_t)count * sizeof(mob_ref_t));
+    /* All of it in the memory of one process: nobody makes us read the whole arena. */
+    uint64_t bytes = (uint64_t)count * sizeof(mob_ref_t);
+    if (start >= n->store_bytes || !node_memory_owns(n, n->granule_owner[block / SHM_GRANULE], start, bytes) || !vec_reserve(&o->contents, count)) return;
+    memcpy(o->contents.items, n->arena.base + start, bytes);
     o->contents.count = count;
 }
 
@@ -138,7 +156,7 @@ static void object_discard(node_t *n, node_object_t *o) {
         break;
     }
     while (o->holders.count > 0) {
-        node_client_t *holder = n->clients[vec_pop(&o->holders)];
+        node_client_t *holder = n->clients[vec_pop(&o->holders) & ~NODE_CACHED];
         if (holder != NULL) holder->held--;
     }
     node_object_contents_release(n, o);
@@ -156,6 +174,10 @@ static void object_free(node_t *n, node_object_t *o) {
 }
 
 void node_objects_sweep(node_t *n, size_t count) {
+    if (count == 0) {
+        n->again |= n->zero.count > 0;
+        return;
+    }
     /* Taken off first: freeing a container puts more aside, which wait for the next reading. */
     VEC(node_object_t *) settled = {0};
     if (!vec_reserve(&settled, count)) return;

@@ -5,6 +5,10 @@
 #include "node/state.h"
 #include "wire/direct.h"
 
+enum { MAX_TRIES = 10000 };
+
+static void question_answer(node_client_t *c, const shm_message_t *m);
+
 static void write_resources(node_t *n, wire_writer_t *w) {
     size_t count = sched_resource_count(n->sched);
     wire_write_tuple(w, (uint32_t)count + 1);
@@ -73,7 +77,37 @@ static uint8_t *question_room(node_client_t *c, const shm_message_t *m) {
     return NULL;
 }
 
+/* Whether a worker has published results of which it has not told us yet. It is about to, unless it was killed. */
+static bool news_is_due(node_t *n) {
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        node_task_t *t = n->clients[i] ? n->clients[i]->runs : NULL;
+        if (t != NULL && wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) == WIRE_DONE_STATE) return true;
+    }
+    return false;
+}
+
+void node_questions_answer(node_t *n) {
+    for (size_t i = n->questions.count; i-- > 0;) {
+        node_question_t *q = &n->questions.items[i];
+        node_client_t *c = n->clients[q->client];
+        if (++q->tries < MAX_TRIES && news_is_due(n)) {
+            n->again = true;
+            continue;
+        }
+        shm_message_t m = q->message;
+        vec_swap_remove(&n->questions, i);
+        if (c != NULL && c->state == NODE_LIVE) question_answer(c, &m);
+    }
+}
+
+/* An answer must know of everything whose result the asker can have seen. */
 void node_query(node_client_t *c, const shm_message_t *m) {
+    node_question_t q = {.client = c->number, .message = *m};
+    if (!news_is_due(c->node) || !vec_push(&c->node->questions, q)) question_answer(c, m);
+    else c->node->again = true;
+}
+
+static void question_answer(node_client_t *c, const shm_message_t *m) {
     node_t *n = c->node;
     uint8_t *room = question_room(c, m);
     if (room == NULL) return;

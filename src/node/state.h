@@ -43,6 +43,12 @@ typedef struct {
     size_t size;
 } node_parcel_t;
 
+typedef struct {
+    uint32_t client;
+    int tries;
+    shm_message_t message;
+} node_question_t;
+
 /* A task from WIRE_SUBMIT until its record is free again. */
 struct node_task {
     sched_task_t queue;   /* first: the scheduler gives this back */
@@ -68,12 +74,13 @@ struct node_object {
     uint64_t generation;
     uint32_t slot;
     uint32_t uses; /* records and containers that hold it */
-    VEC(uint16_t) holders; /* clients */
+    VEC(uint16_t) holders; /* clients; NODE_CACHED is set for one that only keeps a function loaded */
     VEC(mob_ref_t) contents; /* references inside its value: our copy, each of them a use */
     VEC(node_task_t *) waiting; /* tasks that wait for its value */
     node_actor_t *actor;
-    bool contents_held, at_zero;
+    bool contents_held, at_zero, forget_told;
 };
+enum { NODE_CACHED = 0x8000 };
 
 typedef struct {
     uint32_t caller;
@@ -210,7 +217,7 @@ struct node {
     uint64_t next_token;
     int start_failures;
     VEC(pid_t) dead_sessions; /* of workers that died: their descendants, which become our children, are ended too */
-    bool messages_ending;
+    VEC(node_question_t) questions; /* that are answered when what is done has been heard of */
 
     node_task_t **tasks;     /* by record */
     node_object_t **objects; /* by slot */
@@ -270,7 +277,7 @@ bool node_memory_record_is(node_t *node, uint32_t record, uint32_t owner);
 node_object_t *node_object_find(node_t *node, mob_ref_t ref);
 /* A task's result is about to be sealed with references inside: from now on it counts as escaped. */
 void node_object_escape(node_t *node, mob_ref_t ref);
-void node_object_hold(node_t *node, node_object_t *object, uint32_t client);
+void node_object_hold(node_t *node, node_object_t *object, uint32_t client, bool cached);
 void node_object_unhold(node_t *node, node_object_t *object, uint32_t client);
 void node_object_use(node_object_t *object);
 void node_object_unuse(node_t *node, node_object_t *object);
@@ -332,6 +339,7 @@ void node_warn(node_t *node, const char *format, ...) __attribute__((format(prin
 
 /* query.c */
 void node_query(node_client_t *client, const shm_message_t *message);
+void node_questions_answer(node_t *node);
 void node_shape(node_client_t *client, const shm_message_t *message);
 
 #endif

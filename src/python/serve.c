@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static PyObject *functions; /* dict: function's id to callable */
+/* dict: a function's id to (callable, its ObjectRef). Holding the reference makes the daemon tell us when nobody else needs the function any more. */
+static PyObject *functions;
 
 static PyObject *function_key(mob_ref_t ref) { return PyLong_FromUnsignedLongLong((unsigned long long)ref.generation << 24 | ref.slot); }
 
@@ -28,13 +29,15 @@ static PyObject *job_function(const mob_job_t *job) {
             ref = core_ref_new(job->function);
         }
         PyObject *loaded = ref != NULL ? PyObject_CallFunctionObjArgs(core.load_function, definition, ref, NULL) : NULL;
-        if (loaded != NULL && PyDict_SetItem(functions, key, loaded) == 0) found = loaded;
+        PyObject *entry = loaded != NULL ? PyTuple_Pack(2, loaded, ref) : NULL;
+        if (entry != NULL && PyDict_SetItem(functions, key, entry) == 0) found = entry;
+        Py_XDECREF(entry);
         Py_XDECREF(loaded);
         Py_XDECREF(ref);
         Py_XDECREF(definition);
     }
     Py_DECREF(key);
-    return found;
+    return found != NULL ? PyTuple_GET_ITEM(found, 0) : NULL;
 }
 
 /* What a job calls, NEW. */
@@ -191,6 +194,20 @@ static void failed_argument_store(const mob_job_t *job, const mob_value_t *faile
     error_store(job, data + 9, failed->size - 9, data[0] == MOB_STR, failed->error, failed->refs, failed->ref_count);
 }
 
+/* A frame that keeps its exception and the exception that keeps its frame are a circle: without this, what both hold would live until the collector comes. */
+static void tracebacks_drop(PyObject *error) {
+    for (int depth = 0; error != NULL && depth < 100; depth++) {
+        PyException_SetTraceback(error, Py_None);
+        PyObject *cause = PyException_GetCause(error), *context = PyException_GetContext(error);
+        PyObject *next = cause ? cause : context; /* both are kept alive by `error` */
+        if (context != NULL && context != next) PyException_SetTraceback(context, Py_None);
+        Py_XDECREF(cause);
+        Py_XDECREF(context);
+        error = next;
+    }
+    PyErr_Clear();
+}
+
 /* The exception that is set becomes the results. True if the task is to run again instead. */
 static bool exception_store(const mob_job_t *job, PyObject *function) {
     PyObject *type, *error, *trace;
@@ -228,8 +245,9 @@ static bool exception_store(const mob_job_t *job, PyObject *function) {
         core_collector_pop(&collector);
     }
     Py_XDECREF(type);
-    Py_XDECREF(error);
     Py_XDECREF(trace);
+    tracebacks_drop(error);
+    Py_XDECREF(error);
     return again;
 }
 
@@ -324,6 +342,12 @@ PyObject *core_serve(PyObject *module, PyObject *unused) {
             continue;
         }
         if (status != MOB_OK) Py_RETURN_NONE;
+        if (core.job.kind == MOB_FORGET) {
+            PyObject *key = function_key(core.job.function);
+            if (key == NULL || PyDict_DelItem(functions, key) < 0) PyErr_Clear(); /* it was never loaded here */
+            Py_XDECREF(key);
+            continue;
+        }
         job_name_set(&core.job);
         core.running = true;
         bool again = job_run(&core.job);

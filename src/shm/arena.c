@@ -10,11 +10,10 @@ bool shm_block_release(unsigned char *base, shm_extent_t *extents, uint64_t data
     uint64_t expected = shm_block_used(tag);
     /* release: our reads of the data come before its owner's next writes, which follow an acquire of the word */
     if (!atomic_compare_exchange_strong_explicit(&block->word, &expected, 0, memory_order_acq_rel, memory_order_relaxed)) return false;
-    if (back != SHM_BLOCK_WHOLE) {
-        if (back <= granule)
-            atomic_fetch_add_explicit(&extents[granule - back].freed, (uint64_t)units * SHM_BLOCK_UNIT, memory_order_relaxed);
-        return true;
-    }
+    /* release: who sees the sum sees the block free */
+    uint64_t first = back == SHM_BLOCK_WHOLE ? granule : granule - (back <= granule ? back : 0);
+    atomic_fetch_add_explicit(&extents[first].freed, (uint64_t)units * SHM_BLOCK_UNIT, memory_order_release);
+    if (back != SHM_BLOCK_WHOLE) return true;
     if ((owned & 3) == SHM_EXTENT_OWNED)
         atomic_compare_exchange_strong_explicit(&extents[granule].word, &owned, (owned & ~(uint64_t)3) | SHM_EXTENT_EMPTY,
                                                 memory_order_acq_rel, memory_order_relaxed);

@@ -8,6 +8,11 @@
  *   EMPTY(serial)  nothing in it is used; that process may take it again (EMPTY to OWNED), the daemon may take it back (EMPTY to GONE)
  *   GONE(serial)   the daemon's; the former owner forgets it when it sees this
  *
+ * `used` is what its owner has allocated in it and not freed itself, `freed` what others have freed; if the two are equal, nothing in it is used. The daemon may
+ * then take it although it is OWNED: it makes it EMPTY and looks at `used` again; the owner raises `used` and then looks at the word. Both are sequentially
+ * consistent, so one of them sees the other: the daemon puts OWNED back, or the owner finds that it must take the extent again, or has lost it. A new extent
+ * has used = 1 until its owner's first allocation.
+ *
  * Each change is one compare-and-swap on a word that carries the grant's serial number, so a process that still names an extent
  * of an earlier grant can't touch a later one. Who dies in EMPTY or OWNED leaves it to the daemon, which knows all grants.
  *
@@ -32,7 +37,9 @@ enum { SHM_GRANULE = 64 * 1024, SHM_BLOCK_UNIT = 64, SHM_BLOCK_FIRST = 48 };
 
 typedef struct shm_extent {
     _Atomic uint64_t word;  /* serial << 2 | state */
-    _Atomic uint64_t freed; /* bytes freed in it by others than its owner since the owner last looked: a hint, added by fetch_add */
+    _Atomic uint64_t freed; /* bytes freed in it by others than its owner: only grows, by fetch_add of whoever freed the block */
+    _Atomic uint64_t used;  /* bytes that its owner allocated less those that it freed itself: written by the owner */
+    uint64_t reserved;
 } shm_extent_t;
 
 enum { SHM_EXTENT_NONE = 0, SHM_EXTENT_OWNED = 1, SHM_EXTENT_EMPTY = 2, SHM_EXTENT_GONE = 3 };
@@ -43,7 +50,7 @@ typedef struct shm_block {
     uint32_t back;          /* granules from the extent's start to this header's; SHM_BLOCK_WHOLE: it fills the extent */
 } shm_block_t;
 
-_Static_assert(sizeof(shm_extent_t) == 16 && sizeof(shm_block_t) == 16, "layout");
+_Static_assert(sizeof(shm_extent_t) == 32 && sizeof(shm_block_t) == 16, "layout");
 
 /* What a block holds. 63 bits: which table, the index, the low bits of the generation. */
 static inline uint64_t shm_tag(bool is_record, uint32_t index, uint64_t generation) {

@@ -6,6 +6,9 @@
  * it finds those blocks too. It is worth its cost only when others have freed enough (the extents' `freed` hints), so a process
  * whose blocks all live does not walk them over and over: it asks for another extent instead.
  *
+ * The daemon takes extents in which nothing is used, without asking us. So before we touch a free block we raise its extent's `used` and look
+ * at its word; what is lost is forgotten.
+ *
  * A large allocation has an extent of its own. When its block is freed, by anyone, the extent is EMPTY: ours to take again, warm, until the daemon
  * takes it back because somebody else is short. `kept` names such extents, newest last.
  *
@@ -55,7 +58,7 @@ mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena
     heap->small_extent = arena_size / 64 < HEAP_FIRST_EXTENT ? granule_round(arena_size / 64) : HEAP_FIRST_EXTENT;
     if (heap->small_extent < SHM_GRANULE) heap->small_extent = SHM_GRANULE;
     heap->warm = calloc(heap->granules / 64 + 1, sizeof *heap->warm);
-    heap->mine = calloc(heap->granules + 1, 1);
+    heap->mine = calloc(heap->granules + 1, sizeof *heap->mine);
     if (heap->warm != NULL && heap->mine != NULL) return MOB_OK;
     shm_heap_fini(heap);
     return MOB_ENOMEM;
@@ -96,6 +99,9 @@ static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, shm_heap_extent
             continue;
         }
         if (now != empty || e.size < size || e.size > size + size / 4 + SHM_GRANULE) continue;
+        /* Not empty to the daemon while we write its first header: see arena.h. */
+        e.used = atomic_load_explicit(&heap->extents[e.offset / SHM_GRANULE].freed, memory_order_acquire);
+        atomic_store(&heap->extents[e.offset / SHM_GRANULE].used, e.used + 1);
         /* acquire: what readers of the old block did comes before our writes */
         if (!atomic_compare_exchange_strong_explicit(word, &empty, e.serial << 2 | SHM_EXTENT_OWNED, memory_order_acq_rel,
                                                      memory_order_relaxed))
@@ -130,11 +136,14 @@ static void extent_keep(shm_heap_t *heap, const shm_heap_extent_t *e) {
 
 static mob_status_t large_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint64_t *ret_data) {
     shm_heap_extent_t e;
+    if (size > heap->granules * SHM_GRANULE) return MOB_EFULL;
     mob_status_t status = extent_take(heap, granule_round(size + SHM_BLOCK_FIRST + sizeof(shm_block_t)), &e);
     if (status != MOB_OK) return status;
     uint64_t header = e.offset + SHM_BLOCK_FIRST;
     block_write(heap, header, extent_units(&e), e.offset, true);
     atomic_store_explicit(&block_at(heap, header)->word, shm_block_used(tag), memory_order_release);
+    e.used += (uint64_t)extent_units(&e) * SHM_BLOCK_UNIT;
+    atomic_store(&heap->extents[e.offset / SHM_GRANULE].used, e.used);
     extent_keep(heap, &e);
     *ret_data = header + sizeof(shm_block_t);
     return MOB_OK;
@@ -163,37 +172,87 @@ static bool extent_sweep(shm_heap_t *heap, const shm_heap_extent_t *e) {
     return empty;
 }
 
+/* Takes an extent off `small`; the last one moves into its place. */
+static void small_remove(shm_heap_t *heap, size_t index) {
+    shm_heap_extent_t e = heap->small.items[index];
+    for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++) heap->mine[e.offset / SHM_GRANULE + g] = 0;
+    heap->small_bytes -= e.size;
+    vec_swap_remove(&heap->small, index);
+    if (index == heap->small.count) return;
+    e = heap->small.items[index];
+    for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++) heap->mine[e.offset / SHM_GRANULE + g] = (uint32_t)index + 1;
+}
+
 static void heap_sweep(shm_heap_t *heap) {
     for (int i = 0; i < SHM_HEAP_CLASSES; i++) heap->classes[i].count = 0;
     heap->runs.count = 0;
     bool spare = false;
     for (size_t i = heap->small.count; i-- > 0;) {
-        shm_heap_extent_t e = heap->small.items[i];
+        shm_heap_extent_t *e = &heap->small.items[i];
+        shm_extent_t *entry = &heap->extents[e->offset / SHM_GRANULE];
         size_t runs = heap->runs.count;
-        atomic_store_explicit(&heap->extents[e.offset / SHM_GRANULE].freed, 0, memory_order_relaxed);
-        if (!extent_sweep(heap, &e)) continue;
+        /* Ours for as long as we look at it. */
+        atomic_store(&entry->used, e->used + 1);
+        uint64_t owned = e->serial << 2 | SHM_EXTENT_OWNED, word = atomic_load(&entry->word);
+        if (word != owned) {
+            uint64_t empty = e->serial << 2 | SHM_EXTENT_EMPTY;
+            if (!atomic_compare_exchange_strong(&entry->word, &empty, owned)) {
+                small_remove(heap, i);
+                continue;
+            }
+        }
+        e->swept = atomic_load_explicit(&entry->freed, memory_order_acquire);
+        bool empty = extent_sweep(heap, e);
+        if (empty) e->used = e->swept; /* exact again, should somebody have died between freeing and counting */
+        atomic_store(&entry->used, e->used);
+        if (!empty) continue;
         if (!spare) {
             spare = true;
             continue;
         }
         heap->runs.count = runs;
-        vec_swap_remove(&heap->small, i);
-        memset(heap->mine + e.offset / SHM_GRANULE, 0, e.size / SHM_GRANULE);
-        heap->small_bytes -= e.size;
-        atomic_store_explicit(&heap->extents[e.offset / SHM_GRANULE].word, e.serial << 2 | SHM_EXTENT_EMPTY, memory_order_release);
-        extent_keep(heap, &e);
+        shm_heap_extent_t given = *e;
+        small_remove(heap, i);
+        uint64_t still = given.serial << 2 | SHM_EXTENT_OWNED;
+        atomic_compare_exchange_strong(&entry->word, &still, given.serial << 2 | SHM_EXTENT_EMPTY); /* else the daemon was faster */
+        extent_keep(heap, &given);
     }
 }
 
 static bool worth_sweeping(shm_heap_t *heap) {
     uint64_t freed = 0;
     for (size_t i = 0; i < heap->small.count; i++)
-        freed += atomic_load_explicit(&heap->extents[heap->small.items[i].offset / SHM_GRANULE].freed, memory_order_relaxed);
+        freed += atomic_load_explicit(&heap->extents[heap->small.items[i].offset / SHM_GRANULE].freed, memory_order_relaxed) - heap->small.items[i].swept;
     for (int i = 0; i < SHM_HEAP_CLASSES; i++) {
         uint32_t units = i < 4 ? (uint32_t)i + 1 : (uint32_t)(i % 4 + 5) << (i / 4 - 1);
         freed += heap->classes[i].count * units * SHM_BLOCK_UNIT;
     }
     return freed > heap->small_bytes / 4;
+}
+
+/* Forgets everything that lies in an extent which the daemon has taken. */
+static void small_lost(shm_heap_t *heap, size_t index) {
+    shm_heap_extent_t e = heap->small.items[index];
+    uint64_t end = e.offset + e.size;
+    for (int k = 0; k < SHM_HEAP_CLASSES; k++)
+        for (size_t i = heap->classes[k].count; i-- > 0;)
+            if (heap->classes[k].items[i] >= e.offset && heap->classes[k].items[i] < end) vec_swap_remove(&heap->classes[k], i);
+    for (size_t i = heap->runs.count; i-- > 0;)
+        if (heap->runs.items[i].offset >= e.offset && heap->runs.items[i].offset < end) vec_swap_remove(&heap->runs, i);
+    small_remove(heap, index);
+}
+
+/* Before a free block at `header` is touched: its extent counts as used, and is ours. False: it is lost, and with it the block. */
+static bool small_claim(shm_heap_t *heap, uint64_t header, uint32_t units) {
+    size_t index = heap->mine[header / SHM_GRANULE] - 1;
+    shm_heap_extent_t *e = &heap->small.items[index];
+    shm_extent_t *entry = &heap->extents[e->offset / SHM_GRANULE];
+    e->used += (uint64_t)units * SHM_BLOCK_UNIT;
+    atomic_exchange(&entry->used, e->used); /* sequentially consistent, before the look at the word: see arena.h */
+    uint64_t owned = e->serial << 2 | SHM_EXTENT_OWNED, empty = e->serial << 2 | SHM_EXTENT_EMPTY;
+    if (atomic_load(&entry->word) == owned || atomic_compare_exchange_strong(&entry->word, &empty, owned)) return true;
+    small_lost(heap, index);
+    return false;
 }
 
 /* Cuts `units` off a run: first fit from the newest of `look` runs. */
@@ -203,6 +262,10 @@ static bool run_cut(shm_heap_t *heap, uint32_t units, size_t look, uint64_t *ret
         shm_heap_run_t *run = &heap->runs.items[i];
         if (run->units < units) continue;
         uint64_t header = run->offset;
+        if (!small_claim(heap, header, units)) {
+            i = heap->runs.count; /* the list has changed */
+            continue;
+        }
         shm_block_t *b = block_at(heap, header);
         if (run->units > units) {
             uint64_t rest = header + (uint64_t)units * SHM_BLOCK_UNIT;
@@ -233,9 +296,10 @@ static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
     }
     if (status != MOB_OK) return status;
     block_write(heap, e.offset + SHM_BLOCK_FIRST, extent_units(&e), e.offset, false);
+    e.swept = e.used;
     vec_push(&heap->small, e);
     vec_push(&heap->runs, ((shm_heap_run_t){.offset = e.offset + SHM_BLOCK_FIRST, .units = extent_units(&e)}));
-    memset(heap->mine + e.offset / SHM_GRANULE, 1, e.size / SHM_GRANULE);
+    for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++) heap->mine[e.offset / SHM_GRANULE + g] = (uint32_t)heap->small.count;
     heap->small_bytes += e.size;
     return MOB_OK;
 }
@@ -244,10 +308,12 @@ mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint6
     if (size > SHM_HEAP_SMALL) return large_alloc(heap, size, tag, ret_data);
     uint32_t units = (uint32_t)((size + sizeof(shm_block_t) + SHM_BLOCK_UNIT - 1) / SHM_BLOCK_UNIT);
     unsigned class = class_of(units, &units);
-    uint64_t header;
-    if (heap->classes[class].count > 0) {
+    uint64_t header = 0;
+    while (heap->classes[class].count > 0 && header == 0) {
         header = vec_pop(&heap->classes[class]);
-    } else if (!run_cut(heap, units, HEAP_FEW_RUNS, &header)) {
+        if (!small_claim(heap, header, units)) header = 0;
+    }
+    if (header == 0 && !run_cut(heap, units, HEAP_FEW_RUNS, &header)) {
         if (worth_sweeping(heap)) heap_sweep(heap);
         while (!run_cut(heap, units, HEAP_FEW_RUNS, &header)) {
             mob_status_t status = small_extent_add(heap, units);
@@ -272,6 +338,9 @@ void shm_heap_free(shm_heap_t *heap, uint64_t data, uint64_t tag) {
     uint64_t expected = shm_block_used(tag);
     if (!atomic_compare_exchange_strong_explicit(&b->word, &expected, 0, memory_order_acq_rel, memory_order_relaxed)) return;
     uint32_t rounded, units = atomic_load_explicit(&b->units, memory_order_relaxed);
+    shm_heap_extent_t *e = &heap->small.items[heap->mine[header / SHM_GRANULE] - 1];
+    e->used -= (uint64_t)units * SHM_BLOCK_UNIT;
+    atomic_store_explicit(&heap->extents[e->offset / SHM_GRANULE].used, e->used, memory_order_release); /* after the block is free */
     unsigned class = class_of(units, &rounded);
     if (rounded == units && class < SHM_HEAP_CLASSES) (void)vec_push(&heap->classes[class], header);
 }

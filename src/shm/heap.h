@@ -18,6 +18,8 @@ typedef mob_status_t (*shm_grant_fn)(void *context, uint64_t size, uint64_t *ret
 
 typedef struct {
     uint64_t offset, size, serial;
+    uint64_t used;   /* as published in the extent table, but for the 1 of a new one */
+    uint64_t swept;  /* `freed` at the last sweep */
 } shm_heap_extent_t;
 
 typedef struct {
@@ -35,7 +37,7 @@ typedef struct shm_heap {
     VEC(shm_heap_run_t) runs;     /* free stretches to cut from, found by the last sweep */
     VEC(uint64_t) classes[SHM_HEAP_CLASSES]; /* blocks that we freed, by size: offsets of headers */
     uint64_t *warm;               /* one bit a granule: this process has touched all its pages */
-    uint8_t *mine;                /* one a granule: 1 if it belongs to `small` */
+    uint32_t *mine;               /* one a granule: 1 + its extent's place in `small`, 0 if it is in none */
     uint64_t granules;
     uint64_t small_bytes;         /* in `small` */
     uint64_t small_extent;        /* size of the next small extent to ask for */

@@ -16,7 +16,7 @@ enum {
     WIRE_SUBMIT = 1,    /* a record, READY */
     WIRE_DONE,          /* a record, DONE. c: 1 if one of the waiters has no bit, or a result is an error */
     WIRE_RETRY,         /* a record, still TAKEN by the sender: run it again */
-    WIRE_HOLD,          /* the sender has a reference to this slot */
+    WIRE_HOLD,          /* the sender has a reference to this slot. c: 1 if only because it keeps a function loaded */
     WIRE_HOLD_CONTENTS, /* ... to everything inside this slot's value */
     WIRE_DROP,          /* ... no longer has one */
     WIRE_ESCAPE,        /* this slot's value contains references */
@@ -36,6 +36,7 @@ enum {
     WIRE_RECORDS,       /* as above */
     WIRE_EXTENT,        /* a: 0 or a status, b: offset or bytes free, c: size or capacity, d: serial */
     WIRE_ANSWER,        /* a: 0 or a status, b: bytes written, or needed when they did not fit; or a shape's number */
+    WIRE_FORGET,        /* a function that nobody but workers hold, for they keep it loaded: unload it */
     WIRE_EXIT,          /* a worker is to end */
 };
 

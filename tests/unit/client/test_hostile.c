@@ -380,14 +380,14 @@ static mob_value_t result_of(mob_client_t *c, mob_ref_t ref, const char *name) {
     mob_value_t value;
     mob_status_t status = MOB_EINTR; /* waiting may come up for air */
     for (int i = 0; i < 20 && status == MOB_EINTR; i++) status = mob_get_wait(c, &ref, 1, 20000);
-    if (status != MOB_OK) fail_msg("%s has no result: %s", name, mob_status_name(status));
+    if (status != MOB_OK) fail_msg("%s, or the task after it, has no result: %s", name, mob_status_name(status));
     assert_int_equal(mob_get_peek(c, ref, &value), MOB_OK);
     return value;
 }
 
-static void expect_served(mob_client_t *c) {
+static void expect_served(mob_client_t *c, const char *after) {
     mob_ref_t ref = task_run(c, "honest");
-    mob_value_t value = result_of(c, ref, "honest");
+    mob_value_t value = result_of(c, ref, after);
     assert_int_equal(value.error, MOB_OK);
     assert_int_equal(value.size, 4);
     assert_memory_equal(value.data, "done", 4);
@@ -410,14 +410,14 @@ static void expect_clean_end(mob_client_t *c, const char *after) {
 static void test_hostile_workers(void **state) {
     (void)state;
     mob_client_t *c = session_start();
-    expect_served(c);
+    expect_served(c, "nothing");
     for (size_t i = 0; i < GARBAGE_COUNT; i++) {
         mob_ref_t ref = task_run(c, all_garbage[i].name);
         mob_value_t value = result_of(c, ref, all_garbage[i].name);
         if (value.error != (all_garbage[i].fatal ? MOB_ECRASHED : MOB_OK))
             fail_msg("%s: the task's status is %s", all_garbage[i].name, mob_status_name(value.error));
         mob_ref_release(c, ref);
-        expect_served(c);
+        expect_served(c, all_garbage[i].name);
     }
     mob_session_t session;
     mob_client_session(c, &session);
@@ -432,7 +432,7 @@ static void test_a_worker_that_scribbles_and_dies(void **state) {
         mob_ref_t ref = task_run(c, "own_memory");
         assert_int_equal(result_of(c, ref, "garbage").error, MOB_ECRASHED);
         mob_ref_release(c, ref);
-        expect_served(c);
+        expect_served(c, "own_memory");
     }
     mob_shutdown(c);
 }
@@ -444,9 +444,9 @@ static void test_random_messages_from_workers(void **state) {
         mob_ref_t ref = task_run(c, "random_messages");
         assert_int_equal(result_of(c, ref, "garbage").error, MOB_ECRASHED);
         mob_ref_release(c, ref);
-        if (i % 5 == 0) expect_served(c);
+        if (i % 5 == 0) expect_served(c, "random_messages");
     }
-    expect_served(c);
+    expect_served(c, "random_messages");
     mob_shutdown(c);
 }
 
@@ -454,13 +454,13 @@ static void test_hostile_driver(void **state) {
     (void)state;
     for (size_t i = 0; i < GARBAGE_COUNT; i++) {
         mob_client_t *c = session_start();
-        expect_served(c);
+        expect_served(c, "nothing");
         all_garbage[i].act(c);
         if (all_garbage[i].fatal) {
             expect_clean_end(c, all_garbage[i].name);
             continue;
         }
-        expect_served(c);
+        expect_served(c, all_garbage[i].name);
         shutdown(c->sock, SHUT_RDWR);
         expect_clean_end(c, all_garbage[i].name);
     }
@@ -512,7 +512,7 @@ static void test_strangers_on_the_socket(void **state) {
         for (size_t k = 0; k < 64; k++) large[k] = (char)next_random();
         assert_true(socket_say(c, large, 64) <= 0);
     }
-    expect_served(c);
+    expect_served(c, "strangers");
     mob_shutdown(c);
 }
 
