@@ -23,7 +23,7 @@
 #include "base/memory.h"
 #include "client/client.h"
 
-enum { DAEMON_FD = 3, WELCOME_TIMEOUT_MS = 20000 };
+enum { DAEMON_FD = 3, WELCOME_TIMEOUT_MS = 20000, DAEMON_ROUNDS = 6000 };
 
 extern char **environ;
 extern _Atomic bool client_forked;
@@ -297,6 +297,18 @@ void mob_client_stop(mob_client_t *c) {
     shm_bell_ring(&c->node->bells[c->number]);
 }
 
+/* The daemon ends its workers and then itself; a session is over when nothing of it runs any more. One that is stuck is killed, and the kernel ends
+ * its workers. */
+static void daemon_await(pid_t pid) {
+    for (int round = 0; round < DAEMON_ROUNDS; round++) {
+        pid_t done = waitpid(pid, NULL, WNOHANG);
+        if (done == pid || (done < 0 && errno != EINTR)) return;
+        usleep(round < 100 ? 100 : 1000);
+    }
+    kill(pid, SIGKILL);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+}
+
 void mob_shutdown(mob_client_t *c) {
     if (c == NULL) return;
     bool forked = atomic_load(&client_forked);
@@ -304,9 +316,7 @@ void mob_shutdown(mob_client_t *c) {
     if (c->sock >= 0 && !forked) shutdown(c->sock, SHUT_RDWR); /* a forked child's copy must not keep the daemon waiting */
     if (c->sock >= 0) close(c->sock);
     c->sock = -1;
-    /* The daemon ends its workers and then itself; a session is over when nothing of it runs any more. */
-    if (c->daemon_pid > 0 && !forked)
-        while (waitpid(c->daemon_pid, NULL, 0) < 0 && errno == EINTR) {}
+    if (c->daemon_pid > 0 && !forked) daemon_await(c->daemon_pid);
     client_disconnect(c);
     mob_view_release(c);
 }

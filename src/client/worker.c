@@ -86,6 +86,11 @@ static bool run_take(mob_client_t *c, shm_message_t *ret_run) {
         return false;
     }
     *ret_run = c->runs.items[c->run_next++];
+    if (c->run_next >= 1024) { /* one that is never idle would let it grow for ever */
+        memmove(c->runs.items, c->runs.items + c->run_next, (c->runs.count - c->run_next) * sizeof *c->runs.items);
+        c->runs.count -= c->run_next;
+        c->run_next = 0;
+    }
     return true;
 }
 

@@ -299,6 +299,14 @@ void node_memory_extent(node_client_t *client, uint64_t size) {
     node_client_tell(client, WIRE_EXTENT, 0, offset, (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE, serial);
 }
 
+uint64_t node_memory_extent_end(node_t *n, uint64_t offset) {
+    if (offset >= n->store_bytes || n->granule_owner[offset / SHM_GRANULE] == 0) return offset;
+    uint64_t g = offset / SHM_GRANULE;
+    while (g > 0 && n->books[g].size == 0) g--;
+    uint64_t end = g * SHM_GRANULE + n->books[g].size;
+    return end > offset ? end : offset;
+}
+
 bool node_memory_owns(node_t *n, uint32_t owner, uint64_t offset, uint64_t size) {
     if (offset < SHM_BLOCK_FIRST || offset >= n->store_bytes || size > n->store_bytes - offset) return false;
     for (uint64_t g = offset / SHM_GRANULE; g <= (offset + (size ? size - 1 : 0)) / SHM_GRANULE; g++)

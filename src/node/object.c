@@ -71,6 +71,7 @@ void node_object_escape(node_t *n, mob_ref_t ref) {
     atomic_fetch_or_explicit(&n->slots[ref.slot].word, STORE_ESCAPED, memory_order_acq_rel);
     node_object_t *o = node_object_find(n, ref);
     if (o == NULL) return;
+    node_object_contents_release(n, o); /* of a result that was stored before and replaced */
     node_object_contents_hold(n, o);
     object_check_zero(n, o); /* it may have been dropped before we knew of it */
 }
@@ -114,9 +115,9 @@ static void contents_copy(node_t *n, node_object_t *o) {
     uint32_t count = slot->value.large.ref_count;
     if (store_meta_inline(meta) || count == 0 || block % SHM_BLOCK_UNIT != 0 || block >= n->store_bytes || size > n->store_bytes - block) return;
     uint64_t start = block + store_refs_offset(size);
-    /* All of it in the memory of one process: nobody makes us read the whole arena. */
+    /* It ends in the extent that it begins in: nobody makes us read the whole arena. */
     uint64_t bytes = (uint64_t)count * sizeof(mob_ref_t);
-    if (start >= n->store_bytes || !node_memory_owns(n, n->granule_owner[block / SHM_GRANULE], start, bytes) || !vec_reserve(&o->contents, count)) return;
+    if (bytes > node_memory_extent_end(n, block) - block || start > node_memory_extent_end(n, block) - bytes || !vec_reserve(&o->contents, count)) return;
     memcpy(o->contents.items, n->arena.base + start, bytes);
     o->contents.count = count;
 }

@@ -5,8 +5,6 @@
 #include "node/state.h"
 #include "wire/direct.h"
 
-enum { MAX_TRIES = 10000 };
-
 static void question_answer(node_client_t *c, const shm_message_t *m);
 
 static void write_resources(node_t *n, wire_writer_t *w) {
@@ -90,10 +88,7 @@ void node_questions_answer(node_t *n) {
     for (size_t i = n->questions.count; i-- > 0;) {
         node_question_t *q = &n->questions.items[i];
         node_client_t *c = n->clients[q->client];
-        if (++q->tries < MAX_TRIES && news_is_due(n)) {
-            n->again = true;
-            continue;
-        }
+        if (news_is_due(n)) return; /* it will wake us, or its worker's end will */
         shm_message_t m = q->message;
         vec_swap_remove(&n->questions, i);
         if (c != NULL && c->state == NODE_LIVE) question_answer(c, &m);
@@ -104,7 +99,6 @@ void node_questions_answer(node_t *n) {
 void node_query(node_client_t *c, const shm_message_t *m) {
     node_question_t q = {.client = c->number, .message = *m};
     if (!news_is_due(c->node) || !vec_push(&c->node->questions, q)) question_answer(c, m);
-    else c->node->again = true;
 }
 
 static void question_answer(node_client_t *c, const shm_message_t *m) {

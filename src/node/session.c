@@ -36,7 +36,7 @@ static mob_status_t folder_make(const char *path) {
 }
 
 static void folder_remove(const char *path) {
-    static const char *const files[] = {"socket", "lock"};
+    static const char *const files[] = {"socket", "new", "lock"};
     char name[4608];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         snprintf(name, sizeof name, "%s/%s", path, files[i]);
@@ -61,10 +61,12 @@ static void stale_remove(const char *parent) {
 }
 
 static mob_status_t lock_take(node_t *n) {
-    char path[4096];
+    char path[4096], fresh[4096];
     snprintf(path, sizeof path, "%s/lock", n->session_dir);
-    n->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (n->lock_fd < 0 || flock(n->lock_fd, LOCK_EX | LOCK_NB) != 0) return folder_fail("locking", path);
+    snprintf(fresh, sizeof fresh, "%s/new", n->session_dir);
+    /* Locked before it has its name, so that nobody finds it unlocked. */
+    n->lock_fd = open(fresh, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (n->lock_fd < 0 || flock(n->lock_fd, LOCK_EX | LOCK_NB) != 0 || rename(fresh, path) != 0) return folder_fail("locking", path);
     /* A word on disk shows now, not later, whether there is space. */
     char text[32];
     int size = snprintf(text, sizeof text, "%d\n", (int)getpid());

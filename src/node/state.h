@@ -45,7 +45,6 @@ typedef struct {
 
 typedef struct {
     uint32_t client;
-    int tries;
     shm_message_t message;
 } node_question_t;
 
@@ -216,6 +215,7 @@ struct node {
     uint32_t cpu_shape; /* one CPU and nothing else: what may be handed out ahead */
     uint64_t next_token;
     int start_failures;
+    uint64_t first_failure_ns; /* of that series */
     VEC(pid_t) dead_sessions; /* of workers that died: their descendants, which become our children, are ended too */
     VEC(node_question_t) questions; /* that are answered when what is done has been heard of */
 
@@ -268,6 +268,7 @@ void node_memory_records(node_client_t *client, uint32_t wanted);
 void node_memory_extent(node_client_t *client, uint64_t size);
 bool node_memory_owns(node_t *node, uint32_t owner, uint64_t offset, uint64_t size);
 uint64_t node_memory_free_bytes(node_t *node);
+uint64_t node_memory_extent_end(node_t *node, uint64_t offset); /* of the extent that this place lies in; the place itself if it is in none */
 void node_memory_forget(node_client_t *client); /* a dead client's grants */
 bool node_memory_slot_is(node_t *node, uint32_t slot, uint32_t owner);
 bool node_memory_record_is(node_t *node, uint32_t record, uint32_t owner);
@@ -326,7 +327,7 @@ void node_worker_blocked(node_client_t *worker); /* its task waits for others */
 void node_worker_forget(node_client_t *worker);
 void node_worker_start_failed(node_client_t *worker);
 /* A worker ended without having run anything. After some in a row, the tasks that wait for one fail. */
-void node_worker_useless(node_t *node, const char *how);
+void node_worker_useless(node_t *node, const char *how, bool by_itself);
 void node_worker_exit_text(const node_client_t *worker, char *ret_text, size_t size);
 void node_children_reap(node_t *node);
 

@@ -14,7 +14,7 @@
 
 #include "node/state.h"
 
-enum { CHUNK = 16 * 1024, LINE_LIMIT = 32 * 1024, OUTBOX_HIGH = 4 << 20 };
+enum { CHUNK = 16 * 1024, LINE_LIMIT = 32 * 1024, OUTBOX_HIGH = 4 << 20, MAX_CHUNKS = 64 };
 
 static void text_send(node_t *n, int kind, int pid, const char *name, const char *text, size_t size) {
     if (n->driver == NULL || n->driver->state != NODE_LIVE) return;
@@ -88,9 +88,9 @@ static void lines_split(node_stream_t *s, bool all) {
     line_skip(s, lines);
 }
 
-/* Reads what there is. False at the end of the stream. */
+/* Reads what there is, within bounds: the rest keeps its poll readable. False at the end of the stream. */
 static bool stream_read(node_stream_t *s) {
-    for (;;) {
+    for (int chunks = 0; chunks < MAX_CHUNKS; chunks++) {
         if (!vec_reserve(&s->line, CHUNK)) return true;
         ssize_t n = read(s->fd, s->line.items + s->line.count, CHUNK);
         if (n < 0 && errno == EINTR) continue;
@@ -105,6 +105,7 @@ static bool stream_read(node_stream_t *s) {
             return true;
         }
     }
+    return true;
 }
 
 static void on_output(uv_poll_t *poll, int status, int events) {

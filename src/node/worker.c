@@ -29,6 +29,8 @@
 
 extern char **environ;
 
+static const uint64_t PATIENCE_NS = 4000000000; /* an error comes within 5 s */
+
 enum { MAX_STARTING = 16, MAX_FAILURES = 3, MAX_USELESS = 10, IDLE_MS = 2000, MAX_AHEAD = 16 };
 
 /* ---- the zygote ---- */
@@ -135,7 +137,7 @@ static bool worker_ask(node_client_t *w) {
         if (out[0] >= 0) close(out[0]), close(out[1]);
         starting_remove(w);
         node_client_close(w);
-        node_worker_useless(n, why);
+        node_worker_useless(n, why, true);
         uv_timer_start(&n->reap_timer, on_reap_timer, 1000, 0); /* tries again then */
         return false;
     }
@@ -158,8 +160,11 @@ static bool worker_start(node_t *n) {
     return n->zygote == NULL || worker_ask(w);
 }
 
-void node_worker_useless(node_t *n, const char *how) {
-    if (++n->start_failures < MAX_USELESS) return;
+void node_worker_useless(node_t *n, const char *how, bool by_itself) {
+    uint64_t now = base_clock_mono_ns();
+    if (n->start_failures++ == 0) n->first_failure_ns = now;
+    /* Workers that somebody else kills say nothing about the next one, unless it goes on and on. */
+    if (n->start_failures < MAX_USELESS || (!by_itself && now - n->first_failure_ns < PATIENCE_NS)) return;
     char text[512];
     snprintf(text, sizeof text, "%d workers in a row ended before they ran anything (the last one: %s). What they printed tells why", n->start_failures, how);
     n->start_failures = 0; /* the next task tries again */
@@ -170,7 +175,7 @@ void node_worker_start_failed(node_client_t *w) {
     node_t *n = w->node;
     starting_remove(w);
     node_client_close(w);
-    if (n->zygote != NULL) node_worker_useless(n, "it did not connect");
+    if (n->zygote != NULL) node_worker_useless(n, "it did not connect", false);
     node_schedule(n);
 }
 
@@ -399,7 +404,7 @@ void node_worker_forget(node_client_t *w) {
     }
     if (useless && n->idle.count == 0) {
         node_schedule(n); /* what it was to run waits for the next one */
-        node_worker_useless(n, how);
+        node_worker_useless(n, how, !(WIFSIGNALED(w->exit_status) && WTERMSIG(w->exit_status) == SIGKILL));
     }
     if (actor != NULL) {
         sched_lease_release(n->sched, &w->lease);

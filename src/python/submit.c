@@ -28,6 +28,7 @@ static PyTypeObject *submitter_type;
 /* ---- the call's arguments ---- */
 
 typedef struct {
+    mob_client_t *client; /* that the call began with: pickling runs Python code, and the session may end meanwhile */
     uint8_t *data;
     size_t size, capacity;
     uint8_t local[512];
@@ -51,7 +52,7 @@ static bool arguments_reserve(arguments_t *a, size_t more) {
 }
 
 static void arguments_fini(arguments_t *a) {
-    for (size_t i = 0; i < a->temporary.count; i++) mob_ref_release(core.client, a->temporary.items[i]);
+    for (size_t i = 0; core.client == a->client && i < a->temporary.count; i++) mob_ref_release(core.client, a->temporary.items[i]);
     if (a->data != a->local) PyMem_Free(a->data);
     vec_free(&a->deps);
     vec_free(&a->refs);
@@ -87,6 +88,10 @@ static int write_pickle(arguments_t *a, PyObject *value, const char *what) {
     collector_t collector;
     int result = -1;
     PyObject *made = core_pickle(value, what, &collector);
+    if (made != NULL && core.client != a->client) {
+        core_raise_ended();
+        Py_CLEAR(made);
+    }
     if (made != NULL && (PyList_GET_SIZE(PyTuple_GET_ITEM(made, 1)) > 0 || PyBytes_GET_SIZE(PyTuple_GET_ITEM(made, 0)) > INLINE_LIMIT)) {
         core_collector_pop(&collector);
         Py_DECREF(made);
@@ -259,7 +264,7 @@ static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_
     }
     if (!core_connected()) return NULL;
     if (self->incarnation != core.incarnation && submitter_prepare(self) < 0) return NULL;
-    arguments_t a = {.capacity = sizeof a.local};
+    arguments_t a = {.client = core.client, .capacity = sizeof a.local};
     a.data = a.local;
     PyObject *result = write_all(&a, self, args, nargs, kwnames) == 0 ? submit(self, &a) : NULL;
     arguments_fini(&a);

@@ -158,7 +158,12 @@ static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count, con
 static int pickle_store(PyObject *value, const char *what, core_target_t *target) {
     collector_t collector;
     int result = -1;
+    mob_client_t *began = core.client;
     PyObject *made = core_pickle(value, what, &collector);
+    if (made != NULL && core.client != began) {
+        core_raise_ended(); /* while Python code ran */
+        Py_CLEAR(made);
+    }
     if (made != NULL) {
         PyObject *list = PyTuple_GET_ITEM(made, 1);
         Py_ssize_t count = PyList_GET_SIZE(list), got = 0;
@@ -213,7 +218,7 @@ PyObject *core_put(PyObject *module, PyObject *value) {
     }
     core_target_t target = {0};
     if (core_value_store(value, "the value given to ray.put", &target) < 0) return NULL;
-    return core_ref_new(target.ref);
+    return core_ref_new(target.ref); /* no Python code since it was stored */
 }
 
 /* ---- reading ---- */
@@ -257,9 +262,11 @@ static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
 PyObject *core_value_load(mob_ref_t ref, const mob_value_t *value) {
     const uint8_t *at = value->data;
     if (value->error == MOB_OK && value->format == MOB_FORMAT_DIRECT) return core_direct_read(&at, at + value->size);
-    if (value->ref_count > 0) mob_value_adopt(core.client, ref, value);
+    mob_client_t *began = core.client;
+    if (value->ref_count > 0) mob_value_adopt(began, ref, value);
     PyObject *loaded = value->error != MOB_OK ? core_raise_error(value) : pickled_load(ref, value);
-    for (uint32_t i = 0; i < value->ref_count; i++) mob_ref_release(core.client, value->refs[i]);
+    /* Python code ran: the session may be over, and `value` with it. */
+    for (uint32_t i = 0; core.client == began && i < value->ref_count; i++) mob_ref_release(began, value->refs[i]);
     return loaded;
 }
 
@@ -390,7 +397,13 @@ static mob_ref_t *refs_of(const char *function, PyObject *sequence, Py_ssize_t *
 static PyObject *load_all(const mob_ref_t *refs, Py_ssize_t count) {
     PyObject *list = PyList_New(count);
     mob_value_t value;
+    mob_client_t *began = core.client;
     for (Py_ssize_t i = 0; list != NULL && i < count; i++) {
+        if (core.client != began) {
+            core_raise_ended();
+            Py_CLEAR(list);
+            break;
+        }
         mob_status_t status = mob_get_peek(core.client, refs[i], &value);
         /* Not there: then one of the others is an error, and that is the news. */
         if (status == MOB_ETIMEOUT) continue;

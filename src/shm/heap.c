@@ -87,6 +87,29 @@ static void extent_warm(shm_heap_t *heap, const shm_heap_extent_t *extent) {
     if (cold) madvise(heap->base + extent->offset, extent->size, MADV_POPULATE_WRITE);
 }
 
+/* Takes an extent off `small`; the last one moves into its place. */
+static void small_remove(shm_heap_t *heap, size_t index) {
+    shm_heap_extent_t e = heap->small.items[index];
+    for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++) heap->mine[e.offset / SHM_GRANULE + g] = 0;
+    heap->small_bytes -= e.size;
+    vec_swap_remove(&heap->small, index);
+    if (index == heap->small.count) return;
+    e = heap->small.items[index];
+    for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++) heap->mine[e.offset / SHM_GRANULE + g] = (uint32_t)index + 1;
+}
+
+/* Forgets everything that lies in an extent which the daemon has taken. */
+static void small_lost(shm_heap_t *heap, size_t index) {
+    shm_heap_extent_t e = heap->small.items[index];
+    uint64_t end = e.offset + e.size;
+    for (int k = 0; k < SHM_HEAP_CLASSES; k++)
+        for (size_t i = heap->classes[k].count; i-- > 0;)
+            if (heap->classes[k].items[i] >= e.offset && heap->classes[k].items[i] < end) vec_swap_remove(&heap->classes[k], i);
+    for (size_t i = heap->runs.count; i-- > 0;)
+        if (heap->runs.items[i].offset >= e.offset && heap->runs.items[i].offset < end) vec_swap_remove(&heap->runs, i);
+    small_remove(heap, index);
+}
+
 /* An extent of at least `size` bytes, OWNED by us: a kept one that fits well, or a new one. */
 static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, shm_heap_extent_t *ret_extent) {
     size_t looked = 0;
@@ -114,6 +137,9 @@ static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, shm_heap_extent
     mob_status_t status = heap->grant(heap->context, size, &e.offset, &e.size, &e.serial);
     if (status != MOB_OK) return status;
     assert(e.offset % SHM_GRANULE == 0 && e.size >= size && (e.offset + e.size) / SHM_GRANULE <= heap->granules);
+    /* The daemon may have given us places of extents that it took from us and that we have not missed yet. */
+    for (size_t i = heap->small.count; i-- > 0;)
+        if (heap->small.items[i].offset < e.offset + e.size && e.offset < heap->small.items[i].offset + heap->small.items[i].size) small_lost(heap, i);
     extent_warm(heap, &e);
     *ret_extent = e;
     return MOB_OK;
@@ -172,17 +198,6 @@ static bool extent_sweep(shm_heap_t *heap, const shm_heap_extent_t *e) {
     return empty;
 }
 
-/* Takes an extent off `small`; the last one moves into its place. */
-static void small_remove(shm_heap_t *heap, size_t index) {
-    shm_heap_extent_t e = heap->small.items[index];
-    for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++) heap->mine[e.offset / SHM_GRANULE + g] = 0;
-    heap->small_bytes -= e.size;
-    vec_swap_remove(&heap->small, index);
-    if (index == heap->small.count) return;
-    e = heap->small.items[index];
-    for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++) heap->mine[e.offset / SHM_GRANULE + g] = (uint32_t)index + 1;
-}
-
 static void heap_sweep(shm_heap_t *heap) {
     for (int i = 0; i < SHM_HEAP_CLASSES; i++) heap->classes[i].count = 0;
     heap->runs.count = 0;
@@ -228,18 +243,6 @@ static bool worth_sweeping(shm_heap_t *heap) {
         freed += heap->classes[i].count * units * SHM_BLOCK_UNIT;
     }
     return freed > heap->small_bytes / 4;
-}
-
-/* Forgets everything that lies in an extent which the daemon has taken. */
-static void small_lost(shm_heap_t *heap, size_t index) {
-    shm_heap_extent_t e = heap->small.items[index];
-    uint64_t end = e.offset + e.size;
-    for (int k = 0; k < SHM_HEAP_CLASSES; k++)
-        for (size_t i = heap->classes[k].count; i-- > 0;)
-            if (heap->classes[k].items[i] >= e.offset && heap->classes[k].items[i] < end) vec_swap_remove(&heap->classes[k], i);
-    for (size_t i = heap->runs.count; i-- > 0;)
-        if (heap->runs.items[i].offset >= e.offset && heap->runs.items[i].offset < end) vec_swap_remove(&heap->runs, i);
-    small_remove(heap, index);
 }
 
 /* Before a free block at `header` is touched: its extent counts as used, and is ours. False: it is lost, and with it the block. */

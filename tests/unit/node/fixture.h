@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,6 +25,7 @@ static inline node_t *fixture_node_new(uint64_t store_bytes) {
     assert_non_null(n);
     n->store_bytes = store_bytes;
     n->client_next = 1;
+    n->zygote_pid = INT_MAX; /* one is on its way, and no process has this number */
     uv_loop_init(&n->loop);
     uv_timer_init(&n->loop, &n->reap_timer);
     n->reap_timer.data = n;
@@ -106,6 +108,8 @@ static inline void fixture_node_free(node_t *n) {
     vec_free(&n->zero);
     vec_free(&n->gaps);
     vec_free(&n->warned);
+    vec_free(&n->questions);
+    vec_free(&n->dead_sessions);
     vec_free(&n->free_slots);
     vec_free(&n->free_records);
     vec_free(&n->orphan_slots);

@@ -222,7 +222,7 @@ static void test_what_others_hold_outlives_its_owner(void **state) {
     atomic_fetch_or(&n->slots[slot].word, STORE_ESCAPED);
     node_object_t *o = node_object_find(n, ref);
     assert_non_null(o);
-    node_object_hold(n, o, b->number);
+    node_object_hold(n, o, b->number, false);
     node_objects_forget(a);
     node_memory_forget(a);
     books_check();

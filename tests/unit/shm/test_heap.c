@@ -51,6 +51,7 @@ static mob_status_t grant(void *context, uint64_t size, uint64_t *ret_offset, ui
         extent_serial[first] = ++serials;
         atomic_store(&extents[first].word, serials << 2 | SHM_EXTENT_OWNED);
         atomic_store(&extents[first].freed, 0);
+        atomic_store(&extents[first].used, 1); /* until its first block */
         *ret_offset = first * SHM_GRANULE;
         *ret_size = extent_size[first];
         *ret_serial = serials;
@@ -60,12 +61,16 @@ static mob_status_t grant(void *context, uint64_t size, uint64_t *ret_offset, ui
     return MOB_EFULL;
 }
 
-/* Takes back what is EMPTY, as the daemon does; how many bytes. */
+static bool looks_unused(uint64_t g) { return atomic_load(&extents[g].used) == atomic_load(&extents[g].freed); }
+
+/* Takes back what is not used, as the daemon does; how many bytes. */
 static uint64_t empties_take(void) {
     uint64_t taken = 0;
     for (uint64_t g = 0; g < GRANULES; g++) {
-        uint64_t empty = extent_serial[g] << 2 | SHM_EXTENT_EMPTY;
-        if (extent_size[g] == 0 || !atomic_compare_exchange_strong(&extents[g].word, &empty, extent_serial[g] << 2 | SHM_EXTENT_GONE)) continue;
+        uint64_t owned = extent_serial[g] << 2 | SHM_EXTENT_OWNED, empty = extent_serial[g] << 2 | SHM_EXTENT_EMPTY;
+        if (extent_size[g] == 0) continue;
+        if (looks_unused(g)) atomic_compare_exchange_strong(&extents[g].word, &owned, empty);
+        if (!atomic_compare_exchange_strong(&extents[g].word, &empty, extent_serial[g] << 2 | SHM_EXTENT_GONE)) continue;
         taken += extent_size[g];
         memset(arena + g * SHM_GRANULE, 0xdd, extent_size[g]); /* whoever gets it next writes what it likes */
         extent_size[g] = 0;
@@ -201,16 +206,65 @@ static void test_another_grant_of_the_place_is_not_ours(void **state) {
     assert_int_equal(atomic_load(&extents[granule].word), (uint64_t)2 << 2 | SHM_EXTENT_EMPTY);
 }
 
-static void test_empty_small_extents_can_be_recalled(void **state) {
+static void test_unused_extents_can_be_recalled(void **state) {
     (void)state;
     enum { COUNT = 20000 };
     static uint64_t data[COUNT];
     for (uint64_t i = 0; i < COUNT; i++) data[i] = alloc_ok(1000, i + 1);
-    uint64_t before = granted_bytes();
-    for (uint64_t i = 0; i < COUNT; i++) assert_true(shm_block_release(arena, extents, data[i], i + 1));
-    /* the next allocations use up the runs at hand, and then a sweep notices */
-    for (uint64_t i = 0; i < 6000; i++) alloc_ok(1000, i + 1);
-    assert_true(empties_take() > before / 4);
+    assert_int_equal(empties_take(), 0);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        if (i % 2) shm_heap_free(&heap, data[i], i + 1);
+        else assert_true(shm_block_release(arena, extents, data[i], i + 1));
+    }
+    assert_true(empties_take() > COUNT * 1000); /* without asking the owner, which does nothing */
+    for (uint64_t i = 0; i < COUNT; i++) memset(arena + alloc_ok(1000, i + 1), 1, 1000);
+}
+
+/* Its extent was taken and granted to somebody else, and it does not know yet. */
+static void test_a_lost_extent_is_not_written_to(void **state) {
+    (void)state;
+    uint64_t data = alloc_ok(1000, 1), granule = data / SHM_GRANULE;
+    shm_heap_free(&heap, data, 1);
+    uint64_t size = extent_size[granule];
+    assert_true(empties_take() > 0);
+    extent_size[granule] = size;
+    extent_serial[granule] = ++serials;
+    const uint64_t used = 4096, word = serials << 2 | SHM_EXTENT_OWNED;
+    atomic_store(&extents[granule].used, used);
+    atomic_store(&extents[granule].freed, 0);
+    atomic_store(&extents[granule].word, word);
+    memset(arena + granule * SHM_GRANULE, 0x77, size);
+    for (uint64_t i = 0; i < 100; i++) {
+        uint64_t other = alloc_ok(1000, i + 2);
+        assert_true(other < granule * SHM_GRANULE || other >= granule * SHM_GRANULE + size);
+        assert_int_equal(atomic_load(&extents[granule].used), used);
+        assert_int_equal(atomic_load(&extents[granule].word), word);
+    }
+    for (uint64_t i = 0; i < size; i++) assert_int_equal(arena[granule * SHM_GRANULE + i], 0x77);
+}
+
+/* Somebody has freed blocks, and counts them only after the owner has found them free by itself. */
+static void test_a_late_count_does_not_hide_a_block(void **state) {
+    (void)state;
+    enum { MOST = 4096 };
+    static uint64_t data[MOST];
+    uint64_t count = 0, units = 0, other;
+    limit = 1 << 20;
+    while (count < MOST && shm_heap_alloc(&heap, 1000, count + 1, &data[count]) == MOB_OK) count++;
+    assert_true(count > 100 && count < MOST);
+    uint64_t granule = data[0] / SHM_GRANULE;
+    for (uint64_t i = 0; i < count; i++) {
+        shm_block_t *block = (shm_block_t *)(arena + data[i] - sizeof(shm_block_t));
+        units = atomic_load(&block->units);
+        atomic_store(&block->word, 0);
+    }
+    assert_int_equal(shm_heap_alloc(&heap, 1000, 1, &other), MOB_OK); /* the store is full: a sweep found them */
+    atomic_fetch_add(&extents[granule].freed, units * SHM_BLOCK_UNIT);
+    assert_false(looks_unused(granule));
+    for (uint64_t i = 1; i < count; i++) {
+        atomic_fetch_add(&extents[granule].freed, units * SHM_BLOCK_UNIT);
+        assert_false(looks_unused(granule)); /* the block at `other` lives */
+    }
 }
 
 static void test_full_passes_through(void **state) {
@@ -375,7 +429,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_large_extent_is_taken_again, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_gone_extent_is_forgotten, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_another_grant_of_the_place_is_not_ours, heap_make, heap_unmake),
-        cmocka_unit_test_setup_teardown(test_empty_small_extents_can_be_recalled, heap_make, heap_unmake),
+        cmocka_unit_test_setup_teardown(test_unused_extents_can_be_recalled, heap_make, heap_unmake),
+        cmocka_unit_test_setup_teardown(test_a_lost_extent_is_not_written_to, heap_make, heap_unmake),
+        cmocka_unit_test_setup_teardown(test_a_late_count_does_not_hide_a_block, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_full_passes_through, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_last_room_is_given_in_small_pieces, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_full_store_still_finds_its_free_blocks, heap_make, heap_unmake),

@@ -1,0 +1,188 @@
+"""A client that writes rubbish into the memory it shares with the daemon harms itself, perhaps its user's other clients,
+never the daemon.
+
+The layout is that of src/shm/node.h and src/shm/ring.h: two rings in a segment of each client's own, and what all share.
+"""
+
+import random
+
+import pytest
+import support
+
+import ray
+from ray.exceptions import WorkerCrashedError
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+KINDS = [kind for kind in range(0, 24) if kind != 10]  # 10 is to kill an actor: anybody may who can name it
+
+
+@ray.remote
+def echo(x):
+    return x
+
+
+@ray.remote
+class Counter:
+    def __init__(self):
+        self.value = 0
+
+    def add(self):
+        self.value += 1
+        return self.value
+
+
+@pytest.fixture(autouse=True)
+def unharmed(cluster):
+    daemon = support.daemon_pid()
+    counter, ref, big = Counter.remote(), ray.put([1]), ray.put(b"x" * 1_000_000)
+    nested = ray.put([ref])
+    assert ray.get(counter.add.remote()) == 1
+    yield
+    assert support.alive(daemon)
+    assert ray.get(counter.add.remote(), timeout=30) == 2
+    assert ray.get(echo.remote(ref), timeout=30) == [1]
+    assert ray.get(ray.get(nested)[0]) == [1]
+    assert ray.get(echo.remote(big), timeout=30) == b"x" * 1_000_000
+    assert support.wait_until(lambda: ray.available_resources().get("CPU") == 4)
+
+
+@ray.remote(max_retries=0)
+def attack(messages, tail=None, head=None):
+    """Pushes these messages (kind, a, b, c, d) to the daemon, moves the indices if asked to, rings, and dies."""
+    import ctypes
+    import os
+    import struct
+    import time
+
+    import ray
+
+    places = {}
+    with open("/proc/self/maps") as file:
+        for line in file:
+            if "memfd:mobula-" in line and " rw-s " in line:
+                places[line.split("mobula-")[1].split()[0]] = int(line.split("-")[0], 16)
+    ring, node = places["client"], places["node"]
+    ring_head = ctypes.c_uint64.from_address(ring)
+    ring_tail = ctypes.c_uint64.from_address(ring + 64)
+    for message in messages:
+        data = struct.pack("<IIQQQ", *message)
+        ctypes.memmove(ring + 128 + ring_tail.value % 4096 * 32, data, 32)
+        ring_tail.value += 1
+    if tail is not None:
+        ring_tail.value = tail
+    if head is not None:
+        ring_head.value = head
+    number = ray._private.worker._core.session()["number"]
+    word = ctypes.c_uint64.from_address(node + 64 + number // 64 * 8)
+    word.value |= 1 << number % 64
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if "eventfd" in os.readlink(f"/proc/self/fd/{fd}"):
+                os.write(int(fd), struct.pack("<Q", 1))
+        except OSError:
+            pass
+    time.sleep(0.01)
+    os._exit(0)
+
+
+def expect_death(ref):
+    with pytest.raises(WorkerCrashedError):
+        ray.get(ref, timeout=40)
+
+
+def some_number(generator, bits):
+    """Mostly such as might name something, sometimes such as never could."""
+    high = (1 << bits) - 1
+    return generator.choice(
+        [
+            0,
+            1,
+            generator.randrange(2, 64),
+            generator.randrange(2, 5000),
+            1 << generator.randrange(bits),
+            high,
+            high - generator.randrange(100),
+            generator.getrandbits(bits),
+        ]
+    )
+
+
+def some_message(generator):
+    kind = generator.choice(KINDS) if generator.random() < 0.95 else generator.getrandbits(32)
+    return (kind, some_number(generator, 32), *(some_number(generator, 64) for _ in range(3)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_message_with_senseless_numbers(kind):
+    generator = random.Random(kind)
+    for a in (0, 5, 0xFFFFFFFF):
+        expect_death(attack.remote([(kind, a, *(some_number(generator, 64) for _ in range(3)))]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_messages(seed):
+    generator = random.Random(seed)
+    refs = [attack.remote([some_message(generator) for _ in range(generator.randrange(1, 40))]) for _ in range(10)]
+    for ref in refs:
+        expect_death(ref)
+
+
+@pytest.mark.parametrize("tail", [0, 1, 5000, 1 << 32, (1 << 63), (1 << 64) - 1])
+def test_impossible_indices(tail):
+    expect_death(attack.remote([], tail=tail))
+    expect_death(attack.remote([], head=tail))
+    expect_death(attack.remote([(6, 1, 1, 0, 0)] * 10, tail=tail, head=tail))
+
+
+def test_a_full_ring_of_requests():
+    for kind in (11, 12, 13, 14, 15):
+        expect_death(attack.remote([(kind, 1, 4096, 0, 64)] * 4000))
+
+
+SCRIBBLE = """
+import ctypes, os, random, ray, signal, sys, time
+ray.init(num_cpus=2)
+daemon = ray._private.worker._core.session()["daemon_pid"]
+@ray.remote
+def quick(x): return x
+kept = [ray.put([ray.put(i)]) for i in range(50)] + [quick.remote(i) for i in range(50)]
+ray.get(kept)
+@ray.remote(max_retries=0)
+def scribble(seed, names):
+    generator = random.Random(seed)
+    for line in open("/proc/self/maps"):
+        if " rw-s " in line and any("mobula-" + name in line for name in names):
+            begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+            size = min(end - begin, 1 << 16)
+            for _ in range(2000):
+                value = generator.choice([0, 1, 2, 3, 12, 255, 1 << 31, (1 << 64) - 1, generator.getrandbits(64)])
+                ctypes.c_uint64.from_address(begin + generator.randrange(size // 8) * 8).value = value
+    time.sleep(0.05)
+    os._exit(0)
+ref = scribble.remote(int(sys.argv[1]), sys.argv[2].split(","))
+time.sleep(0.4)
+signal.alarm(3)
+for _ in range(20):  # whatever this one does now, and even if it dies of it, is its own business
+    try:
+        ray.wait([quick.remote(1)], timeout=0.02)
+        kept.pop()
+    except Exception:
+        pass
+state = open("/proc/%d/stat" % daemon).read().rpartition(")")[2].split()[0]
+os.write(1, ("daemon " + state).encode())
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("names", ["slots", "records", "extents", "arena", "slots,records,extents,arena,client"])
+@pytest.mark.parametrize("seed", range(2))
+def test_rubbish_all_over_the_shared_tables(folder, names, seed):
+    path = support.script(folder, SCRIBBLE)
+    known = {pid for pid, _ in support.processes()}
+    result = support.run_driver(path, seed, names)
+    # The driver may have died of it; the daemon must not have: it says so, or it has cleaned up after that driver.
+    if result.returncode == 0:
+        assert result.stdout.startswith("daemon ") and result.stdout[-1] not in "ZX", result.stderr
+    assert support.wait_until(lambda: not {pid for pid, _ in support.processes()} - known, 10)
+    assert support.wait_until(lambda: len(support.sessions()) == 1, 5), "the daemon died without cleaning up"
