@@ -268,6 +268,18 @@ static mob_status_t daemon_spawn(mob_client_t *c, char **argv) {
     return error == 0 ? MOB_OK : base_fail(MOB_ESYS, "starting %s: %s", argv[0], strerror(error));
 }
 
+/* The daemon ends its workers and then itself; a session is over when nothing of it runs any more. One that is stuck is killed, and the kernel ends
+ * its workers. */
+static void daemon_await(pid_t pid) {
+    for (int round = 0; round < DAEMON_ROUNDS; round++) {
+        pid_t done = waitpid(pid, NULL, WNOHANG);
+        if (done == pid || (done < 0 && errno != EINTR)) return;
+        usleep(round < 100 ? 100 : 1000);
+    }
+    kill(pid, SIGKILL);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+}
+
 mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client) {
     atomic_store(&client_forked, false); /* a forked child may start a session of its own */
     mob_client_t *c = client_new(WIRE_DRIVER);
@@ -279,10 +291,8 @@ mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client) {
     for (size_t i = 0; i < words.count; i++) free(words.items[i]);
     vec_free(&words);
     if (status != MOB_OK) {
-        if (c->daemon_pid > 0) {
-            kill(c->daemon_pid, SIGKILL);
-            waitpid(c->daemon_pid, NULL, 0);
-        }
+        if (c->sock >= 0) shutdown(c->sock, SHUT_RDWR);
+        if (c->daemon_pid > 0) daemon_await(c->daemon_pid); /* it puts away what it had made */
         client_free(c);
         return status;
     }
@@ -295,18 +305,6 @@ void mob_client_stop(mob_client_t *c) {
     atomic_store(&c->dead, true);
     shutdown(c->sock, SHUT_RDWR);
     shm_bell_ring(&c->node->bells[c->number]);
-}
-
-/* The daemon ends its workers and then itself; a session is over when nothing of it runs any more. One that is stuck is killed, and the kernel ends
- * its workers. */
-static void daemon_await(pid_t pid) {
-    for (int round = 0; round < DAEMON_ROUNDS; round++) {
-        pid_t done = waitpid(pid, NULL, WNOHANG);
-        if (done == pid || (done < 0 && errno != EINTR)) return;
-        usleep(round < 100 ? 100 : 1000);
-    }
-    kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
 }
 
 void mob_shutdown(mob_client_t *c) {

@@ -323,6 +323,8 @@ static void client_unref(node_client_t *c) {
     if (--c->closing > 0) return;
     if (c->sock >= 0) close(c->sock);
     if (c->pidfd >= 0) close(c->pidfd);
+    if (c->out.fd >= 0) close(c->out.fd);
+    if (c->err.fd >= 0) close(c->err.fd);
     shm_segment_fini(&c->segment);
     for (size_t i = 0; i < c->outbox.count; i++) free(c->outbox.items[i].data);
     vec_free(&c->outbox);

@@ -206,7 +206,7 @@ static void extent_close(node_t *n, uint64_t granule) {
 }
 
 static bool extent_is_unused(const shm_extent_t *entry) {
-    return atomic_load(&entry->used) == atomic_load_explicit(&entry->freed, memory_order_acquire);
+    return atomic_load(&entry->used) == atomic_load(&entry->freed);
 }
 
 /* Takes an extent back in which nothing is used. */
@@ -271,8 +271,8 @@ static mob_status_t extent_grant(node_t *n, uint32_t owner, uint64_t size, uint6
     uint64_t granule = offset / SHM_GRANULE, serial = ++n->next_serial;
     n->books[granule] = (node_extent_t){.size = size, .serial = serial, .owner = owner};
     for (uint64_t g = granule; g < granule + size / SHM_GRANULE; g++) n->granule_owner[g] = (uint16_t)owner;
-    atomic_store_explicit(&n->extents[granule].freed, 0, memory_order_relaxed);
-    atomic_store_explicit(&n->extents[granule].used, 1, memory_order_relaxed); /* until its owner's first allocation */
+    atomic_store_explicit(&n->extents[granule].freed, shm_extent_count(serial, 0), memory_order_relaxed);
+    atomic_store_explicit(&n->extents[granule].used, shm_extent_count(serial, 1), memory_order_relaxed); /* until its owner's first allocation */
     atomic_store_explicit(&n->extents[granule].word, serial << 2 | SHM_EXTENT_OWNED, memory_order_release);
     *ret_offset = offset;
     *ret_serial = serial;

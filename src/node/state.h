@@ -103,7 +103,8 @@ struct node_actor {
 typedef struct node_stream {
     node_client_t *client;
     uv_poll_t poll;
-    int fd;          /* -1: closed */
+    int fd;          /* -1: never opened. Open until libuv has let go of it: its number must not be used again before */
+    bool live;       /* not yet ended */
     int kind;        /* mob_message_kind_t */
     char *name;      /* of the task that prints, as announced in the stream */
     VEC(char) line;  /* not sent yet */

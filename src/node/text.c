@@ -112,10 +112,10 @@ static void on_output(uv_poll_t *poll, int status, int events) {
     (void)status, (void)events;
     node_client_t *c = poll->data;
     node_stream_t *s = poll == &c->out.poll ? &c->out : &c->err;
-    if (s->fd < 0 || stream_read(s)) return;
+    if (!s->live || stream_read(s)) return;
     node_stream_close(s);
     /* Both its outputs have ended and it never came: it is dead. */
-    if (c->state == NODE_STARTING && c->out.fd < 0 && c->err.fd < 0) node_worker_start_failed(c);
+    if (c->state == NODE_STARTING && !c->out.live && !c->err.live) node_worker_start_failed(c);
 }
 
 mob_status_t node_stream_open(node_client_t *c, node_stream_t *s, int fd, int kind) {
@@ -126,17 +126,17 @@ mob_status_t node_stream_open(node_client_t *c, node_stream_t *s, int fd, int ki
     /* libuv ties a poll handle to its descriptor: a worker that is asked for again gets a new struct instead. */
     if (uv_poll_init(&c->node->loop, &s->poll, fd) != 0) return MOB_ESYS;
     s->poll.data = c;
+    s->live = true;
     uv_poll_start(&s->poll, UV_READABLE, on_output);
     return MOB_OK;
 }
 
 void node_stream_close(node_stream_t *s) {
-    if (s->fd < 0) return;
+    if (!s->live) return;
+    s->live = false;
     stream_read(s); /* the last words of one that was reaped before its pipe was looked at */
     lines_split(s, true);
     uv_poll_stop(&s->poll);
-    close(s->fd);
-    s->fd = -1;
     free(s->name);
     s->name = NULL;
     vec_free(&s->line);
@@ -145,8 +145,8 @@ void node_stream_close(node_stream_t *s) {
 static void streams_each(node_t *n, void (*visit)(node_stream_t *)) {
     for (size_t i = n->connections.count; i-- > 0;) {
         node_client_t *c = n->connections.items[i];
-        if (c->out.fd >= 0) visit(&c->out);
-        if (c->err.fd >= 0) visit(&c->err);
+        if (c->out.live) visit(&c->out);
+        if (c->err.live) visit(&c->err);
     }
 }
 

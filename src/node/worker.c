@@ -372,6 +372,7 @@ void node_schedule(node_t *n) {
     tasks_start(n);
     while (cpu_is_free(n) && sched_queued(n->sched, n->cpu_shape) == 0 && ahead_take_one(n)) tasks_start(n);
     if (n->idle.count == 0) ahead_give(n);
+    if (n->zygote_argv == NULL) return;
     if (n->waiting_for_worker > 0 && n->zygote == NULL && n->next_zygote == NULL && n->zygote_pid == 0 && node_zygote_start(n) != MOB_OK)
         waiting_fail(n, mob_last_error());
     while (n->starting.count < n->waiting_for_worker && n->starting.count < MAX_STARTING && worker_start(n)) {}

@@ -8,10 +8,14 @@
  *   EMPTY(serial)  nothing in it is used; that process may take it again (EMPTY to OWNED), the daemon may take it back (EMPTY to GONE)
  *   GONE(serial)   the daemon's; the former owner forgets it when it sees this
  *
- * `used` is what its owner has allocated in it and not freed itself, `freed` what others have freed; if the two are equal, nothing in it is used. The daemon may
- * then take it although it is OWNED: it makes it EMPTY and looks at `used` again; the owner raises `used` and then looks at the word. Both are sequentially
- * consistent, so one of them sees the other: the daemon puts OWNED back, or the owner finds that it must take the extent again, or has lost it. A new extent
- * has used = 1 until its owner's first allocation.
+ * `used` counts what its owner has allocated in it less what it freed itself, `freed` what others have freed; if the two are equal, nothing in it is used.
+ * The daemon may then take it although it is OWNED: it makes it EMPTY and looks at `used` again; the owner raises `used` and then looks at the word. Both are
+ * sequentially consistent, so one of them sees the other: the daemon puts OWNED back, or the owner finds that it must take the extent again, or has lost it.
+ * A new extent has used = 1 until its owner's first allocation.
+ *
+ * Both counts carry the grant's serial number and change by compare-and-swap only, so a former owner, or somebody who freed a block and was held up before it
+ * counted that, can't change them after the extent was granted anew. They are never set back: who dies between freeing and counting leaves `freed` too low, and the
+ * extent looks used until its owner sweeps it, which errs on the safe side.
  *
  * Each change is one compare-and-swap on a word that carries the grant's serial number, so a process that still names an extent
  * of an earlier grant can't touch a later one. Who dies in EMPTY or OWNED leaves it to the daemon, which knows all grants.
@@ -37,8 +41,8 @@ enum { SHM_GRANULE = 64 * 1024, SHM_BLOCK_UNIT = 64, SHM_BLOCK_FIRST = 48 };
 
 typedef struct shm_extent {
     _Atomic uint64_t word;  /* serial << 2 | state */
-    _Atomic uint64_t freed; /* bytes freed in it by others than its owner: only grows, by fetch_add of whoever freed the block */
-    _Atomic uint64_t used;  /* bytes that its owner allocated less those that it freed itself: written by the owner */
+    _Atomic uint64_t freed; /* serial << 32 | units freed by others than its owner, added by whoever freed the block */
+    _Atomic uint64_t used;  /* serial << 32 | units that its owner allocated less those that it freed itself; changed by the owner */
     uint64_t reserved;
 } shm_extent_t;
 
@@ -56,6 +60,8 @@ _Static_assert(sizeof(shm_extent_t) == 32 && sizeof(shm_block_t) == 16, "layout"
 static inline uint64_t shm_tag(bool is_record, uint32_t index, uint64_t generation) {
     return (uint64_t)is_record << 62 | (uint64_t)(index & 0xffffff) << 38 | (generation & 0x3fffffffff);
 }
+/* A count of an extent: modulo 2^32 units, which is more than any extent has at one time. */
+static inline uint64_t shm_extent_count(uint64_t serial, uint64_t units) { return serial << 32 | (units & 0xffffffff); }
 static inline uint64_t shm_block_used(uint64_t tag) { return tag << 1 | 1; }
 
 /* Ends the life of the block with data at `data`, if it still is the tag's: by its owner, another client, or the daemon, and harmless

@@ -87,6 +87,19 @@ static void extent_warm(shm_heap_t *heap, const shm_heap_extent_t *extent) {
     if (cold) madvise(heap->base + extent->offset, extent->size, MADV_POPULATE_WRITE);
 }
 
+/* Tells the daemon how much of an extent is used. False: it is not ours any more. Sequentially consistent, since a look at the extent's word follows: see
+ * arena.h. */
+static bool use_publish(shm_heap_t *heap, shm_heap_extent_t *e, uint64_t units) {
+    uint64_t expected = e->published, next = shm_extent_count(e->serial, units);
+    if (!atomic_compare_exchange_strong(&heap->extents[e->offset / SHM_GRANULE].used, &expected, next)) return false;
+    e->published = next;
+    return true;
+}
+
+static uint64_t freed_units(shm_heap_t *heap, const shm_heap_extent_t *e) {
+    return atomic_load_explicit(&heap->extents[e->offset / SHM_GRANULE].freed, memory_order_acquire) & 0xffffffff;
+}
+
 /* Takes an extent off `small`; the last one moves into its place. */
 static void small_remove(shm_heap_t *heap, size_t index) {
     shm_heap_extent_t e = heap->small.items[index];
@@ -122,9 +135,7 @@ static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, shm_heap_extent
             continue;
         }
         if (now != empty || e.size < size || e.size > size + size / 4 + SHM_GRANULE) continue;
-        /* Not empty to the daemon while we write its first header: see arena.h. */
-        e.used = atomic_load_explicit(&heap->extents[e.offset / SHM_GRANULE].freed, memory_order_acquire);
-        atomic_store(&heap->extents[e.offset / SHM_GRANULE].used, e.used + 1);
+        if (!use_publish(heap, &e, e.used + 1)) continue; /* not unused to the daemon while we write its first header */
         /* acquire: what readers of the old block did comes before our writes */
         if (!atomic_compare_exchange_strong_explicit(word, &empty, e.serial << 2 | SHM_EXTENT_OWNED, memory_order_acq_rel,
                                                      memory_order_relaxed))
@@ -140,6 +151,7 @@ static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, shm_heap_extent
     /* The daemon may have given us places of extents that it took from us and that we have not missed yet. */
     for (size_t i = heap->small.count; i-- > 0;)
         if (heap->small.items[i].offset < e.offset + e.size && e.offset < heap->small.items[i].offset + heap->small.items[i].size) small_lost(heap, i);
+    e.published = shm_extent_count(e.serial, 1); /* as granted */
     extent_warm(heap, &e);
     *ret_extent = e;
     return MOB_OK;
@@ -168,8 +180,8 @@ static mob_status_t large_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, u
     uint64_t header = e.offset + SHM_BLOCK_FIRST;
     block_write(heap, header, extent_units(&e), e.offset, true);
     atomic_store_explicit(&block_at(heap, header)->word, shm_block_used(tag), memory_order_release);
-    e.used += (uint64_t)extent_units(&e) * SHM_BLOCK_UNIT;
-    atomic_store(&heap->extents[e.offset / SHM_GRANULE].used, e.used);
+    e.used += extent_units(&e);
+    use_publish(heap, &e, e.used);
     extent_keep(heap, &e);
     *ret_data = header + sizeof(shm_block_t);
     return MOB_OK;
@@ -198,6 +210,13 @@ static bool extent_sweep(shm_heap_t *heap, const shm_heap_extent_t *e) {
     return empty;
 }
 
+/* After `used` was raised: whether the extent is ours, taking it again if the daemon had made it EMPTY. */
+static bool word_is_ours(shm_heap_t *heap, const shm_heap_extent_t *e) {
+    _Atomic uint64_t *word = &heap->extents[e->offset / SHM_GRANULE].word;
+    uint64_t owned = e->serial << 2 | SHM_EXTENT_OWNED, empty = e->serial << 2 | SHM_EXTENT_EMPTY;
+    return atomic_load(word) == owned || atomic_compare_exchange_strong(word, &empty, owned);
+}
+
 static void heap_sweep(shm_heap_t *heap) {
     for (int i = 0; i < SHM_HEAP_CLASSES; i++) heap->classes[i].count = 0;
     heap->runs.count = 0;
@@ -207,19 +226,13 @@ static void heap_sweep(shm_heap_t *heap) {
         shm_extent_t *entry = &heap->extents[e->offset / SHM_GRANULE];
         size_t runs = heap->runs.count;
         /* Ours for as long as we look at it. */
-        atomic_store(&entry->used, e->used + 1);
-        uint64_t owned = e->serial << 2 | SHM_EXTENT_OWNED, word = atomic_load(&entry->word);
-        if (word != owned) {
-            uint64_t empty = e->serial << 2 | SHM_EXTENT_EMPTY;
-            if (!atomic_compare_exchange_strong(&entry->word, &empty, owned)) {
-                small_remove(heap, i);
-                continue;
-            }
+        if (!use_publish(heap, e, e->used + 1) || !word_is_ours(heap, e)) {
+            small_remove(heap, i);
+            continue;
         }
-        e->swept = atomic_load_explicit(&entry->freed, memory_order_acquire);
+        e->swept = freed_units(heap, e);
         bool empty = extent_sweep(heap, e);
-        if (empty) e->used = e->swept; /* exact again, should somebody have died between freeing and counting */
-        atomic_store(&entry->used, e->used);
+        use_publish(heap, e, e->used);
         if (!empty) continue;
         if (!spare) {
             spare = true;
@@ -237,7 +250,7 @@ static void heap_sweep(shm_heap_t *heap) {
 static bool worth_sweeping(shm_heap_t *heap) {
     uint64_t freed = 0;
     for (size_t i = 0; i < heap->small.count; i++)
-        freed += atomic_load_explicit(&heap->extents[heap->small.items[i].offset / SHM_GRANULE].freed, memory_order_relaxed) - heap->small.items[i].swept;
+        freed += ((freed_units(heap, &heap->small.items[i]) - heap->small.items[i].swept) & 0xffffffff) * SHM_BLOCK_UNIT;
     for (int i = 0; i < SHM_HEAP_CLASSES; i++) {
         uint32_t units = i < 4 ? (uint32_t)i + 1 : (uint32_t)(i % 4 + 5) << (i / 4 - 1);
         freed += heap->classes[i].count * units * SHM_BLOCK_UNIT;
@@ -249,11 +262,10 @@ static bool worth_sweeping(shm_heap_t *heap) {
 static bool small_claim(shm_heap_t *heap, uint64_t header, uint32_t units) {
     size_t index = heap->mine[header / SHM_GRANULE] - 1;
     shm_heap_extent_t *e = &heap->small.items[index];
-    shm_extent_t *entry = &heap->extents[e->offset / SHM_GRANULE];
-    e->used += (uint64_t)units * SHM_BLOCK_UNIT;
-    atomic_exchange(&entry->used, e->used); /* sequentially consistent, before the look at the word: see arena.h */
-    uint64_t owned = e->serial << 2 | SHM_EXTENT_OWNED, empty = e->serial << 2 | SHM_EXTENT_EMPTY;
-    if (atomic_load(&entry->word) == owned || atomic_compare_exchange_strong(&entry->word, &empty, owned)) return true;
+    if (use_publish(heap, e, e->used + units) && word_is_ours(heap, e)) {
+        e->used += units;
+        return true;
+    }
     small_lost(heap, index);
     return false;
 }
@@ -299,7 +311,7 @@ static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
     }
     if (status != MOB_OK) return status;
     block_write(heap, e.offset + SHM_BLOCK_FIRST, extent_units(&e), e.offset, false);
-    e.swept = e.used;
+    e.swept = freed_units(heap, &e);
     vec_push(&heap->small, e);
     vec_push(&heap->runs, ((shm_heap_run_t){.offset = e.offset + SHM_BLOCK_FIRST, .units = extent_units(&e)}));
     for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++) heap->mine[e.offset / SHM_GRANULE + g] = (uint32_t)heap->small.count;
@@ -342,8 +354,8 @@ void shm_heap_free(shm_heap_t *heap, uint64_t data, uint64_t tag) {
     if (!atomic_compare_exchange_strong_explicit(&b->word, &expected, 0, memory_order_acq_rel, memory_order_relaxed)) return;
     uint32_t rounded, units = atomic_load_explicit(&b->units, memory_order_relaxed);
     shm_heap_extent_t *e = &heap->small.items[heap->mine[header / SHM_GRANULE] - 1];
-    e->used -= (uint64_t)units * SHM_BLOCK_UNIT;
-    atomic_store_explicit(&heap->extents[e->offset / SHM_GRANULE].used, e->used, memory_order_release); /* after the block is free */
+    e->used -= units;
+    use_publish(heap, e, e->used); /* after the block is free */
     unsigned class = class_of(units, &rounded);
     if (rounded == units && class < SHM_HEAP_CLASSES) (void)vec_push(&heap->classes[class], header);
 }

@@ -18,8 +18,9 @@ typedef mob_status_t (*shm_grant_fn)(void *context, uint64_t size, uint64_t *ret
 
 typedef struct {
     uint64_t offset, size, serial;
-    uint64_t used;   /* as published in the extent table, but for the 1 of a new one */
-    uint64_t swept;  /* `freed` at the last sweep */
+    uint64_t used;      /* units, as `used` in the extent table counts them */
+    uint64_t published; /* the extent table's `used` as we last set it */
+    uint64_t swept;     /* units of `freed` at the last sweep */
 } shm_heap_extent_t;
 
 typedef struct {

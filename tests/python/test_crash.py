@@ -259,3 +259,48 @@ def test_an_uncaught_signal_of_python_in_a_worker():
 
     with pytest.raises(WorkerCrashedError, match="SIGTERM|15"):
         ray.get(terminate.remote(), timeout=40)
+
+
+def test_random_kills_lose_nothing(folder):
+    """Workers are killed all the time, anywhere; every task ends with the right result, and nothing leaks."""
+    import random
+    import threading
+
+    @ray.remote(max_retries=-1)
+    def work(i, refs):
+        support.touch(f"{folder}/{os.getpid()}")
+        return i, sum(ray.get(refs)), [ray.put(b"x" * size) for size in (10, 1000, 100_000)]
+
+    @ray.remote(max_retries=-1)
+    def nested(i):
+        support.touch(f"{folder}/{os.getpid()}")
+        return ray.get(work.remote(i, [ray.put(1), ray.put(2)]))
+
+    generator, killed, ending = random.Random(3), [], threading.Event()
+
+    def kill():
+        while not ending.wait(0.005):
+            for name in os.listdir(folder)[: generator.randrange(2)]:
+                os.unlink(f"{folder}/{name}")
+                try:
+                    os.kill(int(name), signal.SIGKILL)
+                    killed.append(name)
+                except ProcessLookupError:
+                    pass
+
+    before = support.store_free()
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        for _ in range(4):
+            for i, ref in enumerate([nested.remote(i) for i in range(40)]):
+                found, total, refs = ray.get(ref, timeout=40)
+                assert (found, total) == (i, 3)
+                assert [len(data) for data in ray.get(refs, timeout=40)] == [10, 1000, 100_000]
+    finally:
+        ending.set()
+        killer.join()
+    del ref, refs
+    assert len(killed) > 3
+    assert support.wait_until(lambda: support.store_free() >= before - 4_000_000)
+    assert support.wait_until(lambda: ray.available_resources().get("CPU") == 4)

@@ -1,7 +1,6 @@
-"""A client that writes rubbish into the memory it shares with the daemon harms itself, perhaps its user's other clients,
-never the daemon.
+"""A client that writes rubbish into shared memory harms itself, perhaps its user's other clients, never the daemon.
 
-The layout is that of src/shm/node.h and src/shm/ring.h: two rings in a segment of each client's own, and what all share.
+The layout is that of src/shm/node.h and src/shm/ring.h: two rings in a segment of each client's own, and what all have.
 """
 
 import random
@@ -32,8 +31,13 @@ class Counter:
         return self.value
 
 
+@ray.remote
+def say(text):
+    print(text)
+
+
 @pytest.fixture(autouse=True)
-def unharmed(cluster):
+def unharmed(cluster, capsys):
     daemon = support.daemon_pid()
     counter, ref, big = Counter.remote(), ray.put([1]), ray.put(b"x" * 1_000_000)
     nested = ray.put([ref])
@@ -45,6 +49,9 @@ def unharmed(cluster):
     assert ray.get(ray.get(nested)[0]) == [1]
     assert ray.get(echo.remote(big), timeout=30) == b"x" * 1_000_000
     assert support.wait_until(lambda: ray.available_resources().get("CPU") == 4)
+    # The daemon tells of every client that it closes. Once this is here, all of that is here, and in this test's hands.
+    ray.get(say.remote("the end of it"), timeout=30)
+    assert support.wait_until(lambda: "the end of it" in capsys.readouterr().out)
 
 
 @ray.remote(max_retries=0)
@@ -89,6 +96,11 @@ def attack(messages, tail=None, head=None):
 def expect_death(ref):
     with pytest.raises(WorkerCrashedError):
         ray.get(ref, timeout=40)
+
+
+def test_the_attack_is_noticed_and_told():
+    with pytest.raises(WorkerCrashedError, match="killed because"):
+        ray.get(attack.remote([(4711, 1, 1, 1, 1)]), timeout=40)
 
 
 def some_number(generator, bits):

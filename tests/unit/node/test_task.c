@@ -347,14 +347,19 @@ static void test_bodies_in_the_arena(void **state) {
     assert_string_equal(control_event_at(n->control, 0)->name, "work");
 }
 
-static void expect_worker_fault(uint32_t kind, uint32_t a, uint64_t b) {
+static void expect_worker_fault_at(uint32_t kind, uint32_t a, uint64_t b, uint64_t place, uint64_t size) {
     node_client_t *liar = fixture_client_new(n, WIRE_WORKER);
-    fixture_say(liar, kind, a, b);
+    shm_message_t m = {.kind = kind, .a = a, .b = b, .c = place, .d = size};
+    assert_true(shm_ring_push(liar->up, SHM_UP_MESSAGES, &m));
+    shm_node_notify(n->shared, liar->number);
+    node_inbox_read(n);
     assert_non_null(liar->fault);
     assert_int_equal(liar->state, NODE_DYING);
     fixture_say(liar, WIRE_HOLD, 1, 1); /* not listened to any more */
     node_client_died(liar);
 }
+
+static void expect_worker_fault(uint32_t kind, uint32_t a, uint64_t b) { expect_worker_fault_at(kind, a, b, 0, 0); }
 
 static void test_lies_about_records(void **state) {
     (void)state;
@@ -370,8 +375,12 @@ static void test_lies_about_records(void **state) {
     expect_worker_fault(0, 0, 0);
     expect_worker_fault(UINT32_MAX, 0, 0);
     expect_worker_fault(WIRE_NEED_EXTENT, 0, 0);
-    expect_worker_fault(WIRE_QUERY, MOB_QUERY_RESOURCES, 0);
-    expect_worker_fault(WIRE_SHAPE, 1, 1);
+    expect_worker_fault_at(WIRE_QUERY, MOB_QUERY_RESOURCES, 0, 64, 4096);
+    expect_worker_fault_at(WIRE_QUERY, MOB_QUERY_RESOURCES, 0, 0, SHM_SCRATCH_BYTES + 1);
+    expect_worker_fault_at(WIRE_QUERY, MOB_QUERY_RESOURCES, 0, UINT64_MAX, UINT64_MAX);
+    expect_worker_fault_at(WIRE_SHAPE, 1, 1, 64, 64);
+    expect_worker_fault_at(WIRE_SHAPE, 1, SHM_SCRATCH_BYTES + 1, 0, SHM_SCRATCH_BYTES);
+    expect_worker_fault_at(WIRE_SHAPE, UINT32_MAX, 8, 0, 64);
     done(record, worker, result);
     /* true, but not done yet, and not one that may be run again */
     mob_ref_t other = slot_open();

@@ -50,8 +50,8 @@ static mob_status_t grant(void *context, uint64_t size, uint64_t *ret_offset, ui
         extent_size[first] = need * SHM_GRANULE;
         extent_serial[first] = ++serials;
         atomic_store(&extents[first].word, serials << 2 | SHM_EXTENT_OWNED);
-        atomic_store(&extents[first].freed, 0);
-        atomic_store(&extents[first].used, 1); /* until its first block */
+        atomic_store(&extents[first].freed, shm_extent_count(serials, 0));
+        atomic_store(&extents[first].used, shm_extent_count(serials, 1)); /* until its first block */
         *ret_offset = first * SHM_GRANULE;
         *ret_size = extent_size[first];
         *ret_serial = serials;
@@ -229,9 +229,9 @@ static void test_a_lost_extent_is_not_written_to(void **state) {
     assert_true(empties_take() > 0);
     extent_size[granule] = size;
     extent_serial[granule] = ++serials;
-    const uint64_t used = 4096, word = serials << 2 | SHM_EXTENT_OWNED;
+    const uint64_t used = shm_extent_count(serials, 64), word = serials << 2 | SHM_EXTENT_OWNED;
     atomic_store(&extents[granule].used, used);
-    atomic_store(&extents[granule].freed, 0);
+    atomic_store(&extents[granule].freed, shm_extent_count(serials, 0));
     atomic_store(&extents[granule].word, word);
     memset(arena + granule * SHM_GRANULE, 0x77, size);
     for (uint64_t i = 0; i < 100; i++) {
@@ -259,10 +259,10 @@ static void test_a_late_count_does_not_hide_a_block(void **state) {
         atomic_store(&block->word, 0);
     }
     assert_int_equal(shm_heap_alloc(&heap, 1000, 1, &other), MOB_OK); /* the store is full: a sweep found them */
-    atomic_fetch_add(&extents[granule].freed, units * SHM_BLOCK_UNIT);
+    atomic_fetch_add(&extents[granule].freed, units);
     assert_false(looks_unused(granule));
     for (uint64_t i = 1; i < count; i++) {
-        atomic_fetch_add(&extents[granule].freed, units * SHM_BLOCK_UNIT);
+        atomic_fetch_add(&extents[granule].freed, units);
         assert_false(looks_unused(granule)); /* the block at `other` lives */
     }
 }
