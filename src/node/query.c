@@ -2,8 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "node/state.h"
 #include "wire/direct.h"
+
+static const uint64_t PATIENCE_NS = 500000000;
 
 static void question_answer(node_client_t *c, const shm_message_t *m);
 
@@ -75,7 +78,7 @@ static uint8_t *question_room(node_client_t *c, const shm_message_t *m) {
     return NULL;
 }
 
-/* Whether a worker has published results of which it has not told us yet. It is about to, unless it was killed. */
+/* An answer must know of everything whose result the asker can have seen. */
 static bool news_is_due(node_t *n) {
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_task_t *t = n->clients[i] ? n->clients[i]->runs : NULL;
@@ -85,20 +88,20 @@ static bool news_is_due(node_t *n) {
 }
 
 void node_questions_answer(node_t *n) {
+    bool due = n->questions.count > 0 && news_is_due(n);
     for (size_t i = n->questions.count; i-- > 0;) {
-        node_question_t *q = &n->questions.items[i];
-        node_client_t *c = n->clients[q->client];
-        if (news_is_due(n)) return; /* it will wake us, or its worker's end will */
-        shm_message_t m = q->message;
+        node_question_t q = n->questions.items[i];
+        if (due && base_clock_mono_ns() - q.asked_ns < PATIENCE_NS) continue; /* the news will wake us, or its worker's end, or the timer */
         vec_swap_remove(&n->questions, i);
-        if (c != NULL && c->state == NODE_LIVE) question_answer(c, &m);
+        node_client_t *c = n->clients[q.client];
+        if (c != NULL && c->state == NODE_LIVE) question_answer(c, &q.message);
     }
 }
 
-/* An answer must know of everything whose result the asker can have seen. */
 void node_query(node_client_t *c, const shm_message_t *m) {
-    node_question_t q = {.client = c->number, .message = *m};
+    node_question_t q = {.client = c->number, .asked_ns = base_clock_mono_ns(), .message = *m};
     if (!news_is_due(c->node) || !vec_push(&c->node->questions, q)) question_answer(c, m);
+    else node_look_again(c->node, PATIENCE_NS / 1000000 + 1);
 }
 
 static void question_answer(node_client_t *c, const shm_message_t *m) {

@@ -45,6 +45,7 @@ typedef struct {
 
 typedef struct {
     uint32_t client;
+    uint64_t asked_ns;
     shm_message_t message;
 } node_question_t;
 
@@ -319,6 +320,9 @@ void node_actor_note(node_t *node, const node_actor_t *actor);
 
 /* worker.c: the pool and the zygote */
 void node_schedule(node_t *node);
+void node_look_again(node_t *node, uint64_t ms); /* schedules, and answers what waits, after that time at the latest */
+/* How many workers have published the results of what they run and not told us yet. They are about to, unless they were killed. */
+size_t node_workers_due(node_t *node);
 mob_status_t node_zygote_start(node_t *node);
 void node_zygote_frame(node_client_t *client, uint32_t kind);
 void node_zygote_died(node_t *node);

@@ -58,7 +58,6 @@ mob_status_t node_zygote_start(node_t *n) {
 }
 
 static bool worker_ask(node_client_t *w);
-static void on_reap_timer(uv_timer_t *timer);
 static void waiting_fail(node_t *n, const char *text);
 
 static void preload_ask(node_t *n) {
@@ -138,7 +137,7 @@ static bool worker_ask(node_client_t *w) {
         starting_remove(w);
         node_client_close(w);
         node_worker_useless(n, why, true);
-        uv_timer_start(&n->reap_timer, on_reap_timer, 1000, 0); /* tries again then */
+        node_look_again(n, 1000);
         return false;
     }
     node_stream_open(w, &w->out, out[0], MOB_MESSAGE_OUT);
@@ -252,6 +251,8 @@ static void waiting_fail(node_t *n, const char *text) {
 
 static void on_reap_timer(uv_timer_t *timer) { node_schedule(timer->data); }
 
+void node_look_again(node_t *n, uint64_t ms) { uv_timer_start(&n->reap_timer, on_reap_timer, ms, 0); }
+
 /* Sends home what is idle beyond the number of CPUs, oldest first; looks again later if some have not been idle for long enough. */
 static void idle_trim(node_t *n) {
     uint64_t now = base_clock_mono_ns(), total = 0;
@@ -269,7 +270,7 @@ static void idle_trim(node_t *n) {
             continue;
         }
         if (now - w->idle_since_ns < (uint64_t)IDLE_MS * 1000000) {
-            uv_timer_start(&n->reap_timer, on_reap_timer, IDLE_MS, 0);
+            node_look_again(n, IDLE_MS);
             return;
         }
         idle_remove(w);
@@ -367,6 +368,16 @@ static void tasks_start(node_t *n) {
     }
 }
 
+size_t node_workers_due(node_t *n) {
+    size_t count = 0;
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        node_task_t *t = n->clients[i] ? n->clients[i]->runs : NULL;
+        count += t != NULL && t->kind != MOB_ACTOR_CALL && n->clients[i]->state == NODE_LIVE &&
+                 wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) == WIRE_DONE_STATE;
+    }
+    return count;
+}
+
 void node_schedule(node_t *n) {
     if (n->ending) return;
     tasks_start(n);
@@ -375,7 +386,9 @@ void node_schedule(node_t *n) {
     if (n->zygote_argv == NULL) return;
     if (n->waiting_for_worker > 0 && n->zygote == NULL && n->next_zygote == NULL && n->zygote_pid == 0 && node_zygote_start(n) != MOB_OK)
         waiting_fail(n, mob_last_error());
-    while (n->starting.count < n->waiting_for_worker && n->starting.count < MAX_STARTING && worker_start(n)) {}
+    /* A worker whose results are published is about to say so, and is free then. */
+    size_t soon = n->starting.count < n->waiting_for_worker ? node_workers_due(n) : 0;
+    while (n->starting.count + soon < n->waiting_for_worker && n->starting.count < MAX_STARTING && worker_start(n)) {}
     if (n->idle.count > 1) idle_trim(n);
 }
 

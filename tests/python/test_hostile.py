@@ -48,8 +48,8 @@ def unharmed(cluster):
 
 def connect():
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(ray.nodes()[0]["RayletSocketName"])  # before the timeout: without one, it waits for its turn
     connection.settimeout(20)
-    connection.connect(ray.nodes()[0]["RayletSocketName"])
     return connection
 
 
@@ -188,8 +188,8 @@ def test_another_user_is_refused(folder):
             status = 1
             try:
                 os.setuid(65534)
-                connection.settimeout(20)
                 connection.connect(path)
+                connection.settimeout(20)
                 try:
                     connection.send(hello())
                 except ConnectionError:

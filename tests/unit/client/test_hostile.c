@@ -88,12 +88,12 @@ static void record_submit(mob_client_t *c, uint32_t index) {
     push(c, WIRE_SUBMIT, index, wire_word_generation(atomic_load(&c->records[index].word)), 0, 0);
 }
 
-#define RECORD_GARBAGE(name, change)            \
-    static void name(mob_client_t *c) {         \
-        uint32_t index = record_draft(c);       \
-        wire_record_t *r = &c->records[index];  \
-        change;                                 \
-        record_submit(c, index);                \
+#define RECORD_GARBAGE(name, change)           \
+    static void name(mob_client_t *c) {        \
+        uint32_t index = record_draft(c);      \
+        wire_record_t *r = &c->records[index]; \
+        change;                                \
+        record_submit(c, index);               \
     }
 RECORD_GARBAGE(record_returns, r->num_returns = UINT32_MAX)
 RECORD_GARBAGE(record_deps, r->num_deps = UINT32_MAX)
@@ -103,7 +103,8 @@ RECORD_GARBAGE(record_block_outside, r->block = UINT64_MAX - 63; r->body_size = 
 RECORD_GARBAGE(record_block_of_others, r->block = 64; r->body_size = 4096)
 RECORD_GARBAGE(record_kind, r->kind = 200)
 RECORD_GARBAGE(record_shape, r->shape = UINT32_MAX)
-RECORD_GARBAGE(record_slot_of_others, ((mob_ref_t *)r->body)->slot = (c->slot_pool.ranges[0].first + (1 << 20)) & 0xffffff)
+RECORD_GARBAGE(record_slot_of_others,
+               ((mob_ref_t *)r->body)->slot = (c->slot_pool.ranges[0].first + (1 << 20)) & 0xffffff)
 RECORD_GARBAGE(record_slot_out_of_range, ((mob_ref_t *)r->body)->slot = UINT32_MAX)
 RECORD_GARBAGE(record_not_ready, atomic_store(&r->word, wire_word(1, 0, WIRE_DONE_STATE)))
 RECORD_GARBAGE(actor_holds_more, r->kind = MOB_ACTOR_CREATE; r->held_shape = 1)
@@ -168,7 +169,8 @@ static void container_of_itself(mob_client_t *c) {
         abort();
     void *answer;
     size_t size;
-    if (mob_query(c, MOB_QUERY_RESOURCES, 0, &answer, &size) != MOB_OK) abort(); /* the daemon knows the container now */
+    if (mob_query(c, MOB_QUERY_RESOURCES, 0, &answer, &size) != MOB_OK)
+        abort(); /* the daemon knows the container now */
     free(answer);
     *(mob_ref_t *)((unsigned char *)buffer.data + store_refs_offset(100)) = ref;
     mob_ref_release(c, ref);
@@ -181,10 +183,12 @@ static void own_memory(mob_client_t *c) {
     static unsigned char data[3000];
     for (int i = 0; i < 50; i++)
         if (mob_put(c, data, sizeof data, MOB_FORMAT_DIRECT, &ref) != MOB_OK) abort();
-    for (size_t i = 0; i < c->heap.small.count; i++) memset(c->arena.base + c->heap.small.items[i].offset, 0x5b, c->heap.small.items[i].size);
+    for (size_t i = 0; i < c->heap.small.count; i++)
+        memset(c->arena.base + c->heap.small.items[i].offset, 0x5b, c->heap.small.items[i].size);
     for (size_t r = 0; r < c->slot_pool.range_count; r++)
         memset(&c->slots[c->slot_pool.ranges[r].first], 0x5b, c->slot_pool.ranges[r].count * sizeof *c->slots);
-    memset(&c->records[c->record_pool.range_count ? c->record_pool.ranges[0].first : 0], 0x5b, c->record_pool.range_count ? 32768 : 0);
+    memset(&c->records[c->record_pool.range_count ? c->record_pool.ranges[0].first : 0], 0x5b,
+           c->record_pool.range_count ? 32768 : 0);
     memset(c->down, 0x5b, sizeof *c->down);
     for (int i = 0; i < 5000; i++) push(c, WIRE_NEED_SLOTS, 1, 0, 0, 0); /* more answers than the ring down takes */
 }
@@ -324,11 +328,12 @@ static int zygote(void) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = WIRE_ZYGOTE};
+    wire_hello_t hello = {
+        .frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = WIRE_ZYGOTE};
     hello.token = strtoull(number, NULL, 10);
     wire_frame_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
-    if (connect(sock, (struct sockaddr *)&address, sizeof address) != 0 || send(sock, &hello, sizeof hello, MSG_NOSIGNAL) < 0 ||
-        send(sock, &ready, sizeof ready, MSG_NOSIGNAL) < 0)
+    if (connect(sock, (struct sockaddr *)&address, sizeof address) != 0 ||
+        send(sock, &hello, sizeof hello, MSG_NOSIGNAL) < 0 || send(sock, &ready, sizeof ready, MSG_NOSIGNAL) < 0)
         return 3;
     for (;;) {
         wire_fork_t frame;
@@ -361,8 +366,11 @@ static int zygote(void) {
 static mob_client_t *session_start(void) {
     const char *argv[] = {own_path, "zygote", NULL};
     const mob_resource_t cpus = {"CPU", 2};
-    const mob_config_t config = {
-        .daemon_path = daemon_path, .zygote_argv = argv, .store_bytes = 64 << 20, .resources = &cpus, .resource_count = 1};
+    const mob_config_t config = {.daemon_path = daemon_path,
+                                 .zygote_argv = argv,
+                                 .store_bytes = 64 << 20,
+                                 .resources = &cpus,
+                                 .resource_count = 1};
     mob_client_t *c = NULL;
     mob_status_t status = mob_init(&config, &c);
     if (status != MOB_OK) fail_msg("mob_init: %s: %s", mob_status_name(status), mob_last_error());
@@ -476,7 +484,8 @@ static int socket_say(mob_client_t *c, const void *frame, size_t size) {
     struct pollfd p = {.fd = sock, .events = POLLIN};
     wire_frame_t answer = {0};
     int kind = -1;
-    if (poll(&p, 1, 300) == 1) kind = recv(sock, &answer, sizeof answer, 0) >= (ssize_t)sizeof answer ? (int)answer.kind : 0;
+    if (poll(&p, 1, 300) == 1)
+        kind = recv(sock, &answer, sizeof answer, 0) >= (ssize_t)sizeof answer ? (int)answer.kind : 0;
     close(sock);
     return kind;
 }
@@ -484,7 +493,10 @@ static int socket_say(mob_client_t *c, const void *frame, size_t size) {
 static void test_strangers_on_the_socket(void **state) {
     (void)state;
     mob_client_t *c = session_start();
-    const wire_hello_t good = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = WIRE_WORKER, .token = 1 << 30};
+    const wire_hello_t good = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+                               .version = WIRE_VERSION,
+                               .role = WIRE_WORKER,
+                               .token = 1 << 30};
     wire_hello_t hello = good;
     assert_int_equal(socket_say(c, &hello, sizeof hello), WIRE_REFUSED); /* nobody asked for it */
     hello.role = WIRE_DRIVER;

@@ -28,7 +28,8 @@ static void *memory(size_t size) {
     return p;
 }
 
-static mob_status_t no_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size, uint64_t *ret_serial) {
+static mob_status_t no_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
+                             uint64_t *ret_serial) {
     (void)context, (void)size, (void)ret_offset, (void)ret_size, (void)ret_serial;
     return MOB_EFULL;
 }
@@ -97,7 +98,8 @@ static mob_ref_t opened(mob_client_t *c) {
     mob_ref_t ref = {0};
     if (c->slot_pool.total == 0) daemon_says(c, WIRE_SLOTS, 256, 256);
     assert_int_equal(client_slot_take(c, &ref.slot), MOB_OK);
-    while (daemon_hears(c).kind != 0) {}
+    while (daemon_hears(c).kind != 0) {
+    }
     ref.generation = store_slot_open(&c->slots[ref.slot]);
     c->local[ref.slot] = (client_local_t){.count = 1, .owned = true};
     return ref;
@@ -114,7 +116,8 @@ static uint64_t word_of(mob_client_t *c, mob_ref_t ref) { return atomic_load(&c-
 
 static void test_id_round_trip(void **state) {
     mob_client_t *c = *state;
-    const mob_ref_t refs[] = {{.slot = 1, .generation = 1}, {.slot = STORE_MAX_SLOTS - 1, .generation = ((uint64_t)1 << 48) - 1}};
+    const mob_ref_t refs[] = {{.slot = 1, .generation = 1},
+                              {.slot = STORE_MAX_SLOTS - 1, .generation = ((uint64_t)1 << 48) - 1}};
     for (size_t i = 0; i < 2; i++) {
         uint8_t id[MOB_ID_SIZE];
         mob_ref_t back = {0};
@@ -191,7 +194,8 @@ static void test_what_is_not_ours_does_not_escape(void **state) {
 
 static void test_contents_are_registered_once(void **state) {
     mob_client_t *c = *state;
-    const mob_ref_t inside[] = {{.slot = 9000, .generation = 1}, {.slot = 9001, .generation = 1}, {.slot = 0}, {.slot = STORE_MAX_SLOTS}};
+    const mob_ref_t inside[] = {
+        {.slot = 9000, .generation = 1}, {.slot = 9001, .generation = 1}, {.slot = 0}, {.slot = STORE_MAX_SLOTS}};
     const mob_value_t value = {.refs = inside, .ref_count = 4};
     mob_ref_t container = {.slot = 8000, .generation = 6};
     mob_value_adopt(c, container, &value);
@@ -254,8 +258,8 @@ static void test_what_is_not_the_answer_is_kept(void **state) {
 
 static void test_wake_rings_all_who_wait(void **state) {
     mob_client_t *c = *state;
-    uint64_t word = STORE_PENDING | (uint64_t)1 << (STORE_WAITER_SHIFT + NUMBER - 1) | (uint64_t)1 << STORE_WAITER_SHIFT |
-                    (uint64_t)1 << (STORE_WAITER_SHIFT + STORE_WAITER_BITS - 1);
+    uint64_t word = STORE_PENDING | (uint64_t)1 << (STORE_WAITER_SHIFT + NUMBER - 1) |
+                    (uint64_t)1 << STORE_WAITER_SHIFT | (uint64_t)1 << (STORE_WAITER_SHIFT + STORE_WAITER_BITS - 1);
     assert_false(client_wake(c, word));
     assert_int_equal(atomic_load(&c->node->bells[1].rings), 1);
     assert_int_equal(atomic_load(&c->node->bells[STORE_WAITER_BITS].rings), 1);

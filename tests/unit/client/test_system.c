@@ -26,9 +26,7 @@
 static const uint64_t STORE = 64 << 20;
 static const char *daemon_path;
 
-static mob_config_t usual_config(void) {
-    return (mob_config_t){.daemon_path = daemon_path, .store_bytes = STORE};
-}
+static mob_config_t usual_config(void) { return (mob_config_t){.daemon_path = daemon_path, .store_bytes = STORE}; }
 
 static int system_start(void **state) {
     mob_config_t config = usual_config();
@@ -51,7 +49,8 @@ static double now_s(void) {
 static mob_ref_t put_ok(mob_client_t *c, const void *data, uint64_t size) {
     mob_ref_t ref = {0};
     mob_status_t status = mob_put(c, data, size, MOB_FORMAT_DIRECT, &ref);
-    if (status != MOB_OK) fail_msg("mob_put of %llu bytes: %s: %s", (unsigned long long)size, mob_status_name(status), mob_last_error());
+    if (status != MOB_OK)
+        fail_msg("mob_put of %llu bytes: %s: %s", (unsigned long long)size, mob_status_name(status), mob_last_error());
     assert_int_not_equal(ref.slot, 0);
     return ref;
 }
@@ -315,7 +314,8 @@ static void *work(void *client) {
         mob_ref_t ref;
         mob_value_t value;
         if (mob_put(c, data, size, MOB_FORMAT_DIRECT, &ref) != MOB_OK || mob_get_wait(c, &ref, 1, 1000) != MOB_OK ||
-            mob_get_peek(c, ref, &value) != MOB_OK || value.size != size || (size > 0 && memcmp(value.data, data, size) != 0))
+            mob_get_peek(c, ref, &value) != MOB_OK || value.size != size ||
+            (size > 0 && memcmp(value.data, data, size) != 0))
             return "a value was not what was put";
         mob_ref_release(c, ref);
         if (i % 500 == 0) {

@@ -39,7 +39,8 @@ static void test_events_oldest_first(void **state) {
 
 static void test_events_are_bounded(void **state) {
     const uint32_t beyond = 12345;
-    for (uint32_t i = 0; i < CONTROL_MAX_EVENTS + beyond; i++) control_event_add(*state, &(control_event_t){.worker = i});
+    for (uint32_t i = 0; i < CONTROL_MAX_EVENTS + beyond; i++)
+        control_event_add(*state, &(control_event_t){.worker = i});
     assert_int_equal(control_event_count(*state), CONTROL_MAX_EVENTS);
     for (uint32_t i = 0; i < CONTROL_MAX_EVENTS; i++) assert_int_equal(control_event_at(*state, i)->worker, beyond + i);
 }

@@ -30,7 +30,8 @@ static inline node_t *fixture_node_new(uint64_t store_bytes) {
     uv_timer_init(&n->loop, &n->reap_timer);
     n->reap_timer.data = n;
     assert_int_equal(sched_new(resources, 1, &n->sched), MOB_OK);
-    assert_int_equal(sched_shape_intern(n->sched, &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1, &n->cpu_shape), MOB_OK);
+    assert_int_equal(
+        sched_shape_intern(n->sched, &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1, &n->cpu_shape), MOB_OK);
     assert_int_equal(control_embedded_new(&n->control), MOB_OK);
     assert_int_equal(node_memory_init(n), MOB_OK);
     return n;

@@ -31,7 +31,8 @@ static void books_check(void) {
     for (size_t i = 0; i < n->gaps.count; i++) {
         assert_true(n->gaps.items[i].size > 0);
         if (i > 0) assert_true(n->gaps.items[i - 1].offset + n->gaps.items[i - 1].size < n->gaps.items[i].offset);
-        for (uint64_t g = n->gaps.items[i].offset / SHM_GRANULE; g < (n->gaps.items[i].offset + n->gaps.items[i].size) / SHM_GRANULE; g++) {
+        for (uint64_t g = n->gaps.items[i].offset / SHM_GRANULE;
+             g < (n->gaps.items[i].offset + n->gaps.items[i].size) / SHM_GRANULE; g++) {
             assert_int_equal(n->books[g].size, 0);
             assert_int_equal(n->granule_owner[g], 0);
         }
@@ -40,7 +41,8 @@ static void books_check(void) {
     assert_int_equal(free_bytes, n->arena_free);
     uint64_t used = 0;
     for (uint64_t g = 0; g < GRANULES; g++) {
-        for (uint64_t k = g; k < g + n->books[g].size / SHM_GRANULE; k++) assert_int_equal(n->granule_owner[k], n->books[g].owner);
+        for (uint64_t k = g; k < g + n->books[g].size / SHM_GRANULE; k++)
+            assert_int_equal(n->granule_owner[k], n->books[g].owner);
         used += n->books[g].size;
     }
     assert_int_equal(used + free_bytes, STORE);
@@ -68,7 +70,9 @@ static extent_t granted(node_client_t *c, uint64_t size) {
     return e;
 }
 
-static void make_empty(extent_t e) { atomic_store(&n->extents[e.offset / SHM_GRANULE].word, e.serial << 2 | SHM_EXTENT_EMPTY); }
+static void make_empty(extent_t e) {
+    atomic_store(&n->extents[e.offset / SHM_GRANULE].word, e.serial << 2 | SHM_EXTENT_EMPTY);
+}
 
 static void test_extents_are_apart(void **state) {
     (void)state;
@@ -137,7 +141,8 @@ static void test_neighbours_join(void **state) {
 
 static void test_warm_pages_go_to_whom_they_know(void **state) {
     (void)state;
-    extent_t mine = granted(a, STORE / 4), between = granted(b, STORE / 4), theirs = granted(b, STORE / 4), end = granted(b, STORE / 4);
+    extent_t mine = granted(a, STORE / 4), between = granted(b, STORE / 4), theirs = granted(b, STORE / 4),
+             end = granted(b, STORE / 4);
     (void)between, (void)end;
     make_empty(mine);
     make_empty(theirs);
@@ -257,8 +262,10 @@ static void test_random_grants(void **state) {
     for (int i = 0; i < 20000; i++) {
         if (count < LIVE && rand_r(&seed) % 2) {
             extent_t e;
-            if (ask(rand_r(&seed) % 2 ? a : b, (uint64_t)(rand_r(&seed) % (6 * SHM_GRANULE)) + 1, &e) != MOB_OK) continue;
-            for (int k = 0; k < count; k++) assert_true(e.offset + e.size <= live[k].offset || live[k].offset + live[k].size <= e.offset);
+            if (ask(rand_r(&seed) % 2 ? a : b, (uint64_t)(rand_r(&seed) % (6 * SHM_GRANULE)) + 1, &e) != MOB_OK)
+                continue;
+            for (int k = 0; k < count; k++)
+                assert_true(e.offset + e.size <= live[k].offset || live[k].offset + live[k].size <= e.offset);
             live[count++] = e;
         } else if (count > 0) {
             int k = rand_r(&seed) % count;

@@ -208,7 +208,8 @@ static void test_an_error_as_value(void **state) {
         uint64_t meta = slot_of(ref)->meta;
         assert_int_equal(store_meta_error(meta), MOB_ECRASHED);
         assert_int_equal(store_meta_size(meta), 9 + strlen(texts[i]));
-        const unsigned char *data = store_meta_inline(meta) ? slot_of(ref)->value.small : n->arena.base + slot_of(ref)->value.large.block;
+        const unsigned char *data =
+            store_meta_inline(meta) ? slot_of(ref)->value.small : n->arena.base + slot_of(ref)->value.large.block;
         assert_int_equal(data[0], MOB_STR);
         assert_memory_equal(data + 9, texts[i], strlen(texts[i]));
         node_slot_fail(n, ref, MOB_ELOST, "again"); /* it has a value */
@@ -284,10 +285,18 @@ static void test_impossible_blocks(void **state) {
         uint64_t block, size;
         uint32_t count;
     } cases[] = {
-        {UINT64_MAX, 20, 1},       {64 * SHM_GRANULE, 20, 1},     {64 * SHM_GRANULE - 64, 20, 1000},
-        {0, 20, 1},                {1, 20, 1},                    {next_block + 1, 20, 1},
-        {next_block + 4, 20, 3},   {next_block, 1ull << 47, 1},   {next_block, (1ull << 48) - 1, UINT32_MAX},
-        {next_block, 20, UINT32_MAX}, {16, 0, 1},                 {48, 0, 1},
+        {UINT64_MAX, 20, 1},
+        {64 * SHM_GRANULE, 20, 1},
+        {64 * SHM_GRANULE - 64, 20, 1000},
+        {0, 20, 1},
+        {1, 20, 1},
+        {next_block + 1, 20, 1},
+        {next_block + 4, 20, 3},
+        {next_block, 1ull << 47, 1},
+        {next_block, (1ull << 48) - 1, UINT32_MAX},
+        {next_block, 20, UINT32_MAX},
+        {16, 0, 1},
+        {48, 0, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mob_ref_t ref = value_put(NULL, 0);
@@ -318,7 +327,8 @@ static void test_random_messages(void **state) {
             slot_of(victim)->value.large.ref_count = (uint32_t)rand_r(&seed) % 100;
             contents_of(victim)[rand_r(&seed) % 10] = refs[rand_r(&seed) % KNOWN];
         }
-        if (rand_r(&seed) % 200 == 0) atomic_store(&slot_of(refs[rand_r(&seed) % KNOWN])->word, (uint64_t)rand_r(&seed) % 16);
+        if (rand_r(&seed) % 200 == 0)
+            atomic_store(&slot_of(refs[rand_r(&seed) % KNOWN])->word, (uint64_t)rand_r(&seed) % 16);
         say(rand_r(&seed) % 2 ? owner : other, kinds[rand_r(&seed) % 5], ref);
         if (rand_r(&seed) % 10 == 0) node_objects_sweep(n, n->zero.count);
     }

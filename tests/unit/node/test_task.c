@@ -42,7 +42,8 @@ static uint32_t record_fill(mob_kind_t kind, mob_ref_t result, mob_ref_t dep, in
     uint32_t index = next_record++;
     wire_record_t *r = &n->records[index];
     uint64_t generation = wire_word_generation(atomic_load(&r->word)) + 1;
-    *r = (wire_record_t){.kind = (uint8_t)kind, .shape = n->cpu_shape, .max_retries = max_retries, .num_returns = 1, .name_size = 4};
+    *r = (wire_record_t){
+        .kind = (uint8_t)kind, .shape = n->cpu_shape, .max_retries = max_retries, .num_returns = 1, .name_size = 4};
     r->num_deps = dep.slot != 0;
     memcpy(r->body, &result, sizeof result);
     memcpy(r->body + sizeof result, &dep, sizeof dep);
@@ -275,11 +276,11 @@ static void test_records_that_make_no_sense(void **state) {
     uint32_t index;
     wire_record_t *r;
 
-#define BAD(change)                                             \
-    index = record_fill(MOB_TASK, result, NONE, 0);             \
-    r = &n->records[index];                                     \
-    change;                                                     \
-    expect_fault(index);                                        \
+#define BAD(change)                                 \
+    index = record_fill(MOB_TASK, result, NONE, 0); \
+    r = &n->records[index];                         \
+    change;                                         \
+    expect_fault(index);                            \
     assert_null(n->tasks[index])
 
     BAD(r->num_returns = 100);
@@ -292,10 +293,10 @@ static void test_records_that_make_no_sense(void **state) {
     BAD(r->kind = 3);
     BAD(r->shape = 12345);
     BAD(r->held_shape = UINT32_MAX);
-    BAD(r->block = 64);                                          /* memory that is not its own */
+    BAD(r->block = 64); /* memory that is not its own */
     BAD(r->block = UINT64_MAX);
     BAD(r->block = 64; r->body_size = UINT64_MAX);
-    BAD(((mob_ref_t *)r->body)->slot = 0);                       /* results in slots that are not its own */
+    BAD(((mob_ref_t *)r->body)->slot = 0); /* results in slots that are not its own */
     BAD(((mob_ref_t *)r->body)->slot = STORE_MAX_SLOTS);
     BAD(((mob_ref_t *)r->body)->slot = result.slot + STORE_SLOT_BLOCK);
     BAD(atomic_store(&r->word, wire_word(1, 0, WIRE_FREE)));
@@ -328,7 +329,8 @@ static void test_bodies_in_the_arena(void **state) {
     (void)state;
     node_memory_extent(driver, 2 * SHM_GRANULE);
     uint64_t offset = fixture_heard(driver).b;
-    const uint64_t bad[] = {offset + 2 * SHM_GRANULE, offset + 2 * SHM_GRANULE - 64, offset + 65, offset + 63 * 1024 + 8};
+    const uint64_t bad[] = {offset + 2 * SHM_GRANULE, offset + 2 * SHM_GRANULE - 64, offset + 65,
+                            offset + 63 * 1024 + 8};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         uint32_t index = record_fill(MOB_TASK, slot_open(), NONE, 0);
         n->records[index].block = bad[i];

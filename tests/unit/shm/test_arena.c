@@ -40,11 +40,14 @@ static shm_block_t *block_make(uint64_t header, uint64_t tag, uint32_t units, ui
     return block;
 }
 
-static bool release(uint64_t header, uint64_t tag) { return shm_block_release(arena, extents, header + sizeof(shm_block_t), tag); }
+static bool release(uint64_t header, uint64_t tag) {
+    return shm_block_release(arena, extents, header + sizeof(shm_block_t), tag);
+}
 
 static void test_tags_are_distinct(void **state) {
     (void)state;
-    const uint64_t tags[] = {shm_tag(false, 1, 1), shm_tag(true, 1, 1), shm_tag(false, 2, 1), shm_tag(false, 1, 2), shm_tag(false, 0xffffff, 1)};
+    const uint64_t tags[] = {shm_tag(false, 1, 1), shm_tag(true, 1, 1), shm_tag(false, 2, 1), shm_tag(false, 1, 2),
+                             shm_tag(false, 0xffffff, 1)};
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
         assert_int_equal(tags[i] >> 63, 0);
         assert_int_not_equal(shm_block_used(tags[i]), 0);

@@ -33,7 +33,8 @@ static uint64_t granted_bytes(void) {
 }
 
 /* First fit over the granules. */
-static mob_status_t grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size, uint64_t *ret_serial) {
+static mob_status_t grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
+                          uint64_t *ret_serial) {
     (void)context;
     uint64_t need = (size + SHM_GRANULE - 1) / SHM_GRANULE, free_run = 0;
     last_asked = size;
@@ -70,7 +71,8 @@ static uint64_t empties_take(void) {
         uint64_t owned = extent_serial[g] << 2 | SHM_EXTENT_OWNED, empty = extent_serial[g] << 2 | SHM_EXTENT_EMPTY;
         if (extent_size[g] == 0) continue;
         if (looks_unused(g)) atomic_compare_exchange_strong(&extents[g].word, &owned, empty);
-        if (!atomic_compare_exchange_strong(&extents[g].word, &empty, extent_serial[g] << 2 | SHM_EXTENT_GONE)) continue;
+        if (!atomic_compare_exchange_strong(&extents[g].word, &empty, extent_serial[g] << 2 | SHM_EXTENT_GONE))
+            continue;
         taken += extent_size[g];
         memset(arena + g * SHM_GRANULE, 0xdd, extent_size[g]); /* whoever gets it next writes what it likes */
         extent_size[g] = 0;
@@ -106,7 +108,9 @@ static uint64_t alloc_ok(uint64_t size, uint64_t tag) {
 
 static void test_all_sizes(void **state) {
     (void)state;
-    const uint64_t sizes[] = {0, 1, 47, 48, 49, 64, 240, 241, 1000, 4096, 65536, SHM_HEAP_SMALL - 1, SHM_HEAP_SMALL, SHM_HEAP_SMALL + 1, 5 << 20};
+    const uint64_t sizes[] = {
+        0,      1, 47, 48, 49, 64, 240, 241, 1000, 4096, 65536, SHM_HEAP_SMALL - 1, SHM_HEAP_SMALL, SHM_HEAP_SMALL + 1,
+        5 << 20};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) memset(arena + alloc_ok(sizes[i], i + 1), 0xff, sizes[i]);
 }
 
@@ -114,7 +118,8 @@ static void test_little_is_wasted(void **state) {
     (void)state;
     for (uint64_t size = 1; size < SHM_HEAP_SMALL; size += size / 7 + 1) {
         uint64_t data = alloc_ok(size, 1);
-        uint64_t whole = (uint64_t)atomic_load(&((shm_block_t *)(arena + data - sizeof(shm_block_t)))->units) * SHM_BLOCK_UNIT;
+        uint64_t whole =
+            (uint64_t)atomic_load(&((shm_block_t *)(arena + data - sizeof(shm_block_t)))->units) * SHM_BLOCK_UNIT;
         assert_true(whole < size + sizeof(shm_block_t) + SHM_BLOCK_UNIT + (size + sizeof(shm_block_t)) / 4);
         shm_heap_free(&heap, data, 1);
     }
@@ -213,8 +218,10 @@ static void test_unused_extents_can_be_recalled(void **state) {
     for (uint64_t i = 0; i < COUNT; i++) data[i] = alloc_ok(1000, i + 1);
     assert_int_equal(empties_take(), 0);
     for (uint64_t i = 0; i < COUNT; i++) {
-        if (i % 2) shm_heap_free(&heap, data[i], i + 1);
-        else assert_true(shm_block_release(arena, extents, data[i], i + 1));
+        if (i % 2)
+            shm_heap_free(&heap, data[i], i + 1);
+        else
+            assert_true(shm_block_release(arena, extents, data[i], i + 1));
     }
     assert_true(empties_take() > COUNT * 1000); /* without asking the owner, which does nothing */
     for (uint64_t i = 0; i < COUNT; i++) memset(arena + alloc_ok(1000, i + 1), 1, 1000);
@@ -305,8 +312,14 @@ static void test_full_store_still_finds_its_free_blocks(void **state) {
 
 static void test_impossible_sizes_are_full(void **state) {
     (void)state;
-    const uint64_t sizes[] = {ARENA, (uint64_t)1 << 48, UINT64_MAX / 2, UINT64_MAX - SHM_GRANULE - 64, UINT64_MAX - SHM_GRANULE,
-                              UINT64_MAX - 100, UINT64_MAX - 16, UINT64_MAX};
+    const uint64_t sizes[] = {ARENA,
+                              (uint64_t)1 << 48,
+                              UINT64_MAX / 2,
+                              UINT64_MAX - SHM_GRANULE - 64,
+                              UINT64_MAX - SHM_GRANULE,
+                              UINT64_MAX - 100,
+                              UINT64_MAX - 16,
+                              UINT64_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint64_t data = 4711;
         last_asked = UINT64_MAX;
@@ -340,15 +353,17 @@ static unsigned char pattern(uint64_t tag, uint64_t at) { return (unsigned char)
 /* The first and last bytes, and some between: enough to see any block or header that lies over this one. */
 static void pattern_each(const live_t *l, bool check) {
     for (uint64_t at = 0; at < l->size; at += at < 64 || l->size - at <= 64 ? 1 : l->size - at < 128 ? 16 : 61) {
-        if (!check) arena[l->data + at] = pattern(l->tag, at);
+        if (!check)
+            arena[l->data + at] = pattern(l->tag, at);
         else if (arena[l->data + at] != pattern(l->tag, at))
-            fail_msg("block at %llu of %llu bytes has changed at %llu", (unsigned long long)l->data, (unsigned long long)l->size,
-                     (unsigned long long)at);
+            fail_msg("block at %llu of %llu bytes has changed at %llu", (unsigned long long)l->data,
+                     (unsigned long long)l->size, (unsigned long long)at);
     }
 }
 
 static void units_mark(const live_t *l, uint8_t to) {
-    uint64_t first = (l->data - sizeof(shm_block_t)) / SHM_BLOCK_UNIT, last = l->size ? (l->data + l->size - 1) / SHM_BLOCK_UNIT : first;
+    uint64_t first = (l->data - sizeof(shm_block_t)) / SHM_BLOCK_UNIT,
+             last = l->size ? (l->data + l->size - 1) / SHM_BLOCK_UNIT : first;
     for (uint64_t u = first + (l->data % SHM_BLOCK_UNIT == 0); u <= last; u++) {
         if (unit_used[u] == to) fail_msg("two blocks share the bytes at %llu", (unsigned long long)u * SHM_BLOCK_UNIT);
         unit_used[u] = to;
@@ -391,8 +406,10 @@ static void model_free(void) {
     pattern_each(&l, true);
     units_mark(&l, 0);
     memset(arena + l.data, 0xee, l.size < 256 ? l.size : 256);
-    if (next_random() % 2) shm_heap_free(&heap, l.data, l.tag);
-    else assert_true(shm_block_release(arena, extents, l.data, l.tag));
+    if (next_random() % 2)
+        shm_heap_free(&heap, l.data, l.tag);
+    else
+        assert_true(shm_block_release(arena, extents, l.data, l.tag));
 }
 
 static void test_model(void **state) {
@@ -408,8 +425,10 @@ static void test_model(void **state) {
             /* waves: mostly allocating, then mostly freeing */
             bool growing = (i / 5000) % 2 == 0;
             bool allocate = live_count == 0 || (live_count < LIVE_MAX && next_random() % 8 < (growing ? 5u : 3u));
-            if (allocate) model_alloc(++tag);
-            else model_free();
+            if (allocate)
+                model_alloc(++tag);
+            else
+                model_free();
             if (next_random() % 2000 == 0) empties_take();
         }
         for (size_t i = 0; i < live_count; i++) pattern_each(&live[i], true);

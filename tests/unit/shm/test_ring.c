@@ -116,7 +116,11 @@ static void test_garbage_head_stays_inside(void **state) {
     const struct {
         uint64_t head;
         bool pushed;
-    } cases[] = {{11, false}, {(uint64_t)1 << 63, false}, {UINT64_C(10) - CAPACITY, false}, {UINT64_C(11) - CAPACITY, true}, {UINT64_MAX, true}};
+    } cases[] = {{11, false},
+                 {(uint64_t)1 << 63, false},
+                 {UINT64_C(10) - CAPACITY, false},
+                 {UINT64_C(11) - CAPACITY, true},
+                 {UINT64_MAX, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         memset(ring->messages, 0, CAPACITY * sizeof *ring->messages);
         atomic_store(&ring->tail, 10);
@@ -136,8 +140,10 @@ static void test_two_processes(void **state) {
     if (pid == 0) {
         for (uint64_t i = 0; i < ACROSS;) {
             shm_message_t m = message(i);
-            if (shm_ring_push(ring, CAPACITY, &m)) i++;
-            else sched_yield();
+            if (shm_ring_push(ring, CAPACITY, &m))
+                i++;
+            else
+                sched_yield();
         }
         _exit(0);
     }

@@ -77,7 +77,8 @@ static void test_seal_wait_drop(void **state) {
     }
     assert_int_equal(pthread_join(sealer, NULL), 0);
     assert_int_equal(pthread_join(dropper, NULL), 0);
-    print_message("waiter noted in %u of %u rounds, dropped before the seal in %u\n", noted_rounds, ROUNDS, later_rounds);
+    print_message("waiter noted in %u of %u rounds, dropped before the seal in %u\n", noted_rounds, ROUNDS,
+                  later_rounds);
 }
 
 int main(void) {

@@ -45,7 +45,8 @@ static void test_seal_keeps_its_flags_and_takes_the_waiters(void **state) {
     assert_int_equal(store_slot_drop(&slot, true), STORE_DROP_LATER);
     uint64_t before = word_of(&slot);
     assert_true(store_slot_seal(&slot, false) == before);
-    assert_true(before == (STORE_PENDING | STORE_ESCAPED | STORE_DROPPED | STORE_CROWD | (uint64_t)1 << (STORE_WAITER_SHIFT + 2)));
+    assert_true(before == (STORE_PENDING | STORE_ESCAPED | STORE_DROPPED | STORE_CROWD |
+                           (uint64_t)1 << (STORE_WAITER_SHIFT + 2)));
     assert_int_equal(word_of(&slot), STORE_SEALED | STORE_ESCAPED | STORE_DROPPED);
 }
 

@@ -51,9 +51,14 @@ static void test_empty_body(void **state) {
 static void test_each_number_has_its_limit(void **state) {
     (void)state;
     const wire_record_t refused[] = {
-        {.num_returns = MOB_MAX_RETURNS + 1}, {.num_deps = MOB_MAX_DEPS + 1}, {.num_refs = MOB_MAX_DEPS + 1},
-        {.num_returns = UINT32_MAX},          {.num_deps = UINT32_MAX},       {.num_refs = UINT32_MAX},
-        {.kind = MOB_ACTOR_CALL + 1},         {.kind = 255},
+        {.num_returns = MOB_MAX_RETURNS + 1},
+        {.num_deps = MOB_MAX_DEPS + 1},
+        {.num_refs = MOB_MAX_DEPS + 1},
+        {.num_returns = UINT32_MAX},
+        {.num_deps = UINT32_MAX},
+        {.num_refs = UINT32_MAX},
+        {.kind = MOB_ACTOR_CALL + 1},
+        {.kind = 255},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         wire_body_t body = {.args_size = 77};
@@ -138,8 +143,8 @@ static void test_word_round_trip(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts_follow_each_other),   cmocka_unit_test(test_empty_body),
-        cmocka_unit_test(test_each_number_has_its_limit), cmocka_unit_test(test_one_byte_too_few),
+        cmocka_unit_test(test_parts_follow_each_other),    cmocka_unit_test(test_empty_body),
+        cmocka_unit_test(test_each_number_has_its_limit),  cmocka_unit_test(test_one_byte_too_few),
         cmocka_unit_test(test_random_headers_stay_inside), cmocka_unit_test(test_word_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,9 +25,9 @@ static void test_bytes(void **state) {
     uint8_t data[64];
     wire_writer_t w = {.data = data, .capacity = sizeof data};
     write_all(&w);
-    const uint8_t expected[ALL_SIZE] = {MOB_TUPLE, 3,    0,    0,    0,    MOB_INT, 0xfe, 0xff, 0xff,   0xff, 0xff, 0xff,
-                                        0xff,      0xff, MOB_FLOAT, 0, 0,  0,       0,    0,    0,      0xe0, 0x3f, MOB_STR,
-                                        3,         0,    0,    0,    0,    0,       0,    0,    'r',    'a',  'y'};
+    const uint8_t expected[ALL_SIZE] = {
+        MOB_TUPLE, 3, 0, 0,    0,    MOB_INT, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, MOB_FLOAT, 0,   0,  0,
+        0,         0, 0, 0xe0, 0x3f, MOB_STR, 3,    0,    0,    0,    0,    0,    0,    0,    'r',       'a', 'y'};
     assert_int_equal(w.size, ALL_SIZE);
     assert_memory_equal(data, expected, ALL_SIZE);
 }
