@@ -115,6 +115,7 @@ static mob_status_t frame_receive(int sock, char *frame, size_t *ret_size, int *
     ssize_t n;
     do n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == ECONNRESET) return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
     if (n < 0) return base_fail(MOB_ESYS, "hearing from the daemon: %s", strerror(errno));
     *ret_fd_count = 0;
     for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h != NULL; h = CMSG_NXTHDR(&m, h)) {

@@ -53,7 +53,7 @@ void client_listen(mob_client_t *c) {
     while (shm_ring_pop(c->down, SHM_DOWN_MESSAGES, &m) == SHM_RING_MESSAGE) {
         switch (m.kind) {
         case WIRE_RUN:
-            (void)vec_push(&c->runs, m);
+            if (!vec_push(&c->runs, m)) c->told_to_exit = true; /* no memory: another worker is to run it */
             break;
         case WIRE_FORGET:
             (void)vec_push(&c->forgets, ((mob_ref_t){.slot = m.a, .generation = m.b}));

@@ -86,7 +86,7 @@ mob_status_t mob_put(mob_client_t *c, const void *data, uint64_t size, mob_forma
     mob_buffer_t buffer;
     mob_status_t status = mob_put_begin(c, size, 0, &buffer);
     if (status != MOB_OK) return status;
-    memcpy(buffer.data, data, size);
+    if (size > 0) memcpy(buffer.data, data, size);
     return mob_put_commit(c, &buffer, format, NULL, ret_ref);
 }
 
@@ -233,7 +233,7 @@ static size_t mark_ready(const mob_client_t *c, const mob_ref_t *refs, size_t co
 mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size_t needed, int64_t timeout_ms, uint8_t *ret_ready,
                       size_t *ret_count) {
     *ret_count = 0;
-    memset(ret_ready, 0, count);
+    if (count > 0) memset(ret_ready, 0, count);
     mob_status_t status = client_check(c);
     if (status == MOB_OK) status = refs_check(c, refs, count);
     if (status != MOB_OK) return status;

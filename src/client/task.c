@@ -11,6 +11,7 @@ typedef struct {
 
 static mob_status_t task_check(const mob_task_t *task) {
     if (task->num_returns > MOB_MAX_RETURNS) return base_fail(MOB_EINVAL, "num_returns is %u, the most is %d", task->num_returns, MOB_MAX_RETURNS);
+    if (task->kind == MOB_ACTOR_CREATE && task->num_returns != 1) return base_fail(MOB_EINVAL, "creating an actor has one result, the actor");
     if (task->name_size > 255) return base_fail(MOB_EINVAL, "a name of %zu bytes is longer than 255", task->name_size);
     if (task->dep_count > MOB_MAX_DEPS || task->ref_count > MOB_MAX_DEPS)
         return base_fail(MOB_EINVAL, "more than %d references in one call", MOB_MAX_DEPS);

@@ -28,17 +28,30 @@ static void job_refs_release(mob_client_t *c, const mob_ref_t *refs, uint32_t co
     }
 }
 
-/* Claims the record that a WIRE_RUN names. False: it was taken back meanwhile, or makes no sense. */
+static bool results_reserve(mob_client_t *c, uint32_t count) {
+    if (c->job_result_capacity >= count) return true;
+    client_result_t *grown = realloc(c->job_results, count * sizeof *grown);
+    if (grown == NULL) return false;
+    c->job_results = grown;
+    c->job_result_capacity = count;
+    return true;
+}
+
+/* Claims the record that a WIRE_RUN names. False: it was taken back meanwhile. What can fail is done before the claim, and then this worker ends, so that
+ * the task, which is not begun, goes to another. */
 static bool job_claim(mob_client_t *c, const shm_message_t *run) {
-    if (run->a >= WIRE_MAX_RECORDS) return false;
-    wire_record_t *record = &c->records[run->a];
+    wire_record_t *record = &c->records[run->a < WIRE_MAX_RECORDS ? run->a : 0];
     uint64_t ready = wire_word(run->b, 0, WIRE_READY_STATE);
     /* acquire: pairs with the submitter's release of the whole record */
+    if (atomic_load_explicit(&record->word, memory_order_acquire) != ready) return false;
+    const void *body = record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
+    if (wire_body_split(record, body, record->body_size, &c->job_body) != MOB_OK || !results_reserve(c, record->num_returns)) {
+        c->told_to_exit = true;
+        return false;
+    }
     if (!atomic_compare_exchange_strong_explicit(&record->word, &ready, wire_word(run->b, c->number, WIRE_TAKEN), memory_order_acq_rel,
                                                  memory_order_relaxed))
         return false;
-    const void *body = record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
-    if (wire_body_split(record, body, record->body_size, &c->job_body) != MOB_OK) return false;
     record->start_ns = base_clock_wall_ns();
     c->job_record = run->a;
     c->job_generation = run->b;
@@ -64,12 +77,6 @@ static bool job_claim(mob_client_t *c, const shm_message_t *run) {
     };
     c->job_returns = c->job_body.returns;
     c->job_failed = false;
-    if (c->job_result_capacity < record->num_returns) {
-        client_result_t *grown = realloc(c->job_results, record->num_returns * sizeof *grown);
-        if (grown == NULL) return false;
-        c->job_results = grown;
-        c->job_result_capacity = record->num_returns;
-    }
     if (record->num_returns > 0) memset(c->job_results, 0, record->num_returns * sizeof *c->job_results);
     job_refs_hold(c, c->job_body.deps, record->num_deps);
     job_refs_hold(c, c->job_body.refs, record->num_refs);
@@ -101,7 +108,7 @@ mob_status_t mob_job_next(mob_client_t *c, mob_job_t *ret_job) {
         shm_message_t run;
         bool claimed = false;
         pthread_mutex_lock(&c->mutex);
-        while (!claimed && run_take(c, &run)) claimed = job_claim(c, &run);
+        while (!claimed && !c->told_to_exit && run_take(c, &run)) claimed = job_claim(c, &run);
         bool to_exit = c->told_to_exit, forget = !claimed && c->forgets.count > 0;
         if (forget) c->job = (mob_job_t){.kind = MOB_FORGET, .function = vec_pop(&c->forgets)};
         pthread_mutex_unlock(&c->mutex);

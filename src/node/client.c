@@ -167,7 +167,6 @@ static bool number_take(node_client_t *c) {
     n->clients[number] = c;
     shm_bell_t *bell = &n->shared->bells[number];
     atomic_store(&bell->sleepers, 0);
-    atomic_store(&n->shared->client_limit, n->client_next);
     return true;
 }
 

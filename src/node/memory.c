@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "node/state.h"
 
-static const uint64_t RESERVE_BYTES = 64 << 20;
+static const uint64_t RESERVE_BYTES = 64 << 20, SMALL_BYTES = 4 << 20;
 
 static void *table_new(size_t count, size_t size) {
     void *p = mmap(NULL, count * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -170,24 +170,21 @@ static void gap_add(node_t *n, uint64_t offset, uint64_t size, uint32_t last_own
     }
 }
 
-/* Best fit, the asker's own former stretches first. */
+/* Small extents from the bottom, large ones from the top: else one small object that lives long would cut the space for large ones in two. Large ones by best
+ * fit, the asker's own former stretches first. */
 static bool gap_take(node_t *n, uint64_t size, uint32_t owner, uint64_t *ret_offset) {
+    bool small = size <= SMALL_BYTES;
     size_t best = SIZE_MAX;
-    for (size_t i = 0; i < n->gaps.count; i++) {
-        const node_gap_t *g = &n->gaps.items[i];
+    for (size_t i = 0; i < n->gaps.count && !(small && best != SIZE_MAX); i++) {
+        const node_gap_t *g = &n->gaps.items[i], *b = best != SIZE_MAX ? &n->gaps.items[best] : NULL;
         if (g->size < size) continue;
-        if (best == SIZE_MAX) {
-            best = i;
-            continue;
-        }
-        const node_gap_t *b = &n->gaps.items[best];
-        bool mine = g->last_owner == owner, best_mine = b->last_owner == owner;
-        if (mine != best_mine ? mine : g->size < b->size) best = i;
+        bool mine = g->last_owner == owner, best_mine = b != NULL && b->last_owner == owner;
+        if (b == NULL || (mine != best_mine ? mine : g->size < b->size)) best = i;
     }
     if (best == SIZE_MAX) return false;
     node_gap_t *g = &n->gaps.items[best];
-    *ret_offset = g->offset;
-    g->offset += size;
+    *ret_offset = small ? g->offset : g->offset + g->size - size;
+    if (small) g->offset += size;
     g->size -= size;
     if (g->size == 0) {
         memmove(g, g + 1, (n->gaps.count - best - 1) * sizeof *g);

@@ -43,8 +43,8 @@ void node_warn(node_t *n, const char *format, ...) {
 }
 
 static void lines_send(node_stream_t *s, size_t size) {
-    while (size > 0 && s->line.items[size - 1] == '\n') size--; /* the reader ends lines itself */
     if (size == 0 || !s->client->node->log_to_driver) return;
+    if (s->line.items[size - 1] == '\n') size--; /* the reader ends the last line itself */
     char plain[LINE_LIMIT + CHUNK];
     size_t kept = 0;
     for (size_t i = 0; i < size && kept < sizeof plain; i++) {

@@ -15,12 +15,11 @@ enum {
 };
 
 typedef struct shm_node {
-    /* The daemon sets it before it sleeps, and takes it back after; whoever changes it from 1 to 0 writes to the daemon's eventfd. */
+    /* 1: the daemon sleeps, or is about to: whoever pushes must write to its eventfd. Written by the daemon only, so that nobody who is held up between
+     * a change of it and the write can leave it asleep. */
     alignas(64) _Atomic uint32_t daemon_sleeps;
     /* One bit a client: it has pushed since the daemon last looked. Set by the client, taken by exchange by the daemon. */
     alignas(64) _Atomic uint64_t pending[SHM_MAX_CLIENTS / 64];
-    /* One more than the highest client number ever given. Written by the daemon. */
-    alignas(64) _Atomic uint32_t client_limit;
     shm_bell_t bells[SHM_MAX_CLIENTS];
 } shm_node_t;
 
@@ -36,7 +35,7 @@ static inline bool shm_node_notify(shm_node_t *node, uint32_t number) {
     /* seq_cst on both: the daemon stores daemon_sleeps and then reads pending, we set pending and then read daemon_sleeps; in one
      * total order one of the two sees the other, so a push is never left lying while the daemon sleeps. */
     atomic_fetch_or(&node->pending[number / 64], (uint64_t)1 << (number % 64));
-    return atomic_load(&node->daemon_sleeps) != 0 && atomic_exchange(&node->daemon_sleeps, 0) != 0;
+    return atomic_load(&node->daemon_sleeps) != 0;
 }
 
 #endif

@@ -3,7 +3,7 @@
  *
  * `tail` has one writer, the producer; `head` one, the consumer. A message is visible by the release store of `tail`, its place is
  * free again by the release store of `head`. A producer that dies before the store has sent nothing; a consumer that dies leaves
- * the rest to be read by nobody. Neither side trusts the other's index: see shm_ring_peek.
+ * the rest to be read by nobody. Neither side trusts the other's index: see shm_ring_pop.
  */
 #ifndef SHM_RING_H
 #define SHM_RING_H

@@ -54,6 +54,12 @@ def test_several_lines_in_one_print_each_have_the_prefix(folder):
     ]
 
 
+def test_empty_lines_are_lines(folder):
+    body = TASK + "for _ in range(20):\n    ray.get([speak.remote('a\\n'), speak.remote(), speak.remote('\\nb')])"
+    found = [line.partition(")")[2].strip() for line in lines(folder, body, "num_cpus=1")]
+    assert found == ["a", "", "", "", "b"] * 20
+
+
 def test_text_without_an_end_of_line(folder):
     body = "@ray.remote\ndef part():\n    sys.stdout.write('no newline')\nray.get(part.remote())\nray.shutdown()"
     (line,) = lines(folder, body)

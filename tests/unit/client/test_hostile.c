@@ -1,9 +1,9 @@
 /*
- * Clients that write garbage into what they share with the daemon. The daemon ends such a client and serves the others on; if it was the
- * driver, the daemon ends, of its own accord and not by a crash.
+ * Clients that write garbage into what they share with the daemon. The daemon ends such a client and serves the others
+ * on; if it was the driver, the daemon ends, of its own accord and not by a crash.
  *
- * The program is all of the system but the daemon: the driver that runs the tests, the zygote that the daemon starts (this program with "zygote") and the workers that it
- * forks. A worker does what the task's name says.
+ * The program is all of the system but the daemon: the driver that runs the tests, the zygote that the daemon starts
+ * (this program with "zygote"), and the workers that it forks. A worker does what the task's name says.
  *
  * Usage: test_hostile MOBULAD
  */
@@ -474,7 +474,8 @@ static void test_hostile_driver(void **state) {
     }
 }
 
-/* Says `frame` to the socket and returns the kind of the answer: 0 if the daemon hung up without one, -1 if it said nothing. */
+/* Says `frame` to the socket and returns the kind of the answer: 0 if the daemon hung up without one, -1 if it said
+ * nothing. */
 static int socket_say(mob_client_t *c, const void *frame, size_t size) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", c->socket_path);

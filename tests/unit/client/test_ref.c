@@ -1,6 +1,6 @@
 /*
- * A client's counting and its pools, on a client made by hand: its tables are plain memory, and the daemon is what this test puts on the
- * ring down.
+ * A client's counting and its pools, on a client made by hand: its tables are plain memory, and the daemon is what this
+ * test puts on the ring down.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /*
- * A whole system without workers, through mobula.h alone: a daemon is started, objects are put, read, waited for and dropped.
+ * A whole system without workers, through mobula.h alone: a daemon is started, objects are put, read, waited for and
+ * dropped.
  *
  * Usage: test_system MOBULAD
  */

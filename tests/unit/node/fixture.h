@@ -1,4 +1,4 @@
-/* A daemon's books without a daemon: a node_t with its memory, and clients that were made by hand. Each test file is one program. */
+/* A daemon's books without a daemon: a node_t with its memory, and clients made by hand. Each test file is a program. */
 #ifndef TESTS_NODE_FIXTURE_H
 #define TESTS_NODE_FIXTURE_H
 

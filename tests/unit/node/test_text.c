@@ -153,8 +153,8 @@ static void test_the_rest_comes_at_the_end(void **state) {
     assert_false(worker->out.live);
 }
 
-/* libuv knows a handle by its descriptor's number: a handle that is closed after that number was given to a new connection takes
- * the connection out of the set that is polled, and nobody ever hears it. */
+/* libuv knows a handle by its descriptor's number: a handle that is closed after that number was given to a new
+ * connection takes the connection out of the set that is polled, and nobody ever hears it. */
 static void test_a_descriptor_outlives_its_handle(void **state) {
     (void)state;
     int number = worker->out.fd;

@@ -1,8 +1,8 @@
 /*
  * The allocator over granted extents, with a small daemon of its own that grants, takes back and runs out.
  *
- * The property test lets a model decide at random what is allocated and freed, and by whom. It knows each 64 bytes of the arena: no two
- * blocks share any, and what was written into a block is there until it is freed.
+ * The property test lets a model decide at random what is allocated and freed, and by whom. It knows each 64 bytes of
+ * the arena: no two blocks share any, and what was written into a block is there until it is freed.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /*
  * One slot, a sealer, a waiter and a dropper at once, many times over.
  *
- * Whatever the order: a waiter that was noted is in the word that the sealer gets back, the value is whole for whoever sees SEALED, and exactly
- * one of sealer and dropper is told to free.
+ * Whatever the order: a waiter that was noted is in the word that the sealer gets back, the value is whole for whoever
+ * sees SEALED, and exactly one of sealer and dropper is told to free.
  */
 #include <setjmp.h>
 #include <stdarg.h>
