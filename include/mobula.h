@@ -31,24 +31,24 @@ extern "C" {
 
 typedef enum mob_status {
     MOB_OK = 0,
-    MOB_ENOMEM,    /* the process has no memory left */
-    MOB_EINVAL,    /* an argument makes no sense */
-    MOB_ELIMIT,    /* a fixed limit of the system was reached */
-    MOB_ESYS,      /* a system call failed; mob_last_error has the text */
-    MOB_ENOSPC,    /* no space in the temp folder */
-    MOB_EPERM,     /* the peer belongs to another user */
-    MOB_EPROTO,    /* the peer does not speak this protocol or version */
-    MOB_ECLOSED,   /* the daemon is gone */
-    MOB_EFORKED,   /* called in a forked child of the client */
-    MOB_ETIMEOUT,  /* the time ran out; what was waited for goes on */
-    MOB_EINTR,     /* a signal arrived, or a second has passed: call again to go on waiting */
-    MOB_EFULL,     /* the object store has no room */
-    MOB_ESTALE,    /* a reference of an earlier session, or of an object that is gone */
-    MOB_ETASK,     /* the value is an error that the task raised */
-    MOB_ECRASHED,  /* the worker died while it ran the task */
-    MOB_EACTOR,    /* the actor is dead */
-    MOB_ELOST,     /* the object is lost */
-    MOB_ECANCELLED,/* the task was cancelled because its submitter died */
+    MOB_ENOMEM,     /* the process has no memory left */
+    MOB_EINVAL,     /* an argument makes no sense */
+    MOB_ELIMIT,     /* a fixed limit of the system was reached */
+    MOB_ESYS,       /* a system call failed; mob_last_error has the text */
+    MOB_ENOSPC,     /* no space in the temp folder */
+    MOB_EPERM,      /* the peer belongs to another user */
+    MOB_EPROTO,     /* the peer does not speak this protocol or version */
+    MOB_ECLOSED,    /* the daemon is gone */
+    MOB_EFORKED,    /* called in a forked child of the client */
+    MOB_ETIMEOUT,   /* the time ran out; what was waited for goes on */
+    MOB_EINTR,      /* a signal arrived, or a second has passed: call again to go on waiting */
+    MOB_EFULL,      /* the object store has no room */
+    MOB_ESTALE,     /* a reference of an earlier session, or of an object that is gone */
+    MOB_ETASK,      /* the value is an error that the task raised */
+    MOB_ECRASHED,   /* the worker died while it ran the task */
+    MOB_EACTOR,     /* the actor is dead */
+    MOB_ELOST,      /* the object is lost */
+    MOB_ECANCELLED, /* the task was cancelled because its submitter died */
     MOB_STATUS_COUNT
 } mob_status_t;
 
@@ -73,11 +73,11 @@ typedef struct mob_config {
     const char *const *zygote_argv;  /* the command of the process that workers are forked from; NULL: no workers */
     const mob_resource_t *resources; /* what this node offers; CPU is added by the CPU count if it is not named */
     size_t resource_count;
-    uint64_t store_bytes;     /* size of the object store; 0: 30 % of the memory that the machine or its cgroup allows */
-    const void *setup;        /* handed to every worker as it is */
+    uint64_t store_bytes; /* size of the object store; 0: 30 % of the memory that the machine or its cgroup allows */
+    const void *setup;    /* handed to every worker as it is */
     size_t setup_size;
     const char *const *preload; /* NULL-terminated: modules that the zygote loads after its start */
-    bool log_to_driver;       /* whether what workers print is sent to mob_message_read */
+    bool log_to_driver;         /* whether what workers print is sent to mob_message_read */
 } mob_config_t;
 
 MOB_API unsigned mob_default_cpus(void);
@@ -147,7 +147,8 @@ typedef struct mob_value {
     const void *data; /* in shared memory: read only */
     uint64_t size;
     mob_format_t format;
-    mob_status_t error;    /* MOB_OK: a value. Else what failed; data is then the error: direct text, or pickle for MOB_ETASK */
+    mob_status_t
+        error; /* MOB_OK: a value. Else what failed; data is then the error: direct text, or pickle for MOB_ETASK */
     const mob_ref_t *refs; /* the references inside the value */
     uint32_t ref_count;
 } mob_value_t;
@@ -167,10 +168,11 @@ typedef struct mob_buffer {
 /* Makes room for a value of `size` bytes that contains `ref_count` references. Commit or abort it, in any thread. */
 MOB_API mob_status_t mob_put_begin(mob_client_t *client, uint64_t size, uint32_t ref_count, mob_buffer_t *ret_buffer);
 /* Publishes it. `refs` are borrowed; the object keeps what they name alive. */
-MOB_API mob_status_t mob_put_commit(mob_client_t *client, mob_buffer_t *buffer, mob_format_t format, const mob_ref_t *refs,
-                                    mob_ref_t *ret_ref);
+MOB_API mob_status_t mob_put_commit(mob_client_t *client, mob_buffer_t *buffer, mob_format_t format,
+                                    const mob_ref_t *refs, mob_ref_t *ret_ref);
 MOB_API void mob_put_abort(mob_client_t *client, mob_buffer_t *buffer);
-MOB_API mob_status_t mob_put(mob_client_t *client, const void *data, uint64_t size, mob_format_t format, mob_ref_t *ret_ref);
+MOB_API mob_status_t mob_put(mob_client_t *client, const void *data, uint64_t size, mob_format_t format,
+                             mob_ref_t *ret_ref);
 
 /* Waits until every one of `refs` is there or one of them is an error, at most timeout_ms (-1: for ever).
  * MOB_EINTR when a signal handler ran, and once a second, so that the caller can look at its own affairs. The caller holds the references
@@ -183,8 +185,8 @@ MOB_API mob_status_t mob_get_peek(const mob_client_t *client, mob_ref_t ref, mob
 MOB_API void mob_value_adopt(mob_client_t *client, mob_ref_t container, const mob_value_t *value);
 /* Waits until `needed` of the refs are there; marks them in ret_ready (up to `needed`, in the order of the list). Returns
  * MOB_OK with fewer marked when the time ran out. ret_ready is always written. */
-MOB_API mob_status_t mob_wait(mob_client_t *client, const mob_ref_t *refs, size_t count, size_t needed, int64_t timeout_ms,
-                              uint8_t *ret_ready, size_t *ret_count);
+MOB_API mob_status_t mob_wait(mob_client_t *client, const mob_ref_t *refs, size_t count, size_t needed,
+                              int64_t timeout_ms, uint8_t *ret_ready, size_t *ret_count);
 
 /* ---- Tasks and actors --------------------------------------------------------------------------------------------- */
 
@@ -197,9 +199,9 @@ typedef enum mob_kind {
 
 typedef struct mob_task {
     mob_kind_t kind;
-    mob_ref_t function;  /* an object that the workers know how to turn into a function or class; none for calls */
-    mob_ref_t actor;     /* MOB_ACTOR_CALL */
-    const char *name;    /* for people; the method for MOB_ACTOR_CALL. At most 255 bytes */
+    mob_ref_t function; /* an object that the workers know how to turn into a function or class; none for calls */
+    mob_ref_t actor;    /* MOB_ACTOR_CALL */
+    const char *name;   /* for people; the method for MOB_ACTOR_CALL. At most 255 bytes */
     size_t name_size;
     uint32_t shape;      /* resources: mob_shape */
     uint32_t held_shape; /* MOB_ACTOR_CREATE: what it holds once it is made */
@@ -207,7 +209,7 @@ typedef struct mob_task {
     int32_t max_retries; /* when the worker dies: 0 never, -1 without end */
     uint32_t max_calls;  /* the worker ends after so many runs of this function; 0: never */
     bool retry_exceptions;
-    const void *args;     /* see "Arguments" below */
+    const void *args; /* see "Arguments" below */
     size_t args_size;
     const mob_ref_t *deps; /* arguments that are references: the task starts when they are there */
     uint32_t dep_count;
@@ -260,9 +262,15 @@ MOB_API bool mob_job_retry(mob_client_t *client);
 
 /* ---- Looking around ----------------------------------------------------------------------------------------------- */
 
-typedef enum mob_query { MOB_QUERY_RESOURCES = 1, MOB_QUERY_EVENTS = 2, MOB_QUERY_ACTORS = 3, MOB_QUERY_SHAPE = 4 } mob_query_t;
+typedef enum mob_query {
+    MOB_QUERY_RESOURCES = 1,
+    MOB_QUERY_EVENTS = 2,
+    MOB_QUERY_ACTORS = 3,
+    MOB_QUERY_SHAPE = 4
+} mob_query_t;
 /* The answer is a value in the direct encoding; the caller frees it with free(). */
-MOB_API mob_status_t mob_query(mob_client_t *client, mob_query_t query, uint64_t argument, void **ret_answer, size_t *ret_size);
+MOB_API mob_status_t mob_query(mob_client_t *client, mob_query_t query, uint64_t argument, void **ret_answer,
+                               size_t *ret_size);
 
 /* ---- The direct encoding --------------------------------------------------------------------------------------------
  * A tag byte, then what it needs, little-endian, unaligned.

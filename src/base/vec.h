@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#define VEC(type)              \
-    struct {                   \
-        type *items;           \
+#define VEC(type)               \
+    struct {                    \
+        type *items;            \
         size_t count, capacity; \
     }
 
@@ -20,7 +20,7 @@
 #define vec_pop(v) ((v)->items[--(v)->count])
 /* Removes element i by moving the last one into its place. */
 #define vec_swap_remove(v, i) ((v)->items[i] = (v)->items[--(v)->count])
-#define vec_free(v) (free((v)->items), (v)->items = NULL, (v)->count = (v)->capacity = 0)
+#define vec_free(v)           (free((v)->items), (v)->items = NULL, (v)->count = (v)->capacity = 0)
 
 bool base_vec_grow(void **items, size_t needed, size_t *capacity, size_t item_size);
 

@@ -36,7 +36,7 @@ typedef struct {
 typedef struct {
     struct {
         uint32_t first, count;
-    } *ranges;
+    } * ranges;
     size_t range_count, range_capacity;
     VEC(uint32_t) free;
     uint32_t total;
@@ -50,10 +50,10 @@ struct mob_client {
     char *session_dir, *socket_path;
     void *setup;
     size_t setup_size;
-    _Atomic bool dead;        /* the daemon is gone */
-    _Atomic uint32_t views;   /* values in use; plus one until shutdown */
+    _Atomic bool dead;      /* the daemon is gone */
+    _Atomic uint32_t views; /* values in use; plus one until shutdown */
     bool messages_ended;
-    char *frame;              /* mob_message_read's */
+    char *frame; /* mob_message_read's */
 
     shm_segment_t node_segment, own_segment, slot_segment, record_segment, extent_segment, arena;
     shm_node_t *node;
@@ -62,7 +62,7 @@ struct mob_client {
     wire_record_t *records;
     shm_heap_t heap;
     client_pool_t slot_pool, record_pool;
-    client_local_t *local;    /* one a slot, sparse */
+    client_local_t *local; /* one a slot, sparse */
 
     bool answered;
     shm_message_t answer;
@@ -70,11 +70,11 @@ struct mob_client {
     /* workers */
     VEC(shm_message_t) runs; /* told to run, in order, from run_next */
     size_t run_next;
-    VEC(mob_ref_t) forgets;  /* functions to be unloaded */
+    VEC(mob_ref_t) forgets; /* functions to be unloaded */
     bool told_to_exit;
-    bool busy;               /* a job is being run */
-    uint64_t job_number;     /* counts jobs */
-    uint32_t waiting;        /* threads that wait in get or wait for the running job */
+    bool busy;           /* a job is being run */
+    uint64_t job_number; /* counts jobs */
+    uint32_t waiting;    /* threads that wait in get or wait for the running job */
     uint32_t job_record;
     uint64_t job_generation;
     mob_job_t job;
@@ -101,7 +101,8 @@ mob_status_t client_slot_take(mob_client_t *c, uint32_t *ret_slot);
 void client_slot_give(mob_client_t *c, uint32_t slot);
 mob_status_t client_record_take(mob_client_t *c, uint32_t *ret_record);
 void client_record_give(mob_client_t *c, uint32_t record);
-mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size, uint64_t *ret_serial);
+mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
+                               uint64_t *ret_serial);
 
 /* ref.c: counting, under the mutex. */
 void client_ref_retain(mob_client_t *c, uint32_t slot);
@@ -110,8 +111,10 @@ void client_ref_release(mob_client_t *c, uint32_t slot);
 void client_ref_escape(mob_client_t *c, uint32_t slot);
 
 /* object.c */
-mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count, mob_buffer_t *ret_buffer);
-void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, mob_status_t error, const mob_ref_t *refs);
+mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
+                                 mob_buffer_t *ret_buffer);
+void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
+                         const mob_ref_t *refs);
 
 static inline bool client_slot_valid(uint32_t slot) { return slot != 0 && slot < STORE_MAX_SLOTS; }
 

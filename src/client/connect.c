@@ -47,7 +47,8 @@ static mob_client_t *client_new(uint32_t role) {
     if (c == NULL) return NULL;
     c->role = role;
     c->sock = c->daemon_event = -1;
-    c->node_segment = c->own_segment = c->slot_segment = c->record_segment = c->extent_segment = c->arena = SHM_SEGMENT_NONE;
+    c->node_segment = c->own_segment = c->slot_segment = c->record_segment = c->extent_segment = c->arena =
+        SHM_SEGMENT_NONE;
     atomic_init(&c->views, 1);
     pthread_mutex_init(&c->mutex, NULL);
     return c;
@@ -58,7 +59,8 @@ static void client_disconnect(mob_client_t *c) {
     if (c->sock >= 0) close(c->sock);
     if (c->daemon_event >= 0) close(c->daemon_event);
     c->sock = c->daemon_event = -1;
-    shm_segment_t *segments[] = {&c->node_segment, &c->own_segment, &c->slot_segment, &c->record_segment, &c->extent_segment};
+    shm_segment_t *segments[] = {&c->node_segment, &c->own_segment, &c->slot_segment, &c->record_segment,
+                                 &c->extent_segment};
     bool forked = atomic_load(&client_forked);
     for (size_t i = 0; i < sizeof segments / sizeof *segments; i++) {
         if (forked) shm_segment_abandon(segments[i]); /* not inherited: something else may lie there by now */
@@ -93,8 +95,10 @@ static void client_free(mob_client_t *c) {
 }
 
 static mob_status_t hello_send(mob_client_t *c, uint64_t token, const void *setup, size_t setup_size) {
-    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = c->role, .token = token};
-    struct iovec parts[] = {{.iov_base = &hello, .iov_len = sizeof hello}, {.iov_base = (void *)setup, .iov_len = setup_size}};
+    wire_hello_t hello = {
+        .frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = c->role, .token = token};
+    struct iovec parts[] = {{.iov_base = &hello, .iov_len = sizeof hello},
+                            {.iov_base = (void *)setup, .iov_len = setup_size}};
     struct msghdr m = {.msg_iov = parts, .msg_iovlen = 2};
     ssize_t n;
     do n = sendmsg(c->sock, &m, MSG_NOSIGNAL);
@@ -108,7 +112,8 @@ static mob_status_t frame_receive(int sock, char *frame, size_t *ret_size, int *
     int ready;
     do ready = poll(&p, 1, WELCOME_TIMEOUT_MS);
     while (ready < 0 && errno == EINTR);
-    if (ready == 0) return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %d s", WELCOME_TIMEOUT_MS / 1000);
+    if (ready == 0)
+        return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %d s", WELCOME_TIMEOUT_MS / 1000);
     char control[CMSG_SPACE(sizeof(int) * WIRE_WELCOME_FDS)];
     struct iovec part = {.iov_base = frame, .iov_len = WIRE_FRAME_MAX};
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
@@ -121,7 +126,8 @@ static mob_status_t frame_receive(int sock, char *frame, size_t *ret_size, int *
     for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h != NULL; h = CMSG_NXTHDR(&m, h)) {
         if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
         int count = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int)), all[WIRE_WELCOME_FDS + 2];
-        memcpy(all, CMSG_DATA(h), (size_t)count * sizeof(int)); /* the buffer has room for one more than asked for, no more */
+        memcpy(all, CMSG_DATA(h),
+               (size_t)count * sizeof(int)); /* the buffer has room for one more than asked for, no more */
         for (int i = WIRE_WELCOME_FDS; i < count; i++) close(all[i]);
         *ret_fd_count = count < WIRE_WELCOME_FDS ? count : WIRE_WELCOME_FDS;
         memcpy(fds, all, (size_t)*ret_fd_count * sizeof(int));
@@ -165,10 +171,12 @@ static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome
     c->down = (shm_ring_t *)(c->own_segment.base + SHM_CLIENT_DOWN);
     c->slots = (store_slot_t *)c->slot_segment.base;
     c->records = (wire_record_t *)c->record_segment.base;
-    void *local = mmap(NULL, STORE_MAX_SLOTS * sizeof *c->local, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *local = mmap(NULL, STORE_MAX_SLOTS * sizeof *c->local, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (local == MAP_FAILED) return base_fail(MOB_ENOMEM, "no address space for the table of references");
     c->local = local;
-    return shm_heap_init(&c->heap, c->arena.base, welcome->arena_size, (shm_extent_t *)c->extent_segment.base, client_heap_grant, c);
+    return shm_heap_init(&c->heap, c->arena.base, welcome->arena_size, (shm_extent_t *)c->extent_segment.base,
+                         client_heap_grant, c);
 }
 
 static mob_status_t welcome_apply(mob_client_t *c, const char *frame, size_t size, int *fds, int fd_count) {
@@ -193,7 +201,8 @@ static mob_status_t welcome_apply(mob_client_t *c, const char *frame, size_t siz
     c->incarnation = welcome.incarnation;
     c->session_dir = strndup(frame + sizeof welcome, welcome.dir_size);
     c->setup = malloc(welcome.setup_size + 1);
-    if (c->session_dir == NULL || c->setup == NULL || asprintf(&c->socket_path, "%s/socket", c->session_dir) < 0) return MOB_ENOMEM;
+    if (c->session_dir == NULL || c->setup == NULL || asprintf(&c->socket_path, "%s/socket", c->session_dir) < 0)
+        return MOB_ENOMEM;
     memcpy(c->setup, frame + sizeof welcome + welcome.dir_size, welcome.setup_size);
     c->setup_size = welcome.setup_size;
     return segments_open(c, &welcome, fds);
@@ -232,7 +241,8 @@ static bool words_of(const mob_config_t *config, words_t *words) {
     if (temp == NULL) temp = getenv("TMPDIR");
     if (temp == NULL || *temp == 0) temp = "/tmp";
     bool ok = word_add(words, "%s", config->daemon_path) && word_add(words, "--temp=%s", temp) &&
-              word_add(words, "--store=%llu", (unsigned long long)(config->store_bytes ? config->store_bytes : mob_default_store_bytes())) &&
+              word_add(words, "--store=%llu",
+                       (unsigned long long)(config->store_bytes ? config->store_bytes : mob_default_store_bytes())) &&
               word_add(words, "--log=%d", config->log_to_driver);
     bool has_cpu = false;
     for (size_t i = 0; ok && i < config->resource_count; i++) {
@@ -240,7 +250,8 @@ static bool words_of(const mob_config_t *config, words_t *words) {
         ok = word_add(words, "--resource=%.4f=%s", config->resources[i].amount, config->resources[i].name);
     }
     if (!has_cpu) ok = ok && word_add(words, "--resource=%u=CPU", mob_default_cpus());
-    for (const char *const *m = config->preload; ok && m != NULL && *m != NULL; m++) ok = word_add(words, "--preload=%s", *m);
+    for (const char *const *m = config->preload; ok && m != NULL && *m != NULL; m++)
+        ok = word_add(words, "--preload=%s", *m);
     if (ok && config->zygote_argv != NULL) ok = word_add(words, "--");
     for (const char *const *w = config->zygote_argv; ok && w != NULL && *w != NULL; w++) ok = word_add(words, "%s", *w);
     return ok && vec_push(words, NULL);
@@ -248,7 +259,8 @@ static bool words_of(const mob_config_t *config, words_t *words) {
 
 static mob_status_t daemon_spawn(mob_client_t *c, char **argv) {
     int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return base_fail(MOB_ESYS, "socketpair: %s", strerror(errno));
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return base_fail(MOB_ESYS, "socketpair: %s", strerror(errno));
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, usual;
@@ -278,7 +290,8 @@ static void daemon_await(pid_t pid) {
         usleep(round < 100 ? 100 : 1000);
     }
     kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+    }
 }
 
 mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client) {
@@ -312,7 +325,8 @@ void mob_shutdown(mob_client_t *c) {
     if (c == NULL) return;
     bool forked = atomic_load(&client_forked);
     atomic_store(&c->dead, true);
-    if (c->sock >= 0 && !forked) shutdown(c->sock, SHUT_RDWR); /* a forked child's copy must not keep the daemon waiting */
+    if (c->sock >= 0 && !forked)
+        shutdown(c->sock, SHUT_RDWR); /* a forked child's copy must not keep the daemon waiting */
     if (c->sock >= 0) close(c->sock);
     c->sock = -1;
     if (c->daemon_pid > 0 && !forked) daemon_await(c->daemon_pid);
@@ -330,7 +344,8 @@ void mob_view_release(mob_client_t *c) {
 
 mob_status_t mob_worker_connect(const char *socket_path, uint64_t token, mob_client_t **ret_client) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(socket_path) >= sizeof address.sun_path) return base_fail(MOB_EINVAL, "the socket's path is too long: %s", socket_path);
+    if (strlen(socket_path) >= sizeof address.sun_path)
+        return base_fail(MOB_EINVAL, "the socket's path is too long: %s", socket_path);
     strcpy(address.sun_path, socket_path);
     mob_client_t *c = client_new(WIRE_WORKER);
     if (c == NULL) return MOB_ENOMEM;

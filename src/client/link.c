@@ -13,13 +13,16 @@
 
 static const int64_t LOOK_UP_NS = 1000000000; /* how often a sleeper makes sure that the daemon lives */
 
-_Atomic bool client_forked; /* set in the child of a fork, by the handler that mob_init and mob_worker_connect install */
+_Atomic bool
+    client_forked; /* set in the child of a fork, by the handler that mob_init and mob_worker_connect install */
 
 mob_status_t client_check(const mob_client_t *c) {
     if (atomic_load_explicit(&client_forked, memory_order_relaxed))
-        return base_fail(MOB_EFORKED, "this process was forked from one that is connected to Mobula; start work from the parent, "
-                                      "or run the child as a new program");
-    if (atomic_load_explicit(&c->dead, memory_order_relaxed)) return base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+        return base_fail(MOB_EFORKED,
+                         "this process was forked from one that is connected to Mobula; start work from the parent, "
+                         "or run the child as a new program");
+    if (atomic_load_explicit(&c->dead, memory_order_relaxed))
+        return base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
     return MOB_OK;
 }
 
@@ -34,7 +37,8 @@ bool client_daemon_alive(mob_client_t *c) {
 static void daemon_notify(mob_client_t *c) {
     if (!shm_node_notify(c->node, c->number)) return;
     uint64_t one = 1;
-    while (write(c->daemon_event, &one, sizeof one) < 0 && errno == EINTR) {}
+    while (write(c->daemon_event, &one, sizeof one) < 0 && errno == EINTR) {
+    }
 }
 
 void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d) {
@@ -68,7 +72,8 @@ void client_listen(mob_client_t *c) {
     }
 }
 
-mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t answer_kind, shm_message_t *ret_answer) {
+mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t answer_kind,
+                        shm_message_t *ret_answer) {
     shm_bell_t *bell = &c->node->bells[c->number];
     c->answered = false;
     client_push(c, request->kind, request->a, request->b, request->c, request->d);
@@ -76,7 +81,8 @@ mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t 
         uint32_t seen = shm_bell_listen(bell);
         client_listen(c);
         if (c->answered && c->answer.kind == answer_kind) break;
-        if (atomic_load_explicit(&c->dead, memory_order_relaxed)) return base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+        if (atomic_load_explicit(&c->dead, memory_order_relaxed))
+            return base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
         shm_bell_sleep(bell, seen, LOOK_UP_NS);
         if (!shm_ring_has_more(c->down)) client_daemon_alive(c);
     }

@@ -6,7 +6,8 @@
 
 static const int64_t LOOK_UP_NS = 1000000000;
 
-mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count, mob_buffer_t *ret_buffer) {
+mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
+                                 mob_buffer_t *ret_buffer) {
     ret_buffer->size = size;
     ret_buffer->ref_count = ref_count;
     ret_buffer->ref = ref;
@@ -20,14 +21,16 @@ mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, 
 }
 
 /* Fills the slot's fields; the slot is PENDING and ours to seal. */
-void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, mob_status_t error, const mob_ref_t *refs) {
+void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
+                         const mob_ref_t *refs) {
     store_slot_t *slot = &c->slots[buffer->ref.slot];
     bool is_inline = buffer->block == 0;
     if (is_inline) {
         memcpy(slot->value.small, buffer->small, buffer->size);
     } else {
         if (buffer->ref_count > 0)
-            memcpy((unsigned char *)buffer->data + store_refs_offset(buffer->size), refs, buffer->ref_count * sizeof *refs);
+            memcpy((unsigned char *)buffer->data + store_refs_offset(buffer->size), refs,
+                   buffer->ref_count * sizeof *refs);
         slot->value.large.block = buffer->block;
         slot->value.large.ref_count = buffer->ref_count;
     }
@@ -38,7 +41,9 @@ mob_status_t mob_put_begin(mob_client_t *c, uint64_t size, uint32_t ref_count, m
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     if (size > c->arena.size)
-        return base_fail(MOB_EFULL, "an object of %llu bytes is larger than the object store, which has %llu in all. Give ray.init a larger object_store_memory",
+        return base_fail(MOB_EFULL,
+                         "an object of %llu bytes is larger than the object store, which has %llu in all. Give "
+                         "ray.init a larger object_store_memory",
                          (unsigned long long)size, (unsigned long long)c->arena.size);
     pthread_mutex_lock(&c->mutex);
     mob_ref_t ref = {0};
@@ -55,7 +60,8 @@ mob_status_t mob_put_begin(mob_client_t *c, uint64_t size, uint32_t ref_count, m
     return status;
 }
 
-mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, const mob_ref_t *refs, mob_ref_t *ret_ref) {
+mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, const mob_ref_t *refs,
+                            mob_ref_t *ret_ref) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     uint32_t index = buffer->ref.slot;
@@ -76,7 +82,8 @@ mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t 
 void mob_put_abort(mob_client_t *c, mob_buffer_t *buffer) {
     if (client_check(c) != MOB_OK) return;
     pthread_mutex_lock(&c->mutex);
-    if (buffer->block != 0) shm_heap_free(&c->heap, buffer->block, shm_tag(false, buffer->ref.slot, buffer->ref.generation));
+    if (buffer->block != 0)
+        shm_heap_free(&c->heap, buffer->block, shm_tag(false, buffer->ref.slot, buffer->ref.generation));
     store_slot_close(&c->slots[buffer->ref.slot]);
     client_slot_give(c, buffer->ref.slot);
     pthread_mutex_unlock(&c->mutex);
@@ -165,7 +172,8 @@ static uint64_t deadline_of(int64_t timeout_ms) {
 /* Whether all of them name objects that are there or pending. The caller holds them, so this does not change. */
 static mob_status_t refs_check(const mob_client_t *c, const mob_ref_t *refs, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (!client_slot_valid(refs[i].slot) || atomic_load_explicit(&c->slots[refs[i].slot].generation, memory_order_relaxed) != refs[i].generation ||
+        if (!client_slot_valid(refs[i].slot) ||
+            atomic_load_explicit(&c->slots[refs[i].slot].generation, memory_order_relaxed) != refs[i].generation ||
             (atomic_load_explicit(&c->slots[refs[i].slot].word, memory_order_relaxed) & STORE_STATE) == STORE_FREE)
             return base_fail(MOB_ESTALE, "the object that reference %zu named is gone", i);
     return MOB_OK;
@@ -230,8 +238,8 @@ static size_t mark_ready(const mob_client_t *c, const mob_ref_t *refs, size_t co
     return found;
 }
 
-mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size_t needed, int64_t timeout_ms, uint8_t *ret_ready,
-                      size_t *ret_count) {
+mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size_t needed, int64_t timeout_ms,
+                      uint8_t *ret_ready, size_t *ret_count) {
     *ret_count = 0;
     if (count > 0) memset(ret_ready, 0, count);
     mob_status_t status = client_check(c);

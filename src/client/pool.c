@@ -24,13 +24,16 @@ static void pool_sweep(mob_client_t *c, client_pool_t *pool, bool (*is_free)(mob
             if (is_free(c, pool->ranges[r].first + i)) pool->free.items[pool->free.count++] = pool->ranges[r].first + i;
 }
 
-static mob_status_t pool_grow(mob_client_t *c, client_pool_t *pool, uint32_t request, uint32_t answer_kind, uint32_t least) {
+static mob_status_t pool_grow(mob_client_t *c, client_pool_t *pool, uint32_t request, uint32_t answer_kind,
+                              uint32_t least) {
     uint32_t wanted = pool->total < least ? least : pool->total > POOL_MAX_ASK ? POOL_MAX_ASK : pool->total;
-    if (!base_vec_grow((void **)&pool->ranges, pool->range_count + 1, &pool->range_capacity, sizeof *pool->ranges)) return MOB_ENOMEM;
+    if (!base_vec_grow((void **)&pool->ranges, pool->range_count + 1, &pool->range_capacity, sizeof *pool->ranges))
+        return MOB_ENOMEM;
     shm_message_t m = {.kind = request, .a = wanted}, answer;
     mob_status_t status = client_ask(c, &m, answer_kind, &answer);
     if (status != MOB_OK) return status;
-    if (answer.b == 0) return base_fail(MOB_ELIMIT, "too many live %s", request == WIRE_NEED_SLOTS ? "objects" : "queued tasks");
+    if (answer.b == 0)
+        return base_fail(MOB_ELIMIT, "too many live %s", request == WIRE_NEED_SLOTS ? "objects" : "queued tasks");
     pool->ranges[pool->range_count].first = answer.a;
     pool->ranges[pool->range_count++].count = (uint32_t)answer.b;
     pool->total += (uint32_t)answer.b;
@@ -52,20 +55,27 @@ static mob_status_t pool_take(mob_client_t *c, client_pool_t *pool, bool is_slot
     return MOB_OK;
 }
 
-mob_status_t client_slot_take(mob_client_t *c, uint32_t *ret_slot) { return pool_take(c, &c->slot_pool, true, ret_slot); }
-mob_status_t client_record_take(mob_client_t *c, uint32_t *ret_record) { return pool_take(c, &c->record_pool, false, ret_record); }
+mob_status_t client_slot_take(mob_client_t *c, uint32_t *ret_slot) {
+    return pool_take(c, &c->slot_pool, true, ret_slot);
+}
+mob_status_t client_record_take(mob_client_t *c, uint32_t *ret_record) {
+    return pool_take(c, &c->record_pool, false, ret_record);
+}
 /* Giving back never fails: what the list can't hold, the next sweep finds. */
 void client_slot_give(mob_client_t *c, uint32_t slot) { (void)vec_push(&c->slot_pool.free, slot); }
 void client_record_give(mob_client_t *c, uint32_t record) { (void)vec_push(&c->record_pool.free, record); }
 
-mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size, uint64_t *ret_serial) {
+mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
+                               uint64_t *ret_serial) {
     mob_client_t *c = context;
     shm_message_t m = {.kind = WIRE_NEED_EXTENT, .b = size}, answer;
     mob_status_t status = client_ask(c, &m, WIRE_EXTENT, &answer);
     if (status != MOB_OK) return status;
     if (answer.a != 0)
-        return base_fail(MOB_EFULL, "the object store is full: %llu bytes were asked for, %llu of its %llu bytes are free. Drop references to objects "
-                                    "that are no longer needed, or give ray.init a larger object_store_memory",
+        return base_fail(MOB_EFULL,
+                         "the object store is full: %llu bytes were asked for, %llu of its %llu bytes are free. Drop "
+                         "references to objects "
+                         "that are no longer needed, or give ray.init a larger object_store_memory",
                          (unsigned long long)size, (unsigned long long)answer.b, (unsigned long long)answer.c);
     *ret_offset = answer.b;
     *ret_size = answer.c;

@@ -13,8 +13,8 @@ static uint64_t block_tag(void) {
 }
 
 /* Asks with room for `size` bytes, which begin with `input`. Under the mutex. */
-static mob_status_t ask_with_room(mob_client_t *c, shm_message_t *request, const void *input, size_t input_size, uint64_t size,
-                                  shm_message_t *ret_answer, void **ret_copy) {
+static mob_status_t ask_with_room(mob_client_t *c, shm_message_t *request, const void *input, size_t input_size,
+                                  uint64_t size, shm_message_t *ret_answer, void **ret_copy) {
     uint64_t tag = block_tag(), block = 0;
     unsigned char *room = c->own_segment.base + SHM_CLIENT_SCRATCH;
     if (size > SHM_SCRATCH_BYTES) {
@@ -28,8 +28,10 @@ static mob_status_t ask_with_room(mob_client_t *c, shm_message_t *request, const
     mob_status_t status = client_ask(c, request, WIRE_ANSWER, ret_answer);
     if (status == MOB_OK && ret_answer->a == 0 && ret_copy != NULL) {
         *ret_copy = malloc(ret_answer->b + 1);
-        if (*ret_copy == NULL) status = MOB_ENOMEM;
-        else memcpy(*ret_copy, room, ret_answer->b);
+        if (*ret_copy == NULL)
+            status = MOB_ENOMEM;
+        else
+            memcpy(*ret_copy, room, ret_answer->b);
     }
     if (block != 0) shm_heap_free(&c->heap, block, tag);
     return status;
@@ -78,7 +80,9 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
     pthread_mutex_unlock(&c->mutex);
     vec_free(&text);
     if (status != MOB_OK) return status;
-    if (answer.a != 0) return base_fail((mob_status_t)answer.a, "these resources can't be asked for: at most 64 GPUs, whole ones above 1");
+    if (answer.a != 0)
+        return base_fail((mob_status_t)answer.a,
+                         "these resources can't be asked for: at most 64 GPUs, whole ones above 1");
     *ret_shape = (uint32_t)answer.b;
     return MOB_OK;
 }

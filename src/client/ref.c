@@ -19,7 +19,8 @@ void client_ref_retain(mob_client_t *c, uint32_t slot) { c->local[slot].count++;
 static void slot_free(mob_client_t *c, uint32_t index, uint64_t generation) {
     store_slot_t *slot = &c->slots[index];
     /* Block first: if we die between the two, the daemon repeats it, and the tag makes that harmless. */
-    if (!store_meta_inline(slot->meta)) shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, index, generation));
+    if (!store_meta_inline(slot->meta))
+        shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, index, generation));
     store_slot_close(slot);
     client_slot_give(c, index);
 }
@@ -81,7 +82,9 @@ mob_status_t mob_ref_from_id(const mob_client_t *c, const uint8_t id[MOB_ID_SIZE
     for (int i = 8; i < 12; i++) slot = slot << 8 | id[i];
     for (int i = 12; i < 20; i++) generation = generation << 8 | id[i];
     if (incarnation != c->incarnation || !client_slot_valid(slot))
-        return base_fail(MOB_ESTALE, "this reference belongs to another session: refs and actor handles do not outlive ray.shutdown()");
+        return base_fail(
+            MOB_ESTALE,
+            "this reference belongs to another session: refs and actor handles do not outlive ray.shutdown()");
     *ret_ref = (mob_ref_t){.slot = slot, .generation = generation};
     return MOB_OK;
 }

@@ -10,13 +10,16 @@ typedef struct {
 } draft_t;
 
 static mob_status_t task_check(const mob_task_t *task) {
-    if (task->num_returns > MOB_MAX_RETURNS) return base_fail(MOB_EINVAL, "num_returns is %u, the most is %d", task->num_returns, MOB_MAX_RETURNS);
-    if (task->kind == MOB_ACTOR_CREATE && task->num_returns != 1) return base_fail(MOB_EINVAL, "creating an actor has one result, the actor");
+    if (task->num_returns > MOB_MAX_RETURNS)
+        return base_fail(MOB_EINVAL, "num_returns is %u, the most is %d", task->num_returns, MOB_MAX_RETURNS);
+    if (task->kind == MOB_ACTOR_CREATE && task->num_returns != 1)
+        return base_fail(MOB_EINVAL, "creating an actor has one result, the actor");
     if (task->name_size > 255) return base_fail(MOB_EINVAL, "a name of %zu bytes is longer than 255", task->name_size);
     if (task->dep_count > MOB_MAX_DEPS || task->ref_count > MOB_MAX_DEPS)
         return base_fail(MOB_EINVAL, "more than %d references in one call", MOB_MAX_DEPS);
     for (uint32_t i = 0; i < task->dep_count; i++)
-        if (!client_slot_valid(task->deps[i].slot)) return base_fail(MOB_ESTALE, "argument reference %u names no object", i);
+        if (!client_slot_valid(task->deps[i].slot))
+            return base_fail(MOB_ESTALE, "argument reference %u names no object", i);
     return MOB_OK;
 }
 
@@ -25,7 +28,8 @@ static mob_status_t draft_begin(mob_client_t *c, const mob_task_t *task, draft_t
     if (status != MOB_OK) return status;
     wire_record_t *record = &c->records[draft->record];
     draft->generation = wire_word_generation(atomic_load_explicit(&record->word, memory_order_relaxed)) + 1;
-    draft->body_size = wire_body_size(task->num_returns, task->dep_count, task->ref_count, task->name_size, task->args_size);
+    draft->body_size =
+        wire_body_size(task->num_returns, task->dep_count, task->ref_count, task->name_size, task->args_size);
     draft->block = 0;
     draft->body = record->body;
     if (draft->body_size <= WIRE_RECORD_BODY) return MOB_OK;
@@ -59,8 +63,10 @@ static void body_write(const mob_task_t *task, const mob_ref_t *returns, unsigne
         const void *from;
         size_t size;
     } parts[] = {
-        {returns, task->num_returns * sizeof *returns}, {task->deps, task->dep_count * sizeof *task->deps},
-        {task->refs, task->ref_count * sizeof *task->refs}, {task->name, task->name_size},
+        {returns, task->num_returns * sizeof *returns},
+        {task->deps, task->dep_count * sizeof *task->deps},
+        {task->refs, task->ref_count * sizeof *task->refs},
+        {task->name, task->name_size},
         {task->args, task->args_size},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -105,7 +111,8 @@ mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_
         pthread_mutex_unlock(&c->mutex);
         return status;
     }
-    for (uint32_t i = 0; i < task->num_returns; i++) c->local[ret_refs[i].slot] = (client_local_t){.count = 1, .owned = true};
+    for (uint32_t i = 0; i < task->num_returns; i++)
+        c->local[ret_refs[i].slot] = (client_local_t){.count = 1, .owned = true};
     for (uint32_t i = 0; i < task->dep_count; i++) client_ref_escape(c, task->deps[i].slot);
     for (uint32_t i = 0; i < task->ref_count; i++)
         if (client_slot_valid(task->refs[i].slot)) client_ref_escape(c, task->refs[i].slot);

@@ -45,12 +45,13 @@ static bool job_claim(mob_client_t *c, const shm_message_t *run) {
     /* acquire: pairs with the submitter's release of the whole record */
     if (atomic_load_explicit(&record->word, memory_order_acquire) != ready) return false;
     const void *body = record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
-    if (wire_body_split(record, body, record->body_size, &c->job_body) != MOB_OK || !results_reserve(c, record->num_returns)) {
+    if (wire_body_split(record, body, record->body_size, &c->job_body) != MOB_OK ||
+        !results_reserve(c, record->num_returns)) {
         c->told_to_exit = true;
         return false;
     }
-    if (!atomic_compare_exchange_strong_explicit(&record->word, &ready, wire_word(run->b, c->number, WIRE_TAKEN), memory_order_acq_rel,
-                                                 memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&record->word, &ready, wire_word(run->b, c->number, WIRE_TAKEN),
+                                                 memory_order_acq_rel, memory_order_relaxed))
         return false;
     record->start_ns = base_clock_wall_ns();
     c->job_record = run->a;
@@ -121,19 +122,21 @@ mob_status_t mob_job_next(mob_client_t *c, mob_job_t *ret_job) {
     return MOB_OK;
 }
 
-mob_status_t mob_job_result_begin(mob_client_t *c, uint32_t index, uint64_t size, uint32_t ref_count, mob_buffer_t *ret_buffer) {
+mob_status_t mob_job_result_begin(mob_client_t *c, uint32_t index, uint64_t size, uint32_t ref_count,
+                                  mob_buffer_t *ret_buffer) {
     pthread_mutex_lock(&c->mutex);
     mob_status_t status = client_buffer_begin(c, c->job_returns[index], size, ref_count, ret_buffer);
     pthread_mutex_unlock(&c->mutex);
     return status;
 }
 
-void mob_job_result_commit(mob_client_t *c, uint32_t index, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
-                           const mob_ref_t *refs) {
+void mob_job_result_commit(mob_client_t *c, uint32_t index, mob_buffer_t *buffer, mob_format_t format,
+                           mob_status_t error, const mob_ref_t *refs) {
     store_slot_t *slot = &c->slots[buffer->ref.slot];
     pthread_mutex_lock(&c->mutex);
     /* A result may be replaced, by an error, until the job is finished. */
-    if (c->job_results[index].has_block) shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, buffer->ref.slot, buffer->ref.generation));
+    if (c->job_results[index].has_block)
+        shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, buffer->ref.slot, buffer->ref.generation));
     client_buffer_store(c, buffer, format, error, refs);
     for (uint32_t i = 0; i < buffer->ref_count; i++)
         if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i].slot);
@@ -162,8 +165,8 @@ void mob_job_finish(mob_client_t *c) {
     job_end(c);
     uint64_t taken = wire_word(c->job_generation, c->number, WIRE_TAKEN);
     /* release: the results come first. It can only fail if the daemon thinks that we are dead, and then we soon are. */
-    if (atomic_compare_exchange_strong_explicit(&record->word, &taken, wire_word(c->job_generation, 0, WIRE_DONE_STATE), memory_order_acq_rel,
-                                                memory_order_relaxed)) {
+    if (atomic_compare_exchange_strong_explicit(&record->word, &taken, wire_word(c->job_generation, 0, WIRE_DONE_STATE),
+                                                memory_order_acq_rel, memory_order_relaxed)) {
         bool crowd = c->job_failed;
         for (uint32_t i = 0; i < c->job.num_returns; i++)
             crowd |= client_wake(c, store_slot_seal(&c->slots[c->job_returns[i].slot], c->job_results[i].escaped));
@@ -177,7 +180,8 @@ bool mob_job_retry(mob_client_t *c) {
     pthread_mutex_lock(&c->mutex);
     for (uint32_t i = 0; i < c->job.num_returns; i++) {
         mob_ref_t ref = c->job_returns[i];
-        if (c->job_results[i].has_block) shm_heap_free(&c->heap, c->slots[ref.slot].value.large.block, shm_tag(false, ref.slot, ref.generation));
+        if (c->job_results[i].has_block)
+            shm_heap_free(&c->heap, c->slots[ref.slot].value.large.block, shm_tag(false, ref.slot, ref.generation));
     }
     job_end(c);
     client_push(c, WIRE_RETRY, c->job_record, c->job_generation, 0, 0);

@@ -15,7 +15,8 @@
 #include "node/state.h"
 
 void node_actor_note(node_t *n, const node_actor_t *a) {
-    control_actor_t note = {.id = a->id, .state = (control_actor_state_t)a->state, .pid = a->worker ? a->worker->pid : 0};
+    control_actor_t note = {
+        .id = a->id, .state = (control_actor_state_t)a->state, .pid = a->worker ? a->worker->pid : 0};
     snprintf(note.name, sizeof note.name, "%s", a->name);
     control_actor_put(n->control, &note);
 }
@@ -68,9 +69,10 @@ static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
     store_slot_t *slot = &n->slots[a->id.slot];
     char text[512];
     uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
-    bool has_error = (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_SEALED && store_meta_error(meta) != MOB_OK;
-    if (has_error && store_meta_format(meta) == MOB_FORMAT_DIRECT && !store_meta_inline(meta) && size > 9 && size < 65536 && block < n->store_bytes - size &&
-        n->arena.base[block] == MOB_STR) {
+    bool has_error = (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_SEALED &&
+                     store_meta_error(meta) != MOB_OK;
+    if (has_error && store_meta_format(meta) == MOB_FORMAT_DIRECT && !store_meta_inline(meta) && size > 9 &&
+        size < 65536 && block < n->store_bytes - size && n->arena.base[block] == MOB_STR) {
         /* A direct str: tag, length, words. */
         char *words = strndup((const char *)n->arena.base + block + 9, size - 9);
         node_task_fail(n, t, MOB_EACTOR, words ? words : "the actor died");
@@ -106,8 +108,10 @@ void node_actor_call(node_t *n, node_task_t *t, mob_ref_t id) {
         return;
     }
     t->next = NULL;
-    if (calls->tail) calls->tail->next = t;
-    else calls->head = t;
+    if (calls->tail)
+        calls->tail->next = t;
+    else
+        calls->head = t;
     calls->tail = t;
     node_actor_pump(n, a);
 }
@@ -182,15 +186,19 @@ void node_actor_kill(node_t *n, mob_ref_t id) {
 
 void node_actor_release(node_t *n, node_actor_t *a) {
     a->released = true;
-    if (a->state == NODE_ACTOR_DEAD) actor_free(n, a);
-    else node_actor_try_end(n, a);
+    if (a->state == NODE_ACTOR_DEAD)
+        actor_free(n, a);
+    else
+        node_actor_try_end(n, a);
 }
 
 void node_actor_try_end(node_t *n, node_actor_t *a) {
     (void)n;
     node_object_t *o = n->objects[a->id.slot];
-    if (a->released && o != NULL && (o->holders.count > 0 || o->uses > 0)) a->released = false; /* a handle came back in a message */
-    if (!a->released || a->state != NODE_ACTOR_ALIVE || a->in_flight > 0 || a->callers.count > 0 || a->worker == NULL) return;
+    if (a->released && o != NULL && (o->holders.count > 0 || o->uses > 0))
+        a->released = false; /* a handle came back in a message */
+    if (!a->released || a->state != NODE_ACTOR_ALIVE || a->in_flight > 0 || a->callers.count > 0 || a->worker == NULL)
+        return;
     if (a->worker->retiring) return;
     a->worker->retiring = true;
     node_client_tell(a->worker, WIRE_EXIT, 0, 0, 0, 0);

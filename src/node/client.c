@@ -112,7 +112,8 @@ void node_client_send(node_client_t *c, const void *frame, size_t size, const in
 
 static void outbox_flush(node_client_t *c) {
     size_t sent = 0;
-    while (sent < c->outbox.count && frame_write(c->sock, c->outbox.items[sent].data, c->outbox.items[sent].size, NULL, 0) >= 0) {
+    while (sent < c->outbox.count &&
+           frame_write(c->sock, c->outbox.items[sent].data, c->outbox.items[sent].size, NULL, 0) >= 0) {
         c->outbox_bytes -= c->outbox.items[sent].size;
         free(c->outbox.items[sent++].data);
     }
@@ -125,7 +126,9 @@ static void outbox_flush(node_client_t *c) {
 void node_client_flush(node_client_t *c) {
     if (c->backlog.count == 0 || c->state != NODE_LIVE) return;
     size_t sent = 0;
-    while (sent < c->backlog.count && shm_ring_count(c->down) < SHM_DOWN_MESSAGES - ANSWER_ROOM && shm_ring_push(c->down, SHM_DOWN_MESSAGES, &c->backlog.items[sent])) sent++;
+    while (sent < c->backlog.count && shm_ring_count(c->down) < SHM_DOWN_MESSAGES - ANSWER_ROOM &&
+           shm_ring_push(c->down, SHM_DOWN_MESSAGES, &c->backlog.items[sent]))
+        sent++;
     memmove(c->backlog.items, c->backlog.items + sent, (c->backlog.count - sent) * sizeof *c->backlog.items);
     c->backlog.count -= sent;
     if (sent > 0) shm_bell_ring(&c->node->shared->bells[c->number]);
@@ -134,7 +137,8 @@ void node_client_flush(node_client_t *c) {
 void node_client_tell(node_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d) {
     if (c->state != NODE_LIVE) return;
     shm_message_t m = {.kind = kind, .a = a, .b = b, .c = rest_c, .d = rest_d};
-    bool waits = (kind == WIRE_RUN || kind == WIRE_EXIT || kind == WIRE_FORGET) && (c->backlog.count > 0 || shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_ROOM);
+    bool waits = (kind == WIRE_RUN || kind == WIRE_EXIT || kind == WIRE_FORGET) &&
+                 (c->backlog.count > 0 || shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_ROOM);
     if (waits || !shm_ring_push(c->down, SHM_DOWN_MESSAGES, &m)) {
         /* A worker makes room by working; what waits here goes when its next message arrives. */
         if (!vec_push(&c->backlog, m)) node_client_fault(c, "has too many messages waiting");
@@ -203,7 +207,8 @@ void node_client_welcome(node_client_t *c) {
     memcpy(frame, &head, sizeof head);
     memcpy(frame + sizeof head, n->session_dir, dir_size);
     if (n->setup_size > 0) memcpy(frame + sizeof head + dir_size, n->setup, n->setup_size);
-    int fds[WIRE_WELCOME_FDS] = {n->node_segment.fd, c->segment.fd, n->slot_segment.fd, n->record_segment.fd, n->extent_segment.fd, n->arena.fd, n->event_fd};
+    int fds[WIRE_WELCOME_FDS] = {n->node_segment.fd,   c->segment.fd, n->slot_segment.fd, n->record_segment.fd,
+                                 n->extent_segment.fd, n->arena.fd,   n->event_fd};
     c->state = NODE_LIVE;
     node_client_send(c, frame, sizeof head + dir_size + n->setup_size, fds, WIRE_WELCOME_FDS);
     free(frame);
@@ -302,7 +307,8 @@ static void on_socket(uv_poll_t *poll, int status, int events) {
 void node_client_kill(node_client_t *c) {
     if (c->state == NODE_LIVE) c->state = NODE_DYING;
     if (c->sock_polled) uv_poll_stop(&c->sock_poll);
-    if (c->role == WIRE_WORKER && c->pid > 0 && !c->exited) kill(c->pid, SIGKILL); /* our unreaped child: the pid is its */
+    if (c->role == WIRE_WORKER && c->pid > 0 && !c->exited)
+        kill(c->pid, SIGKILL); /* our unreaped child: the pid is its */
 }
 
 void node_client_fault(node_client_t *c, const char *what) {

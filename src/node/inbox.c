@@ -49,12 +49,16 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
         node_object_escape(n, (mob_ref_t){.slot = m->a, .generation = m->b});
         break;
     case WIRE_BLOCK:
-        if (c->actor != NULL) sched_lease_block(n->sched, &c->lease);
-        else node_worker_blocked(c);
+        if (c->actor != NULL)
+            sched_lease_block(n->sched, &c->lease);
+        else
+            node_worker_blocked(c);
         break;
     case WIRE_UNBLOCK:
-        if (c->actor != NULL) sched_lease_unblock(n->sched, &c->lease);
-        else if (c->runs != NULL) sched_lease_unblock(n->sched, &c->runs->lease);
+        if (c->actor != NULL)
+            sched_lease_unblock(n->sched, &c->lease);
+        else if (c->runs != NULL)
+            sched_lease_unblock(n->sched, &c->runs->lease);
         break;
     case WIRE_KILL:
         node_actor_kill(n, (mob_ref_t){.slot = m->a, .generation = m->b});

@@ -69,7 +69,8 @@ static void on_event(uv_poll_t *poll, int status, int events) {
     (void)status, (void)events;
     node_t *n = poll->data;
     uint64_t count;
-    while (read(n->event_fd, &count, sizeof count) < 0 && errno == EINTR) {}
+    while (read(n->event_fd, &count, sizeof count) < 0 && errno == EINTR) {
+    }
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events) {
@@ -82,8 +83,10 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
 
 static void on_signal(uv_signal_t *signal, int number) {
     node_t *n = signal->data;
-    if (number == SIGCHLD) node_children_reap(n);
-    else node_end(n);
+    if (number == SIGCHLD)
+        node_children_reap(n);
+    else
+        node_end(n);
 }
 
 static mob_status_t loop_start(node_t *n) {
@@ -138,7 +141,8 @@ static mob_status_t arguments_read(node_t *n, int argc, char **argv) {
 
 /* Everything that can fail at the start. */
 static mob_status_t node_start(node_t *n) {
-    if (getrandom(&n->incarnation, sizeof n->incarnation, 0) != sizeof n->incarnation) return base_fail(MOB_ESYS, "getrandom: %s", strerror(errno));
+    if (getrandom(&n->incarnation, sizeof n->incarnation, 0) != sizeof n->incarnation)
+        return base_fail(MOB_ESYS, "getrandom: %s", strerror(errno));
     n->cores = base_cpus_count("");
     n->client_next = 1;
     mob_status_t status = sched_new(n->resources.items, n->resources.count, &n->sched);
@@ -167,7 +171,8 @@ static void children_end(void) {
             char *rest = line;
             for (char *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) kill((pid_t)atoi(word), SIGKILL);
         }
-        while (waitpid(-1, NULL, WNOHANG) > 0) {}
+        while (waitpid(-1, NULL, WNOHANG) > 0) {
+        }
         if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD) return;
         usleep(round < 10 ? 200 : 1000);
     }
@@ -190,7 +195,8 @@ int main(int argc, char **argv) {
         return 0;
     }
     signal(SIGPIPE, SIG_IGN);
-    for (int fd = 0; fd < DRIVER_FD; fd++) /* a driver without standard streams: their numbers must not be taken by anything else */
+    for (int fd = 0; fd < DRIVER_FD;
+         fd++) /* a driver without standard streams: their numbers must not be taken by anything else */
         if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);
     syscall(SYS_close_range, DRIVER_FD + 1, ~0u, 0);
     fcntl(DRIVER_FD, F_SETFD, FD_CLOEXEC);

@@ -21,7 +21,8 @@ static void *table_new(size_t count, size_t size) {
     return p == MAP_FAILED ? NULL : p;
 }
 
-static mob_status_t own_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size, uint64_t *ret_serial);
+static mob_status_t own_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
+                              uint64_t *ret_serial);
 static void orphan_extents_clean(node_t *n);
 
 mob_status_t node_memory_init(node_t *n) {
@@ -54,7 +55,8 @@ mob_status_t node_memory_init(node_t *n) {
     n->books = table_new(granules + 1, sizeof *n->books);
     n->granule_owner = table_new(granules + 1, sizeof *n->granule_owner);
     n->backed = table_new(granules / 64 + 1, sizeof *n->backed);
-    if (!n->tasks || !n->objects || !n->slot_owner || !n->record_owner || !n->books || !n->granule_owner || !n->backed) return MOB_ENOMEM;
+    if (!n->tasks || !n->objects || !n->slot_owner || !n->record_owner || !n->books || !n->granule_owner || !n->backed)
+        return MOB_ENOMEM;
     n->slots_granted = STORE_SLOT_BLOCK; /* slot 0 names nothing */
     n->arena_free = n->store_bytes;
     if (!vec_push(&n->gaps, ((node_gap_t){.offset = 0, .size = n->store_bytes}))) return MOB_ENOMEM;
@@ -78,7 +80,8 @@ static bool memory_is_short(uint64_t wanted) {
 }
 
 /* A free span of exactly or at least the blocks needed, or fresh ones above the high-water mark. */
-static node_span_t node_span_take(node_spans_t *spans, uint32_t *granted, uint32_t limit, uint32_t block, uint32_t wanted) {
+static node_span_t node_span_take(node_spans_t *spans, uint32_t *granted, uint32_t limit, uint32_t block,
+                                  uint32_t wanted) {
     wanted = (wanted + block - 1) / block * block;
     for (size_t i = 0; i < spans->count; i++) {
         node_span_t s = spans->items[i];
@@ -105,12 +108,15 @@ void node_memory_slots(node_client_t *client, uint32_t wanted) {
     }
     node_span_t s = node_span_take(&n->free_slots, &n->slots_granted, STORE_MAX_SLOTS, STORE_SLOT_BLOCK, wanted);
     uint64_t bytes = (uint64_t)s.count * sizeof(store_slot_t);
-    if (s.count > 0 && (memory_is_short(bytes) || shm_segment_back(&n->slot_segment, (uint64_t)s.first * sizeof(store_slot_t), bytes) != MOB_OK || !vec_push(&client->slots, s))) {
+    if (s.count > 0 && (memory_is_short(bytes) ||
+                        shm_segment_back(&n->slot_segment, (uint64_t)s.first * sizeof(store_slot_t), bytes) != MOB_OK ||
+                        !vec_push(&client->slots, s))) {
         (void)vec_push(&n->free_slots, s);
         s.count = 0;
     }
     if (s.count > 0) {
-        for (uint32_t b = s.first / STORE_SLOT_BLOCK; b < (s.first + s.count) / STORE_SLOT_BLOCK; b++) n->slot_owner[b] = (uint16_t)client->number;
+        for (uint32_t b = s.first / STORE_SLOT_BLOCK; b < (s.first + s.count) / STORE_SLOT_BLOCK; b++)
+            n->slot_owner[b] = (uint16_t)client->number;
     }
     node_client_tell(client, WIRE_SLOTS, s.first, s.count, 0, 0);
 }
@@ -123,7 +129,10 @@ void node_memory_records(node_client_t *client, uint32_t wanted) {
     }
     node_span_t s = node_span_take(&n->free_records, &n->records_granted, WIRE_MAX_RECORDS, WIRE_RECORD_BLOCK, wanted);
     uint64_t bytes = (uint64_t)s.count * sizeof(wire_record_t);
-    if (s.count > 0 && (memory_is_short(bytes) || shm_segment_back(&n->record_segment, (uint64_t)s.first * sizeof(wire_record_t), bytes) != MOB_OK || !vec_push(&client->records, s))) {
+    if (s.count > 0 &&
+        (memory_is_short(bytes) ||
+         shm_segment_back(&n->record_segment, (uint64_t)s.first * sizeof(wire_record_t), bytes) != MOB_OK ||
+         !vec_push(&client->records, s))) {
         (void)vec_push(&n->free_records, s);
         s.count = 0;
     }
@@ -148,7 +157,8 @@ static void gap_add(node_t *n, uint64_t offset, uint64_t size, uint32_t last_own
     size_t i = 0;
     while (i < n->gaps.count && n->gaps.items[i].offset < offset) i++;
     node_gap_t *before = i > 0 ? &n->gaps.items[i - 1] : NULL, *after = i < n->gaps.count ? &n->gaps.items[i] : NULL;
-    bool joins_before = before && before->offset + before->size == offset, joins_after = after && offset + size == after->offset;
+    bool joins_before = before && before->offset + before->size == offset,
+         joins_after = after && offset + size == after->offset;
     n->arena_free += size;
     if (joins_before) {
         before->size += size;
@@ -173,7 +183,7 @@ static void gap_add(node_t *n, uint64_t offset, uint64_t size, uint32_t last_own
 /* Small extents from the bottom, large ones from the top: else one small object that lives long would cut the space for large ones in two. Large ones by best
  * fit, the asker's own former stretches first. */
 static bool gap_take(node_t *n, uint64_t size, uint32_t owner, uint64_t *ret_offset) {
-    bool small = size <= SMALL_BYTES;
+    bool small = size <= SMALL_BYTES && size <= n->store_bytes / 16;
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < n->gaps.count && !(small && best != SIZE_MAX); i++) {
         const node_gap_t *g = &n->gaps.items[i], *b = best != SIZE_MAX ? &n->gaps.items[best] : NULL;
@@ -211,7 +221,8 @@ static bool extent_take_back(node_t *n, uint64_t granule) {
     node_extent_t *e = &n->books[granule];
     shm_extent_t *entry = &n->extents[granule];
     uint64_t owned = e->serial << 2 | SHM_EXTENT_OWNED, empty = e->serial << 2 | SHM_EXTENT_EMPTY;
-    if (e->owner != NODE_ORPHAN && extent_is_unused(entry) && atomic_compare_exchange_strong(&entry->word, &owned, empty) && !extent_is_unused(entry)) {
+    if (e->owner != NODE_ORPHAN && extent_is_unused(entry) &&
+        atomic_compare_exchange_strong(&entry->word, &owned, empty) && !extent_is_unused(entry)) {
         uint64_t again = empty;
         atomic_compare_exchange_strong(&entry->word, &again, owned); /* its owner has begun to use it */
         return false;
@@ -233,7 +244,8 @@ uint64_t node_memory_free_bytes(node_t *n) {
     uint64_t bytes = n->arena_free;
     for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE;) {
         node_extent_t *e = &n->books[g];
-        if (e->size && (extent_is_unused(&n->extents[g]) || (atomic_load_explicit(&n->extents[g].word, memory_order_relaxed) & 3) == SHM_EXTENT_EMPTY))
+        if (e->size && (extent_is_unused(&n->extents[g]) ||
+                        (atomic_load_explicit(&n->extents[g].word, memory_order_relaxed) & 3) == SHM_EXTENT_EMPTY))
             bytes += e->size;
         g += e->size ? e->size / SHM_GRANULE : 1;
     }
@@ -269,14 +281,16 @@ static mob_status_t extent_grant(node_t *n, uint32_t owner, uint64_t size, uint6
     n->books[granule] = (node_extent_t){.size = size, .serial = serial, .owner = owner};
     for (uint64_t g = granule; g < granule + size / SHM_GRANULE; g++) n->granule_owner[g] = (uint16_t)owner;
     atomic_store_explicit(&n->extents[granule].freed, shm_extent_count(serial, 0), memory_order_relaxed);
-    atomic_store_explicit(&n->extents[granule].used, shm_extent_count(serial, 1), memory_order_relaxed); /* until its owner's first allocation */
+    atomic_store_explicit(&n->extents[granule].used, shm_extent_count(serial, 1),
+                          memory_order_relaxed); /* until its owner's first allocation */
     atomic_store_explicit(&n->extents[granule].word, serial << 2 | SHM_EXTENT_OWNED, memory_order_release);
     *ret_offset = offset;
     *ret_serial = serial;
     return MOB_OK;
 }
 
-static mob_status_t own_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size, uint64_t *ret_serial) {
+static mob_status_t own_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
+                              uint64_t *ret_serial) {
     *ret_size = (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE;
     return extent_grant(context, 0, size, ret_offset, ret_serial);
 }
@@ -324,20 +338,23 @@ static bool block_is_named(node_t *n, uint64_t data, uint64_t tag) {
     }
     store_slot_t *slot = &n->slots[index];
     return (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_SEALED &&
-           (atomic_load_explicit(&slot->generation, memory_order_relaxed) & 0x3fffffffff) == generation && !store_meta_inline(slot->meta) &&
-           slot->value.large.block == data;
+           (atomic_load_explicit(&slot->generation, memory_order_relaxed) & 0x3fffffffff) == generation &&
+           !store_meta_inline(slot->meta) && slot->value.large.block == data;
 }
 
 /* Frees what a dead process left in its extent. True if nothing is used any more. */
 static bool extent_clean(node_t *n, uint64_t granule) {
-    uint64_t at = granule * SHM_GRANULE + SHM_BLOCK_FIRST, end = granule * SHM_GRANULE + n->books[granule].size - SHM_BLOCK_UNIT + SHM_BLOCK_FIRST;
+    uint64_t at = granule * SHM_GRANULE + SHM_BLOCK_FIRST,
+             end = granule * SHM_GRANULE + n->books[granule].size - SHM_BLOCK_UNIT + SHM_BLOCK_FIRST;
     bool empty = true;
     while (at < end) {
         shm_block_t *block = (shm_block_t *)(n->arena.base + at);
         uint64_t word = atomic_load_explicit(&block->word, memory_order_acquire);
         uint32_t units = atomic_load_explicit(&block->units, memory_order_acquire);
-        if (units == 0 || (uint64_t)units * SHM_BLOCK_UNIT > end - at) return empty && at == granule * SHM_GRANULE + SHM_BLOCK_FIRST;
-        if (word != 0 && !block_is_named(n, at + sizeof *block, word >> 1)) atomic_store_explicit(&block->word, 0, memory_order_release);
+        if (units == 0 || (uint64_t)units * SHM_BLOCK_UNIT > end - at)
+            return empty && at == granule * SHM_GRANULE + SHM_BLOCK_FIRST;
+        if (word != 0 && !block_is_named(n, at + sizeof *block, word >> 1))
+            atomic_store_explicit(&block->word, 0, memory_order_release);
         empty &= atomic_load_explicit(&block->word, memory_order_relaxed) == 0;
         at += (uint64_t)units * SHM_BLOCK_UNIT;
     }
@@ -356,7 +373,8 @@ static void orphan_extents_clean(node_t *n) {
 
 static bool slot_block_is_free(node_t *n, uint32_t first) {
     for (uint32_t i = first; i < first + STORE_SLOT_BLOCK; i++)
-        if (atomic_load_explicit(&n->slots[i].word, memory_order_acquire) != STORE_FREE || n->objects[i] != NULL) return false;
+        if (atomic_load_explicit(&n->slots[i].word, memory_order_acquire) != STORE_FREE || n->objects[i] != NULL)
+            return false;
     return true;
 }
 
@@ -367,8 +385,8 @@ static bool record_block_is_free(node_t *n, uint32_t first) {
 }
 
 /* Blocks that nothing names any more can be granted again. */
-static void orphan_blocks_clean(node_t *n, node_spans_t *orphans, node_spans_t *free_spans, uint16_t *owners, uint32_t block,
-                                bool (*is_free)(node_t *, uint32_t)) {
+static void orphan_blocks_clean(node_t *n, node_spans_t *orphans, node_spans_t *free_spans, uint16_t *owners,
+                                uint32_t block, bool (*is_free)(node_t *, uint32_t)) {
     for (size_t i = orphans->count; i-- > 0;) {
         node_span_t s = orphans->items[i];
         if (!is_free(n, s.first) || !vec_push(free_spans, s)) continue;
@@ -401,5 +419,6 @@ void node_memory_forget(node_client_t *client) {
     spans_orphan(&client->slots, &n->orphan_slots, n->slot_owner, STORE_SLOT_BLOCK);
     spans_orphan(&client->records, &n->orphan_records, n->record_owner, WIRE_RECORD_BLOCK);
     orphan_blocks_clean(n, &n->orphan_slots, &n->free_slots, n->slot_owner, STORE_SLOT_BLOCK, slot_block_is_free);
-    orphan_blocks_clean(n, &n->orphan_records, &n->free_records, n->record_owner, WIRE_RECORD_BLOCK, record_block_is_free);
+    orphan_blocks_clean(n, &n->orphan_records, &n->free_records, n->record_owner, WIRE_RECORD_BLOCK,
+                        record_block_is_free);
 }

@@ -60,7 +60,9 @@ node_object_t *node_object_find(node_t *n, mob_ref_t ref) {
     if (ref.slot == 0 || ref.slot >= STORE_MAX_SLOTS) return NULL;
     node_object_t *o = n->objects[ref.slot];
     if (o != NULL && o->generation == ref.generation) return o;
-    if (!slot_is_current(n, ref) || !(atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire) & STORE_ESCAPED)) return NULL;
+    if (!slot_is_current(n, ref) ||
+        !(atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire) & STORE_ESCAPED))
+        return NULL;
     if (o != NULL) object_discard(n, o);
     return object_make(n, ref);
 }
@@ -82,7 +84,8 @@ void node_object_hold(node_t *n, node_object_t *o, uint32_t client, bool cached)
         if (!cached) o->holders.items[i] = (uint16_t)client;
         return;
     }
-    if (vec_push(&o->holders, (uint16_t)(client | (cached ? NODE_CACHED : 0))) && n->clients[client] != NULL) n->clients[client]->held++;
+    if (vec_push(&o->holders, (uint16_t)(client | (cached ? NODE_CACHED : 0))) && n->clients[client] != NULL)
+        n->clients[client]->held++;
     if (cached) o->forget_told = false;
 }
 
@@ -113,11 +116,15 @@ static void contents_copy(node_t *n, node_object_t *o) {
     const store_slot_t *slot = &n->slots[o->slot];
     uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
     uint32_t count = slot->value.large.ref_count;
-    if (store_meta_inline(meta) || count == 0 || block % SHM_BLOCK_UNIT != 0 || block >= n->store_bytes || size > n->store_bytes - block) return;
+    if (store_meta_inline(meta) || count == 0 || block % SHM_BLOCK_UNIT != 0 || block >= n->store_bytes ||
+        size > n->store_bytes - block)
+        return;
     uint64_t start = block + store_refs_offset(size);
     /* It ends in the extent that it begins in: nobody makes us read the whole arena. */
     uint64_t bytes = (uint64_t)count * sizeof(mob_ref_t);
-    if (bytes > node_memory_extent_end(n, block) - block || start > node_memory_extent_end(n, block) - bytes || !vec_reserve(&o->contents, count)) return;
+    if (bytes > node_memory_extent_end(n, block) - block || start > node_memory_extent_end(n, block) - bytes ||
+        !vec_reserve(&o->contents, count))
+        return;
     memcpy(o->contents.items, n->arena.base + start, bytes);
     o->contents.count = count;
 }
@@ -129,8 +136,10 @@ void node_object_contents_hold(node_t *n, node_object_t *o) {
     contents_copy(n, o);
     for (size_t i = 0; i < o->contents.count; i++) {
         node_object_t *inner = node_object_find(n, o->contents.items[i]);
-        if (inner != NULL) node_object_use(inner);
-        else o->contents.items[i].slot = 0;
+        if (inner != NULL)
+            node_object_use(inner);
+        else
+            o->contents.items[i].slot = 0;
     }
 }
 
@@ -144,7 +153,8 @@ static void slot_release(node_t *n, uint32_t index, uint64_t generation) {
     store_slot_t *slot = &n->slots[index];
     if (store_slot_drop(slot, true) != STORE_DROP_FREE) return;
     uint64_t block = slot->value.large.block;
-    if (!store_meta_inline(slot->meta) && block >= SHM_BLOCK_UNIT && block % SHM_BLOCK_UNIT == 0 && block < n->store_bytes)
+    if (!store_meta_inline(slot->meta) && block >= SHM_BLOCK_UNIT && block % SHM_BLOCK_UNIT == 0 &&
+        block < n->store_bytes)
         shm_block_release(n->arena.base, n->extents, block, shm_tag(false, index, generation));
     store_slot_close(slot);
 }
@@ -266,13 +276,15 @@ void node_objects_forget(node_client_t *client) {
     for (size_t s = 0; awaited != NULL && s < client->records.count; s++) {
         uint32_t first = client->records.items[s].first, end = first + client->records.items[s].count;
         for (uint32_t r = first; r < end; r++)
-            for (uint32_t k = 0; n->tasks[r] != NULL && k < n->tasks[r]->num_returns; k++) awaited[n->tasks[r]->refs[k].slot] = 1;
+            for (uint32_t k = 0; n->tasks[r] != NULL && k < n->tasks[r]->num_returns; k++)
+                awaited[n->tasks[r]->refs[k].slot] = 1;
     }
     for (size_t s = 0; awaited != NULL && s < client->slots.count; s++) {
         uint32_t first = client->slots.items[s].first, end = first + client->slots.items[s].count;
         for (uint32_t i = first; i < end; i++) {
             uint64_t word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire);
-            if ((word & STORE_STATE) == STORE_PENDING && !awaited[i] && n->objects[i] == NULL) store_slot_close(&n->slots[i]);
+            if ((word & STORE_STATE) == STORE_PENDING && !awaited[i] && n->objects[i] == NULL)
+                store_slot_close(&n->slots[i]);
         }
     }
     free(awaited);

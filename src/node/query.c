@@ -61,7 +61,9 @@ static void write_actors(node_t *n, wire_writer_t *w) {
 
 static void write_shape(node_t *n, wire_writer_t *w, uint64_t shape) {
     sched_amount_t demand[SCHED_NEEDS_MAX];
-    size_t count = shape <= UINT32_MAX && sched_shape_valid(n->sched, (uint32_t)shape) ? sched_shape_demand(n->sched, (uint32_t)shape, demand, SCHED_NEEDS_MAX) : 0;
+    size_t count = shape <= UINT32_MAX && sched_shape_valid(n->sched, (uint32_t)shape)
+                       ? sched_shape_demand(n->sched, (uint32_t)shape, demand, SCHED_NEEDS_MAX)
+                       : 0;
     wire_write_tuple(w, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         wire_write_tuple(w, 2);
@@ -82,7 +84,9 @@ static uint8_t *question_room(node_client_t *c, const shm_message_t *m) {
 static bool news_is_due(node_t *n) {
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_task_t *t = n->clients[i] ? n->clients[i]->runs : NULL;
-        if (t != NULL && wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) == WIRE_DONE_STATE) return true;
+        if (t != NULL &&
+            wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) == WIRE_DONE_STATE)
+            return true;
     }
     return false;
 }
@@ -91,7 +95,8 @@ void node_questions_answer(node_t *n) {
     bool due = n->questions.count > 0 && news_is_due(n);
     for (size_t i = n->questions.count; i-- > 0;) {
         node_question_t q = n->questions.items[i];
-        if (due && base_clock_mono_ns() - q.asked_ns < PATIENCE_NS) continue; /* the news will wake us, or its worker's end, or the timer */
+        if (due && base_clock_mono_ns() - q.asked_ns < PATIENCE_NS)
+            continue; /* the news will wake us, or its worker's end, or the timer */
         vec_swap_remove(&n->questions, i);
         node_client_t *c = n->clients[q.client];
         if (c != NULL && c->state == NODE_LIVE) question_answer(c, &q.message);
@@ -100,8 +105,10 @@ void node_questions_answer(node_t *n) {
 
 void node_query(node_client_t *c, const shm_message_t *m) {
     node_question_t q = {.client = c->number, .asked_ns = base_clock_mono_ns(), .message = *m};
-    if (!news_is_due(c->node) || !vec_push(&c->node->questions, q)) question_answer(c, m);
-    else node_look_again(c->node, PATIENCE_NS / 1000000 + 1);
+    if (!news_is_due(c->node) || !vec_push(&c->node->questions, q))
+        question_answer(c, m);
+    else
+        node_look_again(c->node, PATIENCE_NS / 1000000 + 1);
 }
 
 static void question_answer(node_client_t *c, const shm_message_t *m) {

@@ -20,8 +20,11 @@
 #include "node/state.h"
 
 static mob_status_t folder_fail(const char *what, const char *path) {
-    mob_status_t status = errno == ENOSPC || errno == EDQUOT ? MOB_ENOSPC : errno == EACCES || errno == EPERM || errno == EROFS ? MOB_EPERM : MOB_ESYS;
-    return base_fail(status, "%s %s: %s. Give ray.init another _temp_dir, or set RAY_TMPDIR", what, path, strerror(errno));
+    mob_status_t status = errno == ENOSPC || errno == EDQUOT                    ? MOB_ENOSPC
+                          : errno == EACCES || errno == EPERM || errno == EROFS ? MOB_EPERM
+                                                                                : MOB_ESYS;
+    return base_fail(status, "%s %s: %s. Give ray.init another _temp_dir, or set RAY_TMPDIR", what, path,
+                     strerror(errno));
 }
 
 /* The user's own folder: made if need be, refused if somebody else could write into it. */
@@ -30,7 +33,8 @@ static mob_status_t folder_make(const char *path) {
     if (mkdir(path, 0700) != 0 && errno != EEXIST) return folder_fail("making the folder", path);
     if (lstat(path, &st) != 0) return folder_fail("looking at the folder", path);
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
-        return base_fail(MOB_EPERM, "%s is not a folder of this user's; remove it, or give ray.init another _temp_dir", path);
+        return base_fail(MOB_EPERM, "%s is not a folder of this user's; remove it, or give ray.init another _temp_dir",
+                         path);
     if ((st.st_mode & 077) != 0 && chmod(path, 0700) != 0) return folder_fail("closing the folder", path);
     return MOB_OK;
 }
@@ -66,7 +70,8 @@ static mob_status_t lock_take(node_t *n) {
     snprintf(fresh, sizeof fresh, "%s/new", n->session_dir);
     /* Locked before it has its name, so that nobody finds it unlocked. */
     n->lock_fd = open(fresh, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (n->lock_fd < 0 || flock(n->lock_fd, LOCK_EX | LOCK_NB) != 0 || rename(fresh, path) != 0) return folder_fail("locking", path);
+    if (n->lock_fd < 0 || flock(n->lock_fd, LOCK_EX | LOCK_NB) != 0 || rename(fresh, path) != 0)
+        return folder_fail("locking", path);
     /* A word on disk shows now, not later, whether there is space. */
     char text[32];
     int size = snprintf(text, sizeof text, "%d\n", (int)getpid());
@@ -77,11 +82,13 @@ static mob_status_t lock_take(node_t *n) {
 static mob_status_t socket_listen(node_t *n) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(n->socket_path) >= sizeof address.sun_path)
-        return base_fail(MOB_EINVAL, "the path %s is longer than a socket's may be (%zu). Give ray.init a shorter _temp_dir", n->socket_path,
-                         sizeof address.sun_path - 1);
+        return base_fail(MOB_EINVAL,
+                         "the path %s is longer than a socket's may be (%zu). Give ray.init a shorter _temp_dir",
+                         n->socket_path, sizeof address.sun_path - 1);
     strcpy(address.sun_path, n->socket_path);
     n->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (n->listen_fd < 0 || bind(n->listen_fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(n->listen_fd, 128) != 0)
+    if (n->listen_fd < 0 || bind(n->listen_fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(n->listen_fd, 128) != 0)
         return folder_fail("listening on", n->socket_path);
     return MOB_OK;
 }
@@ -103,7 +110,9 @@ static mob_status_t folders_make(const char *parent, const char *dir) {
 mob_status_t node_session_open(node_t *n) {
     char *parent = NULL, *dir = NULL;
     if (asprintf(&parent, "%s/mobula-%u", n->temp_dir, (unsigned)geteuid()) < 0) return MOB_ENOMEM;
-    if (asprintf(&dir, "%s/session_%llx_%d", parent, (unsigned long long)base_clock_wall_ns() / 1000, (int)getpid()) < 0) dir = NULL;
+    if (asprintf(&dir, "%s/session_%llx_%d", parent, (unsigned long long)base_clock_wall_ns() / 1000, (int)getpid()) <
+        0)
+        dir = NULL;
     mob_status_t status = dir != NULL ? folders_make(parent, dir) : MOB_ENOMEM;
     free(parent);
     if (status != MOB_OK) {

@@ -51,31 +51,31 @@ typedef struct {
 
 /* A task from WIRE_SUBMIT until its record is free again. */
 struct node_task {
-    sched_task_t queue;   /* first: the scheduler gives this back */
-    node_task_t *next;    /* in an actor's queue of one caller, or among those that wait for a worker */
+    sched_task_t queue;               /* first: the scheduler gives this back */
+    node_task_t *next;                /* in an actor's queue of one caller, or among those that wait for a worker */
     node_task_t *run_prev, *run_next; /* among those that were handed to one worker */
-    uint64_t generation;  /* the record's, as of now */
+    uint64_t generation;              /* the record's, as of now */
     uint32_t record, submitter, shape, held_shape, max_calls;
     uint32_t num_returns, num_deps, num_refs, missing;
-    int32_t retries;      /* left; -1 without end */
+    int32_t retries; /* left; -1 without end */
     uint8_t kind;
     bool retries_exceptions;
     bool waiting_for_worker;
-    uint64_t block;       /* of the body; 0: in the record */
+    uint64_t block; /* of the body; 0: in the record */
     mob_ref_t function;
     node_actor_t *actor;
     node_client_t *worker;
     sched_lease_t lease;
-    mob_ref_t refs[];     /* returns, deps, refs: private copies */
+    mob_ref_t refs[]; /* returns, deps, refs: private copies */
 };
 
 /* An object that more than its owner may know of. */
 struct node_object {
     uint64_t generation;
     uint32_t slot;
-    uint32_t uses; /* records and containers that hold it */
-    VEC(uint16_t) holders; /* clients; NODE_CACHED is set for one that only keeps a function loaded */
-    VEC(mob_ref_t) contents; /* references inside its value: our copy, each of them a use */
+    uint32_t uses;              /* records and containers that hold it */
+    VEC(uint16_t) holders;      /* clients; NODE_CACHED is set for one that only keeps a function loaded */
+    VEC(mob_ref_t) contents;    /* references inside its value: our copy, each of them a use */
     VEC(node_task_t *) waiting; /* tasks that wait for its value */
     node_actor_t *actor;
     bool contents_held, at_zero, forget_told;
@@ -104,11 +104,11 @@ struct node_actor {
 typedef struct node_stream {
     node_client_t *client;
     uv_poll_t poll;
-    int fd;          /* -1: never opened. Open until libuv has let go of it: its number must not be used again before */
-    bool live;       /* not yet ended */
-    int kind;        /* mob_message_kind_t */
-    char *name;      /* of the task that prints, as announced in the stream */
-    VEC(char) line;  /* not sent yet */
+    int fd;         /* -1: never opened. Open until libuv has let go of it: its number must not be used again before */
+    bool live;      /* not yet ended */
+    int kind;       /* mob_message_kind_t */
+    char *name;     /* of the task that prints, as announced in the stream */
+    VEC(char) line; /* not sent yet */
     bool paused;
 } node_stream_t;
 
@@ -131,7 +131,7 @@ struct node_client {
     int sock, pidfd;
     uv_poll_t sock_poll, pid_poll;
     bool sock_polled;
-    int closing; /* handles that are being closed */
+    int closing;               /* handles that are being closed */
     VEC(node_parcel_t) outbox; /* frames that did not fit into the socket */
     size_t outbox_bytes;
 
@@ -140,7 +140,7 @@ struct node_client {
     VEC(shm_message_t) backlog; /* what did not fit on the ring down */
 
     node_spans_t slots, records; /* granted to it */
-    uint64_t held; /* objects that name it as a holder */
+    uint64_t held;               /* objects that name it as a holder */
 
     /* workers */
     node_stream_t out, err;
@@ -203,35 +203,35 @@ struct node {
 
     node_client_t *clients[SHM_MAX_CLIENTS];
     uint32_t open_tasks[SHM_MAX_CLIENTS]; /* submitted by the client of this number and not done; outlives the client */
-    uint32_t client_next; /* the next number never given */
-    uint32_t client_turn; /* the last one given again */
+    uint32_t client_next;                 /* the next number never given */
+    uint32_t client_turn;                 /* the last one given again */
     node_client_t *driver, *zygote, *next_zygote;
     bool zygote_ready;
     int zygote_failures;
     pid_t zygote_pid;
     VEC(node_client_t *) starting; /* workers that were asked for */
     VEC(node_client_t *) idle;
-    VEC(node_client_t *) connections; /* all of them, for the end */
+    VEC(node_client_t *) connections;   /* all of them, for the end */
     node_task_t *wait_head, *wait_tail; /* have their resources, wait for a worker */
     uint32_t waiting_for_worker;
     uint32_t cpu_shape; /* one CPU and nothing else: what may be handed out ahead */
     uint64_t next_token;
     int start_failures;
     uint64_t first_failure_ns; /* of that series */
-    VEC(pid_t) dead_sessions; /* of workers that died: their descendants, which become our children, are ended too */
+    VEC(pid_t) dead_sessions;  /* of workers that died: their descendants, which become our children, are ended too */
     VEC(node_question_t) questions; /* that are answered when what is done has been heard of */
 
-    node_task_t **tasks;     /* by record */
-    node_object_t **objects; /* by slot */
-    uint16_t *slot_owner;    /* by block of STORE_SLOT_BLOCK slots */
-    uint16_t *record_owner;  /* by block of WIRE_RECORD_BLOCK records */
+    node_task_t **tasks;                     /* by record */
+    node_object_t **objects;                 /* by slot */
+    uint16_t *slot_owner;                    /* by block of STORE_SLOT_BLOCK slots */
+    uint16_t *record_owner;                  /* by block of WIRE_RECORD_BLOCK records */
     uint32_t slots_granted, records_granted; /* high-water marks */
     node_spans_t free_slots, free_records;
     node_spans_t orphan_slots, orphan_records; /* blocks of the dead with something alive in them */
-    VEC(node_object_t *) zero; /* without holders: freed once all rings were read */
-    node_extent_t *books;      /* by granule */
+    VEC(node_object_t *) zero;                 /* without holders: freed once all rings were read */
+    node_extent_t *books;                      /* by granule */
     uint16_t *granule_owner;
-    uint64_t *backed;          /* one bit a granule */
+    uint64_t *backed; /* one bit a granule */
     VEC(node_gap_t) gaps;
     uint64_t next_serial, arena_free;
     VEC(uint32_t) warned; /* shapes that can never fit, already told */
@@ -270,7 +270,9 @@ void node_memory_records(node_client_t *client, uint32_t wanted);
 void node_memory_extent(node_client_t *client, uint64_t size);
 bool node_memory_owns(node_t *node, uint32_t owner, uint64_t offset, uint64_t size);
 uint64_t node_memory_free_bytes(node_t *node);
-uint64_t node_memory_extent_end(node_t *node, uint64_t offset); /* of the extent that this place lies in; the place itself if it is in none */
+uint64_t
+node_memory_extent_end(node_t *node,
+                       uint64_t offset); /* of the extent that this place lies in; the place itself if it is in none */
 void node_memory_forget(node_client_t *client); /* a dead client's grants */
 bool node_memory_slot_is(node_t *node, uint32_t slot, uint32_t owner);
 bool node_memory_record_is(node_t *node, uint32_t record, uint32_t owner);
@@ -304,7 +306,7 @@ void node_task_run_on(node_t *node, node_task_t *task, node_client_t *worker);
 /* Puts a task that was handed out behind another, and that its worker has not begun, back into the queue. False if it has begun. */
 bool node_task_take_back(node_t *node, node_task_t *task);
 void node_task_lost(node_t *node, node_task_t *task); /* its worker is certainly dead */
-void node_tasks_cancel(node_client_t *client); /* those that a dead client submitted and nobody began */
+void node_tasks_cancel(node_client_t *client);        /* those that a dead client submitted and nobody began */
 size_t node_task_name(node_t *node, const node_task_t *task, char *ret_name, size_t capacity);
 
 /* actor.c */
@@ -327,7 +329,7 @@ mob_status_t node_zygote_start(node_t *node);
 void node_zygote_frame(node_client_t *client, uint32_t kind);
 void node_zygote_died(node_t *node);
 void node_worker_hello(node_client_t *connection, uint64_t token);
-void node_worker_free(node_client_t *worker); /* it has nothing to do now */
+void node_worker_free(node_client_t *worker);    /* it has nothing to do now */
 void node_worker_blocked(node_client_t *worker); /* its task waits for others */
 void node_worker_forget(node_client_t *worker);
 void node_worker_start_failed(node_client_t *worker);

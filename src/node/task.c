@@ -26,7 +26,8 @@ static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t ge
     memcpy(&copy, &n->records[index], sizeof copy);
     const void *body = copy.body;
     if (copy.block != 0) {
-        if (copy.block % SHM_BLOCK_UNIT != 0 || !node_memory_owns(n, client->number, copy.block, copy.body_size)) return NULL;
+        if (copy.block % SHM_BLOCK_UNIT != 0 || !node_memory_owns(n, client->number, copy.block, copy.body_size))
+            return NULL;
         body = n->arena.base + copy.block;
     } else if (copy.body_size > WIRE_RECORD_BODY) {
         return NULL;
@@ -34,7 +35,9 @@ static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t ge
     wire_body_t parts;
     if (wire_body_split(&copy, body, copy.body_size, &parts) != MOB_OK) return NULL;
     if (!sched_shape_valid(n->sched, copy.shape) || !sched_shape_valid(n->sched, copy.held_shape)) return NULL;
-    if (copy.kind == MOB_ACTOR_CREATE && (copy.num_returns != 1 || !sched_shape_covers(n->sched, copy.shape, copy.held_shape))) return NULL;
+    if (copy.kind == MOB_ACTOR_CREATE &&
+        (copy.num_returns != 1 || !sched_shape_covers(n->sched, copy.shape, copy.held_shape)))
+        return NULL;
     size_t refs = (size_t)copy.num_returns + copy.num_deps + copy.num_refs;
     node_task_t *t = malloc(sizeof *t + refs * sizeof(mob_ref_t));
     if (t == NULL) return NULL;
@@ -77,14 +80,17 @@ static void task_hold_refs(node_t *n, node_task_t *t) {
         if ((word & STORE_STATE) == STORE_PENDING && vec_push(&o->waiting, t)) t->missing++;
     }
     node_object_t *function = t->function.slot ? node_object_find(n, t->function) : NULL;
-    if (function != NULL) node_object_use(function);
-    else t->function.slot = 0;
+    if (function != NULL)
+        node_object_use(function);
+    else
+        t->function.slot = 0;
 }
 
 void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation) {
     node_t *n = client->node;
     if (!node_memory_record_is(n, index, client->number) || n->tasks[index] != NULL ||
-        atomic_load_explicit(&n->records[index].word, memory_order_acquire) != wire_word(generation, 0, WIRE_READY_STATE)) {
+        atomic_load_explicit(&n->records[index].word, memory_order_acquire) !=
+            wire_word(generation, 0, WIRE_READY_STATE)) {
         node_client_fault(client, "submitted a record that is not its own or not ready");
         return;
     }
@@ -114,8 +120,10 @@ static void warn_if_never(node_t *n, node_task_t *t) {
     (void)vec_push(&n->warned, t->shape);
     char name[256];
     node_task_name(n, t, name, sizeof name);
-    node_warn(n, "%s %s needs %s: %g, but this node has %g in all. It waits until that changes; until then it can't start.",
-              t->kind == MOB_ACTOR_CREATE ? "The actor" : "The task", name, missing.name, (double)missing.amount / SCHED_UNIT, (double)total / SCHED_UNIT);
+    node_warn(
+        n, "%s %s needs %s: %g, but this node has %g in all. It waits until that changes; until then it can't start.",
+        t->kind == MOB_ACTOR_CREATE ? "The actor" : "The task", name, missing.name, (double)missing.amount / SCHED_UNIT,
+        (double)total / SCHED_UNIT);
 }
 
 void node_task_ready(node_task_t *t, node_t *n) {
@@ -132,8 +140,10 @@ void node_task_run_on(node_t *n, node_task_t *t, node_client_t *worker) {
     t->worker = worker;
     t->run_next = NULL;
     t->run_prev = worker->runs_tail;
-    if (worker->runs_tail) worker->runs_tail->run_next = t;
-    else worker->runs = t;
+    if (worker->runs_tail)
+        worker->runs_tail->run_next = t;
+    else
+        worker->runs = t;
     worker->runs_tail = t;
     worker->run_count++;
     node_client_tell(worker, WIRE_RUN, t->record, t->generation, t->lease.gpu_mask, t->retries != 0);
@@ -142,10 +152,14 @@ void node_task_run_on(node_t *n, node_task_t *t, node_client_t *worker) {
 static void run_unlink(node_task_t *t) {
     node_client_t *w = t->worker;
     if (w == NULL) return;
-    if (t->run_prev) t->run_prev->run_next = t->run_next;
-    else w->runs = t->run_next;
-    if (t->run_next) t->run_next->run_prev = t->run_prev;
-    else w->runs_tail = t->run_prev;
+    if (t->run_prev)
+        t->run_prev->run_next = t->run_next;
+    else
+        w->runs = t->run_next;
+    if (t->run_next)
+        t->run_next->run_prev = t->run_prev;
+    else
+        w->runs_tail = t->run_prev;
     w->run_count--;
     t->worker = NULL;
 }
@@ -220,7 +234,8 @@ static void results_seal(node_t *n, node_task_t *t) {
         /* What it did seal may have been freed and opened again under another generation since. The word is read first: a PENDING of
          * the new one comes after its generation, so word PENDING and generation ours means that nobody but us may seal it. */
         bool pending = (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_PENDING;
-        if (!pending || atomic_load_explicit(&slot->generation, memory_order_relaxed) != t->refs[i].generation) continue;
+        if (!pending || atomic_load_explicit(&slot->generation, memory_order_relaxed) != t->refs[i].generation)
+            continue;
         node_object_t *o = n->objects[t->refs[i].slot];
         store_slot_seal(slot, o != NULL && o->contents_held); /* containers had their WIRE_ESCAPE before DONE */
     }
@@ -289,14 +304,17 @@ static void task_again(node_t *n, node_task_t *t) {
         node_object_t *o = n->objects[t->refs[i].slot];
         if (o != NULL && o->generation == t->refs[i].generation) node_object_contents_release(n, o);
     }
-    atomic_store_explicit(&n->records[t->record].word, wire_word(t->generation, 0, WIRE_READY_STATE), memory_order_release);
+    atomic_store_explicit(&n->records[t->record].word, wire_word(t->generation, 0, WIRE_READY_STATE),
+                          memory_order_release);
     sched_task_add(n->sched, &t->queue, t->shape, base_clock_mono_ns());
 }
 
 bool node_task_take_back(node_t *n, node_task_t *t) {
     uint64_t ready = wire_word(t->generation, 0, WIRE_READY_STATE);
     /* The worker's claim and this are compare-and-swaps of the same word: one of them wins. */
-    if (!atomic_compare_exchange_strong(&n->records[t->record].word, &ready, wire_word(t->generation + 1, 0, WIRE_READY_STATE))) return false;
+    if (!atomic_compare_exchange_strong(&n->records[t->record].word, &ready,
+                                        wire_word(t->generation + 1, 0, WIRE_READY_STATE)))
+        return false;
     run_unlink(t);
     generation_next(n, t);
     sched_task_readd(n->sched, &t->queue);

@@ -96,7 +96,8 @@ void node_zygote_frame(node_client_t *c, uint32_t kind) {
         for (size_t i = n->starting.count; i-- > 0;) worker_ask(n->starting.items[i]);
         node_schedule(n);
     }
-    if (first && n->setup != NULL && n->driver != NULL && n->driver->state == NODE_GREETING) node_client_welcome(n->driver);
+    if (first && n->setup != NULL && n->driver != NULL && n->driver->state == NODE_GREETING)
+        node_client_welcome(n->driver);
 }
 
 void node_zygote_died(node_t *n) {
@@ -105,7 +106,8 @@ void node_zygote_died(node_t *n) {
     n->zygote_pid = 0;
     while (n->starting.count > 0) node_client_close(vec_pop(&n->starting)); /* asked for again of the next one */
     if (++n->zygote_failures <= MAX_FAILURES && node_zygote_start(n) == MOB_OK) return;
-    const char *text = "the Python process that workers are forked from can't be started; run its command by hand to see why: python -c 'import ray'";
+    const char *text = "the Python process that workers are forked from can't be started; run its command by hand to "
+                       "see why: python -c 'import ray'";
     if (n->driver != NULL && n->driver->state == NODE_GREETING) {
         node_client_refuse(n->driver, MOB_ESYS, text);
         node_end(n);
@@ -165,7 +167,9 @@ void node_worker_useless(node_t *n, const char *how, bool by_itself) {
     /* Workers that somebody else kills say nothing about the next one, unless it goes on and on. */
     if (n->start_failures < MAX_USELESS || (!by_itself && now - n->first_failure_ns < PATIENCE_NS)) return;
     char text[512];
-    snprintf(text, sizeof text, "%d workers in a row ended before they ran anything (the last one: %s). What they printed tells why", n->start_failures, how);
+    snprintf(text, sizeof text,
+             "%d workers in a row ended before they ran anything (the last one: %s). What they printed tells why",
+             n->start_failures, how);
     n->start_failures = 0; /* the next task tries again */
     waiting_fail(n, text);
 }
@@ -235,8 +239,10 @@ static node_task_t *wait_pop(node_t *n) {
 
 static void wait_push(node_t *n, node_task_t *t) {
     t->next = NULL;
-    if (n->wait_tail) n->wait_tail->next = t;
-    else n->wait_head = t;
+    if (n->wait_tail)
+        n->wait_tail->next = t;
+    else
+        n->wait_head = t;
     n->wait_tail = t;
     n->waiting_for_worker++;
     t->waiting_for_worker = true;
@@ -244,8 +250,10 @@ static void wait_push(node_t *n, node_task_t *t) {
 
 static void waiting_fail(node_t *n, const char *text) {
     for (node_task_t *t; (t = wait_pop(n)) != NULL;) {
-        if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL) node_actor_died(n, t->actor, text); /* fails the creation too */
-        else node_task_fail(n, t, MOB_ESYS, text);
+        if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL)
+            node_actor_died(n, t->actor, text); /* fails the creation too */
+        else
+            node_task_fail(n, t, MOB_ESYS, text);
     }
 }
 
@@ -258,11 +266,14 @@ static void idle_trim(node_t *n) {
     uint64_t now = base_clock_mono_ns(), total = 0;
     int64_t available = 0;
     const char *name = "";
-    for (size_t i = 0; i < sched_resource_count(n->sched) && strcmp(name, "CPU") != 0; i++) sched_resource_at(n->sched, i, &name, &total, &available);
+    for (size_t i = 0; i < sched_resource_count(n->sched) && strcmp(name, "CPU") != 0; i++)
+        sched_resource_at(n->sched, i, &name, &total, &available);
     size_t wanted = strcmp(name, "CPU") == 0 ? (size_t)(total + SCHED_UNIT - 1) / SCHED_UNIT : 1;
     size_t alive = n->idle.count;
     for (uint32_t i = 1; i < n->client_next; i++)
-        if (n->clients[i] != NULL && n->clients[i]->role == WIRE_WORKER && n->clients[i]->runs != NULL && n->clients[i]->actor == NULL) alive++;
+        if (n->clients[i] != NULL && n->clients[i]->role == WIRE_WORKER && n->clients[i]->runs != NULL &&
+            n->clients[i]->actor == NULL)
+            alive++;
     for (size_t i = 0; i < n->idle.count && alive > wanted;) {
         node_client_t *w = n->idle.items[i];
         if (n->open_tasks[w->number] > 0) { /* what it submitted would be cancelled with it */
@@ -299,8 +310,9 @@ void node_worker_free(node_client_t *w) {
 /* ---- handing out ahead ---- */
 
 static bool may_have_more(const node_client_t *w) {
-    return w->state == NODE_LIVE && !w->retiring && w->actor == NULL && w->runs != NULL && w->runs->kind == MOB_TASK && w->runs->shape == w->node->cpu_shape &&
-           w->runs->max_calls == 0 && w->runs->lease.state == SCHED_LEASE_HELD && w->run_count <= MAX_AHEAD;
+    return w->state == NODE_LIVE && !w->retiring && w->actor == NULL && w->runs != NULL && w->runs->kind == MOB_TASK &&
+           w->runs->shape == w->node->cpu_shape && w->runs->max_calls == 0 &&
+           w->runs->lease.state == SCHED_LEASE_HELD && w->run_count <= MAX_AHEAD;
 }
 
 /* Gives the busy workers one more each in turn, until the queue is short or they have enough. */
@@ -324,7 +336,8 @@ static void ahead_give(node_t *n) {
 }
 
 static void ahead_take_all(node_client_t *w) {
-    while (w->run_count > 1 && node_task_take_back(w->node, w->runs_tail)) {}
+    while (w->run_count > 1 && node_task_take_back(w->node, w->runs_tail)) {
+    }
 }
 
 /* Takes the newest one back from the worker that has most. */
@@ -332,7 +345,9 @@ static bool ahead_take_one(node_t *n) {
     node_client_t *most = NULL;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
-        if (w != NULL && w->role == WIRE_WORKER && w->actor == NULL && w->run_count > 1 && (most == NULL || w->run_count > most->run_count)) most = w;
+        if (w != NULL && w->role == WIRE_WORKER && w->actor == NULL && w->run_count > 1 &&
+            (most == NULL || w->run_count > most->run_count))
+            most = w;
     }
     return most != NULL && node_task_take_back(n, most->runs_tail);
 }
@@ -372,8 +387,9 @@ size_t node_workers_due(node_t *n) {
     size_t count = 0;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_task_t *t = n->clients[i] ? n->clients[i]->runs : NULL;
-        count += t != NULL && t->kind != MOB_ACTOR_CALL && n->clients[i]->state == NODE_LIVE &&
-                 wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) == WIRE_DONE_STATE;
+        count +=
+            t != NULL && t->kind != MOB_ACTOR_CALL && n->clients[i]->state == NODE_LIVE &&
+            wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) == WIRE_DONE_STATE;
     }
     return count;
 }
@@ -384,22 +400,28 @@ void node_schedule(node_t *n) {
     while (cpu_is_free(n) && sched_queued(n->sched, n->cpu_shape) == 0 && ahead_take_one(n)) tasks_start(n);
     if (n->idle.count == 0) ahead_give(n);
     if (n->zygote_argv == NULL) return;
-    if (n->waiting_for_worker > 0 && n->zygote == NULL && n->next_zygote == NULL && n->zygote_pid == 0 && node_zygote_start(n) != MOB_OK)
+    if (n->waiting_for_worker > 0 && n->zygote == NULL && n->next_zygote == NULL && n->zygote_pid == 0 &&
+        node_zygote_start(n) != MOB_OK)
         waiting_fail(n, mob_last_error());
     /* A worker whose results are published is about to say so, and is free then. */
     size_t soon = n->starting.count < n->waiting_for_worker ? node_workers_due(n) : 0;
-    while (n->starting.count + soon < n->waiting_for_worker && n->starting.count < MAX_STARTING && worker_start(n)) {}
+    while (n->starting.count + soon < n->waiting_for_worker && n->starting.count < MAX_STARTING && worker_start(n)) {
+    }
     if (n->idle.count > 1) idle_trim(n);
 }
 
 /* ---- a worker's end ---- */
 
 void node_worker_exit_text(const node_client_t *w, char *ret_text, size_t size) {
-    if (w->fault != NULL) snprintf(ret_text, size, "it was killed because it %s", w->fault);
-    else if (!w->exited) snprintf(ret_text, size, "it was killed");
+    if (w->fault != NULL)
+        snprintf(ret_text, size, "it was killed because it %s", w->fault);
+    else if (!w->exited)
+        snprintf(ret_text, size, "it was killed");
     else if (WIFSIGNALED(w->exit_status))
-        snprintf(ret_text, size, "killed by signal %d (%s)", WTERMSIG(w->exit_status), sigdescr_np(WTERMSIG(w->exit_status)));
-    else snprintf(ret_text, size, "it exited with code %d", WEXITSTATUS(w->exit_status));
+        snprintf(ret_text, size, "killed by signal %d (%s)", WTERMSIG(w->exit_status),
+                 sigdescr_np(WTERMSIG(w->exit_status)));
+    else
+        snprintf(ret_text, size, "it exited with code %d", WEXITSTATUS(w->exit_status));
 }
 
 void node_worker_forget(node_client_t *w) {
@@ -409,7 +431,8 @@ void node_worker_forget(node_client_t *w) {
     char how[128];
     node_worker_exit_text(w, how, sizeof how);
     for (node_task_t *t = w->runs; t != NULL; t = t->run_next)
-        w->has_worked |= wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) != WIRE_READY_STATE;
+        w->has_worked |= wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) !=
+                         WIRE_READY_STATE;
     bool useless = !w->has_worked && !w->retiring;
     while (w->runs != NULL) {
         node_task_t *t = w->runs;
@@ -436,7 +459,8 @@ static size_t children_list(pid_t *ret_children, size_t capacity) {
     fclose(f);
     line[size] = 0;
     char *rest = line;
-    for (char *word; count < capacity && (word = strtok_r(rest, " \n", &rest)) != NULL;) ret_children[count++] = (pid_t)atoi(word);
+    for (char *word; count < capacity && (word = strtok_r(rest, " \n", &rest)) != NULL;)
+        ret_children[count++] = (pid_t)atoi(word);
     return count;
 }
 

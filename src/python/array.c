@@ -15,7 +15,8 @@ PyObject *core_array_load(const void *stream, uint64_t size, PyObject *buffer) {
     PyObject *key = PyBytes_FromStringAndSize(stream, (Py_ssize_t)size);
     PyObject *known = key ? PyDict_GetItemWithError(templates, key) : NULL, *zero = NULL, *array = NULL;
     if (known != NULL && (zero = PyLong_FromLong(0)) != NULL) {
-        PyObject *args[] = {PyTuple_GET_ITEM(known, 0), PyTuple_GET_ITEM(known, 1), buffer, zero, Py_None, PyTuple_GET_ITEM(known, 2)};
+        PyObject *args[] = {PyTuple_GET_ITEM(known, 0), PyTuple_GET_ITEM(known, 1), buffer, zero, Py_None,
+                            PyTuple_GET_ITEM(known, 2)};
         array = PyObject_Vectorcall((PyObject *)type, args, 6, NULL);
         Py_DECREF(zero);
     }

@@ -36,8 +36,7 @@ typedef struct {
 extern core_t core;
 
 typedef struct {
-    PyObject_HEAD
-    mob_ref_t ref;
+    PyObject_HEAD mob_ref_t ref;
     uint64_t incarnation;
     PyObject *weak_refs;
 } ref_object_t;
@@ -51,15 +50,14 @@ typedef struct collector {
 
 /* Around a call of the client that is made without the interpreter's lock: shutdown waits for it. `client` is the session's that it began in; if
  * core.client is another one afterwards, that session is over. */
-#define CORE_ALLOW_THREADS_BEGIN           \
-    {                                      \
+#define CORE_ALLOW_THREADS_BEGIN            \
+    {                                       \
         mob_client_t *client = core.client; \
-        core.inside++;                     \
+        core.inside++;                      \
         Py_BEGIN_ALLOW_THREADS
-#define CORE_ALLOW_THREADS_END \
-        Py_END_ALLOW_THREADS   \
-        core.inside--;         \
-        (void)client;          \
+#define CORE_ALLOW_THREADS_END          \
+    Py_END_ALLOW_THREADS core.inside--; \
+    (void)client;                       \
     }
 
 /* ref.c */
@@ -81,13 +79,14 @@ bool core_is_plain(PyObject *value);
 PyTypeObject *core_ndarray_type(void); /* numpy's, if numpy is loaded; else NULL. BORROWED */
 
 /* array.c: arrays without pickle, where the same kind was seen before */
-PyObject *core_array_load(const void *stream, uint64_t size, PyObject *buffer); /* NULL without an exception: not known */
+PyObject *core_array_load(const void *stream, uint64_t size,
+                          PyObject *buffer); /* NULL without an exception: not known */
 void core_array_learn(const void *stream, uint64_t size, PyObject *buffer, PyObject *array);
 
 /* value.c: objects in the store */
 int core_value_ready(PyObject *module);
-bool core_connected(void); /* starts the system if need be; false with an exception */
-PyObject *core_raise_ended(void); /* the session ended meanwhile; returns NULL */
+bool core_connected(void);                 /* starts the system if need be; false with an exception */
+PyObject *core_raise_ended(void);          /* the session ended meanwhile; returns NULL */
 PyObject *core_raise(mob_status_t status); /* sets the exception for a failed call; returns NULL */
 PyObject *core_raise_error(const mob_value_t *value);
 PyObject *core_value_load(mob_ref_t ref, const mob_value_t *value); /* the caller holds a count of ref */
@@ -98,7 +97,8 @@ typedef struct {
     mob_ref_t ref; /* of the new object, one count */
 } core_target_t;
 int core_value_store(PyObject *value, const char *what, core_target_t *target);
-int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error, const mob_ref_t *refs, uint32_t ref_count, core_target_t *target);
+int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error, const mob_ref_t *refs,
+                     uint32_t ref_count, core_target_t *target);
 /* Pickles: (bytes, list of buffers), with references collected. */
 PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector);
 PyObject *core_put(PyObject *module, PyObject *value);

@@ -114,7 +114,8 @@ PyObject *core_direct_read(const uint8_t **at, const uint8_t *end) {
         if (length > left - 8) return malformed();
         const char *data = (const char *)*at + 8;
         *at += 8 + length;
-        return tag == MOB_STR ? PyUnicode_DecodeUTF8(data, (Py_ssize_t)length, NULL) : PyBytes_FromStringAndSize(data, (Py_ssize_t)length);
+        return tag == MOB_STR ? PyUnicode_DecodeUTF8(data, (Py_ssize_t)length, NULL)
+                              : PyBytes_FromStringAndSize(data, (Py_ssize_t)length);
     }
     case MOB_TUPLE: {
         uint32_t count;
@@ -149,7 +150,8 @@ PyTypeObject *core_ndarray_type(void) {
 }
 
 static bool plain_array(PyObject *v) {
-    PyObject *dtype = PyObject_GetAttrString(v, "dtype"), *has = dtype ? PyObject_GetAttrString(dtype, "hasobject") : NULL;
+    PyObject *dtype = PyObject_GetAttrString(v, "dtype"),
+             *has = dtype ? PyObject_GetAttrString(dtype, "hasobject") : NULL;
     bool plain = has == Py_False;
     Py_XDECREF(dtype);
     Py_XDECREF(has);
@@ -160,8 +162,9 @@ static bool plain_array(PyObject *v) {
 static bool plain(PyObject *v, int depth, int *budget) {
     PyTypeObject *type = Py_TYPE(v);
     if (--*budget < 0) return false;
-    if (v == Py_None || type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type || type == &PyBool_Type || type == &PyBytes_Type ||
-        type == &PyByteArray_Type || type == &PyComplex_Type || core_ref_check(v))
+    if (v == Py_None || type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type ||
+        type == &PyBool_Type || type == &PyBytes_Type || type == &PyByteArray_Type || type == &PyComplex_Type ||
+        core_ref_check(v))
         return true;
     if (depth == 32) return false;
     if (type == &PyList_Type || type == &PyTuple_Type) {

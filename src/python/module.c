@@ -8,11 +8,13 @@ core_t core;
 
 static PyObject *set_hooks(PyObject *module, PyObject *args, PyObject *kwargs) {
     (void)module;
-    static char *names[] = {"auto_init", "dumps", "loads", "make_error", "load_error", "load_function", "should_retry", "set_gpus", "set_shape", NULL};
-    PyObject **hooks[] = {&core.auto_init, &core.dumps, &core.loads, &core.make_error, &core.load_error, &core.load_function, &core.should_retry, &core.set_gpus, &core.set_shape};
+    static char *names[] = {"auto_init",     "dumps",        "loads",    "make_error", "load_error",
+                            "load_function", "should_retry", "set_gpus", "set_shape",  NULL};
+    PyObject **hooks[] = {&core.auto_init,     &core.dumps,        &core.loads,    &core.make_error, &core.load_error,
+                          &core.load_function, &core.should_retry, &core.set_gpus, &core.set_shape};
     PyObject *given[9] = {NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOOO:set_hooks", names, &given[0], &given[1], &given[2], &given[3], &given[4], &given[5],
-                                     &given[6], &given[7], &given[8]))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOOO:set_hooks", names, &given[0], &given[1], &given[2],
+                                     &given[3], &given[4], &given[5], &given[6], &given[7], &given[8]))
         return NULL;
     for (int i = 0; i < 9; i++) {
         if (given[i] == NULL) continue;
@@ -46,12 +48,16 @@ static PyObject *default_store(PyObject *module, PyObject *unused) {
 
 static PyMethodDef methods[] = {
     {"put", core_put, METH_O,
-     "put(value)\n--\n\nPuts a value into the object store and returns the reference to it.\n\nLarge buffers (numpy arrays) are copied once, into shared memory."},
+     "put(value)\n--\n\nPuts a value into the object store and returns the reference to it.\n\nLarge buffers (numpy "
+     "arrays) are copied once, into shared memory."},
     {"get", FAST(core_get), METH_FASTCALL | METH_KEYWORDS,
-     "get(object_refs, *, timeout=None)\n--\n\nWaits for an object, or for each of a list of them, and returns the value or the list of values.\n\n"
-     "Raises what its task raised; GetTimeoutError after `timeout` seconds (the task goes on). Arrays are read-only views of shared memory."},
+     "get(object_refs, *, timeout=None)\n--\n\nWaits for an object, or for each of a list of them, and returns the "
+     "value or the list of values.\n\n"
+     "Raises what its task raised; GetTimeoutError after `timeout` seconds (the task goes on). Arrays are read-only "
+     "views of shared memory."},
     {"wait", FAST(core_wait), METH_FASTCALL | METH_KEYWORDS,
-     "wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True)\n--\n\nWaits until `num_returns` of the objects are there, at most `timeout` seconds.\n\n"
+     "wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True)\n--\n\nWaits until `num_returns` of the "
+     "objects are there, at most `timeout` seconds.\n\n"
      "Returns two lists, both in the order of the first: those that are there (at most num_returns), and the rest."},
     {"_restore", core_ref_restore, METH_O, NULL},
     {"set_hooks", FAST(set_hooks), METH_VARARGS | METH_KEYWORDS, NULL},
@@ -75,13 +81,15 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "ray._core", .m_doc = "Mobula's client.", .m_size = -1, .m_methods = methods};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "ray._core", .m_doc = "Mobula's client.",
+                                        .m_size = -1, .m_methods = methods};
 
 PyMODINIT_FUNC PyInit__core(void) {
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL) return NULL;
     if (core_ref_ready(module) == 0 && core_value_ready(module) == 0 && core_submitter_ready(module) == 0 &&
-        PyModule_AddIntConstant(module, "TASK", MOB_TASK) == 0 && PyModule_AddIntConstant(module, "ACTOR_CREATE", MOB_ACTOR_CREATE) == 0 &&
+        PyModule_AddIntConstant(module, "TASK", MOB_TASK) == 0 &&
+        PyModule_AddIntConstant(module, "ACTOR_CREATE", MOB_ACTOR_CREATE) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CALL", MOB_ACTOR_CALL) == 0)
         return module;
     Py_DECREF(module);

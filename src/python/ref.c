@@ -25,9 +25,12 @@ bool core_ref_check(PyObject *object) { return Py_TYPE(object) == ref_type; }
 ref_object_t *core_ref_of(PyObject *object) {
     ref_object_t *self = (ref_object_t *)object;
     if (core.client != NULL && self->incarnation == core.incarnation) return self;
-    PyObject *error = core.load_error ? PyObject_CallFunction(core.load_error, "ss", "stale",
-                                                              "this reference is from before a ray.shutdown(): refs and actor handles do not outlive their session")
-                                      : NULL;
+    PyObject *error =
+        core.load_error
+            ? PyObject_CallFunction(
+                  core.load_error, "ss", "stale",
+                  "this reference is from before a ray.shutdown(): refs and actor handles do not outlive their session")
+            : NULL;
     if (error != NULL) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(error);
     return NULL;
@@ -76,7 +79,8 @@ static PyObject *ref_repr(ref_object_t *self) {
 }
 
 static Py_hash_t ref_hash(ref_object_t *self) {
-    uint64_t h = (self->ref.generation * 0x9e3779b97f4a7c15u) ^ ((uint64_t)self->ref.slot * 0xff51afd7ed558ccdu) ^ self->incarnation;
+    uint64_t h = (self->ref.generation * 0x9e3779b97f4a7c15u) ^ ((uint64_t)self->ref.slot * 0xff51afd7ed558ccdu) ^
+                 self->incarnation;
     h ^= h >> 29;
     return (Py_hash_t)h == -1 ? -2 : (Py_hash_t)h;
 }
@@ -84,7 +88,8 @@ static Py_hash_t ref_hash(ref_object_t *self) {
 static PyObject *ref_compare(PyObject *a, PyObject *b, int op) {
     if (!core_ref_check(a) || !core_ref_check(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
     ref_object_t *x = (ref_object_t *)a, *y = (ref_object_t *)b;
-    bool same = x->ref.slot == y->ref.slot && x->ref.generation == y->ref.generation && x->incarnation == y->incarnation;
+    bool same =
+        x->ref.slot == y->ref.slot && x->ref.generation == y->ref.generation && x->incarnation == y->incarnation;
     return PyBool_FromLong(same == (op == Py_EQ));
 }
 
@@ -104,8 +109,10 @@ static PyObject *ref_reduce(ref_object_t *self, PyObject *unused) {
     (void)unused;
     collector_t *c = collectors;
     if (c == NULL) {
-        PyErr_SetString(PyExc_TypeError, "an ObjectRef can't be pickled by itself: pass it to a task or put it inside a value that ray.put "
-                                         "or a task gets, so that its object is kept alive");
+        PyErr_SetString(
+            PyExc_TypeError,
+            "an ObjectRef can't be pickled by itself: pass it to a task or put it inside a value that ray.put "
+            "or a task gets, so that its object is kept alive");
         return NULL;
     }
     if (core_ref_of((PyObject *)self) == NULL) return NULL;
@@ -139,7 +146,8 @@ static PyObject *ref_no_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 static PyObject *ref_later(ref_object_t *self, PyObject *unused) {
     (void)self, (void)unused;
-    PyErr_SetString(PyExc_NotImplementedError, "await and .future() of an ObjectRef are not in Mobula yet: use ray.get or ray.wait");
+    PyErr_SetString(PyExc_NotImplementedError,
+                    "await and .future() of an ObjectRef are not in Mobula yet: use ray.get or ray.wait");
     return NULL;
 }
 
@@ -161,10 +169,18 @@ static PyMemberDef ref_members[] = {
 
 static PyType_Slot ref_slots[] = {
     {Py_tp_doc, "A reference to an object that is there, or will be: ray.get() waits for it and gives its value."},
-    {Py_tp_dealloc, ref_dealloc}, {Py_tp_repr, ref_repr}, {Py_tp_hash, ref_hash}, {Py_tp_richcompare, ref_compare},
-    {Py_tp_methods, ref_methods}, {Py_tp_members, ref_members}, {Py_tp_new, ref_no_new}, {Py_am_await, ref_await}, {0, NULL},
+    {Py_tp_dealloc, ref_dealloc},
+    {Py_tp_repr, ref_repr},
+    {Py_tp_hash, ref_hash},
+    {Py_tp_richcompare, ref_compare},
+    {Py_tp_methods, ref_methods},
+    {Py_tp_members, ref_members},
+    {Py_tp_new, ref_no_new},
+    {Py_am_await, ref_await},
+    {0, NULL},
 };
-static PyType_Spec ref_spec = {.name = "ray.ObjectRef", .basicsize = sizeof(ref_object_t), .flags = Py_TPFLAGS_DEFAULT, .slots = ref_slots};
+static PyType_Spec ref_spec = {
+    .name = "ray.ObjectRef", .basicsize = sizeof(ref_object_t), .flags = Py_TPFLAGS_DEFAULT, .slots = ref_slots};
 
 int core_ref_ready(PyObject *module) {
     ref_type = (PyTypeObject *)PyType_FromSpec(&ref_spec);

@@ -12,7 +12,9 @@
 /* dict: a function's id to (callable, its ObjectRef). Holding the reference makes the daemon tell us when nobody else needs the function any more. */
 static PyObject *functions;
 
-static PyObject *function_key(mob_ref_t ref) { return PyLong_FromUnsignedLongLong((unsigned long long)ref.generation << 24 | ref.slot); }
+static PyObject *function_key(mob_ref_t ref) {
+    return PyLong_FromUnsignedLongLong((unsigned long long)ref.generation << 24 | ref.slot);
+}
 
 /* The job's function or class, loaded once. BORROWED */
 static PyObject *job_function(const mob_job_t *job) {
@@ -164,20 +166,24 @@ static int results_store(const mob_job_t *job, PyObject *value) {
     PyObject *items = PySequence_Fast(value, "");
     if (items == NULL) {
         PyErr_Clear();
-        PyErr_Format(PyExc_TypeError, "num_returns is %u, but the task returned %s, not a sequence of as many", job->num_returns, Py_TYPE(value)->tp_name);
+        PyErr_Format(PyExc_TypeError, "num_returns is %u, but the task returned %s, not a sequence of as many",
+                     job->num_returns, Py_TYPE(value)->tp_name);
         return -1;
     }
     int result = 0;
     if (PySequence_Fast_GET_SIZE(items) != (Py_ssize_t)job->num_returns) {
-        PyErr_Format(PyExc_ValueError, "num_returns is %u, but the task returned %zd values", job->num_returns, PySequence_Fast_GET_SIZE(items));
+        PyErr_Format(PyExc_ValueError, "num_returns is %u, but the task returned %zd values", job->num_returns,
+                     PySequence_Fast_GET_SIZE(items));
         result = -1;
     }
-    for (uint32_t i = 0; result == 0 && i < job->num_returns; i++) result = result_store(i, PySequence_Fast_GET_ITEM(items, i), job);
+    for (uint32_t i = 0; result == 0 && i < job->num_returns; i++)
+        result = result_store(i, PySequence_Fast_GET_ITEM(items, i), job);
     Py_DECREF(items);
     return result;
 }
 
-static void error_store(const mob_job_t *job, const void *data, size_t size, bool as_str, mob_status_t error, const mob_ref_t *refs, uint32_t ref_count) {
+static void error_store(const mob_job_t *job, const void *data, size_t size, bool as_str, mob_status_t error,
+                        const mob_ref_t *refs, uint32_t ref_count) {
     for (uint32_t i = 0; i < job->num_returns; i++) {
         core_target_t target = {.is_result = true, .index = i};
         if (core_bytes_store(data, size, as_str, error, refs, ref_count, &target) == 0) continue;
@@ -229,17 +235,22 @@ static bool exception_store(const mob_job_t *job, PyObject *function) {
             PyErr_Clear();
             error_store(job, "the task's exception could not be described", 43, true, MOB_ECRASHED, NULL, 0);
         } else if (job->kind == MOB_ACTOR_CREATE) {
-            PyObject *loaded = PyObject_CallFunction(core.load_error, "sO", "task", made), *text = loaded ? PyObject_Str(loaded) : NULL;
-            PyObject *whole = text ? PyUnicode_FromFormat("The actor died because of an error raised in its creation task, %U", text) : NULL;
+            PyObject *loaded = PyObject_CallFunction(core.load_error, "sO", "task", made),
+                     *text = loaded ? PyObject_Str(loaded) : NULL;
+            PyObject *whole =
+                text ? PyUnicode_FromFormat("The actor died because of an error raised in its creation task, %U", text)
+                     : NULL;
             Py_ssize_t size = 0;
             const char *words = whole ? PyUnicode_AsUTF8AndSize(whole, &size) : NULL;
             PyErr_Clear();
-            error_store(job, words ? words : "its creation failed", words ? (size_t)size : 19, true, MOB_EACTOR, NULL, 0);
+            error_store(job, words ? words : "its creation failed", words ? (size_t)size : 19, true, MOB_EACTOR, NULL,
+                        0);
             Py_XDECREF(loaded);
             Py_XDECREF(text);
             Py_XDECREF(whole);
         } else {
-            error_store(job, PyBytes_AS_STRING(made), (size_t)PyBytes_GET_SIZE(made), false, MOB_ETASK, collector.refs.items, (uint32_t)collector.refs.count);
+            error_store(job, PyBytes_AS_STRING(made), (size_t)PyBytes_GET_SIZE(made), false, MOB_ETASK,
+                        collector.refs.items, (uint32_t)collector.refs.count);
         }
         Py_XDECREF(made);
         core_collector_pop(&collector);
@@ -284,7 +295,8 @@ static bool job_run(const mob_job_t *job) {
     call_t call = {0};
     PyObject *callable = NULL, *value = NULL;
     bool stored = false, again = false;
-    if (shape_set(job) == 0 && (job->kind == MOB_ACTOR_CALL || gpus_set(job->gpu_mask) == 0) && (callable = job_callable(job)) != NULL && call_make(job, &call) == 0)
+    if (shape_set(job) == 0 && (job->kind == MOB_ACTOR_CALL || gpus_set(job->gpu_mask) == 0) &&
+        (callable = job_callable(job)) != NULL && call_make(job, &call) == 0)
         value = PyObject_Vectorcall(callable, call.values, call.positional, call.keywords);
     if (value != NULL) {
         stored = results_store(job, value) == 0;
@@ -334,10 +346,8 @@ PyObject *core_serve(PyObject *module, PyObject *unused) {
     if (functions == NULL && (functions = PyDict_New()) == NULL) return NULL;
     for (;;) {
         mob_status_t status;
-        Py_BEGIN_ALLOW_THREADS
-        status = mob_job_next(core.client, &core.job);
-        Py_END_ALLOW_THREADS
-        if (status == MOB_EINTR) {
+        Py_BEGIN_ALLOW_THREADS status = mob_job_next(core.client, &core.job);
+        Py_END_ALLOW_THREADS if (status == MOB_EINTR) {
             if (PyErr_CheckSignals() < 0) return NULL;
             continue;
         }
@@ -392,10 +402,12 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
     if (core.running) task.slot |= 1u << 31; /* its ids are not those of objects */
     char node[17], job[9], worker[25];
     snprintf(node, sizeof node, "%016llx", (unsigned long long)session.incarnation);
-    snprintf(job, sizeof job, "%08x", (unsigned)(session.incarnation >> 32)); /* a session has one driver, and so one job */
+    snprintf(job, sizeof job, "%08x",
+             (unsigned)(session.incarnation >> 32)); /* a session has one driver, and so one job */
     snprintf(worker, sizeof worker, "%.16s%08x", node, session.number);
     uint32_t shape = core.actor ? core.actor_shape : core.running ? core.job.shape : 0;
-    return Py_BuildValue("{s:N,s:N,s:O,s:N,s:s,s:s,s:s,s:N}", "task_id", id_text(task), "actor_id", id_text(core.actor_ref), "name",
-                         core.running && core.job_name ? core.job_name : Py_None, "gpu_ids", gpus, "node_id", node, "job_id", job, "worker_id", worker,
-                         "resources", core_shape_dict(shape));
+    return Py_BuildValue("{s:N,s:N,s:O,s:N,s:s,s:s,s:s,s:N}", "task_id", id_text(task), "actor_id",
+                         id_text(core.actor_ref), "name", core.running && core.job_name ? core.job_name : Py_None,
+                         "gpu_ids", gpus, "node_id", node, "job_id", job, "worker_id", worker, "resources",
+                         core_shape_dict(shape));
 }

@@ -54,8 +54,10 @@ PyObject *core_start(PyObject *module, PyObject *config) {
     }
     mob_config_t c = {.daemon_path = text_of(config, "daemon"), .temp_dir = text_of(config, "temp_dir")};
     PyObject *resources = PyDict_GetItemString(config, "resources"), *setup = PyDict_GetItemString(config, "setup");
-    PyObject *store = PyDict_GetItemString(config, "object_store_memory"), *log = PyDict_GetItemString(config, "log_to_driver");
-    const char **argv = strings_of(PyDict_GetItemString(config, "argv")), **preload = strings_of(PyDict_GetItemString(config, "preload"));
+    PyObject *store = PyDict_GetItemString(config, "object_store_memory"),
+             *log = PyDict_GetItemString(config, "log_to_driver");
+    const char **argv = strings_of(PyDict_GetItemString(config, "argv")),
+               **preload = strings_of(PyDict_GetItemString(config, "preload"));
     mob_resource_t *amounts = resources ? resources_of(resources, &c.resource_count) : NULL;
     mob_client_t *client = NULL;
     mob_status_t status = MOB_EINVAL;
@@ -69,8 +71,7 @@ PyObject *core_start(PyObject *module, PyObject *config) {
         c.setup_size = (size_t)PyBytes_GET_SIZE(setup);
     }
     if (!PyErr_Occurred() && argv != NULL && preload != NULL && c.daemon_path != NULL) {
-        Py_BEGIN_ALLOW_THREADS
-        status = mob_init(&c, &client);
+        Py_BEGIN_ALLOW_THREADS status = mob_init(&c, &client);
         Py_END_ALLOW_THREADS
     }
     PyMem_Free(argv);
@@ -103,14 +104,11 @@ PyObject *core_shutdown(PyObject *module, PyObject *unused) {
     if (core.pid != (int)getpid()) core.inside = 0;
     while (core.inside > 0) {
         mob_client_stop(client);
-        Py_BEGIN_ALLOW_THREADS
-        usleep(500);
+        Py_BEGIN_ALLOW_THREADS usleep(500);
         Py_END_ALLOW_THREADS
     }
-    Py_BEGIN_ALLOW_THREADS
-    mob_shutdown(client);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS mob_shutdown(client);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 PyObject *core_session(PyObject *module, PyObject *unused) {
@@ -120,8 +118,8 @@ PyObject *core_session(PyObject *module, PyObject *unused) {
     char node[17];
     mob_client_session(core.client, &s);
     snprintf(node, sizeof node, "%016llx", (unsigned long long)s.incarnation);
-    return Py_BuildValue("{s:s,s:s,s:s,s:I,s:i}", "session_dir", s.session_dir, "socket", s.socket_path, "node_id", node, "number", s.number, "daemon_pid",
-                         s.daemon_pid);
+    return Py_BuildValue("{s:s,s:s,s:s,s:I,s:i}", "session_dir", s.session_dir, "socket", s.socket_path, "node_id",
+                         node, "number", s.number, "daemon_pid", s.daemon_pid);
 }
 
 PyObject *core_read_message(PyObject *module, PyObject *unused) {
@@ -189,8 +187,8 @@ static PyObject *nodes_list(void) {
     snprintf(node, sizeof node, "%016llx", (unsigned long long)core.incarnation);
     PyObject *resources = resources_dict();
     if (resources == NULL) return NULL;
-    PyObject *list = Py_BuildValue("[{s:s,s:O,s:s,s:s,s:O}]", "node_id", node, "alive", Py_True, "ip", "127.0.0.1", "hostname", host, "resources",
-                                   PyDict_GetItemString(resources, "total"));
+    PyObject *list = Py_BuildValue("[{s:s,s:O,s:s,s:s,s:O}]", "node_id", node, "alive", Py_True, "ip", "127.0.0.1",
+                                   "hostname", host, "resources", PyDict_GetItemString(resources, "total"));
     Py_DECREF(resources);
     return list;
 }

@@ -13,8 +13,7 @@
 enum { INLINE_LIMIT = 64 * 1024 };
 
 typedef struct {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     PyObject *prepare, *bind;
     Py_ssize_t least, most;
     /* as prepared, for the session `incarnation` */
@@ -33,8 +32,8 @@ typedef struct {
     size_t size, capacity;
     uint8_t local[512];
     VEC(mob_ref_t) deps, refs;
-    PyObject *keep;            /* references that were met inside, alive until the task is submitted */
-    VEC(mob_ref_t) temporary;  /* objects made for this call: one count each */
+    PyObject *keep;           /* references that were met inside, alive until the task is submitted */
+    VEC(mob_ref_t) temporary; /* objects made for this call: one count each */
 } arguments_t;
 
 static bool arguments_reserve(arguments_t *a, size_t more) {
@@ -52,7 +51,8 @@ static bool arguments_reserve(arguments_t *a, size_t more) {
 }
 
 static void arguments_fini(arguments_t *a) {
-    for (size_t i = 0; core.client == a->client && i < a->temporary.count; i++) mob_ref_release(core.client, a->temporary.items[i]);
+    for (size_t i = 0; core.client == a->client && i < a->temporary.count; i++)
+        mob_ref_release(core.client, a->temporary.items[i]);
     if (a->data != a->local) PyMem_Free(a->data);
     vec_free(&a->deps);
     vec_free(&a->refs);
@@ -92,7 +92,8 @@ static int write_pickle(arguments_t *a, PyObject *value, const char *what) {
         core_raise_ended();
         Py_CLEAR(made);
     }
-    if (made != NULL && (PyList_GET_SIZE(PyTuple_GET_ITEM(made, 1)) > 0 || PyBytes_GET_SIZE(PyTuple_GET_ITEM(made, 0)) > INLINE_LIMIT)) {
+    if (made != NULL && (PyList_GET_SIZE(PyTuple_GET_ITEM(made, 1)) > 0 ||
+                         PyBytes_GET_SIZE(PyTuple_GET_ITEM(made, 0)) > INLINE_LIMIT)) {
         core_collector_pop(&collector);
         Py_DECREF(made);
         return write_object(a, value, what);
@@ -135,8 +136,10 @@ static int write_value(arguments_t *a, PyObject *value, submitter_t *self, Py_ss
     }
     char what[300];
     const char *name = self->task.name ? self->task.name : "the call";
-    if (keyword != NULL) snprintf(what, sizeof what, "argument %.100s of %.100s", PyUnicode_AsUTF8(keyword), name);
-    else snprintf(what, sizeof what, "argument %zd of %.100s", index, name);
+    if (keyword != NULL)
+        snprintf(what, sizeof what, "argument %.100s of %.100s", PyUnicode_AsUTF8(keyword), name);
+    else
+        snprintf(what, sizeof what, "argument %zd of %.100s", index, name);
     return size >= 0 ? write_object(a, value, what) : write_pickle(a, value, what);
 }
 
@@ -198,7 +201,8 @@ static int submitter_prepare(submitter_t *self) {
     const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &name_size) : NULL;
     if (text == NULL) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "prepare must return a dict with a name");
-    } else if (ref_field(dict, "function", &self->function, &task.function) == 0 && ref_field(dict, "actor", &self->actor, &task.actor) == 0) {
+    } else if (ref_field(dict, "function", &self->function, &task.function) == 0 &&
+               ref_field(dict, "actor", &self->actor, &task.actor) == 0) {
         task.kind = (mob_kind_t)number_of(dict, "kind", 0);
         task.shape = (uint32_t)number_of(dict, "shape", 0);
         task.held_shape = (uint32_t)number_of(dict, "held_shape", 0);
@@ -245,8 +249,10 @@ static PyObject *submit(submitter_t *self, arguments_t *a) {
         result = PyList_New(task.num_returns);
         for (uint32_t i = 0; result != NULL && i < task.num_returns; i++) {
             PyObject *item = core_ref_new(refs[i]);
-            if (item == NULL) Py_CLEAR(result);
-            else PyList_SET_ITEM(result, i, item);
+            if (item == NULL)
+                Py_CLEAR(result);
+            else
+                PyList_SET_ITEM(result, i, item);
         }
     }
     if (refs != few) PyMem_Free(refs);
@@ -257,7 +263,8 @@ static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_
     submitter_t *self = (submitter_t *)callable;
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
     if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) == 0) kwnames = NULL;
-    if (kwnames != NULL || nargs < self->least || (self->most >= 0 && nargs > self->most) || (self->most >= 0 && self->least > self->most)) {
+    if (kwnames != NULL || nargs < self->least || (self->most >= 0 && nargs > self->most) ||
+        (self->most >= 0 && self->least > self->most)) {
         PyObject *checked = PyObject_Vectorcall(self->bind, args, (size_t)nargs, kwnames);
         if (checked == NULL) return NULL;
         Py_DECREF(checked);
@@ -321,8 +328,13 @@ static PyMemberDef submitter_members[] = {
 
 static PyType_Slot submitter_slots[] = {
     {Py_tp_doc, "Starts a task or calls an actor; returns the reference to the result at once."},
-    {Py_tp_new, submitter_new}, {Py_tp_dealloc, submitter_dealloc}, {Py_tp_traverse, submitter_traverse}, {Py_tp_clear, submitter_clear},
-    {Py_tp_call, PyVectorcall_Call}, {Py_tp_members, submitter_members}, {0, NULL},
+    {Py_tp_new, submitter_new},
+    {Py_tp_dealloc, submitter_dealloc},
+    {Py_tp_traverse, submitter_traverse},
+    {Py_tp_clear, submitter_clear},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_members, submitter_members},
+    {0, NULL},
 };
 static PyType_Spec submitter_spec = {.name = "ray._core.Submitter",
                                      .basicsize = sizeof(submitter_t),

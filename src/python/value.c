@@ -14,8 +14,7 @@ enum { BIG_COPY = 1 << 20 };
 /* ---- Pin: a read-only view of shared memory ---- */
 
 typedef struct {
-    PyObject_HEAD
-    mob_client_t *client;
+    PyObject_HEAD mob_client_t *client;
     mob_ref_t ref;
     const void *data;
     Py_ssize_t size;
@@ -51,8 +50,10 @@ static PyType_Slot pin_slots[] = {{Py_tp_doc, "A piece of an object in shared me
                                   {Py_tp_dealloc, pin_dealloc},
                                   {Py_bf_getbuffer, pin_buffer},
                                   {0, NULL}};
-static PyType_Spec pin_spec = {
-    .name = "ray._core.Pin", .basicsize = sizeof(pin_object_t), .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, .slots = pin_slots};
+static PyType_Spec pin_spec = {.name = "ray._core.Pin",
+                               .basicsize = sizeof(pin_object_t),
+                               .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                               .slots = pin_slots};
 
 int core_value_ready(PyObject *module) {
     pin_type = (PyTypeObject *)PyType_FromSpec(&pin_spec);
@@ -62,9 +63,12 @@ int core_value_ready(PyObject *module) {
 /* ---- errors ---- */
 
 static PyObject *raise_code(const char *code, PyObject *payload) {
-    PyObject *error = core.load_error != NULL && payload != NULL ? PyObject_CallFunction(core.load_error, "sO", code, payload) : NULL;
-    if (error != NULL && PyExceptionInstance_Check(error)) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    else if (!PyErr_Occurred()) PyErr_Format(PyExc_RuntimeError, "%s", code);
+    PyObject *error =
+        core.load_error != NULL && payload != NULL ? PyObject_CallFunction(core.load_error, "sO", code, payload) : NULL;
+    if (error != NULL && PyExceptionInstance_Check(error))
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    else if (!PyErr_Occurred())
+        PyErr_Format(PyExc_RuntimeError, "%s", code);
     Py_XDECREF(error);
     Py_XDECREF(payload);
     return NULL;
@@ -75,7 +79,9 @@ PyObject *core_raise(mob_status_t status) {
     return raise_code(mob_status_name(status), PyUnicode_FromString(*text ? text : mob_status_text(status)));
 }
 
-PyObject *core_raise_ended(void) { return raise_code("system", PyUnicode_FromString("the session ended while this call was in it")); }
+PyObject *core_raise_ended(void) {
+    return raise_code("system", PyUnicode_FromString("the session ended while this call was in it"));
+}
 
 PyObject *core_raise_error(const mob_value_t *value) {
     const uint8_t *at = value->data;
@@ -96,8 +102,8 @@ bool core_connected(void) {
 PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector) {
     core_collector_push(collector);
     PyObject *made = PyObject_CallFunction(core.dumps, "OOs", value, core_is_plain(value) ? Py_True : Py_False, what);
-    if (made != NULL && (!PyTuple_Check(made) || PyTuple_GET_SIZE(made) != 2 || !PyBytes_Check(PyTuple_GET_ITEM(made, 0)) ||
-                         !PyList_Check(PyTuple_GET_ITEM(made, 1)))) {
+    if (made != NULL && (!PyTuple_Check(made) || PyTuple_GET_SIZE(made) != 2 ||
+                         !PyBytes_Check(PyTuple_GET_ITEM(made, 0)) || !PyList_Check(PyTuple_GET_ITEM(made, 1)))) {
         PyErr_SetString(PyExc_TypeError, "the dumps hook must return (bytes, list)");
         Py_CLEAR(made);
     }
@@ -105,12 +111,16 @@ PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector)
 }
 
 static mob_status_t target_begin(const core_target_t *t, uint64_t size, uint32_t ref_count, mob_buffer_t *buffer) {
-    return t->is_result ? mob_job_result_begin(core.client, t->index, size, ref_count, buffer) : mob_put_begin(core.client, size, ref_count, buffer);
+    return t->is_result ? mob_job_result_begin(core.client, t->index, size, ref_count, buffer)
+                        : mob_put_begin(core.client, size, ref_count, buffer);
 }
 
-static void target_commit(core_target_t *t, mob_buffer_t *buffer, mob_format_t format, mob_status_t error, const mob_ref_t *refs) {
-    if (t->is_result) mob_job_result_commit(core.client, t->index, buffer, format, error, refs);
-    else mob_put_commit(core.client, buffer, format, refs, &t->ref);
+static void target_commit(core_target_t *t, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
+                          const mob_ref_t *refs) {
+    if (t->is_result)
+        mob_job_result_commit(core.client, t->index, buffer, format, error, refs);
+    else
+        mob_put_commit(core.client, buffer, format, refs, &t->ref);
 }
 
 static void copy_in(void *to, const void *from, size_t size) {
@@ -123,8 +133,10 @@ static void copy_in(void *to, const void *from, size_t size) {
     CORE_ALLOW_THREADS_END
 }
 
-static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count, const collector_t *collector, core_target_t *target) {
-    uint64_t table = sizeof(mob_pickle_t) + count * 16u, stream_size = (uint64_t)PyBytes_GET_SIZE(stream), size = table + stream_size;
+static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count, const collector_t *collector,
+                         core_target_t *target) {
+    uint64_t table = sizeof(mob_pickle_t) + count * 16u, stream_size = (uint64_t)PyBytes_GET_SIZE(stream),
+             size = table + stream_size;
     for (uint32_t i = 0; i < count; i++) size = ((size + 63) & ~(uint64_t)63) + (uint64_t)views[i].len;
     mob_buffer_t buffer;
     mob_client_t *began = core.client;
@@ -168,9 +180,13 @@ static int pickle_store(PyObject *value, const char *what, core_target_t *target
         PyObject *list = PyTuple_GET_ITEM(made, 1);
         Py_ssize_t count = PyList_GET_SIZE(list), got = 0;
         Py_buffer *views = PyMem_Calloc((size_t)count + 1, sizeof *views);
-        while (views != NULL && got < count && PyObject_GetBuffer(PyList_GET_ITEM(list, got), &views[got], PyBUF_ANY_CONTIGUOUS) == 0) got++;
-        if (views == NULL) PyErr_NoMemory();
-        else if (got == count) result = pickled_store(PyTuple_GET_ITEM(made, 0), views, (uint32_t)count, &collector, target);
+        while (views != NULL && got < count &&
+               PyObject_GetBuffer(PyList_GET_ITEM(list, got), &views[got], PyBUF_ANY_CONTIGUOUS) == 0)
+            got++;
+        if (views == NULL)
+            PyErr_NoMemory();
+        else if (got == count)
+            result = pickled_store(PyTuple_GET_ITEM(made, 0), views, (uint32_t)count, &collector, target);
         while (got > 0) PyBuffer_Release(&views[--got]);
         PyMem_Free(views);
         Py_DECREF(made);
@@ -193,7 +209,8 @@ int core_value_store(PyObject *value, const char *what, core_target_t *target) {
     return 0;
 }
 
-int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error, const mob_ref_t *refs, uint32_t ref_count, core_target_t *target) {
+int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error, const mob_ref_t *refs,
+                     uint32_t ref_count, core_target_t *target) {
     mob_buffer_t buffer;
     uint64_t length = size;
     mob_status_t status = target_begin(target, 9 + size, ref_count, &buffer);
@@ -213,7 +230,8 @@ PyObject *core_put(PyObject *module, PyObject *value) {
     (void)module;
     if (!core_connected()) return NULL;
     if (core_ref_check(value)) {
-        PyErr_SetString(PyExc_TypeError, "ray.put of an ObjectRef: its object is in the store already. To store the reference itself, wrap it in a list");
+        PyErr_SetString(PyExc_TypeError, "ray.put of an ObjectRef: its object is in the store already. To store the "
+                                         "reference itself, wrap it in a list");
         return NULL;
     }
     core_target_t target = {0};
@@ -233,9 +251,12 @@ static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
     PyObject *buffers = PyList_New((Py_ssize_t)count);
     for (uint64_t i = 0; buffers != NULL && i < count; i++) {
         uint64_t offset = head->buffers[i].offset, size = head->buffers[i].size;
-        PyObject *pin = offset <= value->size && size <= value->size - offset ? pin_new(ref, (const char *)value->data + offset, (Py_ssize_t)size) : NULL;
+        PyObject *pin = offset <= value->size && size <= value->size - offset
+                            ? pin_new(ref, (const char *)value->data + offset, (Py_ssize_t)size)
+                            : NULL;
         if (pin == NULL) {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a pickled object in the store has a buffer out of bounds");
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "a pickled object in the store has a buffer out of bounds");
             Py_CLEAR(buffers);
             break;
         }
@@ -248,7 +269,8 @@ static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
         Py_DECREF(buffers);
         return array;
     }
-    PyObject *loaded = NULL, *stream = PyMemoryView_FromMemory((char *)value->data + table, (Py_ssize_t)head->stream_size, PyBUF_READ);
+    PyObject *loaded = NULL,
+             *stream = PyMemoryView_FromMemory((char *)value->data + table, (Py_ssize_t)head->stream_size, PyBUF_READ);
     if (stream != NULL) {
         PyObject *args[] = {stream, buffers};
         loaded = PyObject_Vectorcall(core.loads, args, 2, NULL);
@@ -288,7 +310,8 @@ static int timeout_of(PyObject *seconds, int64_t *ret_ms) {
 }
 
 /* Takes the arguments of a call whose first parameter is `refs`: finds keyword values by name. */
-static int arguments_of(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, const char *const *names, PyObject **found) {
+static int arguments_of(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                        const char *const *names, PyObject **found) {
     if (nargs > 1) {
         PyErr_Format(PyExc_TypeError, "%s takes 1 positional argument, but %zd were given", function, nargs);
         return -1;
@@ -338,7 +361,9 @@ static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
         }
         if (status == MOB_OK) return 0;
         if (status == MOB_ETIMEOUT) {
-            raise_code("get_timeout", PyUnicode_FromFormat("not all of the %zu objects were there in time; what they wait for goes on", count));
+            raise_code("get_timeout",
+                       PyUnicode_FromFormat("not all of the %zu objects were there in time; what they wait for goes on",
+                                            count));
             return -1;
         }
         if (status != MOB_EINTR) {
@@ -363,7 +388,8 @@ static PyObject *get_one(PyObject *object, int64_t timeout_ms) {
 }
 
 static PyObject *not_a_ref(const char *function, PyObject *object) {
-    PyErr_Format(PyExc_TypeError, "%s takes an ObjectRef or a list of them, and got %s", function, Py_TYPE(object)->tp_name);
+    PyErr_Format(PyExc_TypeError, "%s takes an ObjectRef or a list of them, and got %s", function,
+                 Py_TYPE(object)->tp_name);
     return NULL;
 }
 
@@ -378,7 +404,9 @@ static mob_ref_t *refs_of(const char *function, PyObject *sequence, Py_ssize_t *
         PyObject *item = PyTuple_GET_ITEM(held, i);
         ref_object_t *ref = core_ref_check(item) ? core_ref_of(item) : NULL;
         if (ref == NULL) {
-            if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "%s takes a list of ObjectRefs, and item %zd is %s", function, i, Py_TYPE(item)->tp_name);
+            if (!PyErr_Occurred())
+                PyErr_Format(PyExc_TypeError, "%s takes a list of ObjectRefs, and item %zd is %s", function, i,
+                             Py_TYPE(item)->tp_name);
             PyMem_Free(refs);
             refs = NULL;
         } else {
@@ -408,8 +436,10 @@ static PyObject *load_all(const mob_ref_t *refs, Py_ssize_t count) {
         /* Not there: then one of the others is an error, and that is the news. */
         if (status == MOB_ETIMEOUT) continue;
         PyObject *item = status == MOB_OK ? core_value_load(refs[i], &value) : core_raise(status);
-        if (item == NULL) Py_CLEAR(list);
-        else PyList_SET_ITEM(list, i, item);
+        if (item == NULL)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, item);
     }
     return list;
 }
@@ -421,7 +451,8 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     int64_t timeout_ms = -1;
     if (nargs == 1 && kwnames == NULL) {
         found[0] = args[0];
-    } else if (arguments_of("ray.get", args, nargs, kwnames, names, found) < 0 || timeout_of(found[1], &timeout_ms) < 0) {
+    } else if (arguments_of("ray.get", args, nargs, kwnames, names, found) < 0 ||
+               timeout_of(found[1], &timeout_ms) < 0) {
         return NULL;
     }
     PyObject *what = found[0];
@@ -440,9 +471,7 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
 
 /* Whether each is there once. A hash set that is kept between calls and emptied by counting `round` up; under the interpreter's lock. */
 static int check_distinct(const mob_ref_t *refs, Py_ssize_t count) {
-    static struct {
-        uint32_t slot, round;
-    } *set;
+    static struct { uint32_t slot, round; } * set;
     static size_t capacity;
     static uint32_t round;
     if (capacity < 2 * (size_t)count) {
@@ -481,8 +510,10 @@ static PyObject *split_ready(PyObject *held, const uint8_t *ready, Py_ssize_t co
     for (Py_ssize_t i = 0; yes != NULL && no != NULL && i < count; i++) {
         PyObject *item = PyTuple_GET_ITEM(held, i);
         Py_INCREF(item);
-        if (ready[i]) PyList_SET_ITEM(yes, y++, item);
-        else PyList_SET_ITEM(no, n++, item);
+        if (ready[i])
+            PyList_SET_ITEM(yes, y++, item);
+        else
+            PyList_SET_ITEM(no, n++, item);
     }
     if (yes != NULL && no != NULL) return Py_BuildValue("NN", yes, no);
     Py_XDECREF(yes);
@@ -517,9 +548,12 @@ static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeo
             if (status == MOB_EINTR) signalled = PyErr_CheckSignals();
             timeout_ms = time_left(timeout_ms, start);
         } while (status == MOB_EINTR && signalled == 0 && core.client == began);
-        if (signalled == 0 && core.client != began) core_raise_ended();
-        else if (status == MOB_OK) result = split_ready(held, ready, count, ready_count);
-        else if (!PyErr_Occurred()) core_raise(status);
+        if (signalled == 0 && core.client != began)
+            core_raise_ended();
+        else if (status == MOB_OK)
+            result = split_ready(held, ready, count, ready_count);
+        else if (!PyErr_Occurred())
+            core_raise(status);
     }
     PyMem_Free(ready);
     PyMem_Free(refs);
@@ -532,13 +566,15 @@ PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, P
     static const char *const names[] = {"ray_waitables", "num_returns", "timeout", "fetch_local", NULL};
     PyObject *found[4] = {NULL, NULL, NULL, NULL};
     int64_t timeout_ms;
-    if (arguments_of("ray.wait", args, nargs, kwnames, names, found) < 0 || timeout_of(found[2], &timeout_ms) < 0) return NULL;
+    if (arguments_of("ray.wait", args, nargs, kwnames, names, found) < 0 || timeout_of(found[2], &timeout_ms) < 0)
+        return NULL;
     if (found[2] != NULL && found[2] != Py_None && timeout_ms < 0) {
         PyErr_SetString(PyExc_ValueError, "timeout must not be negative");
         return NULL;
     }
     if (core_ref_check(found[0])) {
-        PyErr_SetString(PyExc_TypeError, "ray.wait takes a list of ObjectRefs, and got a single ObjectRef: write ray.wait([ref])");
+        PyErr_SetString(PyExc_TypeError,
+                        "ray.wait takes a list of ObjectRefs, and got a single ObjectRef: write ray.wait([ref])");
         return NULL;
     }
     if (!PyList_Check(found[0]) && !PyTuple_Check(found[0])) {

@@ -35,19 +35,20 @@ static int thread_count(void) {
 }
 
 /* To end with the daemon. False if it is gone already. */
-static bool die_with_daemon(void) {
-    return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == daemon_pid;
-}
+static bool die_with_daemon(void) { return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == daemon_pid; }
 
 static int zygote_connect(const char *path, uint64_t token) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (strlen(path) >= sizeof address.sun_path) return -1;
     strcpy(address.sun_path, path);
-    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = WIRE_ZYGOTE, .token = token};
+    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+                          .version = WIRE_VERSION,
+                          .role = WIRE_ZYGOTE,
+                          .token = token};
     wire_frame_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
-    if (sock >= 0 && connect(sock, (struct sockaddr *)&address, sizeof address) == 0 && send(sock, &hello, sizeof hello, MSG_NOSIGNAL) > 0 &&
-        send(sock, &ready, sizeof ready, MSG_NOSIGNAL) > 0)
+    if (sock >= 0 && connect(sock, (struct sockaddr *)&address, sizeof address) == 0 &&
+        send(sock, &hello, sizeof hello, MSG_NOSIGNAL) > 0 && send(sock, &ready, sizeof ready, MSG_NOSIGNAL) > 0)
         return sock;
     if (sock >= 0) close(sock);
     return -1;
@@ -60,7 +61,8 @@ static int fork_twice(void) {
     if (pid != 0) {
         PyOS_AfterFork_Parent();
         if (pid < 0) return -1;
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+        }
         return 0;
     }
     pid_t middle = getpid();
@@ -118,7 +120,8 @@ static size_t frame_receive(int sock, char *frame, size_t capacity, int fds[2]) 
     fds[0] = fds[1] = -1;
     if (n <= 0) return 0;
     struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-    if (h != NULL && h->cmsg_type == SCM_RIGHTS && h->cmsg_len == CMSG_LEN(sizeof(int) * 2)) memcpy(fds, CMSG_DATA(h), sizeof(int) * 2);
+    if (h != NULL && h->cmsg_type == SCM_RIGHTS && h->cmsg_len == CMSG_LEN(sizeof(int) * 2))
+        memcpy(fds, CMSG_DATA(h), sizeof(int) * 2);
     return (size_t)n;
 }
 

@@ -42,16 +42,17 @@ enum { SHM_GRANULE = 64 * 1024, SHM_BLOCK_UNIT = 64, SHM_BLOCK_FIRST = 48 };
 typedef struct shm_extent {
     _Atomic uint64_t word;  /* serial << 2 | state */
     _Atomic uint64_t freed; /* serial << 32 | units freed by others than its owner, added by whoever freed the block */
-    _Atomic uint64_t used;  /* serial << 32 | units that its owner allocated less those that it freed itself; changed by the owner */
+    _Atomic uint64_t
+        used; /* serial << 32 | units that its owner allocated less those that it freed itself; changed by the owner */
     uint64_t reserved;
 } shm_extent_t;
 
 enum { SHM_EXTENT_NONE = 0, SHM_EXTENT_OWNED = 1, SHM_EXTENT_EMPTY = 2, SHM_EXTENT_GONE = 3 };
 
 typedef struct shm_block {
-    _Atomic uint64_t word; /* 0: FREE; else tag << 1 | 1 */
+    _Atomic uint64_t word;  /* 0: FREE; else tag << 1 | 1 */
     _Atomic uint32_t units; /* whole size with this header, in units of 64 bytes; written by the extent's owner */
-    uint32_t back;          /* granules from the extent's start to this header's; SHM_BLOCK_WHOLE: it fills the extent */
+    uint32_t back; /* granules from the extent's start to this header's; SHM_BLOCK_WHOLE: it fills the extent */
 } shm_block_t;
 
 _Static_assert(sizeof(shm_extent_t) == 32 && sizeof(shm_block_t) == 16, "layout");

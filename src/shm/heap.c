@@ -51,8 +51,8 @@ static unsigned class_of(uint32_t units, uint32_t *ret_rounded) {
     return 4 + shift * 4 + step - 4;
 }
 
-mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena_size, shm_extent_t *extents, shm_grant_fn grant,
-                           void *context) {
+mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena_size, shm_extent_t *extents,
+                           shm_grant_fn grant, void *context) {
     *heap = (shm_heap_t){.base = base, .extents = extents, .grant = grant, .context = context};
     heap->granules = arena_size / SHM_GRANULE;
     heap->small_extent = arena_size / 64 < HEAP_FIRST_EXTENT ? granule_round(arena_size / 64) : HEAP_FIRST_EXTENT;
@@ -117,7 +117,8 @@ static void small_lost(shm_heap_t *heap, size_t index) {
     uint64_t end = e.offset + e.size;
     for (int k = 0; k < SHM_HEAP_CLASSES; k++)
         for (size_t i = heap->classes[k].count; i-- > 0;)
-            if (heap->classes[k].items[i] >= e.offset && heap->classes[k].items[i] < end) vec_swap_remove(&heap->classes[k], i);
+            if (heap->classes[k].items[i] >= e.offset && heap->classes[k].items[i] < end)
+                vec_swap_remove(&heap->classes[k], i);
     for (size_t i = heap->runs.count; i-- > 0;)
         if (heap->runs.items[i].offset >= e.offset && heap->runs.items[i].offset < end) vec_swap_remove(&heap->runs, i);
     small_remove(heap, index);
@@ -137,8 +138,8 @@ static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, shm_heap_extent
         if (now != empty || e.size < size || e.size > size + size / 4 + SHM_GRANULE) continue;
         if (!use_publish(heap, &e, e.used + 1)) continue; /* not unused to the daemon while we write its first header */
         /* acquire: what readers of the old block did comes before our writes */
-        if (!atomic_compare_exchange_strong_explicit(word, &empty, e.serial << 2 | SHM_EXTENT_OWNED, memory_order_acq_rel,
-                                                     memory_order_relaxed))
+        if (!atomic_compare_exchange_strong_explicit(word, &empty, e.serial << 2 | SHM_EXTENT_OWNED,
+                                                     memory_order_acq_rel, memory_order_relaxed))
             continue;
         vec_swap_remove(&heap->kept, i);
         *ret_extent = e;
@@ -150,7 +151,9 @@ static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, shm_heap_extent
     assert(e.offset % SHM_GRANULE == 0 && e.size >= size && (e.offset + e.size) / SHM_GRANULE <= heap->granules);
     /* The daemon may have given us places of extents that it took from us and that we have not missed yet. */
     for (size_t i = heap->small.count; i-- > 0;)
-        if (heap->small.items[i].offset < e.offset + e.size && e.offset < heap->small.items[i].offset + heap->small.items[i].size) small_lost(heap, i);
+        if (heap->small.items[i].offset < e.offset + e.size &&
+            e.offset < heap->small.items[i].offset + heap->small.items[i].size)
+            small_lost(heap, i);
     e.published = shm_extent_count(e.serial, 1); /* as granted */
     extent_warm(heap, &e);
     *ret_extent = e;
@@ -165,7 +168,9 @@ static void block_write(shm_heap_t *heap, uint64_t header, uint32_t units, uint6
     atomic_store_explicit(&b->units, units, memory_order_release);
 }
 
-static uint32_t extent_units(const shm_heap_extent_t *e) { return (uint32_t)((e->size - SHM_BLOCK_FIRST) / SHM_BLOCK_UNIT); }
+static uint32_t extent_units(const shm_heap_extent_t *e) {
+    return (uint32_t)((e->size - SHM_BLOCK_FIRST) / SHM_BLOCK_UNIT);
+}
 
 static void extent_keep(shm_heap_t *heap, const shm_heap_extent_t *e) {
     /* Without memory for the list the extent is merely not found again by us; the daemon still can take it. */
@@ -204,7 +209,8 @@ static bool extent_sweep(shm_heap_t *heap, const shm_heap_extent_t *e) {
         }
         if (at == end) break;
         empty &= is_free;
-        if (units == 0 || at + (uint64_t)units * SHM_BLOCK_UNIT > end) return false; /* scribbled over: leave the rest alone */
+        if (units == 0 || at + (uint64_t)units * SHM_BLOCK_UNIT > end)
+            return false; /* scribbled over: leave the rest alone */
         at += (uint64_t)units * SHM_BLOCK_UNIT;
     }
     return empty;
@@ -242,7 +248,8 @@ static void heap_sweep(shm_heap_t *heap) {
         shm_heap_extent_t given = *e;
         small_remove(heap, i);
         uint64_t still = given.serial << 2 | SHM_EXTENT_OWNED;
-        atomic_compare_exchange_strong(&entry->word, &still, given.serial << 2 | SHM_EXTENT_EMPTY); /* else the daemon was faster */
+        atomic_compare_exchange_strong(&entry->word, &still,
+                                       given.serial << 2 | SHM_EXTENT_EMPTY); /* else the daemon was faster */
         extent_keep(heap, &given);
     }
 }
@@ -250,7 +257,8 @@ static void heap_sweep(shm_heap_t *heap) {
 static bool worth_sweeping(shm_heap_t *heap) {
     uint64_t freed = 0;
     for (size_t i = 0; i < heap->small.count; i++)
-        freed += ((freed_units(heap, &heap->small.items[i]) - heap->small.items[i].swept) & 0xffffffff) * SHM_BLOCK_UNIT;
+        freed +=
+            ((freed_units(heap, &heap->small.items[i]) - heap->small.items[i].swept) & 0xffffffff) * SHM_BLOCK_UNIT;
     for (int i = 0; i < SHM_HEAP_CLASSES; i++) {
         uint32_t units = i < 4 ? (uint32_t)i + 1 : (uint32_t)(i % 4 + 5) << (i / 4 - 1);
         freed += heap->classes[i].count * units * SHM_BLOCK_UNIT;
@@ -314,7 +322,8 @@ static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
     e.swept = freed_units(heap, &e);
     vec_push(&heap->small, e);
     vec_push(&heap->runs, ((shm_heap_run_t){.offset = e.offset + SHM_BLOCK_FIRST, .units = extent_units(&e)}));
-    for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++) heap->mine[e.offset / SHM_GRANULE + g] = (uint32_t)heap->small.count;
+    for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++)
+        heap->mine[e.offset / SHM_GRANULE + g] = (uint32_t)heap->small.count;
     heap->small_bytes += e.size;
     return MOB_OK;
 }
@@ -351,7 +360,8 @@ void shm_heap_free(shm_heap_t *heap, uint64_t data, uint64_t tag) {
     }
     shm_block_t *b = block_at(heap, header);
     uint64_t expected = shm_block_used(tag);
-    if (!atomic_compare_exchange_strong_explicit(&b->word, &expected, 0, memory_order_acq_rel, memory_order_relaxed)) return;
+    if (!atomic_compare_exchange_strong_explicit(&b->word, &expected, 0, memory_order_acq_rel, memory_order_relaxed))
+        return;
     uint32_t rounded, units = atomic_load_explicit(&b->units, memory_order_relaxed);
     shm_heap_extent_t *e = &heap->small.items[heap->mine[header / SHM_GRANULE] - 1];
     e->used -= units;

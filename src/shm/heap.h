@@ -14,7 +14,8 @@
 enum { SHM_HEAP_SMALL = 256 * 1024, SHM_HEAP_CLASSES = 64 };
 
 /* Asks the daemon for an extent of at least `size` bytes: its place, its real size, its serial number. MOB_EFULL: no room. */
-typedef mob_status_t (*shm_grant_fn)(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size, uint64_t *ret_serial);
+typedef mob_status_t (*shm_grant_fn)(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
+                                     uint64_t *ret_serial);
 
 typedef struct {
     uint64_t offset, size, serial;
@@ -37,14 +38,15 @@ typedef struct shm_heap {
     VEC(shm_heap_extent_t) kept;  /* extents with one large block, or without any: OWNED, EMPTY or by now GONE */
     VEC(shm_heap_run_t) runs;     /* free stretches to cut from, found by the last sweep */
     VEC(uint64_t) classes[SHM_HEAP_CLASSES]; /* blocks that we freed, by size: offsets of headers */
-    uint64_t *warm;               /* one bit a granule: this process has touched all its pages */
-    uint32_t *mine;               /* one a granule: 1 + its extent's place in `small`, 0 if it is in none */
+    uint64_t *warm;                          /* one bit a granule: this process has touched all its pages */
+    uint32_t *mine;                          /* one a granule: 1 + its extent's place in `small`, 0 if it is in none */
     uint64_t granules;
-    uint64_t small_bytes;         /* in `small` */
-    uint64_t small_extent;        /* size of the next small extent to ask for */
+    uint64_t small_bytes;  /* in `small` */
+    uint64_t small_extent; /* size of the next small extent to ask for */
 } shm_heap_t;
 
-mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena_size, shm_extent_t *extents, shm_grant_fn grant, void *context);
+mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena_size, shm_extent_t *extents,
+                           shm_grant_fn grant, void *context);
 void shm_heap_fini(shm_heap_t *heap);
 /* A block for `size` bytes of data, aligned to 64, USED(tag). ret_data is its offset in the arena; never 0. */
 mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint64_t *ret_data);

@@ -25,10 +25,10 @@ typedef struct shm_node {
 
 /* In a client's own segment: the ring up, the ring down, and a scratch page for questions to the daemon and their answers, which is written by the client
  * before it asks and by the daemon before it answers. */
-#define SHM_CLIENT_DOWN (sizeof(shm_ring_t) + SHM_UP_MESSAGES * sizeof(shm_message_t))
+#define SHM_CLIENT_DOWN    (sizeof(shm_ring_t) + SHM_UP_MESSAGES * sizeof(shm_message_t))
 #define SHM_CLIENT_SCRATCH (SHM_CLIENT_DOWN + sizeof(shm_ring_t) + SHM_DOWN_MESSAGES * sizeof(shm_message_t))
-#define SHM_SCRATCH_BYTES 4096
-#define SHM_CLIENT_BYTES (SHM_CLIENT_SCRATCH + SHM_SCRATCH_BYTES)
+#define SHM_SCRATCH_BYTES  4096
+#define SHM_CLIENT_BYTES   (SHM_CLIENT_SCRATCH + SHM_SCRATCH_BYTES)
 
 /* Tells the daemon that client `number` has pushed. True: the daemon sleeps and the caller must write to its eventfd. */
 static inline bool shm_node_notify(shm_node_t *node, uint32_t number) {

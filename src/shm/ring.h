@@ -28,7 +28,9 @@ typedef struct shm_ring {
 _Static_assert(sizeof(shm_message_t) == 32, "two messages a cache line");
 _Static_assert(sizeof(shm_ring_t) == 128, "the indices have a line each");
 
-static inline uint64_t shm_ring_bytes(uint32_t capacity) { return sizeof(shm_ring_t) + (uint64_t)capacity * sizeof(shm_message_t); }
+static inline uint64_t shm_ring_bytes(uint32_t capacity) {
+    return sizeof(shm_ring_t) + (uint64_t)capacity * sizeof(shm_message_t);
+}
 
 /* Producer. False if there is no room. `capacity` is a power of two that both sides know. */
 bool shm_ring_push(shm_ring_t *ring, uint32_t capacity, const shm_message_t *message);
@@ -38,11 +40,13 @@ typedef enum { SHM_RING_EMPTY, SHM_RING_MESSAGE, SHM_RING_GARBAGE } shm_ring_res
 shm_ring_result_t shm_ring_pop(shm_ring_t *ring, uint32_t capacity, shm_message_t *ret_message);
 /* Producer: how many wait to be read. */
 static inline uint64_t shm_ring_count(shm_ring_t *ring) {
-    return atomic_load_explicit(&ring->tail, memory_order_relaxed) - atomic_load_explicit(&ring->head, memory_order_acquire);
+    return atomic_load_explicit(&ring->tail, memory_order_relaxed) -
+           atomic_load_explicit(&ring->head, memory_order_acquire);
 }
 /* Consumer: whether there is something. */
 static inline bool shm_ring_has_more(shm_ring_t *ring) {
-    return atomic_load_explicit(&ring->tail, memory_order_acquire) != atomic_load_explicit(&ring->head, memory_order_relaxed);
+    return atomic_load_explicit(&ring->tail, memory_order_acquire) !=
+           atomic_load_explicit(&ring->head, memory_order_relaxed);
 }
 
 #endif

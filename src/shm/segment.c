@@ -16,14 +16,16 @@ static uint64_t page_round(uint64_t size) {
 
 static mob_status_t segment_map(shm_segment_t *s, bool read_only_too) {
     void *base = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->fd, 0);
-    if (base == MAP_FAILED) return base_fail(MOB_ESYS, "mmap of %llu bytes: %s", (unsigned long long)s->size, strerror(errno));
+    if (base == MAP_FAILED)
+        return base_fail(MOB_ESYS, "mmap of %llu bytes: %s", (unsigned long long)s->size, strerror(errno));
     s->base = base;
     /* A forked child must not be able to write by accident, nor keep the pages alive through this view. */
     madvise(base, s->size, MADV_DONTFORK);
     madvise(base, s->size, MADV_HUGEPAGE); /* where the system lets shared memory have huge pages */
     if (!read_only_too) return MOB_OK;
     void *view = mmap(NULL, s->size, PROT_READ, MAP_SHARED | MAP_NORESERVE, s->fd, 0);
-    if (view == MAP_FAILED) return base_fail(MOB_ESYS, "mmap of %llu bytes: %s", (unsigned long long)s->size, strerror(errno));
+    if (view == MAP_FAILED)
+        return base_fail(MOB_ESYS, "mmap of %llu bytes: %s", (unsigned long long)s->size, strerror(errno));
     s->read_only = view;
     return MOB_OK;
 }
@@ -67,7 +69,8 @@ mob_status_t shm_segment_back(const shm_segment_t *s, uint64_t offset, uint64_t 
     int rc;
     do rc = fallocate(s->fd, 0, (off_t)offset, (off_t)size);
     while (rc != 0 && errno == EINTR);
-    return rc == 0 ? MOB_OK : base_fail(MOB_EFULL, "fallocate of %llu bytes: %s", (unsigned long long)size, strerror(errno));
+    return rc == 0 ? MOB_OK
+                   : base_fail(MOB_EFULL, "fallocate of %llu bytes: %s", (unsigned long long)size, strerror(errno));
 }
 
 void shm_segment_unback(const shm_segment_t *s, uint64_t offset, uint64_t size) {

@@ -11,9 +11,9 @@
 #include "mobula.h"
 
 typedef struct shm_segment {
-    int fd;              /* owned; -1: none */
-    uint64_t size;       /* whole pages */
-    unsigned char *base; /* the writable view; NULL: not mapped */
+    int fd;                         /* owned; -1: none */
+    uint64_t size;                  /* whole pages */
+    unsigned char *base;            /* the writable view; NULL: not mapped */
     const unsigned char *read_only; /* a second view for readers; NULL: not mapped */
 } shm_segment_t;
 

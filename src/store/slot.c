@@ -14,17 +14,22 @@ uint64_t store_slot_seal(store_slot_t *slot, bool escaped) {
         if ((word & STORE_STATE) != STORE_PENDING) return 0;
         uint64_t sealed = STORE_SEALED | (word & (STORE_DROPPED | STORE_ESCAPED)) | (escaped ? STORE_ESCAPED : 0);
         /* release: meta and value come first. acquire: the waiters' bits are theirs, and they look again after setting them. */
-        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, sealed, memory_order_acq_rel, memory_order_relaxed)) return word;
+        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, sealed, memory_order_acq_rel,
+                                                  memory_order_relaxed))
+            return word;
     }
 }
 
 bool store_slot_wait(store_slot_t *slot, uint32_t number) {
-    uint64_t bit = number >= 1 && number <= STORE_WAITER_BITS ? (uint64_t)1 << (STORE_WAITER_SHIFT + number - 1) : STORE_CROWD;
+    uint64_t bit =
+        number >= 1 && number <= STORE_WAITER_BITS ? (uint64_t)1 << (STORE_WAITER_SHIFT + number - 1) : STORE_CROWD;
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
     for (;;) {
         if ((word & STORE_STATE) != STORE_PENDING) return false;
         if (word & bit) return true;
-        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | bit, memory_order_acq_rel, memory_order_acquire)) return true;
+        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | bit, memory_order_acq_rel,
+                                                  memory_order_acquire))
+            return true;
     }
 }
 
@@ -33,7 +38,8 @@ store_drop_t store_slot_drop(store_slot_t *slot, bool is_daemon) {
     for (;;) {
         if ((word & STORE_ESCAPED) && !is_daemon) return STORE_DROP_ASK;
         if ((word & STORE_STATE) != STORE_PENDING) return STORE_DROP_FREE;
-        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | STORE_DROPPED, memory_order_acq_rel, memory_order_acquire))
+        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | STORE_DROPPED, memory_order_acq_rel,
+                                                  memory_order_acquire))
             return STORE_DROP_LATER;
     }
 }

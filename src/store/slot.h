@@ -86,6 +86,8 @@ typedef enum { STORE_DROP_FREE, STORE_DROP_LATER, STORE_DROP_ASK } store_drop_t;
 /* The last reference went. FREE: the caller frees block and slot now. LATER: whoever completes the task will. ASK: tell the daemon. */
 store_drop_t store_slot_drop(store_slot_t *slot, bool is_daemon);
 /* SEALED to FREE, after its block was released. */
-static inline void store_slot_close(store_slot_t *slot) { atomic_store_explicit(&slot->word, STORE_FREE, memory_order_release); }
+static inline void store_slot_close(store_slot_t *slot) {
+    atomic_store_explicit(&slot->word, STORE_FREE, memory_order_release);
+}
 
 #endif

@@ -31,13 +31,13 @@ enum {
     WIRE_MESSAGES_END,  /* send what was printed, then close the messages */
 
     /* daemon to client */
-    WIRE_RUN = 64,      /* a record; c: worker lease's GPUs */
-    WIRE_SLOTS,         /* a: first, b: count; 0: none left */
-    WIRE_RECORDS,       /* as above */
-    WIRE_EXTENT,        /* a: 0 or a status, b: offset or bytes free, c: size or capacity, d: serial */
-    WIRE_ANSWER,        /* a: 0 or a status, b: bytes written, or needed when they did not fit; or a shape's number */
-    WIRE_FORGET,        /* a function that nobody but workers hold, for they keep it loaded: unload it */
-    WIRE_EXIT,          /* a worker is to end */
+    WIRE_RUN = 64, /* a record; c: worker lease's GPUs */
+    WIRE_SLOTS,    /* a: first, b: count; 0: none left */
+    WIRE_RECORDS,  /* as above */
+    WIRE_EXTENT,   /* a: 0 or a status, b: offset or bytes free, c: size or capacity, d: serial */
+    WIRE_ANSWER,   /* a: 0 or a status, b: bytes written, or needed when they did not fit; or a shape's number */
+    WIRE_FORGET,   /* a function that nobody but workers hold, for they keep it loaded: unload it */
+    WIRE_EXIT,     /* a worker is to end */
 };
 
 /* Frames on the socket (SOCK_SEQPACKET): a header, then what the kind says. */

@@ -1,6 +1,7 @@
 #include "wire/record.h"
 
-uint64_t wire_body_size(uint32_t num_returns, uint32_t num_deps, uint32_t num_refs, size_t name_size, size_t args_size) {
+uint64_t wire_body_size(uint32_t num_returns, uint32_t num_deps, uint32_t num_refs, size_t name_size,
+                        size_t args_size) {
     return ((uint64_t)num_returns + num_deps + num_refs) * sizeof(mob_ref_t) + name_size + args_size;
 }
 

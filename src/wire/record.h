@@ -46,7 +46,7 @@ typedef struct wire_record {
     uint32_t num_returns, num_deps, num_refs;
     uint32_t max_calls;
     mob_ref_t function, actor;
-    uint64_t start_ns, end_ns; /* written by the worker, wall clock */
+    uint64_t start_ns, end_ns;      /* written by the worker, wall clock */
     uint8_t body[WIRE_RECORD_BODY]; /* returns, deps, refs (mob_ref_t each), name, arguments */
 } wire_record_t;
 

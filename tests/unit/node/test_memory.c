@@ -139,17 +139,16 @@ static void test_neighbours_join(void **state) {
     assert_int_equal(all.offset, 0);
 }
 
-static void test_warm_pages_go_to_whom_they_know(void **state) {
+static void test_small_ones_from_the_bottom_large_ones_from_the_top(void **state) {
     (void)state;
-    extent_t mine = granted(a, STORE / 4), between = granted(b, STORE / 4), theirs = granted(b, STORE / 4),
-             end = granted(b, STORE / 4);
-    (void)between, (void)end;
-    make_empty(mine);
-    make_empty(theirs);
+    extent_t small = granted(a, STORE / 64), large = granted(b, STORE * 5 / 8), more = granted(b, STORE / 64);
+    assert_int_equal(small.offset, 0);
+    assert_int_equal(large.offset + large.size, STORE);
+    assert_int_equal(more.offset, small.size);
+    make_empty(small);
     extent_t none;
-    assert_int_equal(ask(a, STORE, &none), MOB_EFULL); /* so that both are taken back */
-    assert_int_equal(granted(b, STORE / 4).offset, theirs.offset);
-    assert_int_equal(granted(a, STORE / 4).offset, mine.offset);
+    assert_int_equal(ask(a, STORE, &none), MOB_EFULL); /* so that it is taken back */
+    assert_int_equal(granted(b, STORE / 64).offset, 0);
 }
 
 static void test_an_old_serial_takes_nothing(void **state) {
@@ -286,7 +285,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_nothing_is_a_fault, setup, teardown),
         cmocka_unit_test_setup_teardown(test_empty_ones_are_taken_back_when_short, setup, teardown),
         cmocka_unit_test_setup_teardown(test_neighbours_join, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_warm_pages_go_to_whom_they_know, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_small_ones_from_the_bottom_large_ones_from_the_top, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_old_serial_takes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slots_by_blocks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_impossible_numbers_are_faults, setup, teardown),
