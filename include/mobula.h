@@ -219,7 +219,9 @@ typedef struct mob_task {
 
 enum { MOB_MAX_RETURNS = 100000, MOB_MAX_DEPS = 1000000 };
 
-/* A demand's number, to be used in mob_task_t. Shape 0 needs nothing. */
+/* Shapes that every node knows: nothing at all, and one CPU. */
+enum { MOB_SHAPE_NOTHING = 0, MOB_SHAPE_ONE_CPU = 1 };
+/* A demand's number, to be used in mob_task_t. */
 MOB_API mob_status_t mob_shape(mob_client_t *client, const mob_resource_t *demand, size_t count, uint32_t *ret_shape);
 /* Hands a task to the scheduler. ret_refs has room for num_returns (1 for MOB_ACTOR_CREATE: the actor itself). All inputs are
  * borrowed; the task keeps what its references name alive. */

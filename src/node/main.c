@@ -8,6 +8,7 @@
  * The loop sleeps in epoll. Clients wake it by the eventfd, and only if `daemon_sleeps` says so: it is set before the last look at `pending`,
  * so a message is either seen by that look or its sender sees the flag.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -149,6 +150,7 @@ static mob_status_t node_start(node_t *n) {
     if (status != MOB_OK) return base_fail(status, "these resources can't be offered");
     status = sched_shape_intern(n->sched, &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1, &n->cpu_shape);
     if (status != MOB_OK) return status;
+    assert(n->cpu_shape == MOB_SHAPE_ONE_CPU); /* the first one that is asked for */
     status = control_embedded_new(&n->control);
     if (status == MOB_OK) status = node_memory_init(n);
     if (status == MOB_OK) status = node_session_open(n);

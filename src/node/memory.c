@@ -208,6 +208,8 @@ static void extent_close(node_t *n, uint64_t granule) {
     node_extent_t *e = &n->books[granule];
     uint64_t size = e->size;
     memset(&n->granule_owner[granule], 0, size / SHM_GRANULE * sizeof *n->granule_owner);
+    if (e->owner == NODE_ORPHAN) n->orphan_extents--;
+    else if (n->clients[e->owner] != NULL) n->clients[e->owner]->extents--;
     gap_add(n, granule * SHM_GRANULE, size, e->owner);
     *e = (node_extent_t){0};
 }
@@ -279,6 +281,7 @@ static mob_status_t extent_grant(node_t *n, uint32_t owner, uint64_t size, uint6
     }
     uint64_t granule = offset / SHM_GRANULE, serial = ++n->next_serial;
     n->books[granule] = (node_extent_t){.size = size, .serial = serial, .owner = owner};
+    if (n->clients[owner] != NULL) n->clients[owner]->extents++;
     for (uint64_t g = granule; g < granule + size / SHM_GRANULE; g++) n->granule_owner[g] = (uint16_t)owner;
     atomic_store_explicit(&n->extents[granule].freed, shm_extent_count(serial, 0), memory_order_relaxed);
     atomic_store_explicit(&n->extents[granule].used, shm_extent_count(serial, 1),
@@ -363,7 +366,7 @@ static bool extent_clean(node_t *n, uint64_t granule) {
 
 /* Extents of the dead with something alive in them: looked at again when a process ends or the store is short. */
 static void orphan_extents_clean(node_t *n) {
-    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE;) {
+    for (uint64_t g = 0; n->orphan_extents > 0 && g < n->store_bytes / SHM_GRANULE;) {
         node_extent_t *e = &n->books[g];
         uint64_t step = e->size ? e->size / SHM_GRANULE : 1;
         if (e->size && e->owner == NODE_ORPHAN && extent_clean(n, g)) extent_close(n, g);
@@ -406,11 +409,13 @@ static void spans_orphan(const node_spans_t *spans, node_spans_t *orphans, uint1
 
 void node_memory_forget(node_client_t *client) {
     node_t *n = client->node;
-    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE;) {
+    for (uint64_t g = 0; client->extents > 0 && g < n->store_bytes / SHM_GRANULE;) {
         node_extent_t *e = &n->books[g];
         uint64_t step = e->size ? e->size / SHM_GRANULE : 1;
         if (e->size && e->owner == client->number) {
             e->owner = NODE_ORPHAN;
+            client->extents--;
+            n->orphan_extents++;
             for (uint64_t k = g; k < g + step; k++) n->granule_owner[k] = NODE_ORPHAN;
         }
         g += step;

@@ -140,6 +140,7 @@ struct node_client {
     VEC(shm_message_t) backlog; /* what did not fit on the ring down */
 
     node_spans_t slots, records; /* granted to it */
+    uint64_t extents;            /* how many */
     uint64_t held;               /* objects that name it as a holder */
 
     /* workers */
@@ -233,7 +234,7 @@ struct node {
     uint16_t *granule_owner;
     uint64_t *backed; /* one bit a granule */
     VEC(node_gap_t) gaps;
-    uint64_t next_serial, arena_free;
+    uint64_t next_serial, arena_free, orphan_extents;
     VEC(uint32_t) warned; /* shapes that can never fit, already told */
 };
 

@@ -54,24 +54,25 @@ static int zygote_connect(const char *path, uint64_t token) {
     return -1;
 }
 
-/* 1 in the grandchild, once it is the daemon's; 0 in the zygote; -1 if the fork failed. */
+/* 1 in the grandchild, once it is the daemon's; 0 in the zygote; -1 if the fork failed. The one in the middle shares our memory while we stand still (vfork): it
+ * does nothing but fork, as we would have, and go. So the memory is copied once, not twice. */
 static int fork_twice(void) {
     PyOS_BeforeFork();
-    pid_t pid = fork();
-    if (pid != 0) {
-        PyOS_AfterFork_Parent();
-        if (pid < 0) return -1;
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
-        }
-        return 0;
+    volatile pid_t middle = vfork();
+    if (middle == 0) {
+        volatile pid_t me = getpid();
+        pid_t second = fork();
+        if (second != 0) _exit(second < 0);
+        while (getppid() == me) sched_yield();
+        if (!die_with_daemon()) _exit(1);
+        PyOS_AfterFork_Child();
+        return 1;
     }
-    pid_t middle = getpid();
-    pid_t second = fork();
-    if (second != 0) _exit(second < 0);
-    while (getppid() == middle) sched_yield();
-    if (!die_with_daemon()) _exit(1);
-    PyOS_AfterFork_Child();
-    return 1;
+    PyOS_AfterFork_Parent();
+    if (middle < 0) return -1;
+    pid_t pid = middle;
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+    return 0;
 }
 
 static void output_take(const int *fds) {
@@ -92,6 +93,7 @@ static PyObject *worker_begin(const char *path, uint64_t token) {
     mob_client_session(core.client, &session);
     core.incarnation = session.incarnation;
     core.is_worker = true;
+    core.shape = MOB_SHAPE_ONE_CPU; /* what a worker is prepared for */
     setsid(); /* what it starts carries its session, so that the daemon finds it */
     return PyBytes_FromStringAndSize(session.setup, (Py_ssize_t)session.setup_size);
 }

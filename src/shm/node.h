@@ -10,7 +10,7 @@
 
 enum {
     SHM_MAX_CLIENTS = 4096,   /* numbers 1..4095; 0 is the daemon */
-    SHM_UP_MESSAGES = 4096,   /* client to daemon */
+    SHM_UP_MESSAGES = 16384,  /* client to daemon */
     SHM_DOWN_MESSAGES = 1024, /* daemon to client */
 };
 
