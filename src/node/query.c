@@ -80,19 +80,8 @@ static uint8_t *question_room(node_client_t *c, const shm_message_t *m) {
     return NULL;
 }
 
-/* An answer must know of everything whose result the asker can have seen. */
-static bool news_is_due(node_t *n) {
-    for (uint32_t i = 1; i < n->client_next; i++) {
-        node_task_t *t = n->clients[i] ? n->clients[i]->runs : NULL;
-        if (t != NULL &&
-            wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) == WIRE_DONE_STATE)
-            return true;
-    }
-    return false;
-}
-
 void node_questions_answer(node_t *n) {
-    bool due = n->questions.count > 0 && news_is_due(n);
+    bool due = n->questions.count > 0 && node_workers_due(n, true) > 0;
     for (size_t i = n->questions.count; i-- > 0;) {
         node_question_t q = n->questions.items[i];
         if (due && base_clock_mono_ns() - q.asked_ns < PATIENCE_NS)
@@ -103,9 +92,10 @@ void node_questions_answer(node_t *n) {
     }
 }
 
+/* An answer must know of everything whose result the asker can have seen. */
 void node_query(node_client_t *c, const shm_message_t *m) {
     node_question_t q = {.client = c->number, .asked_ns = base_clock_mono_ns(), .message = *m};
-    if (!news_is_due(c->node) || !vec_push(&c->node->questions, q))
+    if (node_workers_due(c->node, true) == 0 || !vec_push(&c->node->questions, q))
         question_answer(c, m);
     else
         node_look_again(c->node, PATIENCE_NS / 1000000 + 1);

@@ -325,7 +325,7 @@ void node_actor_note(node_t *node, const node_actor_t *actor);
 void node_schedule(node_t *node);
 void node_look_again(node_t *node, uint64_t ms); /* schedules, and answers what waits, after that time at the latest */
 /* How many workers have published the results of what they run and not told us yet. They are about to, unless they were killed. */
-size_t node_workers_due(node_t *node);
+size_t node_workers_due(node_t *node, bool actors_too);
 mob_status_t node_zygote_start(node_t *node);
 void node_zygote_frame(node_client_t *client, uint32_t kind);
 void node_zygote_died(node_t *node);

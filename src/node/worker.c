@@ -383,13 +383,13 @@ static void tasks_start(node_t *n) {
     }
 }
 
-size_t node_workers_due(node_t *n) {
+size_t node_workers_due(node_t *n, bool actors_too) {
     size_t count = 0;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_task_t *t = n->clients[i] ? n->clients[i]->runs : NULL;
-        count +=
-            t != NULL && t->kind != MOB_ACTOR_CALL && n->clients[i]->state == NODE_LIVE &&
-            wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) == WIRE_DONE_STATE;
+        if (t == NULL || (t->kind == MOB_ACTOR_CALL && !actors_too)) continue;
+        uint64_t word = atomic_load_explicit(&n->records[t->record].word, memory_order_acquire);
+        count += wire_word_state(word) == WIRE_DONE_STATE;
     }
     return count;
 }
@@ -404,7 +404,7 @@ void node_schedule(node_t *n) {
         node_zygote_start(n) != MOB_OK)
         waiting_fail(n, mob_last_error());
     /* A worker whose results are published is about to say so, and is free then. */
-    size_t soon = n->starting.count < n->waiting_for_worker ? node_workers_due(n) : 0;
+    size_t soon = n->starting.count < n->waiting_for_worker ? node_workers_due(n, false) : 0;
     while (n->starting.count + soon < n->waiting_for_worker && n->starting.count < MAX_STARTING && worker_start(n)) {
     }
     if (n->idle.count > 1) idle_trim(n);
