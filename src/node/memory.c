@@ -208,8 +208,10 @@ static void extent_close(node_t *n, uint64_t granule) {
     node_extent_t *e = &n->books[granule];
     uint64_t size = e->size;
     memset(&n->granule_owner[granule], 0, size / SHM_GRANULE * sizeof *n->granule_owner);
-    if (e->owner == NODE_ORPHAN) n->orphan_extents--;
-    else if (n->clients[e->owner] != NULL) n->clients[e->owner]->extents--;
+    if (e->owner == NODE_ORPHAN)
+        n->orphan_extents--;
+    else if (n->clients[e->owner] != NULL)
+        n->clients[e->owner]->extents--;
     gap_add(n, granule * SHM_GRANULE, size, e->owner);
     *e = (node_extent_t){0};
 }

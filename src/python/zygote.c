@@ -71,7 +71,8 @@ static int fork_twice(void) {
     PyOS_AfterFork_Parent();
     if (middle < 0) return -1;
     pid_t pid = middle;
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+    }
     return 0;
 }
 
@@ -94,7 +95,7 @@ static PyObject *worker_begin(const char *path, uint64_t token) {
     core.incarnation = session.incarnation;
     core.is_worker = true;
     core.shape = MOB_SHAPE_ONE_CPU; /* what a worker is prepared for */
-    setsid(); /* what it starts carries its session, so that the daemon finds it */
+    setsid();                       /* what it starts carries its session, so that the daemon finds it */
     return PyBytes_FromStringAndSize(session.setup, (Py_ssize_t)session.setup_size);
 }
 

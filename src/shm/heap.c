@@ -352,9 +352,20 @@ mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint6
     return MOB_OK;
 }
 
+/* Whether a used block lies in one of our small extents. One that the daemon took, and that we have not missed yet, may be somebody else's by now. */
+static bool block_is_mine(shm_heap_t *heap, uint64_t header) {
+    uint32_t place = heap->mine[header / SHM_GRANULE];
+    if (place == 0) return false;
+    const shm_heap_extent_t *e = &heap->small.items[place - 1];
+    uint64_t word = atomic_load_explicit(&heap->extents[e->offset / SHM_GRANULE].word, memory_order_relaxed);
+    if (word >> 2 == e->serial && (word & 3) != SHM_EXTENT_GONE) return true;
+    small_lost(heap, place - 1);
+    return false;
+}
+
 void shm_heap_free(shm_heap_t *heap, uint64_t data, uint64_t tag) {
     uint64_t header = data - sizeof(shm_block_t);
-    if (!heap->mine[header / SHM_GRANULE]) {
+    if (!block_is_mine(heap, header)) {
         shm_block_release(heap->base, heap->extents, data, tag);
         return;
     }

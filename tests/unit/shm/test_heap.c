@@ -250,6 +250,22 @@ static void test_a_lost_extent_is_not_written_to(void **state) {
     for (uint64_t i = 0; i < size; i++) assert_int_equal(arena[granule * SHM_GRANULE + i], 0x77);
 }
 
+/* Another process has the place by now; we free what it made there, as the reader of its result. */
+static void test_a_block_in_a_lost_extent_is_its_new_owners(void **state) {
+    (void)state;
+    shm_heap_t other;
+    uint64_t small = alloc_ok(1000, 1), large;
+    shm_heap_free(&heap, small, 1);
+    assert_true(empties_take() > 0);
+    assert_int_equal(shm_heap_init(&other, arena, ARENA, extents, grant, NULL), MOB_OK);
+    assert_int_equal(shm_heap_alloc(&other, SHM_HEAP_SMALL * 2, 2, &large), MOB_OK);
+    assert_int_equal(large / SHM_GRANULE, small / SHM_GRANULE);
+    shm_heap_free(&heap, large, 2);
+    assert_true(looks_unused(large / SHM_GRANULE));
+    assert_int_equal(atomic_load(&extents[large / SHM_GRANULE].word) & 3, SHM_EXTENT_EMPTY);
+    shm_heap_fini(&other);
+}
+
 /* Somebody has freed blocks, and counts them only after the owner has found them free by itself. */
 static void test_a_late_count_does_not_hide_a_block(void **state) {
     (void)state;
@@ -450,6 +466,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_another_grant_of_the_place_is_not_ours, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_unused_extents_can_be_recalled, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_a_lost_extent_is_not_written_to, heap_make, heap_unmake),
+        cmocka_unit_test_setup_teardown(test_a_block_in_a_lost_extent_is_its_new_owners, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_a_late_count_does_not_hide_a_block, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_full_passes_through, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_last_room_is_given_in_small_pieces, heap_make, heap_unmake),
