@@ -44,7 +44,7 @@ typedef struct {
 
 struct mob_client {
     pthread_mutex_t mutex;
-    uint32_t role, number, cores;
+    uint32_t role, number;
     uint64_t incarnation;
     int sock, daemon_event, daemon_pid;
     char *session_dir, *socket_path;

@@ -197,7 +197,6 @@ static mob_status_t welcome_apply(mob_client_t *c, const char *frame, size_t siz
     if ((uint64_t)welcome.dir_size + welcome.setup_size + sizeof welcome != size || welcome.dir_size == 0)
         return base_fail(MOB_EPROTO, "the daemon's welcome has the wrong size");
     c->number = welcome.number;
-    c->cores = welcome.cores;
     c->incarnation = welcome.incarnation;
     c->session_dir = strndup(frame + sizeof welcome, welcome.dir_size);
     c->setup = malloc(welcome.setup_size + 1);

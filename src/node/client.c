@@ -193,7 +193,6 @@ void node_client_welcome(node_client_t *c) {
     wire_welcome_t head = {
         .frame = {.magic = WIRE_MAGIC, .kind = WIRE_WELCOME},
         .number = c->number,
-        .cores = n->cores,
         .incarnation = n->incarnation,
         .arena_size = n->store_bytes,
         .dir_size = (uint32_t)dir_size,

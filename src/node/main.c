@@ -25,7 +25,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cpus.h"
 #include "node/state.h"
 
 enum { DRIVER_FD = 3, ROUNDS = 64 };
@@ -100,9 +99,9 @@ static mob_status_t loop_start(node_t *n) {
     uv_idle_init(&n->loop, &n->idle_handle);
     uv_signal_init(&n->loop, &n->child_signal);
     uv_signal_init(&n->loop, &n->term_signal);
-    uv_timer_init(&n->loop, &n->reap_timer);
+    uv_timer_init(&n->loop, &n->look_timer);
     n->listen_poll.data = n->event_poll.data = n->prepare.data = n->check.data = n->idle_handle.data = n;
-    n->child_signal.data = n->term_signal.data = n->reap_timer.data = n;
+    n->child_signal.data = n->term_signal.data = n->look_timer.data = n;
     uv_poll_start(&n->listen_poll, UV_READABLE, on_connection);
     uv_poll_start(&n->event_poll, UV_READABLE, on_event);
     uv_prepare_start(&n->prepare, on_prepare);
@@ -144,7 +143,6 @@ static mob_status_t arguments_read(node_t *n, int argc, char **argv) {
 static mob_status_t node_start(node_t *n) {
     if (getrandom(&n->incarnation, sizeof n->incarnation, 0) != sizeof n->incarnation)
         return base_fail(MOB_ESYS, "getrandom: %s", strerror(errno));
-    n->cores = base_cpus_count("");
     n->client_next = 1;
     mob_status_t status = sched_new(n->resources.items, n->resources.count, &n->sched);
     if (status != MOB_OK) return base_fail(status, "these resources can't be offered");
@@ -162,17 +160,10 @@ static mob_status_t node_start(node_t *n) {
 /* Ends every process below us. Each round kills our children; theirs then become ours, and a worker that was being forked does too, so we look
  * again until there is none. */
 static void children_end(void) {
+    pid_t children[8192];
     for (int round = 0; round < 5000; round++) {
-        char path[64], line[65536];
-        snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t size = fd >= 0 ? read(fd, line, sizeof line - 1) : -1;
-        if (fd >= 0) close(fd);
-        if (size > 0) {
-            line[size] = 0;
-            char *rest = line;
-            for (char *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) kill((pid_t)atoi(word), SIGKILL);
-        }
+        size_t count = node_children_list(children, sizeof children / sizeof *children);
+        for (size_t i = 0; i < count; i++) kill(children[i], SIGKILL);
         while (waitpid(-1, NULL, WNOHANG) > 0) {
         }
         if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD) return;

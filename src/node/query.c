@@ -84,8 +84,10 @@ void node_questions_answer(node_t *n) {
     bool due = n->questions.count > 0 && node_workers_due(n, true) > 0;
     for (size_t i = n->questions.count; i-- > 0;) {
         node_question_t q = n->questions.items[i];
-        if (due && base_clock_mono_ns() - q.asked_ns < PATIENCE_NS)
-            continue; /* the news will wake us, or its worker's end, or the timer */
+        if (due && base_clock_mono_ns() - q.asked_ns < PATIENCE_NS) {
+            node_look_again(n, PATIENCE_NS / 1000000 + 1); /* unless the news, or its worker's end, wakes us before */
+            continue;
+        }
         vec_swap_remove(&n->questions, i);
         node_client_t *c = n->clients[q.client];
         if (c != NULL && c->state == NODE_LIVE) question_answer(c, &q.message);
@@ -96,9 +98,7 @@ void node_questions_answer(node_t *n) {
 void node_query(node_client_t *c, const shm_message_t *m) {
     node_question_t q = {.client = c->number, .asked_ns = base_clock_mono_ns(), .message = *m};
     if (node_workers_due(c->node, true) == 0 || !vec_push(&c->node->questions, q))
-        question_answer(c, m);
-    else
-        node_look_again(c->node, PATIENCE_NS / 1000000 + 1);
+        question_answer(c, m); /* else node_questions_answer does, when all rings have been read */
 }
 
 static void question_answer(node_client_t *c, const shm_message_t *m) {

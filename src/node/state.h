@@ -176,7 +176,7 @@ struct node {
     uv_check_t check;
     uv_idle_t idle_handle; /* active: do not sleep */
     uv_signal_t child_signal, term_signal;
-    uv_timer_t reap_timer;
+    uv_timer_t look_timer;
     bool ending, again;
 
     /* configuration */
@@ -186,7 +186,6 @@ struct node {
     VEC(sched_amount_t) resources;
     uint64_t store_bytes;
     bool log_to_driver;
-    unsigned cores;
     uint64_t incarnation;
     int listen_fd, event_fd, lock_fd;
     void *setup;
@@ -338,6 +337,7 @@ void node_worker_start_failed(node_client_t *worker);
 void node_worker_useless(node_t *node, const char *how, bool by_itself);
 void node_worker_exit_text(const node_client_t *worker, char *ret_text, size_t size);
 void node_children_reap(node_t *node);
+size_t node_children_list(pid_t *ret_children, size_t capacity); /* our children, from the kernel */
 
 /* text.c: what workers print */
 mob_status_t node_stream_open(node_client_t *client, node_stream_t *stream, int fd, int kind);

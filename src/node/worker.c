@@ -257,9 +257,13 @@ static void waiting_fail(node_t *n, const char *text) {
     }
 }
 
-static void on_reap_timer(uv_timer_t *timer) { node_schedule(timer->data); }
+static void on_look_timer(uv_timer_t *timer) { node_schedule(timer->data); }
 
-void node_look_again(node_t *n, uint64_t ms) { uv_timer_start(&n->reap_timer, on_reap_timer, ms, 0); }
+void node_look_again(node_t *n, uint64_t ms) {
+    /* One timer for all: it goes off for the earliest, and whoever still waits then sets it again. */
+    bool sooner = uv_is_active((uv_handle_t *)&n->look_timer) && uv_timer_get_due_in(&n->look_timer) <= ms;
+    if (!sooner) uv_timer_start(&n->look_timer, on_look_timer, ms, 0);
+}
 
 /* Sends home what is idle beyond the number of CPUs, oldest first; looks again later if some have not been idle for long enough. */
 static void idle_trim(node_t *n) {
@@ -450,7 +454,7 @@ void node_worker_forget(node_client_t *w) {
 }
 
 /* Our children, from the kernel: each at most once, up to `capacity`. */
-static size_t children_list(pid_t *ret_children, size_t capacity) {
+size_t node_children_list(pid_t *ret_children, size_t capacity) {
     char path[64], line[65536];
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     FILE *f = fopen(path, "re");
@@ -468,7 +472,7 @@ static size_t children_list(pid_t *ret_children, size_t capacity) {
  * has it any more. */
 static void descendants_kill(node_t *n) {
     pid_t children[8192];
-    size_t count = n->dead_sessions.count > 0 ? children_list(children, sizeof children / sizeof *children) : 0;
+    size_t count = n->dead_sessions.count > 0 ? node_children_list(children, sizeof children / sizeof *children) : 0;
     for (size_t s = n->dead_sessions.count; s-- > 0;) {
         bool found = false;
         for (size_t i = 0; i < count; i++) {

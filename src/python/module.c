@@ -29,11 +29,6 @@ static PyObject *is_connected(PyObject *module, PyObject *unused) {
     return PyBool_FromLong(core.client != NULL);
 }
 
-static PyObject *is_plain(PyObject *module, PyObject *value) {
-    (void)module;
-    return PyBool_FromLong(core_is_plain(value));
-}
-
 static PyObject *default_cpus(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     return PyLong_FromUnsignedLong(mob_default_cpus());
@@ -62,7 +57,6 @@ static PyMethodDef methods[] = {
     {"_restore", core_ref_restore, METH_O, NULL},
     {"set_hooks", FAST(set_hooks), METH_VARARGS | METH_KEYWORDS, NULL},
     {"is_connected", is_connected, METH_NOARGS, NULL},
-    {"is_plain", is_plain, METH_O, NULL},
     {"default_cpus", default_cpus, METH_NOARGS, NULL},
     {"default_store", default_store, METH_NOARGS, NULL},
     {"start", core_start, METH_O, NULL},

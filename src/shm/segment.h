@@ -26,8 +26,6 @@ mob_status_t shm_segment_create(const char *name, uint64_t size, shm_segment_t *
 mob_status_t shm_segment_open(int fd, uint64_t expected_size, bool read_only_too, shm_segment_t *ret_segment);
 /* Gives memory to [offset, offset + size): after this no access there can fail for want of memory. */
 mob_status_t shm_segment_back(const shm_segment_t *segment, uint64_t offset, uint64_t size);
-/* Gives the memory of whole pages inside back to the system. */
-void shm_segment_unback(const shm_segment_t *segment, uint64_t offset, uint64_t size);
 /* Closes the descriptor and unmaps. Takes half-built ones. */
 void shm_segment_fini(shm_segment_t *segment);
 /* In a forked child: closes the descriptor and forgets the writable view, which the child does not have. */

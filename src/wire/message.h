@@ -74,7 +74,7 @@ enum { WIRE_WELCOME_FDS = 7 };
 typedef struct wire_welcome {
     wire_frame_t frame;
     uint32_t number;
-    uint32_t cores; /* that the node's processes may use at once; waiters spin only while fewer are awake */
+    uint32_t reserved;
     uint64_t incarnation;
     uint64_t arena_size;
     uint32_t dir_size, setup_size;
