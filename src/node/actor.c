@@ -7,6 +7,9 @@
  *
  * An actor is an object whose references are its handles. When the last one goes, it ends after the calls that it has; when it is dead and nobody
  * has a handle, it is forgotten.
+ *
+ * Early messages: a handle may reach another process, and its call us, before we have read its creation, which lies in another ring. It was pushed before the
+ * handle was given away, so it is found when every ring is read once more: until then the call, or the kill, is put aside.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +22,39 @@ void node_actor_note(node_t *n, const node_actor_t *a) {
         .id = a->id, .state = (control_actor_state_t)a->state, .pid = a->worker ? a->worker->pid : 0};
     snprintf(note.name, sizeof note.name, "%s", a->name);
     control_actor_put(n->control, &note);
+}
+
+/* Whether what is said of this actor comes before its creation. */
+static bool is_early(node_t *n, const node_object_t *o) {
+    return o != NULL && o->actor == NULL &&
+           (atomic_load_explicit(&n->slots[o->slot].word, memory_order_acquire) & STORE_STATE) == STORE_PENDING;
+}
+
+void node_actor_early(node_t *n, mob_ref_t id) {
+    size_t kept = 0, count = n->early.count;
+    for (size_t i = 0; i < count; i++) {
+        node_early_t e = n->early.items[i];
+        if (e.actor.slot != id.slot || e.actor.generation != id.generation)
+            n->early.items[kept++] = e;
+        else if (e.call != NULL)
+            node_actor_call(n, e.call, id);
+        else
+            node_actor_kill(n, id);
+    }
+    n->early.count = kept;
+}
+
+void node_actors_settle(node_t *n) {
+    size_t kept = 0;
+    for (size_t i = 0; i < n->early.count; i++) {
+        node_early_t e = n->early.items[i];
+        if (e.round == n->round)
+            n->early.items[kept++] = e;
+        else if (e.call != NULL)
+            node_task_fail(n, e.call, MOB_EACTOR, "there is no such actor");
+    }
+    n->early.count = kept;
+    if (kept > 0) n->again = true;
 }
 
 void node_actor_create(node_t *n, node_task_t *t) {
@@ -58,6 +94,7 @@ void node_actor_created(node_t *n, node_task_t *t) {
     t->lease = (sched_lease_t){0};
     a->worker = worker;
     a->state = NODE_ACTOR_ALIVE;
+    n->spares_wanted = true;
     node_actor_note(n, a);
     if (a->killed) node_client_kill(worker); /* while it waited for its worker */
     node_actor_pump(n, a);
@@ -93,6 +130,7 @@ static node_calls_t *calls_of(node_actor_t *a, uint32_t caller) {
 void node_actor_call(node_t *n, node_task_t *t, mob_ref_t id) {
     node_object_t *o = node_object_find(n, id);
     node_actor_t *a = o != NULL ? o->actor : NULL;
+    if (is_early(n, o) && vec_push(&n->early, ((node_early_t){.actor = id, .call = t, .round = n->round}))) return;
     if (a == NULL) {
         node_task_fail(n, t, MOB_EACTOR, "there is no such actor any more");
         return;
@@ -174,6 +212,7 @@ void node_actor_died(node_t *n, node_actor_t *a, const char *cause) {
 void node_actor_kill(node_t *n, mob_ref_t id) {
     node_object_t *o = node_object_find(n, id);
     node_actor_t *a = o != NULL ? o->actor : NULL;
+    if (is_early(n, o)) (void)vec_push(&n->early, ((node_early_t){.actor = id, .round = n->round}));
     if (a == NULL || a->state == NODE_ACTOR_DEAD) return;
     a->killed = true;
     node_client_t *worker = a->worker ? a->worker : a->creation ? a->creation->worker : NULL;

@@ -47,8 +47,10 @@ static void on_prepare(uv_prepare_t *handle) {
     node_t *n = handle->data;
     for (int i = 0; i < ROUNDS && !n->ending; i++) {
         n->again = false;
+        n->round++;
         size_t settled = n->zero.count;
         node_inbox_read(n);
+        node_actors_settle(n);
         node_objects_sweep(n, settled);
         node_questions_answer(n);
         node_schedule(n);

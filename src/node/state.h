@@ -49,6 +49,13 @@ typedef struct {
     shm_message_t message;
 } node_question_t;
 
+/* A call of an actor whose creation was not read yet; without a call: it is to be killed. */
+typedef struct {
+    mob_ref_t actor;
+    node_task_t *call;
+    uint64_t round; /* in which it was read */
+} node_early_t;
+
 /* A task from WIRE_SUBMIT until its record is free again. */
 struct node_task {
     sched_task_t queue;               /* first: the scheduler gives this back */
@@ -178,6 +185,7 @@ struct node {
     uv_signal_t child_signal, term_signal;
     uv_timer_t look_timer;
     bool ending, again;
+    uint64_t round; /* counts readings of all rings */
 
     /* configuration */
     char *temp_dir, *session_dir, *socket_path;
@@ -207,6 +215,7 @@ struct node {
     uint32_t client_turn;                 /* the last one given again */
     node_client_t *driver, *zygote, *next_zygote;
     bool zygote_ready;
+    bool spares_wanted; /* there may be fewer workers than are kept ready */
     int zygote_failures;
     pid_t zygote_pid;
     VEC(node_client_t *) starting; /* workers that were asked for */
@@ -228,6 +237,7 @@ struct node {
     uint32_t slots_granted, records_granted; /* high-water marks */
     node_spans_t free_slots, free_records;
     node_spans_t orphan_slots, orphan_records; /* blocks of the dead with something alive in them */
+    VEC(node_early_t) early;                   /* about actors not yet created; settled once all rings were read */
     VEC(node_object_t *) zero;                 /* without holders: freed once all rings were read */
     node_extent_t *books;                      /* by granule */
     uint16_t *granule_owner;
@@ -313,6 +323,10 @@ size_t node_task_name(node_t *node, const node_task_t *task, char *ret_name, siz
 void node_actor_create(node_t *node, node_task_t *task);
 void node_actor_created(node_t *node, node_task_t *task);
 void node_actor_call(node_t *node, node_task_t *task, mob_ref_t id);
+/* Hands on what was said of an actor before its creation was read. The actor, and its creation, may be gone afterwards. */
+void node_actor_early(node_t *node, mob_ref_t id);
+/* Fails the early calls of former rounds: every ring was read since. */
+void node_actors_settle(node_t *node);
 void node_actor_pump(node_t *node, node_actor_t *actor);
 void node_actor_kill(node_t *node, mob_ref_t id);
 void node_actor_release(node_t *node, node_actor_t *actor);

@@ -103,12 +103,17 @@ void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation
     n->tasks[index] = t;
     n->open_tasks[client->number]++;
     task_hold_refs(n, t);
-    if (t->kind == MOB_ACTOR_CREATE) node_actor_create(n, t);
     if (t->kind == MOB_ACTOR_CALL) {
         node_actor_call(n, t, actor);
         return;
     }
+    bool creates = t->kind == MOB_ACTOR_CREATE;
+    if (creates) {
+        actor = t->refs[0];
+        node_actor_create(n, t);
+    }
     if (t->missing == 0) node_task_ready(t, n);
+    if (creates) node_actor_early(n, actor);
 }
 
 static void warn_if_never(node_t *n, node_task_t *t) {

@@ -13,6 +13,9 @@
  * else waits, so nobody is passed over. What was not begun is taken back as soon as it could start elsewhere, or when the worker's task waits for others.
  *
  * With modules to preload, the first zygote serves at once, and forks a second one that loads them and then takes its place.
+ *
+ * Spares: a fork takes milliseconds, so there is a worker a CPU before anybody asks: from when the zygote has loaded what it will load, and again when some have
+ * become actors. They are started when nobody waits for a worker. One that dies is not replaced until a task needs it: whatever ended it may end the next.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +34,7 @@ extern char **environ;
 
 static const uint64_t PATIENCE_NS = 4000000000; /* an error comes within 5 s */
 
-enum { MAX_STARTING = 16, MAX_FAILURES = 3, MAX_USELESS = 10, IDLE_MS = 2000, MAX_AHEAD = 16 };
+enum { MAX_STARTING = 16, MAX_SPARE = 16, MAX_FAILURES = 3, MAX_USELESS = 10, IDLE_MS = 2000, MAX_AHEAD = 16 };
 
 /* ---- the zygote ---- */
 
@@ -89,6 +92,7 @@ void node_zygote_frame(node_client_t *c, uint32_t kind) {
     n->zygote_ready = true;
     n->zygote_failures = 0;
     n->zygote_pid = c->pid;
+    n->spares_wanted = old != NULL || n->preload.count == 0;
     if (old != NULL) {
         node_client_close(old); /* it ends when its socket does */
     } else {
@@ -265,19 +269,37 @@ void node_look_again(node_t *n, uint64_t ms) {
     if (!sooner) uv_timer_start(&n->look_timer, on_look_timer, ms, 0);
 }
 
-/* Sends home what is idle beyond the number of CPUs, oldest first; looks again later if some have not been idle for long enough. */
-static void idle_trim(node_t *n) {
-    uint64_t now = base_clock_mono_ns(), total = 0;
-    int64_t available = 0;
-    const char *name = "";
-    for (size_t i = 0; i < sched_resource_count(n->sched) && strcmp(name, "CPU") != 0; i++)
-        sched_resource_at(n->sched, i, &name, &total, &available);
-    size_t wanted = strcmp(name, "CPU") == 0 ? (size_t)(total + SCHED_UNIT - 1) / SCHED_UNIT : 1;
+/* How many workers there are beside those that are actors. */
+static size_t pool_size(node_t *n) {
     size_t alive = n->idle.count;
     for (uint32_t i = 1; i < n->client_next; i++)
         if (n->clients[i] != NULL && n->clients[i]->role == WIRE_WORKER && n->clients[i]->runs != NULL &&
             n->clients[i]->actor == NULL)
             alive++;
+    return alive;
+}
+
+/* How many are kept: one a CPU. */
+static size_t pool_wanted(node_t *n) {
+    uint64_t total = 0;
+    int64_t available = 0;
+    const char *name = "";
+    if (sched_resource_count(n->sched) > 0) sched_resource_at(n->sched, 0, &name, &total, &available);
+    return strcmp(name, "CPU") == 0 ? (size_t)(total + SCHED_UNIT - 1) / SCHED_UNIT : 1; /* CPU comes first */
+}
+
+static void spares_start(node_t *n) {
+    if (!n->spares_wanted || n->zygote == NULL || n->waiting_for_worker > 0 || n->starting.count > 0) return;
+    n->spares_wanted = false;
+    size_t wanted = pool_wanted(n) < MAX_SPARE ? pool_wanted(n) : MAX_SPARE;
+    for (size_t there = pool_size(n); there < wanted && worker_start(n); there++) {
+    }
+}
+
+/* Sends home what is idle beyond the number of CPUs, oldest first; looks again later if some have not been idle for long enough. */
+static void idle_trim(node_t *n) {
+    uint64_t now = base_clock_mono_ns();
+    size_t wanted = pool_wanted(n), alive = pool_size(n);
     for (size_t i = 0; i < n->idle.count && alive > wanted;) {
         node_client_t *w = n->idle.items[i];
         if (n->open_tasks[w->number] > 0) { /* what it submitted would be cancelled with it */
@@ -411,6 +433,7 @@ void node_schedule(node_t *n) {
     size_t soon = n->starting.count < n->waiting_for_worker ? node_workers_due(n, false) : 0;
     while (n->starting.count + soon < n->waiting_for_worker && n->starting.count < MAX_STARTING && worker_start(n)) {
     }
+    spares_start(n);
     if (n->idle.count > 1) idle_trim(n);
 }
 

@@ -30,6 +30,21 @@ def processes() -> list:
     return found
 
 
+def strangers() -> set:
+    """Those of them that are neither this session's daemon nor its children, which come and go."""
+    daemon = daemon_pid()
+    found = set()
+    for pid, _ in processes():
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+        except OSError:  # it has just ended
+            continue
+        if daemon not in (pid, parent):
+            found.add(pid)
+    return found
+
+
 def sessions() -> list:
     """The folders of sessions that are there."""
     try:

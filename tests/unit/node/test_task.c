@@ -234,6 +234,39 @@ static void test_a_call_that_fails_while_its_argument_is_missing(void **state) {
     assert_int_equal(worker->state, NODE_LIVE);
 }
 
+/* A handle that came by another process is used before the ring with its creation was read. */
+static void test_a_call_that_is_read_before_its_actors_creation(void **state) {
+    (void)state;
+    mob_ref_t actor = slot_open(), result = slot_open(), nobody = slot_open(), lost = slot_open();
+    atomic_fetch_or(&slot_of(actor)->word, STORE_ESCAPED);
+    atomic_fetch_or(&slot_of(nobody)->word, STORE_ESCAPED);
+    n->round++;
+    uint32_t first = call(actor, result, NONE);
+    call(nobody, lost, NONE);
+    node_actors_settle(n);
+    assert_int_equal(word_of(result) & STORE_STATE, STORE_PENDING);
+    uint32_t creation = submit(MOB_ACTOR_CREATE, actor, NONE, 0);
+    taken(creation, worker);
+    done(creation, worker, actor);
+    taken(first, worker);
+    done(first, worker, result);
+    assert_int_equal(word_of(lost) & STORE_STATE, STORE_PENDING);
+    n->round++;
+    node_actors_settle(n); /* every ring was read, and nothing made that one */
+    assert_int_equal(store_meta_error(slot_of(lost)->meta), MOB_EACTOR);
+}
+
+static void test_an_actor_that_is_killed_before_its_creation_is_read(void **state) {
+    (void)state;
+    mob_ref_t actor = slot_open();
+    atomic_fetch_or(&slot_of(actor)->word, STORE_ESCAPED);
+    fixture_say(driver, WIRE_KILL, actor.slot, actor.generation);
+    uint32_t creation = record_fill(MOB_ACTOR_CREATE, actor, NONE, 0);
+    fixture_say(driver, WIRE_SUBMIT, creation, wire_word_generation(record_word(creation)));
+    assert_null(n->tasks[creation]);
+    assert_int_equal(store_meta_error(slot_of(actor)->meta), MOB_EACTOR);
+}
+
 static void test_an_actor_killed_while_its_argument_is_missing(void **state) {
     (void)state;
     mob_ref_t argument = slot_open(), actor = slot_open();
@@ -428,6 +461,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_done_is_completed_for_the_dead, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_dead_submitters_tasks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_actor_runs_its_calls, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_call_that_is_read_before_its_actors_creation, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_actor_that_is_killed_before_its_creation_is_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_call_that_fails_while_its_argument_is_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_actor_killed_while_its_argument_is_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_actor_killed_while_it_waits_for_a_worker, setup, teardown),
