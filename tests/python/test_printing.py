@@ -206,7 +206,8 @@ def test_a_driver_without_output_goes_on(folder):
     code = (
         "import ray, os, sys\nsys.stdout.close(); os.close(1)\nray.init(num_cpus=1)\n"
         + "@ray.remote\ndef speak():\n    print('to nobody')\n    return 5\n"
-        + "assert ray.get(speak.remote()) == 5\nray.shutdown()\nsys.stderr.write('fine')\nsys.stderr.flush()\nos._exit(0)"
+        + "assert ray.get(speak.remote()) == 5\nray.shutdown()\n"
+        + "sys.stderr.write('fine')\nsys.stderr.flush()\nos._exit(0)"
     )
     result = support.run_driver(support.script(folder, code))
     assert result.stderr.endswith("fine"), result.stderr
