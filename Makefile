@@ -27,6 +27,8 @@ run: build
 test: build
 	@$(MESON) test -C build --print-errorlogs
 	@$(PYTHON) -m pytest -q tests/python
+	@echo "Again, with everything through the daemon:"
+	@MOBULA_FAST_PATH=0 $(PYTHON) -m pytest -q tests/python
 	@if [ -e $(SEEDS) ]; then $(PYTHON) $(SEEDS) --python $(PYTHON); \
 	else echo "The seeds' programs were not run: $(SEEDS) is not there."; fi
 

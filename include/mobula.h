@@ -226,6 +226,7 @@ MOB_API mob_status_t mob_shape(mob_client_t *client, const mob_resource_t *deman
 /* Hands a task to the scheduler. ret_refs has room for num_returns (1 for MOB_ACTOR_CREATE: the actor itself). All inputs are
  * borrowed; the task keeps what its references name alive. */
 MOB_API mob_status_t mob_submit(mob_client_t *client, const mob_task_t *task, mob_ref_t *ret_refs);
+/* Ends it. Calls that are made after this has returned, by whomever, find it dead. */
 MOB_API mob_status_t mob_actor_kill(mob_client_t *client, mob_ref_t actor);
 
 /* ---- Workers ------------------------------------------------------------------------------------------------------ */

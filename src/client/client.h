@@ -25,7 +25,17 @@
 typedef struct {
     uint32_t count;
     bool owned, registered, escaped;
+    bool is_function; /* tasks of ours that the daemon does not know may name it */
+    uint32_t queue;   /* an actor: for our calls of it; 0: none */
+    uint32_t refused; /* calls since the daemon had none for us, plus one; 0: not asked */
 } client_local_t;
+
+/* A queue that an actor takes calls from. */
+typedef struct {
+    uint32_t queue;
+    bool ending;       /* nothing more will be pushed */
+    mob_ref_t missing; /* an argument that its first call waits for */
+} client_calls_t;
 
 /* What a job has stored for one of its returns so far. */
 typedef struct {
@@ -55,8 +65,10 @@ struct mob_client {
     bool messages_ended;
     char *frame; /* mob_message_read's */
 
-    shm_segment_t node_segment, own_segment, slot_segment, record_segment, extent_segment, arena;
+    shm_segment_t node_segment, own_segment, slot_segment, record_segment, extent_segment, arena, queue_segment;
     shm_node_t *node;
+    shm_queue_t *queues; /* by client; ours too */
+    shm_events_t *events;
     shm_ring_t *up, *down;
     store_slot_t *slots;
     wire_record_t *records;
@@ -72,7 +84,14 @@ struct mob_client {
     size_t run_next;
     VEC(mob_ref_t) forgets; /* functions to be unloaded */
     bool told_to_exit;
-    bool busy;           /* a job is being run */
+    bool looking;              /* our bit in the node's `looking` is up */
+    uint32_t queue_turn;       /* whose queue the last task came from */
+    bool busy;                 /* a job is being run */
+    bool job_taken;            /* from a queue; else the daemon told us to run it */
+    bool job_leased;           /* ... of tasks, under our lease */
+    bool job_unclaimable;      /* a record makes no sense, or there is no memory for it */
+    VEC(client_calls_t) calls; /* an actor's */
+    size_t calls_turn;
     uint64_t job_number; /* counts jobs */
     uint32_t waiting;    /* threads that wait in get or wait for the running job */
     uint32_t job_record;
@@ -88,13 +107,53 @@ struct mob_client {
 /* link.c: talking to the daemon. All under the mutex. */
 mob_status_t client_check(const mob_client_t *c); /* may this process call? */
 void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d);
+/* The same for what the daemon need not wake for: it is read before any later message of ours. */
+void client_push_quietly(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b);
 /* Pushes a request and waits for its answer. */
 mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t answer_kind, shm_message_t *ret_answer);
+void client_notify(mob_client_t *c); /* the daemon is to look at its rings, and at the queues */
 void client_listen(mob_client_t *c); /* takes what is on the ring down */
 /* Whether the daemon is still there; looks at the socket. Any thread, with or without the mutex. */
 bool client_daemon_alive(mob_client_t *c);
 /* Wakes those whom a slot's old word names. True if the daemon must be asked to ring all bells. */
 bool client_wake(mob_client_t *c, uint64_t slot_word);
+
+/* rest.c: waiting. Any thread, without the mutex. */
+typedef bool (*client_look_fn)(mob_client_t *c, void *context);
+/* Looks for some microseconds, if there are CPUs for it; true as soon as it is there. */
+bool client_spin(mob_client_t *c, client_look_fn there, void *context);
+bool client_sleep(mob_client_t *c, uint32_t seen, int64_t timeout_ns); /* as shm_bell_sleep, on our own bell */
+void client_awake(mob_client_t *c, bool awake);
+
+/* queue.c: tasks that workers take by themselves. */
+void client_queue_push(mob_client_t *c, uint32_t record,
+                       uint64_t generation); /* there is room: the caller has looked */
+void client_queue_tell(mob_client_t *c);     /* there is something in a queue: somebody is to be awake */
+bool client_queues_have(mob_client_t *c);
+void client_queues_clear(mob_client_t *c); /* forgets queues that have nothing, before a sleep */
+typedef bool (*client_claim_fn)(mob_client_t *c, uint64_t entry);
+bool client_queue_take(mob_client_t *c, client_claim_fn claim); /* the first one that can be claimed */
+
+/* calls.c: calls of actors. */
+uint32_t client_calls_queue(mob_client_t *c, mob_ref_t actor); /* for our calls of it; 0: they go through the daemon */
+void client_call_push(mob_client_t *c, uint32_t number, uint32_t record, uint64_t generation);
+void client_calls_add(mob_client_t *c, uint32_t number);
+void client_calls_end(mob_client_t *c, uint32_t number);
+bool client_calls_have(mob_client_t *c); /* one that can be taken now */
+bool client_calls_wait(mob_client_t *c); /* any */
+bool client_call_take(mob_client_t *c, client_claim_fn claim);
+
+/* lease.c: a worker's right to take them. */
+bool client_lease_begin(mob_client_t *c); /* whether it may take one now */
+void client_lease_rest(mob_client_t *c);  /* it found none */
+void client_lease_job(mob_client_t *c, uint32_t record_and_one);
+/* Whether others may rely on us to look into the queues before we sleep. */
+void client_looking(mob_client_t *c, bool looking);
+void client_looked(mob_client_t *c); /* they may not any more; what came meanwhile is somebody else's */
+bool client_lease_look(mob_client_t *c, uint32_t seen);  /* for some microseconds; true: there is something to do */
+bool client_lease_sleep(mob_client_t *c, uint32_t seen); /* false if a signal handler ran */
+void client_lease_block(mob_client_t *c);
+void client_lease_unblock(mob_client_t *c);
 
 /* pool.c: slots and records granted to us. */
 mob_status_t client_slot_take(mob_client_t *c, uint32_t *ret_slot);
@@ -110,7 +169,13 @@ void client_ref_release(mob_client_t *c, uint32_t slot);
 /* The reference is about to be published to others. */
 void client_ref_escape(mob_client_t *c, uint32_t slot);
 
+/* worker.c: the running job waits in get or wait, and goes on. */
+void client_job_block(mob_client_t *c);
+void client_job_unblock(mob_client_t *c);
+
 /* object.c */
+bool client_is_sealed(const mob_client_t *c, mob_ref_t ref);
+bool client_is_pending(const mob_client_t *c, mob_ref_t ref); /* its task is still to be done */
 mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
                                  mob_buffer_t *ret_buffer);
 void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,

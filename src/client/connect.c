@@ -48,7 +48,7 @@ static mob_client_t *client_new(uint32_t role) {
     c->role = role;
     c->sock = c->daemon_event = -1;
     c->node_segment = c->own_segment = c->slot_segment = c->record_segment = c->extent_segment = c->arena =
-        SHM_SEGMENT_NONE;
+        c->queue_segment = SHM_SEGMENT_NONE;
     atomic_init(&c->views, 1);
     pthread_mutex_init(&c->mutex, NULL);
     return c;
@@ -59,8 +59,8 @@ static void client_disconnect(mob_client_t *c) {
     if (c->sock >= 0) close(c->sock);
     if (c->daemon_event >= 0) close(c->daemon_event);
     c->sock = c->daemon_event = -1;
-    shm_segment_t *segments[] = {&c->node_segment, &c->own_segment, &c->slot_segment, &c->record_segment,
-                                 &c->extent_segment};
+    shm_segment_t *segments[] = {&c->node_segment,   &c->own_segment,    &c->slot_segment,
+                                 &c->record_segment, &c->extent_segment, &c->queue_segment};
     bool forked = atomic_load(&client_forked);
     for (size_t i = 0; i < sizeof segments / sizeof *segments; i++) {
         if (forked) shm_segment_abandon(segments[i]); /* not inherited: something else may lie there by now */
@@ -72,6 +72,7 @@ static void client_disconnect(mob_client_t *c) {
     vec_free(&c->record_pool.free);
     vec_free(&c->runs);
     vec_free(&c->forgets);
+    vec_free(&c->calls);
     free(c->slot_pool.ranges);
     free(c->record_pool.ranges);
     free(c->job_results);
@@ -157,24 +158,29 @@ static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome
         {&c->record_segment, (uint64_t)WIRE_MAX_RECORDS * sizeof(wire_record_t), false},
         {&c->extent_segment, (granules + 1) * sizeof(shm_extent_t), false},
         {&c->arena, welcome->arena_size, true},
+        {&c->queue_segment, (uint64_t)SHM_QUEUES * sizeof(shm_queue_t), false},
     };
-    for (size_t i = 0; i < 6; i++) {
+    size_t count = sizeof wanted / sizeof *wanted;
+    for (size_t i = 0; i < count; i++) {
         int fd = fd_above_standard(fds[i]);
         fds[i] = -1;
         mob_status_t status = shm_segment_open(fd, wanted[i].size, wanted[i].read_only_too, wanted[i].segment);
         if (status != MOB_OK) return status;
     }
-    c->daemon_event = fd_above_standard(fds[6]);
-    fds[6] = -1;
+    c->daemon_event = fd_above_standard(fds[count]);
+    fds[count] = -1;
     c->node = (shm_node_t *)c->node_segment.base;
     c->up = (shm_ring_t *)c->own_segment.base;
     c->down = (shm_ring_t *)(c->own_segment.base + SHM_CLIENT_DOWN);
+    c->events = (shm_events_t *)(c->own_segment.base + SHM_CLIENT_EVENTS);
+    c->queues = (shm_queue_t *)c->queue_segment.base;
     c->slots = (store_slot_t *)c->slot_segment.base;
     c->records = (wire_record_t *)c->record_segment.base;
     void *local = mmap(NULL, STORE_MAX_SLOTS * sizeof *c->local, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (local == MAP_FAILED) return base_fail(MOB_ENOMEM, "no address space for the table of references");
     c->local = local;
+    client_awake(c, true);
     return shm_heap_init(&c->heap, c->arena.base, welcome->arena_size, (shm_extent_t *)c->extent_segment.base,
                          client_heap_grant, c);
 }

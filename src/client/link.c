@@ -34,22 +34,31 @@ bool client_daemon_alive(mob_client_t *c) {
     return !atomic_load(&c->dead);
 }
 
-static void daemon_notify(mob_client_t *c) {
+void client_notify(mob_client_t *c) {
     if (!shm_node_notify(c->node, c->number)) return;
     uint64_t one = 1;
     while (write(c->daemon_event, &one, sizeof one) < 0 && errno == EINTR) {
     }
 }
 
-void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d) {
+static void message_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d) {
     shm_message_t m = {.kind = kind, .a = a, .b = b, .c = rest_c, .d = rest_d};
     for (int tries = 1; !shm_ring_push(c->up, SHM_UP_MESSAGES, &m); tries++) {
         /* Full: the daemon has thousands of our messages to read first. It never waits for us, so this ends. */
-        daemon_notify(c);
+        client_notify(c);
         if (tries % 64 == 0 && !client_daemon_alive(c)) return;
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     }
-    daemon_notify(c);
+}
+
+void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d) {
+    message_push(c, kind, a, b, rest_c, rest_d);
+    client_notify(c);
+}
+
+void client_push_quietly(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b) {
+    message_push(c, kind, a, b, 0, 0);
+    (void)shm_node_notify(c->node, c->number); /* read when the daemon next wakes */
 }
 
 void client_listen(mob_client_t *c) {
@@ -64,6 +73,12 @@ void client_listen(mob_client_t *c) {
             break;
         case WIRE_EXIT:
             c->told_to_exit = true;
+            break;
+        case WIRE_CALLS:
+            client_calls_add(c, m.a);
+            break;
+        case WIRE_CALLS_END:
+            client_calls_end(c, m.a);
             break;
         default:
             c->answer = m;
@@ -83,7 +98,7 @@ mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t 
         if (c->answered && c->answer.kind == answer_kind) break;
         if (atomic_load_explicit(&c->dead, memory_order_relaxed))
             return base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
-        shm_bell_sleep(bell, seen, LOOK_UP_NS);
+        client_sleep(c, seen, LOOK_UP_NS);
         if (!shm_ring_has_more(c->down)) client_daemon_alive(c);
     }
     *ret_answer = c->answer;

@@ -97,9 +97,15 @@ mob_status_t mob_put(mob_client_t *c, const void *data, uint64_t size, mob_forma
     return mob_put_commit(c, &buffer, format, NULL, ret_ref);
 }
 
-static bool is_sealed(const mob_client_t *c, mob_ref_t ref) {
+bool client_is_sealed(const mob_client_t *c, mob_ref_t ref) {
     /* acquire: pairs with the seal's release, so that the value is whole */
     return (atomic_load_explicit(&c->slots[ref.slot].word, memory_order_acquire) & STORE_STATE) == STORE_SEALED;
+}
+
+bool client_is_pending(const mob_client_t *c, mob_ref_t ref) {
+    const store_slot_t *slot = &c->slots[ref.slot];
+    return (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_PENDING &&
+           atomic_load_explicit(&slot->generation, memory_order_relaxed) == ref.generation;
 }
 
 mob_status_t mob_get_peek(const mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
@@ -108,7 +114,7 @@ mob_status_t mob_get_peek(const mob_client_t *c, mob_ref_t ref, mob_value_t *ret
     if (status != MOB_OK) return status;
     if (!client_slot_valid(ref.slot) || atomic_load_explicit(&slot->generation, memory_order_relaxed) != ref.generation)
         return base_fail(MOB_ESTALE, "the object that this reference named is gone");
-    if (!is_sealed(c, ref)) return MOB_ETIMEOUT;
+    if (!client_is_sealed(c, ref)) return MOB_ETIMEOUT;
     uint64_t meta = slot->meta, size = store_meta_size(meta);
     ret_value->size = size;
     ret_value->format = store_meta_format(meta);
@@ -146,7 +152,7 @@ static uint64_t waiting_begin(mob_client_t *c) {
     if (c->role != WIRE_WORKER) return 0;
     pthread_mutex_lock(&c->mutex);
     uint64_t job = c->busy ? c->job_number : 0;
-    if (job != 0 && c->waiting++ == 0) client_push(c, WIRE_BLOCK, 0, 0, 0, 0);
+    if (job != 0 && c->waiting++ == 0) client_job_block(c);
     pthread_mutex_unlock(&c->mutex);
     return job;
 }
@@ -154,7 +160,7 @@ static uint64_t waiting_begin(mob_client_t *c) {
 static void waiting_end(mob_client_t *c, uint64_t job) {
     if (job == 0) return;
     pthread_mutex_lock(&c->mutex);
-    if (c->busy && c->job_number == job && --c->waiting == 0) client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0);
+    if (c->busy && c->job_number == job && --c->waiting == 0) client_job_unblock(c);
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -181,9 +187,11 @@ static mob_status_t refs_check(const mob_client_t *c, const mob_ref_t *refs, siz
 
 static bool has_error(const mob_client_t *c, const mob_ref_t *refs, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (is_sealed(c, refs[i]) && store_meta_error(c->slots[refs[i].slot].meta) != MOB_OK) return true;
+        if (client_is_sealed(c, refs[i]) && store_meta_error(c->slots[refs[i].slot].meta) != MOB_OK) return true;
     return false;
 }
+
+static bool last_is_sealed(mob_client_t *c, void *context) { return client_is_sealed(c, *(mob_ref_t *)context); }
 
 /*
  * Tasks mostly end in the order they were submitted in, so we sleep on the last one that is missing: one wake-up for a thousand results. An
@@ -193,16 +201,21 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
     mob_status_t status = client_check(c);
     if (status == MOB_OK) status = refs_check(c, refs, count);
     if (status != MOB_OK) return status;
-    while (count > 0 && is_sealed(c, refs[count - 1])) count--;
+    while (count > 0 && client_is_sealed(c, refs[count - 1])) count--;
     if (count == 0 || has_error(c, refs, count)) return MOB_OK;
     if (timeout_ms == 0) return MOB_ETIMEOUT;
+    mob_ref_t last = refs[count - 1];
+    if (client_spin(c, last_is_sealed, &last)) {
+        while (count > 0 && client_is_sealed(c, refs[count - 1])) count--;
+        if (count == 0) return MOB_OK;
+    }
     uint64_t deadline = deadline_of(timeout_ms), look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
     uint64_t job = waiting_begin(c);
     for (;;) {
         uint32_t seen = shm_bell_listen(bell);
         bool still = store_slot_wait(&c->slots[refs[count - 1].slot], c->number);
-        while (count > 0 && is_sealed(c, refs[count - 1])) count--;
+        while (count > 0 && client_is_sealed(c, refs[count - 1])) count--;
         if (count == 0) break;
         if (!still) continue;
         int64_t slice = slice_ns(deadline);
@@ -210,11 +223,11 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
             status = MOB_ETIMEOUT;
             break;
         }
-        if (!shm_bell_sleep(bell, seen, slice)) {
+        if (!client_sleep(c, seen, slice)) {
             status = MOB_EINTR;
             break;
         }
-        if (is_sealed(c, refs[count - 1])) continue;
+        if (client_is_sealed(c, refs[count - 1])) continue;
         if (has_error(c, refs, count)) break;
         if (!client_daemon_alive(c)) {
             status = base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
@@ -232,7 +245,7 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
 static size_t mark_ready(const mob_client_t *c, const mob_ref_t *refs, size_t count, size_t needed, uint8_t *ready) {
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
-        ready[i] = found < needed && is_sealed(c, refs[i]);
+        ready[i] = found < needed && client_is_sealed(c, refs[i]);
         found += ready[i];
     }
     return found;
@@ -260,7 +273,7 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
         if (*ret_count >= needed) break;
         int64_t slice = slice_ns(deadline);
         if (slice == 0) break;
-        if (!shm_bell_sleep(bell, seen, slice)) {
+        if (!client_sleep(c, seen, slice)) {
             status = MOB_EINTR;
             break;
         }

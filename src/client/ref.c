@@ -25,11 +25,33 @@ static void slot_free(mob_client_t *c, uint32_t index, uint64_t generation) {
     client_slot_give(c, index);
 }
 
+/* A function goes while tasks that name it are in our queue, or run, and the daemon does not know of them: it does from now on, and keeps it for them. */
+static void function_tasks_tell(mob_client_t *c, uint32_t index) {
+    for (size_t r = 0; r < c->record_pool.range_count; r++) {
+        uint32_t first = c->record_pool.ranges[r].first, end = first + c->record_pool.ranges[r].count;
+        for (uint32_t i = first; i < end; i++) {
+            wire_record_t *record = &c->records[i];
+            uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire);
+            unsigned state = wire_word_state(word);
+            while ((state == WIRE_READY_STATE || state == WIRE_TAKEN) && !(word & WIRE_KNOWN) &&
+                   record->function.slot == index) {
+                if (wire_record_make_known(record, word)) {
+                    client_push(c, WIRE_ARGUMENTS, i, wire_word_generation(word), 0, 0);
+                    break;
+                }
+                word = atomic_load_explicit(&record->word, memory_order_acquire);
+                state = wire_word_state(word);
+            }
+        }
+    }
+}
+
 void client_ref_release(mob_client_t *c, uint32_t index) {
     client_local_t *local = &c->local[index];
     if (local->count == 0 || --local->count > 0) return;
     uint64_t generation = atomic_load_explicit(&c->slots[index].generation, memory_order_relaxed);
     bool owned = local->owned, registered = local->registered;
+    if (local->is_function) function_tasks_tell(c, index);
     *local = (client_local_t){0};
     if (owned) {
         switch (store_slot_drop(&c->slots[index], false)) {

@@ -23,6 +23,30 @@ static mob_status_t task_check(const mob_task_t *task) {
     return MOB_OK;
 }
 
+/* Whether workers may take it by themselves: one CPU, nothing special, nothing to wait for. */
+static bool may_queue(const mob_client_t *c, const mob_task_t *task) {
+    if (task->kind != MOB_TASK || task->shape != MOB_SHAPE_ONE_CPU || task->max_calls != 0 ||
+        atomic_load_explicit(&c->node->fast, memory_order_relaxed) == 0 ||
+        shm_queue_count(&c->queues[c->number]) >= SHM_QUEUE_ENTRIES) /* it does not grow: we alone push */
+        return false;
+    for (uint32_t i = 0; i < task->dep_count; i++)
+        if (!client_is_sealed(c, task->deps[i])) return false;
+    return true;
+}
+
+/* Where it is to be put: the number of a queue, ours or one of calls; 0: it goes to the daemon. */
+static mob_status_t queue_choose(mob_client_t *c, const mob_task_t *task, uint32_t *ret_queue) {
+    *ret_queue = 0;
+    if (task->kind == MOB_ACTOR_CALL && client_slot_valid(task->actor.slot)) {
+        *ret_queue = client_calls_queue(c, task->actor);
+        if (*ret_queue != 0 && shm_queue_count(&c->queues[*ret_queue]) >= SHM_QUEUE_ENTRIES)
+            return base_fail(MOB_ELIMIT, "%d calls of this actor are waiting already", SHM_QUEUE_ENTRIES);
+    } else if (may_queue(c, task)) {
+        *ret_queue = c->number;
+    }
+    return MOB_OK;
+}
+
 static mob_status_t draft_begin(mob_client_t *c, const mob_task_t *task, draft_t *draft) {
     mob_status_t status = client_record_take(c, &draft->record);
     if (status != MOB_OK) return status;
@@ -93,13 +117,32 @@ static void record_write(wire_record_t *record, const mob_task_t *task, const dr
     record->start_ns = record->end_ns = 0;
 }
 
+static void record_publish(mob_client_t *c, const draft_t *draft, bool known) {
+    /* release: whoever reads READY(generation) reads a whole record */
+    atomic_store_explicit(&c->records[draft->record].word,
+                          wire_word(draft->generation, 0, WIRE_READY_STATE | (known ? WIRE_KNOWN : 0)),
+                          memory_order_release);
+}
+
+/* Puts it into a queue. References among the arguments are the daemon's business; it hears of them by our ring, before we can let go of them, and need not wake for it. */
+static void draft_queue(mob_client_t *c, const mob_task_t *task, const draft_t *draft, uint32_t queue) {
+    if (client_slot_valid(task->function.slot)) c->local[task->function.slot].is_function = true;
+    if (task->dep_count + task->ref_count > 0) client_push_quietly(c, WIRE_ARGUMENTS, draft->record, draft->generation);
+    if (queue == c->number)
+        client_queue_push(c, draft->record, draft->generation);
+    else
+        client_call_push(c, queue, draft->record, draft->generation);
+}
+
 mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_refs) {
     mob_status_t status = client_check(c);
     if (status == MOB_OK) status = task_check(task);
     if (status != MOB_OK) return status;
     pthread_mutex_lock(&c->mutex);
     draft_t draft;
-    status = draft_begin(c, task, &draft);
+    uint32_t queue;
+    status = queue_choose(c, task, &queue);
+    if (status == MOB_OK) status = draft_begin(c, task, &draft);
     if (status == MOB_OK) {
         status = returns_open(c, task->num_returns, ret_refs);
         if (status != MOB_OK) {
@@ -120,11 +163,12 @@ mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_
     /* An actor lives as long as references to it: the daemon counts them from the start. */
     if (task->kind == MOB_ACTOR_CREATE) client_ref_escape(c, ret_refs[0].slot);
     body_write(task, ret_refs, draft.body);
-    wire_record_t *record = &c->records[draft.record];
-    record_write(record, task, &draft);
-    /* release: whoever reads READY(generation) reads a whole record */
-    atomic_store_explicit(&record->word, wire_word(draft.generation, 0, WIRE_READY_STATE), memory_order_release);
-    client_push(c, WIRE_SUBMIT, draft.record, draft.generation, 0, 0);
+    record_write(&c->records[draft.record], task, &draft);
+    record_publish(c, &draft, queue == 0 || task->dep_count + task->ref_count > 0);
+    if (queue != 0)
+        draft_queue(c, task, &draft, queue);
+    else
+        client_push(c, WIRE_SUBMIT, draft.record, draft.generation, 0, 0);
     pthread_mutex_unlock(&c->mutex);
     return MOB_OK;
 }
@@ -133,7 +177,9 @@ mob_status_t mob_actor_kill(mob_client_t *c, mob_ref_t actor) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     pthread_mutex_lock(&c->mutex);
-    client_push(c, WIRE_KILL, actor.slot, actor.generation, 0, 0);
+    /* Answered: who learns from us that the actor was killed, and then calls it, must find it dead. */
+    shm_message_t m = {.kind = WIRE_KILL, .a = actor.slot, .b = actor.generation}, answer;
+    status = client_ask(c, &m, WIRE_ANSWER, &answer);
     pthread_mutex_unlock(&c->mutex);
-    return MOB_OK;
+    return status;
 }

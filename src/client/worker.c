@@ -4,8 +4,12 @@
  * Publishing: results are written into their slots while those are PENDING, which only the record's holder may do. Then the record's DONE commits all of
  * them at once; then each slot's word is sealed and its waiters are woken; then the daemon is told. If we die before DONE, nothing happened and
  * the task may be run again; after it, the daemon seals what we did not, which is harmless when repeated.
+ *
+ * Jobs come in two ways. The daemon tells us to run a record; or, while we have a lease, we take it from its submitter's queue. The second kind never meets the daemon unless its
+ * record is KNOWN: we free the record ourselves, and leave a line about the run where the daemon will read it.
  */
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "client/client.h"
@@ -37,38 +41,52 @@ static bool results_reserve(mob_client_t *c, uint32_t count) {
     return true;
 }
 
-/* Claims the record that a WIRE_RUN names. False: it was taken back meanwhile. What can fail is done before the claim, and then this worker ends, so that
+/* How a job came to us. */
+typedef struct {
+    uint32_t record;
+    uint64_t generation, gpu_mask;
+    bool may_retry, taken, leased;
+} order_t;
+
+/* Claims a record. False: somebody else has it, or it was taken back. What can fail is done before the claim, and then this worker ends, so that
  * the task, which is not begun, goes to another. */
-static bool job_claim(mob_client_t *c, const shm_message_t *run) {
-    wire_record_t *record = &c->records[run->a < WIRE_MAX_RECORDS ? run->a : 0];
-    uint64_t ready = wire_word(run->b, 0, WIRE_READY_STATE);
+static bool job_claim(mob_client_t *c, const order_t *order) {
+    wire_record_t *record = &c->records[order->record];
+    uint64_t ready = wire_word(order->generation, 0, WIRE_READY_STATE);
     /* acquire: pairs with the submitter's release of the whole record */
-    if (atomic_load_explicit(&record->word, memory_order_acquire) != ready) return false;
+    if ((atomic_load_explicit(&record->word, memory_order_acquire) & ~(uint64_t)WIRE_KNOWN) != ready) return false;
     const void *body = record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
+    /* Read before the claim: whoever takes it from us then may let it be filled anew, and what we read is void; so the claim comes last. */
     if (wire_body_split(record, body, record->body_size, &c->job_body) != MOB_OK ||
         !results_reserve(c, record->num_returns)) {
-        c->told_to_exit = true;
+        c->job_unclaimable = wire_word_is(atomic_load(&record->word), order->generation, WIRE_READY_STATE);
+        c->told_to_exit |= c->job_unclaimable;
         return false;
     }
-    if (!atomic_compare_exchange_strong_explicit(&record->word, &ready, wire_word(run->b, c->number, WIRE_TAKEN),
-                                                 memory_order_acq_rel, memory_order_relaxed))
-        return false;
+    if (!wire_record_move(record, ready, wire_word(order->generation, c->number, WIRE_TAKEN), NULL)) return false;
+    if (order->leased)
+        client_looking(c, false); /* a look at the queues follows */
+    else
+        client_looked(c);
     record->start_ns = base_clock_wall_ns();
-    c->job_record = run->a;
-    c->job_generation = run->b;
+    c->job_record = order->record;
+    c->job_generation = order->generation;
+    c->job_taken = order->taken;
+    c->job_leased = order->leased;
+    if (order->leased) client_lease_job(c, order->record + 1);
     c->job = (mob_job_t){
         .kind = (mob_kind_t)record->kind,
         .function = record->function,
         .actor = record->kind == MOB_ACTOR_CREATE ? c->job_body.returns[0] : record->actor,
-        .task_id = {.slot = run->a, .generation = run->b},
+        .task_id = {.slot = order->record, .generation = order->generation},
         .name = c->job_body.name,
         .name_size = record->name_size,
-        .gpu_mask = run->c,
+        .gpu_mask = order->gpu_mask,
         .shape = record->shape,
         .held_shape = record->held_shape,
         .num_returns = record->num_returns,
         .max_calls = record->max_calls,
-        .may_retry = (record->flags & WIRE_RETRY_EXCEPTIONS) && run->d != 0,
+        .may_retry = (record->flags & WIRE_RETRY_EXCEPTIONS) && order->may_retry,
         .args = c->job_body.args,
         .args_size = c->job_body.args_size,
         .deps = c->job_body.deps,
@@ -85,6 +103,43 @@ static bool job_claim(mob_client_t *c, const shm_message_t *run) {
     c->busy = true;
     c->job_number++;
     return true;
+}
+
+/* What was handed to us behind another may need the results of that one, which may have to run again. */
+static bool arguments_are_there(mob_client_t *c, const order_t *order) {
+    const wire_record_t *record = &c->records[order->record];
+    const void *body = record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
+    wire_body_t parts;
+    if (record->num_deps == 0 || wire_body_split(record, body, record->body_size, &parts) != MOB_OK) return true;
+    for (uint32_t i = 0; i < record->num_deps; i++)
+        if (client_slot_valid(parts.deps[i].slot) && client_is_pending(c, parts.deps[i])) return false;
+    return true;
+}
+
+static bool run_claim(mob_client_t *c, const shm_message_t *run) {
+    order_t order = {.record = run->a < WIRE_MAX_RECORDS ? run->a : 0,
+                     .generation = run->b,
+                     .gpu_mask = run->c,
+                     .may_retry = run->d != 0};
+    uint64_t word = atomic_load_explicit(&c->records[order.record].word, memory_order_acquire);
+    if (!wire_word_is(word, order.generation, WIRE_READY_STATE)) return false; /* taken back */
+    if (!arguments_are_there(c, &order)) {
+        client_push(c, WIRE_UNREADY, order.record, order.generation, 0, 0);
+        return false;
+    }
+    return job_claim(c, &order);
+}
+
+static bool entry_claim(mob_client_t *c, uint64_t entry) {
+    const wire_record_t *record = &c->records[wire_entry_index(entry)];
+    uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire);
+    if (!wire_entry_names(entry, word)) return false;
+    order_t order = {.record = wire_entry_index(entry),
+                     .generation = wire_word_generation(word),
+                     .may_retry = record->max_retries != 0,
+                     .taken = true,
+                     .leased = record->kind == MOB_TASK};
+    return job_claim(c, &order);
 }
 
 static bool run_take(mob_client_t *c, shm_message_t *ret_run) {
@@ -109,14 +164,20 @@ mob_status_t mob_job_next(mob_client_t *c, mob_job_t *ret_job) {
         shm_message_t run;
         bool claimed = false;
         pthread_mutex_lock(&c->mutex);
-        while (!claimed && !c->told_to_exit && run_take(c, &run)) claimed = job_claim(c, &run);
-        bool to_exit = c->told_to_exit, forget = !claimed && c->forgets.count > 0;
+        while (!claimed && !c->told_to_exit && run_take(c, &run)) claimed = run_claim(c, &run);
+        if (!claimed && !c->job_unclaimable) claimed = client_call_take(c, entry_claim);
+        if (!claimed && !c->told_to_exit && client_lease_begin(c)) claimed = client_queue_take(c, entry_claim);
+        if (!claimed) client_lease_rest(c);
+        /* An actor that nobody can call any more ends after the calls that it has. */
+        bool to_exit = c->told_to_exit && (c->job_unclaimable || !client_calls_wait(c)),
+             forget = !claimed && c->forgets.count > 0;
         if (forget) c->job = (mob_job_t){.kind = MOB_FORGET, .function = vec_pop(&c->forgets)};
         pthread_mutex_unlock(&c->mutex);
         if (claimed || forget) break;
         if (to_exit || atomic_load(&c->dead)) return MOB_ECLOSED;
+        if (client_lease_look(c, seen)) continue;
         /* No limit: the daemon's death ends its workers by signal, so there is nothing to look up for. */
-        if (!shm_bell_sleep(bell, seen, -1)) return MOB_EINTR;
+        if (!client_lease_sleep(c, seen)) return MOB_EINTR;
     }
     *ret_job = c->job;
     return MOB_OK;
@@ -148,14 +209,73 @@ void mob_job_result_commit(mob_client_t *c, uint32_t index, mob_buffer_t *buffer
     pthread_mutex_unlock(&c->mutex);
 }
 
+void client_job_block(mob_client_t *c) {
+    if (c->job_leased)
+        client_lease_block(c);
+    else
+        client_push(c, WIRE_BLOCK, 0, 0, 0, 0);
+}
+
+void client_job_unblock(mob_client_t *c) {
+    if (c->job_leased)
+        client_lease_unblock(c);
+    else
+        client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0);
+}
+
 static void job_end(mob_client_t *c) {
     wire_record_t *record = &c->records[c->job_record];
     job_refs_release(c, c->job_body.deps, record->num_deps, false);
     job_refs_release(c, c->job_body.refs, record->num_refs, false);
     job_refs_release(c, &c->job.function, 1, true);
-    if (c->waiting > 0) client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0); /* a thread of the job waits on; the job does not */
+    if (c->waiting > 0) client_job_unblock(c); /* a thread of the job waits on; the job does not */
     c->busy = false;
     c->waiting = 0;
+}
+
+/* Of a job that the daemon does not know: what it would do when a result is sealed. */
+static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
+    store_slot_t *slot = &c->slots[ref.slot];
+    bool dropped = word & STORE_DROPPED;
+    if ((word & STORE_WATCHED) || (dropped && (word & STORE_ESCAPED))) {
+        client_push(c, WIRE_SEALED, ref.slot, ref.generation, 0, 0);
+    } else if (dropped) {
+        /* Its last reference went while the task ran. Block first, as whoever frees a slot. */
+        if (!store_meta_inline(slot->meta))
+            shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, ref.slot, ref.generation));
+        store_slot_close(slot);
+    }
+}
+
+/* The run's line for the timeline, not published yet; NULL without room. */
+static shm_event_t *event_write(mob_client_t *c, const wire_record_t *record) {
+    shm_event_t *e = shm_events_next(c->events);
+    for (int tries = 1; e == NULL && tries < 1000; tries++) {
+        client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        e = shm_events_next(c->events);
+    }
+    if (e == NULL) return NULL;
+    e->start_ns = record->start_ns;
+    e->end_ns = record->end_ns;
+    e->kind = record->kind;
+    e->name_size = record->name_size < sizeof e->name ? record->name_size : sizeof e->name;
+    memcpy(e->name, c->job.name, e->name_size);
+    return e;
+}
+
+/* The end of a job that the daemon does not know: the record is free again. False if it is KNOWN by now. */
+static bool record_free(mob_client_t *c, wire_record_t *record) {
+    shm_event_t *event = event_write(c, record);
+    uint64_t block = record->block, done = wire_word(c->job_generation, c->number, WIRE_DONE_STATE);
+    /* release: all that we wrote comes before the record's next life */
+    if (!atomic_compare_exchange_strong_explicit(&record->word, &done, wire_word(c->job_generation, 0, WIRE_FREE),
+                                                 memory_order_release, memory_order_relaxed))
+        return false;
+    /* After the record: until then the daemon may have to read the body. Killed in between, the block is lost until its owner ends. */
+    if (block != 0) shm_heap_free(&c->heap, block, shm_tag(true, c->job_record, c->job_generation));
+    if (event != NULL && shm_events_publish(c->events)) client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
+    return true;
 }
 
 void mob_job_finish(mob_client_t *c) {
@@ -163,15 +283,26 @@ void mob_job_finish(mob_client_t *c) {
     pthread_mutex_lock(&c->mutex);
     record->end_ns = base_clock_wall_ns();
     job_end(c);
-    uint64_t taken = wire_word(c->job_generation, c->number, WIRE_TAKEN);
+    /* Before the results are seen: who waits for them may push the next task at once, and need wake nobody. */
+    if (c->job_leased && !client_queues_have(c)) client_looking(c, true);
+    bool known = false, crowd = c->job_failed;
     /* release: the results come first. It can only fail if the daemon thinks that we are dead, and then we soon are. */
-    if (atomic_compare_exchange_strong_explicit(&record->word, &taken, wire_word(c->job_generation, 0, WIRE_DONE_STATE),
-                                                memory_order_acq_rel, memory_order_relaxed)) {
-        bool crowd = c->job_failed;
-        for (uint32_t i = 0; i < c->job.num_returns; i++)
-            crowd |= client_wake(c, store_slot_seal(&c->slots[c->job_returns[i].slot], c->job_results[i].escaped));
-        client_push(c, WIRE_DONE, c->job_record, c->job_generation, crowd, 0);
+    if (wire_record_move(record, wire_word(c->job_generation, c->number, WIRE_TAKEN),
+                         wire_word(c->job_generation, c->number, WIRE_DONE_STATE), &known)) {
+        known |= !c->job_taken; /* the daemon told us to run it */
+        for (uint32_t i = 0; i < c->job.num_returns; i++) {
+            mob_ref_t ref = c->job_returns[i];
+            uint64_t word = store_slot_seal(&c->slots[ref.slot], c->job_results[i].escaped);
+            crowd |= client_wake(c, word);
+            if (!known) result_settle(c, ref, word | (c->job_results[i].escaped ? STORE_ESCAPED : 0));
+        }
+        if (!known && record_free(c, record)) {
+            if (crowd) client_push(c, WIRE_RING, 0, 0, 0, 0);
+        } else {
+            client_push(c, WIRE_DONE, c->job_record, c->job_generation, crowd, 0);
+        }
     }
+    if (c->job_leased) client_lease_job(c, 0);
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -184,7 +315,11 @@ bool mob_job_retry(mob_client_t *c) {
             shm_heap_free(&c->heap, c->slots[ref.slot].value.large.block, shm_tag(false, ref.slot, ref.generation));
     }
     job_end(c);
+    wire_record_t *record = &c->records[c->job_record];
+    /* It goes through the daemon from now on. */
+    wire_record_make_known(record, wire_word(c->job_generation, c->number, WIRE_TAKEN));
     client_push(c, WIRE_RETRY, c->job_record, c->job_generation, 0, 0);
+    if (c->job_leased) client_lease_job(c, 0);
     pthread_mutex_unlock(&c->mutex);
     return true;
 }

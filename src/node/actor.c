@@ -95,6 +95,7 @@ void node_actor_created(node_t *n, node_task_t *t) {
     a->worker = worker;
     a->state = NODE_ACTOR_ALIVE;
     n->spares_wanted = true;
+    node_calls_begin(n, a);
     node_actor_note(n, a);
     if (a->killed) node_client_kill(worker); /* while it waited for its worker */
     node_actor_pump(n, a);
@@ -158,6 +159,10 @@ void node_actor_pump(node_t *n, node_actor_t *a) {
     if (a->state != NODE_ACTOR_ALIVE) return;
     for (size_t i = 0; i < a->callers.count;) {
         node_calls_t *calls = &a->callers.items[i];
+        if (node_calls_open(n, a, calls->caller)) { /* what it pushed there comes first */
+            i++;
+            continue;
+        }
         while (calls->head != NULL && calls->head->missing == 0) {
             node_task_t *t = calls->head;
             calls->head = t->next;
@@ -179,6 +184,7 @@ static void actor_free(node_t *n, node_actor_t *a) {
         if (o->holders.count == 0 && o->uses == 0 && !o->at_zero) o->at_zero = vec_push(&n->zero, o);
     }
     vec_free(&a->callers);
+    vec_free(&a->queues);
     free(a);
     n->again = true;
 }
@@ -206,6 +212,7 @@ void node_actor_died(node_t *n, node_actor_t *a, const char *cause) {
         }
     }
     a->callers.count = 0;
+    node_calls_actor_died(n, a);
     if (a->released) actor_free(n, a);
 }
 
@@ -215,6 +222,7 @@ void node_actor_kill(node_t *n, mob_ref_t id) {
     if (is_early(n, o)) (void)vec_push(&n->early, ((node_early_t){.actor = id, .round = n->round}));
     if (a == NULL || a->state == NODE_ACTOR_DEAD) return;
     a->killed = true;
+    node_calls_close(n, a);
     node_client_t *worker = a->worker ? a->worker : a->creation ? a->creation->worker : NULL;
     if (worker != NULL) {
         node_client_kill(worker); /* the rest when its end is certain */

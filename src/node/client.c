@@ -171,6 +171,7 @@ static bool number_take(node_client_t *c) {
     n->clients[number] = c;
     shm_bell_t *bell = &n->shared->bells[number];
     atomic_store(&bell->sleepers, 0);
+    atomic_store(&n->shared->numbers, n->client_next);
     return true;
 }
 
@@ -189,6 +190,7 @@ void node_client_welcome(node_client_t *c) {
     }
     c->up = (shm_ring_t *)c->segment.base;
     c->down = (shm_ring_t *)(c->segment.base + SHM_CLIENT_DOWN);
+    c->events = (shm_events_t *)(c->segment.base + SHM_CLIENT_EVENTS);
     size_t dir_size = strlen(n->session_dir) + 1;
     wire_welcome_t head = {
         .frame = {.magic = WIRE_MAGIC, .kind = WIRE_WELCOME},
@@ -206,8 +208,8 @@ void node_client_welcome(node_client_t *c) {
     memcpy(frame, &head, sizeof head);
     memcpy(frame + sizeof head, n->session_dir, dir_size);
     if (n->setup_size > 0) memcpy(frame + sizeof head + dir_size, n->setup, n->setup_size);
-    int fds[WIRE_WELCOME_FDS] = {n->node_segment.fd,   c->segment.fd, n->slot_segment.fd, n->record_segment.fd,
-                                 n->extent_segment.fd, n->arena.fd,   n->event_fd};
+    int fds[WIRE_WELCOME_FDS] = {n->node_segment.fd,   c->segment.fd, n->slot_segment.fd,  n->record_segment.fd,
+                                 n->extent_segment.fd, n->arena.fd,   n->queue_segment.fd, n->event_fd};
     c->state = NODE_LIVE;
     node_client_send(c, frame, sizeof head + dir_size + n->setup_size, fds, WIRE_WELCOME_FDS);
     free(frame);
@@ -386,6 +388,7 @@ void node_client_died(node_client_t *c) {
         node_tasks_cancel(c);
         node_objects_forget(c);
         node_memory_forget(c);
+        node_queues_note(n);
         node_bells_ring(n); /* it may have published something and died before it rang */
     }
     node_client_close(c);

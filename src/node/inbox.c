@@ -40,6 +40,9 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
     case WIRE_RETRY:
         node_task_retry(c, m->a, m->b);
         break;
+    case WIRE_UNREADY:
+        node_task_unready(c, m->a, m->b);
+        break;
     case WIRE_HOLD:
     case WIRE_HOLD_CONTENTS:
     case WIRE_DROP:
@@ -55,13 +58,16 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
             node_worker_blocked(c);
         break;
     case WIRE_UNBLOCK:
-        if (c->actor != NULL)
+        if (c->leased)
+            node_lease_unblocked(c);
+        else if (c->actor != NULL)
             sched_lease_unblock(n->sched, &c->lease);
         else if (c->runs != NULL)
             sched_lease_unblock(n->sched, &c->runs->lease);
         break;
     case WIRE_KILL:
         node_actor_kill(n, (mob_ref_t){.slot = m->a, .generation = m->b});
+        node_client_tell(c, WIRE_ANSWER, MOB_OK, 0, 0, 0);
         break;
     case WIRE_NEED_SLOTS:
         node_memory_slots(c, m->a);
@@ -80,6 +86,30 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
         break;
     case WIRE_MESSAGES_END:
         if (c == n->driver) node_streams_finish(n);
+        break;
+    case WIRE_ARGUMENTS:
+        node_task_arguments(c, m->a, m->b);
+        break;
+    case WIRE_SEALED:
+        if (m->a < STORE_MAX_SLOTS) node_object_sealed(n, (mob_ref_t){.slot = m->a, .generation = m->b});
+        break;
+    case WIRE_RING:
+        node_bells_ring(n);
+        break;
+    case WIRE_LEASE:
+        node_lease_returned(c);
+        break;
+    case WIRE_EVENTS:
+        node_events_read(c);
+        break;
+    case WIRE_NEED_CALLS:
+        node_calls_need(c, (mob_ref_t){.slot = m->a, .generation = m->b});
+        break;
+    case WIRE_CLOSED:
+        node_calls_closed(c, m->a, m->b);
+        break;
+    case WIRE_CALLS_ENDED:
+        node_calls_ended(c, m->a);
         break;
     default:
         node_client_fault(c, "sent a message of no known kind");

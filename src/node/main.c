@@ -25,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cpus.h"
 #include "node/state.h"
 
 enum { DRIVER_FD = 3, ROUNDS = 64 };
@@ -153,7 +154,12 @@ static mob_status_t node_start(node_t *n) {
     assert(n->cpu_shape == MOB_SHAPE_ONE_CPU); /* the first one that is asked for */
     status = control_embedded_new(&n->control);
     if (status == MOB_OK) status = node_memory_init(n);
-    if (status == MOB_OK) status = node_session_open(n);
+    if (status != MOB_OK) return status;
+    const char *fast = getenv("MOBULA_FAST_PATH");
+    n->fast = fast == NULL || strcmp(fast, "0") != 0;
+    atomic_store(&n->shared->fast, n->fast);
+    atomic_store(&n->shared->cpus, base_cpus_count(""));
+    status = node_session_open(n);
     if (status == MOB_OK) status = loop_start(n);
     if (status == MOB_OK && n->zygote_argv != NULL) status = node_zygote_start(n);
     return status;

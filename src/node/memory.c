@@ -39,12 +39,14 @@ mob_status_t node_memory_init(node_t *n) {
         {&n->record_segment, "mobula-records", (uint64_t)WIRE_MAX_RECORDS * sizeof(wire_record_t)},
         {&n->extent_segment, "mobula-extents", (granules + 1) * sizeof(shm_extent_t)},
         {&n->arena, "mobula-arena", n->store_bytes},
+        {&n->queue_segment, "mobula-queues", (uint64_t)SHM_QUEUES * sizeof(shm_queue_t)},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         mob_status_t status = shm_segment_create(wanted[i].name, wanted[i].size, wanted[i].segment);
         if (status != MOB_OK) return status;
     }
     n->shared = (shm_node_t *)n->node_segment.base;
+    n->queues = (shm_queue_t *)n->queue_segment.base;
     n->slots = (store_slot_t *)n->slot_segment.base;
     n->records = (wire_record_t *)n->record_segment.base;
     n->extents = (shm_extent_t *)n->extent_segment.base;
@@ -52,10 +54,12 @@ mob_status_t node_memory_init(node_t *n) {
     n->objects = table_new(STORE_MAX_SLOTS, sizeof *n->objects);
     n->slot_owner = table_new(STORE_MAX_SLOTS / STORE_SLOT_BLOCK, sizeof *n->slot_owner);
     n->record_owner = table_new(WIRE_MAX_RECORDS / WIRE_RECORD_BLOCK, sizeof *n->record_owner);
+    n->pairs = table_new(SHM_CALL_QUEUES, sizeof *n->pairs);
     n->books = table_new(granules + 1, sizeof *n->books);
     n->granule_owner = table_new(granules + 1, sizeof *n->granule_owner);
     n->backed = table_new(granules / 64 + 1, sizeof *n->backed);
-    if (!n->tasks || !n->objects || !n->slot_owner || !n->record_owner || !n->books || !n->granule_owner || !n->backed)
+    if (!n->pairs || !n->tasks || !n->objects || !n->slot_owner || !n->record_owner || !n->books || !n->granule_owner ||
+        !n->backed)
         return MOB_ENOMEM;
     n->slots_granted = STORE_SLOT_BLOCK; /* slot 0 names nothing */
     n->arena_free = n->store_bytes;
@@ -70,6 +74,7 @@ void node_memory_fini(node_t *n) {
     shm_segment_fini(&n->record_segment);
     shm_segment_fini(&n->extent_segment);
     shm_segment_fini(&n->arena);
+    shm_segment_fini(&n->queue_segment);
 }
 
 /* ---- slots and records ---- */

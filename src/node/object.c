@@ -94,6 +94,8 @@ void node_object_unhold(node_t *n, node_object_t *o, uint32_t client) {
         if ((o->holders.items[i] & ~NODE_CACHED) != client) continue;
         vec_swap_remove(&o->holders, i);
         if (n->clients[client] != NULL) n->clients[client]->held--;
+        if (o->actor != NULL && n->pairs_used > 0)
+            node_calls_unheld(n, (mob_ref_t){.slot = o->slot, .generation = o->generation}, client);
         break;
     }
     object_check_zero(n, o);
@@ -218,8 +220,12 @@ void node_object_sealed(node_t *n, mob_ref_t ref) {
         VEC(node_task_t *) waiting = {0};
         memcpy(&waiting, &o->waiting, sizeof waiting);
         memset(&o->waiting, 0, sizeof o->waiting);
-        for (size_t i = 0; i < waiting.count; i++)
-            if (--waiting.items[i]->missing == 0) node_task_ready(waiting.items[i], n);
+        for (size_t i = 0; i < waiting.count; i++) {
+            if (--waiting.items[i]->missing > 0) continue;
+            n->missing_arguments--;
+            if (waiting.items[i]->worker == NULL)
+                node_task_ready(waiting.items[i], n); /* else it was handed out ahead */
+        }
         vec_free(&waiting);
     }
     uint64_t word = atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire);
@@ -263,15 +269,7 @@ void node_objects_forget(node_client_t *client) {
     for (uint32_t i = 0; client->held > 0 && i < n->slots_granted; i++)
         if (n->objects[i] != NULL) node_object_unhold(n, n->objects[i], client->number);
     client->held = 0;
-    for (size_t s = 0; s < client->slots.count; s++) {
-        uint32_t first = client->slots.items[s].first, end = first + client->slots.items[s].count;
-        for (uint32_t i = first; i < end; i++) {
-            uint64_t word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire);
-            if ((word & STORE_STATE) == STORE_FREE || n->objects[i] != NULL) continue;
-            slot_release(n, i, atomic_load_explicit(&n->slots[i].generation, memory_order_relaxed));
-        }
-    }
-    /* What is still PENDING belongs to a task that will complete it, or to nobody: the client died while it made a task or a value. */
+    /* Results of tasks that are still to be completed: by their worker, which may be about to free such a slot, or by us when it says so. */
     uint8_t *awaited = calloc(n->slots_granted, 1);
     for (size_t s = 0; awaited != NULL && s < client->records.count; s++) {
         uint32_t first = client->records.items[s].first, end = first + client->records.items[s].count;
@@ -283,8 +281,12 @@ void node_objects_forget(node_client_t *client) {
         uint32_t first = client->slots.items[s].first, end = first + client->slots.items[s].count;
         for (uint32_t i = first; i < end; i++) {
             uint64_t word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire);
-            if ((word & STORE_STATE) == STORE_PENDING && !awaited[i] && n->objects[i] == NULL)
-                store_slot_close(&n->slots[i]);
+            if ((word & STORE_STATE) == STORE_FREE || n->objects[i] != NULL) continue;
+            if (awaited[i] && (word & STORE_DROPPED)) continue;
+            slot_release(n, i, atomic_load_explicit(&n->slots[i].generation, memory_order_relaxed));
+            /* Still PENDING and nobody's: the client died while it made a task or a value. */
+            word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire);
+            if ((word & STORE_STATE) == STORE_PENDING && !awaited[i]) store_slot_close(&n->slots[i]);
         }
     }
     free(awaited);

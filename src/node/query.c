@@ -81,11 +81,17 @@ static uint8_t *question_room(node_client_t *c, const shm_message_t *m) {
 }
 
 void node_questions_answer(node_t *n) {
-    bool due = n->questions.count > 0 && node_workers_due(n, true) > 0;
+    size_t leased = n->questions.count > 0 ? node_leases_due(n) : 0;
+    bool due = n->questions.count > 0 && (leased > 0 || node_workers_due(n, true) > 0);
     for (size_t i = n->questions.count; i-- > 0;) {
         node_question_t q = n->questions.items[i];
+        if (q.round == n->round) {
+            n->again = true;
+            continue;
+        }
         if (due && base_clock_mono_ns() - q.asked_ns < PATIENCE_NS) {
-            node_look_again(n, PATIENCE_NS / 1000000 + 1); /* unless the news, or its worker's end, wakes us before */
+            /* Unless the news, or its worker's end, wakes us before. Those with a lease send no news. */
+            node_look_again(n, leased > 0 ? 1 : PATIENCE_NS / 1000000 + 1);
             continue;
         }
         vec_swap_remove(&n->questions, i);
@@ -94,11 +100,10 @@ void node_questions_answer(node_t *n) {
     }
 }
 
-/* An answer must know of everything whose result the asker can have seen. */
+/* An answer must know of everything whose result the asker can have seen: it is given when every ring was read once more, and when those who are about to say something have said it. */
 void node_query(node_client_t *c, const shm_message_t *m) {
-    node_question_t q = {.client = c->number, .asked_ns = base_clock_mono_ns(), .message = *m};
-    if (node_workers_due(c->node, true) == 0 || !vec_push(&c->node->questions, q))
-        question_answer(c, m); /* else node_questions_answer does, when all rings have been read */
+    node_question_t q = {.client = c->number, .asked_ns = base_clock_mono_ns(), .round = c->node->round, .message = *m};
+    if (question_room(c, m) != NULL && !vec_push(&c->node->questions, q)) question_answer(c, m);
 }
 
 static void question_answer(node_client_t *c, const shm_message_t *m) {
@@ -108,9 +113,12 @@ static void question_answer(node_client_t *c, const shm_message_t *m) {
     wire_writer_t w = {.data = room, .capacity = m->d};
     switch (m->a) {
     case MOB_QUERY_RESOURCES:
+        node_leases_take_free(n); /* what nobody uses is available */
         write_resources(n, &w);
         break;
     case MOB_QUERY_EVENTS:
+        for (uint32_t i = 1; i < n->client_next; i++)
+            if (n->clients[i] != NULL) node_events_read(n->clients[i]);
         write_events(n, &w);
         break;
     case MOB_QUERY_ACTORS:

@@ -45,7 +45,7 @@ typedef struct {
 
 typedef struct {
     uint32_t client;
-    uint64_t asked_ns;
+    uint64_t asked_ns, round;
     shm_message_t message;
 } node_question_t;
 
@@ -68,6 +68,7 @@ struct node_task {
     uint8_t kind;
     bool retries_exceptions;
     bool waiting_for_worker;
+    bool queued;    /* workers take it from its submitter's queue, or one has; who is found when it says so, or dies */
     uint64_t block; /* of the body; 0: in the record */
     mob_ref_t function;
     node_actor_t *actor;
@@ -94,11 +95,20 @@ typedef struct {
     node_task_t *head, *tail;
 } node_calls_t;
 
+/* A queue of calls. */
+typedef struct {
+    uint32_t caller;
+    int state;           /* 0: nobody's; see calls.c */
+    node_actor_t *actor; /* NULL: it is dead */
+    mob_ref_t id;        /* of the dead one */
+} node_pair_t;
+
 struct node_actor {
     mob_ref_t id;
     node_task_t *creation; /* until it is done */
     node_client_t *worker;
     VEC(node_calls_t) callers;
+    VEC(uint32_t) queues; /* of calls that do not go through us */
     uint32_t in_flight;
     enum { NODE_ACTOR_PENDING, NODE_ACTOR_ALIVE, NODE_ACTOR_DEAD } state;
     bool released; /* nobody has a handle any more: ends when its calls are done */
@@ -155,7 +165,10 @@ struct node_client {
     node_task_t *runs, *runs_tail; /* handed to it, oldest first; the first has the lease, the others follow it */
     uint32_t run_count;
     node_actor_t *actor;
-    sched_lease_t lease; /* an actor's, once it is made */
+    sched_lease_t lease; /* an actor's, once it is made; or that of a worker that takes from the queues */
+    bool leased;         /* takes tasks from queues */
+    bool takes;          /* took tasks or calls from queues at some time: records may name it that we do not know of */
+    shm_events_t *events;
     bool idle, retiring, has_worked;
     uint64_t idle_since_ns;
     uint32_t limited_calls;
@@ -185,6 +198,7 @@ struct node {
     uv_signal_t child_signal, term_signal;
     uv_timer_t look_timer;
     bool ending, again;
+    bool fast;      /* workers take tasks from queues */
     uint64_t round; /* counts readings of all rings */
 
     /* configuration */
@@ -199,8 +213,9 @@ struct node {
     void *setup;
     size_t setup_size;
 
-    shm_segment_t node_segment, slot_segment, record_segment, extent_segment, arena;
+    shm_segment_t node_segment, slot_segment, record_segment, extent_segment, arena, queue_segment;
     shm_node_t *shared;
+    shm_queue_t *queues; /* by client */
     store_slot_t *slots;
     wire_record_t *records;
     shm_extent_t *extents;
@@ -223,7 +238,15 @@ struct node {
     VEC(node_client_t *) connections;   /* all of them, for the end */
     node_task_t *wait_head, *wait_tail; /* have their resources, wait for a worker */
     uint32_t waiting_for_worker;
-    uint32_t cpu_shape; /* one CPU and nothing else: what may be handed out ahead */
+    uint32_t missing_arguments; /* tasks that wait for some */
+    uint32_t cpu_shape;         /* one CPU and nothing else: what may be handed out ahead, and is taken from queues */
+    sched_task_t request;       /* for one more lease, while it waits for a CPU */
+    sched_lease_t granted;      /* that lease, while it waits for a worker */
+    uint32_t leases;            /* given */
+    node_pair_t *pairs;         /* queues of calls, by their number above SHM_MAX_CLIENTS */
+    uint32_t pairs_used;
+    VEC(uint32_t) free_pairs;  /* their numbers */
+    VEC(mob_ref_t) done_early; /* records whose worker was heard before their submitter */
     uint64_t next_token;
     int start_failures;
     uint64_t first_failure_ns; /* of that series */
@@ -309,12 +332,25 @@ void node_objects_forget(node_client_t *client);
 void node_task_submit(node_client_t *client, uint32_t record, uint64_t generation);
 void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd);
 void node_task_retry(node_client_t *client, uint32_t record, uint64_t generation);
+/* A record in the client's queue has references, or its function goes: keep a book on it. */
+void node_task_arguments(node_client_t *client, uint32_t record, uint64_t generation);
+/* Finds what a dead worker had taken from queues: its runs are complete then. */
+void node_tasks_find_taken(node_client_t *worker);
+/* No worker can be had: what lies in the queues fails. */
+void node_queues_fail(node_t *node, const char *text);
+/* Takes a record that `entry` names, and that nobody has begun, out of a queue of its owner's: it is ours to run or to fail. NULL: it is begun, done, or makes no sense. */
+node_task_t *node_task_take_over(node_t *node, uint32_t record, uint64_t entry, uint32_t owner);
+bool node_client_has_tasks(node_client_t *client);     /* submitted and not done */
 void node_task_ready(node_task_t *task, node_t *node); /* its arguments are there */
 void node_task_fail(node_t *node, node_task_t *task, mob_status_t status, const char *text);
 void node_task_free(node_t *node, node_task_t *task);
 void node_task_run_on(node_t *node, node_task_t *task, node_client_t *worker);
-/* Puts a task that was handed out behind another, and that its worker has not begun, back into the queue. False if it has begun. */
+/* Puts a task that was handed out behind another, and that its worker has not begun, back where it was. False if it has begun. */
 bool node_task_take_back(node_t *node, node_task_t *task);
+/* The worker finds that an argument is not there: the task before it is to run again. */
+void node_task_unready(node_client_t *client, uint32_t record, uint64_t generation);
+/* A task that waits for nothing but the results of this one; NULL: none. */
+node_task_t *node_task_follower(node_t *node, const node_task_t *task);
 void node_task_lost(node_t *node, node_task_t *task); /* its worker is certainly dead */
 void node_tasks_cancel(node_client_t *client);        /* those that a dead client submitted and nobody began */
 size_t node_task_name(node_t *node, const node_task_t *task, char *ret_name, size_t capacity);
@@ -334,7 +370,35 @@ void node_actor_died(node_t *node, node_actor_t *actor, const char *cause);
 void node_actor_try_end(node_t *node, node_actor_t *actor);
 void node_actor_note(node_t *node, const node_actor_t *actor);
 
+/* calls.c: calls that go straight from the caller to the actor */
+void node_calls_need(node_client_t *caller, mob_ref_t actor);
+void node_calls_begin(node_t *node, node_actor_t *actor); /* it is alive */
+void node_calls_close(node_t *node, node_actor_t *actor); /* it is to die: no more calls for it */
+void node_calls_actor_died(node_t *node, node_actor_t *actor);
+void node_calls_closed(node_client_t *caller, uint32_t record, uint64_t generation);
+void node_calls_unheld(node_t *node, mob_ref_t actor, uint32_t caller); /* the caller has no handle any more */
+void node_calls_ended(node_client_t *worker, uint32_t number);
+void node_calls_caller_died(node_client_t *caller);
+bool node_calls_open(node_t *node, const node_actor_t *actor, uint32_t caller); /* whether this pair has a queue */
+
+/* lease.c: workers that take tasks from the queues */
+void node_lease_request(node_t *node); /* asks the scheduler for one more, if there is more to do than workers for it */
+void node_lease_granted(node_t *node, const sched_lease_t *lease); /* the scheduler's answer */
+bool node_lease_claim(node_client_t *worker); /* takes the one that waits for a worker, if one does */
+void node_lease_abandon(node_t *node);        /* no worker can be had for it */
+void node_lease_returned(node_client_t *worker);
+void node_lease_unblocked(node_client_t *worker);
+void node_lease_forget(node_client_t *worker); /* it is dead */
+/* Gives others what leases can spare; true if something may start now that could not before. */
+bool node_leases_yield(node_t *node);
+void node_leases_take_free(node_t *node);
+size_t node_leases_due(node_t *node); /* workers that are between two tasks, or about to be free */
+void node_events_read(node_client_t *worker);
+void node_queues_note(node_t *node); /* one who died may have taken a queue's bit and not looked again */
+
 /* worker.c: the pool and the zygote */
+node_client_t *node_worker_idle(node_t *node); /* one that has nothing to do, out of the pool; NULL: none */
+int64_t node_cpus_free(node_t *node);          /* in SCHED_UNITs; negative when more are used than there are */
 void node_schedule(node_t *node);
 void node_look_again(node_t *node, uint64_t ms); /* schedules, and answers what waits, after that time at the latest */
 /* How many workers have published the results of what they run and not told us yet. They are about to, unless they were killed. */

@@ -12,6 +12,9 @@
  * They have no resources of their own: each takes over the lease of the one before it. Only tasks of one CPU and nothing else, and only while nothing
  * else waits, so nobody is passed over. What was not begun is taken back as soon as it could start elsewhere, or when the worker's task waits for others.
  *
+ * So is one that waits for nothing but the results of the last one that a worker has: by the time its turn comes, they are there. A chain of tasks then runs in one worker
+ * without waiting for us at each link. If the one before it has to run again, the worker finds an argument missing and gives it back (WIRE_UNREADY).
+ *
  * With modules to preload, the first zygote serves at once, and forks a second one that loads them and then takes its place.
  *
  * Spares: a fork takes milliseconds, so there is a worker a CPU before anybody asks: from when the zygote has loaded what it will load, and again when some have
@@ -253,6 +256,8 @@ static void wait_push(node_t *n, node_task_t *t) {
 }
 
 static void waiting_fail(node_t *n, const char *text) {
+    node_lease_abandon(n);
+    node_queues_fail(n, text);
     for (node_task_t *t; (t = wait_pop(n)) != NULL;) {
         if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL)
             node_actor_died(n, t->actor, text); /* fails the creation too */
@@ -273,8 +278,8 @@ void node_look_again(node_t *n, uint64_t ms) {
 static size_t pool_size(node_t *n) {
     size_t alive = n->idle.count;
     for (uint32_t i = 1; i < n->client_next; i++)
-        if (n->clients[i] != NULL && n->clients[i]->role == WIRE_WORKER && n->clients[i]->runs != NULL &&
-            n->clients[i]->actor == NULL)
+        if (n->clients[i] != NULL && n->clients[i]->role == WIRE_WORKER && n->clients[i]->actor == NULL &&
+            (n->clients[i]->runs != NULL || n->clients[i]->leased))
             alive++;
     return alive;
 }
@@ -302,13 +307,13 @@ static void idle_trim(node_t *n) {
     size_t wanted = pool_wanted(n), alive = pool_size(n);
     for (size_t i = 0; i < n->idle.count && alive > wanted;) {
         node_client_t *w = n->idle.items[i];
-        if (n->open_tasks[w->number] > 0) { /* what it submitted would be cancelled with it */
-            i++;
-            continue;
-        }
         if (now - w->idle_since_ns < (uint64_t)IDLE_MS * 1000000) {
             node_look_again(n, IDLE_MS);
             return;
+        }
+        if (node_client_has_tasks(w)) { /* what it submitted would be cancelled with it */
+            i++;
+            continue;
         }
         idle_remove(w);
         w->retiring = true;
@@ -319,7 +324,7 @@ static void idle_trim(node_t *n) {
 
 void node_worker_free(node_client_t *w) {
     node_t *n = w->node;
-    if (w->state != NODE_LIVE || w->idle || w->runs != NULL) return;
+    if (w->state != NODE_LIVE || w->idle || w->leased || w->runs != NULL) return;
     if (w->retiring) {
         node_client_tell(w, WIRE_EXIT, 0, 0, 0, 0);
         return;
@@ -329,6 +334,7 @@ void node_worker_free(node_client_t *w) {
         node_task_run_on(n, t, w);
         return;
     }
+    if (node_lease_claim(w)) return;
     w->idle_since_ns = base_clock_mono_ns();
     w->idle = vec_push(&n->idle, w);
 }
@@ -336,8 +342,8 @@ void node_worker_free(node_client_t *w) {
 /* ---- handing out ahead ---- */
 
 static bool may_have_more(const node_client_t *w) {
-    return w->state == NODE_LIVE && !w->retiring && w->actor == NULL && w->runs != NULL && w->runs->kind == MOB_TASK &&
-           w->runs->shape == w->node->cpu_shape && w->runs->max_calls == 0 &&
+    return w->state == NODE_LIVE && !w->retiring && !w->leased && w->actor == NULL && w->runs != NULL &&
+           w->runs->kind == MOB_TASK && w->runs->shape == w->node->cpu_shape && w->runs->max_calls == 0 &&
            w->runs->lease.state == SCHED_LEASE_HELD && w->run_count <= MAX_AHEAD;
 }
 
@@ -351,13 +357,25 @@ static void ahead_give(node_t *n) {
             sched_task_t *q = sched_task_ahead(n->sched, n->cpu_shape);
             if (q == NULL) return;
             node_task_t *t = (node_task_t *)q;
-            if (t->kind != MOB_TASK || t->max_calls != 0) {
+            if (q == &n->request || t->kind != MOB_TASK || t->max_calls != 0) {
                 sched_task_readd(n->sched, q);
                 return;
             }
             node_task_run_on(n, t, w);
             given = true;
         }
+    }
+}
+
+/* Chains: gives busy workers what follows the last one that they have. Not while others wait for a CPU, which would be passed over. */
+static void followers_give(node_t *n) {
+    uint64_t since;
+    if (n->missing_arguments == 0 || sched_cpu_lacking(n->sched, &n->request, &since) > 0) return;
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        node_client_t *w = n->clients[i];
+        if (w == NULL || w->role != WIRE_WORKER) continue;
+        for (node_task_t *t; may_have_more(w) && (t = node_task_follower(n, w->runs_tail)) != NULL;)
+            node_task_run_on(n, t, w);
     }
 }
 
@@ -371,20 +389,28 @@ static bool ahead_take_one(node_t *n) {
     node_client_t *most = NULL;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
-        if (w != NULL && w->role == WIRE_WORKER && w->actor == NULL && w->run_count > 1 &&
+        if (w != NULL && w->role == WIRE_WORKER && w->actor == NULL && !w->leased && w->run_count > 1 &&
+            w->runs_tail->missing == 0 && /* else it can't start elsewhere either */
             (most == NULL || w->run_count > most->run_count))
             most = w;
     }
     return most != NULL && node_task_take_back(n, most->runs_tail);
 }
 
-static bool cpu_is_free(node_t *n) {
+int64_t node_cpus_free(node_t *n) {
     const char *name;
     uint64_t total;
     int64_t available;
-    if (sched_resource_count(n->sched) == 0) return false;
+    if (sched_resource_count(n->sched) == 0) return 0;
     sched_resource_at(n->sched, 0, &name, &total, &available); /* CPU comes first */
-    return strcmp(name, "CPU") == 0 && available >= SCHED_UNIT;
+    return strcmp(name, "CPU") == 0 ? available : 0;
+}
+
+node_client_t *node_worker_idle(node_t *n) {
+    if (n->idle.count == 0) return NULL;
+    node_client_t *w = n->idle.items[n->idle.count - 1]; /* the one that became idle last: it is the warmest */
+    idle_remove(w);
+    return w;
 }
 
 void node_worker_blocked(node_client_t *w) {
@@ -397,15 +423,17 @@ static void tasks_start(node_t *n) {
     sched_lease_t lease;
     uint64_t now = base_clock_mono_ns();
     for (sched_task_t *q; (q = sched_task_next(n->sched, now, &lease)) != NULL;) {
+        if (q == &n->request) {
+            node_lease_granted(n, &lease);
+            continue;
+        }
         node_task_t *t = (node_task_t *)q;
         t->lease = lease;
-        if (n->idle.count > 0) {
-            node_client_t *w = n->idle.items[n->idle.count - 1];
-            idle_remove(w);
+        node_client_t *w = node_worker_idle(n);
+        if (w != NULL)
             node_task_run_on(n, t, w);
-        } else {
+        else
             wait_push(n, t);
-        }
     }
 }
 
@@ -422,9 +450,17 @@ size_t node_workers_due(node_t *n, bool actors_too) {
 
 void node_schedule(node_t *n) {
     if (n->ending) return;
+    if (n->fast) node_lease_request(n);
     tasks_start(n);
-    while (cpu_is_free(n) && sched_queued(n->sched, n->cpu_shape) == 0 && ahead_take_one(n)) tasks_start(n);
+    /* Bounded: what is taken for a task of several CPUs may go to a queue again, and is recalled then. */
+    for (uint32_t i = n->leases + 1; i > 0 && n->fast && node_leases_yield(n); i--) {
+        node_lease_request(n);
+        tasks_start(n);
+    }
+    while (node_cpus_free(n) >= SCHED_UNIT && sched_queued(n->sched, n->cpu_shape) == 0 && ahead_take_one(n))
+        tasks_start(n);
     if (n->idle.count == 0) ahead_give(n);
+    followers_give(n);
     if (n->zygote_argv == NULL) return;
     if (n->waiting_for_worker > 0 && n->zygote == NULL && n->next_zygote == NULL && n->zygote_pid == 0 &&
         node_zygote_start(n) != MOB_OK)
@@ -457,6 +493,10 @@ void node_worker_forget(node_client_t *w) {
     node_actor_t *actor = w->actor;
     char how[128];
     node_worker_exit_text(w, how, sizeof how);
+    node_events_read(w);
+    node_lease_forget(w);
+    node_tasks_find_taken(w);
+    w->has_worked |= w->events != NULL && atomic_load(&w->events->tail) > 0;
     for (node_task_t *t = w->runs; t != NULL; t = t->run_next)
         w->has_worked |= wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) !=
                          WIRE_READY_STATE;

@@ -323,6 +323,29 @@ sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *re
     return pick ? task_grant(sched, pick, ret_lease) : NULL;
 }
 
+/* Whether it lacks something else than CPUs now: CPUs alone would not start it. */
+static bool lacks_more(const sched_t *sched, const sched_shape_t *shape) {
+    for (uint32_t i = 0; i < shape->count; i++)
+        if (shape->needs[i].resource != SCHED_CPU && !sched_pool_has(&sched->now, &shape->needs[i])) return true;
+    return false;
+}
+
+int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except, uint64_t *ret_since_ns) {
+    int64_t lacking = 0;
+    for (size_t i = 0; i < sched->waiting.count; i++) {
+        const sched_shape_t *shape = sched->waiting.items[i];
+        const sched_task_t *task = shape->queue.head == except ? except->next : shape->queue.head;
+        const sched_need_t *missing = task ? sched_shape_missing(shape, &sched->now) : NULL;
+        if (!missing || missing->resource != SCHED_CPU || sched_shape_missing(shape, &sched->later) ||
+            lacks_more(sched, shape))
+            continue;
+        if (lacking > 0 && task->since_ns >= *ret_since_ns) continue;
+        *ret_since_ns = task->since_ns;
+        lacking = missing->amount - sched->now.free[SCHED_CPU];
+    }
+    return lacking;
+}
+
 sched_task_t *sched_task_ahead(sched_t *sched, uint32_t shape) {
     sched_shape_t *mine = shape_get(sched, shape);
     if (mine->queue.count == 0) return NULL;

@@ -109,6 +109,9 @@ void sched_task_remove(sched_t *sched, sched_task_t *task);
  * no task startable, so no timer is needed. */
 sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *ret_lease);
 
+/* How much CPU the longest waiting task other than `except` lacks, of those that lack nothing else and could have it if the running ones ended; 0: there is none. ret_since_ns: since when it waits. */
+int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except, uint64_t *ret_since_ns);
+
 /* The oldest task of this shape out of its queue, without resources, if no other task that could ever start waits; else NULL. For one that
  * will take over the lease of another of the same shape; sched_task_readd puts it back. */
 sched_task_t *sched_task_ahead(sched_t *sched, uint32_t shape);

@@ -1,18 +1,31 @@
 /*
- * What all processes of a node share beside the tables: the bells, the daemon's doorbell, who has messages for it; and the
+ * What all processes of a node share beside the tables: the bells, the daemon's doorbell, who has messages for it, the leases, who sleeps and who has tasks; and the
  * segment that each client shares with the daemon alone, with the two rings.
  */
 #ifndef SHM_NODE_H
 #define SHM_NODE_H
 
 #include "shm/bell.h"
+#include "shm/events.h"
+#include "shm/lease.h"
+#include "shm/queue.h"
 #include "shm/ring.h"
 
 enum {
-    SHM_MAX_CLIENTS = 4096,   /* numbers 1..4095; 0 is the daemon */
+    SHM_MAX_CLIENTS = 4096, /* numbers 1..4095; 0 is the daemon */
+    SHM_CALL_QUEUES = 8192, /* for pairs of a caller and an actor */
+    SHM_QUEUES = SHM_MAX_CLIENTS + SHM_CALL_QUEUES,
     SHM_UP_MESSAGES = 16384,  /* client to daemon */
     SHM_DOWN_MESSAGES = 1024, /* daemon to client */
 };
+
+/* One bit a worker that has a lease. */
+typedef struct shm_worker_bits {
+    /* It sleeps, or is about to. Set by the worker; taken by whoever wakes it, by itself, or with its lease by the daemon. */
+    _Atomic uint64_t idle;
+    /* It is awake and looks into the queues again before it sleeps, so nobody need be woken for a push. Set and cleared by the worker; by the daemon at its end. */
+    _Atomic uint64_t looking;
+} shm_worker_bits_t;
 
 typedef struct shm_node {
     /* 1: the daemon sleeps, or is about to: whoever pushes must write to its eventfd. Written by the daemon only, so that nobody who is held up between
@@ -20,15 +33,36 @@ typedef struct shm_node {
     alignas(64) _Atomic uint32_t daemon_sleeps;
     /* One bit a client: it has pushed since the daemon last looked. Set by the client, taken by exchange by the daemon. */
     alignas(64) _Atomic uint64_t pending[SHM_MAX_CLIENTS / 64];
+    /* Written by the daemon at its start, and as numbers are given. */
+    alignas(64) _Atomic uint32_t fast; /* 1: tasks may be taken from queues */
+    _Atomic uint32_t cpus;             /* that processes can really run on at a time */
+    _Atomic uint32_t numbers;          /* of clients in use are below this */
+    /* 1: a push that finds no sleeping worker with a lease tells the daemon, which may grant one more. Written by the daemon. */
+    alignas(64) _Atomic uint32_t more;
+    /* 1: somebody waits for a CPU: a worker that blocks tells the daemon. Written by the daemon. */
+    _Atomic uint32_t wanted;
+    /* One bit a client: its queue may have entries. Set by its producer after a push; taken away by a worker that found it empty, which then looks again. */
+    alignas(64) _Atomic uint64_t queued[SHM_MAX_CLIENTS / 64];
+    alignas(64) shm_worker_bits_t workers[SHM_MAX_CLIENTS / 64];
+    /* One bit a client: it does not sleep in a call. Set and cleared by the client; cleared by the daemon at its end. For guesses only. */
+    alignas(64) _Atomic uint64_t awake[SHM_MAX_CLIENTS / 64];
     shm_bell_t bells[SHM_MAX_CLIENTS];
+    shm_lease_t leases[SHM_MAX_CLIENTS];
 } shm_node_t;
 
-/* In a client's own segment: the ring up, the ring down, and a scratch page for questions to the daemon and their answers, which is written by the client
- * before it asks and by the daemon before it answers. */
+static inline uint64_t shm_node_bit(uint32_t number) { return (uint64_t)1 << (number % 64); }
+static inline uint32_t shm_node_words(shm_node_t *node) {
+    uint32_t numbers = atomic_load_explicit(&node->numbers, memory_order_relaxed);
+    return numbers > SHM_MAX_CLIENTS ? SHM_MAX_CLIENTS / 64 : (numbers + 63) / 64;
+}
+
+/* In a client's own segment: the ring up, the ring down, a scratch page for questions to the daemon and their answers, which is written by the client
+ * before it asks and by the daemon before it answers, and the runs of a worker. */
 #define SHM_CLIENT_DOWN    (sizeof(shm_ring_t) + SHM_UP_MESSAGES * sizeof(shm_message_t))
 #define SHM_CLIENT_SCRATCH (SHM_CLIENT_DOWN + sizeof(shm_ring_t) + SHM_DOWN_MESSAGES * sizeof(shm_message_t))
 #define SHM_SCRATCH_BYTES  4096
-#define SHM_CLIENT_BYTES   (SHM_CLIENT_SCRATCH + SHM_SCRATCH_BYTES)
+#define SHM_CLIENT_EVENTS  (SHM_CLIENT_SCRATCH + SHM_SCRATCH_BYTES)
+#define SHM_CLIENT_BYTES   (SHM_CLIENT_EVENTS + sizeof(shm_events_t))
 
 /* Tells the daemon that client `number` has pushed. True: the daemon sleeps and the caller must write to its eventfd. */
 static inline bool shm_node_notify(shm_node_t *node, uint32_t number) {

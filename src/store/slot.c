@@ -20,9 +20,7 @@ uint64_t store_slot_seal(store_slot_t *slot, bool escaped) {
     }
 }
 
-bool store_slot_wait(store_slot_t *slot, uint32_t number) {
-    uint64_t bit =
-        number >= 1 && number <= STORE_WAITER_BITS ? (uint64_t)1 << (STORE_WAITER_SHIFT + number - 1) : STORE_CROWD;
+static bool bit_set(store_slot_t *slot, uint64_t bit) {
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
     for (;;) {
         if ((word & STORE_STATE) != STORE_PENDING) return false;
@@ -32,6 +30,13 @@ bool store_slot_wait(store_slot_t *slot, uint32_t number) {
             return true;
     }
 }
+
+bool store_slot_wait(store_slot_t *slot, uint32_t number) {
+    return bit_set(slot, number >= 1 && number <= STORE_WAITER_BITS ? (uint64_t)1 << (STORE_WAITER_SHIFT + number - 1)
+                                                                    : STORE_CROWD);
+}
+
+bool store_slot_watch(store_slot_t *slot) { return bit_set(slot, STORE_WATCHED); }
 
 store_drop_t store_slot_drop(store_slot_t *slot, bool is_daemon) {
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);

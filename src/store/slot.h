@@ -18,7 +18,7 @@
  *                                  the daemon, if that one died; owner of a put
  * PENDING -> PENDING|DROPPED       owner, or the daemon at zero holders   compare-and-swap
  * SEALED -> FREE                   owner if not ESCAPED, else the daemon  block first, then the word
- * waiter bits                      set by the waiter, by compare-and-swap while PENDING; taken by the sealer
+ * waiter bits, CROWD, WATCHED      set by the waiter, by compare-and-swap while PENDING; taken by the sealer
  *
  * If the owner dies, the daemon acts in its place. meta and the value are written before SEALED (release) by the one who may seal.
  */
@@ -41,7 +41,8 @@ enum {
     STORE_STATE = 3,
     STORE_DROPPED = 4,
     STORE_ESCAPED = 8,
-    STORE_CROWD = 16, /* somebody waits who has no bit: the daemon rings all bells */
+    STORE_CROWD = 16,   /* somebody waits who has no bit: the daemon rings all bells */
+    STORE_WATCHED = 32, /* the daemon waits, for tasks that have it as an argument: the sealer tells it */
     STORE_WAITER_SHIFT = 16,
     STORE_WAITER_BITS = 48,
 };
@@ -81,6 +82,9 @@ uint64_t store_slot_open(store_slot_t *slot);
 uint64_t store_slot_seal(store_slot_t *slot, bool escaped);
 /* Notes that client `number` waits. False if there is nothing to wait for any more: the value is there. */
 bool store_slot_wait(store_slot_t *slot, uint32_t number);
+
+/* The daemon wants to be told. False if the value is there. */
+bool store_slot_watch(store_slot_t *slot);
 
 typedef enum { STORE_DROP_FREE, STORE_DROP_LATER, STORE_DROP_ASK } store_drop_t;
 /* The last reference went. FREE: the caller frees block and slot now. LATER: whoever completes the task will. ASK: tell the daemon. */

@@ -16,28 +16,40 @@ enum {
     WIRE_SUBMIT = 1,    /* a record, READY */
     WIRE_DONE,          /* a record, DONE. c: 1 if one of the waiters has no bit, or a result is an error */
     WIRE_RETRY,         /* a record, still TAKEN by the sender: run it again */
+    WIRE_UNREADY,       /* a record that the sender was told to run: an argument is missing */
     WIRE_HOLD,          /* the sender has a reference to this slot. c: 1 if only because it keeps a function loaded */
     WIRE_HOLD_CONTENTS, /* ... to everything inside this slot's value */
     WIRE_DROP,          /* ... no longer has one */
     WIRE_ESCAPE,        /* this slot's value contains references */
     WIRE_BLOCK,         /* the sender's task waits: its CPUs are free */
     WIRE_UNBLOCK,       /* and goes on */
-    WIRE_KILL,          /* an actor, by its slot */
+    WIRE_KILL,          /* an actor, by its slot; answered */
     WIRE_NEED_SLOTS,    /* a: how many */
     WIRE_NEED_RECORDS,  /* a: how many */
     WIRE_NEED_EXTENT,   /* b: bytes */
     WIRE_QUERY,         /* a: what, b: argument, c: block for the answer (0: the scratch page), d: its size */
     WIRE_SHAPE,         /* a: resources, b: bytes; c, d: as above, with the demand */
     WIRE_MESSAGES_END,  /* send what was printed, then close the messages */
+    WIRE_ARGUMENTS,     /* a record in a queue, or taken from one, that is KNOWN: keep a book on it */
+    WIRE_SEALED,        /* a slot that the daemon watches has its value */
+    WIRE_RING,          /* an error was published, or somebody waits who has no bit: ring all bells */
+    WIRE_LEASE,         /* the sender gave its lease back, as it was told to */
+    WIRE_EVENTS,        /* the sender's runs are to be read */
+    WIRE_NEED_CALLS,    /* an actor: a queue for the sender's calls of it */
+    WIRE_CLOSED,        /* a record that was put into the queue of a dead actor */
+    WIRE_CALLS_ENDED,   /* a: a queue that the sender will not look at any more */
 
     /* daemon to client */
-    WIRE_RUN = 64, /* a record; c: worker lease's GPUs */
-    WIRE_SLOTS,    /* a: first, b: count; 0: none left */
-    WIRE_RECORDS,  /* as above */
-    WIRE_EXTENT,   /* a: 0 or a status, b: offset or bytes free, c: size or capacity, d: serial */
-    WIRE_ANSWER,   /* a: 0 or a status, b: bytes written, or needed when they did not fit; or a shape's number */
-    WIRE_FORGET,   /* a function that nobody but workers hold, for they keep it loaded: unload it */
-    WIRE_EXIT,     /* a worker is to end */
+    WIRE_RUN = 64,  /* a record; c: worker lease's GPUs */
+    WIRE_SLOTS,     /* a: first, b: count; 0: none left */
+    WIRE_RECORDS,   /* as above */
+    WIRE_EXTENT,    /* a: 0 or a status, b: offset or bytes free, c: size or capacity, d: serial */
+    WIRE_ANSWER,    /* a: 0 or a status, b: bytes written, or needed when they did not fit; or a shape's number */
+    WIRE_FORGET,    /* a function that nobody but workers hold, for they keep it loaded: unload it */
+    WIRE_EXIT,      /* a worker is to end */
+    WIRE_CALLS_ARE, /* a: the queue that was asked for; 0: none */
+    WIRE_CALLS,     /* a: a queue to take calls from */
+    WIRE_CALLS_END, /* a: such a queue gets nothing more */
 };
 
 /* Frames on the socket (SOCK_SEQPACKET): a header, then what the kind says. */
@@ -69,8 +81,8 @@ typedef struct wire_hello {
     uint64_t token; /* a worker's or zygote's: which one of those that were asked for */
 } wire_hello_t;
 
-/* Followed by the session's folder (with its zero) and the setup bytes. Descriptors: node, client, slots, records, extents, arena, eventfd. */
-enum { WIRE_WELCOME_FDS = 7 };
+/* Followed by the session's folder (with its zero) and the setup bytes. Descriptors: node, client, slots, records, extents, arena, queues, eventfd. */
+enum { WIRE_WELCOME_FDS = 8 };
 typedef struct wire_welcome {
     wire_frame_t frame;
     uint32_t number;

@@ -6,17 +6,23 @@
  *   FREE(g)       the process that the record was granted to may fill it
  *   READY(g)      published; nobody runs it
  *   TAKEN(g, w)   worker w runs it, or died doing so
- *   DONE(g)       ran; all its results are written. The slots' words follow, by the worker or, if it died, by the daemon
+ *   DONE(g, w)    ran; all its results are written. The slots' words follow, by the worker or, if it died, by the daemon
+ *   KNOWN         a flag beside READY, TAKEN and DONE: the daemon keeps, or is about to keep, a book on it. Its worker tells the daemon when it is done, and the
+ *                 daemon frees it. Without it the worker frees the record itself, and the daemon never hears of the task
  *
- * transition        by                                          how
- * FREE -> READY     submitter, g + 1                            release store
- * READY -> TAKEN    the worker that was told (WIRE_RUN)         compare-and-swap
- * TAKEN -> DONE     that worker                                 compare-and-swap
+ * transition        by                                                                                  how
+ * FREE -> READY     submitter, g + 1, KNOWN if it goes to the daemon or has references                  release store
+ * READY -> TAKEN    the worker that was told (WIRE_RUN), or that took it from the submitter's queue     compare-and-swap
+ * TAKEN -> DONE     that worker                                                                         compare-and-swap
+ * DONE -> FREE      without KNOWN: that worker, after the results are sealed                            compare-and-swap
+ *                   KNOWN: daemon, after the results are sealed
+ * sets KNOWN        submitter, whose reference to the function goes before the task is done; worker, which asks for a retry; daemon, when the submitter has died
+ *                                                                                                       compare-and-swap
  * TAKEN -> READY    daemon, g + 1: its worker is certainly dead, or asked for it
- * READY -> READY    daemon, g + 1: taken back from a worker     compare-and-swap
- * DONE -> FREE      daemon, after the results are sealed; READY -> FREE: daemon, cancelled
+ * READY -> READY    daemon, g + 1: taken back from a worker, or out of a queue whose submitter died     compare-and-swap
+ * READY -> FREE     daemon, cancelled
  *
- * A worker that holds an old generation fails its compare-and-swap and forgets the matter.
+ * A worker that holds an old generation fails its compare-and-swap and forgets the matter. So does one that finds an old entry in a queue.
  */
 #ifndef WIRE_RECORD_H
 #define WIRE_RECORD_H
@@ -30,11 +36,11 @@
 #include "mobula.h"
 
 enum { WIRE_RECORD_BODY = 152, WIRE_MAX_RECORDS = 1 << 22, WIRE_RECORD_BLOCK = 128 };
-enum { WIRE_FREE = 0, WIRE_READY_STATE = 1, WIRE_TAKEN = 2, WIRE_DONE_STATE = 3 };
+enum { WIRE_FREE = 0, WIRE_READY_STATE = 1, WIRE_TAKEN = 2, WIRE_DONE_STATE = 3, WIRE_STATE = 7, WIRE_KNOWN = 8 };
 enum { WIRE_RETRY_EXCEPTIONS = 1 };
 
 typedef struct wire_record {
-    alignas(64) _Atomic uint64_t word; /* generation << 16 | worker << 4 | state */
+    alignas(64) _Atomic uint64_t word; /* generation << 16 | worker << 4 | KNOWN | state */
     uint64_t block;                    /* the body's place in the arena; 0: in `body` */
     uint64_t body_size;
     uint8_t kind;  /* mob_kind_t */
@@ -57,8 +63,40 @@ static inline uint64_t wire_word(uint64_t generation, uint32_t worker, unsigned 
     return generation << 16 | (uint64_t)worker << 4 | state;
 }
 static inline uint64_t wire_word_generation(uint64_t word) { return word >> 16; }
-static inline unsigned wire_word_state(uint64_t word) { return word & 15; }
+static inline unsigned wire_word_state(uint64_t word) { return word & WIRE_STATE; }
 static inline uint32_t wire_word_worker(uint64_t word) { return word >> 4 & 0xfff; }
+static inline bool wire_word_is(uint64_t word, uint64_t generation, unsigned state) {
+    return wire_word_generation(word) == generation && wire_word_state(word) == state;
+}
+
+/* From one word to another, both without KNOWN, which is kept and given out if ret_known is not NULL. False if it was not `from`.
+ * acquire: pairs with the submitter's release of the whole record. release: what was written before belongs to the new state. */
+static inline bool wire_record_move(wire_record_t *record, uint64_t from, uint64_t to, bool *ret_known) {
+    uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire);
+    while ((word & ~(uint64_t)WIRE_KNOWN) == from) {
+        bool known = word & WIRE_KNOWN;
+        if (!atomic_compare_exchange_weak_explicit(&record->word, &word, to | (word & WIRE_KNOWN), memory_order_acq_rel,
+                                                   memory_order_acquire))
+            continue;
+        if (ret_known != NULL) *ret_known = known;
+        return true;
+    }
+    return false;
+}
+
+/* Makes it KNOWN, if it is in the state that `word` tells. False if it has moved on. */
+static inline bool wire_record_make_known(wire_record_t *record, uint64_t word) {
+    return atomic_compare_exchange_strong_explicit(&record->word, &word, word | WIRE_KNOWN, memory_order_acq_rel,
+                                                   memory_order_relaxed);
+}
+
+/* What stands in a queue for a record: its index, and as much of its generation as fits. */
+static inline uint64_t wire_entry(uint32_t index, uint64_t generation) { return generation << 22 | index; }
+static inline uint32_t wire_entry_index(uint64_t entry) { return entry & (WIRE_MAX_RECORDS - 1); }
+static inline bool wire_entry_names(uint64_t entry, uint64_t word) {
+    return wire_word_state(word) == WIRE_READY_STATE &&
+           (wire_word_generation(word) << 22) == (entry & ~(uint64_t)(WIRE_MAX_RECORDS - 1));
+}
 
 /* The parts of a body. */
 typedef struct wire_body {

@@ -11,7 +11,10 @@ import sys
 import unittest
 
 SHARED = {
-    "src/shm/node.h": ["shm_node_t"],
+    "src/shm/node.h": ["shm_node_t", "shm_worker_bits_t"],
+    "src/shm/lease.h": ["shm_lease_t"],
+    "src/shm/queue.h": ["shm_queue_t"],
+    "src/shm/events.h": ["shm_event_t", "shm_events_t"],
     "src/shm/bell.h": ["shm_bell_t"],
     "src/shm/ring.h": ["shm_message_t", "shm_ring_t"],
     "src/shm/arena.h": ["shm_extent_t", "shm_block_t"],

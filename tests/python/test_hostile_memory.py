@@ -192,8 +192,9 @@ os._exit(0)
 def test_rubbish_all_over_the_shared_tables(folder, names, seed):
     path = support.script(folder, SCRIBBLE)
     result = support.run_driver(path, seed, names)
-    # The driver may have died of it; the daemon must not have: it says so, or it has cleaned up after that driver.
-    if result.returncode == 0:
+    # The driver may have died of it, or have been disconnected for what it then said; the daemon must not have died: it
+    # says so, or it has cleaned up after that driver.
+    if result.returncode == 0 and "it was disconnected" not in result.stderr:
         assert result.stdout.startswith("daemon ") and result.stdout[-1] not in "ZX", result.stderr
     assert support.wait_until(lambda: not support.strangers(), 10)
     assert support.wait_until(lambda: len(support.sessions()) == 1, 5), "the daemon died without cleaning up"

@@ -108,6 +108,7 @@ static inline void fixture_node_free(node_t *n) {
     vec_free(&n->starting);
     vec_free(&n->zero);
     vec_free(&n->early);
+    vec_free(&n->free_pairs);
     vec_free(&n->gaps);
     vec_free(&n->warned);
     vec_free(&n->questions);

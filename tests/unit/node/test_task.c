@@ -114,13 +114,58 @@ static void test_from_submit_to_done(void **state) {
 static void test_waits_for_its_argument(void **state) {
     (void)state;
     mob_ref_t argument = slot_open(), result = slot_open();
-    uint32_t first = submit(MOB_TASK, argument, NONE, 0), second = submit(MOB_TASK, result, argument, 0);
+    uint32_t first = submit(MOB_TASK, argument, NONE, 0), second = record_fill(MOB_TASK, result, argument, 0);
+    n->records[second].max_calls = 2; /* such a one is not handed out ahead */
+    fixture_say(driver, WIRE_SUBMIT, second, wire_word_generation(record_word(second)));
+    node_schedule(n);
     taken(first, worker);
     assert_int_equal(fixture_heard(worker).kind, 0);
     done(first, worker, argument);
     taken(second, worker);
     done(second, worker, result);
     assert_int_equal(n->objects[argument.slot]->uses, 0);
+    assert_int_equal(n->missing_arguments, 0);
+}
+
+static void test_what_follows_is_handed_out_behind_it(void **state) {
+    (void)state;
+    mob_ref_t argument = slot_open(), result = slot_open(), last = slot_open();
+    uint32_t first = submit(MOB_TASK, argument, NONE, 0), second = submit(MOB_TASK, result, argument, 0),
+             third = submit(MOB_TASK, last, result, 0);
+    taken(first, worker);
+    done(first, worker, argument);
+    taken(second, worker);
+    assert_int_equal(cpus_free(), 3);
+    done(second, worker, result);
+    taken(third, worker);
+    done(third, worker, last);
+    assert_int_equal(cpus_free(), 4);
+    assert_int_equal(n->missing_arguments, 0);
+    assert_true(worker->idle);
+}
+
+static void test_what_follows_one_that_is_run_again_comes_back(void **state) {
+    (void)state;
+    mob_ref_t argument = slot_open(), result = slot_open();
+    uint32_t first = record_fill(MOB_TASK, argument, NONE, 1);
+    n->records[first].flags = WIRE_RETRY_EXCEPTIONS;
+    fixture_say(driver, WIRE_SUBMIT, first, wire_word_generation(record_word(first)));
+    uint32_t second = submit(MOB_TASK, result, argument, 0);
+    taken(first, worker);
+    fixture_say(worker, WIRE_RETRY, first, wire_word_generation(record_word(first)));
+    shm_message_t run = fixture_heard(worker);
+    assert_int_equal(run.a, second);
+    fixture_say(worker, WIRE_UNREADY, second, run.b); /* its argument is not there */
+    node_schedule(n);
+    assert_int_equal(wire_word_generation(record_word(second)), run.b + 1);
+    assert_int_equal(n->missing_arguments, 1);
+    assert_int_equal(cpus_free(), 3);
+    taken(first, worker);
+    done(first, worker, argument);
+    taken(second, worker);
+    done(second, worker, result);
+    assert_int_equal(n->missing_arguments, 0);
+    assert_int_equal(cpus_free(), 4);
 }
 
 static node_client_t *worker_new(void) {
@@ -456,6 +501,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_from_submit_to_done, setup, teardown),
         cmocka_unit_test_setup_teardown(test_waits_for_its_argument, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_follows_is_handed_out_behind_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_follows_one_that_is_run_again_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_dead_workers_task_is_tried_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_was_not_begun_is_tried_in_any_case, setup, teardown),
         cmocka_unit_test_setup_teardown(test_done_is_completed_for_the_dead, setup, teardown),

@@ -1,0 +1,98 @@
+/* A worker's own moves of its lease: see shm/lease.h. All under the mutex, apart from the sleeping. */
+#include "client/client.h"
+
+static shm_lease_t *lease_of(mob_client_t *c) { return &c->node->leases[c->number]; }
+
+void client_looking(mob_client_t *c, bool looking) {
+    if (c->looking == looking) return;
+    c->looking = looking;
+    _Atomic uint64_t *word = &c->node->workers[c->number / 64].looking;
+    if (looking)
+        atomic_fetch_or(word, shm_node_bit(c->number));
+    else
+        atomic_fetch_and(word, ~shm_node_bit(c->number));
+}
+
+void client_looked(mob_client_t *c) {
+    if (!c->looking) return;
+    client_looking(c, false);
+    if (client_queues_have(c)) client_queue_tell(c);
+}
+
+bool client_lease_begin(mob_client_t *c) {
+    uint32_t word = atomic_load(&lease_of(c)->word);
+    if (word == SHM_LEASE_BUSY) return true;
+    if (word == (SHM_LEASE_BUSY | SHM_LEASE_RECALL)) {
+        client_lease_rest(c);
+        return false;
+    }
+    return word == SHM_LEASE_FREE && shm_lease_move(lease_of(c), SHM_LEASE_FREE, SHM_LEASE_BUSY);
+}
+
+void client_lease_rest(mob_client_t *c) {
+    uint32_t word = SHM_LEASE_BUSY;
+    if (atomic_compare_exchange_strong(&lease_of(c)->word, &word, SHM_LEASE_FREE)) return;
+    if (word != (SHM_LEASE_BUSY | SHM_LEASE_RECALL)) return;
+    atomic_store(&lease_of(c)->word, SHM_LEASE_NONE); /* while RECALL is up nobody else changes it */
+    client_push(c, WIRE_LEASE, 0, 0, 0, 0);
+}
+
+void client_lease_job(mob_client_t *c, uint32_t record_and_one) {
+    /* release: a job that is over has told everything before */
+    atomic_store_explicit(&lease_of(c)->job, record_and_one, memory_order_release);
+}
+
+static bool work_is_there(mob_client_t *c, void *context) {
+    uint32_t seen = *(uint32_t *)context;
+    return shm_bell_listen(&c->node->bells[c->number]) != seen || client_calls_have(c) ||
+           (atomic_load_explicit(&lease_of(c)->word, memory_order_relaxed) == SHM_LEASE_FREE && client_queues_have(c));
+}
+
+bool client_lease_look(mob_client_t *c, uint32_t seen) {
+    bool found = false;
+    if (atomic_load(&lease_of(c)->word) == SHM_LEASE_FREE) {
+        client_looking(c, true);
+        found = client_spin(c, work_is_there, &seen);
+    } else if (c->calls.count > 0) {
+        found = client_spin(c, work_is_there, &seen);
+    }
+    if (found) return true; /* and goes on looking, until it has claimed something */
+    client_looked(c);
+    return false;
+}
+
+/* We are awake. If somebody took the bit, he relies on us; without a lease, we wake another in our place. */
+static void idle_bit_take(mob_client_t *c) {
+    uint64_t bit = shm_node_bit(c->number);
+    bool taken = !(atomic_fetch_and(&c->node->workers[c->number / 64].idle, ~bit) & bit);
+    if (taken && atomic_load(&lease_of(c)->word) != SHM_LEASE_FREE && client_queues_have(c)) client_queue_tell(c);
+}
+
+bool client_lease_sleep(mob_client_t *c, uint32_t seen) {
+    _Atomic uint64_t *idle = &c->node->workers[c->number / 64].idle;
+    uint64_t bit = shm_node_bit(c->number);
+    bool leased = atomic_load(&lease_of(c)->word) == SHM_LEASE_FREE, woken = true;
+    if (leased) {
+        client_queues_clear(c);
+        atomic_fetch_or(idle, bit);
+        /* The daemon takes the lease, then the bit. If it did so before we set the bit, nobody else will take it. */
+        leased = atomic_load(&lease_of(c)->word) == SHM_LEASE_FREE;
+        if (!leased) idle_bit_take(c);
+    }
+    if (c->calls.count > 0) atomic_store(&lease_of(c)->rests, 1);
+    if (!(leased && client_queues_have(c)) && !client_calls_have(c)) woken = client_sleep(c, seen, -1);
+    if (c->calls.count > 0) atomic_store(&lease_of(c)->rests, 0);
+    if (leased) idle_bit_take(c);
+    return woken;
+}
+
+/* The job waits: its CPU may be lent. */
+void client_lease_block(mob_client_t *c) {
+    if (shm_lease_move(lease_of(c), SHM_LEASE_BUSY, SHM_LEASE_BLOCKED) && atomic_load(&c->node->wanted) != 0)
+        client_notify(c);
+}
+
+void client_lease_unblock(mob_client_t *c) {
+    if (shm_lease_move(lease_of(c), SHM_LEASE_BLOCKED, SHM_LEASE_BUSY)) return;
+    if (shm_lease_move(lease_of(c), SHM_LEASE_LENT, SHM_LEASE_BUSY)) client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0);
+}

@@ -1,0 +1,105 @@
+/*
+ * The queues that workers take tasks from. Each process has one, for tasks of one CPU: it alone pushes, every worker with a lease takes, the queues in turn.
+ *
+ * Who is woken by a push. A worker that looks (it is awake, and looks at all queues once more before it sleeps) will find it: nobody. Else a sleeping worker that has a
+ * lease: one. Else the daemon, if it said that it may grant another. A worker that took a task and sees more does the same, so one push can wake a chain.
+ *
+ * No wake-up is lost. The pusher publishes the entry, then reads `looking`, `idle` and `more`. A worker that goes to sleep clears `looking`, sets `idle`, then looks at the
+ * queues; the daemon sets `more`, then looks at them; all sequentially consistent. In one total order, either the pusher's read comes after the other's write and it acts on it, or the
+ * other's look comes after the push and finds the entry. A bit that was taken by somebody who died before he rang: the daemon rings all bells at every death.
+ */
+#include "client/client.h"
+
+/* A sleeping worker with a lease, if there is one and none looks. */
+static bool worker_wake(mob_client_t *c) {
+    shm_node_t *node = c->node;
+    uint32_t words = shm_node_words(node);
+    for (uint32_t w = 0; w < words; w++)
+        if (atomic_load(&node->workers[w].looking) != 0) return true;
+    for (uint32_t w = 0; w < words; w++) {
+        uint64_t bits = atomic_load(&node->workers[w].idle);
+        while (bits != 0) {
+            uint64_t bit = bits & -bits;
+            if (atomic_fetch_and(&node->workers[w].idle, ~bit) & bit) {
+                shm_bell_ring(&node->bells[w * 64 + (uint32_t)__builtin_ctzll(bit)]);
+                return true;
+            }
+            bits &= bits - 1;
+        }
+    }
+    return false;
+}
+
+void client_queue_tell(mob_client_t *c) {
+    if (!worker_wake(c) && atomic_load(&c->node->more) != 0) client_notify(c);
+}
+
+void client_queue_push(mob_client_t *c, uint32_t record, uint64_t generation) {
+    shm_queue_push(&c->queues[c->number], wire_entry(record, generation));
+    _Atomic uint64_t *queued = &c->node->queued[c->number / 64];
+    if (!(atomic_load(queued) & shm_node_bit(c->number))) atomic_fetch_or(queued, shm_node_bit(c->number));
+    client_queue_tell(c);
+}
+
+/* The next queue after `number` that may have entries, in turn; 0: none. */
+static uint32_t queue_after(mob_client_t *c, uint32_t number) {
+    uint32_t words = shm_node_words(c->node), word = number / 64;
+    uint64_t bits = word < words ? atomic_load(&c->node->queued[word]) : 0;
+    bits &= number % 64 == 63 ? 0 : ~(uint64_t)0 << (number % 64 + 1);
+    for (uint32_t i = 0; i <= words && words > 0; i++) {
+        if (bits != 0) return word * 64 + (uint32_t)__builtin_ctzll(bits);
+        word = (word + 1) % words;
+        bits = atomic_load(&c->node->queued[word]);
+    }
+    return 0;
+}
+
+/* How many queues may have entries: a walk of so many steps has seen all that were there when it began. */
+static uint32_t queues_count(mob_client_t *c) {
+    uint32_t count = 0;
+    for (uint32_t w = 0; w < shm_node_words(c->node); w++)
+        count += (uint32_t)__builtin_popcountll(atomic_load(&c->node->queued[w]));
+    return count;
+}
+
+bool client_queues_have(mob_client_t *c) {
+    uint32_t number = queue_after(c, c->queue_turn);
+    for (uint32_t left = queues_count(c); left > 0 && number != 0; left--, number = queue_after(c, number))
+        if (shm_queue_count(&c->queues[number]) > 0) return true;
+    return false;
+}
+
+/* Nothing is in it: its bit goes, unless something came meanwhile. */
+static void queue_clear(mob_client_t *c, uint32_t number) {
+    _Atomic uint64_t *queued = &c->node->queued[number / 64];
+    atomic_fetch_and(queued, ~shm_node_bit(number));
+    if (shm_queue_count(&c->queues[number]) > 0) atomic_fetch_or(queued, shm_node_bit(number));
+}
+
+void client_queues_clear(mob_client_t *c) {
+    for (uint32_t w = 0; w < shm_node_words(c->node); w++) {
+        uint64_t bits = atomic_load_explicit(&c->node->queued[w], memory_order_relaxed);
+        for (; bits != 0; bits &= bits - 1) {
+            uint32_t number = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            if (shm_queue_count(&c->queues[number]) == 0) queue_clear(c, number);
+        }
+    }
+}
+
+bool client_queue_take(mob_client_t *c, client_claim_fn claim) {
+    uint32_t number = queue_after(c, c->queue_turn);
+    for (uint32_t left = queues_count(c); left > 0 && number != 0; left--, number = queue_after(c, number)) {
+        shm_queue_t *q = &c->queues[number];
+        uint64_t position, entry;
+        while (shm_queue_peek(q, &position, &entry)) {
+            bool claimed = claim(c, entry);
+            if (!claimed && c->job_unclaimable) return false; /* the entry stays for others */
+            shm_queue_pass(q, position);
+            if (!claimed) continue;
+            c->queue_turn = number;
+            if (client_queues_have(c)) client_queue_tell(c);
+            return true;
+        }
+    }
+    return false;
+}

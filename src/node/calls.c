@@ -1,0 +1,180 @@
+/*
+ * Queues of calls: one for each pair of a caller and an actor, between those two processes; see client/calls.c. We give them out, tell the actor's worker, close them when the actor is dead, and
+ * take over what lies in them when one of the two dies.
+ *
+ *   OPEN     the caller pushes, the actor takes
+ *   CLOSED   the actor is dead or killed: what is pushed is failed by us. Free when the caller has no handle any more
+ *   ENDING   the caller has no handle any more, or is dead: the actor takes what is left, then says so (WIRE_CALLS_ENDED), and the queue is free
+ *
+ * As long as a pair has a queue, none of its calls goes through us, but those of a dead caller that we took over: see node_calls_open.
+ */
+#include "node/state.h"
+
+enum { OPEN = 1, CLOSED, ENDING };
+
+static node_pair_t *pair_of(node_t *n, uint32_t number) {
+    return number >= SHM_MAX_CLIENTS && number < SHM_QUEUES ? &n->pairs[number - SHM_MAX_CLIENTS] : NULL;
+}
+static shm_queue_t *queue_of(node_t *n, const node_pair_t *p) { return &n->queues[SHM_MAX_CLIENTS + (p - n->pairs)]; }
+static uint32_t number_of(node_t *n, const node_pair_t *p) { return SHM_MAX_CLIENTS + (uint32_t)(p - n->pairs); }
+
+static node_pair_t *pair_find(node_t *n, const node_actor_t *a, uint32_t caller) {
+    for (size_t i = 0; i < a->queues.count; i++) {
+        node_pair_t *p = pair_of(n, a->queues.items[i]);
+        if (p->caller == caller) return p;
+    }
+    return NULL;
+}
+
+bool node_calls_open(node_t *n, const node_actor_t *a, uint32_t caller) { return pair_find(n, a, caller) != NULL; }
+
+static void pair_free(node_t *n, node_pair_t *p) {
+    uint32_t number = number_of(n, p);
+    node_actor_t *a = p->actor;
+    for (size_t i = 0; a != NULL && i < a->queues.count; i++) {
+        if (a->queues.items[i] != number) continue;
+        vec_swap_remove(&a->queues, i);
+        break;
+    }
+    *p = (node_pair_t){0};
+    (void)vec_push(&n->free_pairs, number);
+}
+
+/* Whether calls of this caller are on their way to the actor through us. */
+static bool calls_pending(const node_actor_t *a, uint32_t caller) {
+    for (size_t i = 0; i < a->callers.count; i++)
+        if (a->callers.items[i].caller == caller) return true;
+    for (const node_task_t *t = a->worker ? a->worker->runs : NULL; t != NULL; t = t->run_next)
+        if (t->submitter == caller && t->kind == MOB_ACTOR_CALL && !t->queued) return true;
+    return false;
+}
+
+static uint32_t pair_number_take(node_t *n) {
+    if (n->free_pairs.count > 0) return vec_pop(&n->free_pairs);
+    return n->pairs_used < SHM_CALL_QUEUES ? SHM_MAX_CLIENTS + n->pairs_used++ : 0;
+}
+
+static uint32_t pair_open(node_client_t *caller, node_actor_t *a) {
+    node_t *n = caller->node;
+    uint32_t number = pair_number_take(n);
+    if (number == 0) return 0;
+    if (!vec_push(&a->queues, number)) {
+        (void)vec_push(&n->free_pairs, number);
+        return 0;
+    }
+    node_pair_t *p = pair_of(n, number);
+    *p = (node_pair_t){.caller = caller->number, .actor = a, .state = OPEN};
+    shm_queue_t *q = queue_of(n, p);
+    atomic_store(&q->head, atomic_load(&q->tail)); /* of an earlier life */
+    atomic_store(&q->closed, 0);
+    atomic_store(&q->taker, a->worker ? a->worker->number : 0);
+    if (a->worker != NULL) {
+        a->worker->takes = true;
+        node_client_tell(a->worker, WIRE_CALLS, number, 0, 0, 0);
+    }
+    return number;
+}
+
+void node_calls_need(node_client_t *caller, mob_ref_t id) {
+    node_t *n = caller->node;
+    node_object_t *o = node_object_find(n, id);
+    node_actor_t *a = o != NULL ? o->actor : NULL;
+    node_pair_t *p = a != NULL ? pair_find(n, a, caller->number) : NULL;
+    uint32_t number = 0;
+    /* It may have one already: a handle that a task has as an argument comes and goes without our knowing. */
+    if (p != NULL)
+        number = p->state == OPEN ? number_of(n, p) : 0;
+    else if (n->fast && a != NULL && a->state != NODE_ACTOR_DEAD && !a->killed && !a->released &&
+             !calls_pending(a, caller->number))
+        number = pair_open(caller, a);
+    node_client_tell(caller, WIRE_CALLS_ARE, number, 0, 0, 0);
+}
+
+void node_calls_begin(node_t *n, node_actor_t *a) {
+    for (size_t i = 0; i < a->queues.count; i++) {
+        node_pair_t *p = pair_of(n, a->queues.items[i]);
+        a->worker->takes = true;
+        atomic_store(&queue_of(n, p)->taker, a->worker->number);
+        node_client_tell(a->worker, WIRE_CALLS, a->queues.items[i], 0, 0, 0);
+        if (p->state == ENDING) node_client_tell(a->worker, WIRE_CALLS_END, a->queues.items[i], 0, 0, 0);
+    }
+}
+
+/* What nobody has begun of this queue is ours from now on, in its order. */
+static void queue_take_over(node_t *n, node_pair_t *p) {
+    shm_queue_t *q = queue_of(n, p);
+    uint64_t position, entry;
+    /* Bounded: its producer may be anything. */
+    for (uint64_t i = 0; i < SHM_QUEUE_ENTRIES && shm_queue_peek(q, &position, &entry); i++) {
+        node_task_t *t = node_task_take_over(n, wire_entry_index(entry), entry, p->caller);
+        shm_queue_pass(q, position);
+        if (t != NULL) node_actor_call(n, t, p->actor->id);
+    }
+}
+
+void node_calls_close(node_t *n, node_actor_t *a) {
+    for (size_t i = 0; i < a->queues.count; i++) atomic_store(&queue_of(n, pair_of(n, a->queues.items[i]))->closed, 1);
+}
+
+void node_calls_actor_died(node_t *n, node_actor_t *a) {
+    node_calls_close(n, a);
+    for (size_t i = a->queues.count; i-- > 0;) {
+        node_pair_t *p = pair_of(n, a->queues.items[i]);
+        atomic_store(&queue_of(n, p)->taker, 0);
+        queue_take_over(n, p);
+        bool ending = p->state == ENDING;
+        p->state = CLOSED;
+        p->actor = NULL; /* it may be forgotten before its callers let go */
+        p->id = a->id;
+        if (ending) pair_free(n, p);
+    }
+    a->queues.count = 0;
+}
+
+void node_calls_closed(node_client_t *caller, uint32_t record, uint64_t generation) {
+    node_t *n = caller->node;
+    if (!node_memory_record_is(n, record, caller->number)) {
+        node_client_fault(caller, "spoke of a record that is not its own");
+        return;
+    }
+    mob_ref_t actor = n->records[record].actor;
+    node_task_t *t = node_task_take_over(n, record, wire_entry(record, generation), caller->number);
+    if (t != NULL) node_actor_call(n, t, actor);
+}
+
+static void pair_end(node_t *n, node_pair_t *p) {
+    if (p->state == CLOSED) {
+        pair_free(n, p);
+    } else if (p->state == OPEN) {
+        p->state = ENDING;
+        if (p->actor->worker != NULL) node_client_tell(p->actor->worker, WIRE_CALLS_END, number_of(n, p), 0, 0, 0);
+    }
+}
+
+void node_calls_unheld(node_t *n, mob_ref_t actor, uint32_t caller) {
+    for (uint32_t i = 0; i < n->pairs_used; i++) {
+        node_pair_t *p = &n->pairs[i];
+        mob_ref_t id = p->actor ? p->actor->id : p->id;
+        if (p->state != 0 && p->caller == caller && id.slot == actor.slot && id.generation == actor.generation)
+            pair_end(n, p);
+    }
+}
+
+void node_calls_ended(node_client_t *worker, uint32_t number) {
+    node_t *n = worker->node;
+    node_pair_t *p = pair_of(n, number);
+    if (p == NULL || p->state != ENDING || p->actor != worker->actor || p->actor == NULL) return;
+    node_actor_t *a = p->actor;
+    pair_free(n, p);
+    node_actor_pump(n, a); /* what came from that caller meanwhile */
+}
+
+void node_calls_caller_died(node_client_t *caller) {
+    node_t *n = caller->node;
+    for (uint32_t i = 0; i < n->pairs_used; i++) {
+        node_pair_t *p = &n->pairs[i];
+        if (p->state == 0 || p->caller != caller->number) continue;
+        if (p->actor != NULL) queue_take_over(n, p);
+        pair_end(n, p);
+    }
+}

@@ -1,0 +1,246 @@
+/*
+ * Leases: workers that take tasks from the queues by themselves, without us.
+ *
+ * What we do for them is to give them CPUs and to take those back; shm/lease.h has the states. A lease is asked of the scheduler like a task of one CPU: `request` is that task, and
+ * there is at most one at a time, so queues and other tasks get their turn in the order in which they asked. It is made when there is more in the queues than workers that
+ * look; a push tells us so while `more` is up, which is whenever no request waits.
+ *
+ * Others come first in this order: a free lease is taken at once when somebody else needs the CPU; a busy one is recalled after RECALL_NS; a blocked one is lent. After a blocked task
+ * went on, more CPUs are used than there are: then one is taken or recalled too.
+ *
+ * The worker that a granted lease is for may still have to be started: `granted` holds it until then.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "node/state.h"
+
+static const uint64_t RECALL_NS = 10000000;
+
+static shm_lease_t *lease_of(node_client_t *w) { return &w->node->shared->leases[w->number]; }
+static uint32_t state_of(node_client_t *w) { return atomic_load(&lease_of(w)->word) & SHM_LEASE_STATE; }
+
+/* The next leased worker from number `i` on; NULL: no more. */
+static node_client_t *leased_from(node_t *n, uint32_t i) {
+    for (; n->leases > 0 && i < n->client_next; i++)
+        if (n->clients[i] != NULL && n->clients[i]->leased) return n->clients[i];
+    return NULL;
+}
+#define EACH_LEASED(n, w) for (node_client_t *w = leased_from(n, 1); w != NULL; w = leased_from(n, w->number + 1))
+
+static uint64_t queued_count(node_t *n) {
+    uint64_t queued = 0;
+    for (uint32_t w = 0; w < shm_node_words(n->shared); w++)
+        for (uint64_t bits = atomic_load(&n->shared->queued[w]); bits != 0; bits &= bits - 1) {
+            uint64_t count = shm_queue_count(&n->queues[w * 64 + (uint32_t)__builtin_ctzll(bits)]);
+            queued += count < SHM_QUEUE_ENTRIES ? count : SHM_QUEUE_ENTRIES;
+        }
+    return queued;
+}
+
+/* Whether there is more in the queues than workers that will look there. */
+static bool more_is_needed(node_t *n) {
+    uint64_t queued = queued_count(n), looking = 0;
+    if (queued == 0) return false;
+    EACH_LEASED (n, w) looking += state_of(w) == SHM_LEASE_FREE;
+    return queued > looking;
+}
+
+/* Who sleeps with a lease looks only if it is rung for, and the one who was relied on may have lost its lease to us. */
+static void sleeper_wake(node_t *n) {
+    uint32_t words = shm_node_words(n->shared);
+    for (uint32_t w = 0; w < words; w++)
+        if (atomic_load(&n->shared->workers[w].looking) != 0) return;
+    for (uint32_t w = 0; w < words; w++)
+        for (uint64_t bits = atomic_load(&n->shared->workers[w].idle); bits != 0; bits &= bits - 1) {
+            uint64_t bit = bits & -bits;
+            if (!(atomic_fetch_and(&n->shared->workers[w].idle, ~bit) & bit)) continue;
+            shm_bell_ring(&n->shared->bells[w * 64 + (uint32_t)__builtin_ctzll(bit)]);
+            return;
+        }
+}
+
+void node_lease_request(node_t *n) {
+    if (queued_count(n) > 0) sleeper_wake(n);
+    if (n->request.queued || n->granted.state != SCHED_LEASE_NONE) return;
+    /* First the flag, then the look: whoever pushes after our look reads the flag after its push. */
+    if (atomic_load(&n->shared->more) == 0) atomic_store(&n->shared->more, 1);
+    if (!more_is_needed(n)) return;
+    atomic_store(&n->shared->more, 0);
+    sched_task_add(n->sched, &n->request, n->cpu_shape, base_clock_mono_ns());
+}
+
+static void lease_give(node_client_t *w, const sched_lease_t *lease) {
+    w->leased = true;
+    w->takes = true;
+    w->lease = *lease;
+    w->node->leases++;
+    atomic_store_explicit(&lease_of(w)->word, SHM_LEASE_FREE, memory_order_release);
+    shm_bell_ring(&w->node->shared->bells[w->number]);
+}
+
+void node_lease_granted(node_t *n, const sched_lease_t *lease) {
+    sched_lease_t held = *lease;
+    bool needed = more_is_needed(n);
+    node_client_t *w = needed ? node_worker_idle(n) : NULL;
+    if (w != NULL) {
+        lease_give(w, &held);
+    } else if (needed) {
+        n->granted = held;
+        n->waiting_for_worker++;
+    } else {
+        sched_lease_release(n->sched, &held);
+    }
+    node_lease_request(n);
+}
+
+bool node_lease_claim(node_client_t *w) {
+    node_t *n = w->node;
+    if (n->granted.state == SCHED_LEASE_NONE) return false;
+    sched_lease_t lease = n->granted;
+    n->granted = (sched_lease_t){0};
+    n->waiting_for_worker--;
+    lease_give(w, &lease);
+    return true;
+}
+
+void node_lease_abandon(node_t *n) {
+    if (n->granted.state == SCHED_LEASE_NONE) return;
+    sched_lease_release(n->sched, &n->granted);
+    n->granted = (sched_lease_t){0};
+    n->waiting_for_worker--;
+    n->again = true; /* somebody may push before `more` is up again */
+}
+
+/* Its word is NONE: the CPU goes back. */
+static void lease_end(node_client_t *w) {
+    node_t *n = w->node;
+    uint64_t bit = shm_node_bit(w->number);
+    if (!w->leased) return;
+    w->leased = false;
+    n->leases--;
+    /* Who took this bit to wake it has pushed before; we look at the queues after this. */
+    atomic_fetch_and(&n->shared->workers[w->number / 64].idle, ~bit);
+    n->again = true;
+    sched_lease_release(n->sched, &w->lease);
+    node_worker_free(w);
+}
+
+void node_lease_returned(node_client_t *w) {
+    if (w->leased && state_of(w) == SHM_LEASE_NONE) lease_end(w);
+}
+
+void node_lease_unblocked(node_client_t *w) {
+    /* Lent again meanwhile: it says so once more when it goes on. */
+    if (state_of(w) != SHM_LEASE_LENT) sched_lease_unblock(w->node->sched, &w->lease);
+}
+
+/* Takes one that is not used; false: there is none. */
+static bool free_take(node_t *n) {
+    EACH_LEASED (n, w) {
+        uint32_t word = SHM_LEASE_FREE;
+        if (w->state != NODE_LIVE || !atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_NONE))
+            continue;
+        lease_end(w);
+        return true;
+    }
+    return false;
+}
+
+void node_leases_take_free(node_t *n) {
+    while (free_take(n)) {
+    }
+}
+
+/* CPUs that will come back by recalls that were made. */
+static int64_t recalled(node_t *n) {
+    int64_t amount = 0;
+    EACH_LEASED (n, w)
+        amount += atomic_load(&lease_of(w)->word) == (SHM_LEASE_BUSY | SHM_LEASE_RECALL) ? SCHED_UNIT : 0;
+    return amount;
+}
+
+static void recall_one(node_t *n) {
+    EACH_LEASED (n, w) {
+        uint32_t word = SHM_LEASE_BUSY;
+        if (atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_BUSY | SHM_LEASE_RECALL)) return;
+    }
+}
+
+/* More CPUs are used than there are, since blocked tasks went on: as many leases are to end. */
+static void overdraft_settle(node_t *n) {
+    int64_t over = -node_cpus_free(n);
+    if (over <= 0 || n->leases == 0) return;
+    for (over -= recalled(n); over > 0; over -= SCHED_UNIT)
+        if (!free_take(n)) recall_one(n);
+}
+
+/* Lends the CPUs of those that wait; true if there were any. */
+static bool blocked_lend(node_t *n) {
+    bool any = false;
+    EACH_LEASED (n, w) {
+        if (!shm_lease_move(lease_of(w), SHM_LEASE_BLOCKED, SHM_LEASE_LENT)) continue;
+        sched_lease_block(n->sched, &w->lease);
+        any = true;
+    }
+    return any;
+}
+
+bool node_leases_yield(node_t *n) {
+    uint64_t since = 0;
+    overdraft_settle(n);
+    int64_t lacking = sched_cpu_lacking(n->sched, &n->request, &since);
+    bool wanted = lacking > 0 || n->request.queued;
+    /* First the flag, then the look: who blocks after our look reads the flag after it said so. */
+    if (atomic_load(&n->shared->wanted) != wanted) atomic_store(&n->shared->wanted, wanted);
+    if (n->leases == 0) return false;
+    if (wanted && blocked_lend(n)) return true;
+    if (lacking <= 0) return false;
+    if (free_take(n)) return true;
+    if (base_clock_mono_ns() - since >= RECALL_NS && recalled(n) < lacking) recall_one(n);
+    node_look_again(n, RECALL_NS / 1000000);
+    return false;
+}
+
+size_t node_leases_due(node_t *n) {
+    size_t count = 0;
+    EACH_LEASED (n, w) {
+        if (state_of(w) != SHM_LEASE_BUSY) continue;
+        uint32_t job = atomic_load(&lease_of(w)->job);
+        uint64_t word = job > 0 && job <= WIRE_MAX_RECORDS ? atomic_load(&n->records[job - 1].word) : 0;
+        count += wire_word_state(word) != WIRE_TAKEN || wire_word_worker(word) != w->number;
+    }
+    return count;
+}
+
+void node_lease_forget(node_client_t *w) {
+    node_t *n = w->node;
+    uint64_t bit = shm_node_bit(w->number);
+    atomic_fetch_and(&n->shared->workers[w->number / 64].looking, ~bit);
+    atomic_fetch_and(&n->shared->workers[w->number / 64].idle, ~bit);
+    atomic_fetch_and(&n->shared->awake[w->number / 64], ~bit);
+    atomic_store(&lease_of(w)->word, SHM_LEASE_NONE);
+    atomic_store(&lease_of(w)->job, 0);
+    lease_end(w);
+}
+
+void node_queues_note(node_t *n) {
+    for (uint32_t i = 1; i < n->client_next; i++)
+        if (n->clients[i] != NULL && shm_queue_count(&n->queues[i]) > 0)
+            atomic_fetch_or(&n->shared->queued[i / 64], shm_node_bit(i));
+}
+
+void node_events_read(node_client_t *w) {
+    shm_event_t e;
+    for (int i = 0; w->events != NULL && i < SHM_EVENTS && shm_events_take(w->events, &e); i++) {
+        control_event_t event = {
+            .start_ns = e.start_ns, .end_ns = e.end_ns, .pid = w->pid, .worker = w->number, .kind = e.kind};
+        uint8_t size = e.name_size < sizeof e.name ? e.name_size : sizeof e.name;
+        if (e.kind == MOB_ACTOR_CALL && w->actor != NULL)
+            snprintf(event.name, sizeof event.name, "%.23s.%.*s", w->actor->name, size < 22 ? size : 22, e.name);
+        else
+            memcpy(event.name, e.name, size);
+        control_event_add(w->node->control, &event);
+    }
+}

@@ -1,0 +1,59 @@
+/*
+ * A worker's lease: the right to take tasks of one CPU from the queues. One word a worker, in the node's segment.
+ *
+ *   NONE      it has none: it runs what the daemon tells it to, or nothing
+ *   FREE      it has one and runs nothing
+ *   BUSY      it has one and runs a task, or is between two
+ *   BLOCKED   its task waits in get or wait: its CPU may be lent
+ *   LENT      ... and was lent
+ *   RECALL    a flag beside BUSY, BLOCKED and LENT: to be given back after this task
+ *
+ * change                    by                                                                   how
+ * NONE -> FREE              daemon: has taken a CPU for it out of the pool                       release store
+ * FREE -> BUSY              worker, before it looks into a queue                                 compare-and-swap
+ * BUSY -> FREE              worker, when the queues are empty                                    compare-and-swap
+ * FREE -> NONE              daemon: wants the CPU, and need not wake the worker for it           compare-and-swap
+ * sets RECALL               daemon: others have waited for some time                             compare-and-swap
+ * BUSY|RECALL -> NONE       worker, between two tasks; it then tells the daemon                  compare-and-swap
+ * BUSY <-> BLOCKED          worker; it tells the daemon only if `wanted` says that somebody waits for a CPU
+ * BLOCKED -> LENT           daemon                                                               compare-and-swap
+ * LENT -> BUSY              worker, which goes on at once; it then tells the daemon              compare-and-swap
+ * any -> NONE               daemon, after the worker's certain death
+ *
+ * The CPU belongs to the worker in all states but NONE and LENT; the daemon's private books say the same, once it has read the messages.
+ */
+#ifndef SHM_LEASE_H
+#define SHM_LEASE_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    SHM_LEASE_NONE = 0,
+    SHM_LEASE_FREE = 1,
+    SHM_LEASE_BUSY = 2,
+    SHM_LEASE_BLOCKED = 3,
+    SHM_LEASE_LENT = 4,
+    SHM_LEASE_STATE = 7,
+    SHM_LEASE_RECALL = 8,
+};
+
+typedef struct shm_lease {
+    alignas(64) _Atomic uint32_t word;
+    /* The record that it runs under its lease, plus one; 0: none, and everything about the last one is told. Written by the worker. */
+    _Atomic uint32_t job;
+    /* 1: it sleeps, or is about to: who pushes a call for it rings its bell. Written by the worker. */
+    _Atomic uint32_t rests;
+} shm_lease_t;
+
+/* From state `from`, RECALL kept. False if it is in another state. All of them sequentially consistent: each is followed by a look at what the other side wrote. */
+static inline bool shm_lease_move(shm_lease_t *lease, uint32_t from, uint32_t to) {
+    uint32_t word = atomic_load(&lease->word);
+    while ((word & SHM_LEASE_STATE) == from)
+        if (atomic_compare_exchange_weak(&lease->word, &word, to | (word & SHM_LEASE_RECALL))) return true;
+    return false;
+}
+
+#endif

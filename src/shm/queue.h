@@ -1,0 +1,57 @@
+/*
+ * A queue of numbers: one producer process, any number of takers. Lives in shared memory.
+ *
+ * The queue does not decide who gets an entry: what the entry names has a word of its own, and whoever changes that word by compare-and-swap has it. The queue
+ * only says where to look. So `head` is a hint that anyone may move past an entry that is taken or void; nothing depends on whose move wins, and a taker that
+ * dies anywhere leaves at most a hint that the next one moves on.
+ *
+ * Invariant: an entry is passed only after its claim was tried, by the one who passes it. head <= tail, but for the moment of a rewind.
+ *
+ * Rewind: positions count up for ever, their place is the position modulo the size. A queue that was emptied begins again at the first place, by moving head and
+ * tail to the next multiple: so the memory it touches is what its longest backlog needed. Only the producer does it, and only at head == tail, where no taker moves head.
+ */
+#ifndef SHM_QUEUE_H
+#define SHM_QUEUE_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SHM_QUEUE_ENTRIES = 1 << 20, SHM_QUEUE_REWIND = 448 }; /* what fits into its first page */
+
+typedef struct shm_queue {
+    alignas(64) _Atomic uint64_t head;
+    alignas(64) _Atomic uint64_t tail;
+    /* Of a queue of calls, written by the daemon. */
+    _Atomic uint32_t taker;  /* the actor's worker; 0: not there yet */
+    _Atomic uint32_t closed; /* 1: the actor is dead */
+    alignas(64) _Atomic uint64_t entries[SHM_QUEUE_ENTRIES];
+} shm_queue_t;
+
+/* Producer. False: full. Sequentially consistent: a look at who sleeps may follow at once. */
+bool shm_queue_push(shm_queue_t *queue, uint64_t entry);
+/* The first entry that was not passed, and its position; false if there is none. */
+static inline bool shm_queue_peek(shm_queue_t *queue, uint64_t *ret_position, uint64_t *ret_entry) {
+    uint64_t head = atomic_load_explicit(&queue->head, memory_order_acquire);
+    /* acquire: pairs with the producer's store, so that the entry and what it names are whole */
+    uint64_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
+    if ((int64_t)(tail - head) <= 0) return false;
+    *ret_position = head;
+    *ret_entry = atomic_load_explicit(&queue->entries[head % SHM_QUEUE_ENTRIES], memory_order_relaxed);
+    return true;
+}
+/* After its claim was tried: nobody need look at this position any more. */
+static inline void shm_queue_pass(shm_queue_t *queue, uint64_t position) {
+    /* relaxed on failure: somebody else passed it. release: orders our look at the entry before its place may be written again. */
+    atomic_compare_exchange_strong_explicit(&queue->head, &position, position + 1, memory_order_release,
+                                            memory_order_relaxed);
+}
+/* How many were not passed; a moment's truth. */
+static inline uint64_t shm_queue_count(shm_queue_t *queue) {
+    /* seq_cst: for those who look here after they said that they will sleep */
+    uint64_t head = atomic_load(&queue->head), tail = atomic_load(&queue->tail);
+    return (int64_t)(tail - head) > 0 ? tail - head : 0;
+}
+
+#endif

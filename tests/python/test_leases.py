@@ -1,0 +1,77 @@
+"""A CPU goes back and forth between those who want it, and no task is forgotten on the way.
+
+Each of these was a task that waited for ever, or too long, because the one who was to run it had just lost its CPU.
+"""
+
+import os
+import time
+
+import pytest
+
+import ray
+
+
+@ray.remote
+def echo(x=1):
+    return x
+
+
+def test_a_task_that_waits_for_one_after_the_other_on_one_cpu(start):
+    start(num_cpus=1)
+
+    @ray.remote
+    def parent(count):
+        return sum(ray.get(echo.remote(i)) for i in range(count))
+
+    for _ in range(20):
+        assert ray.get(parent.remote(100), timeout=40) == 4950
+
+
+def test_parents_and_children_on_two_cpus(start):
+    start(num_cpus=2)
+
+    @ray.remote
+    def parent(count):
+        return sum(ray.get([echo.remote(i), echo.remote(-i)])[0] for i in range(count))
+
+    for _ in range(10):
+        assert ray.get([parent.remote(30) for _ in range(4)], timeout=40) == [435] * 4
+
+
+def test_a_question_takes_the_cpus_that_nobody_uses(start):
+    start(num_cpus=2)
+    for _ in range(500):
+        assert ray.get(echo.remote(), timeout=40) == 1
+        assert ray.available_resources()["CPU"] == 2
+        assert ray.get(echo.remote(2), timeout=40) == 2
+
+
+def test_one_that_waits_for_something_else_is_in_nobodys_way(start, folder):
+    start(num_cpus=1, num_gpus=1)
+    opened = os.path.join(folder, "open")
+
+    @ray.remote(num_cpus=0, num_gpus=1, max_retries=0)
+    def holder():
+        while not os.path.exists(opened):
+            time.sleep(0.01)
+
+    @ray.remote(num_cpus=1, num_gpus=1)
+    def both():
+        return 3
+
+    held = holder.remote()
+    ray.get(echo.remote())
+    waits = both.remote()
+    for i in range(20):
+        assert ray.get(echo.remote(i), timeout=20) == i  # the GPU is not free before these are done
+    open(opened, "w").close()
+    assert ray.get([held, waits], timeout=20) == [None, 3]
+
+
+@pytest.mark.parametrize("cpus", [1, 2, 4])
+def test_wide_and_narrow_tasks_in_turns(start, cpus):
+    start(num_cpus=cpus)
+    wide = echo.options(num_cpus=cpus)
+    for _ in range(30):
+        refs = [echo.remote(i) for i in range(20)] + [wide.remote(20)] + [echo.remote(i) for i in range(21, 41)]
+        assert ray.get(refs, timeout=40) == list(range(41))
