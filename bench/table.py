@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spec import ROWS, Row, goal, verdict
 
-HEAD = ["row", "Mobula", "Ray", "Pool", "floor", "goal", "x Ray", "x Pool", "base path"]
+HEAD = ["row", "Mobula", "Ray", "Pool", "floor", "goal", "x Ray", "x Pool", "goal is"]
 
 
 def number(value: float, unit: str = "") -> str:
@@ -57,7 +57,7 @@ def lines(results: dict) -> list[list[str]]:
                 "" if aim is None else number(aim, row.unit),
                 _times(row, mobula, ray),
                 _times(row, mobula, pool),
-                verdict(row, mobula, ray, floor),
+                verdict(row, mobula, floor),
             ]
         )
     return made

@@ -38,7 +38,7 @@ void client_call_push(mob_client_t *c, uint32_t number, uint32_t record, uint64_
     }
     uint32_t taker = atomic_load(&q->taker);
     if (taker != 0 && taker < SHM_MAX_CLIENTS && atomic_load(&c->node->leases[taker].rests) != 0)
-        shm_bell_ring(&c->node->bells[taker]);
+        c->woke = shm_bell_ring(&c->node->bells[taker]);
 }
 
 /* ---- the actor ---- */

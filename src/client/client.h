@@ -76,6 +76,7 @@ struct mob_client {
     client_pool_t slot_pool, record_pool;
     client_local_t *local; /* one a slot, sparse */
 
+    _Atomic bool woke; /* our last push woke somebody: he may want our CPU. A hint */
     bool answered;
     shm_message_t answer;
 

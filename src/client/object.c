@@ -205,7 +205,7 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
     if (count == 0 || has_error(c, refs, count)) return MOB_OK;
     if (timeout_ms == 0) return MOB_ETIMEOUT;
     mob_ref_t last = refs[count - 1];
-    if (client_spin(c, last_is_sealed, &last)) {
+    if (!atomic_exchange_explicit(&c->woke, false, memory_order_relaxed) && client_spin(c, last_is_sealed, &last)) {
         while (count > 0 && client_is_sealed(c, refs[count - 1])) count--;
         if (count == 0) return MOB_OK;
     }

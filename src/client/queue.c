@@ -21,7 +21,7 @@ static bool worker_wake(mob_client_t *c) {
         while (bits != 0) {
             uint64_t bit = bits & -bits;
             if (atomic_fetch_and(&node->workers[w].idle, ~bit) & bit) {
-                shm_bell_ring(&node->bells[w * 64 + (uint32_t)__builtin_ctzll(bit)]);
+                if (shm_bell_ring(&node->bells[w * 64 + (uint32_t)__builtin_ctzll(bit)])) c->woke = true;
                 return true;
             }
             bits &= bits - 1;

@@ -7,9 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
-void shm_bell_ring(shm_bell_t *bell) {
+bool shm_bell_ring(shm_bell_t *bell) {
     atomic_fetch_add(&bell->rings, 1);
-    if (atomic_load(&bell->sleepers) != 0) syscall(SYS_futex, &bell->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    if (atomic_load(&bell->sleepers) == 0) return false;
+    return syscall(SYS_futex, &bell->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0) > 0;
 }
 
 bool shm_bell_sleep(shm_bell_t *bell, uint32_t seen, int64_t timeout_ns) {
