@@ -20,7 +20,7 @@ enum { ASK_AGAIN = 64 }; /* calls, after the daemon had no queue for this pair *
 uint32_t client_calls_queue(mob_client_t *c, mob_ref_t actor) {
     client_local_t *local = &c->local[actor.slot];
     if (local->count == 0 || atomic_load_explicit(&c->node->fast, memory_order_relaxed) == 0) return 0;
-    if (local->queue != 0) return local->queue;
+    if (local->queue != 0) return atomic_load(&c->queues[local->queue].closed) ? 0 : local->queue;
     if (local->refused > 0 && local->refused++ < ASK_AGAIN) return 0;
     shm_message_t m = {.kind = WIRE_NEED_CALLS, .a = actor.slot, .b = actor.generation}, answer;
     if (client_ask(c, &m, WIRE_CALLS_ARE, &answer) == MOB_OK && answer.a >= SHM_MAX_CLIENTS && answer.a < SHM_QUEUES)
@@ -90,6 +90,16 @@ static bool call_is_ready(mob_client_t *c, client_calls_t *calls, uint64_t entry
     return true;
 }
 
+/* Says of the queues that get nothing more, and have nothing more, that they are done with. */
+static void calls_finish(mob_client_t *c) {
+    for (size_t i = c->calls.count; i-- > 0;) {
+        uint32_t queue = c->calls.items[i].queue;
+        if (!c->calls.items[i].ending || shm_queue_count(&c->queues[queue]) > 0) continue;
+        client_push(c, WIRE_CALLS_ENDED, queue, 0, 0, 0);
+        vec_swap_remove(&c->calls, i);
+    }
+}
+
 bool client_call_take(mob_client_t *c, client_claim_fn claim) {
     for (size_t tried = 0; tried < c->calls.count; tried++) {
         size_t i = (c->calls_turn + tried) % c->calls.count;
@@ -104,10 +114,7 @@ bool client_call_take(mob_client_t *c, client_claim_fn claim) {
             c->calls_turn = i + 1;
             return true;
         }
-        if (!calls->ending || shm_queue_count(q) > 0) continue;
-        client_push(c, WIRE_CALLS_ENDED, calls->queue, 0, 0, 0);
-        vec_swap_remove(&c->calls, i);
-        tried--;
     }
+    calls_finish(c);
     return false;
 }

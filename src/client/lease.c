@@ -31,7 +31,10 @@ bool client_lease_begin(mob_client_t *c) {
 
 void client_lease_rest(mob_client_t *c) {
     uint32_t word = SHM_LEASE_BUSY;
-    if (atomic_compare_exchange_strong(&lease_of(c)->word, &word, SHM_LEASE_FREE)) return;
+    if (atomic_compare_exchange_strong(&lease_of(c)->word, &word, SHM_LEASE_FREE)) {
+        if (atomic_load(&c->node->wanted) != 0) client_notify(c);
+        return;
+    }
     if (word != (SHM_LEASE_BUSY | SHM_LEASE_RECALL)) return;
     atomic_store(&lease_of(c)->word, SHM_LEASE_NONE); /* while RECALL is up nobody else changes it */
     client_push(c, WIRE_LEASE, 0, 0, 0, 0);

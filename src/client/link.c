@@ -63,9 +63,12 @@ void client_push_quietly(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b)
 
 void client_listen(mob_client_t *c) {
     shm_message_t m;
-    while (shm_ring_pop(c->down, SHM_DOWN_MESSAGES, &m) == SHM_RING_MESSAGE) {
+    uint32_t count = 0;
+    for (; shm_ring_pop(c->down, SHM_DOWN_MESSAGES, &m) == SHM_RING_MESSAGE; count++) {
         switch (m.kind) {
         case WIRE_RUN:
+        case WIRE_CALLS:
+        case WIRE_CALLS_END:
             if (!vec_push(&c->runs, m)) c->told_to_exit = true; /* no memory: another worker is to run it */
             break;
         case WIRE_FORGET:
@@ -74,17 +77,12 @@ void client_listen(mob_client_t *c) {
         case WIRE_EXIT:
             c->told_to_exit = true;
             break;
-        case WIRE_CALLS:
-            client_calls_add(c, m.a);
-            break;
-        case WIRE_CALLS_END:
-            client_calls_end(c, m.a);
-            break;
         default:
             c->answer = m;
             c->answered = true;
         }
     }
+    if (count >= SHM_DOWN_MESSAGES / 2) client_notify(c); /* there may be more that had no room */
 }
 
 mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t answer_kind,

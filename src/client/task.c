@@ -52,6 +52,8 @@ static mob_status_t draft_begin(mob_client_t *c, const mob_task_t *task, draft_t
     if (status != MOB_OK) return status;
     wire_record_t *record = &c->records[draft->record];
     draft->generation = wire_word_generation(atomic_load_explicit(&record->word, memory_order_relaxed)) + 1;
+    /* Its last worker freed the record and may have died before it freed the body's block. Harmless if it did not: the tag is not that any more. */
+    if (record->block != 0) shm_heap_free(&c->heap, record->block, shm_tag(true, draft->record, draft->generation - 1));
     draft->body_size =
         wire_body_size(task->num_returns, task->dep_count, task->ref_count, task->name_size, task->args_size);
     draft->block = 0;

@@ -142,19 +142,24 @@ static bool entry_claim(mob_client_t *c, uint64_t entry) {
     return job_claim(c, &order);
 }
 
+/* The next record that we were told to run. What was said in between is noted: queues of calls are this thread's alone. */
 static bool run_take(mob_client_t *c, shm_message_t *ret_run) {
     client_listen(c);
-    if (c->run_next == c->runs.count) {
-        c->runs.count = c->run_next = 0;
-        return false;
+    while (c->run_next < c->runs.count) {
+        *ret_run = c->runs.items[c->run_next++];
+        if (c->run_next >= 1024) { /* one that is never idle would let it grow for ever */
+            memmove(c->runs.items, c->runs.items + c->run_next, (c->runs.count - c->run_next) * sizeof *c->runs.items);
+            c->runs.count -= c->run_next;
+            c->run_next = 0;
+        }
+        if (ret_run->kind == WIRE_RUN) return true;
+        if (ret_run->kind == WIRE_CALLS)
+            client_calls_add(c, ret_run->a);
+        else
+            client_calls_end(c, ret_run->a);
     }
-    *ret_run = c->runs.items[c->run_next++];
-    if (c->run_next >= 1024) { /* one that is never idle would let it grow for ever */
-        memmove(c->runs.items, c->runs.items + c->run_next, (c->runs.count - c->run_next) * sizeof *c->runs.items);
-        c->runs.count -= c->run_next;
-        c->run_next = 0;
-    }
-    return true;
+    c->runs.count = c->run_next = 0;
+    return false;
 }
 
 mob_status_t mob_job_next(mob_client_t *c, mob_job_t *ret_job) {
@@ -164,7 +169,7 @@ mob_status_t mob_job_next(mob_client_t *c, mob_job_t *ret_job) {
         shm_message_t run;
         bool claimed = false;
         pthread_mutex_lock(&c->mutex);
-        while (!claimed && !c->told_to_exit && run_take(c, &run)) claimed = run_claim(c, &run);
+        while (!claimed && run_take(c, &run)) claimed = !c->told_to_exit && run_claim(c, &run);
         if (!claimed && !c->job_unclaimable) claimed = client_call_take(c, entry_claim);
         if (!claimed && !c->told_to_exit && client_lease_begin(c)) claimed = client_queue_take(c, entry_claim);
         if (!claimed) client_lease_rest(c);
@@ -272,7 +277,7 @@ static bool record_free(mob_client_t *c, wire_record_t *record) {
     if (!atomic_compare_exchange_strong_explicit(&record->word, &done, wire_word(c->job_generation, 0, WIRE_FREE),
                                                  memory_order_release, memory_order_relaxed))
         return false;
-    /* After the record: until then the daemon may have to read the body. Killed in between, the block is lost until its owner ends. */
+    /* After the record: until then the daemon may have to read the body. If we are killed in between, the record's owner does it. */
     if (block != 0) shm_heap_free(&c->heap, block, shm_tag(true, c->job_record, c->job_generation));
     if (event != NULL && shm_events_publish(c->events)) client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
     return true;

@@ -183,6 +183,7 @@ static void actor_free(node_t *n, node_actor_t *a) {
         o->actor = NULL;
         if (o->holders.count == 0 && o->uses == 0 && !o->at_zero) o->at_zero = vec_push(&n->zero, o);
     }
+    node_calls_forget(n, a);
     vec_free(&a->callers);
     vec_free(&a->queues);
     free(a);

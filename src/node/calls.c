@@ -6,7 +6,7 @@
  *   CLOSED   the actor is dead or killed: what is pushed is failed by us. Free when the caller has no handle any more
  *   ENDING   the caller has no handle any more, or is dead: the actor takes what is left, then says so (WIRE_CALLS_ENDED), and the queue is free
  *
- * As long as a pair has a queue, none of its calls goes through us, but those of a dead caller that we took over: see node_calls_open.
+ * As long as a pair has a queue, none of its calls goes through us: see node_calls_open.
  */
 #include "node/state.h"
 
@@ -31,7 +31,7 @@ bool node_calls_open(node_t *n, const node_actor_t *a, uint32_t caller) { return
 static void pair_free(node_t *n, node_pair_t *p) {
     uint32_t number = number_of(n, p);
     node_actor_t *a = p->actor;
-    for (size_t i = 0; a != NULL && i < a->queues.count; i++) {
+    for (size_t i = 0; i < a->queues.count; i++) {
         if (a->queues.items[i] != number) continue;
         vec_swap_remove(&a->queues, i);
         break;
@@ -112,6 +112,16 @@ static void queue_take_over(node_t *n, node_pair_t *p) {
     }
 }
 
+/* The caller died and the actor goes on: what lies there stays where it is, in its order, but we keep books on it, since nobody else does. */
+static void queue_adopt(node_t *n, node_pair_t *p) {
+    shm_queue_t *q = queue_of(n, p);
+    uint64_t head = atomic_load(&q->head), count = shm_queue_count(q);
+    for (uint64_t i = 0; i < count && i < SHM_QUEUE_ENTRIES; i++) {
+        uint64_t entry = atomic_load_explicit(&q->entries[(head + i) % SHM_QUEUE_ENTRIES], memory_order_relaxed);
+        node_task_adopt(n, wire_entry_index(entry), entry, p->caller);
+    }
+}
+
 void node_calls_close(node_t *n, node_actor_t *a) {
     for (size_t i = 0; i < a->queues.count; i++) atomic_store(&queue_of(n, pair_of(n, a->queues.items[i]))->closed, 1);
 }
@@ -124,11 +134,12 @@ void node_calls_actor_died(node_t *n, node_actor_t *a) {
         queue_take_over(n, p);
         bool ending = p->state == ENDING;
         p->state = CLOSED;
-        p->actor = NULL; /* it may be forgotten before its callers let go */
-        p->id = a->id;
         if (ending) pair_free(n, p);
     }
-    a->queues.count = 0;
+}
+
+void node_calls_forget(node_t *n, node_actor_t *a) {
+    while (a->queues.count > 0) pair_free(n, pair_of(n, a->queues.items[a->queues.count - 1]));
 }
 
 void node_calls_closed(node_client_t *caller, uint32_t record, uint64_t generation) {
@@ -151,13 +162,9 @@ static void pair_end(node_t *n, node_pair_t *p) {
     }
 }
 
-void node_calls_unheld(node_t *n, mob_ref_t actor, uint32_t caller) {
-    for (uint32_t i = 0; i < n->pairs_used; i++) {
-        node_pair_t *p = &n->pairs[i];
-        mob_ref_t id = p->actor ? p->actor->id : p->id;
-        if (p->state != 0 && p->caller == caller && id.slot == actor.slot && id.generation == actor.generation)
-            pair_end(n, p);
-    }
+void node_calls_unheld(node_t *n, node_actor_t *a, uint32_t caller) {
+    node_pair_t *p = pair_find(n, a, caller);
+    if (p != NULL) pair_end(n, p);
 }
 
 void node_calls_ended(node_client_t *worker, uint32_t number) {
@@ -174,7 +181,7 @@ void node_calls_caller_died(node_client_t *caller) {
     for (uint32_t i = 0; i < n->pairs_used; i++) {
         node_pair_t *p = &n->pairs[i];
         if (p->state == 0 || p->caller != caller->number) continue;
-        if (p->actor != NULL) queue_take_over(n, p);
+        if (p->state != CLOSED) queue_adopt(n, p);
         pair_end(n, p);
     }
 }

@@ -134,14 +134,21 @@ void node_client_flush(node_client_t *c) {
     if (sent > 0) shm_bell_ring(&c->node->shared->bells[c->number]);
 }
 
+/* Answers have places of their own on the ring, since their asker waits; all else goes in order, and waits for room in the backlog. */
+static bool is_answer(uint32_t kind) {
+    return kind == WIRE_SLOTS || kind == WIRE_RECORDS || kind == WIRE_EXTENT || kind == WIRE_ANSWER ||
+           kind == WIRE_CALLS_ARE;
+}
+
 void node_client_tell(node_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d) {
     if (c->state != NODE_LIVE) return;
     shm_message_t m = {.kind = kind, .a = a, .b = b, .c = rest_c, .d = rest_d};
-    bool waits = (kind == WIRE_RUN || kind == WIRE_EXIT || kind == WIRE_FORGET) &&
-                 (c->backlog.count > 0 || shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_ROOM);
+    bool waits =
+        !is_answer(kind) && (c->backlog.count > 0 || shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_ROOM);
     if (waits || !shm_ring_push(c->down, SHM_DOWN_MESSAGES, &m)) {
-        /* A worker makes room by working; what waits here goes when its next message arrives. */
+        /* It makes room by reading, and says so when it has read much; then, or with its next message, this goes on. */
         if (!vec_push(&c->backlog, m)) node_client_fault(c, "has too many messages waiting");
+        node_client_flush(c);
         return;
     }
     shm_bell_ring(&c->node->shared->bells[c->number]);

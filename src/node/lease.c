@@ -191,6 +191,7 @@ bool node_leases_yield(node_t *n) {
     uint64_t since = 0;
     overdraft_settle(n);
     int64_t lacking = sched_cpu_lacking(n->sched, &n->request, &since);
+    if (lacking <= 0 && n->leases > 0 && node_ahead_waits(n, &since)) lacking = SCHED_UNIT;
     bool wanted = lacking > 0 || n->request.queued;
     /* First the flag, then the look: who blocks after our look reads the flag after it said so. */
     if (atomic_load(&n->shared->wanted) != wanted) atomic_store(&n->shared->wanted, wanted);

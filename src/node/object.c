@@ -94,8 +94,7 @@ void node_object_unhold(node_t *n, node_object_t *o, uint32_t client) {
         if ((o->holders.items[i] & ~NODE_CACHED) != client) continue;
         vec_swap_remove(&o->holders, i);
         if (n->clients[client] != NULL) n->clients[client]->held--;
-        if (o->actor != NULL && n->pairs_used > 0)
-            node_calls_unheld(n, (mob_ref_t){.slot = o->slot, .generation = o->generation}, client);
+        if (o->actor != NULL) node_calls_unheld(n, o->actor, client);
         break;
     }
     object_check_zero(n, o);

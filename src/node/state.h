@@ -99,8 +99,7 @@ typedef struct {
 typedef struct {
     uint32_t caller;
     int state;           /* 0: nobody's; see calls.c */
-    node_actor_t *actor; /* NULL: it is dead */
-    mob_ref_t id;        /* of the dead one */
+    node_actor_t *actor; /* may be dead */
 } node_pair_t;
 
 struct node_actor {
@@ -340,6 +339,8 @@ void node_tasks_find_taken(node_client_t *worker);
 void node_queues_fail(node_t *node, const char *text);
 /* Takes a record that `entry` names, and that nobody has begun, out of a queue of its owner's: it is ours to run or to fail. NULL: it is begun, done, or makes no sense. */
 node_task_t *node_task_take_over(node_t *node, uint32_t record, uint64_t entry, uint32_t owner);
+/* Keeps a book on a record that stays in its dead owner's queue, if nobody has begun it. */
+void node_task_adopt(node_t *node, uint32_t record, uint64_t entry, uint32_t owner);
 bool node_client_has_tasks(node_client_t *client);     /* submitted and not done */
 void node_task_ready(node_task_t *task, node_t *node); /* its arguments are there */
 void node_task_fail(node_t *node, node_task_t *task, mob_status_t status, const char *text);
@@ -376,7 +377,8 @@ void node_calls_begin(node_t *node, node_actor_t *actor); /* it is alive */
 void node_calls_close(node_t *node, node_actor_t *actor); /* it is to die: no more calls for it */
 void node_calls_actor_died(node_t *node, node_actor_t *actor);
 void node_calls_closed(node_client_t *caller, uint32_t record, uint64_t generation);
-void node_calls_unheld(node_t *node, mob_ref_t actor, uint32_t caller); /* the caller has no handle any more */
+void node_calls_unheld(node_t *node, node_actor_t *actor, uint32_t caller); /* the caller has no handle any more */
+void node_calls_forget(node_t *node, node_actor_t *actor);                  /* nobody can name it any more */
 void node_calls_ended(node_client_t *worker, uint32_t number);
 void node_calls_caller_died(node_client_t *caller);
 bool node_calls_open(node_t *node, const node_actor_t *actor, uint32_t caller); /* whether this pair has a queue */
@@ -398,7 +400,9 @@ void node_queues_note(node_t *node); /* one who died may have taken a queue's bi
 
 /* worker.c: the pool and the zygote */
 node_client_t *node_worker_idle(node_t *node); /* one that has nothing to do, out of the pool; NULL: none */
-int64_t node_cpus_free(node_t *node);          /* in SCHED_UNITs; negative when more are used than there are */
+/* Whether a task that could start elsewhere waits behind another in a worker, and since when it waits. */
+bool node_ahead_waits(node_t *node, uint64_t *ret_since_ns);
+int64_t node_cpus_free(node_t *node); /* in SCHED_UNITs; negative when more are used than there are */
 void node_schedule(node_t *node);
 void node_look_again(node_t *node, uint64_t ms); /* schedules, and answers what waits, after that time at the latest */
 /* How many workers have published the results of what they run and not told us yet. They are about to, unless they were killed. */

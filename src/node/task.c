@@ -516,7 +516,8 @@ static bool is_open(uint64_t word, uint64_t generation) {
 }
 
 node_task_t *node_task_take_over(node_t *n, uint32_t index, uint64_t entry, uint32_t owner) {
-    if (!node_memory_record_is(n, index, owner)) return NULL;
+    /* A dead owner's has a book. */
+    if (n->tasks[index] ? n->tasks[index]->submitter != owner : !node_memory_record_is(n, index, owner)) return NULL;
     wire_record_t *record = &n->records[index];
     uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire), generation = wire_word_generation(word);
     if (!wire_entry_names(entry, word)) return NULL;
@@ -535,6 +536,17 @@ node_task_t *node_task_take_over(node_t *n, uint32_t index, uint64_t entry, uint
     if (t->actor != NULL) t->actor->in_flight--;
     t->actor = NULL;
     return t;
+}
+
+void node_task_adopt(node_t *n, uint32_t index, uint64_t entry, uint32_t owner) {
+    if (!node_memory_record_is(n, index, owner)) return;
+    for (;;) {
+        uint64_t word = atomic_load_explicit(&n->records[index].word, memory_order_acquire);
+        if (!wire_entry_names(entry, word)) return; /* begun: found among its owner's records */
+        if (!(word & WIRE_KNOWN) && !wire_record_make_known(&n->records[index], word)) continue;
+        if (n->tasks[index] == NULL) (void)queued_open(n, index, wire_word_generation(word));
+        return;
+    }
 }
 
 /* ---- what a client submitted ---- */
@@ -559,7 +571,8 @@ static void queue_take_over(node_client_t *client) {
     node_t *n = client->node;
     EACH_RECORD_OF (client, r) {
         node_task_t *t = n->tasks[r];
-        if (t != NULL && !t->queued) continue;
+        /* Calls that have a book stay in their queues. */
+        if (t != NULL && (!t->queued || t->kind == MOB_ACTOR_CALL)) continue;
         /* Until it is ours or over: workers go on meanwhile. */
         for (;;) {
             uint64_t word = atomic_load_explicit(&n->records[r].word, memory_order_acquire);

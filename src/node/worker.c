@@ -370,7 +370,7 @@ static void ahead_give(node_t *n) {
 /* Chains: gives busy workers what follows the last one that they have. Not while others wait for a CPU, which would be passed over. */
 static void followers_give(node_t *n) {
     uint64_t since;
-    if (n->missing_arguments == 0 || sched_cpu_lacking(n->sched, &n->request, &since) > 0) return;
+    if (n->missing_arguments == 0 || n->request.queued || sched_cpu_lacking(n->sched, &n->request, &since) > 0) return;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
         if (w == NULL || w->role != WIRE_WORKER) continue;
@@ -384,16 +384,34 @@ static void ahead_take_all(node_client_t *w) {
     }
 }
 
-/* Takes the newest one back from the worker that has most. */
+/* Whether something that it has not begun could start elsewhere. */
+static bool ahead_has_ready(const node_client_t *w) {
+    for (const node_task_t *t = w->runs ? w->runs->run_next : NULL; t != NULL; t = t->run_next)
+        if (t->missing == 0) return true;
+    return false;
+}
+
+bool node_ahead_waits(node_t *n, uint64_t *ret_since_ns) {
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        node_client_t *w = n->clients[i];
+        if (w == NULL || w->role != WIRE_WORKER || w->actor != NULL || w->leased || !ahead_has_ready(w)) continue;
+        *ret_since_ns = w->runs->run_next->queue.since_ns;
+        return true;
+    }
+    return false;
+}
+
+/* Takes the newest one back that could start elsewhere, and what follows it, from the worker that has most. */
 static bool ahead_take_one(node_t *n) {
     node_client_t *most = NULL;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
         if (w != NULL && w->role == WIRE_WORKER && w->actor == NULL && !w->leased && w->run_count > 1 &&
-            w->runs_tail->missing == 0 && /* else it can't start elsewhere either */
-            (most == NULL || w->run_count > most->run_count))
+            (most == NULL || w->run_count > most->run_count) && ahead_has_ready(w))
             most = w;
     }
+    while (most != NULL && most->runs_tail->missing > 0)
+        if (!node_task_take_back(n, most->runs_tail)) return false;
     return most != NULL && node_task_take_back(n, most->runs_tail);
 }
 

@@ -11,7 +11,7 @@
  * change                    by                                                                   how
  * NONE -> FREE              daemon: has taken a CPU for it out of the pool                       release store
  * FREE -> BUSY              worker, before it looks into a queue                                 compare-and-swap
- * BUSY -> FREE              worker, when the queues are empty                                    compare-and-swap
+ * BUSY -> FREE              worker, when the queues are empty; it tells the daemon only if `wanted`  compare-and-swap
  * FREE -> NONE              daemon: wants the CPU, and need not wake the worker for it           compare-and-swap
  * sets RECALL               daemon: others have waited for some time                             compare-and-swap
  * BUSY|RECALL -> NONE       worker, between two tasks; it then tells the daemon                  compare-and-swap

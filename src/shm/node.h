@@ -39,7 +39,7 @@ typedef struct shm_node {
     _Atomic uint32_t numbers;          /* of clients in use are below this */
     /* 1: a push that finds no sleeping worker with a lease tells the daemon, which may grant one more. Written by the daemon. */
     alignas(64) _Atomic uint32_t more;
-    /* 1: somebody waits for a CPU: a worker that blocks tells the daemon. Written by the daemon. */
+    /* 1: somebody waits for a CPU: a worker that blocks or has nothing to do tells the daemon. Written by the daemon. */
     _Atomic uint32_t wanted;
     /* One bit a client: its queue may have entries. Set by its producer after a push; taken away by a worker that found it empty, which then looks again. */
     alignas(64) _Atomic uint64_t queued[SHM_MAX_CLIENTS / 64];

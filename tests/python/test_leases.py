@@ -75,3 +75,43 @@ def test_wide_and_narrow_tasks_in_turns(start, cpus):
     for _ in range(30):
         refs = [echo.remote(i) for i in range(20)] + [wide.remote(20)] + [echo.remote(i) for i in range(21, 41)]
         assert ray.get(refs, timeout=40) == list(range(41))
+
+
+def test_a_chain_lets_others_in(start):
+    start(num_cpus=1)
+
+    @ray.remote
+    def link(x):
+        time.sleep(0.005)
+        return x + 1
+
+    end = link.remote(0)
+    for _ in range(400):
+        end = link.remote(end)
+    assert ray.get(echo.remote(5), timeout=40) == 5
+    assert ray.wait([end], timeout=0)[0] == []
+    assert ray.get(end, timeout=40) == 401
+
+
+def test_nothing_waits_behind_a_long_task_while_a_cpu_is_free(start, folder):
+    start(num_cpus=2)
+
+    @ray.remote
+    def root():
+        time.sleep(0.1)
+        return 0
+
+    @ray.remote
+    def hold(x, name):
+        while not os.path.exists(os.path.join(folder, name)):
+            time.sleep(0.01)
+
+    for turn in range(4):
+        ray.get([echo.remote() for _ in range(4)])
+        x = root.remote()
+        held = [hold.remote(x, f"{turn} long"), hold.remote(x, f"{turn} short")]
+        ends = [echo.remote(echo.remote(x)) for _ in range(3)]
+        open(os.path.join(folder, f"{turn} short"), "w").close()
+        assert ray.get(ends, timeout=20) == [0, 0, 0]
+        open(os.path.join(folder, f"{turn} long"), "w").close()
+        ray.get(held, timeout=20)
