@@ -64,11 +64,10 @@ bool client_lease_look(mob_client_t *c, uint32_t seen) {
     return false;
 }
 
-/* We are awake. If somebody took the bit, he relies on us; without a lease, we wake another in our place. */
+/* We are awake. Somebody may have relied on us; without a lease, we wake another in our place. */
 static void idle_bit_take(mob_client_t *c) {
-    uint64_t bit = shm_node_bit(c->number);
-    bool taken = !(atomic_fetch_and(&c->node->workers[c->number / 64].idle, ~bit) & bit);
-    if (taken && atomic_load(&lease_of(c)->word) != SHM_LEASE_FREE && client_queues_have(c)) client_queue_tell(c);
+    atomic_fetch_and(&c->node->workers[c->number / 64].idle, ~shm_node_bit(c->number));
+    if (atomic_load(&lease_of(c)->word) != SHM_LEASE_FREE && client_queues_have(c)) client_queue_tell(c);
 }
 
 bool client_lease_sleep(mob_client_t *c, uint32_t seen) {

@@ -41,31 +41,10 @@ void client_queue_push(mob_client_t *c, uint32_t record, uint64_t generation) {
     client_queue_tell(c);
 }
 
-/* The next queue after `number` that may have entries, in turn; 0: none. */
-static uint32_t queue_after(mob_client_t *c, uint32_t number) {
-    uint32_t words = shm_node_words(c->node), word = number / 64;
-    uint64_t bits = word < words ? atomic_load(&c->node->queued[word]) : 0;
-    bits &= number % 64 == 63 ? 0 : ~(uint64_t)0 << (number % 64 + 1);
-    for (uint32_t i = 0; i <= words && words > 0; i++) {
-        if (bits != 0) return word * 64 + (uint32_t)__builtin_ctzll(bits);
-        word = (word + 1) % words;
-        bits = atomic_load(&c->node->queued[word]);
-    }
-    return 0;
-}
-
-/* How many queues may have entries: a walk of so many steps has seen all that were there when it began. */
-static uint32_t queues_count(mob_client_t *c) {
-    uint32_t count = 0;
-    for (uint32_t w = 0; w < shm_node_words(c->node); w++)
-        count += (uint32_t)__builtin_popcountll(atomic_load(&c->node->queued[w]));
-    return count;
-}
-
 bool client_queues_have(mob_client_t *c) {
-    uint32_t number = queue_after(c, c->queue_turn);
-    for (uint32_t left = queues_count(c); left > 0 && number != 0; left--, number = queue_after(c, number))
-        if (shm_queue_count(&c->queues[number]) > 0) return true;
+    for (uint32_t w = 0; w < shm_node_words(c->node); w++)
+        for (uint64_t bits = atomic_load(&c->node->queued[w]); bits != 0; bits &= bits - 1)
+            if (shm_queue_count(&c->queues[w * 64 + (uint32_t)__builtin_ctzll(bits)]) > 0) return true;
     return false;
 }
 
@@ -86,16 +65,28 @@ void client_queues_clear(mob_client_t *c) {
     }
 }
 
+static bool queue_take(mob_client_t *c, uint32_t number, client_claim_fn claim) {
+    shm_queue_t *q = &c->queues[number];
+    uint64_t position, entry;
+    while (!c->job_unclaimable && shm_queue_peek(q, &position, &entry)) {
+        bool claimed = claim(c, entry);
+        if (!claimed && c->job_unclaimable) return false; /* the entry stays for others */
+        shm_queue_pass(q, position);
+        if (claimed) return true;
+    }
+    return false;
+}
+
 bool client_queue_take(mob_client_t *c, client_claim_fn claim) {
-    uint32_t number = queue_after(c, c->queue_turn);
-    for (uint32_t left = queues_count(c); left > 0 && number != 0; left--, number = queue_after(c, number)) {
-        shm_queue_t *q = &c->queues[number];
-        uint64_t position, entry;
-        while (shm_queue_peek(q, &position, &entry)) {
-            bool claimed = claim(c, entry);
-            if (!claimed && c->job_unclaimable) return false; /* the entry stays for others */
-            shm_queue_pass(q, position);
-            if (!claimed) continue;
+    uint32_t words = shm_node_words(c->node), start = c->queue_turn / 64;
+    uint64_t above = c->queue_turn % 64 == 63 ? 0 : ~(uint64_t)0 << (c->queue_turn % 64 + 1);
+    /* Every queue once, beginning after the one that had its turn: the first word's lower part comes last. */
+    for (uint32_t i = 0; i <= words && words > 0; i++) {
+        uint32_t w = (start + i) % words;
+        uint64_t bits = atomic_load(&c->node->queued[w]) & (i == 0 ? above : i == words ? ~above : ~(uint64_t)0);
+        for (; bits != 0; bits &= bits - 1) {
+            uint32_t number = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            if (!queue_take(c, number, claim)) continue;
             c->queue_turn = number;
             if (client_queues_have(c)) client_queue_tell(c);
             return true;

@@ -95,7 +95,7 @@ void node_actor_created(node_t *n, node_task_t *t) {
     a->worker = worker;
     a->state = NODE_ACTOR_ALIVE;
     n->spares_wanted = true;
-    node_calls_begin(n, a);
+    if (!a->killed) node_calls_begin(n, a);
     node_actor_note(n, a);
     if (a->killed) node_client_kill(worker); /* while it waited for its worker */
     node_actor_pump(n, a);
