@@ -61,6 +61,22 @@ static void sleeper_wake(node_t *n) {
         }
 }
 
+/* The name of a task that lies in a queue, for people to read. */
+static void first_name(node_t *n, char *ret_name, size_t capacity) {
+    snprintf(ret_name, capacity, "?");
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        uint64_t position, entry;
+        if (!shm_queue_peek(&n->queues[i], &position, &entry)) continue;
+        wire_record_t copy;
+        wire_body_t body;
+        memcpy(&copy, &n->records[wire_entry_index(entry)], sizeof copy);
+        if (copy.block != 0 || copy.body_size > WIRE_RECORD_BODY) continue; /* not worth the checks */
+        if (wire_body_split(&copy, copy.body, copy.body_size, &body) != MOB_OK) continue;
+        snprintf(ret_name, capacity, "%.*s", copy.name_size, body.name);
+        return;
+    }
+}
+
 void node_lease_request(node_t *n) {
     if (queued_count(n) > 0) sleeper_wake(n);
     if (n->request.queued || n->granted.state != SCHED_LEASE_NONE) return;
@@ -68,6 +84,11 @@ void node_lease_request(node_t *n) {
     if (atomic_load(&n->shared->more) == 0) atomic_store(&n->shared->more, 1);
     if (!more_is_needed(n)) return;
     atomic_store(&n->shared->more, 0);
+    if (!sched_shape_fits_ever(n->sched, n->cpu_shape, NULL, NULL)) {
+        char name[256];
+        first_name(n, name, sizeof name);
+        node_warn_if_never(n, n->cpu_shape, MOB_TASK, name);
+    }
     sched_task_add(n->sched, &n->request, n->cpu_shape, base_clock_mono_ns());
 }
 

@@ -354,6 +354,8 @@ void node_task_unready(node_client_t *client, uint32_t record, uint64_t generati
 node_task_t *node_task_follower(node_t *node, const node_task_t *task);
 void node_task_lost(node_t *node, node_task_t *task); /* its worker is certainly dead */
 void node_tasks_cancel(node_client_t *client);        /* those that a dead client submitted and nobody began */
+/* Tells the driver, once a shape, that the node will never have what it needs. */
+void node_warn_if_never(node_t *node, uint32_t shape, mob_kind_t kind, const char *name);
 size_t node_task_name(node_t *node, const node_task_t *task, char *ret_name, size_t capacity);
 
 /* actor.c */

@@ -127,18 +127,16 @@ void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation
     if (creates) node_actor_early(n, actor);
 }
 
-static void warn_if_never(node_t *n, node_task_t *t) {
+void node_warn_if_never(node_t *n, uint32_t shape, mob_kind_t kind, const char *name) {
     sched_amount_t missing;
     uint64_t total;
-    if (sched_shape_fits_ever(n->sched, t->shape, &missing, &total)) return;
+    if (sched_shape_fits_ever(n->sched, shape, &missing, &total)) return;
     for (size_t i = 0; i < n->warned.count; i++)
-        if (n->warned.items[i] == t->shape) return;
-    (void)vec_push(&n->warned, t->shape);
-    char name[256];
-    node_task_name(n, t, name, sizeof name);
+        if (n->warned.items[i] == shape) return;
+    (void)vec_push(&n->warned, shape);
     node_warn(
         n, "%s %s needs %s: %g, but this node has %g in all. It waits until that changes; until then it can't start.",
-        t->kind == MOB_ACTOR_CREATE ? "The actor" : "The task", name, missing.name, (double)missing.amount / SCHED_UNIT,
+        kind == MOB_ACTOR_CREATE ? "The actor" : "The task", name, missing.name, (double)missing.amount / SCHED_UNIT,
         (double)total / SCHED_UNIT);
 }
 
@@ -147,7 +145,11 @@ void node_task_ready(node_task_t *t, node_t *n) {
         if (t->actor != NULL) node_actor_pump(n, t->actor);
         return;
     }
-    warn_if_never(n, t);
+    char name[256];
+    if (!sched_shape_fits_ever(n->sched, t->shape, NULL, NULL)) {
+        node_task_name(n, t, name, sizeof name);
+        node_warn_if_never(n, t->shape, (mob_kind_t)t->kind, name);
+    }
     sched_task_add(n->sched, &t->queue, t->shape, base_clock_mono_ns());
 }
 

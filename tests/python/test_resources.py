@@ -396,6 +396,20 @@ def test_what_can_never_fit_warns_and_waits(folder, option, missing):
     assert missing in result.stderr and "greedy" in result.stderr
 
 
+def test_a_plain_task_on_a_node_without_cpus_warns(folder):
+    code = """
+import ray
+ray.init(num_cpus=0)
+@ray.remote
+def plain(): return 1
+ref = plain.remote()
+print(ray.wait([ref], timeout=1) == ([], [ref]))
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert result.stdout.split() == ["True"], result.stderr
+    assert "CPU" in result.stderr and "plain" in result.stderr
+
+
 def test_an_actor_that_can_never_fit_warns(folder):
     code = """
 import ray
