@@ -252,15 +252,16 @@ static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
     }
 }
 
-/* The run's line for the timeline, not published yet; NULL without room. */
+/* The run's line for the timeline, not published yet; NULL if the daemon is gone. */
 static shm_event_t *event_write(mob_client_t *c, const wire_record_t *record) {
     shm_event_t *e = shm_events_next(c->events);
-    for (int tries = 1; e == NULL && tries < 1000; tries++) {
-        client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
+    for (int tries = 0; e == NULL; tries++) {
+        /* Full: it was told before, and never waits for us, so this ends. */
+        if (tries % 64 == 0) client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
+        if (tries % 64 == 63 && !client_daemon_alive(c)) return NULL;
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
         e = shm_events_next(c->events);
     }
-    if (e == NULL) return NULL;
     e->start_ns = record->start_ns;
     e->end_ns = record->end_ns;
     e->kind = record->kind;

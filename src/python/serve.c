@@ -153,8 +153,9 @@ static int call_make(const mob_job_t *job, call_t *call) {
 /* ---- results ---- */
 
 static int result_store(uint32_t index, PyObject *value, const mob_job_t *job) {
-    char what[300];
-    snprintf(what, sizeof what, "the result of %.*s", (int)job->name_size, job->name);
+    char what[300] = "";
+    if (core_direct_size(value) < 0) /* only what is pickled may have to be named in an error */
+        snprintf(what, sizeof what, "the result of %.*s", (int)job->name_size, job->name);
     core_target_t target = {.is_result = true, .index = index};
     return core_value_store(value, what, &target);
 }

@@ -1,5 +1,5 @@
 /*
- * What a worker did without telling the daemon task by task: a ring of runs, in its own segment. The worker writes, the daemon reads: when it is half full, when
+ * What a worker did without telling the daemon task by task: a ring of runs, in its own segment. The worker writes, the daemon reads: when it is nearly full, when
  * somebody asks, and at the worker's end.
  */
 #ifndef SHM_EVENTS_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SHM_EVENTS = 1024 };
+enum { SHM_EVENTS = 4096, SHM_EVENTS_TELL = SHM_EVENTS / 8 * 7 };
 
 typedef struct shm_event {
     uint64_t start_ns, end_ns; /* wall clock */
@@ -37,7 +37,7 @@ static inline shm_event_t *shm_events_next(shm_events_t *e) {
 static inline bool shm_events_publish(shm_events_t *e) {
     uint64_t tail = atomic_load_explicit(&e->tail, memory_order_relaxed) + 1;
     atomic_store_explicit(&e->tail, tail, memory_order_release);
-    return tail - atomic_load_explicit(&e->head, memory_order_relaxed) == SHM_EVENTS / 2;
+    return tail - atomic_load_explicit(&e->head, memory_order_relaxed) == SHM_EVENTS_TELL;
 }
 /* Daemon: copies the next one. False if there is none, or the index makes no sense. */
 static inline bool shm_events_take(shm_events_t *e, shm_event_t *ret_event) {

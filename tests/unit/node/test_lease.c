@@ -1019,7 +1019,7 @@ static void test_runs_are_read(void **state) {
         assert_non_null(e);
         *e = (shm_event_t){.start_ns = i, .end_ns = i + 1, .kind = MOB_TASK, .name_size = 4, .name = "work"};
         /* we are told once, at the half */
-        assert_int_equal(shm_events_publish(w->events), i + 1 == SHM_EVENTS / 2);
+        assert_int_equal(shm_events_publish(w->events), i + 1 == SHM_EVENTS_TELL);
     }
     assert_null(shm_events_next(w->events));
     fixture_say(w, WIRE_EVENTS, 0, 0);
