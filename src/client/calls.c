@@ -108,7 +108,7 @@ bool client_call_take(mob_client_t *c, client_claim_fn claim) {
         uint64_t position, entry;
         while (calls_ready(c, calls) && shm_queue_peek(q, &position, &entry) && call_is_ready(c, calls, entry)) {
             bool claimed = claim(c, entry);
-            if (!claimed && c->told_to_exit && c->job_unclaimable) return false;
+            if (!claimed && c->job_unclaimable) return false;
             shm_queue_pass(q, position);
             if (!claimed) continue;
             c->calls_turn = i + 1;

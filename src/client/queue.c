@@ -10,28 +10,11 @@
  */
 #include "client/client.h"
 
-/* A sleeping worker with a lease, if there is one and none looks. */
-static bool worker_wake(mob_client_t *c) {
-    shm_node_t *node = c->node;
-    uint32_t words = shm_node_words(node);
-    for (uint32_t w = 0; w < words; w++)
-        if (atomic_load(&node->workers[w].looking) != 0) return true;
-    for (uint32_t w = 0; w < words; w++) {
-        uint64_t bits = atomic_load(&node->workers[w].idle);
-        while (bits != 0) {
-            uint64_t bit = bits & -bits;
-            if (atomic_fetch_and(&node->workers[w].idle, ~bit) & bit) {
-                if (shm_bell_ring(&node->bells[w * 64 + (uint32_t)__builtin_ctzll(bit)])) c->woke = true;
-                return true;
-            }
-            bits &= bits - 1;
-        }
-    }
-    return false;
-}
-
 void client_queue_tell(mob_client_t *c) {
-    if (!worker_wake(c) && atomic_load(&c->node->more) != 0) client_notify(c);
+    bool rang;
+    bool roused = shm_node_rouse(c->node, &rang);
+    if (rang) c->woke = true;
+    if (!roused && atomic_load(&c->node->more) != 0) client_notify(c);
 }
 
 void client_queue_push(mob_client_t *c, uint32_t record, uint64_t generation) {

@@ -47,20 +47,6 @@ static bool more_is_needed(node_t *n) {
     return queued > looking;
 }
 
-/* Who sleeps with a lease looks only if it is rung for, and the one who was relied on may have lost its lease to us. */
-static void sleeper_wake(node_t *n) {
-    uint32_t words = shm_node_words(n->shared);
-    for (uint32_t w = 0; w < words; w++)
-        if (atomic_load(&n->shared->workers[w].looking) != 0) return;
-    for (uint32_t w = 0; w < words; w++)
-        for (uint64_t bits = atomic_load(&n->shared->workers[w].idle); bits != 0; bits &= bits - 1) {
-            uint64_t bit = bits & -bits;
-            if (!(atomic_fetch_and(&n->shared->workers[w].idle, ~bit) & bit)) continue;
-            shm_bell_ring(&n->shared->bells[w * 64 + (uint32_t)__builtin_ctzll(bit)]);
-            return;
-        }
-}
-
 /* The name of a task that lies in a queue, for people to read. */
 static void first_name(node_t *n, char *ret_name, size_t capacity) {
     snprintf(ret_name, capacity, "?");
@@ -78,7 +64,8 @@ static void first_name(node_t *n, char *ret_name, size_t capacity) {
 }
 
 void node_lease_request(node_t *n) {
-    if (queued_count(n) > 0) sleeper_wake(n);
+    /* Who sleeps with a lease looks only if it is rung for, and the one who was relied on may have lost its lease to us. */
+    if (queued_count(n) > 0) (void)shm_node_rouse(n->shared, &(bool){false});
     if (n->request.queued || n->granted.state != SCHED_LEASE_NONE) return;
     /* First the flag, then the look: whoever pushes after our look reads the flag after its push. */
     if (atomic_load(&n->shared->more) == 0) atomic_store(&n->shared->more, 1);

@@ -14,7 +14,7 @@
  * BUSY -> FREE              worker, when the queues are empty; it tells the daemon only if `wanted`  compare-and-swap
  * FREE -> NONE              daemon: wants the CPU, and need not wake the worker for it           compare-and-swap
  * sets RECALL               daemon: others have waited for some time                             compare-and-swap
- * BUSY|RECALL -> NONE       worker, between two tasks; it then tells the daemon                  compare-and-swap
+ * BUSY|RECALL -> NONE       worker, between two tasks; it then tells the daemon                  store: nobody else moves it
  * BUSY <-> BLOCKED          worker; it tells the daemon only if `wanted` says that somebody waits for a CPU
  * BLOCKED -> LENT           daemon                                                               compare-and-swap
  * LENT -> BUSY              worker, which goes on at once; it then tells the daemon              compare-and-swap

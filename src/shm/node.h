@@ -64,6 +64,22 @@ static inline uint32_t shm_node_words(shm_node_t *node) {
 #define SHM_CLIENT_EVENTS  (SHM_CLIENT_SCRATCH + SHM_SCRATCH_BYTES)
 #define SHM_CLIENT_BYTES   (SHM_CLIENT_EVENTS + sizeof(shm_events_t))
 
+/* Something is in a queue: wakes a worker that sleeps with a lease, unless one looks. False: there is none of either. ret_rang: a system call woke it. */
+static inline bool shm_node_rouse(shm_node_t *node, bool *ret_rang) {
+    uint32_t words = shm_node_words(node);
+    *ret_rang = false;
+    for (uint32_t w = 0; w < words; w++)
+        if (atomic_load(&node->workers[w].looking) != 0) return true;
+    for (uint32_t w = 0; w < words; w++)
+        for (uint64_t bits = atomic_load(&node->workers[w].idle); bits != 0; bits &= bits - 1) {
+            uint64_t bit = bits & -bits;
+            if (!(atomic_fetch_and(&node->workers[w].idle, ~bit) & bit)) continue;
+            *ret_rang = shm_bell_ring(&node->bells[w * 64 + (uint32_t)__builtin_ctzll(bit)]);
+            return true;
+        }
+    return false;
+}
+
 /* Tells the daemon that client `number` has pushed. True: the daemon sleeps and the caller must write to its eventfd. */
 static inline bool shm_node_notify(shm_node_t *node, uint32_t number) {
     /* seq_cst on both: the daemon stores daemon_sleeps and then reads pending, we set pending and then read daemon_sleeps; in one
