@@ -208,6 +208,8 @@ typedef struct mob_task {
     uint32_t num_returns;
     int32_t max_retries; /* when the worker dies: 0 never, -1 without end */
     uint32_t max_calls;  /* the worker ends after so many runs of this function; 0: never */
+    uint32_t
+        max_concurrency; /* MOB_ACTOR_CREATE: so many calls may run at once, if its worker can do that; 0: one after the other */
     bool retry_exceptions;
     const void *args; /* see "Arguments" below */
     size_t args_size;
@@ -241,7 +243,7 @@ typedef struct mob_job {
     uint64_t gpu_mask;
     uint32_t shape, held_shape;
     uint32_t num_returns;
-    uint32_t max_calls;
+    uint32_t max_calls, max_concurrency;
     bool may_retry; /* an exception may be answered with mob_job_retry */
     const void *args;
     size_t args_size;
@@ -251,17 +253,50 @@ typedef struct mob_job {
     uint64_t start_ns;
 } mob_job_t;
 
-/* Waits for work. The job is valid until it is finished or retried. MOB_ECLOSED: the worker is to end. One thread only. */
-MOB_API mob_status_t mob_job_next(mob_client_t *client, mob_job_t *ret_job);
+/* Waits for work. The job is valid until it is finished or retried (MOB_FORGET: until the next call). MOB_ECLOSED: the worker is to end.
+ * An actor with max_concurrency may call this again before it has finished a job; it then waits while it has so many. One thread at a time. */
+MOB_API mob_status_t mob_job_next(mob_client_t *client, mob_job_t **ret_job);
+/* The same, but does not wait: MOB_ETIMEOUT if there is nothing now. */
+MOB_API mob_status_t mob_job_try(mob_client_t *client, mob_job_t **ret_job);
 /* Room for the job's result number `index`; written by mob_job_finish. */
-MOB_API mob_status_t mob_job_result_begin(mob_client_t *client, uint32_t index, uint64_t size, uint32_t ref_count,
-                                          mob_buffer_t *ret_buffer);
-MOB_API void mob_job_result_commit(mob_client_t *client, uint32_t index, mob_buffer_t *buffer, mob_format_t format,
-                                   mob_status_t error, const mob_ref_t *refs);
+MOB_API mob_status_t mob_job_result_begin(mob_client_t *client, mob_job_t *job, uint32_t index, uint64_t size,
+                                          uint32_t ref_count, mob_buffer_t *ret_buffer);
+MOB_API void mob_job_result_commit(mob_client_t *client, mob_job_t *job, uint32_t index, mob_buffer_t *buffer,
+                                   mob_format_t format, mob_status_t error, const mob_ref_t *refs);
 /* Publishes all results at once. */
-MOB_API void mob_job_finish(mob_client_t *client);
+MOB_API void mob_job_finish(mob_client_t *client, mob_job_t *job);
 /* Asks for another run instead; false if the task may not be run again: then finish it. */
-MOB_API bool mob_job_retry(mob_client_t *client);
+MOB_API bool mob_job_retry(mob_client_t *client, mob_job_t *job);
+/* A job waits for something that others must compute, outside mob_get_wait and mob_wait, which do this themselves: while all jobs of this worker do, its
+ * CPUs are lent. Takes what begin returned. In a driver nothing happens. */
+MOB_API uint64_t mob_waiting_begin(mob_client_t *client);
+MOB_API void mob_waiting_end(mob_client_t *client, uint64_t period);
+
+/* ---- Event loops ---------------------------------------------------------------------------------------------------
+ * For programs that must not sleep in mob_get_wait, mob_wait or mob_job_next: a file descriptor that is readable when it is time to look.
+ *
+ *     do found = false; while ((cookie = mob_event_next(event))) { ...; found = true; }   and the same with mob_job_try
+ *     while (mob_event_look_again(event, found));   with other work of the loop in between, if there is any
+ *     then sleep until the descriptor is readable
+ *
+ * An event belongs to one thread at a time. */
+typedef struct mob_event mob_event_t;
+
+/* takes_jobs: it also tells of jobs for mob_job_try; for an actor's worker, one event. */
+MOB_API mob_status_t mob_event_open(mob_client_t *client, bool takes_jobs, mob_event_t **ret_event);
+/* May come after mob_shutdown. Cookies that were not given out are forgotten. */
+MOB_API void mob_event_close(mob_event_t *event);
+MOB_API int mob_event_fd(const mob_event_t *event);
+/* Asks to be told when the object is there: then mob_event_next gives out the cookie, once. The caller holds the reference meanwhile. */
+MOB_API mob_status_t mob_event_watch(mob_event_t *event, mob_ref_t ref, void *cookie);
+/* It is not watched any more. False: it was not, since it was given out. */
+MOB_API bool mob_event_forget(mob_event_t *event, void *cookie);
+/* Before the end: the cookie of something that is still watched, and is not any more; NULL: none is left. */
+MOB_API void *mob_event_drop(mob_event_t *event);
+/* The cookie of an object that is there, or will never be since the session is over; NULL: none. In the order of the watches. */
+MOB_API void *mob_event_next(mob_event_t *event);
+/* To be called after a look, `found`: whether there was anything. True: look again before you sleep. False: the descriptor will tell; until then there is nothing. */
+MOB_API bool mob_event_look_again(mob_event_t *event, bool found);
 
 /* ---- Looking around ----------------------------------------------------------------------------------------------- */
 

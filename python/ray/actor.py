@@ -3,7 +3,10 @@
 from ray import _core
 from ray._private import options as _options
 from ray._private.definition import Definition
+from ray._private.definition import is_async as is_async_class
 from ray._private.later import not_yet
+
+_ASYNC_CONCURRENCY = 1000  # as in Ray
 
 
 def method(**options):
@@ -172,7 +175,15 @@ def _prepare_creation(definition, options):
         "retry_exceptions": False,
         "name": definition.name,
         "max_calls": 0,
+        "max_concurrency": _concurrency(definition, options),
     }
+
+
+def _concurrency(definition, options) -> int:
+    """How many calls may run at once; 0 for one after the other, in the main thread of its process."""
+    is_async = is_async_class(definition.target)
+    most = _options.chosen(options, "max_concurrency", _ASYNC_CONCURRENCY if is_async else 1)
+    return most if is_async or most > 1 else 0
 
 
 def _prepare_call(actor, definition, name, num_returns, label):

@@ -42,6 +42,27 @@ typedef struct {
     bool has_block, escaped;
 } client_result_t;
 
+/* A record that this worker has claimed, and has not finished. */
+typedef struct client_job {
+    mob_job_t job; /* what its user sees */
+    uint32_t record;
+    uint64_t generation;
+    bool taken;  /* from a queue; else the daemon told us to run it */
+    bool leased; /* ... of tasks, under our lease */
+    bool failed; /* a result is an error */
+    wire_body_t body;
+    client_result_t *results; /* one a return */
+    size_t result_capacity;
+    struct client_job *next, *next_free;
+} client_job_t;
+
+/* How a job came to us. */
+typedef struct {
+    uint32_t record;
+    uint64_t generation, gpu_mask;
+    bool may_retry, taken, leased;
+} client_order_t;
+
 /* Entries of a table that the daemon granted to us, and those of them known to be free. */
 typedef struct {
     struct {
@@ -76,6 +97,12 @@ struct mob_client {
     client_pool_t slot_pool, record_pool;
     client_local_t *local; /* one a slot, sparse */
 
+    struct mob_event *events_list; /* see event.c */
+    pthread_t events_thread;
+    pthread_cond_t events_cond;
+    bool events_thread_runs, events_stop;
+    _Atomic bool events_parked;
+
     _Atomic bool woke; /* our last push woke somebody: he may want our CPU. A hint */
     bool answered;
     shm_message_t answer;
@@ -87,23 +114,21 @@ struct mob_client {
     bool told_to_exit;
     bool looking;              /* our bit in the node's `looking` is up */
     uint32_t queue_turn;       /* whose queue the last task came from */
-    bool busy;                 /* a job is being run */
-    bool job_taken;            /* from a queue; else the daemon told us to run it */
-    bool job_leased;           /* ... of tasks, under our lease */
     bool job_unclaimable;      /* a record makes no sense, or there is no memory for it */
     VEC(client_calls_t) calls; /* an actor's */
     size_t calls_turn;
-    uint64_t job_number; /* counts jobs */
-    uint32_t waiting;    /* threads that wait in get or wait for the running job */
-    uint32_t job_record;
-    uint64_t job_generation;
-    mob_job_t job;
-    wire_body_t job_body;
-    const mob_ref_t *job_returns;
-    client_result_t *job_results; /* one a return */
-    size_t job_result_capacity;
-    bool job_failed;
+    client_job_t *jobs, *free_jobs; /* all that were ever needed at once, and those that are not in use */
+    mob_job_t *claimed, forget;     /* what was taken last */
+    uint32_t running, limit;        /* jobs that are not finished, and how many there may be */
+    bool awaits_end;                /* the taker of jobs can't go on before one is finished */
+    uint32_t waiting;               /* how many wait in get or wait, or for an await, on behalf of those */
+    uint64_t period;                /* counts the times without a pause between jobs */
+    bool leased, lent;              /* our CPU is a lease's; it, or what the actor holds, is lent */
+    uint32_t holds;                 /* the shape of what we hold without a lease */
 };
+
+extern _Atomic bool
+    client_forked; /* set in the child of a fork, by the handler that mob_init and mob_worker_connect install */
 
 /* link.c: talking to the daemon. All under the mutex. */
 mob_status_t client_check(const mob_client_t *c); /* may this process call? */
@@ -125,6 +150,7 @@ typedef bool (*client_look_fn)(mob_client_t *c, void *context);
 bool client_spin(mob_client_t *c, client_look_fn there, void *context);
 bool client_sleep(mob_client_t *c, uint32_t seen, int64_t timeout_ns); /* as shm_bell_sleep, on our own bell */
 void client_awake(mob_client_t *c, bool awake);
+bool client_may_spin(mob_client_t *c);
 
 /* queue.c: tasks that workers take by themselves. */
 void client_queue_push(mob_client_t *c, uint32_t record,
@@ -170,9 +196,15 @@ void client_ref_release(mob_client_t *c, uint32_t slot);
 /* The reference is about to be published to others. */
 void client_ref_escape(mob_client_t *c, uint32_t slot);
 
-/* worker.c: the running job waits in get or wait, and goes on. */
-void client_job_block(mob_client_t *c);
-void client_job_unblock(mob_client_t *c);
+/* event.c: before the client is disconnected. */
+void client_events_end(mob_client_t *c, bool forked);
+void client_events_forked(void); /* in the child of a fork */
+
+/* job.c */
+/* Claims a record. False: somebody else has it, or it was taken back. What can fail is done before the claim, and then this worker ends, so that
+ * the task, which is not begun, goes to another. */
+bool client_job_claim(mob_client_t *c, const client_order_t *order);
+void client_jobs_free(mob_client_t *c);
 
 /* object.c */
 bool client_is_sealed(const mob_client_t *c, mob_ref_t ref);

@@ -26,7 +26,6 @@
 enum { DAEMON_FD = 3, WELCOME_TIMEOUT_MS = 20000, DAEMON_ROUNDS = 6000 };
 
 extern char **environ;
-extern _Atomic bool client_forked;
 
 unsigned mob_default_cpus(void) { return base_cpus_count(""); }
 
@@ -37,7 +36,10 @@ uint64_t mob_memory_limit(void) {
 
 uint64_t mob_default_store_bytes(void) { return mob_memory_limit() / 10 * 3; }
 
-static void on_fork_in_child(void) { atomic_store(&client_forked, true); }
+static void on_fork_in_child(void) {
+    atomic_store(&client_forked, true);
+    client_events_forked();
+}
 static void install_fork_handler(void) { pthread_atfork(NULL, NULL, on_fork_in_child); }
 
 static mob_client_t *client_new(uint32_t role) {
@@ -50,7 +52,9 @@ static mob_client_t *client_new(uint32_t role) {
     c->node_segment = c->own_segment = c->slot_segment = c->record_segment = c->extent_segment = c->arena =
         c->queue_segment = SHM_SEGMENT_NONE;
     atomic_init(&c->views, 1);
+    c->limit = 1;
     pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->events_cond, NULL);
     return c;
 }
 
@@ -75,11 +79,10 @@ static void client_disconnect(mob_client_t *c) {
     vec_free(&c->calls);
     free(c->slot_pool.ranges);
     free(c->record_pool.ranges);
-    free(c->job_results);
+    client_jobs_free(c);
     free(c->frame);
     c->slot_pool.ranges = NULL;
     c->record_pool.ranges = NULL;
-    c->job_results = NULL;
     c->frame = NULL;
     if (c->local != NULL) munmap(c->local, STORE_MAX_SLOTS * sizeof *c->local);
     c->local = NULL;
@@ -92,6 +95,7 @@ static void client_free(mob_client_t *c) {
     free(c->socket_path);
     free(c->setup);
     pthread_mutex_destroy(&c->mutex);
+    pthread_cond_destroy(&c->events_cond);
     free(c);
 }
 
@@ -335,6 +339,7 @@ void mob_shutdown(mob_client_t *c) {
     if (c->sock >= 0) close(c->sock);
     c->sock = -1;
     if (c->daemon_pid > 0 && !forked) daemon_await(c->daemon_pid);
+    client_events_end(c, forked);
     client_disconnect(c);
     mob_view_release(c);
 }

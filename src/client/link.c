@@ -13,8 +13,7 @@
 
 static const int64_t LOOK_UP_NS = 1000000000; /* how often a sleeper makes sure that the daemon lives */
 
-_Atomic bool
-    client_forked; /* set in the child of a fork, by the handler that mob_init and mob_worker_connect install */
+_Atomic bool client_forked;
 
 mob_status_t client_check(const mob_client_t *c) {
     if (atomic_load_explicit(&client_forked, memory_order_relaxed))

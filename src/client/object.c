@@ -146,24 +146,6 @@ void mob_value_adopt(mob_client_t *c, mob_ref_t container, const mob_value_t *va
     pthread_mutex_unlock(&c->mutex);
 }
 
-/* A worker's task that waits lends its CPUs. Counted, for it may have several threads. Returns the job that it counts for, 0 if none: a thread may outlive
- * its job, and must not unblock the next one. */
-static uint64_t waiting_begin(mob_client_t *c) {
-    if (c->role != WIRE_WORKER) return 0;
-    pthread_mutex_lock(&c->mutex);
-    uint64_t job = c->busy ? c->job_number : 0;
-    if (job != 0 && c->waiting++ == 0) client_job_block(c);
-    pthread_mutex_unlock(&c->mutex);
-    return job;
-}
-
-static void waiting_end(mob_client_t *c, uint64_t job) {
-    if (job == 0) return;
-    pthread_mutex_lock(&c->mutex);
-    if (c->busy && c->job_number == job && --c->waiting == 0) client_job_unblock(c);
-    pthread_mutex_unlock(&c->mutex);
-}
-
 static int64_t slice_ns(uint64_t deadline_ns) {
     if (deadline_ns == UINT64_MAX) return LOOK_UP_NS;
     uint64_t now = base_clock_mono_ns();
@@ -211,7 +193,7 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
     }
     uint64_t deadline = deadline_of(timeout_ms), look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
-    uint64_t job = waiting_begin(c);
+    uint64_t period = mob_waiting_begin(c);
     for (;;) {
         uint32_t seen = shm_bell_listen(bell);
         bool still = store_slot_wait(&c->slots[refs[count - 1].slot], c->number);
@@ -238,7 +220,7 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
             break;
         }
     }
-    waiting_end(c, job);
+    mob_waiting_end(c, period);
     return status;
 }
 
@@ -263,7 +245,7 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
     uint64_t deadline = deadline_of(timeout_ms), look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
     bool noted = false;
-    uint64_t job = waiting_begin(c);
+    uint64_t period = mob_waiting_begin(c);
     for (;;) {
         uint32_t seen = shm_bell_listen(bell);
         if (!noted)
@@ -286,6 +268,6 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
             break;
         }
     }
-    waiting_end(c, job);
+    mob_waiting_end(c, period);
     return status;
 }

@@ -19,7 +19,7 @@ static void pause_cpu(void) {
 #endif
 }
 
-static bool may_spin(mob_client_t *c) {
+bool client_may_spin(mob_client_t *c) {
     uint32_t cpus = atomic_load_explicit(&c->node->cpus, memory_order_relaxed);
     uint32_t awake = atomic_load_explicit(&c->node->daemon_sleeps, memory_order_relaxed) == 0;
     for (uint32_t w = 0; w < shm_node_words(c->node); w++)
@@ -28,14 +28,14 @@ static bool may_spin(mob_client_t *c) {
 }
 
 bool client_spin(mob_client_t *c, client_look_fn there, void *context) {
-    if (!may_spin(c)) return there(c, context);
+    if (!client_may_spin(c)) return there(c, context);
     uint64_t end = base_clock_mono_ns() + SPIN_NS;
     do {
         for (int i = 0; i < LOOKS; i++) {
             if (there(c, context)) return true;
             pause_cpu();
         }
-    } while (base_clock_mono_ns() < end && may_spin(c));
+    } while (base_clock_mono_ns() < end && client_may_spin(c));
     return false;
 }
 

@@ -113,7 +113,10 @@ static void record_write(wire_record_t *record, const mob_task_t *task, const dr
     record->num_returns = task->num_returns;
     record->num_deps = task->dep_count;
     record->num_refs = task->ref_count;
-    record->max_calls = task->max_calls;
+    if (task->kind == MOB_ACTOR_CREATE)
+        record->max_concurrency = task->max_concurrency;
+    else
+        record->max_calls = task->max_calls;
     record->function = task->function;
     record->actor = task->actor;
     record->start_ns = record->end_ns = 0;

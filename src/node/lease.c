@@ -6,7 +6,8 @@
  * look; a push tells us so while `more` is up, which is whenever no request waits.
  *
  * Others come first in this order: a free lease is taken at once when somebody else needs the CPU; a busy one is recalled after RECALL_NS; a blocked one is lent. After a blocked task
- * went on, more CPUs are used than there are: then one is taken or recalled too.
+ * went on, more CPUs are used than there are: then one is taken or recalled too. But a lease that was given for what lies in the queues is left alone for RECALL_NS: its worker may not have
+ * been awake yet, and the queues would never have their turn beside tasks that come one after the other.
  *
  * The worker that a granted lease is for may still have to be started: `granted` holds it until then.
  */
@@ -83,6 +84,7 @@ static void lease_give(node_client_t *w, const sched_lease_t *lease) {
     w->leased = true;
     w->takes = true;
     w->lease = *lease;
+    w->leased_ns = base_clock_mono_ns();
     w->node->leases++;
     atomic_store_explicit(&lease_of(w)->word, SHM_LEASE_FREE, memory_order_release);
     shm_bell_ring(&w->node->shared->bells[w->number]);
@@ -144,12 +146,17 @@ void node_lease_unblocked(node_client_t *w) {
     if (state_of(w) != SHM_LEASE_LENT) sched_lease_unblock(w->node->sched, &w->lease);
 }
 
-/* Takes one that is not used; false: there is none. */
+/* Takes one that is not used, and not about to be; false: there is none. */
 static bool free_take(node_t *n) {
+    uint64_t now = queued_count(n) > 0 ? base_clock_mono_ns() : UINT64_MAX;
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_FREE;
-        if (w->state != NODE_LIVE || !atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_NONE))
+        if (w->state != NODE_LIVE || state_of(w) != SHM_LEASE_FREE) continue;
+        if (now - w->leased_ns < RECALL_NS) {
+            node_look_again(n, RECALL_NS / 1000000);
             continue;
+        }
+        if (!atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_NONE)) continue;
         lease_end(w);
         return true;
     }

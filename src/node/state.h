@@ -165,6 +165,7 @@ struct node_client {
     uint32_t run_count;
     node_actor_t *actor;
     sched_lease_t lease; /* an actor's, once it is made; or that of a worker that takes from the queues */
+    uint64_t leased_ns;  /* when its lease was given */
     bool leased;         /* takes tasks from queues */
     bool takes;          /* took tasks or calls from queues at some time: records may name it that we do not know of */
     shm_events_t *events;

@@ -52,7 +52,7 @@ static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t ge
     t->kind = copy.kind;
     t->shape = copy.shape;
     t->held_shape = copy.held_shape;
-    t->max_calls = copy.max_calls;
+    t->max_calls = copy.kind == MOB_TASK ? copy.max_calls : 0;
     t->num_returns = copy.num_returns;
     t->num_deps = copy.num_deps;
     t->num_refs = copy.num_refs;

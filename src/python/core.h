@@ -20,10 +20,9 @@ typedef struct {
     int inside; /* threads that are in a call of the client without the interpreter's lock */
     int pid;    /* the process that connected; a forked child has none of those threads */
     /* hooks: Python callables, see module.c */
-    PyObject *auto_init, *dumps, *loads, *make_error, *load_error, *load_function, *should_retry, *set_gpus, *set_shape;
-    /* a worker's running job */
-    bool running;
-    mob_job_t job;
+    PyObject *auto_init, *dumps, *loads, *make_error, *load_error, *load_function, *should_retry, *set_gpus, *set_shape,
+        *await_ref, *future_of;
+    mob_job_t *job;     /* a worker's running one, if it runs one after the other; else see job.c */
     PyObject *job_name; /* str; for an actor its class */
     PyObject *actor;    /* the instance */
     PyObject *actor_class_name;
@@ -92,9 +91,9 @@ PyObject *core_raise_error(const mob_value_t *value);
 PyObject *core_value_load(mob_ref_t ref, const mob_value_t *value); /* the caller holds a count of ref */
 /* Where a pickled value goes: a new object, or a job's result. */
 typedef struct {
-    bool is_result;
-    uint32_t index;
-    mob_ref_t ref; /* of the new object, one count */
+    mob_job_t *job; /* NULL: a new object */
+    uint32_t index; /* of the result */
+    mob_ref_t ref;  /* of the new object, one count */
 } core_target_t;
 int core_value_store(PyObject *value, const char *what, core_target_t *target);
 int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error, const mob_ref_t *refs,
@@ -103,15 +102,54 @@ int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t er
 PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector);
 PyObject *core_put(PyObject *module, PyObject *value);
 PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *core_is_there(PyObject *module, PyObject *object);
 PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 /* submit.c */
 int core_submitter_ready(PyObject *module);
 
+/* call.c: what a job calls, and with what */
+typedef struct {
+    PyObject **values;
+    size_t count; /* made so far */
+    size_t positional;
+    PyObject *keywords;
+    mob_value_t failed; /* an argument that is an error: failed.error is set */
+} core_call_t;
+PyObject *core_job_callable(const mob_job_t *job); /* NEW */
+int core_call_make(const mob_job_t *job, core_call_t *call);
+void core_call_fini(core_call_t *call);
+void core_function_forget(const mob_job_t *job);
+
+/* result.c: what becomes of it */
+int core_results_store(mob_job_t *job, PyObject *value);
+/* An argument was an error: the results are that same error. */
+void core_failed_argument_store(mob_job_t *job, const mob_value_t *failed);
+/* The exception that is set becomes the results. True if the task is to run again instead. */
+bool core_exception_store(mob_job_t *job, PyObject *function);
+
 /* serve.c */
+mob_job_t *core_job_take(void); /* waits for one; NULL: the worker is to end, or there is an exception */
+void core_job_run(mob_job_t *job);
+/* Calls it: the value, or NULL with an exception, or with an argument that is an error. ret_callable is NEW, and may stay NULL. */
+PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *ret_failed);
+/* Stores what came of it and publishes. STEALS callable and value; `failed` may be NULL. */
+void core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed);
 PyObject *core_serve(PyObject *module, PyObject *unused);
 PyObject *core_current(PyObject *module, PyObject *unused);
 PyObject *core_current_name(PyObject *module, PyObject *unused);
+
+/* job.c: jobs as Python objects */
+int core_job_ready(PyObject *module);
+PyObject *core_job_new(mob_job_t *job);
+const mob_job_t *core_job_current(void); /* of this thread or asyncio task; NULL: none */
+PyObject *core_next_job(PyObject *module, PyObject *unused);
+/* The job of this context awaits a result. end() STEALS what begin() gave, which may be NULL. */
+PyObject *core_await_begin(void);
+void core_await_end(PyObject *job);
+
+/* waker.c */
+int core_waker_ready(PyObject *module);
 
 /* zygote.c */
 PyObject *core_zygote(PyObject *module, PyObject *unused);

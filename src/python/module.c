@@ -1,6 +1,6 @@
 /*
  * ray._core. The Python layer gives it hooks for what needs Python's own modules: set_hooks(auto_init, dumps, loads, make_error, load_error, load_function,
- * should_retry, set_gpus, set_shape). Each call replaces only what it names.
+ * should_retry, set_gpus, set_shape, await_ref, future_of). Each call replaces only what it names.
  */
 #include "python/core.h"
 
@@ -8,15 +8,17 @@ core_t core;
 
 static PyObject *set_hooks(PyObject *module, PyObject *args, PyObject *kwargs) {
     (void)module;
-    static char *names[] = {"auto_init",     "dumps",        "loads",    "make_error", "load_error",
-                            "load_function", "should_retry", "set_gpus", "set_shape",  NULL};
-    PyObject **hooks[] = {&core.auto_init,     &core.dumps,        &core.loads,    &core.make_error, &core.load_error,
-                          &core.load_function, &core.should_retry, &core.set_gpus, &core.set_shape};
-    PyObject *given[9] = {NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOOO:set_hooks", names, &given[0], &given[1], &given[2],
-                                     &given[3], &given[4], &given[5], &given[6], &given[7], &given[8]))
+    static char *names[] = {"auto_init",    "dumps",    "loads",     "make_error", "load_error", "load_function",
+                            "should_retry", "set_gpus", "set_shape", "await_ref",  "future_of",  NULL};
+    PyObject **hooks[] = {&core.auto_init,  &core.dumps,         &core.loads,        &core.make_error,
+                          &core.load_error, &core.load_function, &core.should_retry, &core.set_gpus,
+                          &core.set_shape,  &core.await_ref,     &core.future_of};
+    PyObject *given[11] = {NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOOOOO:set_hooks", names, &given[0], &given[1], &given[2],
+                                     &given[3], &given[4], &given[5], &given[6], &given[7], &given[8], &given[9],
+                                     &given[10]))
         return NULL;
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 11; i++) {
         if (given[i] == NULL) continue;
         Py_INCREF(given[i]);
         Py_XSETREF(*hooks[i], given[i]);
@@ -54,6 +56,7 @@ static PyMethodDef methods[] = {
      "wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True)\n--\n\nWaits until `num_returns` of the "
      "objects are there, at most `timeout` seconds.\n\n"
      "Returns two lists, both in the order of the first: those that are there (at most num_returns), and the rest."},
+    {"is_there", core_is_there, METH_O, NULL},
     {"_restore", core_ref_restore, METH_O, NULL},
     {"set_hooks", FAST(set_hooks), METH_VARARGS | METH_KEYWORDS, NULL},
     {"is_connected", is_connected, METH_NOARGS, NULL},
@@ -71,6 +74,7 @@ static PyMethodDef methods[] = {
     {"current", core_current, METH_NOARGS, NULL},
     {"current_name", core_current_name, METH_NOARGS, NULL},
     {"serve", core_serve, METH_NOARGS, NULL},
+    {"next_job", core_next_job, METH_NOARGS, NULL},
     {"zygote", core_zygote, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -82,6 +86,7 @@ PyMODINIT_FUNC PyInit__core(void) {
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL) return NULL;
     if (core_ref_ready(module) == 0 && core_value_ready(module) == 0 && core_submitter_ready(module) == 0 &&
+        core_job_ready(module) == 0 && core_waker_ready(module) == 0 &&
         PyModule_AddIntConstant(module, "TASK", MOB_TASK) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CREATE", MOB_ACTOR_CREATE) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CALL", MOB_ACTOR_CALL) == 0)

@@ -144,17 +144,17 @@ static PyObject *ref_no_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return NULL;
 }
 
-static PyObject *ref_later(ref_object_t *self, PyObject *unused) {
-    (void)self, (void)unused;
-    PyErr_SetString(PyExc_NotImplementedError,
-                    "await and .future() of an ObjectRef are not in Mobula yet: use ray.get or ray.wait");
-    return NULL;
+static PyObject *ref_future(ref_object_t *self, PyObject *unused) {
+    (void)unused;
+    return core_connected() ? PyObject_CallOneArg(core.future_of, (PyObject *)self) : NULL;
 }
 
-static PyObject *ref_await(PyObject *self) { return ref_later((ref_object_t *)self, NULL); }
+static PyObject *ref_await(PyObject *self) {
+    return core_connected() ? PyObject_CallOneArg(core.await_ref, self) : NULL;
+}
 
 static PyMethodDef ref_methods[] = {
-    {"future", (PyCFunction)ref_later, METH_NOARGS, "Not in Mobula yet."},
+    {"future", (PyCFunction)ref_future, METH_NOARGS, "A concurrent.futures.Future of its value."},
     {"hex", (PyCFunction)ref_hex, METH_NOARGS, "The id as 40 hexadecimal digits."},
     {"binary", (PyCFunction)ref_binary, METH_NOARGS, "The id as 20 bytes."},
     {"__reduce__", (PyCFunction)ref_reduce, METH_NOARGS, NULL},

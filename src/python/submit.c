@@ -209,6 +209,7 @@ static int submitter_prepare(submitter_t *self) {
         task.num_returns = (uint32_t)number_of(dict, "num_returns", 1);
         task.max_retries = (int32_t)number_of(dict, "max_retries", 0);
         task.max_calls = (uint32_t)number_of(dict, "max_calls", 0);
+        task.max_concurrency = (uint32_t)number_of(dict, "max_concurrency", 0);
         PyObject *retry = PyDict_GetItemString(dict, "retry_exceptions");
         task.retry_exceptions = retry != NULL && PyObject_IsTrue(retry) == 1;
         Py_INCREF(name);

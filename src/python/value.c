@@ -111,14 +111,14 @@ PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector)
 }
 
 static mob_status_t target_begin(const core_target_t *t, uint64_t size, uint32_t ref_count, mob_buffer_t *buffer) {
-    return t->is_result ? mob_job_result_begin(core.client, t->index, size, ref_count, buffer)
-                        : mob_put_begin(core.client, size, ref_count, buffer);
+    return t->job ? mob_job_result_begin(core.client, t->job, t->index, size, ref_count, buffer)
+                  : mob_put_begin(core.client, size, ref_count, buffer);
 }
 
 static void target_commit(core_target_t *t, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
                           const mob_ref_t *refs) {
-    if (t->is_result)
-        mob_job_result_commit(core.client, t->index, buffer, format, error, refs);
+    if (t->job)
+        mob_job_result_commit(core.client, t->job, t->index, buffer, format, error, refs);
     else
         mob_put_commit(core.client, buffer, format, refs, &t->ref);
 }
@@ -467,6 +467,16 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     PyMem_Free(refs);
     Py_DECREF(held);
     return list;
+}
+
+/* is_there(ref): whether get would not wait. */
+PyObject *core_is_there(PyObject *module, PyObject *object) {
+    (void)module;
+    if (!core_ref_check(object)) return not_a_ref("is_there", object);
+    ref_object_t *ref = core_ref_of(object);
+    if (ref == NULL) return NULL;
+    mob_value_t value;
+    return PyBool_FromLong(mob_get_peek(core.client, ref->ref, &value) != MOB_ETIMEOUT);
 }
 
 /* Whether each is there once. A hash set that is kept between calls and emptied by counting `round` up; under the interpreter's lock. */

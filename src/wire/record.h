@@ -50,7 +50,10 @@ typedef struct wire_record {
     uint32_t shape, held_shape;
     int32_t max_retries;
     uint32_t num_returns, num_deps, num_refs;
-    uint32_t max_calls;
+    union {
+        uint32_t max_calls;       /* a task's */
+        uint32_t max_concurrency; /* an actor's creation's */
+    };
     mob_ref_t function, actor;
     uint64_t start_ns, end_ns;      /* written by the worker, wall clock */
     uint8_t body[WIRE_RECORD_BODY]; /* returns, deps, refs (mob_ref_t each), name, arguments */

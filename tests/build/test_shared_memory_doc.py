@@ -66,9 +66,9 @@ def fields(body, prefix=""):
         if inner:
             end = block_end(body, inner.end() - 1)
             stop = body.index(";", end)
-            own = re.match(r"\s*(\w+)", body[end + 1 : stop]).group(1)
-            names.append(prefix + own)
-            names += fields(body[inner.end() : end], f"{prefix}{own}.")
+            own = re.match(r"\s*(\w*)", body[end + 1 : stop]).group(1)
+            names += [prefix + own] if own else []
+            names += fields(body[inner.end() : end], f"{prefix}{own}." if own else prefix)
         else:
             stop = body.find(";", at)
             if stop < 0:

@@ -87,6 +87,16 @@ def store_free() -> int:
     return int(ray.available_resources().get("object_store_memory", 0))
 
 
+def store_free_settled() -> int:
+    """store_free, once what earlier tests let go has been given back."""
+    last, since = store_free(), time.monotonic()
+    while time.monotonic() - since < 0.3:
+        time.sleep(0.02)
+        if store_free() != last:
+            last, since = store_free(), time.monotonic()
+    return last
+
+
 def daemon_pid() -> int:
     return ray._private.worker._core.session()["daemon_pid"]
 

@@ -128,7 +128,7 @@ def test_a_result_outlives_its_ref():
 
 
 def test_memory_comes_back_when_the_last_view_goes():
-    before = support.store_free()
+    before = support.store_free_settled()
     array = ray.get(ray.put(np.ones(4 * MIB)))
     gc.collect()
     assert support.store_free() <= before - 32 * MIB

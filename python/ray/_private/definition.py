@@ -51,11 +51,14 @@ class Definition:
         if isinstance(target, type):
             self.methods = _methods(target)
             self.least, self.most = self.methods.get("__init__", (1, 0, 0))[1:]
-            if any(_flags(_function(value)) & (_COROUTINE | _ASYNC_GENERATOR) for value in _members(target).values()):
-                self.later = f"{self.name} has async methods, and an async actor"
         else:
             self.least, self.most = _arity(target, 0)
-            if _flags(target) & _GENERATOR:
+            if _flags(target) & _COROUTINE:
+                raise ValueError(
+                    f"{self.name} is 'async def', which a remote function can't be: call it with asyncio.run() in a "
+                    "plain one, or make it a method of an actor"
+                )
+            if _flags(target) & (_GENERATOR | _ASYNC_GENERATOR):
                 self.later = f"{self.name} yields, and a generator as a remote function"
 
     def _start(self, target, export=None):
@@ -195,6 +198,11 @@ def _arity(function, bound):
     return least, -1 if code.co_flags & _VARARGS else count
 
 
+def is_async(target) -> bool:
+    """Whether an actor of this class runs its calls in an event loop."""
+    return any(_flags(_function(value)) & (_COROUTINE | _ASYNC_GENERATOR) for value in _members(target).values())
+
+
 def _members(target):
     found = {}
     for base in reversed(target.__mro__):
@@ -212,6 +220,10 @@ def _methods(target):
         dunder = name.startswith("__") and name.endswith("__")
         if name == "__new__" or isinstance(function, type) or not callable(function) or (dunder and not plain):
             continue
-        results = "streaming" if _flags(function) & _GENERATOR else getattr(function, "__ray_num_returns__", 1)
+        results = (
+            "streaming"
+            if _flags(function) & (_GENERATOR | _ASYNC_GENERATOR)
+            else getattr(function, "__ray_num_returns__", 1)
+        )
         methods[name] = (results, *_arity(function, 0 if isinstance(member, staticmethod) else 1))
     return methods

@@ -37,7 +37,6 @@ _LATER_ACTOR = {
     "enable_tensor_transport": (False,),
     "get_if_exists": (False,),
     "lifetime": ("non_detached",),
-    "max_concurrency": (1,),
     "max_pending_calls": (-1,),
     "max_restarts": (0,),
     "max_task_retries": (0,),
@@ -127,6 +126,7 @@ _TASK = {
     "num_returns": _num_returns,
     "retry_exceptions": _retry_exceptions,
 }
+_ACTOR = {**_RESOURCES, "max_concurrency": _count(1)}
 _METHOD = {"name": _text, "num_returns": _num_returns}
 
 
@@ -151,7 +151,7 @@ def for_task(given: dict) -> dict:
 
 def for_actor(given: dict) -> dict:
     """Checks the options of an actor class."""
-    return _checked("an actor", _RESOURCES, _LATER_ACTOR, given)
+    return _checked("an actor", _ACTOR, _LATER_ACTOR, given)
 
 
 def for_method(given: dict) -> dict:

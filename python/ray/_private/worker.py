@@ -145,7 +145,7 @@ def _start(config):
 
 def connect(mode: int, namespace: str):
     """Makes this process ready to take part in a new session, as a driver or as a worker."""
-    from ray._private import definition, serialization
+    from ray._private import definition, futures, serialization
 
     session.epoch += 1
     session.mode = mode
@@ -158,6 +158,8 @@ def connect(mode: int, namespace: str):
         should_retry=definition.should_retry,
         set_gpus=_set_gpus,
         set_shape=_set_shape,
+        await_ref=futures.await_ref,
+        future_of=futures.future_of,
     )
 
 

@@ -12,7 +12,11 @@ def main(setup: "bytes | None"):
     status = 1
     try:
         _apply(setup)
-        _core.serve()
+        creation = _core.serve()
+        if creation is not None:
+            from ray._private import concurrency
+
+            concurrency.serve(creation)
         status = 0
     except Exception:  # not a task's, which the core takes: a fault of ours, and its only trace
         import traceback

@@ -281,15 +281,15 @@ enum { GARBAGE_COUNT = sizeof all_garbage / sizeof *all_garbage };
 
 /* ---- the zygote and its workers ---- */
 
-static void result_write(mob_client_t *c, const char *text) {
+static void result_write(mob_client_t *c, mob_job_t *job, const char *text) {
     mob_buffer_t buffer;
-    if (mob_job_result_begin(c, 0, strlen(text), 0, &buffer) != MOB_OK) abort();
+    if (mob_job_result_begin(c, job, 0, strlen(text), 0, &buffer) != MOB_OK) abort();
     memcpy(buffer.data, text, strlen(text));
-    mob_job_result_commit(c, 0, &buffer, MOB_FORMAT_DIRECT, MOB_OK, NULL);
-    mob_job_finish(c);
+    mob_job_result_commit(c, job, 0, &buffer, MOB_FORMAT_DIRECT, MOB_OK, NULL);
+    mob_job_finish(c, job);
 }
 
-static void job_do(mob_client_t *c, const mob_job_t *job) {
+static void job_do(mob_client_t *c, mob_job_t *job) {
     char name[256];
     snprintf(name, sizeof name, "%.*s", (int)job->name_size, job->name);
     for (size_t i = 0; i < GARBAGE_COUNT; i++) {
@@ -306,18 +306,18 @@ static void job_do(mob_client_t *c, const mob_job_t *job) {
         poll(NULL, 0, 50);
         _exit(4);
     }
-    result_write(c, "done");
+    result_write(c, job, "done");
 }
 
 static void work(const char *path, uint64_t token) {
     mob_client_t *c;
     if (mob_worker_connect(path, token, &c) != MOB_OK) _exit(0);
     for (;;) {
-        mob_job_t job;
+        mob_job_t *job;
         mob_status_t status = mob_job_next(c, &job);
         if (status == MOB_EINTR) continue;
         if (status != MOB_OK) _exit(0);
-        job_do(c, &job);
+        job_do(c, job);
     }
 }
 

@@ -1,0 +1,76 @@
+"""Actors that run several calls at once: in threads, or, if a method is `async def`, in one event loop.
+
+In both the core hands out calls in the order of each caller, and no more of them than max_concurrency at a time.
+"""
+
+import _thread
+
+from ray import _core
+from ray._private import definition, futures
+
+
+def serve(creation):
+    """Serves an actor from its creation, which is a job that has not been begun, until this worker is to end."""
+    if definition.is_async(creation.function()):
+        _serve_in_loop(creation)
+    else:
+        creation.run()
+        _serve_in_threads()
+
+
+class _Threads:
+    """Threads that take jobs in turn: one waits for the next job while the others run theirs.
+
+    A thread that got a job makes sure that somebody waits for the next one, so there are as many threads as calls have
+    run at once. The core gives out no more jobs than max_concurrency.
+    """
+
+    def __init__(self):
+        self._turn = _thread.allocate_lock()
+        self._idle = 0  # threads that wait for their turn
+
+    def run(self):
+        while True:
+            self._idle += 1
+            with self._turn:
+                self._idle -= 1
+                job = _core.next_job()
+                if job is not None and self._idle == 0:
+                    _thread.start_new_thread(self.run, ())
+            if job is None:
+                return
+            job.run()
+            del job
+
+
+def _serve_in_threads():
+    _Threads().run()
+
+
+def _serve_in_loop(creation):
+    import asyncio
+
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    link = None
+
+    async def run(job, coroutine):
+        try:
+            value = await coroutine
+        except BaseException as error:  # whatever it is, the caller waits for an answer
+            job.failed(error)
+        else:
+            job.done(value)
+        link.soon()  # there may have been no room for the next call
+
+    def spawn(job, coroutine):
+        return loop.create_task(run(job, coroutine))
+
+    def begin(job):
+        job.begin(spawn)
+
+    link = futures.Link(loop, begin, loop.stop)
+    futures.adopt(loop, link)
+    loop.call_soon(begin, creation)
+    loop.call_soon(link.wake)
+    loop.run_forever()

@@ -1,0 +1,116 @@
+"""`await ref` and `ref.future()`.
+
+Every event loop that awaits a reference has a `Link`: the core's Waker, whose file descriptor the loop reads. A link looks
+for results at every turn of its loop for as long as some are likely to come soon, and then waits to be told.
+"""
+
+import _thread
+import os
+import weakref
+
+from ray import _core
+from ray._private import session
+
+_links = weakref.WeakKeyDictionary()  # loop to (epoch, Link)
+
+
+class Link:
+    """Connects the core to one event loop.
+
+    In the loop of an actor `begin` is called with each Job, and `end` when there will be no more.
+    """
+
+    def __init__(self, loop, begin=None, end=None):
+        self.waker = _core.Waker(begin)
+        self._end = end
+        self._loop = weakref.ref(loop)
+        self._looking = False
+        loop.add_reader(self.waker.fileno(), self.wake)
+
+    def wake(self):
+        """Something may be there: looks, now and at the loop's next turns."""
+        if not self._looking:
+            self._looking = True
+            self._look()
+
+    def soon(self):
+        """The same, but not before the loop's next turn."""
+        if not self._looking:
+            self._looking = True
+            self._loop().call_soon(self._look)
+
+    def _look(self):
+        self._looking = self.waker.look()
+        if self._looking:
+            self._loop().call_soon(self._look)
+        elif self.waker.ended:
+            self._end()
+
+    def close(self):
+        """The loop has no use for it any more."""
+        loop = self._loop()
+        if loop is not None and not loop.is_closed():
+            loop.remove_reader(self.waker.fileno())
+
+
+def link_of(loop) -> Link:
+    """The link of this loop, made when it is needed first in a session."""
+    found = _links.get(loop)
+    if found is None or found[0] != session.epoch:
+        if found is not None:
+            found[1].wake()  # what it still watched is lost, and is told so
+            found[1].close()
+        found = (session.epoch, Link(loop))
+        _links[loop] = found
+    return found[1]
+
+
+def adopt(loop, link: Link):
+    """Makes this one the link of the loop."""
+    _links[loop] = (session.epoch, link)
+
+
+def await_ref(ref):
+    """The generator behind `await ref`."""
+    if not _core.is_there(ref):
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        link = link_of(loop)
+        future = loop.create_future()
+        watch = link.waker.watch(ref, future)
+        link.soon()
+        try:
+            yield from future
+        except BaseException:  # cancelled
+            link.waker.forget(watch)
+            raise
+    return _core.get(ref)
+
+
+async def _value(ref):
+    return await ref
+
+
+_background = None  # (process, the loop of the thread that futures are resolved in)
+_starting = _thread.allocate_lock()
+
+
+def _background_loop():
+    global _background
+    with _starting:
+        if _background is None or _background[0] != os.getpid():
+            import asyncio
+            import threading
+
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="ray futures", daemon=True).start()
+            _background = (os.getpid(), loop)
+    return _background[1]
+
+
+def future_of(ref):
+    """A concurrent.futures.Future of the value of `ref`; its callbacks run in a thread that all such futures share."""
+    import asyncio
+
+    return asyncio.run_coroutine_threadsafe(_value(ref), _background_loop())

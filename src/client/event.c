@@ -1,0 +1,296 @@
+/*
+ * Events: results and calls for programs that sleep in an event loop, on a file descriptor.
+ *
+ * A process sleeps on its bell, which is a futex and can't be polled. So a process that has events has a thread that sleeps there in its place and, when the bell rings, writes to the
+ * eventfd of each event that is armed. The owner of an event is the thread of its loop; only `armed`, `told`, `seen` and `at_ns` are shared with the bell's thread.
+ *
+ *   owner                                               the bell's thread
+ *   seen = rings; armed = 1; looks once more            on a ring: armed and rings != seen, or at_ns is over:
+ *   sleeps in its loop                                     armed = 0; told = 1; writes to the eventfd
+ *   awake: told = 0, reads the eventfd; looks
+ *
+ * No wake-up is lost: what happens after `seen` was read changes `rings`; what happened before is found by the look after the arming. A thread that sleeps on the bell went there with a
+ * value of `rings` that is not newer than `seen`, and one that does not sleep there compares again.
+ *
+ * While nothing is armed, rings are somebody else's business and the thread must not cost them a system call: it parks, and the next arming wakes it. It parks only when a ring (or a
+ * second without one) finds nothing armed, so that a program which awaits one result after the other does not wake it each time.
+ *
+ * Looking through what is watched costs as much as there is of it, however little is there. So after a long look the next one has to wait four times as long as that one took: it never costs more
+ * than a fifth of a CPU.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "client/client.h"
+
+static const uint64_t SPIN_NS = 50000, LONG_LOOK_NS = 50000;
+static const int64_t LOOK_UP_NS = 1000000000;
+enum { RESTS = 4 };
+
+typedef struct {
+    mob_ref_t ref;
+    void *cookie; /* NULL: forgotten */
+} watch_t;
+
+struct mob_event {
+    mob_client_t *client; /* NULL: the session is over */
+    mob_event_t *next;
+    int fd, pid; /* pid: of its process. A forked child has only a copy, and not the thread */
+    bool takes_jobs;
+    _Atomic bool armed, told;
+    _Atomic uint32_t seen;
+    _Atomic uint64_t at_ns; /* 0: at the next ring */
+    /* the owner's */
+    uint64_t since_ns;      /* when something was found last */
+    uint64_t not_before_ns; /* of the next look through the watches */
+    uint64_t look_ns;       /* when this look began; 0: none has */
+    VEC(watch_t) watches;   /* of these, [kept, read) are gone: they were found, or moved down */
+    size_t kept, read;
+};
+
+/* Guards the list of events of every client, and their `client`. */
+static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static shm_bell_t *bell_of(mob_client_t *c) { return &c->node->bells[c->number]; }
+
+/* ---- the bell's thread ---- */
+
+static void event_tell(mob_event_t *e) {
+    uint64_t one = 1;
+    atomic_store(&e->told, true);
+    while (write(e->fd, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+}
+
+/* Tells those whose time has come. Returns whether any was armed; *timeout_ns becomes the time to the next that is due. */
+static bool events_tell(mob_client_t *c, uint32_t rings, bool all, int64_t *timeout_ns) {
+    bool any = false;
+    uint64_t now = base_clock_mono_ns();
+    for (mob_event_t *e = c->events_list; e != NULL; e = e->next) {
+        if (!atomic_load(&e->armed)) continue;
+        any = true;
+        uint64_t at = atomic_load(&e->at_ns);
+        bool due = at != 0 ? now >= at : rings != atomic_load(&e->seen);
+        if (due || all) {
+            if (atomic_exchange(&e->armed, false)) event_tell(e);
+        } else if (at != 0 && (*timeout_ns < 0 || (int64_t)(at - now) < *timeout_ns)) {
+            *timeout_ns = (int64_t)(at - now);
+        }
+    }
+    return any;
+}
+
+static bool any_armed(mob_client_t *c) {
+    for (mob_event_t *e = c->events_list; e != NULL; e = e->next)
+        if (atomic_load(&e->armed)) return true;
+    return false;
+}
+
+static void *bell_watch(void *context) {
+    mob_client_t *c = context;
+    pthread_mutex_lock(&list_mutex);
+    while (!c->events_stop) {
+        uint32_t rings = shm_bell_listen(bell_of(c));
+        /* A worker ends with the daemon; a driver has to look whether it is there. */
+        int64_t timeout = c->role == WIRE_WORKER ? -1 : LOOK_UP_NS;
+        if (!events_tell(c, rings, atomic_load(&c->dead), &timeout)) {
+            /* seq_cst: an owner arms, then reads `parked`; we set that, then look whether one is armed. */
+            atomic_store(&c->events_parked, true);
+            while (!c->events_stop && !any_armed(c)) pthread_cond_wait(&c->events_cond, &list_mutex);
+            atomic_store(&c->events_parked, false);
+            continue;
+        }
+        pthread_mutex_unlock(&list_mutex);
+        shm_bell_sleep(bell_of(c), rings, timeout);
+        if (c->role != WIRE_WORKER && shm_bell_listen(bell_of(c)) == rings) client_daemon_alive(c);
+        pthread_mutex_lock(&list_mutex);
+    }
+    pthread_mutex_unlock(&list_mutex);
+    return NULL;
+}
+
+static mob_status_t thread_start(mob_client_t *c) {
+    if (c->events_thread_runs) return MOB_OK;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
+    int error = pthread_create(&c->events_thread, NULL, bell_watch, c);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0) return base_fail(MOB_ESYS, "a thread for events: %s", strerror(error));
+    c->events_thread_runs = true;
+    return MOB_OK;
+}
+
+void client_events_forked(void) { pthread_mutex_init(&list_mutex, NULL); } /* whoever held it is not here */
+
+void client_events_end(mob_client_t *c, bool forked) {
+    if (forked) return; /* the thread and the lists are the parent's */
+    pthread_mutex_lock(&list_mutex);
+    c->events_stop = true;
+    pthread_cond_signal(&c->events_cond);
+    pthread_mutex_unlock(&list_mutex);
+    if (c->events_thread_runs) {
+        shm_bell_ring(bell_of(c));
+        pthread_join(c->events_thread, NULL);
+        c->events_thread_runs = false;
+    }
+    pthread_mutex_lock(&list_mutex);
+    for (mob_event_t *e = c->events_list; e != NULL; e = e->next) {
+        e->client = NULL;
+        event_tell(e); /* so that its owner sees that there is nothing more to wait for */
+    }
+    c->events_list = NULL;
+    pthread_mutex_unlock(&list_mutex);
+}
+
+/* ---- the owner ---- */
+
+mob_status_t mob_event_open(mob_client_t *c, bool takes_jobs, mob_event_t **ret_event) {
+    mob_status_t status = client_check(c);
+    if (status != MOB_OK) return status;
+    mob_event_t *e = calloc(1, sizeof *e);
+    if (e == NULL) return MOB_ENOMEM;
+    e->client = c;
+    e->takes_jobs = takes_jobs;
+    e->pid = (int)getpid();
+    e->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (e->fd < 0) status = base_fail(MOB_ESYS, "a descriptor for events: %s", strerror(errno));
+    pthread_mutex_lock(&list_mutex);
+    if (status == MOB_OK) status = thread_start(c);
+    if (status == MOB_OK) {
+        e->next = c->events_list;
+        c->events_list = e;
+    }
+    pthread_mutex_unlock(&list_mutex);
+    if (status != MOB_OK) {
+        if (e->fd >= 0) close(e->fd);
+        free(e);
+        return status;
+    }
+    *ret_event = e;
+    return MOB_OK;
+}
+
+void mob_event_close(mob_event_t *e) {
+    if (e == NULL) return;
+    if (e->pid == (int)getpid()) {
+        pthread_mutex_lock(&list_mutex);
+        mob_client_t *c = e->client;
+        for (mob_event_t **at = c != NULL ? &c->events_list : NULL; at != NULL && *at != NULL; at = &(*at)->next)
+            if (*at == e) {
+                *at = e->next;
+                break;
+            }
+        pthread_mutex_unlock(&list_mutex);
+    }
+    close(e->fd);
+    vec_free(&e->watches);
+    free(e);
+}
+
+int mob_event_fd(const mob_event_t *e) { return e->fd; }
+
+mob_status_t mob_event_watch(mob_event_t *e, mob_ref_t ref, void *cookie) {
+    if (e->client == NULL) return base_fail(MOB_ECLOSED, "the session is over");
+    mob_status_t status = client_check(e->client);
+    if (status != MOB_OK) return status;
+    if (!client_slot_valid(ref.slot)) return base_fail(MOB_ESTALE, "the object that this reference named is gone");
+    if (!vec_push(&e->watches, ((watch_t){.ref = ref, .cookie = cookie}))) return MOB_ENOMEM;
+    store_slot_wait(&e->client->slots[ref.slot], e->client->number);
+    return MOB_OK;
+}
+
+/* Of the watches, those that are still there. */
+static bool is_watched(const mob_event_t *e, size_t i) {
+    return (i < e->kept || i >= e->read) && e->watches.items[i].cookie != NULL;
+}
+
+bool mob_event_forget(mob_event_t *e, void *cookie) {
+    for (size_t i = 0; i < e->watches.count; i++)
+        if (is_watched(e, i) && e->watches.items[i].cookie == cookie) {
+            e->watches.items[i].cookie = NULL;
+            return true;
+        }
+    return false;
+}
+
+void *mob_event_drop(mob_event_t *e) {
+    for (; e->watches.count > 0; e->watches.count--) {
+        size_t last = e->watches.count - 1;
+        if (!is_watched(e, last)) continue;
+        void *cookie = e->watches.items[last].cookie;
+        e->watches.items[last].cookie = NULL;
+        return cookie;
+    }
+    return NULL;
+}
+
+static bool is_over(const mob_client_t *c, mob_ref_t ref) {
+    return c == NULL || !client_is_pending(c, ref) || atomic_load_explicit(&c->dead, memory_order_relaxed);
+}
+
+void *mob_event_next(mob_event_t *e) {
+    if (e->look_ns == 0) {
+        uint64_t now = e->watches.count > 0 ? base_clock_mono_ns() : 0;
+        if (now == 0 || now < e->not_before_ns) return NULL;
+        e->look_ns = now;
+    }
+    while (e->read < e->watches.count) {
+        watch_t watch = e->watches.items[e->read++];
+        if (watch.cookie == NULL) continue;
+        if (is_over(e->client, watch.ref)) return watch.cookie;
+        e->watches.items[e->kept++] = watch;
+    }
+    uint64_t now = base_clock_mono_ns(), took = now - e->look_ns;
+    e->not_before_ns = took > LONG_LOOK_NS ? now + RESTS * took : 0;
+    e->watches.count = e->kept;
+    e->kept = e->read = 0;
+    e->look_ns = 0;
+    return NULL;
+}
+
+static void event_arm(mob_event_t *e, mob_client_t *c) {
+    atomic_store(&e->seen, shm_bell_listen(bell_of(c)));
+    atomic_store(&e->at_ns, e->watches.count > 0 ? e->not_before_ns : 0);
+    if (e->takes_jobs) atomic_store(&c->node->leases[c->number].rests, 1); /* from now on callers ring */
+    client_awake(c, false);
+    atomic_store(&e->armed, true);
+    if (!atomic_load(&c->events_parked)) return;
+    pthread_mutex_lock(&list_mutex);
+    pthread_cond_signal(&c->events_cond);
+    pthread_mutex_unlock(&list_mutex);
+}
+
+static void event_disarm(mob_event_t *e, mob_client_t *c) {
+    atomic_store(&e->armed, false);
+    if (e->takes_jobs) atomic_store(&c->node->leases[c->number].rests, 0);
+    client_awake(c, true);
+}
+
+bool mob_event_look_again(mob_event_t *e, bool found) {
+    mob_client_t *c = e->client;
+    uint64_t now = base_clock_mono_ns();
+    if (atomic_exchange(&e->told, false)) {
+        uint64_t count;
+        while (read(e->fd, &count, sizeof count) < 0 && errno == EINTR) {
+        }
+        if (c != NULL) event_disarm(e, c);
+        e->since_ns = now;
+    }
+    if (c == NULL) return false;
+    if (found) {
+        if (atomic_load(&e->armed)) event_disarm(e, c);
+        e->since_ns = now;
+        return true;
+    }
+    if (atomic_load(&e->armed) || (e->watches.count == 0 && !e->takes_jobs)) return false;
+    if (now < e->since_ns + SPIN_NS && !atomic_exchange_explicit(&c->woke, false, memory_order_relaxed) &&
+        client_may_spin(c))
+        return true;
+    event_arm(e, c);
+    return true;
+}

@@ -1,0 +1,314 @@
+/*
+ * A job: a record that this worker has claimed, until its results are published or it is given back.
+ *
+ * Publishing: results are written into their slots while those are PENDING, which only the record's holder may do. Then the record's DONE commits all of
+ * them at once; then each slot's word is sealed and its waiters are woken; then the daemon is told. If we die before DONE, nothing happened and
+ * the task may be run again; after it, the daemon seals what we did not, which is harmless when repeated.
+ *
+ * A worker has one job at a time, unless it is an actor that runs several calls at once. The CPUs that it holds are lent while every one of its jobs waits for something.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "client/client.h"
+
+static client_job_t *job_of(const mob_job_t *job) { return (client_job_t *)job; } /* the public part comes first */
+
+/* The references of a running job are held by its record until DONE. What outlives the job is registered before. */
+static void refs_hold(mob_client_t *c, const mob_ref_t *refs, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (client_slot_valid(refs[i].slot)) client_ref_retain(c, refs[i].slot);
+}
+
+static void refs_release(mob_client_t *c, const mob_ref_t *refs, uint32_t count, bool is_function) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (!client_slot_valid(refs[i].slot)) continue;
+        client_local_t *local = &c->local[refs[i].slot];
+        if (local->count > 1 && !local->owned && !local->registered) {
+            local->registered = true;
+            client_push(c, WIRE_HOLD, refs[i].slot, refs[i].generation, is_function, 0);
+        }
+        client_ref_release(c, refs[i].slot);
+    }
+}
+
+/* One that is not in use, with room for so many results; NULL: no memory. It is in use once it is taken off the list. */
+static client_job_t *job_prepare(mob_client_t *c, uint32_t num_returns) {
+    client_job_t *job = c->free_jobs;
+    if (job == NULL) {
+        if ((job = calloc(1, sizeof *job)) == NULL) return NULL;
+        job->next = c->jobs;
+        c->jobs = c->free_jobs = job;
+    }
+    if (job->result_capacity < num_returns) {
+        client_result_t *grown = realloc(job->results, num_returns * sizeof *grown);
+        if (grown == NULL) return NULL;
+        job->results = grown;
+        job->result_capacity = num_returns;
+    }
+    return job;
+}
+
+void client_jobs_free(mob_client_t *c) {
+    while (c->jobs != NULL) {
+        client_job_t *job = c->jobs;
+        c->jobs = job->next;
+        free(job->results);
+        free(job);
+    }
+    c->free_jobs = NULL;
+}
+
+/* ---- lending ---- */
+
+static void cpus_lend(mob_client_t *c) {
+    if (c->leased)
+        client_lease_block(c);
+    else if (c->holds != MOB_SHAPE_NOTHING)
+        client_push(c, WIRE_BLOCK, 0, 0, 0, 0);
+}
+
+static void cpus_take_back(mob_client_t *c) {
+    if (c->leased)
+        client_lease_unblock(c);
+    else if (c->holds != MOB_SHAPE_NOTHING)
+        client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0);
+}
+
+static void lending_settle(mob_client_t *c) {
+    bool lent = c->running > 0 && c->waiting >= c->running;
+    if (lent == c->lent) return;
+    c->lent = lent;
+    if (lent)
+        cpus_lend(c);
+    else
+        cpus_take_back(c);
+}
+
+uint64_t mob_waiting_begin(mob_client_t *c) {
+    if (c->role != WIRE_WORKER) return 0;
+    pthread_mutex_lock(&c->mutex);
+    uint64_t period = c->running > 0 ? c->period : 0;
+    if (period != 0) {
+        c->waiting++;
+        lending_settle(c);
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return period;
+}
+
+void mob_waiting_end(mob_client_t *c, uint64_t period) {
+    if (period == 0) return;
+    pthread_mutex_lock(&c->mutex);
+    if (c->running > 0 && c->period == period) {
+        c->waiting--;
+        lending_settle(c);
+    }
+    pthread_mutex_unlock(&c->mutex);
+}
+
+/* ---- a job's life ---- */
+
+bool client_job_claim(mob_client_t *c, const client_order_t *order) {
+    wire_record_t *record = &c->records[order->record];
+    uint64_t ready = wire_word(order->generation, 0, WIRE_READY_STATE);
+    /* acquire: pairs with the submitter's release of the whole record */
+    if ((atomic_load_explicit(&record->word, memory_order_acquire) & ~(uint64_t)WIRE_KNOWN) != ready) return false;
+    const void *start = record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
+    wire_body_t body;
+    client_job_t *job = NULL;
+    /* Read before the claim: whoever takes it from us then may let it be filled anew, and what we read is void; so the claim comes last. */
+    if (wire_body_split(record, start, record->body_size, &body) != MOB_OK ||
+        (job = job_prepare(c, record->num_returns)) == NULL) {
+        c->job_unclaimable = wire_word_is(atomic_load(&record->word), order->generation, WIRE_READY_STATE);
+        c->told_to_exit |= c->job_unclaimable;
+        return false;
+    }
+    if (!wire_record_move(record, ready, wire_word(order->generation, c->number, WIRE_TAKEN), NULL)) return false;
+    c->free_jobs = job->next_free;
+    if (order->leased)
+        client_looking(c, false); /* a look at the queues follows */
+    else
+        client_looked(c);
+    record->start_ns = base_clock_wall_ns();
+    job->record = order->record;
+    job->generation = order->generation;
+    job->taken = order->taken;
+    job->leased = order->leased;
+    job->body = body;
+    job->failed = false;
+    if (order->leased) client_lease_job(c, order->record + 1);
+    job->job = (mob_job_t){
+        .kind = (mob_kind_t)record->kind,
+        .function = record->function,
+        .actor = record->kind == MOB_ACTOR_CREATE ? body.returns[0] : record->actor,
+        .task_id = {.slot = order->record, .generation = order->generation},
+        .name = body.name,
+        .name_size = record->name_size,
+        .gpu_mask = order->gpu_mask,
+        .shape = record->shape,
+        .held_shape = record->held_shape,
+        .num_returns = record->num_returns,
+        .max_calls = record->kind == MOB_TASK ? record->max_calls : 0,
+        .max_concurrency = record->kind == MOB_ACTOR_CREATE ? record->max_concurrency : 0,
+        .may_retry = (record->flags & WIRE_RETRY_EXCEPTIONS) && order->may_retry,
+        .args = body.args,
+        .args_size = body.args_size,
+        .deps = body.deps,
+        .dep_count = record->num_deps,
+        .ref_count = record->num_refs,
+        .start_ns = record->start_ns,
+    };
+    if (record->num_returns > 0) memset(job->results, 0, record->num_returns * sizeof *job->results);
+    refs_hold(c, body.deps, record->num_deps);
+    refs_hold(c, body.refs, record->num_refs);
+    refs_hold(c, &job->job.function, 1);
+    c->leased = order->leased;
+    if (record->kind != MOB_ACTOR_CALL) c->holds = record->shape;
+    if (c->running++ == 0) c->period++;
+    lending_settle(c);
+    c->claimed = &job->job;
+    return true;
+}
+
+mob_status_t mob_job_result_begin(mob_client_t *c, mob_job_t *job, uint32_t index, uint64_t size, uint32_t ref_count,
+                                  mob_buffer_t *ret_buffer) {
+    pthread_mutex_lock(&c->mutex);
+    mob_status_t status = client_buffer_begin(c, job_of(job)->body.returns[index], size, ref_count, ret_buffer);
+    pthread_mutex_unlock(&c->mutex);
+    return status;
+}
+
+void mob_job_result_commit(mob_client_t *c, mob_job_t *public_job, uint32_t index, mob_buffer_t *buffer,
+                           mob_format_t format, mob_status_t error, const mob_ref_t *refs) {
+    client_job_t *job = job_of(public_job);
+    store_slot_t *slot = &c->slots[buffer->ref.slot];
+    pthread_mutex_lock(&c->mutex);
+    /* A result may be replaced, by an error, until the job is finished. */
+    if (job->results[index].has_block)
+        shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, buffer->ref.slot, buffer->ref.generation));
+    client_buffer_store(c, buffer, format, error, refs);
+    for (uint32_t i = 0; i < buffer->ref_count; i++)
+        if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i].slot);
+    job->results[index].has_block = buffer->block != 0;
+    job->results[index].escaped |= buffer->ref_count > 0;
+    job->failed |= error != MOB_OK;
+    /* Now, and not when the job is finished: our own references may go before that, and their drops must come after this. */
+    if (buffer->ref_count > 0) client_push(c, WIRE_ESCAPE, buffer->ref.slot, buffer->ref.generation, 0, 0);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+/* Before its end is told: what it held, and what it lent. */
+static void job_end(mob_client_t *c, client_job_t *job) {
+    refs_release(c, job->body.deps, job->job.dep_count, false);
+    refs_release(c, job->body.refs, job->job.ref_count, false);
+    refs_release(c, &job->job.function, 1, true);
+    if (--c->running == 0) c->waiting = 0; /* a thread that waits on does so for nobody */
+    lending_settle(c);
+}
+
+/* After it. */
+static void job_close(mob_client_t *c, client_job_t *job) {
+    if (job->leased) client_lease_job(c, 0);
+    job->next_free = c->free_jobs;
+    c->free_jobs = job;
+    if (c->awaits_end) shm_bell_ring(&c->node->bells[c->number]);
+}
+
+/* Of a job that the daemon does not know: what it would do when a result is sealed. */
+static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
+    store_slot_t *slot = &c->slots[ref.slot];
+    bool dropped = word & STORE_DROPPED;
+    if ((word & STORE_WATCHED) || (dropped && (word & STORE_ESCAPED))) {
+        client_push(c, WIRE_SEALED, ref.slot, ref.generation, 0, 0);
+    } else if (dropped) {
+        /* Its last reference went while the task ran. Block first, as whoever frees a slot. */
+        if (!store_meta_inline(slot->meta))
+            shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, ref.slot, ref.generation));
+        store_slot_close(slot);
+    }
+}
+
+/* The run's line for the timeline, not published yet; NULL if the daemon is gone. */
+static shm_event_t *event_write(mob_client_t *c, const client_job_t *job, const wire_record_t *record) {
+    shm_event_t *e = shm_events_next(c->events);
+    for (int tries = 0; e == NULL; tries++) {
+        /* Full: it was told before, and never waits for us, so this ends. */
+        if (tries % 64 == 0) client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
+        if (tries % 64 == 63 && !client_daemon_alive(c)) return NULL;
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        e = shm_events_next(c->events);
+    }
+    e->start_ns = record->start_ns;
+    e->end_ns = record->end_ns;
+    e->kind = record->kind;
+    e->name_size = record->name_size < sizeof e->name ? record->name_size : sizeof e->name;
+    memcpy(e->name, job->job.name, e->name_size);
+    return e;
+}
+
+/* The end of a job that the daemon does not know: the record is free again. False if it is KNOWN by now. */
+static bool record_free(mob_client_t *c, client_job_t *job, wire_record_t *record) {
+    shm_event_t *event = event_write(c, job, record);
+    uint64_t block = record->block, done = wire_word(job->generation, c->number, WIRE_DONE_STATE);
+    /* release: all that we wrote comes before the record's next life */
+    if (!atomic_compare_exchange_strong_explicit(&record->word, &done, wire_word(job->generation, 0, WIRE_FREE),
+                                                 memory_order_release, memory_order_relaxed))
+        return false;
+    /* After the record: until then the daemon may have to read the body. If we are killed in between, the record's owner does it. */
+    if (block != 0) shm_heap_free(&c->heap, block, shm_tag(true, job->record, job->generation));
+    if (event != NULL && shm_events_publish(c->events)) client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
+    return true;
+}
+
+void mob_job_finish(mob_client_t *c, mob_job_t *public_job) {
+    client_job_t *job = job_of(public_job);
+    wire_record_t *record = &c->records[job->record];
+    pthread_mutex_lock(&c->mutex);
+    record->end_ns = base_clock_wall_ns();
+    job_end(c, job);
+    if (job->job.kind == MOB_ACTOR_CREATE) {
+        c->holds = job->job.held_shape;
+        if (job->job.max_concurrency > 0) c->limit = job->job.max_concurrency;
+    }
+    /* Before the results are seen: who waits for them may push the next task at once, and need wake nobody. */
+    if (job->leased && !client_queues_have(c)) client_looking(c, true);
+    bool known = false, crowd = job->failed;
+    /* release: the results come first. It can only fail if the daemon thinks that we are dead, and then we soon are. */
+    if (wire_record_move(record, wire_word(job->generation, c->number, WIRE_TAKEN),
+                         wire_word(job->generation, c->number, WIRE_DONE_STATE), &known)) {
+        known |= !job->taken; /* the daemon told us to run it */
+        for (uint32_t i = 0; i < job->job.num_returns; i++) {
+            mob_ref_t ref = job->body.returns[i];
+            uint64_t word = store_slot_seal(&c->slots[ref.slot], job->results[i].escaped);
+            crowd |= client_wake(c, word);
+            if (!known) result_settle(c, ref, word | (job->results[i].escaped ? STORE_ESCAPED : 0));
+        }
+        if (!known && record_free(c, job, record)) {
+            if (crowd) client_push(c, WIRE_RING, 0, 0, 0, 0);
+        } else {
+            client_push(c, WIRE_DONE, job->record, job->generation, crowd, 0);
+        }
+    }
+    job_close(c, job);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+bool mob_job_retry(mob_client_t *c, mob_job_t *public_job) {
+    client_job_t *job = job_of(public_job);
+    if (!job->job.may_retry) return false;
+    pthread_mutex_lock(&c->mutex);
+    for (uint32_t i = 0; i < job->job.num_returns; i++) {
+        mob_ref_t ref = job->body.returns[i];
+        if (job->results[i].has_block)
+            shm_heap_free(&c->heap, c->slots[ref.slot].value.large.block, shm_tag(false, ref.slot, ref.generation));
+    }
+    job_end(c, job);
+    /* It goes through the daemon from now on. */
+    wire_record_make_known(&c->records[job->record], wire_word(job->generation, c->number, WIRE_TAKEN));
+    client_push(c, WIRE_RETRY, job->record, job->generation, 0, 0);
+    job_close(c, job);
+    pthread_mutex_unlock(&c->mutex);
+    return true;
+}
