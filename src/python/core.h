@@ -133,7 +133,7 @@ mob_job_t *core_job_take(void); /* waits for one; NULL: the worker is to end, or
 void core_job_run(mob_job_t *job);
 /* Calls it: the value, or NULL with an exception, or with an argument that is an error. ret_callable is NEW, and may stay NULL. */
 PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *ret_failed);
-/* Stores what came of it and publishes. STEALS callable and value; `failed` may be NULL. */
+/* Stores what came of it and publishes. STEALS callable and value. */
 void core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed);
 PyObject *core_serve(PyObject *module, PyObject *unused);
 PyObject *core_current(PyObject *module, PyObject *unused);

@@ -1,17 +1,20 @@
 /*
- * Job: a call of an actor that runs several at once, as a Python object; a thread runs it whole, an event loop begins and ends it.
+ * Job: a call of an actor that runs several at once, as a Python object; a thread runs it whole, a task of an event loop in steps.
  *
- * Which job is the running one is in a context variable: threads have a context each, and so has each asyncio task, which copies the one it was made in.
+ * Which job is the running one is in a context variable: threads have a context each, and so has each asyncio task, and those that it makes copy it.
  *
  * It holds its asyncio task, which the loop itself does not, and is deliberately unknown to the collector: what waits must not be taken for garbage.
  */
 #include "python/core.h"
 
+#include <structmember.h>
+
 typedef struct {
     PyObject_HEAD mob_job_t *job; /* NULL: it is finished */
     PyObject *task;
-    uint32_t awaits; /* results that it awaits */
-    uint64_t period; /* mob_waiting_begin's */
+    uint32_t awaits;    /* results that it awaits */
+    uint64_t period;    /* mob_waiting_begin's */
+    mob_value_t failed; /* an argument that is an error */
 } job_object_t;
 
 static PyTypeObject *job_type;
@@ -24,6 +27,7 @@ PyObject *core_job_new(mob_job_t *job) {
     self->task = NULL;
     self->awaits = 0;
     self->period = 0;
+    self->failed = (mob_value_t){0};
     return (PyObject *)self;
 }
 
@@ -63,12 +67,13 @@ void core_await_end(PyObject *object) {
 }
 
 /* Ends it with what it came to, which is STOLEN; NULL: the exception that is set. */
-static void job_end(job_object_t *self, PyObject *callable, PyObject *value, const mob_value_t *failed) {
+static void job_end(job_object_t *self, PyObject *value) {
     mob_job_t *job = self->job;
     if (self->awaits > 0) mob_waiting_end(core.client, self->period);
     self->awaits = 0;
     self->job = NULL;
-    core_job_end(job, callable, value, failed);
+    if (self->failed.error != MOB_OK) PyErr_Clear(); /* the results are that error itself, not one more around it */
+    core_job_end(job, NULL, value, &self->failed);
     Py_CLEAR(self->task);
 }
 
@@ -78,50 +83,29 @@ static bool job_check(job_object_t *self) {
     return false;
 }
 
+/* call(): calls the method; to be followed by done() with what it came to, or by failed(). */
+static PyObject *job_call(job_object_t *self, PyObject *unused) {
+    (void)unused;
+    if (!job_check(self)) return NULL;
+    PyObject *callable = NULL, *value = NULL, *token = PyContextVar_Set(current, (PyObject *)self);
+    if (token != NULL) value = core_job_call(self->job, &callable, &self->failed);
+    if (value == NULL && self->failed.error != MOB_OK) core_raise_error(&self->failed);
+    Py_XDECREF(token);
+    Py_XDECREF(callable);
+    return value;
+}
+
 /* run(): all of it, in this thread. */
 static PyObject *job_run(job_object_t *self, PyObject *unused) {
     (void)unused;
     if (!job_check(self)) return NULL;
-    PyObject *callable = NULL, *token = PyContextVar_Set(current, (PyObject *)self);
-    mob_value_t failed = {0};
-    PyObject *value = token != NULL ? core_job_call(self->job, &callable, &failed) : NULL;
-    job_end(self, callable, value, &failed);
-    Py_XDECREF(token);
-    Py_RETURN_NONE;
-}
-
-/* What the call gave is a coroutine: `spawn` makes a task of it. Takes `value` only if it did. */
-static bool coroutine_begin(job_object_t *self, PyObject *spawn, PyObject *value) {
-    if (self->job->kind != MOB_ACTOR_CALL || !PyCoro_CheckExact(value)) return false;
-    self->task = PyObject_CallFunctionObjArgs(spawn, (PyObject *)self, value, NULL);
-    if (self->task == NULL) return false;
-    Py_DECREF(value);
-    return true;
-}
-
-/* begin(spawn): in the loop. A plain method is done when this returns; else `spawn(job, coroutine)` has made the task that goes on with it. */
-static PyObject *job_begin(job_object_t *self, PyObject *spawn) {
-    if (!job_check(self)) return NULL;
-    PyObject *context = PyContext_CopyCurrent(), *token = NULL, *callable = NULL, *value = NULL;
-    mob_value_t failed = {0};
-    bool entered = context != NULL && PyContext_Enter(context) == 0;
-    if (entered) token = PyContextVar_Set(current, (PyObject *)self);
-    if (token != NULL) value = core_job_call(self->job, &callable, &failed);
-    if (value != NULL && coroutine_begin(self, spawn, value)) {
-        Py_XDECREF(callable);
-    } else {
-        if (PyErr_Occurred()) Py_CLEAR(value);
-        job_end(self, callable, value, &failed);
-    }
-    Py_XDECREF(token);
-    if (entered && PyContext_Exit(context) < 0) PyErr_Clear();
-    Py_XDECREF(context);
+    job_end(self, job_call(self, NULL));
     Py_RETURN_NONE;
 }
 
 static PyObject *job_done(job_object_t *self, PyObject *value) {
     if (!job_check(self)) return NULL;
-    job_end(self, NULL, Py_NewRef(value), NULL);
+    job_end(self, Py_NewRef(value));
     Py_RETURN_NONE;
 }
 
@@ -129,7 +113,7 @@ static PyObject *job_failed(job_object_t *self, PyObject *error) {
     if (!job_check(self)) return NULL;
     if (!PyExceptionInstance_Check(error)) return PyErr_Format(PyExc_TypeError, "failed takes an exception");
     PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    job_end(self, NULL, NULL, NULL);
+    job_end(self, NULL);
     Py_RETURN_NONE;
 }
 
@@ -139,9 +123,14 @@ static PyObject *job_function(job_object_t *self, PyObject *unused) {
     return job_check(self) ? core_job_callable(self->job) : NULL;
 }
 
+static PyMemberDef job_members[] = {
+    {"task", T_OBJECT, offsetof(job_object_t, task), 0, "The asyncio task that runs it."},
+    {NULL, 0, 0, 0, NULL},
+};
+
 static PyMethodDef job_methods[] = {
     {"run", (PyCFunction)job_run, METH_NOARGS, NULL},
-    {"begin", (PyCFunction)job_begin, METH_O, NULL},
+    {"call", (PyCFunction)job_call, METH_NOARGS, NULL},
     {"done", (PyCFunction)job_done, METH_O, NULL},
     {"failed", (PyCFunction)job_failed, METH_O, NULL},
     {"function", (PyCFunction)job_function, METH_NOARGS, NULL},
@@ -152,6 +141,7 @@ static PyType_Slot job_slots[] = {
     {Py_tp_doc, "A call that is being run."},
     {Py_tp_dealloc, job_dealloc},
     {Py_tp_methods, job_methods},
+    {Py_tp_members, job_members},
     {0, NULL},
 };
 static PyType_Spec job_spec = {.name = "ray._core.Job",

@@ -77,7 +77,7 @@ static bool value_store(mob_job_t *job, PyObject *callable, PyObject *value, con
         core.actor_class_name = Py_NewRef(core.job_name);
         core.actor_shape = job->held_shape;
     }
-    if (failed != NULL && failed->error != MOB_OK) {
+    if (failed->error != MOB_OK) {
         /* A result is the same error; an actor's is one of its own, which tells the story as text. */
         if (job->kind == MOB_ACTOR_CREATE) {
             core_raise_error(failed);

@@ -89,6 +89,13 @@ def start():
 
 
 @pytest.fixture
+def session(request, start):
+    """A session for each test of a module: with two CPUs, or as `@pytest.mark.init(...)` says."""
+    mark = request.node.get_closest_marker("init")
+    start(**(mark.kwargs if mark else {"num_cpus": 2}))
+
+
+@pytest.fixture
 def folder():
     """A folder inside of this run's, so that drivers started from it are known as ours.
 

@@ -227,15 +227,6 @@ def test_users_can_not_make_refs():
         ray.ObjectRef()
 
 
-def test_futures_and_await_are_not_there_yet():
-    ref = echo.remote(5)
-    with pytest.raises(NotImplementedError, match="not in Mobula yet"):
-        ref.future()
-    with pytest.raises(NotImplementedError, match="not in Mobula yet"):
-        ref.__await__()
-    assert ray.get(ref) == 5
-
-
 def test_out_of_band_buffers_of_any_class():
     class Holder:
         def __init__(self, data):

@@ -4,6 +4,7 @@ In both the core hands out calls in the order of each caller, and no more of the
 """
 
 import _thread
+from types import CoroutineType
 
 from ray import _core
 from ray._private import definition, futures
@@ -54,23 +55,23 @@ def _serve_in_loop(creation):
     asyncio.set_event_loop(loop)
     link = None
 
-    async def run(job, coroutine):
+    async def run(job):
         try:
-            value = await coroutine
+            value = job.call()
+            if type(value) is CoroutineType:
+                value = await value
         except BaseException as error:  # whatever it is, the caller waits for an answer
             job.failed(error)
         else:
             job.done(value)
         link.soon()  # there may have been no room for the next call
 
-    def spawn(job, coroutine):
-        return loop.create_task(run(job, coroutine))
-
     def begin(job):
-        job.begin(spawn)
+        # Plain methods are tasks too, so that calls begin in their order.
+        job.task = loop.create_task(run(job))
 
     link = futures.Link(loop, begin, loop.stop)
     futures.adopt(loop, link)
-    loop.call_soon(begin, creation)
-    loop.call_soon(link.wake)
+    begin(creation)
+    link.soon()
     loop.run_forever()

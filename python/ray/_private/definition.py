@@ -53,11 +53,6 @@ class Definition:
             self.least, self.most = self.methods.get("__init__", (1, 0, 0))[1:]
         else:
             self.least, self.most = _arity(target, 0)
-            if _flags(target) & _COROUTINE:
-                raise ValueError(
-                    f"{self.name} is 'async def', which a remote function can't be: call it with asyncio.run() in a "
-                    "plain one, or make it a method of an actor"
-                )
             if _flags(target) & (_GENERATOR | _ASYNC_GENERATOR):
                 self.later = f"{self.name} yields, and a generator as a remote function"
 

@@ -393,6 +393,22 @@ static void test_a_lost_race_for_a_free_lease(void **state) {
     assert_int_equal(n->leases, 1);
 }
 
+/* Its worker has not looked yet, which may take a while on a busy machine: it must get to what the lease was given for. */
+static void test_a_lease_that_was_just_given_is_left_to_its_worker(void **state) {
+    (void)state;
+    for (int i = 0; i < CPUS; i++) worker_new();
+    uint64_t begin = base_clock_mono_ns();
+    for (int i = 0; i < CPUS; i++) push(&driver, slot_open(&driver), 0);
+    assert_int_equal(n->leases, CPUS);
+    submit(1);
+    node_schedule(n);
+    size_t early = n->leases;
+    if (base_clock_mono_ns() - begin < RECALL_MS * 1000000ull) assert_int_equal(early, CPUS);
+    usleep((RECALL_MS + 5) * 1000);
+    node_schedule(n); /* it had its chance */
+    assert_true(n->leases < CPUS);
+}
+
 static void test_busy_leases_are_recalled_after_some_time(void **state) {
     (void)state;
     node_client_t *workers[CPUS];
@@ -1117,6 +1133,7 @@ int main(void) {
         TEST(test_a_free_lease_is_taken_at_once),
         TEST(test_a_task_of_three_cpus_takes_as_many_as_it_lacks),
         TEST(test_a_lost_race_for_a_free_lease),
+        TEST(test_a_lease_that_was_just_given_is_left_to_its_worker),
         TEST(test_busy_leases_are_recalled_after_some_time),
         TEST(test_one_task_recalls_one_lease),
         TEST(test_a_backlog_alone_recalls_nothing),

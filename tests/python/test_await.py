@@ -1,0 +1,248 @@
+"""`await ref`, `ref.future()` and asyncio in the driver."""
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+import time
+
+import pytest
+import support
+
+import ray
+
+pytestmark = pytest.mark.usefixtures("session")
+
+
+@ray.remote
+def echo(x):
+    return x
+
+
+@ray.remote
+def bad():
+    raise KeyError("gone")
+
+
+@ray.remote
+def gate(path, x=None):
+    assert support.wait_until(lambda: os.path.exists(path))
+    return x
+
+
+async def value(ref):
+    return await ref
+
+
+def test_await():
+    async def main():
+        assert await echo.remote(1) == 1
+        assert await ray.put([2]) == [2]
+        assert await asyncio.gather(*[echo.remote(i) for i in range(2000)]) == list(range(2000))
+        ref = echo.remote(3)
+        assert [await ref, await ref] == [3, 3]
+        with pytest.raises(KeyError, match="gone"):
+            await bad.remote()
+
+    asyncio.run(main())
+    asyncio.run(main())  # another loop
+
+
+def test_the_loop_goes_on_meanwhile(folder):
+    async def main():
+        ref = gate.remote(f"{folder}/gate", 5)
+        waiting = asyncio.ensure_future(value(ref))
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+        assert not waiting.done()
+        support.touch(f"{folder}/gate")
+        assert await waiting == 5
+
+    asyncio.run(main())
+
+
+def test_as_they_are_completed(folder):
+    async def main():
+        refs = [gate.remote(f"{folder}/{i}", i) for i in range(2)]
+        tasks = [asyncio.ensure_future(value(ref)) for ref in refs]
+        support.touch(f"{folder}/1")
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        assert [await task for task in done] == [1]
+        support.touch(f"{folder}/0")
+        assert await tasks[0] == 0
+
+    asyncio.run(main())
+
+
+def test_timeouts_and_cancelling(folder):
+    async def main():
+        ref = gate.remote(f"{folder}/gate", 5)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(value(ref), 0.05)
+        waiting = asyncio.ensure_future(value(ref))
+        await asyncio.sleep(0.02)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        support.touch(f"{folder}/gate")
+        assert await ref == 5  # the task went on
+
+    asyncio.run(main())
+
+
+@pytest.mark.init(num_cpus=1, object_store_memory=100 << 20)
+def test_a_cancelled_await_lets_the_object_go(folder):
+    before = support.store_free_settled()
+
+    @ray.remote
+    def big(path):
+        assert support.wait_until(lambda: os.path.exists(path))
+        return bytes(10 << 20)
+
+    async def main():
+        waiting = asyncio.ensure_future(value(big.remote(f"{folder}/gate")))
+        await asyncio.sleep(0.02)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        del waiting
+        support.touch(f"{folder}/gate")
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    ray.get(echo.remote(1))
+    assert support.wait_until(lambda: support.store_free() >= before - (1 << 20))
+
+
+def test_loops_in_several_threads():
+    failures = []
+
+    def run(k):
+        async def main():
+            for i in range(30):
+                assert await asyncio.gather(*[echo.remote((k, i, j)) for j in range(10)]) == [
+                    (k, i, j) for j in range(10)
+                ]
+
+        try:
+            asyncio.run(main())
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for i in range(200):
+        assert ray.get(echo.remote(i)) == i
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_futures(folder):
+    future = echo.remote(1).future()
+    assert isinstance(future, concurrent.futures.Future)
+    assert future.result(timeout=30) == 1
+    with pytest.raises(KeyError, match="gone"):
+        bad.remote().future().result(timeout=30)
+    later = gate.remote(f"{folder}/gate", 7).future()
+    called = []
+    later.add_done_callback(lambda f: called.append(f.result()))
+    assert not later.done()
+    support.touch(f"{folder}/gate")
+    assert later.result(timeout=30) == 7
+    assert support.wait_until(lambda: called == [7])
+    done, rest = concurrent.futures.wait([echo.remote(i).future() for i in range(100)], timeout=30)
+    assert not rest and sorted(f.result() for f in done) == list(range(100))
+
+
+def test_await_in_a_task_and_in_a_plain_actor():
+    @ray.remote
+    def task():
+        return asyncio.run(value(echo.remote(4)))
+
+    @ray.remote
+    class Plain:
+        def run(self):
+            return asyncio.run(value(echo.remote(5)))
+
+    assert ray.get(task.remote()) == 4
+    assert ray.get(Plain.remote().run.remote()) == 5
+
+
+@pytest.mark.init(num_cpus=1)
+def test_shutdown_while_something_is_awaited(folder):
+
+    async def main():
+        waiting = asyncio.ensure_future(value(gate.remote(f"{folder}/never")))
+        await asyncio.sleep(0.05)
+        ray.shutdown()
+        with pytest.raises(Exception, match="shutdown|ended|gone|running"):
+            await asyncio.wait_for(waiting, 20)
+
+    asyncio.run(main())
+    ray.init(num_cpus=1)
+    assert asyncio.run(value(echo.remote(2))) == 2
+
+
+def test_the_same_loop_in_several_sessions():
+    async def main():
+        for i in range(3):
+            ray.shutdown()
+            ray.init(num_cpus=1)
+            assert await asyncio.gather(*[echo.remote((i, j)) for j in range(20)]) == [(i, j) for j in range(20)]
+
+    asyncio.run(main())
+
+
+@pytest.mark.init(num_cpus=1)
+def test_the_daemon_dies_while_something_is_awaited(folder):
+
+    async def main():
+        waiting = asyncio.ensure_future(value(gate.remote(f"{folder}/never")))
+        await asyncio.sleep(0.1)
+        os.kill(support.daemon_pid(), 9)
+        with pytest.raises(Exception, match="daemon|gone"):
+            await asyncio.wait_for(waiting, 20)
+
+    asyncio.run(main())
+    ray.shutdown()
+
+
+def test_an_idle_loop_sleeps():
+    async def main():
+        assert await echo.remote(1) == 1
+        await asyncio.sleep(0.2)
+        before = _switches()
+        await asyncio.sleep(1)
+        return _switches() - before
+
+    assert asyncio.run(main()) <= 3  # of the sleep itself
+
+
+def _switches():
+    total = 0
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/status") as f:
+            total += next(int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches"))
+    return total
+
+
+@pytest.mark.init(num_cpus=2)
+def test_many_that_wait_cost_little(folder):
+    """Twenty thousand awaits of one task: looking for them again and again must not take the CPU from the rest."""
+
+    async def main():
+        never = [gate.remote(f"{folder}/gate", i) for i in range(3000)]
+        waiting = [asyncio.ensure_future(value(ref)) for ref in never for _ in range(3)]
+        await asyncio.sleep(0)
+        a = echo.options(num_cpus=0)
+        before = time.process_time()
+        for i in range(100):
+            assert await a.remote(i) == i
+        spent = time.process_time() - before
+        support.touch(f"{folder}/gate")
+        await asyncio.gather(*waiting)
+        return spent
+
+    assert asyncio.run(main()) < 20
