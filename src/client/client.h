@@ -70,7 +70,7 @@ typedef struct {
     } * ranges;
     size_t range_count, range_capacity;
     VEC(uint32_t) free;
-    uint32_t total;
+    uint32_t total, since_sweep; /* since_sweep: how many came into `free` by the last sweep and since */
 } client_pool_t;
 
 struct mob_client {

@@ -230,13 +230,13 @@ static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
     }
 }
 
-/* The run's line for the timeline, not published yet; NULL if the daemon is gone. */
-static shm_event_t *event_write(mob_client_t *c, const client_job_t *job, const wire_record_t *record) {
+/* The run's line for the timeline. */
+static void event_tell(mob_client_t *c, const client_job_t *job, wire_record_t *record) {
     shm_event_t *e = shm_events_next(c->events);
     for (int tries = 0; e == NULL; tries++) {
         /* Full: it was told before, and never waits for us, so this ends. */
         if (tries % 64 == 0) client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
-        if (tries % 64 == 63 && !client_daemon_alive(c)) return NULL;
+        if (tries % 64 == 63 && !client_daemon_alive(c)) return;
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
         e = shm_events_next(c->events);
     }
@@ -245,12 +245,12 @@ static shm_event_t *event_write(mob_client_t *c, const client_job_t *job, const 
     e->kind = record->kind;
     e->name_size = record->name_size < sizeof e->name ? record->name_size : sizeof e->name;
     memcpy(e->name, job->job.name, e->name_size);
-    return e;
+    if (shm_events_publish(c->events)) client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
+    record->flags |= WIRE_TOLD; /* it may become KNOWN yet, and the daemon's then */
 }
 
 /* The end of a job that the daemon does not know: the record is free again. False if it is KNOWN by now. */
-static bool record_free(mob_client_t *c, client_job_t *job, wire_record_t *record) {
-    shm_event_t *event = event_write(c, job, record);
+static bool record_free(mob_client_t *c, const client_job_t *job, wire_record_t *record) {
     uint64_t block = record->block, done = wire_word(job->generation, c->number, WIRE_DONE_STATE);
     /* release: all that we wrote comes before the record's next life */
     if (!atomic_compare_exchange_strong_explicit(&record->word, &done, wire_word(job->generation, 0, WIRE_FREE),
@@ -258,7 +258,6 @@ static bool record_free(mob_client_t *c, client_job_t *job, wire_record_t *recor
         return false;
     /* After the record: until then the daemon may have to read the body. If we are killed in between, the record's owner does it. */
     if (block != 0) shm_heap_free(&c->heap, block, shm_tag(true, job->record, job->generation));
-    if (event != NULL && shm_events_publish(c->events)) client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
     return true;
 }
 
@@ -278,7 +277,8 @@ void mob_job_finish(mob_client_t *c, mob_job_t *public_job) {
     /* release: the results come first. It can only fail if the daemon thinks that we are dead, and then we soon are. */
     if (wire_record_move(record, wire_word(job->generation, c->number, WIRE_TAKEN),
                          wire_word(job->generation, c->number, WIRE_DONE_STATE), &known)) {
-        known |= !job->taken; /* the daemon told us to run it */
+        known |= !job->taken;                   /* the daemon told us to run it */
+        if (!known) event_tell(c, job, record); /* before the results: who has seen those finds it in the timeline */
         for (uint32_t i = 0; i < job->job.num_returns; i++) {
             mob_ref_t ref = job->body.returns[i];
             uint64_t word = store_slot_seal(&c->slots[ref.slot], job->results[i].escaped);

@@ -2,7 +2,8 @@
  * Slots and records that the daemon granted to this process.
  *
  * An entry's own word says whether it is free; the list of free ones is a hint. When it runs out, either a sweep over all our entries
- * finds what the daemon freed since, or, if that is little, more are asked for: as many as we have, so sweeps stay cheap by entry.
+ * finds what others freed since, or, if that is little, more are asked for. A sweep reads every entry, so the next one waits until a quarter as many have been taken: it then costs four reads for
+ * each that was taken, however many there are.
  */
 #include "client/client.h"
 
@@ -17,11 +18,13 @@ static bool record_is_free(mob_client_t *c, uint32_t index) {
     return wire_word_state(atomic_load_explicit(&c->records[index].word, memory_order_acquire)) == WIRE_FREE;
 }
 
-static void pool_sweep(mob_client_t *c, client_pool_t *pool, bool (*is_free)(mob_client_t *, uint32_t)) {
+static void pool_sweep(mob_client_t *c, client_pool_t *pool, bool is_slots) {
+    bool (*is_free)(mob_client_t *, uint32_t) = is_slots ? slot_is_free : record_is_free;
     if (!vec_reserve(&pool->free, pool->total)) return;
     for (size_t r = 0; r < pool->range_count; r++)
         for (uint32_t i = pool->ranges[r].count; i-- > 0;)
             if (is_free(c, pool->ranges[r].first + i)) pool->free.items[pool->free.count++] = pool->ranges[r].first + i;
+    pool->since_sweep = (uint32_t)pool->free.count;
 }
 
 static mob_status_t pool_grow(mob_client_t *c, client_pool_t *pool, uint32_t request, uint32_t answer_kind,
@@ -37,6 +40,7 @@ static mob_status_t pool_grow(mob_client_t *c, client_pool_t *pool, uint32_t req
     pool->ranges[pool->range_count].first = answer.a;
     pool->ranges[pool->range_count++].count = (uint32_t)answer.b;
     pool->total += (uint32_t)answer.b;
+    pool->since_sweep += (uint32_t)answer.b;
     if (!vec_reserve(&pool->free, pool->total)) return MOB_ENOMEM;
     for (uint32_t i = (uint32_t)answer.b; i-- > 0;) pool->free.items[pool->free.count++] = answer.a + i;
     return MOB_OK;
@@ -44,11 +48,12 @@ static mob_status_t pool_grow(mob_client_t *c, client_pool_t *pool, uint32_t req
 
 static mob_status_t pool_take(mob_client_t *c, client_pool_t *pool, bool is_slots, uint32_t *ret_index) {
     if (pool->free.count == 0) {
-        pool_sweep(c, pool, is_slots ? slot_is_free : record_is_free);
+        if (pool->since_sweep >= pool->total / 4) pool_sweep(c, pool, is_slots);
         if (pool->free.count <= pool->total / 4) {
             mob_status_t status = is_slots ? pool_grow(c, pool, WIRE_NEED_SLOTS, WIRE_SLOTS, STORE_SLOT_BLOCK)
                                            : pool_grow(c, pool, WIRE_NEED_RECORDS, WIRE_RECORDS, WIRE_RECORD_BLOCK);
-            if (status != MOB_OK && pool->free.count == 0) return status;
+            if (status != MOB_OK && pool->free.count == 0) pool_sweep(c, pool, is_slots);
+            if (pool->free.count == 0) return status;
         }
     }
     *ret_index = vec_pop(&pool->free);

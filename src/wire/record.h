@@ -37,14 +37,15 @@
 
 enum { WIRE_RECORD_BODY = 152, WIRE_MAX_RECORDS = 1 << 22, WIRE_RECORD_BLOCK = 128 };
 enum { WIRE_FREE = 0, WIRE_READY_STATE = 1, WIRE_TAKEN = 2, WIRE_DONE_STATE = 3, WIRE_STATE = 7, WIRE_KNOWN = 8 };
-enum { WIRE_RETRY_EXCEPTIONS = 1 };
+enum { WIRE_RETRY_EXCEPTIONS = 1, WIRE_TOLD = 2 };
 
 typedef struct wire_record {
     alignas(64) _Atomic uint64_t word; /* generation << 16 | worker << 4 | KNOWN | state */
     uint64_t block;                    /* the body's place in the arena; 0: in `body` */
     uint64_t body_size;
-    uint8_t kind;  /* mob_kind_t */
-    uint8_t flags; /* WIRE_RETRY_EXCEPTIONS */
+    uint8_t kind; /* mob_kind_t */
+    uint8_t
+        flags; /* WIRE_RETRY_EXCEPTIONS, by the submitter; WIRE_TOLD, by the worker in DONE: the run is among its events */
     uint8_t name_size;
     uint8_t reserved;
     uint32_t shape, held_shape;
