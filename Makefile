@@ -1,5 +1,5 @@
 # Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but make.
-.PHONY: help setup build run test bench sanitize format clean
+.PHONY: help setup build run test bench bench-plots sanitize format clean
 
 PYTHON := .venv/bin/python
 # meson looks for ninja on the path.
@@ -7,13 +7,14 @@ MESON := PATH=$(CURDIR)/.venv/bin:$$PATH meson
 SEEDS := ../shared/seed_programs/run.py
 
 help:
-	@echo "make run       build, then a short tour"
-	@echo "make build     .venv/bin/python imports ray, .venv/bin/ray is the command line, build/ holds the rest"
-	@echo "make test      all tests"
-	@echo "make bench     Mobula beside Ray and multiprocessing.Pool"
-	@echo "make sanitize  the tests under the address and undefined-behaviour sanitizers"
-	@echo "make format    clang-format and ruff"
-	@echo "make clean     removes what was built; the environments stay"
+	@echo "make run          build, then a short tour"
+	@echo "make build        .venv/bin/python imports ray, .venv/bin/ray is the command line, build/ holds the rest"
+	@echo "make test         all tests"
+	@echo "make bench        Mobula beside Ray and multiprocessing.Pool"
+	@echo "make bench-plots  how its costs grow: measures the curves, and draws them into docs/plots"
+	@echo "make sanitize     the tests under the address and undefined-behaviour sanitizers"
+	@echo "make format       clang-format and ruff"
+	@echo "make clean        removes what was built; the environments stay"
 
 setup:
 	@scripts/setup.sh
@@ -35,6 +36,11 @@ test: build
 bench: build
 	@scripts/setup.sh bench
 	@$(PYTHON) bench/run.py --mobula $(PYTHON) --ray .venv-bench/bin/python
+
+bench-plots: build
+	@scripts/setup.sh plots
+	@$(PYTHON) bench/scaling.py --mobula $(PYTHON)
+	@.venv-plots/bin/python bench/plots.py
 
 # The package goes to a folder of its own, which Python finds before .venv's. Its interpreter is not instrumented, so the
 # sanitizer has to be loaded ahead of it, and the leak check is left to the unit tests.

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes a machine ready for every make target: Debian packages, then .venv with the build and test tools.
-# Does nothing, quickly, when all is there. `setup.sh bench` also makes .venv-bench, which holds Ray for comparison.
+# Does nothing, quickly, when all is there. `setup.sh bench` also makes .venv-bench, which holds Ray for comparison;
+# `setup.sh plots` makes .venv-plots, which holds matplotlib.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -62,4 +63,6 @@ if ! [ -x .venv/bin/python ] && ! python_is_complete; then
 fi
 
 make_environment .venv scripts/requirements.txt
-if [ "${1-}" = bench ]; then make_environment .venv-bench scripts/requirements-bench.txt; fi
+case ${1-} in
+bench | plots) make_environment ".venv-$1" "scripts/requirements-$1.txt" ;;
+esac
