@@ -61,7 +61,8 @@ def make(function, options: dict) -> RemoteFunction:
     code = getattr(function, "__code__", None)
     if code is not None and code.co_flags & _ASYNC:
         raise ValueError(
-            f"{function.__name__} is an async function, and only actors may have those: write a plain one, which may call asyncio.run()"
+            f"{function.__name__} is an async function, and only actors may have those: write a plain one, which may "
+            "call asyncio.run()"
         )
     definition = Definition(function)
     made = _with_options(definition, _options.for_task(options), (definition.name, definition.least, definition.most))

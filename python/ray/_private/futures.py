@@ -1,7 +1,7 @@
 """`await ref` and `ref.future()`.
 
-Every event loop that awaits a reference has a `Link`: the core's Waker, whose file descriptor the loop reads. A link looks
-for results at every turn of its loop for as long as some are likely to come soon, and then waits to be told.
+Every event loop that awaits a reference has a `Link`: the core's Waker, whose file descriptor the loop reads. A link
+looks for results at every turn of its loop for as long as some are likely to come soon, and then waits to be told.
 """
 
 import _thread
