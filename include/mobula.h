@@ -282,7 +282,7 @@ MOB_API void mob_waiting_end(mob_client_t *client, uint64_t period);
  * An event belongs to one thread at a time. */
 typedef struct mob_event mob_event_t;
 
-/* takes_jobs: it also tells of jobs for mob_job_try; for an actor's worker, one event. */
+/* takes_jobs: it also tells of jobs for mob_job_try, which this thread runs by turns; for an actor's worker, one event. */
 MOB_API mob_status_t mob_event_open(mob_client_t *client, bool takes_jobs, mob_event_t **ret_event);
 /* May come after mob_shutdown. Cookies that were not given out are forgotten. */
 MOB_API void mob_event_close(mob_event_t *event);

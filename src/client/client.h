@@ -123,8 +123,10 @@ struct mob_client {
     bool awaits_end;                /* the taker of jobs can't go on before one is finished */
     uint32_t waiting;               /* how many wait in get or wait, or for an await, on behalf of those */
     uint64_t period;                /* counts the times without a pause between jobs */
-    bool leased, lent;              /* our CPU is a lease's; it, or what the actor holds, is lent */
-    uint32_t holds;                 /* the shape of what we hold without a lease */
+    bool has_loop, loop_waits;      /* all jobs are run in one thread by turns; that one waits */
+    pthread_t loop_thread;
+    bool leased, lent; /* our CPU is a lease's; it, or what the actor holds, is lent */
+    uint32_t holds;    /* the shape of what we hold without a lease */
 };
 
 extern _Atomic bool
@@ -205,6 +207,9 @@ void client_events_forked(void); /* in the child of a fork */
  * the task, which is not begun, goes to another. */
 bool client_job_claim(mob_client_t *c, const client_order_t *order);
 void client_jobs_free(mob_client_t *c);
+/* Around a wait of this thread; as mob_waiting_begin and mob_waiting_end. */
+uint64_t client_waiting_begin(mob_client_t *c);
+void client_waiting_end(mob_client_t *c, uint64_t period);
 
 /* object.c */
 bool client_is_sealed(const mob_client_t *c, mob_ref_t ref);

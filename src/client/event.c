@@ -164,6 +164,8 @@ mob_status_t mob_event_open(mob_client_t *c, bool takes_jobs, mob_event_t **ret_
     if (status == MOB_OK) {
         e->next = c->events_list;
         c->events_list = e;
+        if (takes_jobs) c->loop_thread = pthread_self();
+        c->has_loop |= takes_jobs;
     }
     pthread_mutex_unlock(&list_mutex);
     if (status != MOB_OK) {

@@ -77,7 +77,7 @@ static void cpus_take_back(mob_client_t *c) {
 }
 
 static void lending_settle(mob_client_t *c) {
-    bool lent = c->running > 0 && c->waiting >= c->running;
+    bool lent = c->running > 0 && (c->loop_waits || c->waiting >= c->running);
     if (lent == c->lent) return;
     c->lent = lent;
     if (lent)
@@ -105,6 +105,29 @@ void mob_waiting_end(mob_client_t *c, uint64_t period) {
         c->waiting--;
         lending_settle(c);
     }
+    pthread_mutex_unlock(&c->mutex);
+}
+
+/* Whether this thread is the one that all jobs of this worker are run in, by turns: while it waits, so do they. */
+static bool is_loop(mob_client_t *c) { return c->has_loop && pthread_equal(pthread_self(), c->loop_thread); }
+
+uint64_t client_waiting_begin(mob_client_t *c) {
+    if (!is_loop(c)) return mob_waiting_begin(c);
+    pthread_mutex_lock(&c->mutex);
+    c->loop_waits = true;
+    lending_settle(c);
+    pthread_mutex_unlock(&c->mutex);
+    return 0;
+}
+
+void client_waiting_end(mob_client_t *c, uint64_t period) {
+    if (!is_loop(c)) {
+        mob_waiting_end(c, period);
+        return;
+    }
+    pthread_mutex_lock(&c->mutex);
+    c->loop_waits = false;
+    lending_settle(c);
     pthread_mutex_unlock(&c->mutex);
 }
 

@@ -22,9 +22,10 @@ typedef struct {
     /* hooks: Python callables, see module.c */
     PyObject *auto_init, *dumps, *loads, *make_error, *load_error, *load_function, *should_retry, *set_gpus, *set_shape,
         *await_ref, *future_of;
-    mob_job_t *job;     /* a worker's running one, if it runs one after the other; else see job.c */
-    PyObject *job_name; /* str; for an actor its class */
-    PyObject *actor;    /* the instance */
+    mob_job_t *job;            /* a worker's running one, if it runs one after the other; else see job.c */
+    unsigned long loop_thread; /* of an async actor's loop; 0: there is none */
+    PyObject *job_name;        /* str; for an actor its class */
+    PyObject *actor;           /* the instance */
     PyObject *actor_class_name;
     mob_ref_t actor_ref;
     uint32_t actor_shape;

@@ -342,8 +342,20 @@ static int64_t time_left(int64_t timeout_ms, int64_t start_ms) {
     return timeout_ms > passed ? timeout_ms - passed : 0;
 }
 
+/* In the loop of an async actor: no other call goes on meanwhile. Said once. */
+static int warn_in_loop(const char *function) {
+    static bool warned;
+    if (warned || core.loop_thread == 0 || PyThread_get_thread_ident() != core.loop_thread) return 0;
+    warned = true;
+    return PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
+                            "%s waits in a method of an async actor, and no other call of it can go on meanwhile: use "
+                            "await, as in `await ref`",
+                            function);
+}
+
 /* Waits, with the interpreter's lock released, until all are there or one is an error. */
 static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
+    if (timeout_ms != 0 && warn_in_loop("ray.get") < 0) return -1;
     for (;;) {
         mob_status_t status;
         mob_client_t *began = core.client;
@@ -546,7 +558,7 @@ static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeo
         PyErr_Format(PyExc_ValueError, "num_returns must be at least 1, not %zd", num_returns);
     } else if (num_returns > count) {
         PyErr_Format(PyExc_ValueError, "num_returns is %zd, but the list has only %zd ObjectRefs", num_returns, count);
-    } else if (check_distinct(refs, count) == 0) {
+    } else if (check_distinct(refs, count) == 0 && (timeout_ms == 0 || warn_in_loop("ray.wait") == 0)) {
         mob_status_t status;
         mob_client_t *began = core.client;
         int signalled = 0;

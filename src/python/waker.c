@@ -43,6 +43,7 @@ static PyObject *waker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         Py_DECREF(self);
         return core_raise(status);
     }
+    if (begin != Py_None) core.loop_thread = PyThread_get_thread_ident();
     self->begin = Py_NewRef(begin);
     return (PyObject *)self;
 }

@@ -326,13 +326,24 @@ def test_background_tasks_of_the_user_go_on():
     assert support.wait_until(lambda: ray.get(t.count.remote()) > first + 3)
 
 
-def test_a_plain_get_in_an_async_method_works():
-    @ray.remote
-    class Blocking:
-        async def run(self):
-            return ray.get(echo.remote(3))
+@pytest.mark.init(num_cpus=1)
+def test_a_plain_get_in_an_async_method_works(capfd):
+    """All calls wait with it, so the actor's CPU is lent; and the user is told."""
 
-    assert ray.get(Blocking.remote().run.remote()) == 3
+    @ray.remote(num_cpus=1)
+    class Blocking:
+        async def run(self, x):
+            return ray.get(echo.remote(x))
+
+        async def wait(self):
+            await asyncio.sleep(0.5)
+
+    a = Blocking.remote()
+    waiting = a.wait.remote()
+    assert ray.get([a.run.remote(i) for i in range(5)], timeout=30) == list(range(5))
+    ray.get(waiting)
+    ray.shutdown()
+    assert capfd.readouterr().err.count("use await") == 1
 
 
 def test_async_actors_call_each_other():
