@@ -1,0 +1,116 @@
+/* A client made by hand: its tables are plain memory, and the daemon is what the test puts on the ring down. */
+#ifndef CLIENT_FIXTURE_H
+#define CLIENT_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/client.h"
+
+enum { NUMBER = 3 };
+static const uint64_t ARENA = 1 << 20;
+
+static inline void *memory(size_t size) {
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(p != MAP_FAILED);
+    return p;
+}
+
+static inline mob_status_t no_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
+                                    uint64_t *ret_serial) {
+    (void)context, (void)size, (void)ret_offset, (void)ret_size, (void)ret_serial;
+    return MOB_EFULL;
+}
+
+static inline int client_make(void **state) {
+    mob_client_t *c = calloc(1, sizeof *c);
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->events_cond, NULL);
+    c->role = WIRE_DRIVER;
+    c->number = NUMBER;
+    c->incarnation = 0x0123456789abcdef;
+    c->sock = -1;
+    c->daemon_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    c->node = memory(sizeof *c->node);
+    c->own_segment.base = memory(SHM_CLIENT_BYTES);
+    c->up = (shm_ring_t *)c->own_segment.base;
+    c->down = (shm_ring_t *)(c->own_segment.base + SHM_CLIENT_DOWN);
+    c->slots = memory((size_t)STORE_MAX_SLOTS * sizeof *c->slots);
+    c->records = memory((size_t)WIRE_MAX_RECORDS * sizeof *c->records);
+    c->local = memory((size_t)STORE_MAX_SLOTS * sizeof *c->local);
+    c->arena.base = memory(ARENA);
+    c->arena.read_only = c->arena.base;
+    c->arena.size = ARENA;
+    shm_extent_t *extents = memory((ARENA / SHM_GRANULE + 1) * sizeof *extents);
+    c->extent_segment.base = (unsigned char *)extents;
+    *state = c;
+    return shm_heap_init(&c->heap, c->arena.base, ARENA, extents, no_grant, NULL);
+}
+
+static inline int client_unmake(void **state) {
+    mob_client_t *c = *state;
+    shm_heap_fini(&c->heap);
+    munmap(c->node, sizeof *c->node);
+    munmap(c->own_segment.base, SHM_CLIENT_BYTES);
+    munmap(c->slots, (size_t)STORE_MAX_SLOTS * sizeof *c->slots);
+    munmap(c->records, (size_t)WIRE_MAX_RECORDS * sizeof *c->records);
+    munmap(c->local, (size_t)STORE_MAX_SLOTS * sizeof *c->local);
+    munmap(c->arena.base, ARENA);
+    munmap(c->extent_segment.base, (ARENA / SHM_GRANULE + 1) * sizeof(shm_extent_t));
+    vec_free(&c->slot_pool.free);
+    vec_free(&c->record_pool.free);
+    vec_free(&c->runs);
+    free(c->slot_pool.ranges);
+    free(c->record_pool.ranges);
+    close(c->daemon_event);
+    pthread_mutex_destroy(&c->mutex);
+    free(c);
+    return 0;
+}
+
+/* What the daemon would say next. */
+static inline void daemon_says(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b) {
+    shm_message_t m = {.kind = kind, .a = a, .b = b};
+    assert_true(shm_ring_push(c->down, SHM_DOWN_MESSAGES, &m));
+}
+
+/* The next message that the daemon would read; kind 0 if there is none. */
+static inline shm_message_t daemon_hears(mob_client_t *c) {
+    shm_message_t m = {0};
+    (void)shm_ring_pop(c->up, SHM_UP_MESSAGES, &m);
+    return m;
+}
+
+static inline void daemon_hears_nothing(mob_client_t *c) { assert_int_equal(daemon_hears(c).kind, 0); }
+
+static inline mob_ref_t opened(mob_client_t *c) {
+    mob_ref_t ref = {0};
+    if (c->slot_pool.total == 0) daemon_says(c, WIRE_SLOTS, 256, 256);
+    assert_int_equal(client_slot_take(c, &ref.slot), MOB_OK);
+    while (daemon_hears(c).kind != 0) {
+    }
+    ref.generation = store_slot_open(&c->slots[ref.slot]);
+    c->local[ref.slot] = (client_local_t){.count = 1, .owned = true};
+    return ref;
+}
+
+static inline mob_ref_t sealed(mob_client_t *c) {
+    mob_ref_t ref = opened(c);
+    c->slots[ref.slot].meta = store_meta(0, MOB_FORMAT_DIRECT, MOB_OK, true);
+    store_slot_seal(&c->slots[ref.slot], false);
+    return ref;
+}
+
+static inline uint64_t word_of(mob_client_t *c, mob_ref_t ref) { return atomic_load(&c->slots[ref.slot].word); }
+
+#endif
