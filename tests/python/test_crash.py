@@ -276,10 +276,13 @@ def test_random_kills_lose_nothing(folder):
         support.touch(f"{folder}/{os.getpid()}")
         return ray.get(work.remote(i, [ray.put(1), ray.put(2)]))
 
-    generator, killed, ending = random.Random(3), [], threading.Event()
+    generator, killed, finished, ending = random.Random(3), [], [], threading.Event()
 
     def kill():
+        # No faster than tasks are finished: on a machine that is busy enough none would ever be.
         while not ending.wait(0.005):
+            if len(killed) > 2 * len(finished) + 10:
+                continue
             for name in os.listdir(folder)[: generator.randrange(2)]:
                 os.unlink(f"{folder}/{name}")
                 try:
@@ -297,6 +300,7 @@ def test_random_kills_lose_nothing(folder):
                 found, total, refs = ray.get(ref, timeout=40)
                 assert (found, total) == (i, 3)
                 assert [len(data) for data in ray.get(refs, timeout=40)] == [10, 1000, 100_000]
+                finished.append(i)
     finally:
         ending.set()
         killer.join()
