@@ -108,9 +108,13 @@ void core_job_run(mob_job_t *job) {
 mob_job_t *core_job_take(void) {
     for (;;) {
         mob_job_t *job;
-        mob_status_t status;
-        Py_BEGIN_ALLOW_THREADS status = mob_job_next(core.client, &job);
-        Py_END_ALLOW_THREADS if (status == MOB_EINTR) {
+        /* One that is there is taken with the lock held: who else wants it gets it while Python code runs. */
+        mob_status_t status = mob_job_try(core.client, &job);
+        if (status == MOB_ETIMEOUT) {
+            Py_BEGIN_ALLOW_THREADS status = mob_job_next(core.client, &job);
+            Py_END_ALLOW_THREADS
+        }
+        if (status == MOB_EINTR) {
             if (PyErr_CheckSignals() < 0) return NULL;
             continue;
         }
