@@ -55,7 +55,7 @@ __all__ = [
 
 _MODULES = frozenset(
     (
-        "_private actor cloudpickle exceptions experimental ray_constants remote_function runtime_context scripts util"
+        "_private actor cloudpickle cross_language exceptions experimental ray_constants remote_function runtime_context scripts util"
     ).split()
 )
 _ELSEWHERE = {
@@ -70,7 +70,7 @@ _LATER = frozenset(
     (
         "ActorID ActorClassID ClientBuilder FunctionID JobID Language LoggingConfig NodeID ObjectRefGenerator "
         "PlacementGroupID TaskID UniqueID WorkerID air autoscaler cancel client cluster_utils cpp_function "
-        "cross_language dag data get_actor internal java_actor_class java_function job_config job_submission llm "
+        "dag data get_actor internal java_actor_class java_function job_config job_submission llm "
         "rllib runtime_env serve show_in_dashboard train tune types widgets workflow"
     ).split()
 )

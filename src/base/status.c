@@ -48,3 +48,5 @@ mob_status_t base_fail(mob_status_t status, const char *format, ...) {
     va_end(args);
     return status;
 }
+
+void base_fail_clear(void) { last_error[0] = 0; }

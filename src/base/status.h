@@ -6,5 +6,7 @@
 
 /* Notes what went wrong for mob_last_error and returns `status`: `return base_fail(MOB_ESYS, "mmap: %s", ...)`. */
 __attribute__((format(printf, 2, 3))) mob_status_t base_fail(mob_status_t status, const char *format, ...);
+/* Nothing has gone wrong yet in this thread. */
+void base_fail_clear(void);
 
 #endif

@@ -63,6 +63,13 @@ typedef struct {
     bool may_retry, taken, leased;
 } client_order_t;
 
+/* An object that names a function, by the bytes in it. */
+typedef struct {
+    void *data;
+    size_t size;
+    mob_ref_t ref;
+} client_function_t;
+
 /* Entries of a table that the daemon granted to us, and those of them known to be free. */
 typedef struct {
     struct {
@@ -96,6 +103,8 @@ struct mob_client {
     shm_heap_t heap;
     client_pool_t slot_pool, record_pool;
     client_local_t *local; /* one a slot, sparse */
+
+    VEC(client_function_t) functions; /* that were named by mob_function_c and its like */
 
     struct mob_event *events_list; /* see event.c */
     pthread_t events_thread;
@@ -197,6 +206,9 @@ void client_ref_retain(mob_client_t *c, uint32_t slot);
 void client_ref_release(mob_client_t *c, uint32_t slot);
 /* The reference is about to be published to others. */
 void client_ref_escape(mob_client_t *c, uint32_t slot);
+
+/* function.c */
+void client_functions_free(mob_client_t *c);
 
 /* event.c: before the client is disconnected. */
 void client_events_end(mob_client_t *c, bool forked);

@@ -80,6 +80,7 @@ static void client_disconnect(mob_client_t *c) {
     free(c->slot_pool.ranges);
     free(c->record_pool.ranges);
     client_jobs_free(c);
+    client_functions_free(c);
     free(c->frame);
     c->slot_pool.ranges = NULL;
     c->record_pool.ranges = NULL;

@@ -12,6 +12,7 @@
 
 #include "base/vec.h"
 #include "mobula.h"
+#include "mobula_task.h"
 
 typedef struct {
     mob_client_t *client; /* NULL: not connected */
@@ -129,9 +130,15 @@ void core_failed_argument_store(mob_job_t *job, const mob_value_t *failed);
 /* The exception that is set becomes the results. True if the task is to run again instead. */
 bool core_exception_store(mob_job_t *job, PyObject *function);
 
+/* native.c: functions and actors in C */
+bool core_native_run(mob_job_t *job); /* false: the job is Python's */
+void core_native_forget(const mob_job_t *job);
+void core_native_end(void);
+
 /* serve.c */
 mob_job_t *core_job_take(void); /* waits for one; NULL: the worker is to end, or there is an exception */
 void core_job_run(mob_job_t *job);
+int core_job_prepare(const mob_job_t *job); /* its name, GPUs and CPUs become the process's; -1 with an exception */
 /* Calls it: the value, or NULL with an exception, or with an argument that is an error. ret_callable is NEW, and may stay NULL. */
 PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *ret_failed);
 /* Stores what came of it and publishes. STEALS callable and value. */

@@ -56,12 +56,16 @@ static void job_name_set(const mob_job_t *job) {
     Py_XSETREF(core.job_name, name);
 }
 
+int core_job_prepare(const mob_job_t *job) {
+    job_name_set(job);
+    return job->kind == MOB_ACTOR_CALL || (shape_set(job) == 0 && gpus_set(job->gpu_mask) == 0) ? 0 : -1;
+}
+
 PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *ret_failed) {
     core_call_t call = {0};
     PyObject *value = NULL;
-    job_name_set(job);
-    if ((job->kind == MOB_ACTOR_CALL || (shape_set(job) == 0 && gpus_set(job->gpu_mask) == 0)) &&
-        (*ret_callable = core_job_callable(job)) != NULL && core_call_make(job, &call) == 0)
+    if (core_job_prepare(job) == 0 && (*ret_callable = core_job_callable(job)) != NULL &&
+        core_call_make(job, &call) == 0)
         value = PyObject_Vectorcall(*ret_callable, call.values, call.positional, call.keywords);
     *ret_failed = call.failed;
     core_call_fini(&call);
@@ -121,16 +125,22 @@ mob_job_t *core_job_take(void) {
         if (status != MOB_OK) return NULL;
         if (job->kind != MOB_FORGET) return job;
         core_function_forget(job);
+        core_native_forget(job);
     }
 }
 
 PyObject *core_serve(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     for (mob_job_t *job; (job = core_job_take()) != NULL;) {
-        if (job->max_concurrency > 0) return core_job_new(job);
         core.job = job;
+        if (core_native_run(job)) continue;
+        if (job->max_concurrency > 0) {
+            core.job = NULL;
+            return core_job_new(job);
+        }
         core_job_run(job);
     }
+    core_native_end();
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }

@@ -1,174 +1,24 @@
-/*
- * The zygote's loop: forks a worker whenever the daemon asks.
- *
- * Twice, so that the worker is a child of the daemon, the nearest subreaper, and not of us: then the daemon learns its exit status. A worker waits until that
- * has happened, asks the kernel to be killed when the daemon ends, and makes sure that it has not ended meanwhile.
- *
- * A process with more than one thread can't be forked safely: the copy has only one, and whatever the others held stays locked. So the number is looked at before
- * each fork, and if a module has started threads, the daemon is told and starts a zygote without it.
- */
+/* The process that Python workers are forked from: the client's loop, with what Python wants done around a fork. */
 #include "python/core.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "wire/message.h"
-
-static pid_t daemon_pid;
-
-static int thread_count(void) {
-    int count = 0;
-    DIR *dir = opendir("/proc/self/task");
-    if (dir == NULL) return 1;
-    for (struct dirent *e; (e = readdir(dir)) != NULL;) count += e->d_name[0] != '.';
-    closedir(dir);
-    return count;
+static void module_load(const char *name) {
+    PyObject *module = PyImport_ImportModule(name);
+    if (module == NULL) PyErr_Clear(); /* the worker that needs it will say why */
+    Py_XDECREF(module);
 }
 
-/* To end with the daemon. False if it is gone already. */
-static bool die_with_daemon(void) { return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == daemon_pid; }
-
-static int zygote_connect(const char *path, uint64_t token) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (strlen(path) >= sizeof address.sun_path) return -1;
-    strcpy(address.sun_path, path);
-    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
-                          .version = WIRE_VERSION,
-                          .role = WIRE_ZYGOTE,
-                          .token = token};
-    wire_frame_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
-    if (sock >= 0 && connect(sock, (struct sockaddr *)&address, sizeof address) == 0 &&
-        send(sock, &hello, sizeof hello, MSG_NOSIGNAL) > 0 && send(sock, &ready, sizeof ready, MSG_NOSIGNAL) > 0)
-        return sock;
-    if (sock >= 0) close(sock);
-    return -1;
-}
-
-/* 1 in the grandchild, once it is the daemon's; 0 in the zygote; -1 if the fork failed. The one in the middle shares our memory while we stand still (vfork): it
- * does nothing but fork, as we would have, and go. So the memory is copied once, not twice. */
-static int fork_twice(void) {
-    PyOS_BeforeFork();
-    volatile pid_t middle = vfork();
-    if (middle == 0) {
-        volatile pid_t me = getpid();
-        pid_t second = fork();
-        if (second != 0) _exit(second < 0);
-        while (getppid() == me) sched_yield();
-        if (!die_with_daemon()) _exit(1);
-        PyOS_AfterFork_Child();
-        return 1;
-    }
-    PyOS_AfterFork_Parent();
-    if (middle < 0) return -1;
-    pid_t pid = middle;
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
-    }
-    return 0;
-}
-
-static void output_take(const int *fds) {
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    dup2(null, 0);
-    close(null);
-    dup2(fds[0], 1);
-    dup2(fds[1], 2);
-    close(fds[0]);
-    close(fds[1]);
-}
-
-static PyObject *worker_begin(const char *path, uint64_t token) {
-    mob_status_t status = mob_worker_connect(path, token, &core.client);
-    if (status == MOB_EPROTO || status == MOB_ECLOSED) _exit(0); /* not wanted any more */
+PyObject *core_zygote(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    static const mob_zygote_ops_t ops = {.before_fork = PyOS_BeforeFork,
+                                         .after_fork_parent = PyOS_AfterFork_Parent,
+                                         .after_fork_child = PyOS_AfterFork_Child,
+                                         .preload = module_load};
+    mob_status_t status = mob_zygote(&ops, &core.client);
     if (status != MOB_OK) return core_raise(status);
     mob_session_t session;
     mob_client_session(core.client, &session);
     core.incarnation = session.incarnation;
     core.is_worker = true;
     core.shape = MOB_SHAPE_ONE_CPU; /* what a worker is prepared for */
-    setsid();                       /* what it starts carries its session, so that the daemon finds it */
     return PyBytes_FromStringAndSize(session.setup, (Py_ssize_t)session.setup_size);
-}
-
-static void modules_load(const char *names, size_t size) {
-    for (size_t at = 0; at < size; at += strlen(names + at) + 1) {
-        PyObject *module = PyImport_ImportModule(names + at);
-        if (module == NULL) PyErr_Clear(); /* the worker that needs it will say why */
-        Py_XDECREF(module);
-    }
-}
-
-static void answer(int sock, uint32_t kind) {
-    wire_frame_t frame = {.magic = WIRE_MAGIC, .kind = kind};
-    send(sock, &frame, sizeof frame, MSG_NOSIGNAL);
-}
-
-/* Receives a frame; its size, or 0 at the end. */
-static size_t frame_receive(int sock, char *frame, size_t capacity, int fds[2]) {
-    char control[CMSG_SPACE(sizeof(int) * 2)];
-    struct iovec part = {.iov_base = frame, .iov_len = capacity};
-    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    ssize_t n;
-    do n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
-    fds[0] = fds[1] = -1;
-    if (n <= 0) return 0;
-    struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-    if (h != NULL && h->cmsg_type == SCM_RIGHTS && h->cmsg_len == CMSG_LEN(sizeof(int) * 2))
-        memcpy(fds, CMSG_DATA(h), sizeof(int) * 2);
-    return (size_t)n;
-}
-
-PyObject *core_zygote(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
-    const char *path = getenv("MOBULA_SOCKET"), *number = getenv("MOBULA_TOKEN");
-    if (path == NULL || number == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "this process is started by mobulad");
-        return NULL;
-    }
-    char socket_path[256];
-    snprintf(socket_path, sizeof socket_path, "%s", path);
-    uint64_t token = strtoull(number, NULL, 10);
-    unsetenv("MOBULA_SOCKET");
-    unsetenv("MOBULA_TOKEN");
-    daemon_pid = getppid();
-    if (!die_with_daemon()) _exit(1);
-    int sock = zygote_connect(socket_path, token);
-    if (sock < 0) _exit(1);
-    static char frame[WIRE_FRAME_MAX];
-    for (;;) {
-        int fds[2];
-        size_t size = frame_receive(sock, frame, sizeof frame, fds);
-        if (size < sizeof(wire_frame_t)) _exit(0);
-        wire_fork_t head = {0};
-        memcpy(&head, frame, size < sizeof head ? size : sizeof head);
-        if (thread_count() != 1) {
-            answer(sock, WIRE_STUCK);
-            for (;;) pause(); /* the daemon ends us */
-        }
-        if (head.frame.kind == WIRE_FORK && fds[1] >= 0) {
-            if (fork_twice() == 1) {
-                close(sock);
-                output_take(fds);
-                return worker_begin(socket_path, head.token);
-            }
-        } else if (head.frame.kind == WIRE_PRELOAD && fork_twice() == 1) {
-            close(sock);
-            modules_load(frame + sizeof(wire_frame_t), size - sizeof(wire_frame_t));
-            sock = zygote_connect(socket_path, token);
-            if (sock < 0) _exit(1);
-            continue;
-        }
-        if (fds[0] >= 0) close(fds[0]);
-        if (fds[1] >= 0) close(fds[1]);
-    }
 }

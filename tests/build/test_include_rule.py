@@ -24,7 +24,8 @@ SEES = {
     "control": {"base", "control"},
     "client": {"base", "wire", "shm", "store", "client"},
     "node": {"base", "wire", "shm", "store", "sched", "control", "node"},
-    "python": {"base", "wire", "shm", "store", "client", "python"},
+    "task": {"base", "wire", "shm", "store", "client", "task"},
+    "python": {"base", "wire", "shm", "store", "client", "task", "python"},
 }
 SOURCE, BUILD = "", ""
 

@@ -157,6 +157,15 @@ class Retrying:
         return self.function(*args, **kwargs)
 
 
+def load(exported, reference):
+    """In a worker: what is to be called for the function or class that the store has under `reference`."""
+    if isinstance(exported, Definition):
+        return exported.loaded(reference)
+    from ray import cross_language
+
+    return cross_language.load(exported)
+
+
 def should_retry(error, function) -> bool:
     """In a worker: whether a task with retry_exceptions is to be run again after this exception."""
     return isinstance(error, function.classes if isinstance(function, Retrying) else Exception)

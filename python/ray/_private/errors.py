@@ -94,6 +94,9 @@ def _load_task_error(payload):
 
     from ray.exceptions import RayTaskError
 
+    if isinstance(payload, str):  # of a function in C, whose errors are words
+        name = payload.partition("(")[0].removeprefix("ray::") if payload.startswith("ray::") else ""
+        return RayTaskError(name, payload)
     name, text, carried, pid = loads(payload)
     cause = None
     if carried is not None:

@@ -154,7 +154,7 @@ def connect(mode: int, namespace: str):
         dumps=serialization.dumps,
         loads=serialization.loads,
         make_error=make_error,
-        load_function=definition.Definition.loaded,
+        load_function=definition.load,
         should_retry=definition.should_retry,
         set_gpus=_set_gpus,
         set_shape=_set_shape,

@@ -24,3 +24,8 @@ def main():
     setup = _core.zygote()
     threads.restore()
     worker_main.main(setup)
+
+
+if __name__ == "__main__":
+    # A C program's workers: `python -m ray._private.zygote` stands in its mob_config_t.zygote_argv.
+    main()

@@ -1,0 +1,168 @@
+/*
+ * The zygote's loop: forks a worker whenever the daemon asks.
+ *
+ * Twice, so that the worker is a child of the daemon, the nearest subreaper, and not of us: then the daemon learns its exit status. A worker waits until that
+ * has happened, asks the kernel to be killed when the daemon ends, and makes sure that it has not ended meanwhile.
+ *
+ * A process with more than one thread can't be forked safely: the copy has only one, and whatever the others held stays locked. So the number is looked at before
+ * each fork, and if a module has started threads, the daemon is told and starts a zygote without it.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "mobula_task.h"
+#include "wire/message.h"
+
+static pid_t daemon_pid;
+
+static int thread_count(void) {
+    int count = 0;
+    DIR *dir = opendir("/proc/self/task");
+    if (dir == NULL) return 1;
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) count += e->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+/* To end with the daemon. False if it is gone already. */
+static bool die_with_daemon(void) { return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == daemon_pid; }
+
+static int zygote_connect(const char *path, uint64_t token) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (strlen(path) >= sizeof address.sun_path) return -1;
+    strcpy(address.sun_path, path);
+    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+                          .version = WIRE_VERSION,
+                          .role = WIRE_ZYGOTE,
+                          .token = token};
+    wire_frame_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
+    if (sock >= 0 && connect(sock, (struct sockaddr *)&address, sizeof address) == 0 &&
+        send(sock, &hello, sizeof hello, MSG_NOSIGNAL) > 0 && send(sock, &ready, sizeof ready, MSG_NOSIGNAL) > 0)
+        return sock;
+    if (sock >= 0) close(sock);
+    return -1;
+}
+
+static void hook(void (*function)(void)) {
+    if (function != NULL) function();
+}
+
+/* 1 in the grandchild, once it is the daemon's; 0 in the zygote; -1 if the fork failed. The one in the middle shares our memory while we stand still (vfork): it
+ * does nothing but fork, as we would have, and go. So the memory is copied once, not twice. */
+static int fork_twice(const mob_zygote_ops_t *ops) {
+    hook(ops->before_fork);
+    volatile pid_t middle = vfork();
+    if (middle == 0) {
+        volatile pid_t me = getpid();
+        pid_t second = fork();
+        if (second != 0) _exit(second < 0);
+        while (getppid() == me) sched_yield();
+        if (!die_with_daemon()) _exit(1);
+        hook(ops->after_fork_child);
+        return 1;
+    }
+    hook(ops->after_fork_parent);
+    if (middle < 0) return -1;
+    pid_t pid = middle;
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    return 0;
+}
+
+static void output_take(const int *fds) {
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    dup2(null, 0);
+    close(null);
+    dup2(fds[0], 1);
+    dup2(fds[1], 2);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static mob_status_t worker_begin(const char *path, uint64_t token, mob_client_t **ret_client) {
+    mob_status_t status = mob_worker_connect(path, token, ret_client);
+    if (status == MOB_EPROTO || status == MOB_ECLOSED) _exit(0); /* not wanted any more */
+    if (status == MOB_OK) setsid(); /* what it starts carries its session, so that the daemon finds it */
+    return status;
+}
+
+static void modules_load(const mob_zygote_ops_t *ops, const char *names, size_t size) {
+    if (size == 0 || names[size - 1] != 0 || ops->preload == NULL) return;
+    for (size_t at = 0; at < size; at += strlen(names + at) + 1) ops->preload(names + at);
+}
+
+static void answer(int sock, uint32_t kind) {
+    wire_frame_t frame = {.magic = WIRE_MAGIC, .kind = kind};
+    send(sock, &frame, sizeof frame, MSG_NOSIGNAL);
+}
+
+/* Receives a frame; its size, or 0 at the end. */
+static size_t frame_receive(int sock, char *frame, size_t capacity, int fds[2]) {
+    char control[CMSG_SPACE(sizeof(int) * 2)];
+    struct iovec part = {.iov_base = frame, .iov_len = capacity};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t n;
+    do n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    fds[0] = fds[1] = -1;
+    if (n <= 0) return 0;
+    struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+    if (h != NULL && h->cmsg_type == SCM_RIGHTS && h->cmsg_len == CMSG_LEN(sizeof(int) * 2))
+        memcpy(fds, CMSG_DATA(h), sizeof(int) * 2);
+    return (size_t)n;
+}
+
+mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client) {
+    const mob_zygote_ops_t none = {0}, *ops = given ? given : &none;
+    const char *path = getenv("MOBULA_SOCKET"), *number = getenv("MOBULA_TOKEN");
+    if (path == NULL || number == NULL) return base_fail(MOB_EINVAL, "this process is started by mobulad");
+    char socket_path[256];
+    snprintf(socket_path, sizeof socket_path, "%s", path);
+    uint64_t token = strtoull(number, NULL, 10);
+    unsetenv("MOBULA_SOCKET");
+    unsetenv("MOBULA_TOKEN");
+    daemon_pid = getppid();
+    if (!die_with_daemon()) _exit(1);
+    int sock = zygote_connect(socket_path, token);
+    if (sock < 0) _exit(1);
+    static char frame[WIRE_FRAME_MAX];
+    for (;;) {
+        int fds[2];
+        size_t size = frame_receive(sock, frame, sizeof frame, fds);
+        if (size < sizeof(wire_frame_t)) _exit(0);
+        wire_fork_t head = {0};
+        memcpy(&head, frame, size < sizeof head ? size : sizeof head);
+        if (thread_count() != 1) {
+            answer(sock, WIRE_STUCK);
+            for (;;) pause(); /* the daemon ends us */
+        }
+        if (head.frame.kind == WIRE_FORK && fds[1] >= 0) {
+            if (fork_twice(ops) == 1) {
+                close(sock);
+                output_take(fds);
+                return worker_begin(socket_path, head.token, ret_client);
+            }
+        } else if (head.frame.kind == WIRE_PRELOAD && fork_twice(ops) == 1) {
+            close(sock);
+            modules_load(ops, frame + sizeof(wire_frame_t), size - sizeof(wire_frame_t));
+            sock = zygote_connect(socket_path, token);
+            if (sock < 0) _exit(1);
+            continue;
+        }
+        if (fds[0] >= 0) close(fds[0]);
+        if (fds[1] >= 0) close(fds[1]);
+    }
+}

@@ -1,0 +1,50 @@
+/*
+ * Functions and actors in C, run by a Python worker: the same code as in mobula-worker, with the interpreter's lock released meanwhile.
+ *
+ * Which jobs these are is seen by the function's object: ("c", library, symbol) in the direct encoding, where Python's own are pickled.
+ */
+#include "python/core.h"
+
+#include "task/task.h"
+
+static task_worker_t worker;
+static mob_ref_t last_of_python; /* most jobs have the function of the one before */
+
+static bool same(mob_ref_t a, mob_ref_t b) { return a.slot == b.slot && a.generation == b.generation; }
+
+/* NULL: it is Python's, or there is something wrong with it, which Python will find too. */
+static task_function_t *function_in_c(const mob_job_t *job) {
+    mob_value_t value;
+    if (job->kind == MOB_ACTOR_CALL) return worker.actor_class;
+    if (same(job->function, last_of_python)) return NULL;
+    if (mob_get_peek(core.client, job->function, &value) != MOB_OK) return NULL;
+    worker.client = core.client;
+    task_function_t *found = value.format == MOB_FORMAT_DIRECT ? task_function_of(&worker, job) : NULL;
+    if (found != NULL && found->language == TASK_IN_C) return found;
+    last_of_python = job->function;
+    return NULL;
+}
+
+bool core_native_run(mob_job_t *job) {
+    task_function_t *function = function_in_c(job);
+    if (function == NULL) return false;
+    if (core_job_prepare(job) < 0) {
+        core_job_end(job, NULL, NULL, NULL); /* the exception that is set */
+        return true;
+    }
+    bool had_actor = worker.actor_class != NULL;
+    Py_BEGIN_ALLOW_THREADS task_run(&worker, job, function);
+    Py_END_ALLOW_THREADS if (worker.actor_class != NULL && !had_actor) core.actor_class_name = Py_NewRef(core.job_name);
+    core.job = NULL;
+    return true;
+}
+
+void core_native_forget(const mob_job_t *job) {
+    if (same(job->function, last_of_python)) last_of_python = (mob_ref_t){0};
+    task_forget(&worker, job->function);
+}
+
+void core_native_end(void) {
+    Py_BEGIN_ALLOW_THREADS task_worker_fini(&worker);
+    Py_END_ALLOW_THREADS
+}

@@ -1,0 +1,248 @@
+/*
+ * A worker's side of C: finds what a job calls, calls it, and makes its results of what came.
+ *
+ * What a function's object says: ("c", library, symbol) or ("python", module, name), in the direct encoding; a pickle is a Python function. The object is held as long as its function is loaded, so
+ * its slot is not used for anything else; the daemon says when nobody needs it any more (MOB_FORGET).
+ */
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "task/task.h"
+
+/* ---- functions ---- */
+
+static void function_free(task_worker_t *w, task_function_t *f) {
+    mob_ref_release(w->client, f->ref);
+    free(f->library);
+    free(f->name);
+    free(f);
+}
+
+/* A str of the tuple, as a C string; NULL: it is none, has zeros in it, or there is no memory. */
+static char *word_read(mob_reader_t *reader) {
+    mob_item_t item;
+    if (mob_read(reader, &item) != MOB_OK || item.tag != MOB_STR || memchr(item.data, 0, item.size) != NULL)
+        return NULL;
+    return strndup(item.data, item.size);
+}
+
+static task_language_t function_parse(const mob_value_t *value, task_function_t *f) {
+    mob_item_t tuple;
+    if (value->error != MOB_OK) return TASK_UNKNOWN;
+    if (value->format == MOB_FORMAT_PICKLE) return TASK_PICKLED;
+    if (mob_value_item(value, &tuple) != MOB_OK || tuple.tag != MOB_TUPLE || tuple.count != 3) return TASK_UNKNOWN;
+    char *language = word_read(&tuple.items);
+    f->library = word_read(&tuple.items);
+    f->name = word_read(&tuple.items);
+    task_language_t found = language == NULL || f->library == NULL || f->name == NULL ? TASK_UNKNOWN
+                            : strcmp(language, "c") == 0                              ? TASK_IN_C
+                            : strcmp(language, "python") == 0                         ? TASK_IN_PYTHON
+                                                                                      : TASK_UNKNOWN;
+    free(language);
+    return found;
+}
+
+static bool same(mob_ref_t a, mob_ref_t b) { return a.slot == b.slot && a.generation == b.generation; }
+
+static task_function_t *function_load(task_worker_t *w, mob_ref_t ref) {
+    mob_value_t value;
+    if (mob_get_peek(w->client, ref, &value) != MOB_OK) {
+        base_fail(MOB_ESTALE, "the task names no function");
+        return NULL;
+    }
+    task_function_t *f = calloc(1, sizeof *f);
+    if (f == NULL || !vec_reserve(&w->functions, 1)) {
+        free(f);
+        base_fail(MOB_ENOMEM, "no memory for a function");
+        return NULL;
+    }
+    f->ref = ref;
+    f->language = function_parse(&value, f);
+    mob_ref_retain(w->client, ref);
+    return w->functions.items[w->functions.count++] = f;
+}
+
+task_function_t *task_function_of(task_worker_t *w, const mob_job_t *job) {
+    if (job->kind == MOB_ACTOR_CALL) {
+        if (w->actor_class == NULL) base_fail(MOB_EINVAL, "this worker has no actor");
+        return w->actor_class;
+    }
+    if (w->last != NULL && same(w->last->ref, job->function)) return w->last;
+    for (size_t i = 0; i < w->functions.count; i++)
+        if (same(w->functions.items[i]->ref, job->function)) return w->last = w->functions.items[i];
+    task_function_t *loaded = function_load(w, job->function);
+    if (loaded != NULL) w->last = loaded;
+    return loaded;
+}
+
+void task_forget(task_worker_t *w, mob_ref_t ref) {
+    for (size_t i = 0; i < w->functions.count; i++) {
+        task_function_t *f = w->functions.items[i];
+        if (!same(f->ref, ref) || f == w->actor_class) continue;
+        if (w->last == f) w->last = NULL;
+        vec_swap_remove(&w->functions, i);
+        function_free(w, f);
+        return;
+    }
+}
+
+static mob_status_t not_in_c(const task_function_t *f, const mob_job_t *job) {
+    int size = (int)job->name_size;
+    switch (f->language) {
+    case TASK_IN_PYTHON:
+        return base_fail(MOB_EINVAL, "%s.%s is a Python function, and the workers of this session are C workers",
+                         f->library, f->name);
+    case TASK_PICKLED:
+        return base_fail(MOB_EINVAL, "%.*s is a Python function, and the workers of this session are C workers", size,
+                         job->name);
+    default:
+        return base_fail(MOB_EINVAL, "the object that %.*s is to call names no function", size, job->name);
+    }
+}
+
+/* ---- what is called ---- */
+
+static mob_status_t symbol_find(task_function_t *f, const char *suffix, mob_function_t *ret_run) {
+    mob_status_t status = task_library_open(f);
+    if (status != MOB_OK) return status;
+    /* ISO C knows no way from an object's pointer to a function's; POSIX does. */
+    *(void **)ret_run = task_symbol(f->handle, f->name, suffix);
+    if (*ret_run != NULL) return MOB_OK;
+    return base_fail(MOB_EINVAL, "%s has no function %s%s%s", f->library, f->name, suffix ? "_" : "",
+                     suffix ? suffix : "");
+}
+
+static mob_status_t method_find(task_worker_t *w, const mob_job_t *job, mob_function_t *ret_run) {
+    for (size_t i = 0; i < w->methods.count; i++) {
+        const task_method_t *m = &w->methods.items[i];
+        if (m->name_size != job->name_size || memcmp(m->name, job->name, job->name_size) != 0) continue;
+        *ret_run = m->run;
+        return MOB_OK;
+    }
+    char *name = strndup(job->name, job->name_size);
+    if (name == NULL) return base_fail(MOB_ENOMEM, "no memory for a method");
+    mob_status_t status = strcmp(name, "new") == 0 || strcmp(name, "free") == 0
+                              ? base_fail(MOB_EINVAL, "%s is no method: it is called by the system", name)
+                              : symbol_find(w->actor_class, name, ret_run);
+    if (status != MOB_OK || !vec_push(&w->methods, ((task_method_t){name, job->name_size, *ret_run}))) free(name);
+    return status;
+}
+
+static mob_status_t run_find(task_worker_t *w, const mob_job_t *job, task_function_t *f, mob_function_t *ret_run) {
+    if (f->language != TASK_IN_C) return not_in_c(f, job);
+    switch (job->kind) {
+    case MOB_ACTOR_CALL:
+        return method_find(w, job, ret_run);
+    case MOB_ACTOR_CREATE:
+        if (job->max_concurrency > 1)
+            return base_fail(MOB_EINVAL, "max_concurrency is %u, and an actor in C runs one call at a time",
+                             job->max_concurrency);
+        return symbol_find(f, "new", ret_run);
+    default:
+        if (f->run == NULL && symbol_find(f, NULL, &f->run) != MOB_OK) return MOB_EINVAL;
+        *ret_run = f->run;
+        return MOB_OK;
+    }
+}
+
+/* ---- what becomes of it ---- */
+
+/* The same error for every result; one that the store has no room for becomes a short one. */
+static void errors_store(mob_client_t *c, mob_job_t *job, const void *data, uint64_t size, mob_status_t error,
+                         const mob_ref_t *refs, uint32_t ref_count) {
+    static const uint8_t full[] = "\5\25\0\0\0\0\0\0\0no room for the error";
+    for (uint32_t i = 0; i < job->num_returns; i++) {
+        mob_buffer_t buffer;
+        bool stored = mob_job_result_begin(c, job, i, size, ref_count, &buffer) == MOB_OK;
+        if (stored)
+            memcpy(buffer.data, data, size);
+        else if (mob_job_result_begin(c, job, i, sizeof full - 1, 0, &buffer) == MOB_OK) /* it fits into the slot */
+            memcpy(buffer.data, full, sizeof full - 1);
+        mob_job_result_commit(c, job, i, &buffer, MOB_FORMAT_DIRECT, stored ? error : MOB_EFULL, stored ? refs : NULL);
+    }
+}
+
+/* True if the job failed with it: an argument is an error, and so are the results, the same. Of an actor it tells the story as text. */
+static bool argument_is_error(task_worker_t *w, mob_job_t *job, mob_call_t *call) {
+    mob_value_t value;
+    for (uint32_t i = 0; i < job->dep_count; i++) {
+        if (mob_get_peek(w->client, job->deps[i], &value) != MOB_OK || value.error == MOB_OK) continue;
+        if (job->kind != MOB_ACTOR_CREATE) {
+            errors_store(w->client, job, value.data, value.size, value.error, value.refs, value.ref_count);
+            return true;
+        }
+        const char *text;
+        uint64_t size;
+        if (mob_error_text(&value, &text, &size) != MOB_OK) text = "an argument is an error", size = 23;
+        mob_call_fail(call, "%.*s", size > 1900 ? 1900 : (int)size, text);
+        break;
+    }
+    return false;
+}
+
+static void failure_store(task_worker_t *w, mob_job_t *job, const char *words) {
+    char text[2800];
+    bool is_actor = job->kind == MOB_ACTOR_CREATE;
+    const char *class_ = job->kind == MOB_ACTOR_CALL && w->actor_class ? w->actor_class->name : "";
+    uint64_t size =
+        (uint64_t)snprintf(text + 9, sizeof text - 9, "%sray::%s%s%.*s() (pid=%d)\n%s",
+                           is_actor ? "The actor died because of an error raised in its creation task, " : "", class_,
+                           *class_ ? "." : "", (int)job->name_size, job->name, (int)getpid(), words);
+    if (size > sizeof text - 10) size = sizeof text - 10;
+    text[0] = MOB_STR;
+    memcpy(text + 1, &size, 8);
+    errors_store(w->client, job, text, 9 + size, is_actor ? MOB_EACTOR : MOB_ETASK, NULL, 0);
+}
+
+/* MOB_OK: the results are there. Else it failed, and the words are in the call or in mob_last_error. */
+static mob_status_t call_run(task_worker_t *w, mob_job_t *job, task_function_t *f, mob_call_t *call) {
+    mob_function_t run;
+    mob_status_t status = task_call_init(call, w->client, job, job->kind == MOB_ACTOR_CALL ? w->actor : NULL);
+    if (status != MOB_OK) return status;
+    if (job->dep_count > 0 && argument_is_error(w, job, call)) return MOB_OK;
+    if (call->failed) return MOB_ETASK;
+    status = run_find(w, job, f, &run);
+    if (status != MOB_OK) return status;
+    base_fail_clear(); /* what failed before is not its failure */
+    status = run(call);
+    return status == MOB_OK ? task_call_complete(call) : status;
+}
+
+void task_run(task_worker_t *w, mob_job_t *job, task_function_t *f) {
+    mob_call_t call;
+    call.failed = false;
+    call.starts = NULL;
+    call.more = NULL;
+    mob_status_t status = f != NULL ? call_run(w, job, f, &call) : MOB_EINVAL;
+    if (__fpending(stdout) > 0) fflush(stdout); /* what it printed comes before its result */
+    bool again = false;
+    if (status == MOB_OK && job->kind == MOB_ACTOR_CREATE) {
+        w->actor_class = f;
+        w->actor = call.state;
+    } else if (status != MOB_OK) {
+        if (!call.failed) {
+            const char *words = mob_last_error();
+            mob_call_fail(&call, "%s", *words ? words : mob_status_text(status));
+        }
+        again = mob_job_retry(w->client, job);
+        if (!again) failure_store(w, job, call.text);
+    }
+    task_call_fini(&call);
+    if (!again) mob_job_finish(w->client, job);
+}
+
+void task_worker_fini(task_worker_t *w) {
+    void (*end)(void *) = NULL;
+    if (w->actor_class != NULL) *(void **)&end = task_symbol(w->actor_class->handle, w->actor_class->name, "free");
+    if (end != NULL) end(w->actor);
+    w->actor_class = NULL;
+    for (size_t i = 0; i < w->functions.count; i++) function_free(w, w->functions.items[i]);
+    for (size_t i = 0; i < w->methods.count; i++) free(w->methods.items[i].name);
+    vec_free(&w->functions);
+    vec_free(&w->methods);
+    fflush(NULL);
+}

@@ -1,0 +1,50 @@
+/* A worker without another language in it: takes jobs and runs them until it is to end. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "task/task.h"
+
+/* Names the GPUs that a job may use, by the driver's own list if it had one. */
+static void gpus_set(const char *visible, uint64_t mask) {
+    char names[1024] = "";
+    size_t size = 0;
+    const char *name = visible;
+    for (int i = 0; i < 64; i++) {
+        size_t length = name ? strcspn(name, ",") : 0;
+        if (mask >> i & 1)
+            size += (size_t)(name ? snprintf(names + size, sizeof names - size, "%s%.*s", size ? "," : "", (int)length,
+                                             name)
+                                  : snprintf(names + size, sizeof names - size, "%s%d", size ? "," : "", i));
+        if (size >= sizeof names) break;
+        if (name != NULL) name = name[length] == ',' ? name + length + 1 : "";
+    }
+    setenv("CUDA_VISIBLE_DEVICES", names, 1);
+}
+
+mob_status_t mob_serve(mob_client_t *client) {
+    task_worker_t worker = {.client = client};
+    const char *given = getenv("CUDA_VISIBLE_DEVICES");
+    char *visible = given ? strdup(given) : NULL, class_[256] = "";
+    uint64_t gpu_mask = 0;
+    mob_job_t *job;
+    mob_status_t status;
+    while ((status = mob_job_next(client, &job)) == MOB_OK || status == MOB_EINTR) {
+        if (status == MOB_EINTR) continue;
+        if (job->kind == MOB_FORGET) {
+            task_forget(&worker, job->function);
+            continue;
+        }
+        if (job->kind == MOB_ACTOR_CALL)
+            task_streams_name(class_, strlen(class_));
+        else
+            task_streams_name(job->name, job->name_size);
+        if (job->kind == MOB_ACTOR_CREATE) snprintf(class_, sizeof class_, "%.*s", (int)job->name_size, job->name);
+        if (job->kind != MOB_ACTOR_CALL && job->gpu_mask != gpu_mask) gpus_set(visible, gpu_mask = job->gpu_mask);
+        task_run(&worker, job, task_function_of(&worker, job));
+    }
+    task_worker_fini(&worker);
+    free(visible);
+    return status == MOB_ECLOSED ? MOB_OK : status;
+}

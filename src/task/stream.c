@@ -1,0 +1,65 @@
+/*
+ * What a worker prints. The daemon wants to know which task a line belongs to: \1, the name, a newline go ahead of the first text of each, and a \1 of the task's own is doubled. So stdout
+ * and stderr become streams that write through this file to the same descriptors.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "task/task.h"
+
+typedef struct {
+    int fd;
+    bool announced; /* the name of this job */
+} stream_t;
+
+static stream_t streams[2] = {{.fd = 1}, {.fd = 2}};
+static char job_name[255]; /* a copy: the job's own goes with it */
+static size_t job_name_size;
+
+static bool all_write(int fd, const char *data, size_t size) {
+    while (size > 0) {
+        ssize_t n = write(fd, data, size);
+        if (n <= 0) return false;
+        data += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static ssize_t stream_write(void *cookie, const char *data, size_t size) {
+    stream_t *s = cookie;
+    if (!s->announced) {
+        char mark[260];
+        int length = snprintf(mark, sizeof mark, "\1%.*s\n", (int)job_name_size, job_name);
+        if (!all_write(s->fd, mark, (size_t)length)) return 0;
+        s->announced = true;
+    }
+    for (size_t at = 0; at < size;) {
+        const char *special = memchr(data + at, 1, size - at);
+        size_t plain = special ? (size_t)(special - data) - at + 1 : size - at;
+        if (!all_write(s->fd, data + at, plain) || (special && !all_write(s->fd, "\1", 1))) return 0;
+        at += plain;
+    }
+    return (ssize_t)size;
+}
+
+static FILE *stream_open(stream_t *s, FILE *fallback, int mode) {
+    FILE *file = fopencookie(s, "w", (cookie_io_functions_t){.write = stream_write});
+    if (file == NULL) return fallback;
+    setvbuf(file, NULL, mode, BUFSIZ);
+    return file;
+}
+
+void task_streams_open(void) {
+    stdout = stream_open(&streams[0], stdout, _IOLBF);
+    stderr = stream_open(&streams[1], stderr, _IONBF);
+}
+
+void task_streams_name(const char *name, size_t size) {
+    if (size > sizeof job_name) size = sizeof job_name;
+    if (size == job_name_size && memcmp(name, job_name, size) == 0) return; /* as most are */
+    memcpy(job_name, name, size);
+    job_name_size = size;
+    streams[0].announced = streams[1].announced = false;
+}

@@ -1,0 +1,86 @@
+/* The inside of the room: what its files share, and what a worker of another language needs to run C functions itself. */
+#ifndef TASK_TASK_H
+#define TASK_TASK_H
+
+#include "base/vec.h"
+#include "mobula_task.h"
+
+/* write.c */
+/* Room for `more` bytes, NULL without memory: then the writer's status is set. */
+uint8_t *task_writer_room(mob_writer_t *writer, size_t more);
+void task_write_dep(mob_writer_t *writer, uint32_t index);
+
+/* array.c */
+/* A value that Python loads as an array: its size without the numbers, which come at the offset; both written by task_array_write. */
+typedef struct {
+    uint8_t stream[64];
+    uint64_t stream_size, offset, size;
+} task_array_t;
+mob_status_t task_array_plan(const char *dtype, uint64_t count, size_t item_size, task_array_t *ret_array);
+void *task_array_write(const task_array_t *array, void *to); /* returns where the numbers go */
+
+/* library.c: what a function's object names */
+typedef enum { TASK_IN_C, TASK_IN_PYTHON, TASK_PICKLED, TASK_UNKNOWN } task_language_t;
+typedef struct {
+    mob_ref_t ref;
+    task_language_t language;
+    char *library, *name; /* in Python: the module and the name in it */
+    void *handle;         /* of the library */
+    mob_function_t run;   /* NULL: not looked for yet */
+} task_function_t;
+
+/* NAME, or NAME_SUFFIX; NULL: there is none. */
+void *task_symbol(void *handle, const char *name, const char *suffix);
+/* Loads the library if need be. MOB_EINVAL with the reason. */
+mob_status_t task_library_open(task_function_t *function);
+
+/* call.c: one run of a function */
+enum { TASK_FEW = 16 };
+struct mob_call {
+    mob_client_t *client;
+    mob_job_t *job;
+    void *state;
+    uint32_t count;         /* of arguments */
+    const uint8_t **starts; /* where each begins; NULL: in `few` */
+    const uint8_t *few[TASK_FEW];
+    const uint8_t *end;
+    uint64_t written; /* one bit a result, of the first 64 */
+    uint8_t *more;    /* one byte a result, where there are more than that */
+    bool failed;      /* `text` has the words */
+    char text[2000];
+};
+/* Looks at the arguments: MOB_EPROTO or MOB_EINVAL if they make no sense for a function in C. Always to be followed by task_call_fini. */
+mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_job_t *job, void *state);
+void task_call_fini(mob_call_t *call);
+/* After it returned MOB_OK: whether every result is there. One that need not be written is None. */
+mob_status_t task_call_complete(mob_call_t *call);
+
+/* run.c: a worker's functions and its actor. One thread at a time; the client's jobs are one after the other. */
+typedef struct {
+    char *name;
+    size_t name_size;
+    mob_function_t run;
+} task_method_t;
+
+typedef struct {
+    mob_client_t *client;
+    VEC(task_function_t *) functions; /* loaded; each holds a count of its object */
+    task_function_t *last;            /* most jobs have the function of the one before */
+    task_function_t *actor_class;     /* not NULL: this worker has an actor in C */
+    void *actor;
+    VEC(task_method_t) methods; /* that were called */
+} task_worker_t;
+
+/* The job's function; NULL: no memory, or its object can't be read, and mob_last_error says why. Of a call: the actor's class, NULL if it is not in C. */
+task_function_t *task_function_of(task_worker_t *worker, const mob_job_t *job);
+/* Runs it, and finishes it or gives it back: whatever comes of it. `function` is the one of this job; NULL: the job fails with the words of mob_last_error. */
+void task_run(task_worker_t *worker, mob_job_t *job, task_function_t *function);
+void task_forget(task_worker_t *worker, mob_ref_t function);
+/* The worker ends: so does its actor. */
+void task_worker_fini(task_worker_t *worker);
+
+/* stream.c: stdout and stderr of a worker; lines are marked with the job's name, as the daemon wants them. */
+void task_streams_open(void);
+void task_streams_name(const char *name, size_t size);
+
+#endif
