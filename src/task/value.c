@@ -90,9 +90,9 @@ mob_status_t mob_put_value(mob_client_t *c, mob_writer_t *writer, mob_ref_t *ret
 
 /* One str of a pickle's stream; moves *at. False: it is something else. */
 static bool pickled_str(const uint8_t **at, const uint8_t *end, const char **ret_text, uint64_t *ret_size) {
-    enum { FRAME = 0x95, MEMOIZE = 0x94, SHORT_STR = 0x8c, LONG_STR = 0x8d, STR = 'X' };
-    for (;;) { /* frames and memos may come anywhere */
-        if (*at < end && **at == MEMOIZE)
+    enum { MARK = '(', FRAME = 0x95, MEMOIZE = 0x94, SHORT_STR = 0x8c, LONG_STR = 0x8d, STR = 'X' };
+    for (;;) { /* frames and memos may come anywhere; the mark of the tuple comes first */
+        if (*at < end && (**at == MEMOIZE || **at == MARK))
             *at += 1;
         else if (end - *at >= 9 && **at == FRAME)
             *at += 9;
