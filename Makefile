@@ -1,5 +1,5 @@
 # Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but make.
-.PHONY: help setup build run test bench bench-plots sanitize format clean
+.PHONY: help setup build run test bench bench-c bench-plots sanitize format clean
 
 PYTHON := .venv/bin/python
 # meson looks for ninja on the path.
@@ -11,6 +11,7 @@ help:
 	@echo "make build        .venv/bin/python imports ray, .venv/bin/ray is the command line, build/ holds the rest"
 	@echo "make test         all tests"
 	@echo "make bench        Mobula beside Ray and multiprocessing.Pool"
+	@echo "make bench-c      tasks a second between two C processes"
 	@echo "make bench-plots  how its costs grow: measures the curves, and draws them into docs/plots"
 	@echo "make sanitize     the tests under the address and undefined-behaviour sanitizers"
 	@echo "make format       clang-format and ruff"
@@ -42,6 +43,10 @@ bench-plots: build
 	@$(PYTHON) bench/scaling.py --mobula $(PYTHON)
 	@.venv-plots/bin/python bench/plots.py
 
+bench-c: build
+	@PATH=$(CURDIR)/.venv/bin:$$PATH ninja -C build --quiet bench/c/bench_rate bench/c/libbench_empty.so
+	@build/bench/c/bench_rate build/bench/c/libbench_empty.so
+
 # The package goes to a folder of its own, which Python finds before .venv's. Its interpreter is not instrumented, so the
 # sanitizer has to be loaded ahead of it, and the leak check is left to the unit tests.
 sanitize: setup
@@ -52,7 +57,7 @@ sanitize: setup
 	$(PYTHON) -m pytest -q tests/python
 
 format: setup
-	@find src include tests bench -name '*.[ch]' -exec clang-format -i {} +
+	@find src include tests bench examples -name '*.[ch]' -exec clang-format -i {} +
 	@.venv/bin/ruff format -q $(wildcard python tests bench examples scripts)
 	@.venv/bin/ruff check -q --fix $(wildcard python tests bench examples scripts)
 

@@ -17,7 +17,7 @@ exec 9>.venv/.lock
 flock 9
 
 stamp=$build/.installed
-inputs="src include python tests/meson.build tests/unit meson.build meson.options pyproject.toml LICENSE README.md
+inputs="src include python examples/c bench/c tests/meson.build tests/unit meson.build meson.options pyproject.toml LICENSE README.md
         scripts .venv/.ready"
 if [ -e "$stamp" ] && [ "$(cat "$stamp")" = "$target $*" ]; then
     # Folders count too: their time tells of a file that went away.

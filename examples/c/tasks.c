@@ -60,7 +60,8 @@ mob_status_t add_many(mob_call_t *call) {
     int64_t n, total = 0;
     const char *text;
     uint64_t size;
-    if (mob_call_arity(call, 2, 2) || mob_call_int(call, 0, &n) || mob_call_str(call, 1, &text, &size)) return MOB_EINVAL;
+    if (mob_call_arity(call, 2, 2) || mob_call_int(call, 0, &n) || mob_call_str(call, 1, &text, &size))
+        return MOB_EINVAL;
     char *library = strndup(text, size);
     mob_ref_t function, *refs = calloc((size_t)n + 1, sizeof *refs);
     mob_status_t status = library && refs ? mob_function_c(client, library, "add", &function) : MOB_ENOMEM;

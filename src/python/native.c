@@ -25,6 +25,26 @@ static task_function_t *function_in_c(const mob_job_t *job) {
     return NULL;
 }
 
+/* What C prints is marked with the task's name, as Python's own is (ray._private.streams): each says the name again after the other. */
+static void streams_begin(void) {
+    static bool open;
+    Py_ssize_t size = 0;
+    const char *name = PyUnicode_AsUTF8AndSize(core.job_name, &size);
+    if (!open) task_streams_open();
+    open = true;
+    if (name == NULL) PyErr_Clear();
+    task_streams_name(name ? name : "", (size_t)size);
+}
+
+static void streams_end(void) {
+    if (!task_streams_end()) return;
+    const char *const names[] = {"stdout", "stderr"};
+    for (int i = 0; i < 2; i++) {
+        PyObject *stream = PySys_GetObject(names[i]); /* BORROWED */
+        if (stream != NULL && PyObject_SetAttrString(stream, "_announced", Py_None) < 0) PyErr_Clear();
+    }
+}
+
 bool core_native_run(mob_job_t *job) {
     task_function_t *function = function_in_c(job);
     if (function == NULL) return false;
@@ -33,9 +53,11 @@ bool core_native_run(mob_job_t *job) {
         return true;
     }
     bool had_actor = worker.actor_class != NULL;
+    streams_begin();
     Py_BEGIN_ALLOW_THREADS task_run(&worker, job, function);
     Py_END_ALLOW_THREADS if (worker.actor_class != NULL && !had_actor) core.actor_class_name = Py_NewRef(core.job_name);
     core.job = NULL;
+    streams_end();
     return true;
 }
 

@@ -1,8 +1,9 @@
 /*
  * What a worker prints. The daemon wants to know which task a line belongs to: \1, the name, a newline go ahead of the first text of each, and a \1 of the task's own is doubled. So stdout
- * and stderr become streams that write through this file to the same descriptors.
+ * and stderr become streams that write through this file to the same descriptors. (They have no descriptor of their own then: fileno(stdout) is -1; 1 and 2 are the ones.)
  */
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -62,4 +63,11 @@ void task_streams_name(const char *name, size_t size) {
     memcpy(job_name, name, size);
     job_name_size = size;
     streams[0].announced = streams[1].announced = false;
+}
+
+bool task_streams_end(void) {
+    if (__fpending(stdout) > 0) fflush(stdout);
+    bool any = streams[0].announced || streams[1].announced;
+    streams[0].announced = streams[1].announced = false;
+    return any;
 }

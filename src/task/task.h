@@ -82,5 +82,7 @@ void task_worker_fini(task_worker_t *worker);
 /* stream.c: stdout and stderr of a worker; lines are marked with the job's name, as the daemon wants them. */
 void task_streams_open(void);
 void task_streams_name(const char *name, size_t size);
+/* Others may write to the same descriptors from now on. Whether anything was written since the last time. */
+bool task_streams_end(void);
 
 #endif

@@ -27,11 +27,8 @@ uint8_t *task_writer_room(mob_writer_t *w, size_t more) {
 
 /* A value begins: with its tag and `size` bytes, and `more` that the caller writes, where it returns to. */
 static uint8_t *value_begin(mob_writer_t *w, uint8_t tag, const void *from, size_t size, size_t more) {
-    uint8_t *at = more > SIZE_MAX / 2 ? NULL : task_writer_room(w, 1 + size + more);
-    if (at == NULL) {
-        w->status = MOB_ENOMEM;
-        return NULL;
-    }
+    uint8_t *at = task_writer_room(w, more < SIZE_MAX / 2 ? 1 + size + more : SIZE_MAX);
+    if (at == NULL) return NULL;
     if (w->owed > 0)
         w->owed--;
     else

@@ -1,4 +1,4 @@
-"""The `ray` command: `ray --version` and `ray microbenchmark`."""
+"""The `ray` command: `ray --version`, `ray microbenchmark` and `ray c-flags`."""
 
 import sys
 
@@ -12,6 +12,7 @@ _USAGE = """usage: ray [--version] COMMAND
 
 commands:
   microbenchmark    how many tasks, actor calls, puts and gets a second this machine does
+  c-flags           what the C compiler needs for a driver; with --compile, for a library of tasks: see docs/c-api.md
 """
 
 
@@ -30,6 +31,10 @@ def main(argv: "list[str] | None" = None) -> int:
         from ray.scripts import microbenchmark
 
         return microbenchmark.main(args[1:])
+    if args[0] == "c-flags":
+        from ray.scripts import c_flags
+
+        return c_flags.main(args[1:])
     if args[0] in _LATER:
         print(f"ray {args[0]} is not in Mobula yet", file=sys.stderr)
     else:
