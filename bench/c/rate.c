@@ -4,7 +4,7 @@
  * A batch is submitted, then its last result is waited for, then its references are dropped; all of it counts. The best of several windows is printed, because on a shared machine everything that
  * disturbs makes a figure worse.
  *
- * Usage: rate LIBRARY [SECONDS]
+ * Usage: rate LIBRARY [SECONDS [PART_OF_A_ROW'S_NAME]]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@ enum { WINDOWS = 5, MOST = 10000 };
 static mob_client_t *client;
 static mob_ref_t refs[MOST], actor;
 static mob_task_t task;
+static const char *pattern = "";
 
 static double now_s(void) {
     struct timespec t;
@@ -55,6 +56,7 @@ static double rate(int size, double seconds) {
 }
 
 static void row(const char *name, int size, double seconds) {
+    if (strstr(name, pattern) == NULL) return;
     batch(size);
     printf("%-44s %12.0f/s\n", name, rate(size, seconds));
     fflush(stdout);
@@ -63,10 +65,11 @@ static void row(const char *name, int size, double seconds) {
 int main(int argc, char **argv) {
     static const uint8_t none[8];
     if (argc < 2) {
-        fprintf(stderr, "usage: %s LIBRARY [SECONDS]\n", argv[0]);
+        fprintf(stderr, "usage: %s LIBRARY [SECONDS [ROW]]\n", argv[0]);
         return 2;
     }
     double seconds = argc > 2 ? atof(argv[2]) : 0.5;
+    if (argc > 3) pattern = argv[3];
     const mob_resource_t cpu = {"CPU", 1};
     const mob_config_t config = {.daemon_path = MOB_DAEMON,
                                  .zygote_argv = MOB_C_WORKERS,

@@ -55,7 +55,8 @@ __all__ = [
 
 _MODULES = frozenset(
     (
-        "_private actor cloudpickle cross_language exceptions experimental ray_constants remote_function runtime_context scripts util"
+        "_private actor cloudpickle cross_language exceptions experimental ray_constants remote_function "
+        "runtime_context scripts util"
     ).split()
 )
 _ELSEWHERE = {

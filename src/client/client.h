@@ -123,6 +123,8 @@ struct mob_client {
     bool told_to_exit;
     bool looking;              /* our bit in the node's `looking` is up */
     uint32_t queue_turn;       /* whose queue the last task came from */
+    bool queue_has_next;       /* ... had another entry then */
+    uint64_t ended_ns;         /* when the last job ended, if nothing was waited for since; else 0 */
     bool job_unclaimable;      /* a record makes no sense, or there is no memory for it */
     VEC(client_calls_t) calls; /* an actor's */
     size_t calls_turn;

@@ -154,7 +154,8 @@ bool client_job_claim(mob_client_t *c, const client_order_t *order) {
         client_looking(c, false); /* a look at the queues follows */
     else
         client_looked(c);
-    record->start_ns = base_clock_wall_ns();
+    /* One that follows at once begins when the last one ended: a clock is read once a job. */
+    record->start_ns = c->ended_ns != 0 && c->running == 0 ? c->ended_ns : base_clock_wall_ns();
     job->record = order->record;
     job->generation = order->generation;
     job->taken = order->taken;
@@ -197,8 +198,11 @@ bool client_job_claim(mob_client_t *c, const client_order_t *order) {
 
 mob_status_t mob_job_result_begin(mob_client_t *c, mob_job_t *job, uint32_t index, uint64_t size, uint32_t ref_count,
                                   mob_buffer_t *ret_buffer) {
+    mob_ref_t ref = job_of(job)->body.returns[index];
+    /* What goes into the slot itself takes nothing that is shared: no lock. */
+    if (size <= STORE_INLINE && ref_count == 0) return client_buffer_begin(c, ref, size, 0, ret_buffer);
     pthread_mutex_lock(&c->mutex);
-    mob_status_t status = client_buffer_begin(c, job_of(job)->body.returns[index], size, ref_count, ret_buffer);
+    mob_status_t status = client_buffer_begin(c, ref, size, ref_count, ret_buffer);
     pthread_mutex_unlock(&c->mutex);
     return status;
 }
@@ -207,6 +211,11 @@ void mob_job_result_commit(mob_client_t *c, mob_job_t *public_job, uint32_t inde
                            mob_format_t format, mob_status_t error, const mob_ref_t *refs) {
     client_job_t *job = job_of(public_job);
     store_slot_t *slot = &c->slots[buffer->ref.slot];
+    if (buffer->block == 0 && !job->results[index].has_block) {
+        client_buffer_store(c, buffer, format, error, refs); /* the job and its slots belong to this thread */
+        job->failed |= error != MOB_OK;
+        return;
+    }
     pthread_mutex_lock(&c->mutex);
     /* A result may be replaced, by an error, until the job is finished. */
     if (job->results[index].has_block)
@@ -288,14 +297,15 @@ void mob_job_finish(mob_client_t *c, mob_job_t *public_job) {
     client_job_t *job = job_of(public_job);
     wire_record_t *record = &c->records[job->record];
     pthread_mutex_lock(&c->mutex);
-    record->end_ns = base_clock_wall_ns();
+    record->end_ns = c->ended_ns = base_clock_wall_ns();
     job_end(c, job);
     if (job->job.kind == MOB_ACTOR_CREATE) {
         c->holds = job->job.held_shape;
         if (job->job.max_concurrency > 0) c->limit = job->job.max_concurrency;
     }
     /* Before the results are seen: who waits for them may push the next task at once, and need wake nobody. */
-    if (job->leased && !client_queues_have(c)) client_looking(c, true);
+    /* If there was another entry it most likely still is: then its taking decides, and nobody need look now. Others may have taken it; then a push wakes somebody without need. */
+    if (job->leased && !c->queue_has_next && !client_queues_have(c)) client_looking(c, true);
     bool known = false, crowd = job->failed;
     /* release: the results come first. It can only fail if the daemon thinks that we are dead, and then we soon are. */
     if (wire_record_move(record, wire_word(job->generation, c->number, WIRE_TAKEN),

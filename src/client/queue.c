@@ -48,15 +48,32 @@ void client_queues_clear(mob_client_t *c) {
     }
 }
 
+/* The record that is next in the queue was written by another CPU: brought here while this job runs. Whose it will be is not said by that. */
+static void entry_fetch(mob_client_t *c, uint64_t entry) {
+    const char *record = (const char *)&c->records[wire_entry_index(entry)];
+    for (size_t at = 0; at < sizeof(wire_record_t); at += 64) __builtin_prefetch(record + at);
+}
+
 static bool queue_take(mob_client_t *c, uint32_t number, client_claim_fn claim) {
     shm_queue_t *q = &c->queues[number];
     uint64_t position, entry;
     while (!c->job_unclaimable && shm_queue_peek(q, &position, &entry)) {
+        uint64_t next = shm_queue_after(q, position); /* now, while the queue's words are here */
         bool claimed = claim(c, entry);
         if (!claimed && c->job_unclaimable) return false; /* the entry stays for others */
         shm_queue_pass(q, position);
+        c->queue_has_next = next != 0;
+        if (next != 0) entry_fetch(c, next);
         if (claimed) return true;
     }
+    return false;
+}
+
+/* Whether a look at the queues could lead to anything: somebody sleeps with a lease, or the daemon may grant another. */
+static bool somebody_to_tell(mob_client_t *c) {
+    if (atomic_load(&c->node->more) != 0) return true;
+    for (uint32_t w = 0; w < shm_node_words(c->node); w++)
+        if (atomic_load(&c->node->workers[w].idle) != 0) return true;
     return false;
 }
 
@@ -71,7 +88,8 @@ bool client_queue_take(mob_client_t *c, client_claim_fn claim) {
             uint32_t number = w * 64 + (uint32_t)__builtin_ctzll(bits);
             if (!queue_take(c, number, claim)) continue;
             c->queue_turn = number;
-            if (client_queues_have(c)) client_queue_tell(c);
+            /* In this order, since the queue's words are written by others all the time, and these are not. Who becomes somebody after our look here looks at the queues himself. */
+            if (somebody_to_tell(c) && client_queues_have(c)) client_queue_tell(c);
             return true;
         }
     }

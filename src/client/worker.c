@@ -84,6 +84,7 @@ static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
         *ret_job = &c->forget;
         return MOB_OK;
     }
+    c->ended_ns = 0;
     /* An actor that nobody can call any more ends after the calls that it has. */
     bool over = c->told_to_exit && c->running == 0 && (c->job_unclaimable || !client_calls_wait(c));
     return over || atomic_load(&c->dead) ? MOB_ECLOSED : MOB_ETIMEOUT;
@@ -102,7 +103,7 @@ mob_status_t mob_job_next(mob_client_t *c, mob_job_t **ret_job) {
         pthread_mutex_lock(&c->mutex);
         mob_status_t status = job_take(c, ret_job);
         bool full = c->running >= c->limit;
-        c->awaits_end = full || c->told_to_exit; /* whoever finishes a job then rings */
+        c->awaits_end = status == MOB_ETIMEOUT && (full || c->told_to_exit); /* whoever finishes a job then rings */
         pthread_mutex_unlock(&c->mutex);
         if (status != MOB_ETIMEOUT) return status;
         if (!full && client_lease_look(c, seen)) continue;

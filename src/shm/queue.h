@@ -41,6 +41,12 @@ static inline bool shm_queue_peek(shm_queue_t *queue, uint64_t *ret_position, ui
     *ret_entry = atomic_load_explicit(&queue->entries[head % SHM_QUEUE_ENTRIES], memory_order_relaxed);
     return true;
 }
+/* The entry after the one at `position`, 0 if there is none; a moment's truth. */
+static inline uint64_t shm_queue_after(shm_queue_t *queue, uint64_t position) {
+    /* relaxed: it is looked at, not acted on */
+    if ((int64_t)(atomic_load_explicit(&queue->tail, memory_order_relaxed) - position) <= 1) return 0;
+    return atomic_load_explicit(&queue->entries[(position + 1) % SHM_QUEUE_ENTRIES], memory_order_relaxed);
+}
 /* After its claim was tried: nobody need look at this position any more. */
 static inline void shm_queue_pass(shm_queue_t *queue, uint64_t position) {
     /* relaxed on failure: somebody else passed it. release: orders our look at the entry before its place may be written again. */
