@@ -177,12 +177,28 @@ class CActorHandle(actor.ActorHandle):
     """The way to an actor in C. Every name is a method; one that its library does not have fails when it is called."""
 
     def __getattr__(self, name):
-        found = super().__getattr__(name)
-        found.remote = _remote(found.remote)
+        found = _for_arrays(super().__getattr__(name))
+        self.__dict__[name] = found
         return found
 
     def __reduce__(self):
         return CActorHandle, (self._ray_actor_ref, self._ray_definition, self._ray_class_name)
+
+
+class CActorMethod(actor.ActorMethod):
+    """One method of one actor in C."""
+
+    __slots__ = ()
+
+    def options(self, **options) -> "CActorMethod":
+        """The same method with these options (num_returns, name)."""
+        return _for_arrays(super().options(**options))
+
+
+def _for_arrays(method):
+    method.remote = _remote(method.remote)
+    method.__class__ = CActorMethod
+    return method
 
 
 def _prepare_creation(definition, options):

@@ -107,9 +107,11 @@ bool client_call_take(mob_client_t *c, client_claim_fn claim) {
         shm_queue_t *q = &c->queues[calls->queue];
         uint64_t position, entry;
         while (calls_ready(c, calls) && shm_queue_peek(q, &position, &entry) && call_is_ready(c, calls, entry)) {
+            uint64_t next = shm_queue_after(q, position);
             bool claimed = claim(c, entry);
             if (!claimed && c->job_unclaimable) return false;
             shm_queue_pass(q, position);
+            if (next != 0) client_entry_fetch(c, next);
             if (!claimed) continue;
             c->calls_turn = i + 1;
             return true;

@@ -233,6 +233,12 @@ mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, 
 void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
                          const mob_ref_t *refs);
 
+/* The record that is next in a queue was written by another CPU: brought here while a job runs. Whose it will be is not said by that. */
+static inline void client_entry_fetch(const mob_client_t *c, uint64_t entry) {
+    const char *record = (const char *)&c->records[wire_entry_index(entry)];
+    for (size_t at = 0; at < sizeof(wire_record_t); at += 64) __builtin_prefetch(record + at);
+}
+
 static inline bool client_slot_valid(uint32_t slot) { return slot != 0 && slot < STORE_MAX_SLOTS; }
 
 #endif

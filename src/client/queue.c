@@ -48,12 +48,6 @@ void client_queues_clear(mob_client_t *c) {
     }
 }
 
-/* The record that is next in the queue was written by another CPU: brought here while this job runs. Whose it will be is not said by that. */
-static void entry_fetch(mob_client_t *c, uint64_t entry) {
-    const char *record = (const char *)&c->records[wire_entry_index(entry)];
-    for (size_t at = 0; at < sizeof(wire_record_t); at += 64) __builtin_prefetch(record + at);
-}
-
 static bool queue_take(mob_client_t *c, uint32_t number, client_claim_fn claim) {
     shm_queue_t *q = &c->queues[number];
     uint64_t position, entry;
@@ -63,7 +57,7 @@ static bool queue_take(mob_client_t *c, uint32_t number, client_claim_fn claim) 
         if (!claimed && c->job_unclaimable) return false; /* the entry stays for others */
         shm_queue_pass(q, position);
         c->queue_has_next = next != 0;
-        if (next != 0) entry_fetch(c, next);
+        if (next != 0) client_entry_fetch(c, next);
         if (claimed) return true;
     }
     return false;

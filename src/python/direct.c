@@ -123,6 +123,7 @@ PyObject *core_direct_read(const uint8_t **at, const uint8_t *end) {
         memcpy(&count, *at, 4);
         *at += 4;
         if (count > left) return malformed(); /* each value has a byte at least */
+        if (Py_EnterRecursiveCall(" in a value in the direct encoding")) return NULL; /* C may write any depth */
         PyObject *tuple = PyTuple_New(count);
         for (uint32_t i = 0; tuple != NULL && i < count; i++) {
             PyObject *item = core_direct_read(at, end);
@@ -132,6 +133,7 @@ PyObject *core_direct_read(const uint8_t **at, const uint8_t *end) {
             }
             PyTuple_SET_ITEM(tuple, i, item);
         }
+        Py_LeaveRecursiveCall();
         return tuple;
     }
     default:

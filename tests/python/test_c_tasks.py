@@ -128,6 +128,13 @@ def test_an_array_as_a_result(c, library):
     assert ray.get(c("sum").remote(squares.remote(1000))) == (np.arange(1000.0) ** 2).sum()
 
 
+def test_a_value_too_deep_for_python(c):
+    assert ray.get(c("deep").remote(3)) == (((None,),),)
+    with pytest.raises(RecursionError):
+        ray.get(c("deep").remote(1000000))
+    assert ray.get(c("describe").remote(c("deep").remote(1000000))) == ("a tuple",)
+
+
 def test_a_reference_passed_on(c, library):
     np = pytest.importorskip("numpy")
     assert ray.get(c("pass_on").remote(ray.put(np.ones(10000)), library)) == 10000.0
@@ -225,6 +232,8 @@ def test_an_actor(library, cluster, folder):
     box = c_class(library, "Box").remote(path)
     assert ray.get([box.calls.remote() for _ in range(1000)]) == list(range(1, 1001))
     assert ray.get(box.add.remote(1, 2)) == 3
+    assert ray.get(box.add.options(name="other").remote(1, 2)) == 3
+    assert ray.get(box.sum.options(num_returns=1).remote(bytearray(16))) == 0.0
     assert ray.get(box.pid.remote()) != os.getpid()
     assert words_of(box.fails.remote()).startswith("ray::Box.fails() (pid=")
     assert "has no function Box_no_such" in words_of(box.no_such.remote())

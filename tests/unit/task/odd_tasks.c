@@ -173,6 +173,18 @@ TASK(too_large) {
     return MOB_OK;
 }
 
+/* Tuples, each inside the last. */
+TASK(deep) {
+    int64_t depth;
+    mob_writer_t w = {0};
+    if (mob_call_arity(call, 1, 1) || mob_call_int(call, 0, &depth)) return MOB_EINVAL;
+    while (depth-- > 0) mob_write_tuple(&w, 1);
+    mob_write_none(&w);
+    mob_status_t status = mob_call_return(call, 0, &w);
+    mob_writer_fini(&w);
+    return status;
+}
+
 /* Hands its first argument on, as the reference that it is, to `sum` of the library in its second. */
 TASK(pass_on) {
     mob_client_t *client = mob_call_client(call);
@@ -225,5 +237,6 @@ TASK(Box_new) {
 TASK(Box_calls) { return mob_call_return_int(call, 0, ++((box_t *)mob_call_state(call))->calls); }
 TASK(Box_pid) { return mob_call_return_int(call, 0, getpid()); }
 TASK(Box_add) { return add(call); }
+TASK(Box_sum) { return sum(call); }
 TASK(Box_crash) { return crash(call); }
 TASK(Box_fails) { return mob_call_fail(call, "the box is shut"); }
