@@ -199,9 +199,10 @@ typedef enum mob_kind {
 
 typedef struct mob_task {
     mob_kind_t kind;
-    mob_ref_t function; /* an object that the workers know how to turn into a function or class; none for calls */
-    mob_ref_t actor;    /* MOB_ACTOR_CALL */
-    const char *name;   /* for people; the method for MOB_ACTOR_CALL. At most 255 bytes */
+    mob_ref_t
+        function; /* an object that names a function or class: mob_function_c and its like, in mobula_task.h; none for calls */
+    mob_ref_t actor;  /* MOB_ACTOR_CALL */
+    const char *name; /* for people; the method for MOB_ACTOR_CALL. At most 255 bytes */
     size_t name_size;
     uint32_t shape;      /* resources: mob_shape */
     uint32_t held_shape; /* MOB_ACTOR_CREATE: what it holds once it is made */

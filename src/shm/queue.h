@@ -41,7 +41,7 @@ static inline bool shm_queue_peek(shm_queue_t *queue, uint64_t *ret_position, ui
     *ret_entry = atomic_load_explicit(&queue->entries[head % SHM_QUEUE_ENTRIES], memory_order_relaxed);
     return true;
 }
-/* The entry after the one at `position`, 0 if there is none; a moment's truth. */
+/* The entry after the one at `position`, 0 if there is none (or it is 0); a moment's truth. */
 static inline uint64_t shm_queue_after(shm_queue_t *queue, uint64_t position) {
     /* relaxed: it is looked at, not acted on */
     if ((int64_t)(atomic_load_explicit(&queue->tail, memory_order_relaxed) - position) <= 1) return 0;

@@ -1,5 +1,4 @@
 /* mobula-worker: the process that C workers are forked from, and each of them. There is no Python in it. Started by mobulad; see mob_config_t.zygote_argv. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +11,6 @@ int main(int argc, char **argv) {
         return 0;
     }
     mob_client_t *client;
-    signal(SIGINT, SIG_IGN); /* Ctrl-C is the driver's to act on: it ends the session, and so its workers */
     mob_status_t status = mob_zygote(NULL, &client);
     if (status == MOB_OK) {
         task_streams_open();

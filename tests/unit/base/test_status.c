@@ -49,6 +49,8 @@ static void test_last_error_is_the_threads_own(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_string_equal(mob_last_error(), "number: 17");
+    base_fail_clear();
+    assert_string_equal(mob_last_error(), "");
 }
 
 static void test_long_words_are_cut(void **state) {

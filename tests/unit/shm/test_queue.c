@@ -56,6 +56,23 @@ static void run_through(uint64_t count) {
     }
 }
 
+static void test_the_entry_after(void **state) {
+    (void)state;
+    for (uint64_t start = 0; start < 3; start++) {
+        uint64_t position = 0, entry = 0;
+        assert_true(shm_queue_push(queue, 5));
+        assert_true(shm_queue_peek(queue, &position, &entry));
+        assert_int_equal(shm_queue_after(queue, position), 0);
+        assert_true(shm_queue_push(queue, 6));
+        assert_int_equal(shm_queue_after(queue, position), 6);
+        take(5);
+        assert_int_equal(shm_queue_after(queue, position + 1), 0);
+        take(6);
+        assert_int_equal(shm_queue_after(queue, position + 2), 0); /* passed, and emptied: nothing is there */
+        run_through(SHM_QUEUE_REWIND); /* so that the next round begins at the first place again */
+    }
+}
+
 static void test_empty(void **state) {
     (void)state;
     assert_empty();
@@ -314,6 +331,7 @@ static void test_one_producer_and_three_takers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_empty, queue_make, queue_unmake),
+        cmocka_unit_test_setup_teardown(test_the_entry_after, queue_make, queue_unmake),
         cmocka_unit_test_setup_teardown(test_order_through_many_rounds, queue_make, queue_unmake),
         cmocka_unit_test_setup_teardown(test_any_number_is_an_entry, queue_make, queue_unmake),
         cmocka_unit_test_setup_teardown(test_full, queue_make, queue_unmake),
