@@ -154,8 +154,9 @@ bool client_job_claim(mob_client_t *c, const client_order_t *order) {
         client_looking(c, false); /* a look at the queues follows */
     else
         client_looked(c);
-    /* One that follows at once begins when the last one ended: a clock is read once a job. */
-    record->start_ns = c->ended_ns != 0 && c->running == 0 ? c->ended_ns : base_clock_wall_ns();
+    /* One that follows at once begins when the last one ended: a clock is read once a job. (In a loop other things may go on in between.) */
+    bool at_once = c->ended_ns != 0 && c->limit == 1 && !c->has_loop;
+    record->start_ns = at_once ? c->ended_ns : base_clock_wall_ns();
     c->ended_ns = 0; /* this one may be given back instead of ending */
     job->record = order->record;
     job->generation = order->generation;

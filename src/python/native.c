@@ -49,7 +49,7 @@ bool core_native_run(mob_job_t *job) {
     task_function_t *function = function_in_c(job);
     if (function == NULL) return false;
     if (core_job_prepare(job) < 0) {
-        core_job_end(job, NULL, NULL, NULL); /* the exception that is set */
+        core_job_end(job, NULL, NULL, &(mob_value_t){0}); /* the exception that is set */
         return true;
     }
     bool had_actor = worker.actor_class != NULL;
