@@ -268,36 +268,39 @@ MOB_API void mob_job_result_commit(mob_client_t *client, mob_job_t *job, uint32_
 MOB_API void mob_job_finish(mob_client_t *client, mob_job_t *job);
 /* Asks for another run instead; false if the task may not be run again: then finish it. */
 MOB_API bool mob_job_retry(mob_client_t *client, mob_job_t *job);
-/* A job waits for something that others must compute, outside mob_get_wait and mob_wait, which do this themselves: while all jobs of this worker do, its
- * CPUs are lent. Takes what begin returned. In a driver nothing happens. */
-MOB_API uint64_t mob_waiting_begin(mob_client_t *client);
-MOB_API void mob_waiting_end(mob_client_t *client, uint64_t period);
-
 /* ---- Event loops ---------------------------------------------------------------------------------------------------
  * For programs that must not sleep in mob_get_wait, mob_wait or mob_job_next: a file descriptor that is readable when it is time to look.
  *
- *     do found = false; while ((cookie = mob_event_next(event))) { ...; found = true; }   and the same with mob_job_try
+ *     do found = false; while ((watch = mob_event_next(event))) { ...; found = true; }   and the same with mob_job_try
  *     while (mob_event_look_again(event, found));   with other work of the loop in between, if there is any
  *     then sleep until the descriptor is readable
  *
- * An event belongs to one thread at a time. */
+ * While it sleeps so, a worker's thread counts as waiting: what its jobs hold of CPUs is lent. An event belongs to one thread at a time. */
 typedef struct mob_event mob_event_t;
+
+/* Something that is waited for; its user's memory. */
+typedef struct mob_watch {
+    mob_ref_t ref;
+    bool forgotten; /* by mob_event_forget */
+} mob_watch_t;
 
 /* takes_jobs: it also tells of jobs for mob_job_try, which this thread runs by turns; for an actor's worker, one event. */
 MOB_API mob_status_t mob_event_open(mob_client_t *client, bool takes_jobs, mob_event_t **ret_event);
-/* May come after mob_shutdown. Cookies that were not given out are forgotten. */
+/* May come after mob_shutdown. Watches that were not given out are forgotten: mob_event_drop them before. */
 MOB_API void mob_event_close(mob_event_t *event);
 MOB_API int mob_event_fd(const mob_event_t *event);
-/* Asks to be told when the object is there: then mob_event_next gives out the cookie, once. The caller holds the reference meanwhile. */
-MOB_API mob_status_t mob_event_watch(mob_event_t *event, mob_ref_t ref, void *cookie);
-/* It is not watched any more. False: it was not, since it was given out. */
-MOB_API bool mob_event_forget(mob_event_t *event, void *cookie);
-/* Before the end: the cookie of something that is still watched, and is not any more; NULL: none is left. */
-MOB_API void *mob_event_drop(mob_event_t *event);
-/* The cookie of an object that is there, or will never be since the session is over; NULL: none. In the order of the watches. */
-MOB_API void *mob_event_next(mob_event_t *event);
+/* Asks to be told when the object watch->ref is there: then mob_event_next gives out the watch, which stays where it is until then. */
+MOB_API mob_status_t mob_event_watch(mob_event_t *event, mob_watch_t *watch);
+/* The object is not wanted any more, nor need its reference be held; mob_event_next gives out the watch soon. Only before it did. */
+MOB_API void mob_event_forget(mob_watch_t *watch);
+/* A watch whose object is there, or will never be since the session is over, or which is forgotten; NULL: none. In the order of the watches. */
+MOB_API mob_watch_t *mob_event_next(mob_event_t *event);
+/* Before the end: any watch that was not given out; NULL: none is left. */
+MOB_API mob_watch_t *mob_event_drop(mob_event_t *event);
 /* To be called after a look, `found`: whether there was anything. True: look again before you sleep. False: the descriptor will tell; until then there is nothing. */
 MOB_API bool mob_event_look_again(mob_event_t *event, bool found);
+/* All events of the client are over, and tell so. No other thread may be inside a call with one. mob_shutdown does this too. */
+MOB_API void mob_events_end(mob_client_t *client);
 
 /* ---- Looking around ----------------------------------------------------------------------------------------------- */
 

@@ -132,12 +132,11 @@ struct mob_client {
     mob_job_t *claimed, forget;     /* what was taken last */
     uint32_t running, limit;        /* jobs that are not finished, and how many there may be */
     bool awaits_end;                /* the taker of jobs can't go on before one is finished */
-    uint32_t waiting;               /* how many wait in get or wait, or for an await, on behalf of those */
+    uint32_t waiting;               /* of those, how many stand still because a thread waits */
     uint64_t period;                /* counts the times without a pause between jobs */
-    bool has_loop, loop_waits;      /* all jobs are run in one thread by turns; that one waits */
-    pthread_t loop_thread;
-    bool leased, lent; /* our CPU is a lease's; it, or what the actor holds, is lent */
-    uint32_t holds;    /* the shape of what we hold without a lease */
+    bool has_loop;                  /* they are run by turns in a loop */
+    bool leased, lent;              /* our CPU is a lease's; it, or what the actor holds, is lent */
+    uint32_t holds;                 /* the shape of what we hold without a lease */
 };
 
 extern _Atomic bool
@@ -212,8 +211,7 @@ void client_ref_escape(mob_client_t *c, uint32_t slot);
 /* function.c */
 void client_functions_free(mob_client_t *c);
 
-/* event.c: before the client is disconnected. */
-void client_events_end(mob_client_t *c, bool forked);
+/* event.c */
 void client_events_forked(void); /* in the child of a fork */
 
 /* job.c */
@@ -221,9 +219,13 @@ void client_events_forked(void); /* in the child of a fork */
  * the task, which is not begun, goes to another. */
 bool client_job_claim(mob_client_t *c, const client_order_t *order);
 void client_jobs_free(mob_client_t *c);
-/* Around a wait of this thread; as mob_waiting_begin and mob_waiting_end. */
-uint64_t client_waiting_begin(mob_client_t *c);
-void client_waiting_end(mob_client_t *c, uint64_t period);
+/* Around a wait of this thread: its jobs wait. */
+typedef struct {
+    uint64_t period; /* 0: there was no job */
+    uint32_t jobs;
+} client_wait_t;
+client_wait_t client_waiting_begin(mob_client_t *c);
+void client_waiting_end(mob_client_t *c, client_wait_t wait);
 
 /* object.c */
 bool client_is_sealed(const mob_client_t *c, mob_ref_t ref);

@@ -340,7 +340,7 @@ void mob_shutdown(mob_client_t *c) {
     if (c->sock >= 0) close(c->sock);
     c->sock = -1;
     if (c->daemon_pid > 0 && !forked) daemon_await(c->daemon_pid);
-    client_events_end(c, forked);
+    mob_events_end(c);
     client_disconnect(c);
     mob_view_release(c);
 }

@@ -5,18 +5,19 @@
  * eventfd of each event that is armed. The owner of an event is the thread of its loop; only `armed`, `told`, `seen` and `at_ns` are shared with the bell's thread.
  *
  *   owner                                               the bell's thread
- *   seen = rings; armed = 1; looks once more            on a ring: armed and rings != seen, or at_ns is over:
- *   sleeps in its loop                                     armed = 0; told = 1; writes to the eventfd
+ *   seen = rings; armed = 1; looks once more            armed and rings != seen, and at_ns is over:
+ *   sleeps in its loop                                     armed = 0; writes to the eventfd; told = 1
  *   awake: told = 0, reads the eventfd; looks
  *
  * No wake-up is lost: what happens after `seen` was read changes `rings`; what happened before is found by the look after the arming. A thread that sleeps on the bell went there with a
- * value of `rings` that is not newer than `seen`, and one that does not sleep there compares again.
+ * value of `rings` that is not newer than `seen`, and one that does not sleep there compares again. `told` comes after the write, so that who sees it finds the descriptor readable.
  *
  * While nothing is armed, rings are somebody else's business and the thread must not cost them a system call: it parks, and the next arming wakes it. It parks only when a ring (or a
  * second without one) finds nothing armed, so that a program which awaits one result after the other does not wake it each time.
  *
  * Looking through what is watched costs as much as there is of it, however little is there. So after a long look the next one has to wait four times as long as that one took: it never costs more
- * than a fifth of a CPU.
+ * than a fifth of a CPU. If the look after the arming has to be left out for that, `seen` is what the bell said before the last whole look, and at_ns the time of the next: what came in between counts as a
+ * ring, and the thread, which is rung for it, tells at that time.
  */
 #include <errno.h>
 #include <signal.h>
@@ -31,11 +32,6 @@ static const uint64_t SPIN_NS = 50000, LONG_LOOK_NS = 50000;
 static const int64_t LOOK_UP_NS = 1000000000;
 enum { RESTS = 4 };
 
-typedef struct {
-    mob_ref_t ref;
-    void *cookie; /* NULL: forgotten */
-} watch_t;
-
 struct mob_event {
     mob_client_t *client; /* NULL: the session is over */
     mob_event_t *next;
@@ -43,12 +39,14 @@ struct mob_event {
     bool takes_jobs;
     _Atomic bool armed, told;
     _Atomic uint32_t seen;
-    _Atomic uint64_t at_ns; /* 0: at the next ring */
+    _Atomic uint64_t at_ns; /* not before */
     /* the owner's */
-    uint64_t since_ns;      /* when something was found last */
-    uint64_t not_before_ns; /* of the next look through the watches */
-    uint64_t look_ns;       /* when this look began; 0: none has */
-    VEC(watch_t) watches;   /* of these, [kept, read) are gone: they were found, or moved down */
+    client_wait_t wait;              /* while it is armed */
+    uint64_t since_ns;               /* when something was found last */
+    uint64_t not_before_ns;          /* of the next look through the watches */
+    uint64_t look_ns;                /* when this look began; 0: none has */
+    uint32_t look_rings, last_rings; /* what the bell said before this look, and before the last whole one */
+    VEC(mob_watch_t *) watches;      /* of these, [kept, read) are gone: they were given out, or moved down */
     size_t kept, read;
 };
 
@@ -61,9 +59,9 @@ static shm_bell_t *bell_of(mob_client_t *c) { return &c->node->bells[c->number];
 
 static void event_tell(mob_event_t *e) {
     uint64_t one = 1;
-    atomic_store(&e->told, true);
     while (write(e->fd, &one, sizeof one) < 0 && errno == EINTR) {
     }
+    atomic_store(&e->told, true);
 }
 
 /* Tells those whose time has come. Returns whether any was armed; *timeout_ns becomes the time to the next that is due. */
@@ -74,10 +72,10 @@ static bool events_tell(mob_client_t *c, uint32_t rings, bool all, int64_t *time
         if (!atomic_load(&e->armed)) continue;
         any = true;
         uint64_t at = atomic_load(&e->at_ns);
-        bool due = at != 0 ? now >= at : rings != atomic_load(&e->seen);
-        if (due || all) {
+        bool rang = rings != atomic_load(&e->seen);
+        if ((rang && now >= at) || all) {
             if (atomic_exchange(&e->armed, false)) event_tell(e);
-        } else if (at != 0 && (*timeout_ns < 0 || (int64_t)(at - now) < *timeout_ns)) {
+        } else if (rang && (*timeout_ns < 0 || (int64_t)(at - now) < *timeout_ns)) {
             *timeout_ns = (int64_t)(at - now);
         }
     }
@@ -127,8 +125,8 @@ static mob_status_t thread_start(mob_client_t *c) {
 
 void client_events_forked(void) { pthread_mutex_init(&list_mutex, NULL); } /* whoever held it is not here */
 
-void client_events_end(mob_client_t *c, bool forked) {
-    if (forked) return; /* the thread and the lists are the parent's */
+void mob_events_end(mob_client_t *c) {
+    if (atomic_load(&client_forked)) return; /* the thread and the lists are the parent's */
     pthread_mutex_lock(&list_mutex);
     c->events_stop = true;
     pthread_cond_signal(&c->events_cond);
@@ -164,7 +162,6 @@ mob_status_t mob_event_open(mob_client_t *c, bool takes_jobs, mob_event_t **ret_
     if (status == MOB_OK) {
         e->next = c->events_list;
         c->events_list = e;
-        if (takes_jobs) c->loop_thread = pthread_self();
         c->has_loop |= takes_jobs;
     }
     pthread_mutex_unlock(&list_mutex);
@@ -196,71 +193,78 @@ void mob_event_close(mob_event_t *e) {
 
 int mob_event_fd(const mob_event_t *e) { return e->fd; }
 
-mob_status_t mob_event_watch(mob_event_t *e, mob_ref_t ref, void *cookie) {
+mob_status_t mob_event_watch(mob_event_t *e, mob_watch_t *watch) {
     if (e->client == NULL) return base_fail(MOB_ECLOSED, "the session is over");
     mob_status_t status = client_check(e->client);
     if (status != MOB_OK) return status;
-    if (!client_slot_valid(ref.slot)) return base_fail(MOB_ESTALE, "the object that this reference named is gone");
-    if (!vec_push(&e->watches, ((watch_t){.ref = ref, .cookie = cookie}))) return MOB_ENOMEM;
-    store_slot_wait(&e->client->slots[ref.slot], e->client->number);
+    if (!client_slot_valid(watch->ref.slot))
+        return base_fail(MOB_ESTALE, "the object that this reference named is gone");
+    if (!vec_push(&e->watches, watch)) return MOB_ENOMEM;
+    watch->forgotten = false;
+    /* If it is there already nobody will ring for it: the next look must not be left out. */
+    if (!store_slot_wait(&e->client->slots[watch->ref.slot], e->client->number)) e->not_before_ns = 0;
     return MOB_OK;
 }
 
-/* Of the watches, those that are still there. */
-static bool is_watched(const mob_event_t *e, size_t i) {
-    return (i < e->kept || i >= e->read) && e->watches.items[i].cookie != NULL;
-}
+void mob_event_forget(mob_watch_t *watch) { watch->forgotten = true; }
 
-bool mob_event_forget(mob_event_t *e, void *cookie) {
-    for (size_t i = 0; i < e->watches.count; i++)
-        if (is_watched(e, i) && e->watches.items[i].cookie == cookie) {
-            e->watches.items[i].cookie = NULL;
-            return true;
-        }
-    return false;
-}
-
-void *mob_event_drop(mob_event_t *e) {
-    for (; e->watches.count > 0; e->watches.count--) {
+mob_watch_t *mob_event_drop(mob_event_t *e) {
+    while (e->watches.count > 0) {
         size_t last = e->watches.count - 1;
-        if (!is_watched(e, last)) continue;
-        void *cookie = e->watches.items[last].cookie;
-        e->watches.items[last].cookie = NULL;
-        return cookie;
+        mob_watch_t *watch = vec_pop(&e->watches);
+        if (last < e->kept || last >= e->read) return watch;
     }
     return NULL;
 }
 
-static bool is_over(const mob_client_t *c, mob_ref_t ref) {
-    return c == NULL || !client_is_pending(c, ref) || atomic_load_explicit(&c->dead, memory_order_relaxed);
+static bool is_over(const mob_client_t *c, const mob_watch_t *watch) {
+    return watch->forgotten || c == NULL || !client_is_pending(c, watch->ref) ||
+           atomic_load_explicit(&c->dead, memory_order_relaxed);
 }
 
-void *mob_event_next(mob_event_t *e) {
+/* The client, unless the session is over or this is a forked child. */
+static mob_client_t *client_of(const mob_event_t *e) {
+    return atomic_load_explicit(&client_forked, memory_order_relaxed) ? NULL : e->client;
+}
+
+mob_watch_t *mob_event_next(mob_event_t *e) {
+    mob_client_t *c = client_of(e);
     if (e->look_ns == 0) {
         uint64_t now = e->watches.count > 0 ? base_clock_mono_ns() : 0;
-        if (now == 0 || now < e->not_before_ns) return NULL;
+        if (now == 0 || (now < e->not_before_ns && c != NULL)) return NULL;
         e->look_ns = now;
+        e->look_rings = c ? shm_bell_listen(bell_of(c)) : 0;
     }
     while (e->read < e->watches.count) {
-        watch_t watch = e->watches.items[e->read++];
-        if (watch.cookie == NULL) continue;
-        if (is_over(e->client, watch.ref)) return watch.cookie;
+        mob_watch_t *watch = e->watches.items[e->read++];
+        if (is_over(c, watch)) return watch;
         e->watches.items[e->kept++] = watch;
     }
     uint64_t now = base_clock_mono_ns(), took = now - e->look_ns;
     e->not_before_ns = took > LONG_LOOK_NS ? now + RESTS * took : 0;
+    e->last_rings = e->look_rings;
     e->watches.count = e->kept;
     e->kept = e->read = 0;
     e->look_ns = 0;
     return NULL;
 }
 
+/* While it is armed and watches something, its thread waits. */
+static void wait_settle(mob_event_t *e, mob_client_t *c) {
+    if (e->watches.count > 0 && e->wait.period == 0) e->wait = client_waiting_begin(c);
+}
+
 static void event_arm(mob_event_t *e, mob_client_t *c) {
-    atomic_store(&e->seen, shm_bell_listen(bell_of(c)));
-    atomic_store(&e->at_ns, e->watches.count > 0 ? e->not_before_ns : 0);
+    uint32_t rings = shm_bell_listen(bell_of(c));
+    bool left_out = e->watches.count > 0 && base_clock_mono_ns() < e->not_before_ns; /* the look that follows */
+    uint32_t seen = left_out ? e->last_rings : rings;
+    atomic_store(&e->seen, seen);
+    atomic_store(&e->at_ns, left_out ? e->not_before_ns : 0);
     if (e->takes_jobs) atomic_store(&c->node->leases[c->number].rests, 1); /* from now on callers ring */
+    wait_settle(e, c);
     client_awake(c, false);
     atomic_store(&e->armed, true);
+    if (seen != rings) shm_bell_ring(bell_of(c)); /* the thread may sleep for longer than until at_ns */
     if (!atomic_load(&c->events_parked)) return;
     pthread_mutex_lock(&list_mutex);
     pthread_cond_signal(&c->events_cond);
@@ -270,11 +274,13 @@ static void event_arm(mob_event_t *e, mob_client_t *c) {
 static void event_disarm(mob_event_t *e, mob_client_t *c) {
     atomic_store(&e->armed, false);
     if (e->takes_jobs) atomic_store(&c->node->leases[c->number].rests, 0);
+    client_waiting_end(c, e->wait);
+    e->wait = (client_wait_t){0};
     client_awake(c, true);
 }
 
 bool mob_event_look_again(mob_event_t *e, bool found) {
-    mob_client_t *c = e->client;
+    mob_client_t *c = client_of(e);
     uint64_t now = base_clock_mono_ns();
     if (atomic_exchange(&e->told, false)) {
         uint64_t count;
@@ -289,7 +295,11 @@ bool mob_event_look_again(mob_event_t *e, bool found) {
         e->since_ns = now;
         return true;
     }
-    if (atomic_load(&e->armed) || (e->watches.count == 0 && !e->takes_jobs)) return false;
+    if (atomic_load(&e->armed)) {
+        wait_settle(e, c); /* something may be watched since */
+        return false;
+    }
+    if (e->watches.count == 0 && !e->takes_jobs) return false;
     if (now < e->since_ns + SPIN_NS && !atomic_exchange_explicit(&c->woke, false, memory_order_relaxed) &&
         client_may_spin(c))
         return true;

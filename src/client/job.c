@@ -5,7 +5,7 @@
  * them at once; then each slot's word is sealed and its waiters are woken; then the daemon is told. If we die before DONE, nothing happened and
  * the task may be run again; after it, the daemon seals what we did not, which is harmless when repeated.
  *
- * A worker has one job at a time, unless it is an actor that runs several calls at once. The CPUs that it holds are lent while every one of its jobs waits for something.
+ * A worker has one job at a time, unless it is an actor that runs several calls at once. The CPUs that it holds are lent while all of its jobs wait.
  */
 #include <string.h>
 #include <time.h>
@@ -77,7 +77,7 @@ static void cpus_take_back(mob_client_t *c) {
 }
 
 static void lending_settle(mob_client_t *c) {
-    bool lent = c->running > 0 && (c->loop_waits || c->waiting >= c->running);
+    bool lent = c->running > 0 && c->waiting >= c->running;
     if (lent == c->lent) return;
     c->lent = lent;
     if (lent)
@@ -86,48 +86,29 @@ static void lending_settle(mob_client_t *c) {
         cpus_take_back(c);
 }
 
-uint64_t mob_waiting_begin(mob_client_t *c) {
-    if (c->role != WIRE_WORKER) return 0;
+/* Jobs that this thread has claimed and not finished: they all stand still while it waits. A thread without any is taken for a helper of one. */
+static _Thread_local uint32_t jobs_here;
+
+client_wait_t client_waiting_begin(mob_client_t *c) {
+    client_wait_t wait = {0};
+    if (c->role != WIRE_WORKER || atomic_load_explicit(&client_forked, memory_order_relaxed)) return wait;
     pthread_mutex_lock(&c->mutex);
-    uint64_t period = c->running > 0 ? c->period : 0;
-    if (period != 0) {
-        c->waiting++;
+    if (c->running > 0) {
+        wait = (client_wait_t){.period = c->period, .jobs = jobs_here > 0 ? jobs_here : 1};
+        c->waiting += wait.jobs;
         lending_settle(c);
     }
     pthread_mutex_unlock(&c->mutex);
-    return period;
+    return wait;
 }
 
-void mob_waiting_end(mob_client_t *c, uint64_t period) {
-    if (period == 0) return;
+void client_waiting_end(mob_client_t *c, client_wait_t wait) {
+    if (wait.period == 0 || atomic_load_explicit(&client_forked, memory_order_relaxed)) return;
     pthread_mutex_lock(&c->mutex);
-    if (c->running > 0 && c->period == period) {
-        c->waiting--;
+    if (c->running > 0 && c->period == wait.period) {
+        c->waiting -= wait.jobs;
         lending_settle(c);
     }
-    pthread_mutex_unlock(&c->mutex);
-}
-
-/* Whether this thread is the one that all jobs of this worker are run in, by turns: while it waits, so do they. */
-static bool is_loop(mob_client_t *c) { return c->has_loop && pthread_equal(pthread_self(), c->loop_thread); }
-
-uint64_t client_waiting_begin(mob_client_t *c) {
-    if (!is_loop(c)) return mob_waiting_begin(c);
-    pthread_mutex_lock(&c->mutex);
-    c->loop_waits = true;
-    lending_settle(c);
-    pthread_mutex_unlock(&c->mutex);
-    return 0;
-}
-
-void client_waiting_end(mob_client_t *c, uint64_t period) {
-    if (!is_loop(c)) {
-        mob_waiting_end(c, period);
-        return;
-    }
-    pthread_mutex_lock(&c->mutex);
-    c->loop_waits = false;
-    lending_settle(c);
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -192,6 +173,7 @@ bool client_job_claim(mob_client_t *c, const client_order_t *order) {
     refs_hold(c, &job->job.function, 1);
     c->leased = order->leased;
     if (record->kind != MOB_ACTOR_CALL) c->holds = record->shape;
+    jobs_here++;
     if (c->running++ == 0) c->period++;
     lending_settle(c);
     c->claimed = &job->job;
@@ -238,6 +220,7 @@ static void job_end(mob_client_t *c, client_job_t *job) {
     refs_release(c, job->body.deps, job->job.dep_count, false);
     refs_release(c, job->body.refs, job->job.ref_count, false);
     refs_release(c, &job->job.function, 1, true);
+    if (jobs_here > 0) jobs_here--;
     if (--c->running == 0) c->waiting = 0; /* a thread that waits on does so for nobody */
     lending_settle(c);
 }

@@ -193,7 +193,7 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
     }
     uint64_t deadline = deadline_of(timeout_ms), look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
-    uint64_t period = client_waiting_begin(c);
+    client_wait_t wait = client_waiting_begin(c);
     for (;;) {
         uint32_t seen = shm_bell_listen(bell);
         bool still = store_slot_wait(&c->slots[refs[count - 1].slot], c->number);
@@ -220,7 +220,7 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
             break;
         }
     }
-    client_waiting_end(c, period);
+    client_waiting_end(c, wait);
     return status;
 }
 
@@ -245,7 +245,7 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
     uint64_t deadline = deadline_of(timeout_ms), look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
     bool noted = false;
-    uint64_t period = client_waiting_begin(c);
+    client_wait_t wait = client_waiting_begin(c);
     for (;;) {
         uint32_t seen = shm_bell_listen(bell);
         if (!noted)
@@ -268,6 +268,6 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
             break;
         }
     }
-    client_waiting_end(c, period);
+    client_waiting_end(c, wait);
     return status;
 }

@@ -152,9 +152,6 @@ int core_job_ready(PyObject *module);
 PyObject *core_job_new(mob_job_t *job);
 const mob_job_t *core_job_current(void); /* of this thread or asyncio task; NULL: none */
 PyObject *core_next_job(PyObject *module, PyObject *unused);
-/* The job of this context awaits a result. end() STEALS what begin() gave, which may be NULL. */
-PyObject *core_await_begin(void);
-void core_await_end(PyObject *job);
 
 /* waker.c */
 int core_waker_ready(PyObject *module);

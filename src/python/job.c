@@ -25,8 +25,6 @@ PyObject *core_job_new(mob_job_t *job) {
     if (self == NULL) return NULL;
     self->job = job;
     self->task = NULL;
-    self->awaits = 0;
-    self->period = 0;
     self->failed = (mob_value_t){0};
     return (PyObject *)self;
 }
@@ -53,24 +51,9 @@ const mob_job_t *core_job_current(void) {
     return job;
 }
 
-PyObject *core_await_begin(void) {
-    job_object_t *here = job_here();
-    if (here != NULL && here->job != NULL && here->awaits++ == 0) here->period = mob_waiting_begin(core.client);
-    return (PyObject *)here;
-}
-
-void core_await_end(PyObject *object) {
-    job_object_t *here = (job_object_t *)object;
-    if (here == NULL) return;
-    if (here->awaits > 0 && --here->awaits == 0 && core.client != NULL) mob_waiting_end(core.client, here->period);
-    Py_DECREF(here);
-}
-
 /* Ends it with what it came to, which is STOLEN; NULL: the exception that is set. */
 static void job_end(job_object_t *self, PyObject *value) {
     mob_job_t *job = self->job;
-    if (self->awaits > 0) mob_waiting_end(core.client, self->period);
-    self->awaits = 0;
     self->job = NULL;
     if (self->failed.error != MOB_OK) PyErr_Clear(); /* the results are that error itself, not one more around it */
     core_job_end(job, NULL, value, &self->failed);
@@ -120,7 +103,7 @@ static PyObject *job_failed(job_object_t *self, PyObject *error) {
 /* function(): the class that this job makes an actor of. */
 static PyObject *job_function(job_object_t *self, PyObject *unused) {
     (void)unused;
-    return job_check(self) ? core_job_callable(self->job) : NULL;
+    return job_check(self) && core_job_prepare(self->job) == 0 ? core_job_callable(self->job) : NULL;
 }
 
 static PyMemberDef job_members[] = {

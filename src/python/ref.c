@@ -146,11 +146,11 @@ static PyObject *ref_no_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 static PyObject *ref_future(ref_object_t *self, PyObject *unused) {
     (void)unused;
-    return core_connected() ? PyObject_CallOneArg(core.future_of, (PyObject *)self) : NULL;
+    return core_ref_of((PyObject *)self) ? PyObject_CallOneArg(core.future_of, (PyObject *)self) : NULL;
 }
 
 static PyObject *ref_await(PyObject *self) {
-    return core_connected() ? PyObject_CallOneArg(core.await_ref, self) : NULL;
+    return core_ref_of(self) ? PyObject_CallOneArg(core.await_ref, self) : NULL;
 }
 
 static PyMethodDef ref_methods[] = {

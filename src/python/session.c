@@ -101,6 +101,7 @@ PyObject *core_shutdown(PyObject *module, PyObject *unused) {
     if (client == NULL) Py_RETURN_NONE;
     core.client = NULL; /* no call begins any more */
     core.incarnation = 0;
+    mob_events_end(client); /* with the interpreter's lock, so that no loop is in the middle of a look */
     if (core.pid != (int)getpid()) core.inside = 0;
     while (core.inside > 0) {
         mob_client_stop(client);

@@ -7,29 +7,63 @@
 
 #include <structmember.h>
 
+/* Watch: one result that is awaited. The event holds it until it gives it out. */
 typedef struct {
-    PyObject *ref, *future;
-    PyObject *job; /* that awaits it; NULL: none */
-} watch_t;
+    PyObject_HEAD mob_watch_t watch;
+    PyObject *ref, *future; /* NULL: it is over */
+} watch_object_t;
 
 typedef struct {
     PyObject_HEAD mob_event_t *event;
     PyObject *begin; /* what is called with each Job; None: it takes none */
     PyObject *weak_refs;
-    Py_ssize_t watching;
     bool ended;
 } waker_t;
 
 enum { MOST_JOBS = 128 }; /* begun in one look: others of the loop want their turn */
 
+static PyTypeObject *watch_type;
 static PyObject *name_done, *name_set_result;
 
-static void watch_free(watch_t *watch) {
-    core_await_end(watch->job);
-    Py_DECREF(watch->ref);
-    Py_DECREF(watch->future);
-    PyMem_Free(watch);
+static watch_object_t *watch_object(mob_watch_t *watch) {
+    return (watch_object_t *)((char *)watch - offsetof(watch_object_t, watch));
 }
+
+static void watch_clear(watch_object_t *self) {
+    Py_CLEAR(self->ref);
+    Py_CLEAR(self->future);
+}
+
+static void watch_dealloc(watch_object_t *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    watch_clear(self);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+/* forget(): nobody waits for it any more. */
+static PyObject *watch_forget(watch_object_t *self, PyObject *unused) {
+    (void)unused;
+    if (self->ref != NULL) mob_event_forget(&self->watch); /* else it was given out */
+    watch_clear(self);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef watch_methods[] = {
+    {"forget", (PyCFunction)watch_forget, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot watch_slots[] = {
+    {Py_tp_doc, "A result that is awaited."},
+    {Py_tp_dealloc, watch_dealloc},
+    {Py_tp_methods, watch_methods},
+    {0, NULL},
+};
+static PyType_Spec watch_spec = {.name = "ray._core.Watch",
+                                 .basicsize = sizeof(watch_object_t),
+                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 .slots = watch_slots};
 
 static PyObject *waker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     PyObject *begin = Py_None;
@@ -53,7 +87,10 @@ static void waker_dealloc(waker_t *self) {
     if (self->weak_refs != NULL) PyObject_ClearWeakRefs((PyObject *)self);
     /* With its loop: what still waits waits in vain, and its references go back. */
     if (self->event != NULL)
-        for (watch_t *watch; (watch = mob_event_drop(self->event)) != NULL;) watch_free(watch);
+        for (mob_watch_t *watch; (watch = mob_event_drop(self->event)) != NULL;) {
+            watch_clear(watch_object(watch));
+            Py_DECREF(watch_object(watch));
+        }
     mob_event_close(self->event);
     Py_XDECREF(self->begin);
     type->tp_free(self);
@@ -65,33 +102,23 @@ static PyObject *waker_fileno(waker_t *self, PyObject *unused) {
     return PyLong_FromLong(mob_event_fd(self->event));
 }
 
-/* watch(ref, future): look() will set the future's result to None when the object is there, unless it is done before. Returns what forget() takes. */
+/* watch(ref, future): look() will set the future's result to None when the object is there, unless it is done before. Returns the Watch. */
 static PyObject *waker_watch(waker_t *self, PyObject *const *args, Py_ssize_t nargs) {
     if (nargs != 2 || !core_ref_check(args[0]))
         return PyErr_Format(PyExc_TypeError, "watch takes an ObjectRef and a future");
     ref_object_t *ref = core_ref_of(args[0]);
     if (ref == NULL) return NULL;
-    watch_t *watch = PyMem_Malloc(sizeof *watch);
-    if (watch == NULL) return PyErr_NoMemory();
-    *watch = (watch_t){.ref = Py_NewRef(args[0]), .future = Py_NewRef(args[1]), .job = core_await_begin()};
-    mob_status_t status = mob_event_watch(self->event, ref->ref, watch);
+    watch_object_t *watch = PyObject_New(watch_object_t, watch_type);
+    if (watch == NULL) return NULL;
+    watch->watch = (mob_watch_t){.ref = ref->ref};
+    watch->ref = Py_NewRef(args[0]);
+    watch->future = Py_NewRef(args[1]);
+    mob_status_t status = mob_event_watch(self->event, &watch->watch);
     if (status != MOB_OK) {
-        watch_free(watch);
+        Py_DECREF(watch);
         return core_raise(status);
     }
-    self->watching++;
-    return PyLong_FromVoidPtr(watch);
-}
-
-/* forget(watch): nobody waits for it any more. */
-static PyObject *waker_forget(waker_t *self, PyObject *number) {
-    watch_t *watch = PyLong_AsVoidPtr(number);
-    if (watch == NULL) return NULL;
-    if (mob_event_forget(self->event, watch)) { /* else it was found meanwhile, and is gone */
-        self->watching--;
-        watch_free(watch);
-    }
-    Py_RETURN_NONE;
+    return Py_NewRef((PyObject *)watch); /* one for the event, one for the caller */
 }
 
 static int future_resolve(PyObject *future) {
@@ -107,12 +134,16 @@ static int future_resolve(PyObject *future) {
 
 /* Resolves what is there. -1: an exception. */
 static int results_look(waker_t *self, bool *found) {
-    for (watch_t *watch; (watch = mob_event_next(self->event)) != NULL;) {
-        self->watching--;
-        int status = future_resolve(watch->future);
-        watch_free(watch);
+    for (mob_watch_t *given; (given = mob_event_next(self->event)) != NULL;) {
+        watch_object_t *watch = watch_object(given);
+        PyObject *future = watch->future; /* NULL: forgotten */
+        watch->future = NULL;
+        watch_clear(watch);
+        Py_DECREF(watch);
+        int status = future != NULL ? future_resolve(future) : 0;
+        *found |= future != NULL;
+        Py_XDECREF(future);
         if (status < 0) return -1;
-        *found = true;
     }
     return 0;
 }
@@ -156,7 +187,6 @@ static PyObject *waker_get_ended(waker_t *self, void *unused) {
 static PyMethodDef waker_methods[] = {
     {"fileno", (PyCFunction)waker_fileno, METH_NOARGS, NULL},
     {"watch", (PyCFunction)(void (*)(void))waker_watch, METH_FASTCALL, NULL},
-    {"forget", (PyCFunction)waker_forget, METH_O, NULL},
     {"look", (PyCFunction)waker_look, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -184,10 +214,11 @@ static PyType_Spec waker_spec = {
     .name = "ray._core.Waker", .basicsize = sizeof(waker_t), .flags = Py_TPFLAGS_DEFAULT, .slots = waker_slots};
 
 int core_waker_ready(PyObject *module) {
+    watch_type = (PyTypeObject *)PyType_FromSpec(&watch_spec);
     name_done = PyUnicode_InternFromString("done");
     name_set_result = PyUnicode_InternFromString("set_result");
     PyObject *type = PyType_FromSpec(&waker_spec);
-    if (name_done == NULL || name_set_result == NULL || type == NULL) return -1;
+    if (watch_type == NULL || name_done == NULL || name_set_result == NULL || type == NULL) return -1;
     int status = PyModule_AddObjectRef(module, "Waker", type);
     Py_DECREF(type);
     return status;

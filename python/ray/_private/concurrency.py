@@ -12,11 +12,17 @@ from ray._private import definition, futures
 
 def serve(creation):
     """Serves an actor from its creation, which is a job that has not been begun, until this worker is to end."""
-    if definition.is_async(creation.function()):
+    try:
+        is_async = definition.is_async(creation.function())
+    except BaseException as error:  # it can't be loaded, and that is what its calls are to say
+        creation.failed(error)
+        is_async = None
+    if is_async:
         _serve_in_loop(creation)
-    else:
+        return
+    if is_async is False:
         creation.run()
-        _serve_in_threads()
+    _serve_in_threads()
 
 
 class _Threads:
@@ -37,11 +43,17 @@ class _Threads:
                 self._idle -= 1
                 job = _core.next_job()
                 if job is not None and self._idle == 0:
-                    _thread.start_new_thread(self.run, ())
+                    self._add()
             if job is None:
                 return
             job.run()
             del job
+
+    def _add(self):
+        try:
+            _thread.start_new_thread(self.run, ())
+        except RuntimeError:  # no more threads here: those that there are go on
+            pass
 
 
 def _serve_in_threads():

@@ -5,12 +5,14 @@ looks for results at every turn of its loop for as long as some are likely to co
 """
 
 import _thread
+import contextvars
 import os
 import weakref
 
 from ray import _core
 from ray._private import session
 
+_LOST = 0.001  # s: a look that was scheduled longer ago is scheduled again
 _links = weakref.WeakKeyDictionary()  # loop to (epoch, Link)
 
 
@@ -24,33 +26,39 @@ class Link:
         self.waker = _core.Waker(begin)
         self._end = end
         self._loop = weakref.ref(loop)
-        self._looking = False
-        loop.add_reader(self.waker.fileno(), self.wake)
-
-    def wake(self):
-        """Something may be there: looks, now and at the loop's next turns."""
-        if not self._looking:
-            self._looking = True
-            self._look()
+        self._turn = 0  # counts looks that were scheduled; only the last one counts
+        self._due = None  # since when one is
+        # Looks are scheduled from anywhere, and what they begin must not inherit that one's variables.
+        self._context = contextvars.copy_context()
+        loop.add_reader(self.waker.fileno(), self._look, None)
 
     def soon(self):
-        """The same, but not before the loop's next turn."""
-        if not self._looking:
-            self._looking = True
-            self._loop().call_soon(self._look)
+        """Something may be there: looks at the loop's next turn."""
+        loop = self._loop()
+        now = loop.time()
+        # A signal handler that raises (Ctrl-C) may hit the loop itself, which then forgets what it was about to call.
+        if self._due is None or now - self._due > _LOST:
+            self._turn += 1
+            self._due = now
+            loop.call_soon(self._look, self._turn, context=self._context)
 
-    def _look(self):
-        self._looking = self.waker.look()
-        if self._looking:
-            self._loop().call_soon(self._look)
-        elif self.waker.ended:
+    def _look(self, turn):
+        if turn is not None and turn != self._turn:
+            return
+        self._due = None
+        again = True  # also if it is interrupted
+        try:
+            again = self.waker.look()
+        finally:
+            if again:
+                self.soon()
+        if self.waker.ended:
             self._end()
 
     def close(self):
-        """The loop has no use for it any more."""
-        loop = self._loop()
-        if loop is not None and not loop.is_closed():
-            loop.remove_reader(self.waker.fileno())
+        """Its session is over: what it still watched is lost, and is told so."""
+        self._loop().remove_reader(self.waker.fileno())
+        self._look(None)
 
 
 def link_of(loop) -> Link:
@@ -58,7 +66,6 @@ def link_of(loop) -> Link:
     found = _links.get(loop)
     if found is None or found[0] != session.epoch:
         if found is not None:
-            found[1].wake()  # what it still watched is lost, and is told so
             found[1].close()
         found = (session.epoch, Link(loop))
         _links[loop] = found
@@ -83,7 +90,7 @@ def await_ref(ref):
         try:
             yield from future
         except BaseException:  # cancelled
-            link.waker.forget(watch)
+            watch.forget()
             raise
     return _core.get(ref)
 
@@ -113,4 +120,4 @@ def future_of(ref):
     """A concurrent.futures.Future of the value of `ref`; its callbacks run in a thread that all such futures share."""
     import asyncio
 
-    return asyncio.run_coroutine_threadsafe(_value(ref), _background_loop())
+    return contextvars.Context().run(asyncio.run_coroutine_threadsafe, _value(ref), _background_loop())

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client/client.h"
@@ -32,6 +33,8 @@ static inline mob_status_t no_grant(void *context, uint64_t size, uint64_t *ret_
     return MOB_EFULL;
 }
 
+static int sockets[2];
+
 static inline int client_make(void **state) {
     mob_client_t *c = calloc(1, sizeof *c);
     pthread_mutex_init(&c->mutex, NULL);
@@ -39,7 +42,8 @@ static inline int client_make(void **state) {
     c->role = WIRE_DRIVER;
     c->number = NUMBER;
     c->incarnation = 0x0123456789abcdef;
-    c->sock = -1;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
+    c->sock = sockets[0]; /* the daemon lives, and says nothing */
     c->daemon_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     c->node = memory(sizeof *c->node);
     c->own_segment.base = memory(SHM_CLIENT_BYTES);
@@ -73,6 +77,8 @@ static inline int client_unmake(void **state) {
     free(c->slot_pool.ranges);
     free(c->record_pool.ranges);
     close(c->daemon_event);
+    close(sockets[0]);
+    close(sockets[1]);
     pthread_mutex_destroy(&c->mutex);
     free(c);
     return 0;
