@@ -8,7 +8,6 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/status.h"
 #include "task/task.h"
@@ -149,22 +148,7 @@ static mob_status_t run_find(task_worker_t *w, const mob_job_t *job, task_functi
     }
 }
 
-/* ---- what becomes of it ---- */
-
-/* The same error for every result; one that the store has no room for becomes a short one. */
-static void errors_store(mob_client_t *c, mob_job_t *job, const void *data, uint64_t size, mob_status_t error,
-                         const mob_ref_t *refs, uint32_t ref_count) {
-    static const uint8_t full[] = "\5\25\0\0\0\0\0\0\0no room for the error";
-    for (uint32_t i = 0; i < job->num_returns; i++) {
-        mob_buffer_t buffer;
-        bool stored = mob_job_result_begin(c, job, i, size, ref_count, &buffer) == MOB_OK;
-        if (stored)
-            memcpy(buffer.data, data, size);
-        else if (mob_job_result_begin(c, job, i, sizeof full - 1, 0, &buffer) == MOB_OK) /* it fits into the slot */
-            memcpy(buffer.data, full, sizeof full - 1);
-        mob_job_result_commit(c, job, i, &buffer, MOB_FORMAT_DIRECT, stored ? error : MOB_EFULL, stored ? refs : NULL);
-    }
-}
+/* ---- the run ---- */
 
 /* True if the job failed with it: an argument is an error, and so are the results, the same. Of an actor it tells the story as text. */
 static bool argument_is_error(task_worker_t *w, mob_job_t *job, mob_call_t *call) {
@@ -172,7 +156,7 @@ static bool argument_is_error(task_worker_t *w, mob_job_t *job, mob_call_t *call
     for (uint32_t i = 0; i < job->dep_count; i++) {
         if (mob_get_peek(w->client, job->deps[i], &value) != MOB_OK || value.error == MOB_OK) continue;
         if (job->kind != MOB_ACTOR_CREATE) {
-            errors_store(w->client, job, value.data, value.size, value.error, value.refs, value.ref_count);
+            task_errors_store(w->client, job, value.data, value.size, value.error, value.refs, value.ref_count);
             return true;
         }
         const char *text;
@@ -182,20 +166,6 @@ static bool argument_is_error(task_worker_t *w, mob_job_t *job, mob_call_t *call
         break;
     }
     return false;
-}
-
-static void failure_store(task_worker_t *w, mob_job_t *job, const char *words) {
-    char text[2800];
-    bool is_actor = job->kind == MOB_ACTOR_CREATE;
-    const char *class_ = job->kind == MOB_ACTOR_CALL && w->actor_class ? w->actor_class->name : "";
-    uint64_t size =
-        (uint64_t)snprintf(text + 9, sizeof text - 9, "%sray::%s%s%.*s() (pid=%d)\n%s",
-                           is_actor ? "The actor died because of an error raised in its creation task, " : "", class_,
-                           *class_ ? "." : "", (int)job->name_size, job->name, (int)getpid(), words);
-    if (size > sizeof text - 10) size = sizeof text - 10;
-    text[0] = MOB_STR;
-    memcpy(text + 1, &size, 8);
-    errors_store(w->client, job, text, 9 + size, is_actor ? MOB_EACTOR : MOB_ETASK, NULL, 0);
 }
 
 /* MOB_OK: the results are there. Else it failed, and the words are in the call or in mob_last_error. */
@@ -229,7 +199,7 @@ void task_run(task_worker_t *w, mob_job_t *job, task_function_t *f) {
             mob_call_fail(&call, "%s", *words ? words : mob_status_text(status));
         }
         again = mob_job_retry(w->client, job);
-        if (!again) failure_store(w, job, call.text);
+        if (!again) task_failure_store(w, job, call.text);
     }
     task_call_fini(&call);
     if (!again) mob_job_finish(w->client, job);

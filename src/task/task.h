@@ -79,6 +79,13 @@ void task_forget(task_worker_t *worker, mob_ref_t function);
 /* The worker ends: so does its actor. */
 void task_worker_fini(task_worker_t *worker);
 
+/* failure.c */
+/* The same error for every result; one that the store has no room for becomes a short one. */
+void task_errors_store(mob_client_t *client, mob_job_t *job, const void *data, uint64_t size, mob_status_t error,
+                       const mob_ref_t *refs, uint32_t ref_count);
+/* The job failed with these words; of an actor's creation, the actor did. */
+void task_failure_store(const task_worker_t *worker, mob_job_t *job, const char *words);
+
 /* stream.c: stdout and stderr of a worker; lines are marked with the job's name, as the daemon wants them. */
 void task_streams_open(void);
 void task_streams_name(const char *name, size_t size);

@@ -156,6 +156,8 @@ def test_errors(c):
     assert "argument 1 is a str, and an int is needed" in words_of(c("add").remote(1, "two"))
     assert "argument 0 is None" in words_of(c("add").remote(None, 1))
     assert "it takes 2 arguments, and 3 were given" in words_of(c("add").remote(1, 2, 3))
+    assert words_of(c("fails_in_latin_1").remote()).endswith("\n? \u00e4 ??? \U0001f600 ??")
+    assert words_of(c("fails_at_length").remote()).count("\u00e4") > 900
     assert "the time ran out" in words_of(c("fails_without_words").remote())
     assert "has no function no_such" in words_of(c("no_such").remote())
     assert "it failed with 42" in words_of(c("echo").remote(c("fails").remote()))

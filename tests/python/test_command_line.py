@@ -30,6 +30,16 @@ def test_help():
         assert result.returncode == 0 and "microbenchmark" in result.stdout
 
 
+def test_c_flags_name_what_is_there():
+    result = run("c-flags")
+    assert result.returncode == 0 and result.stderr == ""
+    for found in re.findall(r'-I(\S+)|="([^"]+)"|(\S+\.a)', result.stdout):
+        assert os.path.exists("".join(found))
+    assert os.path.basename(run("c-flags", "--compile").stdout.split()[0]) == "include"
+    assert ".a" not in run("c-flags", "--compile").stdout.split()
+    assert run("c-flags", "--other").returncode == 2
+
+
 def test_unknown_commands():
     result = run("fly")
     assert result.returncode == 2 and "fly" in result.stderr and result.stdout == ""

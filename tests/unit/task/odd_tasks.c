@@ -87,6 +87,13 @@ TASK(first_only) { return mob_call_return_int(call, 0, 1); }
 TASK(too_many) { return mob_call_return_int(call, mob_call_job(call)->num_returns, 1); }
 TASK(nothing) { return mob_call_arity(call, 0, 0); }
 TASK(fails) { return mob_call_fail(call, "it failed with %d", 42); }
+TASK(fails_in_latin_1) { return mob_call_fail(call, "%s", "\xe4 \xc3\xa4 \xed\xa0\x80 \xf0\x9f\x98\x80 \xe2\x82"); }
+TASK(fails_at_length) {
+    char words[5000];
+    for (size_t i = 0; i + 1 < sizeof words; i++) words[i] = i % 2 ? '\xa4' : '\xc3';
+    words[sizeof words - 1] = 0;
+    return mob_call_fail(call, "x%s", words);
+}
 TASK(fails_without_words) {
     (void)call;
     return MOB_ETIMEOUT;
