@@ -257,7 +257,7 @@ typedef struct mob_job {
 /* Waits for work. The job is valid until it is finished or retried (MOB_FORGET: until the next call). MOB_ECLOSED: the worker is to end.
  * An actor with max_concurrency may call this again before it has finished a job; it then waits while it has so many. One thread at a time. */
 MOB_API mob_status_t mob_job_next(mob_client_t *client, mob_job_t **ret_job);
-/* The same, but does not wait: MOB_ETIMEOUT if there is nothing now. */
+/* The same, but does not wait: MOB_ETIMEOUT if there is nothing now, MOB_ELIMIT if one has to be finished before. */
 MOB_API mob_status_t mob_job_try(mob_client_t *client, mob_job_t **ret_job);
 /* Room for the job's result number `index`; written by mob_job_finish. */
 MOB_API mob_status_t mob_job_result_begin(mob_client_t *client, mob_job_t *job, uint32_t index, uint64_t size,

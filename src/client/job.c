@@ -230,7 +230,8 @@ static void job_close(mob_client_t *c, client_job_t *job) {
     if (job->leased) client_lease_job(c, 0);
     job->next_free = c->free_jobs;
     c->free_jobs = job;
-    if (c->awaits_end) shm_bell_ring(&c->node->bells[c->number]);
+    /* A loop looks again only if it is told; that the last job is over is what it waits for. */
+    if (c->awaits_end || (c->told_to_exit && c->has_loop)) shm_bell_ring(&c->node->bells[c->number]);
 }
 
 /* Of a job that the daemon does not know: what it would do when a result is sealed. */

@@ -63,11 +63,11 @@ static bool run_take(mob_client_t *c, shm_message_t *ret_run) {
     return false;
 }
 
-/* One that can be begun now. MOB_ETIMEOUT: there is none. */
+/* One that can be begun now. MOB_ETIMEOUT: there is none. MOB_ELIMIT: none may be begun. */
 static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
     shm_message_t run;
-    bool claimed = false;
-    if (c->running < c->limit) {
+    bool claimed = false, full = c->running >= c->limit;
+    if (!full) {
         while (!claimed && run_take(c, &run)) claimed = !c->told_to_exit && run_claim(c, &run);
         if (!claimed && !c->job_unclaimable) claimed = client_call_take(c, entry_claim);
         if (!claimed && !c->told_to_exit && client_lease_begin(c)) claimed = client_queue_take(c, entry_claim);
@@ -87,7 +87,7 @@ static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
     c->ended_ns = 0;
     /* An actor that nobody can call any more ends after the calls that it has. */
     bool over = c->told_to_exit && c->running == 0 && (c->job_unclaimable || !client_calls_wait(c));
-    return over || atomic_load(&c->dead) ? MOB_ECLOSED : MOB_ETIMEOUT;
+    return over || atomic_load(&c->dead) ? MOB_ECLOSED : full ? MOB_ELIMIT : MOB_ETIMEOUT;
 }
 
 mob_status_t mob_job_try(mob_client_t *c, mob_job_t **ret_job) {
@@ -102,10 +102,10 @@ mob_status_t mob_job_next(mob_client_t *c, mob_job_t **ret_job) {
         uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);
         pthread_mutex_lock(&c->mutex);
         mob_status_t status = job_take(c, ret_job);
-        bool full = c->running >= c->limit;
-        c->awaits_end = status == MOB_ETIMEOUT && (full || c->told_to_exit); /* whoever finishes a job then rings */
+        bool full = status == MOB_ELIMIT, none = full || status == MOB_ETIMEOUT;
+        c->awaits_end = none && (full || c->told_to_exit); /* whoever finishes a job then rings */
         pthread_mutex_unlock(&c->mutex);
-        if (status != MOB_ETIMEOUT) return status;
+        if (!none) return status;
         if (!full && client_lease_look(c, seen)) continue;
         /* No limit: the daemon's death ends its workers by signal, so there is nothing to look up for. */
         if (!(full ? client_sleep(c, seen, -1) : client_lease_sleep(c, seen))) return MOB_EINTR;

@@ -114,7 +114,7 @@ mob_job_t *core_job_take(void) {
         mob_job_t *job;
         /* One that is there is taken with the lock held: who else wants it gets it while Python code runs. */
         mob_status_t status = mob_job_try(core.client, &job);
-        if (status == MOB_ETIMEOUT) {
+        if (status == MOB_ETIMEOUT || status == MOB_ELIMIT) {
             Py_BEGIN_ALLOW_THREADS status = mob_job_next(core.client, &job);
             Py_END_ALLOW_THREADS
         }

@@ -17,7 +17,7 @@ typedef struct {
     PyObject_HEAD mob_event_t *event;
     PyObject *begin; /* what is called with each Job; None: it takes none */
     PyObject *weak_refs;
-    bool ended;
+    bool ended, full; /* full: there are as many jobs as may be */
 } waker_t;
 
 enum { MOST_JOBS = 128 }; /* begun in one look: others of the loop want their turn */
@@ -152,7 +152,8 @@ static int jobs_look(waker_t *self, bool *found) {
     for (int i = 0; i < MOST_JOBS && !self->ended; i++) {
         mob_job_t *job;
         mob_status_t status = mob_job_try(core.client, &job);
-        if (status == MOB_ETIMEOUT) return 0;
+        self->full = status == MOB_ELIMIT;
+        if (status == MOB_ETIMEOUT || self->full) return 0;
         if (status != MOB_OK) {
             self->ended = true;
             return 0;
@@ -179,11 +180,6 @@ static PyObject *waker_look(waker_t *self, PyObject *unused) {
     return PyBool_FromLong(mob_event_look_again(self->event, found) && !self->ended);
 }
 
-static PyObject *waker_get_ended(waker_t *self, void *unused) {
-    (void)unused;
-    return PyBool_FromLong(self->ended);
-}
-
 static PyMethodDef waker_methods[] = {
     {"fileno", (PyCFunction)waker_fileno, METH_NOARGS, NULL},
     {"watch", (PyCFunction)(void (*)(void))waker_watch, METH_FASTCALL, NULL},
@@ -191,24 +187,16 @@ static PyMethodDef waker_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyGetSetDef waker_getset[] = {
-    {"ended", (getter)waker_get_ended, NULL, "Whether this worker is to end.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
 static PyMemberDef waker_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(waker_t, weak_refs), READONLY, NULL},
+    {"ended", T_BOOL, offsetof(waker_t, ended), READONLY, "Whether this worker is to end."},
+    {"full", T_BOOL, offsetof(waker_t, full), READONLY, "Whether a job has to be finished before the next."},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot waker_slots[] = {
-    {Py_tp_doc, "Wakes an event loop."},
-    {Py_tp_new, waker_new},
-    {Py_tp_dealloc, waker_dealloc},
-    {Py_tp_methods, waker_methods},
-    {Py_tp_getset, waker_getset},
-    {Py_tp_members, waker_members},
-    {0, NULL},
+    {Py_tp_doc, "Wakes an event loop."}, {Py_tp_new, waker_new},         {Py_tp_dealloc, waker_dealloc},
+    {Py_tp_methods, waker_methods},      {Py_tp_members, waker_members}, {0, NULL},
 };
 static PyType_Spec waker_spec = {
     .name = "ray._core.Waker", .basicsize = sizeof(waker_t), .flags = Py_TPFLAGS_DEFAULT, .slots = waker_slots};

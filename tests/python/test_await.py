@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import os
+import signal
 import threading
 import time
 
@@ -112,6 +113,93 @@ def test_a_cancelled_await_lets_the_object_go(folder):
     asyncio.run(main())
     ray.get(echo.remote(1))
     assert support.wait_until(lambda: support.store_free() >= before - (1 << 20))
+
+
+def test_cancelled_after_its_result_was_found(folder):
+    """What one await has left behind must not be taken for another's."""
+
+    async def main():
+        first, second = gate.remote(f"{folder}/1", 1), gate.remote(f"{folder}/2", 2)
+        a = asyncio.ensure_future(value(first))
+        await asyncio.sleep(0.05)
+
+        async def other():
+            support.touch(f"{folder}/1")
+            found = a._fut_waiter
+            while not found.done():
+                await asyncio.sleep(0)
+            a.cancel()  # it has not run since
+            return await second
+
+        b = asyncio.ensure_future(other())
+        await asyncio.sleep(0.1)
+        support.touch(f"{folder}/2")
+        assert await asyncio.wait_for(b, 30) == 2
+
+    asyncio.run(main())
+
+
+def test_interrupts_do_not_stop_the_loop():
+    """A signal handler that raises, at any point of a look."""
+
+    class Interrupt(BaseException):
+        pass
+
+    def handler(number, frame):
+        raise Interrupt
+
+    async def work():
+        while True:
+            await echo.remote(1)
+
+    def run(loop, coroutine):
+        try:
+            return loop.run_until_complete(coroutine)
+        except (Interrupt, asyncio.CancelledError):
+            return None
+
+    loop = asyncio.new_event_loop()
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        for i in range(40):
+            task = loop.create_task(work())
+            timer = threading.Timer(
+                0.002 + i * 0.0003, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+            )
+            timer.start()
+            run(loop, task)
+            timer.join()
+            task.cancel()
+            # An interrupt may hit asyncio itself, which then never wakes that task again.
+            run(loop, asyncio.wait([task], timeout=0.2))
+            assert run(loop, asyncio.wait_for(value(echo.remote(i)), 20)) == i
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        loop.close()
+
+
+def test_a_ref_of_an_ended_session_starts_nothing():
+    ref = echo.remote(1)
+    ray.get(ref)
+    ray.shutdown()
+    with pytest.raises(Exception, match="shutdown"):
+        ref.future()
+    with pytest.raises(Exception, match="shutdown"):
+        asyncio.run(value(ref))
+    assert not ray.is_initialized()
+
+
+@pytest.mark.init(num_cpus=1)
+def test_a_task_that_awaits_lends_its_cpu():
+    @ray.remote
+    def via_await():
+        return asyncio.run(value(echo.remote(4)))
+
+    @ray.remote
+    def via_future():
+        return echo.remote(5).future().result()
+
+    assert ray.get([via_await.remote(), via_future.remote()], timeout=40) == [4, 5]
 
 
 def test_loops_in_several_threads():

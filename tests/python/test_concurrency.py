@@ -225,6 +225,93 @@ def test_awaiting_lends_what_the_actor_holds():
     assert support.wait_until(lambda: ray.available_resources().get("CPU") == 1)
 
 
+@pytest.mark.init(num_cpus=1)
+def test_calls_that_wait_for_each_other_lend_it_too():
+    @ray.remote(num_cpus=1)
+    class Pair:
+        def __init__(self):
+            self.event = asyncio.Event()
+
+        async def wait(self):
+            await self.event.wait()
+            return "woken"
+
+        async def work(self):
+            found = await echo.remote(1)
+            self.event.set()
+            return found
+
+    pair = Pair.remote()
+    waiting = pair.wait.remote()
+    assert ray.wait([waiting], timeout=0.1)[0] == []
+    assert ray.get([pair.work.remote(), waiting], timeout=40) == [1, "woken"]
+
+
+@pytest.mark.parametrize("most", [1, 2, 100])
+def test_context_variables_are_each_calls_own(most):
+    @ray.remote(max_concurrency=most)
+    class Context:
+        def __init__(self):
+            import contextvars
+
+            self.variable = contextvars.ContextVar("variable", default=None)
+
+        async def set(self, value):
+            self.variable.set(value)
+            await echo.remote(1)
+            return self.variable.get()
+
+        async def get(self):
+            return self.variable.get()
+
+    a = Context.remote()
+    refs = [a.set.remote(i) if i % 2 else a.get.remote() for i in range(60)]
+    assert ray.get(refs) == [i if i % 2 else None for i in range(60)]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_class_that_can_not_be_loaded(is_async):
+    class BadLoad:
+        def __reduce__(self):
+            return __import__, ("no_such_module",)
+
+    class Plain:
+        attribute = BadLoad()
+
+        def run(self):
+            return 1
+
+    class Loop:
+        attribute = BadLoad()
+
+        async def run(self):
+            return 1
+
+    made = ray.remote(Loop if is_async else Plain).options(max_concurrency=2).remote()
+    with pytest.raises(ray.exceptions.ActorDiedError, match="no_such_module"):
+        ray.get(made.run.remote())
+
+
+def test_a_forked_child_of_an_async_actor():
+    @ray.remote(num_cpus=1)
+    class Forking:
+        async def run(self, other):
+            task = asyncio.ensure_future(self.wait(other.wait.remote()))
+            await asyncio.sleep(0.05)
+            coroutine, pid = task.get_coro(), os.fork()
+            if pid == 0:
+                try:
+                    coroutine.close()  # it drops an await of its parent
+                finally:
+                    os._exit(7)
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+        async def wait(self, ref):
+            return await ref
+
+    assert ray.get(Forking.remote().run.remote(Async.remote())) == 7
+
+
 def test_exceptions():
     a = Async.remote()
     with pytest.raises(KeyError, match="gone"):

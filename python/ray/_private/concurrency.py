@@ -76,7 +76,8 @@ def _serve_in_loop(creation):
             job.failed(error)
         else:
             job.done(value)
-        link.soon()  # there may have been no room for the next call
+        if link.waker.full:
+            link.soon()
 
     def begin(job):
         # Plain methods are tasks too, so that calls begin in their order.

@@ -12,7 +12,6 @@ import weakref
 from ray import _core
 from ray._private import session
 
-_LOST = 0.001  # s: a look that was scheduled longer ago is scheduled again
 _links = weakref.WeakKeyDictionary()  # loop to (epoch, Link)
 
 
@@ -26,26 +25,23 @@ class Link:
         self.waker = _core.Waker(begin)
         self._end = end
         self._loop = weakref.ref(loop)
-        self._turn = 0  # counts looks that were scheduled; only the last one counts
-        self._due = None  # since when one is
+        self._turn = 0  # counts looks that were scheduled
         # Looks are scheduled from anywhere, and what they begin must not inherit that one's variables.
         self._context = contextvars.copy_context()
         loop.add_reader(self.waker.fileno(), self._look, None)
 
     def soon(self):
-        """Something may be there: looks at the loop's next turn."""
-        loop = self._loop()
-        now = loop.time()
-        # A signal handler that raises (Ctrl-C) may hit the loop itself, which then forgets what it was about to call.
-        if self._due is None or now - self._due > _LOST:
-            self._turn += 1
-            self._due = now
-            loop.call_soon(self._look, self._turn, context=self._context)
+        """Something may be there: looks at the loop's next turn.
+
+        Each call schedules a look of its own, though only the last one looks: a signal handler that raises (Ctrl-C) may
+        hit the loop itself, which then forgets what it was about to call, and nobody would know.
+        """
+        self._turn += 1
+        self._loop().call_soon(self._look, self._turn, context=self._context)
 
     def _look(self, turn):
         if turn is not None and turn != self._turn:
             return
-        self._due = None
         again = True  # also if it is interrupted
         try:
             again = self.waker.look()
