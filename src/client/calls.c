@@ -23,7 +23,7 @@ uint32_t client_calls_queue(mob_client_t *c, mob_ref_t actor) {
     if (local->queue != 0) return atomic_load(&c->queues[local->queue].closed) ? 0 : local->queue;
     if (local->refused > 0 && local->refused++ < ASK_AGAIN) return 0;
     shm_message_t m = {.kind = WIRE_NEED_CALLS, .a = actor.slot, .b = actor.generation}, answer;
-    if (client_ask(c, &m, WIRE_CALLS_ARE, &answer) == MOB_OK && answer.a >= SHM_MAX_CLIENTS && answer.a < SHM_QUEUES)
+    if (client_ask(c, &m, WIRE_CALLS_ARE, &answer) == MOB_OK && answer.a >= SHM_FIRST_CALLS && answer.a < SHM_QUEUES)
         local->queue = answer.a;
     local->refused = local->queue == 0;
     return local->queue;
@@ -44,7 +44,7 @@ void client_call_push(mob_client_t *c, uint32_t number, uint32_t record, uint64_
 /* ---- the actor ---- */
 
 void client_calls_add(mob_client_t *c, uint32_t number) {
-    if (number < SHM_MAX_CLIENTS || number >= SHM_QUEUES) return;
+    if (number < SHM_FIRST_CALLS || number >= SHM_QUEUES) return;
     /* Without memory for it: another process can't do it in our place, so this one ends, and its calls fail with it. */
     if (!vec_push(&c->calls, ((client_calls_t){.queue = number}))) c->told_to_exit = true;
 }

@@ -121,7 +121,8 @@ struct mob_client {
     size_t run_next;
     VEC(mob_ref_t) forgets; /* functions to be unloaded */
     bool told_to_exit;
-    bool looking;              /* our bit in the node's `looking` is up */
+    bool looking; /* our bit in the lane's `looking` is up */
+    uint32_t looking_lane;
     uint32_t queue_turn;       /* whose queue the last task came from */
     bool queue_has_next;       /* ... had another entry then */
     uint64_t ended_ns;         /* when the last job ended, if nothing was waited for since; else 0 */
@@ -165,13 +166,13 @@ void client_awake(mob_client_t *c, bool awake);
 bool client_may_spin(mob_client_t *c);
 
 /* queue.c: tasks that workers take by themselves. */
-void client_queue_push(mob_client_t *c, uint32_t record,
-                       uint64_t generation); /* there is room: the caller has looked */
-void client_queue_tell(mob_client_t *c);     /* there is something in a queue: somebody is to be awake */
-bool client_queues_have(mob_client_t *c);
-void client_queues_clear(mob_client_t *c); /* forgets queues that have nothing, before a sleep */
+void client_queue_push(mob_client_t *c, uint32_t lane, uint32_t record,
+                       uint64_t generation);            /* there is room: the caller has looked */
+void client_queue_tell(mob_client_t *c, uint32_t lane); /* there is something in a queue: somebody is to be awake */
+bool client_queues_have(mob_client_t *c, uint32_t lane);
+void client_queues_clear(mob_client_t *c, uint32_t lane); /* forgets queues that have nothing, before a sleep */
 typedef bool (*client_claim_fn)(mob_client_t *c, uint64_t entry);
-bool client_queue_take(mob_client_t *c, client_claim_fn claim); /* the first one that can be claimed */
+bool client_queue_take(mob_client_t *c, uint32_t lane, client_claim_fn claim); /* the first one that can be claimed */
 
 /* calls.c: calls of actors. */
 uint32_t client_calls_queue(mob_client_t *c, mob_ref_t actor); /* for our calls of it; 0: they go through the daemon */
@@ -183,6 +184,7 @@ bool client_calls_wait(mob_client_t *c); /* any */
 bool client_call_take(mob_client_t *c, client_claim_fn claim);
 
 /* lease.c: a worker's right to take them. */
+uint32_t client_lane(mob_client_t *c);    /* that our lease is for */
 bool client_lease_begin(mob_client_t *c); /* whether it may take one now */
 void client_lease_rest(mob_client_t *c);  /* it found none */
 void client_lease_job(mob_client_t *c, uint32_t record_and_one);

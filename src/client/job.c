@@ -291,7 +291,7 @@ void mob_job_finish(mob_client_t *c, mob_job_t *public_job) {
     }
     /* Before the results are seen: who waits for them may push the next task at once, and need wake nobody. */
     /* If there was another entry it most likely still is: then its taking decides, and nobody need look now. Others may have taken it; then a push wakes somebody without need. */
-    if (job->leased && !c->queue_has_next && !client_queues_have(c)) client_looking(c, true);
+    if (job->leased && !c->queue_has_next && !client_queues_have(c, client_lane(c))) client_looking(c, true);
     bool known = false, crowd = job->failed;
     /* release: the results come first. It can only fail if the daemon thinks that we are dead, and then we soon are. */
     if (wire_record_move(record, wire_word(job->generation, c->number, WIRE_TAKEN),

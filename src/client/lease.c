@@ -3,10 +3,13 @@
 
 static shm_lease_t *lease_of(mob_client_t *c) { return &c->node->leases[c->number]; }
 
+uint32_t client_lane(mob_client_t *c) { return atomic_load(&lease_of(c)->lane) % SHM_LANES; }
+
 void client_looking(mob_client_t *c, bool looking) {
     if (c->looking == looking) return;
     c->looking = looking;
-    _Atomic uint64_t *word = &c->node->workers[c->number / 64].looking;
+    if (looking) c->looking_lane = client_lane(c);
+    _Atomic uint64_t *word = &c->node->lanes[c->looking_lane].workers[c->number / 64].looking;
     if (looking)
         atomic_fetch_or(word, shm_node_bit(c->number));
     else
@@ -16,7 +19,12 @@ void client_looking(mob_client_t *c, bool looking) {
 void client_looked(mob_client_t *c) {
     if (!c->looking) return;
     client_looking(c, false);
-    if (client_queues_have(c)) client_queue_tell(c);
+    if (client_queues_have(c, c->looking_lane)) client_queue_tell(c, c->looking_lane);
+}
+
+/* It has a lease for the lane, and nothing to do. */
+static bool is_free(mob_client_t *c, uint32_t lane) {
+    return atomic_load(&lease_of(c)->word) == SHM_LEASE_FREE && client_lane(c) == lane;
 }
 
 bool client_lease_begin(mob_client_t *c) {
@@ -48,11 +56,13 @@ void client_lease_job(mob_client_t *c, uint32_t record_and_one) {
 static bool work_is_there(mob_client_t *c, void *context) {
     uint32_t seen = *(uint32_t *)context;
     return shm_bell_listen(&c->node->bells[c->number]) != seen || client_calls_have(c) ||
-           (atomic_load_explicit(&lease_of(c)->word, memory_order_relaxed) == SHM_LEASE_FREE && client_queues_have(c));
+           (atomic_load_explicit(&lease_of(c)->word, memory_order_relaxed) == SHM_LEASE_FREE &&
+            client_queues_have(c, client_lane(c)));
 }
 
 bool client_lease_look(mob_client_t *c, uint32_t seen) {
     bool found = false;
+    if (c->looking && !is_free(c, c->looking_lane)) client_looked(c); /* another lease, or none */
     if (atomic_load(&lease_of(c)->word) == SHM_LEASE_FREE) {
         client_looking(c, true);
         found = client_spin(c, work_is_there, &seen);
@@ -65,26 +75,25 @@ bool client_lease_look(mob_client_t *c, uint32_t seen) {
 }
 
 /* We are awake. Somebody may have relied on us; without a lease, we wake another in our place. */
-static void idle_bit_take(mob_client_t *c) {
-    atomic_fetch_and(&c->node->workers[c->number / 64].idle, ~shm_node_bit(c->number));
-    if (atomic_load(&lease_of(c)->word) != SHM_LEASE_FREE && client_queues_have(c)) client_queue_tell(c);
+static void idle_bit_take(mob_client_t *c, uint32_t lane) {
+    atomic_fetch_and(&c->node->lanes[lane].workers[c->number / 64].idle, ~shm_node_bit(c->number));
+    if (!is_free(c, lane) && client_queues_have(c, lane)) client_queue_tell(c, lane);
 }
 
 bool client_lease_sleep(mob_client_t *c, uint32_t seen) {
-    _Atomic uint64_t *idle = &c->node->workers[c->number / 64].idle;
-    uint64_t bit = shm_node_bit(c->number);
-    bool leased = atomic_load(&lease_of(c)->word) == SHM_LEASE_FREE, woken = true;
+    uint32_t lane = client_lane(c);
+    bool leased = is_free(c, lane), woken = true;
     if (leased) {
-        client_queues_clear(c);
-        atomic_fetch_or(idle, bit);
+        client_queues_clear(c, lane);
+        atomic_fetch_or(&c->node->lanes[lane].workers[c->number / 64].idle, shm_node_bit(c->number));
         /* The daemon takes the lease, then the bit. If it did so before we set the bit, nobody else will take it. */
-        leased = atomic_load(&lease_of(c)->word) == SHM_LEASE_FREE;
-        if (!leased) idle_bit_take(c);
+        leased = is_free(c, lane);
+        if (!leased) idle_bit_take(c, lane);
     }
     if (c->calls.count > 0) atomic_store(&lease_of(c)->rests, 1);
-    if (!(leased && client_queues_have(c)) && !client_calls_have(c)) woken = client_sleep(c, seen, -1);
+    if (!(leased && client_queues_have(c, lane)) && !client_calls_have(c)) woken = client_sleep(c, seen, -1);
     if (c->calls.count > 0) atomic_store(&lease_of(c)->rests, 0);
-    if (leased) idle_bit_take(c);
+    if (leased) idle_bit_take(c, lane);
     return woken;
 }
 

@@ -23,15 +23,18 @@ static mob_status_t task_check(const mob_task_t *task) {
     return MOB_OK;
 }
 
-/* Whether workers may take it by themselves: one CPU, nothing special, nothing to wait for. */
-static bool may_queue(const mob_client_t *c, const mob_task_t *task) {
-    if (task->kind != MOB_TASK || task->shape != MOB_SHAPE_ONE_CPU || task->max_calls != 0 ||
-        atomic_load_explicit(&c->node->fast, memory_order_relaxed) == 0 ||
-        shm_queue_count(&c->queues[c->number]) >= SHM_QUEUE_ENTRIES) /* it does not grow: we alone push */
-        return false;
+/* The lane in which workers may take it by themselves: it has nothing special and nothing to wait for. SHM_LANES: none. */
+static uint32_t lane_of(const mob_client_t *c, const mob_task_t *task) {
+    if (task->kind != MOB_TASK || task->max_calls != 0 ||
+        atomic_load_explicit(&c->node->fast, memory_order_relaxed) == 0)
+        return SHM_LANES;
     for (uint32_t i = 0; i < task->dep_count; i++)
-        if (!client_is_sealed(c, task->deps[i])) return false;
-    return true;
+        if (!client_is_sealed(c, task->deps[i])) return SHM_LANES;
+    uint32_t lane = 0;
+    while (lane < SHM_LANES &&
+           atomic_load_explicit(&c->node->lanes[lane].shape, memory_order_relaxed) != task->shape + 1)
+        lane++;
+    return lane;
 }
 
 /* Where it is to be put: the number of a queue, ours or one of calls; 0: it goes to the daemon. */
@@ -41,9 +44,12 @@ static mob_status_t queue_choose(mob_client_t *c, const mob_task_t *task, uint32
         *ret_queue = client_calls_queue(c, task->actor);
         if (*ret_queue != 0 && shm_queue_count(&c->queues[*ret_queue]) >= SHM_QUEUE_ENTRIES)
             return base_fail(MOB_ELIMIT, "%d calls of this actor are waiting already", SHM_QUEUE_ENTRIES);
-    } else if (may_queue(c, task)) {
-        *ret_queue = c->number;
+        return MOB_OK;
     }
+    uint32_t lane = lane_of(c, task), number = shm_lane_queue(lane, c->number);
+    if (lane < SHM_LANES &&
+        shm_queue_count(&c->queues[number]) < SHM_QUEUE_ENTRIES) /* it does not grow: we alone push */
+        *ret_queue = number;
     return MOB_OK;
 }
 
@@ -133,8 +139,8 @@ static void record_publish(mob_client_t *c, const draft_t *draft, bool known) {
 static void draft_queue(mob_client_t *c, const mob_task_t *task, const draft_t *draft, uint32_t queue) {
     if (client_slot_valid(task->function.slot)) c->local[task->function.slot].is_function = true;
     if (task->dep_count + task->ref_count > 0) client_push_quietly(c, WIRE_ARGUMENTS, draft->record, draft->generation);
-    if (queue == c->number)
-        client_queue_push(c, draft->record, draft->generation);
+    if (queue < SHM_FIRST_CALLS)
+        client_queue_push(c, queue / SHM_MAX_CLIENTS, draft->record, draft->generation);
     else
         client_call_push(c, queue, draft->record, draft->generation);
 }

@@ -70,7 +70,8 @@ static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
     if (!full) {
         while (!claimed && run_take(c, &run)) claimed = !c->told_to_exit && run_claim(c, &run);
         if (!claimed && !c->job_unclaimable) claimed = client_call_take(c, entry_claim);
-        if (!claimed && !c->told_to_exit && client_lease_begin(c)) claimed = client_queue_take(c, entry_claim);
+        if (!claimed && !c->told_to_exit && client_lease_begin(c))
+            claimed = client_queue_take(c, client_lane(c), entry_claim);
         if (!claimed) client_lease_rest(c);
     } else {
         client_listen(c);

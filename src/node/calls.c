@@ -13,10 +13,10 @@
 enum { OPEN = 1, CLOSED, ENDING };
 
 static node_pair_t *pair_of(node_t *n, uint32_t number) {
-    return number >= SHM_MAX_CLIENTS && number < SHM_QUEUES ? &n->pairs[number - SHM_MAX_CLIENTS] : NULL;
+    return number >= SHM_FIRST_CALLS && number < SHM_QUEUES ? &n->pairs[number - SHM_FIRST_CALLS] : NULL;
 }
-static shm_queue_t *queue_of(node_t *n, const node_pair_t *p) { return &n->queues[SHM_MAX_CLIENTS + (p - n->pairs)]; }
-static uint32_t number_of(node_t *n, const node_pair_t *p) { return SHM_MAX_CLIENTS + (uint32_t)(p - n->pairs); }
+static shm_queue_t *queue_of(node_t *n, const node_pair_t *p) { return &n->queues[SHM_FIRST_CALLS + (p - n->pairs)]; }
+static uint32_t number_of(node_t *n, const node_pair_t *p) { return SHM_FIRST_CALLS + (uint32_t)(p - n->pairs); }
 
 static node_pair_t *pair_find(node_t *n, const node_actor_t *a, uint32_t caller) {
     for (size_t i = 0; i < a->queues.count; i++) {
@@ -51,7 +51,7 @@ static bool calls_pending(const node_actor_t *a, uint32_t caller) {
 
 static uint32_t pair_number_take(node_t *n) {
     if (n->free_pairs.count > 0) return vec_pop(&n->free_pairs);
-    return n->pairs_used < SHM_CALL_QUEUES ? SHM_MAX_CLIENTS + n->pairs_used++ : 0;
+    return n->pairs_used < SHM_CALL_QUEUES ? SHM_FIRST_CALLS + n->pairs_used++ : 0;
 }
 
 static uint32_t pair_open(node_client_t *caller, node_actor_t *a) {

@@ -1,13 +1,13 @@
 /*
  * Leases: workers that take tasks from the queues by themselves, without us.
  *
- * What we do for them is to give them CPUs and to take those back; shm/lease.h has the states. A lease is asked of the scheduler like a task of one CPU: `request` is that task, and
- * there is at most one at a time, so queues and other tasks get their turn in the order in which they asked. It is made when there is more in the queues than workers that
- * look; a push tells us so while `more` is up, which is whenever no request waits.
+ * What we do for them is to give them CPUs and to take those back; shm/lease.h has the states. Queues are in lanes, one for each shape (shm/lane.h), and a lease is for one lane. It is asked of the scheduler
+ * like a task of that shape: `request` is that task, and there is at most one at a time in each lane, so queues and other tasks get their turn in the order in which they asked. It is made when there is
+ * more in the lane's queues than workers that look; a push tells us so while `more` is up, which is whenever no request waits.
  *
  * Others come first in this order: a free lease is taken at once when somebody else needs the CPU; a busy one is recalled after RECALL_NS; a blocked one is lent. After a blocked task
  * went on, more CPUs are used than there are: then one is taken or recalled too. But a lease that was given for what lies in the queues is left alone for RECALL_NS: its worker may not have
- * been awake yet, and the queues would never have their turn beside tasks that come one after the other.
+ * been awake yet, and the queues would never have their turn beside tasks that come one after the other; nor is it worth to change hands for one task at a time. The request of another lane is such an other; that of the same lane is not.
  *
  * The worker that a granted lease is for may still have to be started: `granted` holds it until then.
  */
@@ -30,30 +30,56 @@ static node_client_t *leased_from(node_t *n, uint32_t i) {
 }
 #define EACH_LEASED(n, w) for (node_client_t *w = leased_from(n, 1); w != NULL; w = leased_from(n, w->number + 1))
 
-static uint64_t queued_count(node_t *n) {
+#define EACH_LANE(n, l) for (uint32_t l = 0; l < SHM_LANES && (n)->lanes[l].shape != 0; l++)
+
+void node_lane_open(node_t *n, uint32_t shape) {
+    uint32_t lane = 0;
+    while (lane < SHM_LANES && n->lanes[lane].shape != 0 && n->lanes[lane].shape != shape) lane++;
+    if (!n->fast || lane == SHM_LANES || n->lanes[lane].shape == shape) return;
+    sched_amount_t demand[2];
+    if (sched_shape_demand(n->sched, shape, demand, 2) != 1 || strcmp(demand[0].name, "CPU") != 0) return;
+    n->lanes[lane] = (node_lane_t){.shape = shape, .cpus = (int64_t)demand[0].amount};
+    atomic_store(&n->shared->lanes[lane].more, 1);
+    atomic_store(&n->shared->lanes[lane].shape, shape + 1);
+}
+
+int node_lane_of_request(node_t *n, const sched_task_t *task) {
+    EACH_LANE(n, l)
+    if (task == &n->lanes[l].request) return (int)l;
+    return -1;
+}
+
+bool node_lanes_ask(node_t *n) {
+    EACH_LANE(n, l)
+    if (n->lanes[l].request.queued) return true;
+    return false;
+}
+
+static uint64_t queued_count(node_t *n, uint32_t lane) {
     uint64_t queued = 0;
     for (uint32_t w = 0; w < shm_node_words(n->shared); w++)
-        for (uint64_t bits = atomic_load(&n->shared->queued[w]); bits != 0; bits &= bits - 1) {
-            uint64_t count = shm_queue_count(&n->queues[w * 64 + (uint32_t)__builtin_ctzll(bits)]);
+        for (uint64_t bits = atomic_load(&n->shared->lanes[lane].queued[w]); bits != 0; bits &= bits - 1) {
+            uint64_t count =
+                shm_queue_count(&n->queues[shm_lane_queue(lane, w * 64 + (uint32_t)__builtin_ctzll(bits))]);
             queued += count < SHM_QUEUE_ENTRIES ? count : SHM_QUEUE_ENTRIES;
         }
     return queued;
 }
 
 /* Whether there is more in the queues than workers that will look there. */
-static bool more_is_needed(node_t *n) {
-    uint64_t queued = queued_count(n), looking = 0;
+static bool more_is_needed(node_t *n, uint32_t lane) {
+    uint64_t queued = queued_count(n, lane), looking = 0;
     if (queued == 0) return false;
-    EACH_LEASED (n, w) looking += state_of(w) == SHM_LEASE_FREE;
+    EACH_LEASED (n, w) looking += w->lane == lane && state_of(w) == SHM_LEASE_FREE;
     return queued > looking;
 }
 
 /* The name of a task that lies in a queue, for people to read. */
-static void first_name(node_t *n, char *ret_name, size_t capacity) {
+static void first_name(node_t *n, uint32_t lane, char *ret_name, size_t capacity) {
     snprintf(ret_name, capacity, "?");
     for (uint32_t i = 1; i < n->client_next; i++) {
         uint64_t position, entry;
-        if (!shm_queue_peek(&n->queues[i], &position, &entry)) continue;
+        if (!shm_queue_peek(&n->queues[shm_lane_queue(lane, i)], &position, &entry)) continue;
         wire_record_t copy;
         wire_body_t body;
         memcpy(&copy, &n->records[wire_entry_index(entry)], sizeof copy);
@@ -64,63 +90,77 @@ static void first_name(node_t *n, char *ret_name, size_t capacity) {
     }
 }
 
-void node_lease_request(node_t *n) {
+static void lane_request(node_t *n, uint32_t l) {
+    node_lane_t *lane = &n->lanes[l];
+    _Atomic uint32_t *more = &n->shared->lanes[l].more;
     /* Who sleeps with a lease looks only if it is rung for, and the one who was relied on may have lost its lease to us. */
-    if (queued_count(n) > 0) (void)shm_node_rouse(n->shared, &(bool){false});
-    if (n->request.queued || n->granted.state != SCHED_LEASE_NONE) return;
+    if (queued_count(n, l) > 0) (void)shm_node_rouse(n->shared, l, &(bool){false});
+    if (lane->request.queued && queued_count(n, l) == 0)
+        sched_task_remove(n->sched, &lane->request); /* others took it */
+    if (lane->request.queued || lane->granted.state != SCHED_LEASE_NONE) return;
     /* First the flag, then the look: whoever pushes after our look reads the flag after its push. */
-    if (atomic_load(&n->shared->more) == 0) atomic_store(&n->shared->more, 1);
-    if (!more_is_needed(n)) return;
-    atomic_store(&n->shared->more, 0);
-    if (!sched_shape_fits_ever(n->sched, n->cpu_shape, NULL, NULL)) {
+    if (atomic_load(more) == 0) atomic_store(more, 1);
+    if (!more_is_needed(n, l)) return;
+    atomic_store(more, 0);
+    if (!sched_shape_fits_ever(n->sched, lane->shape, NULL, NULL)) {
         char name[256];
-        first_name(n, name, sizeof name);
-        node_warn_if_never(n, n->cpu_shape, MOB_TASK, name);
+        first_name(n, l, name, sizeof name);
+        node_warn_if_never(n, lane->shape, MOB_TASK, name);
     }
-    sched_task_add(n->sched, &n->request, n->cpu_shape, base_clock_mono_ns());
+    sched_task_add(n->sched, &lane->request, lane->shape, base_clock_mono_ns());
 }
 
-static void lease_give(node_client_t *w, const sched_lease_t *lease) {
+void node_lease_request(node_t *n) { EACH_LANE(n, l) lane_request(n, l); }
+
+static void lease_give(node_client_t *w, uint32_t lane, const sched_lease_t *lease) {
     w->leased = true;
+    w->lane = lane;
     w->takes = true;
     w->lease = *lease;
     w->leased_ns = base_clock_mono_ns();
     w->node->leases++;
+    w->node->lanes[lane].leases++;
+    atomic_store(&lease_of(w)->lane, lane);
     atomic_store_explicit(&lease_of(w)->word, SHM_LEASE_FREE, memory_order_release);
     shm_bell_ring(&w->node->shared->bells[w->number]);
 }
 
-void node_lease_granted(node_t *n, const sched_lease_t *lease) {
+void node_lease_granted(node_t *n, uint32_t lane, const sched_lease_t *lease) {
     sched_lease_t held = *lease;
-    bool needed = more_is_needed(n);
+    bool needed = more_is_needed(n, lane);
     node_client_t *w = needed ? node_worker_idle(n) : NULL;
     if (w != NULL) {
-        lease_give(w, &held);
+        lease_give(w, lane, &held);
     } else if (needed) {
-        n->granted = held;
+        n->lanes[lane].granted = held;
         n->waiting_for_worker++;
     } else {
         sched_lease_release(n->sched, &held);
     }
-    node_lease_request(n);
+    lane_request(n, lane);
 }
 
 bool node_lease_claim(node_client_t *w) {
     node_t *n = w->node;
-    if (n->granted.state == SCHED_LEASE_NONE) return false;
-    sched_lease_t lease = n->granted;
-    n->granted = (sched_lease_t){0};
-    n->waiting_for_worker--;
-    lease_give(w, &lease);
-    return true;
+    EACH_LANE(n, l) {
+        sched_lease_t lease = n->lanes[l].granted;
+        if (lease.state == SCHED_LEASE_NONE) continue;
+        n->lanes[l].granted = (sched_lease_t){0};
+        n->waiting_for_worker--;
+        lease_give(w, l, &lease);
+        return true;
+    }
+    return false;
 }
 
 void node_lease_abandon(node_t *n) {
-    if (n->granted.state == SCHED_LEASE_NONE) return;
-    sched_lease_release(n->sched, &n->granted);
-    n->granted = (sched_lease_t){0};
-    n->waiting_for_worker--;
-    n->again = true; /* somebody may push before `more` is up again */
+    EACH_LANE(n, l) {
+        if (n->lanes[l].granted.state == SCHED_LEASE_NONE) continue;
+        sched_lease_release(n->sched, &n->lanes[l].granted);
+        n->lanes[l].granted = (sched_lease_t){0};
+        n->waiting_for_worker--;
+        n->again = true; /* somebody may push before `more` is up again */
+    }
 }
 
 /* Its word is NONE: the CPU goes back. */
@@ -130,8 +170,9 @@ static void lease_end(node_client_t *w) {
     if (!w->leased) return;
     w->leased = false;
     n->leases--;
+    n->lanes[w->lane].leases--;
     /* Who took this bit to wake it has pushed before; we look at the queues after this. */
-    atomic_fetch_and(&n->shared->workers[w->number / 64].idle, ~bit);
+    atomic_fetch_and(&n->shared->lanes[w->lane].workers[w->number / 64].idle, ~bit);
     n->again = true;
     sched_lease_release(n->sched, &w->lease);
     node_worker_free(w);
@@ -146,49 +187,59 @@ void node_lease_unblocked(node_client_t *w) {
     if (state_of(w) != SHM_LEASE_LENT) sched_lease_unblock(w->node->sched, &w->lease);
 }
 
-/* Takes one that is not used, and not about to be; false: there is none. */
-static bool free_take(node_t *n) {
-    uint64_t now = queued_count(n) > 0 ? base_clock_mono_ns() : UINT64_MAX;
+enum { ANY_LANE = SHM_LANES };
+
+static bool is_in(const node_client_t *w, uint32_t lane) { return lane == ANY_LANE || w->lane == lane; }
+
+/* Takes one that is not used, and not about to be. The CPUs that it had; 0: there is none. */
+static int64_t free_take(node_t *n, uint32_t lane) {
+    uint64_t now = base_clock_mono_ns();
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_FREE;
-        if (w->state != NODE_LIVE || state_of(w) != SHM_LEASE_FREE) continue;
-        if (now - w->leased_ns < RECALL_NS) {
+        if (w->state != NODE_LIVE || state_of(w) != SHM_LEASE_FREE || !is_in(w, lane)) continue;
+        if (now - w->leased_ns < RECALL_NS && queued_count(n, w->lane) > 0) {
             node_look_again(n, RECALL_NS / 1000000);
             continue;
         }
         if (!atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_NONE)) continue;
+        int64_t cpus = n->lanes[w->lane].cpus;
         lease_end(w);
-        return true;
+        return cpus;
     }
-    return false;
+    return 0;
 }
 
 void node_leases_take_free(node_t *n) {
-    while (free_take(n)) {
+    while (free_take(n, ANY_LANE) > 0) {
     }
 }
 
 /* CPUs that will come back by recalls that were made. */
-static int64_t recalled(node_t *n) {
+static int64_t recalled(node_t *n, uint32_t lane) {
     int64_t amount = 0;
     EACH_LEASED (n, w)
-        amount += atomic_load(&lease_of(w)->word) == (SHM_LEASE_BUSY | SHM_LEASE_RECALL) ? SCHED_UNIT : 0;
+        if (is_in(w, lane) && atomic_load(&lease_of(w)->word) == (SHM_LEASE_BUSY | SHM_LEASE_RECALL))
+            amount += n->lanes[w->lane].cpus;
     return amount;
 }
 
-static void recall_one(node_t *n) {
+/* Recalls one that was given RECALL_NS before `now`. The CPUs that will come back; 0: there is none. */
+static int64_t recall_one(node_t *n, uint32_t lane, uint64_t now) {
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_BUSY;
-        if (atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_BUSY | SHM_LEASE_RECALL)) return;
+        if (is_in(w, lane) && now - w->leased_ns >= RECALL_NS &&
+            atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_BUSY | SHM_LEASE_RECALL))
+            return n->lanes[w->lane].cpus;
     }
+    return 0;
 }
 
 /* More CPUs are used than there are, since blocked tasks went on: as many leases are to end. */
 static void overdraft_settle(node_t *n) {
-    int64_t over = -node_cpus_free(n);
+    int64_t over = -node_cpus_free(n), got = 1;
     if (over <= 0 || n->leases == 0) return;
-    for (over -= recalled(n); over > 0; over -= SCHED_UNIT)
-        if (!free_take(n)) recall_one(n);
+    for (over -= recalled(n, ANY_LANE); over > 0 && got > 0; over -= got)
+        if ((got = free_take(n, ANY_LANE)) == 0) got = recall_one(n, ANY_LANE, UINT64_MAX);
 }
 
 /* Lends the CPUs of those that wait; true if there were any. */
@@ -203,19 +254,26 @@ static bool blocked_lend(node_t *n) {
 }
 
 bool node_leases_yield(node_t *n) {
-    uint64_t since = 0;
+    int64_t lacking[SHM_LANES] = {0};
+    uint64_t since[SHM_LANES] = {0};
     overdraft_settle(n);
-    int64_t lacking = sched_cpu_lacking(n->sched, &n->request, &since);
-    if (lacking <= 0 && n->leases > 0 && node_ahead_waits(n, &since)) lacking = SCHED_UNIT;
-    bool wanted = lacking > 0 || n->request.queued;
+    bool wanted = node_lanes_ask(n);
+    EACH_LANE(n, l) {
+        lacking[l] = sched_cpu_lacking(n->sched, &n->lanes[l].request, &since[l]);
+        if (lacking[l] <= 0 && n->leases > 0 && node_ahead_waits(n, &since[l])) lacking[l] = SCHED_UNIT;
+        wanted |= lacking[l] > 0;
+    }
     /* First the flag, then the look: who blocks after our look reads the flag after it said so. */
     if (atomic_load(&n->shared->wanted) != wanted) atomic_store(&n->shared->wanted, wanted);
     if (n->leases == 0) return false;
     if (wanted && blocked_lend(n)) return true;
-    if (lacking <= 0) return false;
-    if (free_take(n)) return true;
-    if (base_clock_mono_ns() - since >= RECALL_NS && recalled(n) < lacking) recall_one(n);
-    node_look_again(n, RECALL_NS / 1000000);
+    uint64_t now = base_clock_mono_ns();
+    EACH_LANE(n, l) {
+        if (lacking[l] <= 0 || n->lanes[l].leases == 0) continue;
+        if (free_take(n, l) > 0) return true;
+        if (now - since[l] >= RECALL_NS && recalled(n, ANY_LANE) < lacking[l]) recall_one(n, l, now);
+        node_look_again(n, RECALL_NS / 1000000);
+    }
     return false;
 }
 
@@ -233,8 +291,10 @@ size_t node_leases_due(node_t *n) {
 void node_lease_forget(node_client_t *w) {
     node_t *n = w->node;
     uint64_t bit = shm_node_bit(w->number);
-    atomic_fetch_and(&n->shared->workers[w->number / 64].looking, ~bit);
-    atomic_fetch_and(&n->shared->workers[w->number / 64].idle, ~bit);
+    for (uint32_t l = 0; l < SHM_LANES; l++) {
+        atomic_fetch_and(&n->shared->lanes[l].workers[w->number / 64].looking, ~bit);
+        atomic_fetch_and(&n->shared->lanes[l].workers[w->number / 64].idle, ~bit);
+    }
     atomic_fetch_and(&n->shared->awake[w->number / 64], ~bit);
     atomic_store(&lease_of(w)->word, SHM_LEASE_NONE);
     atomic_store(&lease_of(w)->job, 0);
@@ -242,9 +302,10 @@ void node_lease_forget(node_client_t *w) {
 }
 
 void node_queues_note(node_t *n) {
+    EACH_LANE(n, l)
     for (uint32_t i = 1; i < n->client_next; i++)
-        if (n->clients[i] != NULL && shm_queue_count(&n->queues[i]) > 0)
-            atomic_fetch_or(&n->shared->queued[i / 64], shm_node_bit(i));
+        if (n->clients[i] != NULL && shm_queue_count(&n->queues[shm_lane_queue(l, i)]) > 0)
+            atomic_fetch_or(&n->shared->lanes[l].queued[i / 64], shm_node_bit(i));
 }
 
 void node_events_read(node_client_t *w) {

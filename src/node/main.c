@@ -158,6 +158,7 @@ static mob_status_t node_start(node_t *n) {
     const char *fast = getenv("MOBULA_FAST_PATH");
     n->fast = fast == NULL || strcmp(fast, "0") != 0;
     atomic_store(&n->shared->fast, n->fast);
+    node_lane_open(n, n->cpu_shape);
     atomic_store(&n->shared->cpus, base_cpus_count(""));
     status = node_session_open(n);
     if (status == MOB_OK) status = loop_start(n);

@@ -49,6 +49,15 @@ typedef struct {
     shm_message_t message;
 } node_question_t;
 
+/* The queues of one shape; see node/lease.c. */
+typedef struct {
+    uint32_t shape; /* 0: not in use */
+    int64_t cpus;
+    uint32_t leases;       /* given */
+    sched_task_t request;  /* for one more lease, while it waits for its CPUs */
+    sched_lease_t granted; /* one that waits for its worker */
+} node_lane_t;
+
 /* A call of an actor whose creation was not read yet; without a call: it is to be killed. */
 typedef struct {
     mob_ref_t actor;
@@ -166,6 +175,7 @@ struct node_client {
     node_actor_t *actor;
     sched_lease_t lease; /* an actor's, once it is made; or that of a worker that takes from the queues */
     uint64_t leased_ns;  /* when its lease was given */
+    uint32_t lane;       /* what it is for */
     bool leased;         /* takes tasks from queues */
     bool takes;          /* took tasks or calls from queues at some time: records may name it that we do not know of */
     shm_events_t *events;
@@ -240,10 +250,9 @@ struct node {
     uint32_t waiting_for_worker;
     uint32_t missing_arguments; /* tasks that wait for some */
     uint32_t cpu_shape;         /* one CPU and nothing else: what may be handed out ahead, and is taken from queues */
-    sched_task_t request;       /* for one more lease, while it waits for a CPU */
-    sched_lease_t granted;      /* that lease, while it waits for a worker */
-    uint32_t leases;            /* given */
-    node_pair_t *pairs;         /* queues of calls, by their number above SHM_MAX_CLIENTS */
+    node_lane_t lanes[SHM_LANES];
+    uint32_t leases;    /* given */
+    node_pair_t *pairs; /* queues of calls, by their number above SHM_FIRST_CALLS */
     uint32_t pairs_used;
     VEC(uint32_t) free_pairs;  /* their numbers */
     VEC(mob_ref_t) done_early; /* records whose worker was heard before their submitter */
@@ -388,7 +397,10 @@ bool node_calls_open(node_t *node, const node_actor_t *actor, uint32_t caller); 
 
 /* lease.c: workers that take tasks from the queues */
 void node_lease_request(node_t *node); /* asks the scheduler for one more, if there is more to do than workers for it */
-void node_lease_granted(node_t *node, const sched_lease_t *lease); /* the scheduler's answer */
+void node_lease_granted(node_t *node, uint32_t lane, const sched_lease_t *lease); /* the scheduler's answer */
+void node_lane_open(node_t *node, uint32_t shape);                /* if it is of CPUs alone, and there is a lane left */
+int node_lane_of_request(node_t *node, const sched_task_t *task); /* -1: it is none */
+bool node_lanes_ask(node_t *node);                                /* whether a request waits */
 bool node_lease_claim(node_client_t *worker); /* takes the one that waits for a worker, if one does */
 void node_lease_abandon(node_t *node);        /* no worker can be had for it */
 void node_lease_returned(node_client_t *worker);

@@ -119,6 +119,7 @@ void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation
         return;
     }
     bool creates = t->kind == MOB_ACTOR_CREATE;
+    if (t->kind == MOB_TASK && t->max_calls == 0) node_lane_open(n, t->shape); /* for those that follow */
     if (creates) {
         actor = t->refs[0];
         node_actor_create(n, t);
@@ -595,9 +596,11 @@ static void queue_take_over(node_client_t *client) {
             break;
         }
     }
-    shm_queue_t *queue = &n->queues[client->number];
-    atomic_store(&queue->head, atomic_load(&queue->tail));
-    atomic_fetch_and(&n->shared->queued[client->number / 64], ~shm_node_bit(client->number));
+    for (uint32_t l = 0; l < SHM_LANES; l++) {
+        shm_queue_t *queue = &n->queues[shm_lane_queue(l, client->number)];
+        atomic_store(&queue->head, atomic_load(&queue->tail));
+        atomic_fetch_and(&n->shared->lanes[l].queued[client->number / 64], ~shm_node_bit(client->number));
+    }
 }
 
 /* A submitter died. What nobody began, and whose results nobody else knows of, is not begun any more; the rest runs out. */
@@ -618,15 +621,19 @@ void node_tasks_cancel(node_client_t *client) {
     }
 }
 
-void node_queues_fail(node_t *n, const char *text) {
-    for (uint32_t i = 1; i < n->client_next; i++) {
-        uint64_t position, entry;
-        /* Entry by entry, for the client is alive and goes on pushing; bounded, for the same reason. */
-        for (uint64_t k = shm_queue_count(&n->queues[i]); k > 0 && n->clients[i] != NULL; k--) {
-            if (!shm_queue_peek(&n->queues[i], &position, &entry)) break;
-            node_task_t *t = node_task_take_over(n, wire_entry_index(entry), entry, i);
-            shm_queue_pass(&n->queues[i], position);
-            if (t != NULL) node_task_fail(n, t, MOB_ESYS, text);
-        }
+static void queue_fail(node_t *n, uint32_t number, uint32_t client, const char *text) {
+    shm_queue_t *queue = &n->queues[number];
+    uint64_t position, entry;
+    /* Entry by entry, for the client is alive and goes on pushing; bounded, for the same reason. */
+    for (uint64_t k = shm_queue_count(queue); k > 0 && n->clients[client] != NULL; k--) {
+        if (!shm_queue_peek(queue, &position, &entry)) break;
+        node_task_t *t = node_task_take_over(n, wire_entry_index(entry), entry, client);
+        shm_queue_pass(queue, position);
+        if (t != NULL) node_task_fail(n, t, MOB_ESYS, text);
     }
+}
+
+void node_queues_fail(node_t *n, const char *text) {
+    for (uint32_t l = 0; l < SHM_LANES; l++)
+        for (uint32_t i = 1; i < n->client_next; i++) queue_fail(n, shm_lane_queue(l, i), i, text);
 }

@@ -357,7 +357,7 @@ static void ahead_give(node_t *n) {
             sched_task_t *q = sched_task_ahead(n->sched, n->cpu_shape);
             if (q == NULL) return;
             node_task_t *t = (node_task_t *)q;
-            if (q == &n->request || t->kind != MOB_TASK || t->max_calls != 0) {
+            if (node_lane_of_request(n, q) >= 0 || t->kind != MOB_TASK || t->max_calls != 0) {
                 sched_task_readd(n->sched, q);
                 return;
             }
@@ -370,7 +370,7 @@ static void ahead_give(node_t *n) {
 /* Chains: gives busy workers what follows the last one that they have. Not while others wait for a CPU, which would be passed over. */
 static void followers_give(node_t *n) {
     uint64_t since;
-    if (n->missing_arguments == 0 || n->request.queued || sched_cpu_lacking(n->sched, &n->request, &since) > 0) return;
+    if (n->missing_arguments == 0 || node_lanes_ask(n) || sched_cpu_lacking(n->sched, NULL, &since) > 0) return;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
         if (w == NULL || w->role != WIRE_WORKER) continue;
@@ -441,8 +441,9 @@ static void tasks_start(node_t *n) {
     sched_lease_t lease;
     uint64_t now = base_clock_mono_ns();
     for (sched_task_t *q; (q = sched_task_next(n->sched, now, &lease)) != NULL;) {
-        if (q == &n->request) {
-            node_lease_granted(n, &lease);
+        int lane = node_lane_of_request(n, q);
+        if (lane >= 0) {
+            node_lease_granted(n, (uint32_t)lane, &lease);
             continue;
         }
         node_task_t *t = (node_task_t *)q;

@@ -1,5 +1,5 @@
 /*
- * A worker's lease: the right to take tasks of one CPU from the queues. One word a worker, in the node's segment.
+ * A worker's lease: the right to take tasks of one shape from the queues of its lane. One word a worker, in the node's segment.
  *
  *   NONE      it has none: it runs what the daemon tells it to, or nothing
  *   FREE      it has one and runs nothing
@@ -42,6 +42,7 @@ enum {
 
 typedef struct shm_lease {
     alignas(64) _Atomic uint32_t word;
+    _Atomic uint32_t lane; /* what it is for. Written by the daemon in NONE */
     /* The record that it runs under its lease, plus one; 0: none, and everything about the last one is told. Written by the worker. */
     _Atomic uint32_t job;
     /* 1: it sleeps, or is about to: who pushes a call for it rings its bell. Written by the worker. */

@@ -7,25 +7,18 @@
 
 #include "shm/bell.h"
 #include "shm/events.h"
+#include "shm/lane.h"
 #include "shm/lease.h"
 #include "shm/queue.h"
 #include "shm/ring.h"
 
 enum {
-    SHM_MAX_CLIENTS = 4096, /* numbers 1..4095; 0 is the daemon */
-    SHM_CALL_QUEUES = 8192, /* for pairs of a caller and an actor */
-    SHM_QUEUES = SHM_MAX_CLIENTS + SHM_CALL_QUEUES,
+    SHM_CALL_QUEUES = 8192,                        /* for pairs of a caller and an actor */
+    SHM_FIRST_CALLS = SHM_LANES * SHM_MAX_CLIENTS, /* their numbers begin here */
+    SHM_QUEUES = SHM_FIRST_CALLS + SHM_CALL_QUEUES,
     SHM_UP_MESSAGES = 16384,  /* client to daemon */
     SHM_DOWN_MESSAGES = 1024, /* daemon to client */
 };
-
-/* One bit a worker that has a lease. */
-typedef struct shm_worker_bits {
-    /* It sleeps, or is about to. Set by the worker; taken by whoever wakes it, by itself, or with its lease by the daemon. */
-    _Atomic uint64_t idle;
-    /* It is awake and looks into the queues again before it sleeps, so nobody need be woken for a push. Set and cleared by the worker; by the daemon at its end. */
-    _Atomic uint64_t looking;
-} shm_worker_bits_t;
 
 typedef struct shm_node {
     /* 1: the daemon sleeps, or is about to: whoever pushes must write to its eventfd. Written by the daemon only, so that nobody who is held up between
@@ -37,13 +30,9 @@ typedef struct shm_node {
     alignas(64) _Atomic uint32_t fast; /* 1: tasks may be taken from queues */
     _Atomic uint32_t cpus;             /* that processes can really run on at a time */
     _Atomic uint32_t numbers;          /* of clients in use are below this */
-    /* 1: a push that finds no sleeping worker with a lease tells the daemon, which may grant one more. Written by the daemon. */
-    alignas(64) _Atomic uint32_t more;
     /* 1: somebody waits for a CPU: a worker that blocks or has nothing to do tells the daemon. Written by the daemon. */
-    _Atomic uint32_t wanted;
-    /* One bit a client: its queue may have entries. Set by its producer after a push; taken away by a worker that found it empty, which then looks again. */
-    alignas(64) _Atomic uint64_t queued[SHM_MAX_CLIENTS / 64];
-    alignas(64) shm_worker_bits_t workers[SHM_MAX_CLIENTS / 64];
+    alignas(64) _Atomic uint32_t wanted;
+    shm_lane_t lanes[SHM_LANES];
     /* One bit a client: it does not sleep in a call. Set and cleared by the client; cleared by the daemon at its end. For guesses only. */
     alignas(64) _Atomic uint64_t awake[SHM_MAX_CLIENTS / 64];
     shm_bell_t bells[SHM_MAX_CLIENTS];
@@ -64,16 +53,17 @@ static inline uint32_t shm_node_words(shm_node_t *node) {
 #define SHM_CLIENT_EVENTS  (SHM_CLIENT_SCRATCH + SHM_SCRATCH_BYTES)
 #define SHM_CLIENT_BYTES   (SHM_CLIENT_EVENTS + sizeof(shm_events_t))
 
-/* Something is in a queue: wakes a worker that sleeps with a lease, unless one looks. False: there is none of either. ret_rang: a system call woke it. */
-static inline bool shm_node_rouse(shm_node_t *node, bool *ret_rang) {
+/* Something is in a queue of the lane: wakes a worker that sleeps with a lease, unless one looks. False: there is none of either. ret_rang: a system call woke it. */
+static inline bool shm_node_rouse(shm_node_t *node, uint32_t lane, bool *ret_rang) {
     uint32_t words = shm_node_words(node);
+    shm_worker_bits_t *workers = node->lanes[lane].workers;
     *ret_rang = false;
     for (uint32_t w = 0; w < words; w++)
-        if (atomic_load(&node->workers[w].looking) != 0) return true;
+        if (atomic_load(&workers[w].looking) != 0) return true;
     for (uint32_t w = 0; w < words; w++)
-        for (uint64_t bits = atomic_load(&node->workers[w].idle); bits != 0; bits &= bits - 1) {
+        for (uint64_t bits = atomic_load(&workers[w].idle); bits != 0; bits &= bits - 1) {
             uint64_t bit = bits & -bits;
-            if (!(atomic_fetch_and(&node->workers[w].idle, ~bit) & bit)) continue;
+            if (!(atomic_fetch_and(&workers[w].idle, ~bit) & bit)) continue;
             *ret_rang = shm_bell_ring(&node->bells[w * 64 + (uint32_t)__builtin_ctzll(bit)]);
             return true;
         }

@@ -11,7 +11,8 @@ import sys
 import unittest
 
 SHARED = {
-    "src/shm/node.h": ["shm_node_t", "shm_worker_bits_t"],
+    "src/shm/node.h": ["shm_node_t"],
+    "src/shm/lane.h": ["shm_lane_t", "shm_worker_bits_t"],
     "src/shm/lease.h": ["shm_lease_t"],
     "src/shm/queue.h": ["shm_queue_t"],
     "src/shm/events.h": ["shm_event_t", "shm_events_t"],

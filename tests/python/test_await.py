@@ -142,11 +142,8 @@ def test_cancelled_after_its_result_was_found(folder):
 def test_interrupts_do_not_stop_the_loop():
     """A signal handler that raises, at any point of a look."""
 
-    class Interrupt(BaseException):
-        pass
-
     def handler(number, frame):
-        raise Interrupt
+        raise KeyboardInterrupt  # asyncio lets this one through
 
     async def work():
         while True:
@@ -155,7 +152,7 @@ def test_interrupts_do_not_stop_the_loop():
     def run(loop, coroutine):
         try:
             return loop.run_until_complete(coroutine)
-        except (Interrupt, asyncio.CancelledError):
+        except (KeyboardInterrupt, asyncio.CancelledError):
             return None
 
     loop = asyncio.new_event_loop()

@@ -47,6 +47,7 @@ static inline int setup(void **state) {
     n = fixture_node_new(64 * SHM_GRANULE);
     n->fast = true;
     atomic_store(&n->shared->fast, 1);
+    node_lane_open(n, n->cpu_shape);
     n->driver = client_new(WIRE_DRIVER);
     driver = submitter_of(n->driver);
     return 0;
@@ -104,13 +105,30 @@ static inline uint32_t record_fill(submitter_t *s, mob_ref_t result, mob_ref_t d
 static inline void queue_push(submitter_t *s, uint32_t record) {
     uint32_t number = s->client->number;
     assert_true(shm_queue_push(&n->queues[number], wire_entry(record, generation_of(record))));
-    atomic_fetch_or(&n->shared->queued[number / 64], shm_node_bit(number));
+    atomic_fetch_or(&n->shared->lanes[0].queued[number / 64], shm_node_bit(number));
 }
 
 /* Pushes a task; if no worker looks, the daemon is told, and then it does this. */
 static inline uint32_t push(submitter_t *s, mob_ref_t result, int32_t max_retries) {
     uint32_t record = record_fill(s, result, NONE, max_retries, false);
     queue_push(s, record);
+    node_schedule(n);
+    return record;
+}
+
+/* The same for a task of as many CPUs, in their lane. */
+static inline uint32_t push_cpus(submitter_t *s, uint64_t cpus, uint32_t *ret_lane) {
+    uint32_t record = record_fill(s, slot_open(s), NONE, 0, false), number = s->client->number, shape;
+    sched_amount_t demand = {.name = "CPU", .amount = cpus * SCHED_UNIT};
+    assert_int_equal(sched_shape_intern(n->sched, &demand, 1, &shape), MOB_OK);
+    node_lane_open(n, shape);
+    *ret_lane = 0;
+    while (*ret_lane < SHM_LANES && atomic_load(&n->shared->lanes[*ret_lane].shape) != shape + 1) (*ret_lane)++;
+    assert_true(*ret_lane < SHM_LANES);
+    n->records[record].shape = shape;
+    assert_true(
+        shm_queue_push(&n->queues[shm_lane_queue(*ret_lane, number)], wire_entry(record, generation_of(record))));
+    atomic_fetch_or(&n->shared->lanes[*ret_lane].queued[number / 64], shm_node_bit(number));
     node_schedule(n);
     return record;
 }

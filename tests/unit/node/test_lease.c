@@ -9,7 +9,7 @@ static void test_a_push_gives_an_idle_worker_a_lease(void **state) {
     uint32_t seen = shm_bell_listen(&n->shared->bells[w->number]);
     node_schedule(n);
     assert_false(w->leased); /* not before there is something to do */
-    assert_int_equal(atomic_load(&n->shared->more), 1);
+    assert_int_equal(atomic_load(&n->shared->lanes[0].more), 1);
     mob_ref_t result = slot_open(&driver);
     uint32_t record = push(&driver, result, 0);
     assert_true(w->leased);
@@ -26,7 +26,7 @@ static void test_a_push_gives_an_idle_worker_a_lease(void **state) {
     assert_int_equal(n->leases, 1);
     assert_int_equal(cpus_free(), CPUS - 1);
     assert_null(n->tasks[record]);
-    assert_int_equal(atomic_load(&n->shared->more), 1);
+    assert_int_equal(atomic_load(&n->shared->lanes[0].more), 1);
 }
 
 static void test_as_many_leases_as_tasks(void **state) {
@@ -70,8 +70,8 @@ static void test_no_more_leases_than_cpus(void **state) {
     assert_int_equal(n->leases, CPUS);
     assert_int_equal(cpus_free(), 0);
     assert_int_equal(n->idle.count, 2);
-    assert_true(n->request.queued);
-    assert_int_equal(atomic_load(&n->shared->more), 0); /* nobody need tell us of more */
+    assert_true(n->lanes[0].request.queued);
+    assert_int_equal(atomic_load(&n->shared->lanes[0].more), 0); /* nobody need tell us of more */
     assert_int_equal(atomic_load(&n->shared->wanted), 1);
     /* The request waits its turn and gets the next CPU: that of a worker that dies. */
     for (int i = 0; i < CPUS + 2; i++) {
@@ -379,6 +379,79 @@ static void test_too_many_cpus_in_use_give_no_new_lease(void **state) {
     assert_true(cpus_free() <= 0);
 }
 
+/* ---- lanes ---- */
+
+static void test_a_lane_for_each_shape_of_cpus(void **state) {
+    (void)state;
+    node_client_t *workers[] = {worker_new(), worker_new()};
+    uint32_t two, again, one;
+    push_cpus(&driver, 2, &two);
+    assert_int_not_equal(two, 0);
+    assert_int_equal(n->leases, 1);
+    assert_int_equal(cpus_free(), CPUS - 2);
+    node_client_t *w = workers[0]->leased ? workers[0] : workers[1];
+    assert_int_equal(w->lane, two);
+    assert_int_equal(atomic_load(&lease_of(w)->lane), two);
+    push_cpus(&driver, 2, &again);
+    assert_int_equal(again, two);
+    push_cpus(&driver, 1, &one);
+    assert_int_equal(one, 0);
+}
+
+static void test_what_is_not_of_cpus_alone_has_no_lane(void **state) {
+    (void)state;
+    sched_amount_t demands[][2] = {{{"GPU", SCHED_UNIT}}, {{"CPU", SCHED_UNIT}, {"special", SCHED_UNIT}}};
+    for (int i = 0; i < 2; i++) {
+        uint32_t shape;
+        assert_int_equal(sched_shape_intern(n->sched, demands[i], (size_t)i + 1, &shape), MOB_OK);
+        node_lane_open(n, shape);
+    }
+    node_lane_open(n, MOB_SHAPE_NOTHING);
+    for (uint32_t l = 1; l < SHM_LANES; l++) assert_int_equal(atomic_load(&n->shared->lanes[l].shape), 0);
+}
+
+static void test_no_more_lanes_than_there_are(void **state) {
+    (void)state;
+    for (uint64_t cpus = 2; cpus < 20; cpus++) submit(cpus);
+    uint32_t used = 0;
+    for (uint32_t l = 0; l < SHM_LANES; l++) used += atomic_load(&n->shared->lanes[l].shape) != 0;
+    assert_int_equal(used, SHM_LANES);
+}
+
+static void test_one_lane_gives_way_to_another(void **state) {
+    (void)state;
+    node_client_t *workers[CPUS];
+    uint32_t records[CPUS], lane;
+    busy_workers(workers, records); /* all of one CPU, all busy */
+    node_client_t *other = worker_new();
+    push_cpus(&driver, 2, &lane);
+    assert_false(other->leased);
+    assert_int_equal(recalled(workers, CPUS), 0);
+    usleep((RECALL_MS + 5) * 1000);
+    node_schedule(n);
+    node_schedule(n);
+    assert_int_equal(recalled(workers, CPUS), 2); /* as many as it lacks, and no more */
+    for (int i = 0; i < CPUS; i++)
+        if (lease_word(workers[i]) & SHM_LEASE_RECALL) give_back(workers[i]);
+    node_schedule(n);
+    assert_int_equal(n->lanes[lane].leases, 1);
+    assert_int_equal(cpus_free(), 0);
+}
+
+static void test_a_request_whose_task_was_taken_goes(void **state) {
+    (void)state;
+    node_client_t *workers[CPUS];
+    uint32_t records[CPUS];
+    busy_workers(workers, records);
+    push(&driver, slot_open(&driver), 0);
+    assert_true(n->lanes[0].request.queued);
+    finish(workers[0], records[0], NONE);
+    take(workers[0], &driver);
+    node_schedule(n);
+    assert_false(n->lanes[0].request.queued);
+    assert_int_equal(atomic_load(&n->shared->lanes[0].more), 1);
+}
+
 /* ---- what no client does ---- */
 
 static void test_words_about_leases_that_are_not_true(void **state) {
@@ -421,6 +494,11 @@ int main(void) {
         TEST(test_too_many_cpus_in_use_recall_a_busy_lease),
         TEST(test_too_many_cpus_in_use_take_a_free_lease),
         TEST(test_too_many_cpus_in_use_give_no_new_lease),
+        TEST(test_a_lane_for_each_shape_of_cpus),
+        TEST(test_what_is_not_of_cpus_alone_has_no_lane),
+        TEST(test_no_more_lanes_than_there_are),
+        TEST(test_one_lane_gives_way_to_another),
+        TEST(test_a_request_whose_task_was_taken_goes),
         TEST(test_words_about_leases_that_are_not_true),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,15 +25,15 @@ static void test_a_dead_workers_lease_in_every_state(void **state) {
         atomic_store(&lease_of(w)->word, words[i]);
         uint32_t number = w->number;
         uint64_t bit = shm_node_bit(number);
-        atomic_fetch_or(&n->shared->workers[number / 64].idle, bit);
-        atomic_fetch_or(&n->shared->workers[number / 64].looking, bit);
+        atomic_fetch_or(&n->shared->lanes[0].workers[number / 64].idle, bit);
+        atomic_fetch_or(&n->shared->lanes[0].workers[number / 64].looking, bit);
         node_client_died(w);
         assert_int_equal(cpus_free(), CPUS);
         assert_int_equal(n->leases, 0);
         assert_int_equal(atomic_load(&n->shared->leases[number].word), SHM_LEASE_NONE);
         /* nobody relies on it any more */
-        assert_int_equal(atomic_load(&n->shared->workers[number / 64].idle) & bit, 0);
-        assert_int_equal(atomic_load(&n->shared->workers[number / 64].looking) & bit, 0);
+        assert_int_equal(atomic_load(&n->shared->lanes[0].workers[number / 64].idle) & bit, 0);
+        assert_int_equal(atomic_load(&n->shared->lanes[0].workers[number / 64].looking) & bit, 0);
     }
 }
 
@@ -150,7 +150,7 @@ static void test_a_dead_submitters_queue_is_cancelled(void **state) {
         assert_int_equal(wire_word_state(record_word(records[i])), WIRE_FREE);
     }
     assert_int_equal(shm_queue_count(&n->queues[number]), 0);
-    assert_int_equal(atomic_load(&n->shared->queued[number / 64]) & shm_node_bit(number), 0);
+    assert_int_equal(atomic_load(&n->shared->lanes[0].queued[number / 64]) & shm_node_bit(number), 0);
     /* What was begun runs out. */
     assert_true(record_word(records[0]) & WIRE_KNOWN);
     finish(w, records[0], results[0]);
@@ -323,7 +323,7 @@ static void test_a_queue_of_nonsense(void **state) {
     node_client_t *w = worker_new();
     shm_queue_t *queue = &n->queues[n->driver->number];
     atomic_store(&queue->tail, UINT64_MAX / 2);
-    atomic_store(&n->shared->queued[0], UINT64_MAX); /* also of clients that do not exist */
+    atomic_store(&n->shared->lanes[0].queued[0], UINT64_MAX); /* also of clients that do not exist */
     for (int i = 0; i < 3; i++) node_schedule(n);
     assert_true(cpus_free() >= 0);
     assert_int_equal(w->state, NODE_LIVE);

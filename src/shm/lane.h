@@ -1,0 +1,37 @@
+/*
+ * A lane: the queues of tasks of one shape, one a submitter, and the workers whose leases are for it. The first is that of one CPU; the others are given by the daemon to the shapes of CPUs alone that it
+ * meets first, and stay theirs.
+ */
+#ifndef SHM_LANE_H
+#define SHM_LANE_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum {
+    SHM_MAX_CLIENTS = 4096, /* numbers 1..4095; 0 is the daemon */
+    SHM_LANES = 4,
+};
+
+/* One bit a worker that has a lease for the lane. */
+typedef struct shm_worker_bits {
+    /* It sleeps, or is about to. Set by the worker; taken by whoever wakes it, by itself, or with its lease by the daemon. */
+    _Atomic uint64_t idle;
+    /* It is awake and looks into the queues again before it sleeps, so nobody need be woken for a push. Set and cleared by the worker; by the daemon at its end. */
+    _Atomic uint64_t looking;
+} shm_worker_bits_t;
+
+typedef struct shm_lane {
+    alignas(64) _Atomic uint32_t shape; /* plus one; 0: not in use yet. Written by the daemon, once */
+    /* 1: a push that finds no sleeping worker with a lease tells the daemon, which may grant one more. Written by the daemon. */
+    _Atomic uint32_t more;
+    /* One bit a client: its queue may have entries. Set by its producer after a push; taken away by a worker that found it empty, which then looks again. */
+    alignas(64) _Atomic uint64_t queued[SHM_MAX_CLIENTS / 64];
+    alignas(64) shm_worker_bits_t workers[SHM_MAX_CLIENTS / 64];
+} shm_lane_t;
+
+/* The number of a client's queue in a lane. */
+static inline uint32_t shm_lane_queue(uint32_t lane, uint32_t client) { return lane * SHM_MAX_CLIENTS + client; }
+
+#endif
