@@ -47,9 +47,9 @@ bench-c: build
 	@PATH=$(CURDIR)/.venv/bin:$$PATH ninja -C build --quiet bench/c/bench_rate bench/c/libbench_empty.so
 	@build/bench/c/bench_rate build/bench/c/libbench_empty.so
 
-# The package goes to a folder of its own, which Python finds before .venv's. Its interpreter is not instrumented, so the
+# The package goes to a folder of its own, which Python finds before .venv's (whose workers the example in C uses). Its interpreter is not instrumented, so the
 # sanitizer has to be loaded ahead of it, and the leak check is left to the unit tests.
-sanitize: setup
+sanitize: build
 	@scripts/build.sh build-asan build-asan/package -Db_sanitize=address,undefined -Db_lundef=false
 	@$(MESON) test -C build-asan --print-errorlogs
 	@LD_PRELOAD=$$($${CC:-cc} -print-file-name=libasan.so) PYTHONPATH=$(CURDIR)/build-asan/package \

@@ -141,35 +141,38 @@ def test_cancelled_after_its_result_was_found(folder):
 
 def test_interrupts_do_not_stop_the_loop():
     """A signal handler that raises, at any point of a look."""
+    inside = False
+
+    def interrupt():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
 
     def handler(number, frame):
-        raise KeyboardInterrupt  # asyncio lets this one through
+        if inside:
+            raise KeyboardInterrupt  # asyncio lets this one through
+        threading.Timer(0.002, interrupt).start()  # it came before the loop ran
 
     async def work():
         while True:
             await echo.remote(1)
-
-    def run(loop, coroutine):
-        try:
-            return loop.run_until_complete(coroutine)
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            return None
 
     loop = asyncio.new_event_loop()
     before = signal.signal(signal.SIGUSR1, handler)
     try:
         for i in range(40):
             task = loop.create_task(work())
-            timer = threading.Timer(
-                0.002 + i * 0.0003, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
-            )
-            timer.start()
-            run(loop, task)
-            timer.join()
+            threading.Timer(0.002 + i * 0.0003, interrupt).start()
+            try:
+                try:
+                    inside = True
+                    loop.run_until_complete(task)
+                finally:
+                    inside = False
+            except KeyboardInterrupt:
+                pass
             task.cancel()
             # An interrupt may hit asyncio itself, which then never wakes that task again.
-            run(loop, asyncio.wait([task], timeout=0.2))
-            assert run(loop, asyncio.wait_for(value(echo.remote(i)), 20)) == i
+            loop.run_until_complete(asyncio.wait([task], timeout=0.2))
+            assert loop.run_until_complete(asyncio.wait_for(value(echo.remote(i)), 20)) == i
     finally:
         signal.signal(signal.SIGUSR1, before)
         loop.close()

@@ -74,10 +74,10 @@ def test_no_more_cpus_than_there_are():
 def test_none_waits_for_the_others_backlog(busy, waits):
     many, one = span.options(num_cpus=busy), echo.options(num_cpus=waits)
     ray.get([many.remote(0), one.remote(0)])
-    backlog = [many.remote(0.004) for _ in range(500)]
-    for i in range(3):
-        assert ray.get(one.remote(i), timeout=40) == i
-    assert len(ray.wait(backlog, num_returns=500, timeout=0)[1]) > 0
+    count = int(700 / busy)
+    backlog = [many.remote(0.004) for _ in range(count)]
+    assert ray.get(one.remote(1), timeout=40) == 1
+    assert len(ray.wait(backlog, num_returns=count, timeout=0)[1]) > 0
     ray.get(backlog, timeout=50)
 
 
@@ -101,15 +101,16 @@ def test_killed_workers_lose_nothing_and_repeat_nothing(folder):
         os.close(file)
         return i
 
-    ending = threading.Event()
+    ending, killed = threading.Event(), []
 
     def kill():
-        while not ending.wait(0.02):
+        while not ending.wait(0.02) and len(killed) < 50:
             for name in os.listdir(folder):
                 if name.startswith("pid."):
                     os.unlink(f"{folder}/{name}")
                     try:
                         os.kill(int(name[4:]), signal.SIGKILL)
+                        killed.append(name)
                     except ProcessLookupError:
                         pass
                     break
@@ -119,7 +120,7 @@ def test_killed_workers_lose_nothing_and_repeat_nothing(folder):
     killer.start()
     crashed = set()
     try:
-        refs = [tasks[i % 3].remote(i) for i in range(20_000)]
+        refs = [tasks[i % 3].remote(i) for i in range(6_000)]
         for i, ref in enumerate(refs):
             try:
                 assert ray.get(ref, timeout=50) == i
@@ -131,7 +132,8 @@ def test_killed_workers_lose_nothing_and_repeat_nothing(folder):
     with open(f"{folder}/ran") as file:
         ran = [int(line) for line in file]
     assert len(ran) == len(set(ran))
-    assert set(range(20_000)) - crashed <= set(ran)
+    assert len(killed) > 0
+    assert set(range(6_000)) - crashed <= set(ran)
     assert support.wait_until(lambda: ray.available_resources().get("CPU") == 2)
 
 
