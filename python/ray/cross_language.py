@@ -13,6 +13,7 @@ their memory, without a copy of what is in the store.
 """
 
 import os
+from pickle import PickleBuffer
 
 from ray import _core, actor, remote_function
 from ray._private import options as _options
@@ -98,9 +99,14 @@ def _argument(value):
         view = memoryview(value)
     except TypeError:
         return value  # what it is, the function says
+    except ValueError as error:  # numpy has dtypes that a buffer has not
+        raise TypeError(f"an array of that kind can't be an argument of a function in C: {error}") from None
     if not view.c_contiguous:
         raise TypeError("an array must be contiguous, in the order of C, to be an argument of a function in C")
-    return value if view.nbytes >= _LARGE else view.tobytes()
+    if "O" in view.format:
+        raise TypeError("an array of Python objects can't be an argument of a function in C")
+    # As a buffer, for only numpy's own pickle puts its memory apart.
+    return PickleBuffer(view) if view.nbytes >= _LARGE else view.tobytes()
 
 
 class CFunction:

@@ -131,10 +131,10 @@ bool client_job_claim(mob_client_t *c, const client_order_t *order) {
     }
     if (!wire_record_move(record, ready, wire_word(order->generation, c->number, WIRE_TAKEN), NULL)) return false;
     c->free_jobs = job->next_free;
-    if (order->leased)
-        client_looking(c, false); /* a look at the queues follows */
+    if (order->leased && c->looking_lane == client_lane(c))
+        client_looking(c, false); /* a look at those queues follows */
     else
-        client_looked(c);
+        client_looked(c); /* also if our lease has come to be for another lane */
     /* One that follows at once begins when the last one ended: a clock is read once a job. (In a loop other things may go on in between.) */
     bool at_once = c->ended_ns != 0 && c->limit == 1 && !c->has_loop;
     record->start_ns = at_once ? c->ended_ns : base_clock_wall_ns();

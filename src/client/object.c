@@ -14,6 +14,11 @@ mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, 
     ret_buffer->block = 0;
     ret_buffer->data = ret_buffer->small;
     if (size <= STORE_INLINE && ref_count == 0) return MOB_OK;
+    if (size > c->arena.size)
+        return base_fail(MOB_EFULL,
+                         "an object of %llu bytes is larger than the object store, which has %llu in all. Give "
+                         "ray.init a larger object_store_memory",
+                         (unsigned long long)size, (unsigned long long)c->arena.size);
     uint64_t tag = shm_tag(false, ref.slot, ref.generation);
     mob_status_t status = shm_heap_alloc(&c->heap, store_block_size(size, ref_count), tag, &ret_buffer->block);
     if (status == MOB_OK) ret_buffer->data = c->arena.base + ret_buffer->block;
@@ -40,11 +45,6 @@ void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t for
 mob_status_t mob_put_begin(mob_client_t *c, uint64_t size, uint32_t ref_count, mob_buffer_t *ret_buffer) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
-    if (size > c->arena.size)
-        return base_fail(MOB_EFULL,
-                         "an object of %llu bytes is larger than the object store, which has %llu in all. Give "
-                         "ray.init a larger object_store_memory",
-                         (unsigned long long)size, (unsigned long long)c->arena.size);
     pthread_mutex_lock(&c->mutex);
     mob_ref_t ref = {0};
     status = client_slot_take(c, &ref.slot);

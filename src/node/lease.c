@@ -38,21 +38,16 @@ void node_lane_open(node_t *n, uint32_t shape) {
     if (!n->fast || lane == SHM_LANES || n->lanes[lane].shape == shape) return;
     sched_amount_t demand[2];
     if (sched_shape_demand(n->sched, shape, demand, 2) != 1 || strcmp(demand[0].name, "CPU") != 0) return;
+    if (lane > 0 && !sched_shape_fits_ever(n->sched, shape, NULL, NULL)) return; /* it would keep it for nothing */
     n->lanes[lane] = (node_lane_t){.shape = shape, .cpus = (int64_t)demand[0].amount};
     atomic_store(&n->shared->lanes[lane].more, 1);
     atomic_store(&n->shared->lanes[lane].shape, shape + 1);
 }
 
 int node_lane_of_request(node_t *n, const sched_task_t *task) {
-    EACH_LANE(n, l)
-    if (task == &n->lanes[l].request) return (int)l;
+    EACH_LANE (n, l)
+        if (task == &n->lanes[l].request) return (int)l;
     return -1;
-}
-
-bool node_lanes_ask(node_t *n) {
-    EACH_LANE(n, l)
-    if (n->lanes[l].request.queued) return true;
-    return false;
 }
 
 static uint64_t queued_count(node_t *n, uint32_t lane) {
@@ -110,7 +105,9 @@ static void lane_request(node_t *n, uint32_t l) {
     sched_task_add(n->sched, &lane->request, lane->shape, base_clock_mono_ns());
 }
 
-void node_lease_request(node_t *n) { EACH_LANE(n, l) lane_request(n, l); }
+void node_lease_request(node_t *n) {
+    EACH_LANE (n, l) lane_request(n, l);
+}
 
 static void lease_give(node_client_t *w, uint32_t lane, const sched_lease_t *lease) {
     w->leased = true;
@@ -142,7 +139,7 @@ void node_lease_granted(node_t *n, uint32_t lane, const sched_lease_t *lease) {
 
 bool node_lease_claim(node_client_t *w) {
     node_t *n = w->node;
-    EACH_LANE(n, l) {
+    EACH_LANE (n, l) {
         sched_lease_t lease = n->lanes[l].granted;
         if (lease.state == SCHED_LEASE_NONE) continue;
         n->lanes[l].granted = (sched_lease_t){0};
@@ -154,7 +151,7 @@ bool node_lease_claim(node_client_t *w) {
 }
 
 void node_lease_abandon(node_t *n) {
-    EACH_LANE(n, l) {
+    EACH_LANE (n, l) {
         if (n->lanes[l].granted.state == SCHED_LEASE_NONE) continue;
         sched_lease_release(n->sched, &n->lanes[l].granted);
         n->lanes[l].granted = (sched_lease_t){0};
@@ -234,6 +231,13 @@ static int64_t recall_one(node_t *n, uint32_t lane, uint64_t now) {
     return 0;
 }
 
+/* Whether there is one that could be recalled, now or later. */
+static bool may_recall(node_t *n, uint32_t lane) {
+    EACH_LEASED (n, w)
+        if (is_in(w, lane) && atomic_load(&lease_of(w)->word) == SHM_LEASE_BUSY) return true;
+    return false;
+}
+
 /* More CPUs are used than there are, since blocked tasks went on: as many leases are to end. */
 static void overdraft_settle(node_t *n) {
     int64_t over = -node_cpus_free(n), got = 1;
@@ -257,8 +261,9 @@ bool node_leases_yield(node_t *n) {
     int64_t lacking[SHM_LANES] = {0};
     uint64_t since[SHM_LANES] = {0};
     overdraft_settle(n);
-    bool wanted = node_lanes_ask(n);
-    EACH_LANE(n, l) {
+    /* Requests too: what is blocked in a lane may be lent to it. */
+    bool wanted = sched_cpu_lacking(n->sched, NULL, &since[0]) > 0;
+    EACH_LANE (n, l) {
         lacking[l] = sched_cpu_lacking(n->sched, &n->lanes[l].request, &since[l]);
         if (lacking[l] <= 0 && n->leases > 0 && node_ahead_waits(n, &since[l])) lacking[l] = SCHED_UNIT;
         wanted |= lacking[l] > 0;
@@ -268,11 +273,12 @@ bool node_leases_yield(node_t *n) {
     if (n->leases == 0) return false;
     if (wanted && blocked_lend(n)) return true;
     uint64_t now = base_clock_mono_ns();
-    EACH_LANE(n, l) {
+    EACH_LANE (n, l) {
         if (lacking[l] <= 0 || n->lanes[l].leases == 0) continue;
         if (free_take(n, l) > 0) return true;
         if (now - since[l] >= RECALL_NS && recalled(n, ANY_LANE) < lacking[l]) recall_one(n, l, now);
-        node_look_again(n, RECALL_NS / 1000000);
+        /* Who was recalled says so when it is over; the others only if they are looked at again. */
+        if (recalled(n, ANY_LANE) < lacking[l] && may_recall(n, l)) node_look_again(n, RECALL_NS / 1000000);
     }
     return false;
 }
@@ -302,10 +308,10 @@ void node_lease_forget(node_client_t *w) {
 }
 
 void node_queues_note(node_t *n) {
-    EACH_LANE(n, l)
-    for (uint32_t i = 1; i < n->client_next; i++)
-        if (n->clients[i] != NULL && shm_queue_count(&n->queues[shm_lane_queue(l, i)]) > 0)
-            atomic_fetch_or(&n->shared->lanes[l].queued[i / 64], shm_node_bit(i));
+    EACH_LANE (n, l)
+        for (uint32_t i = 1; i < n->client_next; i++)
+            if (n->clients[i] != NULL && shm_queue_count(&n->queues[shm_lane_queue(l, i)]) > 0)
+                atomic_fetch_or(&n->shared->lanes[l].queued[i / 64], shm_node_bit(i));
 }
 
 void node_events_read(node_client_t *w) {

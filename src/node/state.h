@@ -400,7 +400,6 @@ void node_lease_request(node_t *node); /* asks the scheduler for one more, if th
 void node_lease_granted(node_t *node, uint32_t lane, const sched_lease_t *lease); /* the scheduler's answer */
 void node_lane_open(node_t *node, uint32_t shape);                /* if it is of CPUs alone, and there is a lane left */
 int node_lane_of_request(node_t *node, const sched_task_t *task); /* -1: it is none */
-bool node_lanes_ask(node_t *node);                                /* whether a request waits */
 bool node_lease_claim(node_client_t *worker); /* takes the one that waits for a worker, if one does */
 void node_lease_abandon(node_t *node);        /* no worker can be had for it */
 void node_lease_returned(node_client_t *worker);

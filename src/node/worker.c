@@ -370,7 +370,7 @@ static void ahead_give(node_t *n) {
 /* Chains: gives busy workers what follows the last one that they have. Not while others wait for a CPU, which would be passed over. */
 static void followers_give(node_t *n) {
     uint64_t since;
-    if (n->missing_arguments == 0 || node_lanes_ask(n) || sched_cpu_lacking(n->sched, NULL, &since) > 0) return;
+    if (n->missing_arguments == 0 || sched_cpu_lacking(n->sched, NULL, &since) > 0) return;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
         if (w == NULL || w->role != WIRE_WORKER) continue;

@@ -24,6 +24,8 @@ mob_status_t task_array_plan(const char *dtype, uint64_t count, size_t item_size
     size_t length = dtype ? strlen(dtype) : 0;
     if (length > MAX_DTYPE || (dtype != NULL && length == 0))
         return base_fail(MOB_EINVAL, "a dtype has 1 to %d letters, not %zu", MAX_DTYPE, length);
+    if (dtype != NULL && strchr(dtype, 'O') != NULL)
+        return base_fail(MOB_EINVAL, "an array of Python objects can't be made in C");
     if (item_size == 0 || count > ((uint64_t)1 << 47) / item_size)
         return base_fail(MOB_EINVAL, "an array of %llu items of %zu bytes", (unsigned long long)count, item_size);
     task_array_t a = {0};

@@ -190,9 +190,9 @@ void task_run(task_worker_t *w, mob_job_t *job, task_function_t *f) {
     mob_status_t status = f != NULL ? call_run(w, job, f, &call) : MOB_EINVAL;
     if (__fpending(stdout) > 0) fflush(stdout); /* what it printed comes before its result */
     bool again = false;
-    if (status == MOB_OK && job->kind == MOB_ACTOR_CREATE) {
+    if (status == MOB_OK && job->kind != MOB_TASK) {
         w->actor_class = f;
-        w->actor = call.state;
+        w->actor = call.state; /* a method may change it */
     } else if (status != MOB_OK) {
         if (!call.failed) {
             const char *words = mob_last_error();

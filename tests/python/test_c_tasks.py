@@ -101,6 +101,13 @@ def test_arrays(c):
     large = ray.put(np.ones(200000))
     assert ray.get([c("sum").remote(large) for _ in range(20)]) == [200000.0] * 20
     assert ray.get(c("sum").remote(bytearray(80))) == 0
+    assert ray.get(c("sum").remote(bytearray(80_000))) == 0
+    assert ray.get(c("sum").remote(memoryview(np.ones(5000)))) == 5000
+    for objects in (np.array([1, None]), np.array([None] * 5000)):
+        with pytest.raises(TypeError, match="Python objects"):
+            c("sum").remote(objects)
+    with pytest.raises(TypeError, match="of that kind"):
+        c("sum").remote(np.zeros(10, dtype="M8[s]"))
     with pytest.raises(TypeError, match="contiguous"):
         c("sum").remote(np.ones((100, 100))[:, ::2])
     assert "without a buffer of its own" in words_of(c("sum").remote(ray.put(np.ones(3))))

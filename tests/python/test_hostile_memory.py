@@ -55,7 +55,7 @@ def unharmed(cluster, capsys):
 
 
 @ray.remote(max_retries=0)
-def attack(messages, tail=None, head=None):
+def attack(messages, tail=None, head=None, patience=0.01):
     """Pushes these messages (kind, a, b, c, d) to the daemon, moves the indices if asked to, rings, and dies."""
     import ctypes
     import os
@@ -89,7 +89,7 @@ def attack(messages, tail=None, head=None):
                 os.write(int(fd), struct.pack("<Q", 1))
         except OSError:
             pass
-    time.sleep(0.01)
+    time.sleep(patience)
     os._exit(0)
 
 
@@ -100,7 +100,7 @@ def expect_death(ref):
 
 def test_the_attack_is_noticed_and_told():
     with pytest.raises(WorkerCrashedError, match="killed because"):
-        ray.get(attack.remote([(4711, 1, 1, 1, 1)]), timeout=40)
+        ray.get(attack.remote([(4711, 1, 1, 1, 1)], patience=30), timeout=40)
 
 
 def some_number(generator, bits):

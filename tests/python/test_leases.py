@@ -4,6 +4,7 @@ Each of these was a task that waited for ever, or too long, because the one who 
 """
 
 import os
+import threading
 import time
 
 import pytest
@@ -91,6 +92,28 @@ def test_a_chain_lets_others_in(start):
     assert ray.get(echo.remote(5), timeout=40) == 5
     assert ray.wait([end], timeout=0)[0] == []
     assert ray.get(end, timeout=40) == 401
+
+
+def test_two_shapes_share_one_cpu(start):
+    """The worker's lease changes hands all the time: nobody may rely on it to look where it does not look any more."""
+    start(num_cpus=1)
+    half = echo.options(num_cpus=0.5)
+    ray.get([echo.remote(1), half.remote(1)])
+    end, late = time.monotonic() + 3, []
+
+    def call(task, pause):
+        while time.monotonic() < end and not late:
+            ref = task.remote(1)
+            if not ray.wait([ref], timeout=20)[0]:
+                late.append(task)
+            time.sleep(pause)
+
+    threads = [threading.Thread(target=call, args=args) for args in ((echo, 0), (half, 0.002))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert late == []
 
 
 def test_nothing_waits_behind_a_long_task_while_a_cpu_is_free(start, folder):

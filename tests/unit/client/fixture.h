@@ -63,6 +63,7 @@ static inline int client_make(void **state) {
 
 static inline int client_unmake(void **state) {
     mob_client_t *c = *state;
+    mob_events_end(c);
     shm_heap_fini(&c->heap);
     munmap(c->node, sizeof *c->node);
     munmap(c->own_segment.base, SHM_CLIENT_BYTES);
