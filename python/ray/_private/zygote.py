@@ -12,7 +12,15 @@ import traceback  # noqa: F401  (for the workers)
 import cloudpickle  # noqa: F401  (for the workers)
 
 from ray import _core, actor, exceptions, remote_function  # noqa: F401  (for the workers)
-from ray._private import definition, serialization, services, threads, worker_main  # noqa: F401  (for the workers)
+from ray._private import (  # noqa: F401  (for the workers)
+    concurrency,
+    definition,
+    futures,
+    serialization,
+    services,
+    threads,
+    worker_main,
+)
 
 
 def main():
