@@ -42,7 +42,7 @@ class ActorClass:
         self._outline = outline
         self.__name__ = name
         self._create = _core.Submitter(
-            lambda: _prepare_creation(definition, options),
+            lambda: prepare_creation(definition, options, _concurrency(definition, options)),
             lambda *args, **kwargs: definition.bind(args, kwargs),
             least,
             most,
@@ -163,7 +163,8 @@ def make(target: type, options: dict) -> ActorClass:
     return made
 
 
-def _prepare_creation(definition, options):
+def prepare_creation(definition, options: dict, max_concurrency: int) -> dict:
+    """What the core asks for before the first actor of a class is made."""
     # Without num_cpus an actor needs a CPU to be placed, and then holds none; with it, it keeps what it asked for.
     return {
         "kind": _core.ACTOR_CREATE,
@@ -175,7 +176,7 @@ def _prepare_creation(definition, options):
         "retry_exceptions": False,
         "name": definition.name,
         "max_calls": 0,
-        "max_concurrency": _concurrency(definition, options),
+        "max_concurrency": max_concurrency,
     }
 
 

@@ -151,7 +151,7 @@ class CClass:
         self.__name__ = definition.name
         self._create = _remote(
             _core.Submitter(
-                lambda: _prepare_creation(definition, options),
+                lambda: actor.prepare_creation(definition, options, 0),
                 lambda *args, **kwargs: definition.bind(args, kwargs),
                 0,
                 -1,
@@ -205,20 +205,6 @@ def _for_arrays(method):
     method.remote = _remote(method.remote)
     method.__class__ = CActorMethod
     return method
-
-
-def _prepare_creation(definition, options):
-    return {
-        "kind": _core.ACTOR_CREATE,
-        "function": definition.export(),
-        "shape": _core.shape(_options.demand(options, 1)),
-        "held_shape": _core.shape(_options.demand(options, 0)),
-        "num_returns": 1,
-        "max_retries": 0,
-        "retry_exceptions": False,
-        "name": definition.name,
-        "max_calls": 0,
-    }
 
 
 def load(named: tuple):

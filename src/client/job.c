@@ -7,6 +7,7 @@
  *
  * A worker has one job at a time, unless it is an actor that runs several calls at once. The CPUs that it holds are lent while all of its jobs wait.
  */
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
@@ -119,12 +120,15 @@ bool client_job_claim(mob_client_t *c, const client_order_t *order) {
     uint64_t ready = wire_word(order->generation, 0, WIRE_READY_STATE);
     /* acquire: pairs with the submitter's release of the whole record */
     if ((atomic_load_explicit(&record->word, memory_order_acquire) & ~(uint64_t)WIRE_KNOWN) != ready) return false;
-    const void *start = record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
+    /* Each number is read once: whose record it is may change it under our hands. */
+    wire_record_t copy;
+    memcpy(&copy, record, offsetof(wire_record_t, body));
+    const void *start = copy.block ? (const void *)(c->arena.read_only + copy.block) : record->body;
     wire_body_t body;
     client_job_t *job = NULL;
     /* Read before the claim: whoever takes it from us then may let it be filled anew, and what we read is void; so the claim comes last. */
-    if (wire_body_split(record, start, record->body_size, &body) != MOB_OK ||
-        (job = job_prepare(c, record->num_returns)) == NULL) {
+    if (wire_body_split(&copy, start, copy.body_size, &body) != MOB_OK ||
+        (job = job_prepare(c, copy.num_returns)) == NULL) {
         c->job_unclaimable = wire_word_is(atomic_load(&record->word), order->generation, WIRE_READY_STATE);
         c->told_to_exit |= c->job_unclaimable;
         return false;
@@ -147,32 +151,32 @@ bool client_job_claim(mob_client_t *c, const client_order_t *order) {
     job->failed = false;
     if (order->leased) client_lease_job(c, order->record + 1);
     job->job = (mob_job_t){
-        .kind = (mob_kind_t)record->kind,
-        .function = record->function,
-        .actor = record->kind == MOB_ACTOR_CREATE ? body.returns[0] : record->actor,
+        .kind = (mob_kind_t)copy.kind,
+        .function = copy.function,
+        .actor = copy.kind == MOB_ACTOR_CREATE ? body.returns[0] : copy.actor,
         .task_id = {.slot = order->record, .generation = order->generation},
         .name = body.name,
-        .name_size = record->name_size,
+        .name_size = copy.name_size,
         .gpu_mask = order->gpu_mask,
-        .shape = record->shape,
-        .held_shape = record->held_shape,
-        .num_returns = record->num_returns,
-        .max_calls = record->kind == MOB_TASK ? record->max_calls : 0,
-        .max_concurrency = record->kind == MOB_ACTOR_CREATE ? record->max_concurrency : 0,
-        .may_retry = (record->flags & WIRE_RETRY_EXCEPTIONS) && order->may_retry,
+        .shape = copy.shape,
+        .held_shape = copy.held_shape,
+        .num_returns = copy.num_returns,
+        .max_calls = copy.kind == MOB_TASK ? copy.max_calls : 0,
+        .max_concurrency = copy.kind == MOB_ACTOR_CREATE ? copy.max_concurrency : 0,
+        .may_retry = (copy.flags & WIRE_RETRY_EXCEPTIONS) && order->may_retry,
         .args = body.args,
         .args_size = body.args_size,
         .deps = body.deps,
-        .dep_count = record->num_deps,
-        .ref_count = record->num_refs,
+        .dep_count = copy.num_deps,
+        .ref_count = copy.num_refs,
         .start_ns = record->start_ns,
     };
-    if (record->num_returns > 0) memset(job->results, 0, record->num_returns * sizeof *job->results);
-    refs_hold(c, body.deps, record->num_deps);
-    refs_hold(c, body.refs, record->num_refs);
+    if (copy.num_returns > 0) memset(job->results, 0, copy.num_returns * sizeof *job->results);
+    refs_hold(c, body.deps, copy.num_deps);
+    refs_hold(c, body.refs, copy.num_refs);
     refs_hold(c, &job->job.function, 1);
     c->leased = order->leased;
-    if (record->kind != MOB_ACTOR_CALL) c->holds = record->shape;
+    if (copy.kind != MOB_ACTOR_CALL) c->holds = copy.shape;
     jobs_here++;
     if (c->running++ == 0) c->period++;
     lending_settle(c);
