@@ -43,6 +43,9 @@ typedef enum mob_status {
     MOB_ETIMEOUT,   /* the time ran out; what was waited for goes on */
     MOB_EINTR,      /* a signal arrived, or a second has passed: call again to go on waiting */
     MOB_EFULL,      /* the object store has no room */
+    MOB_EROOM,      /* ... at this moment: wait with mob_room_wait, then call again */
+    MOB_EDISK,      /* ... and the disk that objects are moved to is full, or fails */
+    MOB_EAWAY,      /* the object is on disk: mob_get_fetch brings it back */
     MOB_ESTALE,     /* a reference of an earlier session, or of an object that is gone */
     MOB_ETASK,      /* the value is an error that the task raised */
     MOB_ECRASHED,   /* the worker died while it ran the task */
@@ -77,7 +80,9 @@ typedef struct mob_config {
     const void *setup;    /* handed to every worker as it is */
     size_t setup_size;
     const char *const *preload; /* NULL-terminated: modules that the zygote loads after its start */
-    bool log_to_driver;         /* whether what workers print is sent to mob_message_read */
+    const char *const *
+        spill_dirs; /* NULL-terminated: where objects are moved that memory has no room for, by turns; NULL: the session's own folder */
+    bool log_to_driver; /* whether what workers print is sent to mob_message_read */
 } mob_config_t;
 
 MOB_API unsigned mob_default_cpus(void);
@@ -151,6 +156,7 @@ typedef struct mob_value {
         error; /* MOB_OK: a value. Else what failed; data is then the error: direct text, or pickle for MOB_ETASK */
     const mob_ref_t *refs; /* the references inside the value */
     uint32_t ref_count;
+    bool pinned; /* it would move if it were not open */
 } mob_value_t;
 
 enum { MOB_SMALL = 40 }; /* a value of up to so many bytes, without references, lies in its slot: copy it out at once */
@@ -165,22 +171,35 @@ typedef struct mob_buffer {
     uint8_t small[MOB_SMALL];
 } mob_buffer_t;
 
-/* Makes room for a value of `size` bytes that contains `ref_count` references. Commit or abort it, in any thread. */
+/* Makes room for a value of `size` bytes that contains `ref_count` references. Commit or abort it, in any thread. MOB_EROOM: not now. */
 MOB_API mob_status_t mob_put_begin(mob_client_t *client, uint64_t size, uint32_t ref_count, mob_buffer_t *ret_buffer);
 /* Publishes it. `refs` are borrowed; the object keeps what they name alive. */
 MOB_API mob_status_t mob_put_commit(mob_client_t *client, mob_buffer_t *buffer, mob_format_t format,
                                     const mob_ref_t *refs, mob_ref_t *ret_ref);
 MOB_API void mob_put_abort(mob_client_t *client, mob_buffer_t *buffer);
+/* All of it; waits for room if need be. */
 MOB_API mob_status_t mob_put(mob_client_t *client, const void *data, uint64_t size, mob_format_t format,
                              mob_ref_t *ret_ref);
+/* After MOB_EROOM, in the same thread: objects that nobody reads are being moved to disk. MOB_OK: call again. MOB_EFULL, MOB_EDISK: there will be no room, and
+ * mob_last_error says who has it. MOB_EINTR as mob_get_wait. */
+MOB_API mob_status_t mob_room_wait(mob_client_t *client);
+/* The same, but goes on after signals. */
+MOB_API mob_status_t mob_room_await(mob_client_t *client);
 
 /* Waits until every one of `refs` is there or one of them is an error, at most timeout_ms (-1: for ever).
  * MOB_EINTR when a signal handler ran, and once a second, so that the caller can look at its own affairs. The caller holds the references
  * meanwhile. */
 MOB_API mob_status_t mob_get_wait(mob_client_t *client, const mob_ref_t *refs, size_t count, int64_t timeout_ms);
-/* Looks at an object without waiting: MOB_ETIMEOUT if it is not there yet. The value is valid as long as the caller holds a
- * count of ref. Never blocks, takes no lock. */
-MOB_API mob_status_t mob_get_peek(const mob_client_t *client, mob_ref_t ref, mob_value_t *ret_value);
+/* Opens an object for reading in place, without waiting: MOB_ETIMEOUT if it is not there yet, MOB_EAWAY if it is on disk. The value is valid, and stays in memory, until
+ * mob_get_end; the caller holds a count of ref at least as long. An error is valid as long as ref is held. */
+MOB_API mob_status_t mob_get_begin(mob_client_t *client, mob_ref_t ref, mob_value_t *ret_value);
+/* The same for refs[0], after MOB_EAWAY: waits until it is in memory. The others are what will be opened next, and are brought back on the way. MOB_EFULL, MOB_EDISK: there is no
+ * room for it. Else as mob_get_wait. */
+MOB_API mob_status_t mob_get_fetch(mob_client_t *client, const mob_ref_t *refs, size_t count, int64_t timeout_ms,
+                                   mob_value_t *ret_value);
+/* One more mob_get_end is to come; for a value that is open, and of more than MOB_SMALL bytes. */
+MOB_API void mob_get_keep(mob_client_t *client, mob_ref_t ref);
+MOB_API void mob_get_end(mob_client_t *client, mob_ref_t ref, const mob_value_t *value);
 /* Before unpacking a value that contains references: gives the caller one count of each. */
 MOB_API void mob_value_adopt(mob_client_t *client, mob_ref_t container, const mob_value_t *value);
 /* Waits until `needed` of the refs are there; marks them in ret_ready (up to `needed`, in the order of the list). Returns
@@ -227,7 +246,7 @@ enum { MOB_SHAPE_NOTHING = 0, MOB_SHAPE_ONE_CPU = 1 };
 /* A demand's number, to be used in mob_task_t. */
 MOB_API mob_status_t mob_shape(mob_client_t *client, const mob_resource_t *demand, size_t count, uint32_t *ret_shape);
 /* Hands a task to the scheduler. ret_refs has room for num_returns (1 for MOB_ACTOR_CREATE: the actor itself). All inputs are
- * borrowed; the task keeps what its references name alive. */
+ * borrowed; the task keeps what its references name alive. MOB_EROOM: not now. */
 MOB_API mob_status_t mob_submit(mob_client_t *client, const mob_task_t *task, mob_ref_t *ret_refs);
 /* Ends it. Calls that are made after this has returned, by whomever, find it dead. */
 MOB_API mob_status_t mob_actor_kill(mob_client_t *client, mob_ref_t actor);
@@ -259,7 +278,7 @@ typedef struct mob_job {
 MOB_API mob_status_t mob_job_next(mob_client_t *client, mob_job_t **ret_job);
 /* The same, but does not wait: MOB_ETIMEOUT if there is nothing now, MOB_ELIMIT if one has to be finished before. */
 MOB_API mob_status_t mob_job_try(mob_client_t *client, mob_job_t **ret_job);
-/* Room for the job's result number `index`; written by mob_job_finish. */
+/* Room for the job's result number `index`; written by mob_job_finish. MOB_EROOM: not now. */
 MOB_API mob_status_t mob_job_result_begin(mob_client_t *client, mob_job_t *job, uint32_t index, uint64_t size,
                                           uint32_t ref_count, mob_buffer_t *ret_buffer);
 MOB_API void mob_job_result_commit(mob_client_t *client, mob_job_t *job, uint32_t index, mob_buffer_t *buffer,
@@ -308,7 +327,8 @@ typedef enum mob_query {
     MOB_QUERY_RESOURCES = 1,
     MOB_QUERY_EVENTS = 2,
     MOB_QUERY_ACTORS = 3,
-    MOB_QUERY_SHAPE = 4
+    MOB_QUERY_SHAPE = 4,
+    MOB_QUERY_ROOM = 5 /* a text: who has the object store's memory */
 } mob_query_t;
 /* The answer is a value in the direct encoding; the caller frees it with free(). */
 MOB_API mob_status_t mob_query(mob_client_t *client, mob_query_t query, uint64_t argument, void **ret_answer,

@@ -56,7 +56,8 @@ MOB_API mob_status_t mob_read(mob_reader_t *reader, mob_item_t *ret_item);
 MOB_API const char *mob_tag_text(int tag);
 
 /* Waits for an object and looks at it; goes on after signals. An error that it holds is the status that is returned, and its words are in mob_last_error (their end, where they are
- * long: mob_error_text has them all). MOB_ETIMEOUT after timeout_ms; -1: waits for ever. The value is valid as long as the caller holds a count of ref. */
+ * long: mob_error_text has them all). MOB_ETIMEOUT after timeout_ms; -1: waits for ever. The value is valid, and stays in memory, until mob_get_end or until
+ * the caller's last count of ref is gone. */
 MOB_API mob_status_t mob_get(mob_client_t *client, mob_ref_t ref, int64_t timeout_ms, mob_value_t *ret_value);
 /* What a value is; the typed ones fail with MOB_EINVAL if it is something else. An int is a float too. */
 MOB_API mob_status_t mob_value_item(const mob_value_t *value, mob_item_t *ret_item);

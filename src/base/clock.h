@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-uint64_t base_clock_mono_ns(void); /* never goes back; for durations */
-uint64_t base_clock_wall_ns(void); /* since 1970; for people */
+uint64_t base_clock_mono_ns(void);   /* never goes back; for durations */
+uint64_t base_clock_wall_ns(void);   /* since 1970; for people */
+uint32_t base_clock_coarse_ms(void); /* cheap, a few ms behind, wraps after seven weeks; for ages */
 
 #endif

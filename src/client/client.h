@@ -28,6 +28,7 @@ typedef struct {
     bool is_function; /* tasks of ours that the daemon does not know may name it */
     uint32_t queue;   /* an actor: for our calls of it; 0: none */
     uint32_t refused; /* calls since the daemon had none for us, plus one; 0: not asked */
+    uint32_t pins;    /* its value is read in place so often */
 } client_local_t;
 
 /* A queue that an actor takes calls from. */
@@ -70,6 +71,13 @@ typedef struct {
     mob_ref_t ref;
 } client_function_t;
 
+/* What was asked for and will not be had: room of so many bytes, or an object that is on disk. */
+typedef struct {
+    uint64_t size;
+    mob_ref_t ref;
+    mob_status_t status;
+} client_refusal_t;
+
 /* Entries of a table that the daemon granted to us, and those of them known to be free. */
 typedef struct {
     struct {
@@ -86,6 +94,7 @@ struct mob_client {
     uint64_t incarnation;
     int sock, daemon_event, daemon_pid;
     char *session_dir, *socket_path;
+    VEC(char *) spill_dirs; /* a driver's, as configured */
     void *setup;
     size_t setup_size;
     _Atomic bool dead;      /* the daemon is gone */
@@ -97,6 +106,7 @@ struct mob_client {
     shm_node_t *node;
     shm_queue_t *queues; /* by client; ours too */
     shm_events_t *events;
+    _Atomic uint64_t *pins; /* one bit a slot */
     shm_ring_t *up, *down;
     store_slot_t *slots;
     wire_record_t *records;
@@ -111,6 +121,9 @@ struct mob_client {
     pthread_cond_t events_cond;
     bool events_thread_runs, events_stop;
     _Atomic bool events_parked;
+
+    uint32_t room_news;             /* counts what the daemon said about room that somebody here waits for */
+    VEC(client_refusal_t) refusals; /* the newest last */
 
     _Atomic bool woke; /* our last push woke somebody: he may want our CPU. A hint */
     bool answered;
@@ -142,6 +155,9 @@ struct mob_client {
 
 extern _Atomic bool
     client_forked; /* set in the child of a fork, by the handler that mob_init and mob_worker_connect install */
+
+/* connect.c: the session's folders, after the daemon's end. */
+void client_folders_remove(mob_client_t *c);
 
 /* link.c: talking to the daemon. All under the mutex. */
 mob_status_t client_check(const mob_client_t *c); /* may this process call? */
@@ -201,8 +217,18 @@ mob_status_t client_slot_take(mob_client_t *c, uint32_t *ret_slot);
 void client_slot_give(mob_client_t *c, uint32_t slot);
 mob_status_t client_record_take(mob_client_t *c, uint32_t *ret_record);
 void client_record_give(mob_client_t *c, uint32_t record);
-mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
+
+/* room.c: memory of the arena. */
+mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset, uint64_t *ret_size,
                                uint64_t *ret_serial);
+void client_room_told(mob_client_t *c, const shm_message_t *m); /* by WIRE_ROOM or WIRE_RESTORED */
+/* Takes the answer out if it was refused; MOB_OK: it was not. Under the mutex. */
+mob_status_t client_refusal_take(mob_client_t *c, uint64_t size, mob_ref_t ref);
+/* Gives it words: who has the memory. Not under the mutex. */
+mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size);
+
+/* read.c: values in place, under the mutex. */
+void client_unpin(mob_client_t *c, uint32_t slot);
 
 /* ref.c: counting, under the mutex. */
 void client_ref_retain(mob_client_t *c, uint32_t slot);

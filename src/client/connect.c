@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/cpus.h"
+#include "base/folder.h"
 #include "base/memory.h"
 #include "client/client.h"
 
@@ -77,6 +78,7 @@ static void client_disconnect(mob_client_t *c) {
     vec_free(&c->runs);
     vec_free(&c->forgets);
     vec_free(&c->calls);
+    vec_free(&c->refusals);
     free(c->slot_pool.ranges);
     free(c->record_pool.ranges);
     client_jobs_free(c);
@@ -92,6 +94,8 @@ static void client_disconnect(mob_client_t *c) {
 static void client_free(mob_client_t *c) {
     client_disconnect(c);
     shm_segment_fini(&c->arena);
+    while (c->spill_dirs.count > 0) free(vec_pop(&c->spill_dirs));
+    vec_free(&c->spill_dirs);
     free(c->session_dir);
     free(c->socket_path);
     free(c->setup);
@@ -178,6 +182,7 @@ static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome
     c->up = (shm_ring_t *)c->own_segment.base;
     c->down = (shm_ring_t *)(c->own_segment.base + SHM_CLIENT_DOWN);
     c->events = (shm_events_t *)(c->own_segment.base + SHM_CLIENT_EVENTS);
+    c->pins = (_Atomic uint64_t *)(c->own_segment.base + SHM_CLIENT_PINS);
     c->queues = (shm_queue_t *)c->queue_segment.base;
     c->slots = (store_slot_t *)c->slot_segment.base;
     c->records = (wire_record_t *)c->record_segment.base;
@@ -262,6 +267,8 @@ static bool words_of(const mob_config_t *config, words_t *words) {
     if (!has_cpu) ok = ok && word_add(words, "--resource=%u=CPU", mob_default_cpus());
     for (const char *const *m = config->preload; ok && m != NULL && *m != NULL; m++)
         ok = word_add(words, "--preload=%s", *m);
+    for (const char *const *d = config->spill_dirs; ok && d != NULL && *d != NULL; d++)
+        ok = word_add(words, "--spill=%s", *d);
     if (ok && config->zygote_argv != NULL) ok = word_add(words, "--");
     for (const char *const *w = config->zygote_argv; ok && w != NULL && *w != NULL; w++) ok = word_add(words, "%s", *w);
     return ok && vec_push(words, NULL);
@@ -304,12 +311,33 @@ static void daemon_await(pid_t pid) {
     }
 }
 
+/* The daemon puts its folders away, unless it was killed. */
+void client_folders_remove(mob_client_t *c) {
+    char *path;
+    for (size_t i = 0; i < c->spill_dirs.count; i++) {
+        if (asprintf(&path, WIRE_SPILL_FOLDER, c->spill_dirs.items[i], (unsigned long long)c->incarnation) < 0) return;
+        base_folder_remove(path);
+        free(path);
+    }
+    if (c->session_dir == NULL || !base_folder_remove(c->session_dir) || (path = strdup(c->session_dir)) == NULL)
+        return;
+    *strrchr(path, '/') = 0;
+    rmdir(path); /* the user's folder too, if no other session is in it */
+    free(path);
+}
+
 mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client) {
     atomic_store(&client_forked, false); /* a forked child may start a session of its own */
     mob_client_t *c = client_new(WIRE_DRIVER);
     if (c == NULL) return MOB_ENOMEM;
     words_t words = {0};
     mob_status_t status = words_of(config, &words) ? MOB_OK : MOB_ENOMEM;
+    for (const char *const *d = config->spill_dirs; status == MOB_OK && d != NULL && *d != NULL; d++) {
+        char *copy = strdup(*d);
+        if (copy != NULL && vec_push(&c->spill_dirs, copy)) continue;
+        free(copy);
+        status = MOB_ENOMEM;
+    }
     if (status == MOB_OK) status = daemon_spawn(c, words.items);
     if (status == MOB_OK) status = handshake(c, 0, config->setup, config->setup_size);
     for (size_t i = 0; i < words.count; i++) free(words.items[i]);
@@ -339,7 +367,10 @@ void mob_shutdown(mob_client_t *c) {
         shutdown(c->sock, SHUT_RDWR); /* a forked child's copy must not keep the daemon waiting */
     if (c->sock >= 0) close(c->sock);
     c->sock = -1;
-    if (c->daemon_pid > 0 && !forked) daemon_await(c->daemon_pid);
+    if (c->daemon_pid > 0 && !forked) {
+        daemon_await(c->daemon_pid);
+        client_folders_remove(c);
+    }
     mob_events_end(c);
     client_disconnect(c);
     mob_view_release(c);

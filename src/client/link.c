@@ -73,6 +73,10 @@ void client_listen(mob_client_t *c) {
         case WIRE_FORGET:
             (void)vec_push(&c->forgets, ((mob_ref_t){.slot = m.a, .generation = m.b}));
             break;
+        case WIRE_ROOM:
+        case WIRE_RESTORED:
+            client_room_told(c, &m);
+            break;
         case WIRE_EXIT:
             c->told_to_exit = true;
             break;

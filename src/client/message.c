@@ -12,6 +12,7 @@ mob_status_t mob_message_read(mob_client_t *c, mob_message_t *ret_message) {
         wire_text_t head;
         if (n < (ssize_t)sizeof head.frame) {
             if (!atomic_exchange(&c->dead, true) && c->number != 0) shm_bell_ring(&c->node->bells[c->number]);
+            if (c->role == WIRE_DRIVER) client_folders_remove(c);
             break;
         }
         memcpy(&head.frame, c->frame, sizeof head.frame);

@@ -38,6 +38,7 @@ void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t for
                    buffer->ref_count * sizeof *refs);
         slot->value.large.block = buffer->block;
         slot->value.large.ref_count = buffer->ref_count;
+        atomic_store_explicit(&slot->value.large.used_ms, base_clock_coarse_ms(), memory_order_relaxed);
     }
     slot->meta = store_meta(buffer->size, format, error, is_inline);
 }
@@ -91,7 +92,9 @@ void mob_put_abort(mob_client_t *c, mob_buffer_t *buffer) {
 
 mob_status_t mob_put(mob_client_t *c, const void *data, uint64_t size, mob_format_t format, mob_ref_t *ret_ref) {
     mob_buffer_t buffer;
-    mob_status_t status = mob_put_begin(c, size, 0, &buffer);
+    mob_status_t status;
+    while ((status = mob_put_begin(c, size, 0, &buffer)) == MOB_EROOM)
+        if ((status = mob_room_await(c)) != MOB_OK) return status;
     if (status != MOB_OK) return status;
     if (size > 0) memcpy(buffer.data, data, size);
     return mob_put_commit(c, &buffer, format, NULL, ret_ref);
@@ -106,29 +109,6 @@ bool client_is_pending(const mob_client_t *c, mob_ref_t ref) {
     const store_slot_t *slot = &c->slots[ref.slot];
     return (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_PENDING &&
            atomic_load_explicit(&slot->generation, memory_order_relaxed) == ref.generation;
-}
-
-mob_status_t mob_get_peek(const mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
-    const store_slot_t *slot = &c->slots[ref.slot];
-    mob_status_t status = client_check(c);
-    if (status != MOB_OK) return status;
-    if (!client_slot_valid(ref.slot) || atomic_load_explicit(&slot->generation, memory_order_relaxed) != ref.generation)
-        return base_fail(MOB_ESTALE, "the object that this reference named is gone");
-    if (!client_is_sealed(c, ref)) return MOB_ETIMEOUT;
-    uint64_t meta = slot->meta, size = store_meta_size(meta);
-    ret_value->size = size;
-    ret_value->format = store_meta_format(meta);
-    ret_value->error = store_meta_error(meta);
-    ret_value->ref_count = 0;
-    ret_value->refs = NULL;
-    if (store_meta_inline(meta)) {
-        ret_value->data = slot->value.small;
-        return MOB_OK;
-    }
-    ret_value->data = c->arena.read_only + slot->value.large.block;
-    ret_value->ref_count = slot->value.large.ref_count;
-    ret_value->refs = (const mob_ref_t *)((const unsigned char *)ret_value->data + store_refs_offset(size));
-    return MOB_OK;
 }
 
 void mob_value_adopt(mob_client_t *c, mob_ref_t container, const mob_value_t *value) {

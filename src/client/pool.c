@@ -69,21 +69,3 @@ mob_status_t client_record_take(mob_client_t *c, uint32_t *ret_record) {
 /* Giving back never fails: what the list can't hold, the next sweep finds. */
 void client_slot_give(mob_client_t *c, uint32_t slot) { (void)vec_push(&c->slot_pool.free, slot); }
 void client_record_give(mob_client_t *c, uint32_t record) { (void)vec_push(&c->record_pool.free, record); }
-
-mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
-                               uint64_t *ret_serial) {
-    mob_client_t *c = context;
-    shm_message_t m = {.kind = WIRE_NEED_EXTENT, .b = size}, answer;
-    mob_status_t status = client_ask(c, &m, WIRE_EXTENT, &answer);
-    if (status != MOB_OK) return status;
-    if (answer.a != 0)
-        return base_fail(MOB_EFULL,
-                         "the object store is full: %llu bytes were asked for, %llu of its %llu bytes are free. Drop "
-                         "references to objects "
-                         "that are no longer needed, or give ray.init a larger object_store_memory",
-                         (unsigned long long)size, (unsigned long long)answer.b, (unsigned long long)answer.c);
-    *ret_offset = answer.b;
-    *ret_size = answer.c;
-    *ret_serial = answer.d;
-    return MOB_OK;
-}

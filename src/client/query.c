@@ -45,6 +45,13 @@ mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, vo
     for (int tries = 0; tries < 8; tries++) {
         shm_message_t request = {.kind = WIRE_QUERY, .a = (uint32_t)query, .b = argument}, answer;
         status = ask_with_room(c, &request, NULL, 0, size, &answer, ret_answer);
+        if (status == MOB_EROOM) {
+            pthread_mutex_unlock(&c->mutex);
+            status = mob_room_await(c);
+            pthread_mutex_lock(&c->mutex);
+            if (status != MOB_OK) break;
+            continue;
+        }
         if (status != MOB_OK || answer.a == 0) {
             if (status == MOB_OK) *ret_size = answer.b;
             break;

@@ -76,7 +76,10 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
         node_memory_records(c, m->a);
         break;
     case WIRE_NEED_EXTENT:
-        node_memory_extent(c, m->b);
+        node_memory_extent(c, m->b, m->c);
+        break;
+    case WIRE_RESTORE:
+        if (m->a < STORE_MAX_SLOTS) node_restore(c, (mob_ref_t){.slot = m->a, .generation = m->b}, m->c != 0);
         break;
     case WIRE_QUERY:
         node_query(c, m);

@@ -2,8 +2,8 @@
  * mobulad: one a node. Owns the shared memory, schedules, supervises.
  *
  * Started by a driver with the driver's connection as descriptor 3; ends when that driver does. Reading order: main.c (the loop), client.c
- * (connections), inbox.c (messages), task.c (the way of a task), worker.c (the pool), lease.c (workers that take tasks), actor.c, calls.c, object.c (references), memory.c (grants),
- * text.c (what workers print), query.c, session.c.
+ * (connections), inbox.c (messages), task.c (the way of a task), worker.c (the pool), lease.c (workers that take tasks), actor.c, calls.c, object.c (references), memory.c (grants), room.c, spill.c, restore.c
+ * (a full store), text.c (what workers print), query.c, session.c.
  *
  * The loop sleeps in epoll. Clients wake it by the eventfd, and only if `daemon_sleeps` says so: it is set before the last look at `pending`,
  * so a message is either seen by that look or its sender sees the flag.
@@ -105,6 +105,7 @@ static mob_status_t loop_start(node_t *n) {
     uv_timer_init(&n->loop, &n->look_timer);
     n->listen_poll.data = n->event_poll.data = n->prepare.data = n->check.data = n->idle_handle.data = n;
     n->child_signal.data = n->term_signal.data = n->look_timer.data = n;
+    node_room_start(n);
     uv_poll_start(&n->listen_poll, UV_READABLE, on_connection);
     uv_poll_start(&n->event_poll, UV_READABLE, on_event);
     uv_prepare_start(&n->prepare, on_prepare);
@@ -128,6 +129,8 @@ static mob_status_t arguments_read(node_t *n, int argc, char **argv) {
             n->store_bytes = strtoull(argv[i] + 8, NULL, 10);
         } else if (strncmp(argv[i], "--log=", 6) == 0) {
             n->log_to_driver = argv[i][6] != '0';
+        } else if (strncmp(argv[i], "--spill=", 8) == 0) {
+            if (!vec_push(&n->spill_dirs, argv[i] + 8)) return MOB_ENOMEM;
         } else if (strncmp(argv[i], "--preload=", 10) == 0) {
             if (!vec_push(&n->preload, argv[i] + 10)) return MOB_ENOMEM;
         } else if (strncmp(argv[i], "--resource=", 11) == 0) {
@@ -232,6 +235,7 @@ int main(int argc, char **argv) {
     if (n->listen_fd > 0) close(n->listen_fd);
     if (n->zygote != NULL) close(n->zygote->sock);
     children_end();
+    node_spill_end(n);
     node_session_close(n);
     return 0;
 }

@@ -11,17 +11,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "node/state.h"
 
-static const uint64_t RESERVE_BYTES = 64 << 20, SMALL_BYTES = 4 << 20;
+static const uint64_t RESERVE_BYTES = 64 << 20, SMALL_BYTES = 4 << 20, PROMISE_NS = 500000000;
 
 static void *table_new(size_t count, size_t size) {
     void *p = mmap(NULL, count * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
-static mob_status_t own_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
+static mob_status_t own_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset, uint64_t *ret_size,
                               uint64_t *ret_serial);
 static void orphan_extents_clean(node_t *n);
 
@@ -185,27 +186,57 @@ static void gap_add(node_t *n, uint64_t offset, uint64_t size, uint32_t last_own
     }
 }
 
+static bool granule_is_backed(const node_t *n, uint64_t granule) {
+    return n->backed[granule / 64] >> (granule % 64) & 1;
+}
+
+/* A stretch of `size` bytes in the gap that has its memory already. */
+static bool gap_find_backed(const node_t *n, const node_gap_t *gap, uint64_t size, uint64_t *ret_offset) {
+    uint64_t run = 0;
+    for (uint64_t g = gap->offset / SHM_GRANULE; g < (gap->offset + gap->size) / SHM_GRANULE; g++) {
+        run = granule_is_backed(n, g) ? run + SHM_GRANULE : 0;
+        if (run < size) continue;
+        *ret_offset = (g + 1) * SHM_GRANULE - size;
+        return true;
+    }
+    return false;
+}
+
+static void gap_cut(node_t *n, size_t index, uint64_t offset, uint64_t size) {
+    node_gap_t *g = &n->gaps.items[index];
+    node_gap_t rest = {
+        .offset = offset + size, .size = g->offset + g->size - offset - size, .last_owner = g->last_owner};
+    g->size = offset - g->offset;
+    n->arena_free -= size;
+    if (g->size == 0) {
+        if (rest.size > 0)
+            *g = rest;
+        else
+            memmove(g, g + 1, (--n->gaps.count - index) * sizeof *g);
+    } else if (rest.size > 0) {
+        g++; /* the caller made room */
+        memmove(g + 1, g, (n->gaps.count++ - index - 1) * sizeof *g);
+        *g = rest;
+    }
+}
+
 /* Small extents from the bottom, large ones from the top: else one small object that lives long would cut the space for large ones in two. Large ones by best
- * fit, the asker's own former stretches first. */
-static bool gap_take(node_t *n, uint64_t size, uint32_t owner, uint64_t *ret_offset) {
+ * fit, the asker's own former stretches first. `backed`: only what has its memory already. */
+static bool gap_take(node_t *n, uint64_t size, uint32_t owner, bool backed, uint64_t *ret_offset) {
     bool small = size <= SMALL_BYTES && size <= n->store_bytes / 16;
     size_t best = SIZE_MAX;
+    uint64_t place = 0;
+    if (!vec_reserve(&n->gaps, 1)) return false;
     for (size_t i = 0; i < n->gaps.count && !(small && best != SIZE_MAX); i++) {
         const node_gap_t *g = &n->gaps.items[i], *b = best != SIZE_MAX ? &n->gaps.items[best] : NULL;
-        if (g->size < size) continue;
+        if (g->size < size || (backed && !gap_find_backed(n, g, size, &place))) continue;
         bool mine = g->last_owner == owner, best_mine = b != NULL && b->last_owner == owner;
-        if (b == NULL || (mine != best_mine ? mine : g->size < b->size)) best = i;
+        if (b != NULL && !(mine != best_mine ? mine : g->size < b->size)) continue;
+        best = i;
+        *ret_offset = backed ? place : small ? g->offset : g->offset + g->size - size;
     }
     if (best == SIZE_MAX) return false;
-    node_gap_t *g = &n->gaps.items[best];
-    *ret_offset = small ? g->offset : g->offset + g->size - size;
-    if (small) g->offset += size;
-    g->size -= size;
-    if (g->size == 0) {
-        memmove(g, g + 1, (n->gaps.count - best - 1) * sizeof *g);
-        n->gaps.count--;
-    }
-    n->arena_free -= size;
+    gap_cut(n, best, *ret_offset, size);
     return true;
 }
 
@@ -240,11 +271,12 @@ static bool extent_take_back(node_t *n, uint64_t granule) {
     return atomic_compare_exchange_strong(&entry->word, &empty, e->serial << 2 | SHM_EXTENT_GONE);
 }
 
-/* Takes back what is not used. */
+/* Takes back what is not used, but for what somebody was just given who waited for it. */
 static void empties_take(node_t *n) {
+    uint64_t now = base_clock_mono_ns();
     for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE;) {
         uint64_t size = n->books[g].size, step = size ? size / SHM_GRANULE : 1;
-        if (size && extent_take_back(n, g)) extent_close(n, g);
+        if (size && now - n->books[g].promised_ns > PROMISE_NS && extent_take_back(n, g)) extent_close(n, g);
         g += step;
     }
 }
@@ -261,63 +293,83 @@ uint64_t node_memory_free_bytes(node_t *n) {
     return bytes;
 }
 
+/* Gives memory to a stretch. MOB_EROOM: the machine has none left. */
 static mob_status_t granules_back(node_t *n, uint64_t offset, uint64_t size) {
     uint64_t first = offset / SHM_GRANULE, end = (offset + size) / SHM_GRANULE, cold = 0;
-    for (uint64_t g = first; g < end; g++) cold += !(n->backed[g / 64] >> (g % 64) & 1);
+    for (uint64_t g = first; g < end; g++) cold += !granule_is_backed(n, g);
     if (cold == 0) return MOB_OK;
-    if (memory_is_short(cold * SHM_GRANULE)) return base_fail(MOB_EFULL, "the machine has no memory left");
-    mob_status_t status = shm_segment_back(&n->arena, offset, size);
-    if (status == MOB_OK)
-        for (uint64_t g = first; g < end; g++) n->backed[g / 64] |= (uint64_t)1 << (g % 64);
-    return status;
+    if (memory_is_short(cold * SHM_GRANULE) || shm_segment_back(&n->arena, offset, size) != MOB_OK) return MOB_EROOM;
+    for (uint64_t g = first; g < end; g++) n->backed[g / 64] |= (uint64_t)1 << (g % 64);
+    return MOB_OK;
 }
 
-static mob_status_t extent_grant(node_t *n, uint32_t owner, uint64_t size, uint64_t *ret_offset, uint64_t *ret_serial) {
+/* A place with memory, taken out of the gaps. */
+static bool place_find(node_t *n, uint64_t size, uint32_t owner, uint64_t *ret_offset) {
+    if (gap_take(n, size, owner, false, ret_offset)) {
+        if (granules_back(n, *ret_offset, size) == MOB_OK) return true;
+        gap_add(n, *ret_offset, size, owner);
+    }
+    return gap_take(n, size, owner, true, ret_offset);
+}
+
+mob_status_t node_memory_grant(node_t *n, uint32_t owner, uint64_t size, bool promised, uint64_t *ret_offset,
+                               uint64_t *ret_serial) {
     uint64_t offset;
-    size = (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE;
-    if (size > n->store_bytes) return MOB_EFULL;
-    if (!gap_take(n, size, owner, &offset)) {
+    if (!place_find(n, size, owner, &offset)) {
         empties_take(n);
         orphan_extents_clean(n);
-        if (!gap_take(n, size, owner, &offset)) return MOB_EFULL;
-    }
-    mob_status_t status = granules_back(n, offset, size);
-    if (status != MOB_OK) {
-        gap_add(n, offset, size, owner);
-        return status;
+        if (!place_find(n, size, owner, &offset)) return MOB_EROOM;
     }
     uint64_t granule = offset / SHM_GRANULE, serial = ++n->next_serial;
-    n->books[granule] = (node_extent_t){.size = size, .serial = serial, .owner = owner};
+    n->books[granule] = (node_extent_t){
+        .size = size, .serial = serial, .owner = owner, .promised_ns = promised ? base_clock_mono_ns() : 0};
     if (n->clients[owner] != NULL) n->clients[owner]->extents++;
     for (uint64_t g = granule; g < granule + size / SHM_GRANULE; g++) n->granule_owner[g] = (uint16_t)owner;
     atomic_store_explicit(&n->extents[granule].freed, shm_extent_count(serial, 0), memory_order_relaxed);
-    atomic_store_explicit(&n->extents[granule].used, shm_extent_count(serial, 1),
-                          memory_order_relaxed); /* until its owner's first allocation */
-    atomic_store_explicit(&n->extents[granule].word, serial << 2 | SHM_EXTENT_OWNED, memory_order_release);
+    /* Not unused, until its owner's first allocation. */
+    atomic_store_explicit(&n->extents[granule].used, shm_extent_count(serial, !promised), memory_order_relaxed);
+    atomic_store_explicit(&n->extents[granule].word, serial << 2 | (promised ? SHM_EXTENT_EMPTY : SHM_EXTENT_OWNED),
+                          memory_order_release);
     *ret_offset = offset;
     *ret_serial = serial;
     return MOB_OK;
 }
 
-static mob_status_t own_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
-                              uint64_t *ret_serial) {
-    *ret_size = (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE;
-    return extent_grant(context, 0, size, ret_offset, ret_serial);
+static uint64_t granule_round(uint64_t size) { return (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE; }
+
+/* `size`, or less but at least `least` if there is no more now. */
+static mob_status_t grant_some(node_t *n, uint32_t owner, uint64_t size, uint64_t least, uint64_t *ret_offset,
+                               uint64_t *ret_size, uint64_t *ret_serial) {
+    *ret_size = granule_round(size);
+    mob_status_t status = node_memory_grant(n, owner, *ret_size, false, ret_offset, ret_serial);
+    if (status != MOB_EROOM || granule_round(least) >= *ret_size) return status;
+    *ret_size = granule_round(least);
+    return node_memory_grant(n, owner, *ret_size, false, ret_offset, ret_serial);
 }
 
-void node_memory_extent(node_client_t *client, uint64_t size) {
+static mob_status_t own_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset, uint64_t *ret_size,
+                              uint64_t *ret_serial) {
+    node_t *n = context;
+    if (least > n->store_bytes) return MOB_EFULL;
+    return grant_some(n, 0, size, least, ret_offset, ret_size, ret_serial);
+}
+
+void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least) {
     node_t *n = client->node;
-    uint64_t offset = 0, serial = 0;
-    if (size == 0) {
+    uint64_t offset = 0, given = 0, serial = 0;
+    if (least == 0 || least > size) {
         node_client_fault(client, "asked for an extent of nothing");
         return;
     }
-    mob_status_t status = size > n->store_bytes ? MOB_EFULL : extent_grant(n, client->number, size, &offset, &serial);
-    if (status != MOB_OK) {
-        node_client_tell(client, WIRE_EXTENT, status, node_memory_free_bytes(n), n->store_bytes, 0);
+    if (size > n->store_bytes) {
+        node_client_tell(client, WIRE_EXTENT, MOB_EFULL, 0, n->store_bytes, 0);
         return;
     }
-    node_client_tell(client, WIRE_EXTENT, 0, offset, (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE, serial);
+    /* Who came first is served first. */
+    mob_status_t status =
+        n->wants.count > 0 ? MOB_EROOM : grant_some(n, client->number, size, least, &offset, &given, &serial);
+    node_client_tell(client, WIRE_EXTENT, status, offset, given, serial);
+    if (status == MOB_EROOM) node_room_want(n, client->number, size, (mob_ref_t){0});
 }
 
 uint64_t node_memory_extent_end(node_t *n, uint64_t offset) {

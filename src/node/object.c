@@ -172,9 +172,11 @@ static void object_discard(node_t *n, node_object_t *o) {
         if (holder != NULL) holder->held--;
     }
     node_object_contents_release(n, o);
+    if (o->copy != NULL) node_copy_drop(n, o);
     vec_free(&o->holders);
     vec_free(&o->contents);
     vec_free(&o->waiting);
+    vec_free(&o->askers);
     free(o);
 }
 
@@ -237,11 +239,8 @@ void node_object_sealed(node_t *n, mob_ref_t ref) {
     }
 }
 
-/* Gives a slot an error of the daemon's own as its value, if it has none yet. */
-void node_slot_fail(node_t *n, mob_ref_t ref, mob_status_t status, const char *text) {
-    if (!slot_is_current(n, ref)) return;
+void node_slot_write_error(node_t *n, mob_ref_t ref, mob_status_t status, const char *text) {
     store_slot_t *slot = &n->slots[ref.slot];
-    if ((atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) != STORE_PENDING) return;
     wire_writer_t count = {0};
     wire_write_str(&count, text, strlen(text));
     uint64_t block = 0;
@@ -259,6 +258,14 @@ void node_slot_fail(node_t *n, mob_ref_t ref, mob_status_t status, const char *t
         slot->value.large.ref_count = 0;
     }
     slot->meta = store_meta(writer.size, MOB_FORMAT_DIRECT, status, block == 0);
+}
+
+/* Gives a slot an error of the daemon's own as its value, if it has none yet. */
+void node_slot_fail(node_t *n, mob_ref_t ref, mob_status_t status, const char *text) {
+    if (!slot_is_current(n, ref)) return;
+    store_slot_t *slot = &n->slots[ref.slot];
+    if ((atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) != STORE_PENDING) return;
+    node_slot_write_error(n, ref, status, text);
     store_slot_seal(slot, false); /* the caller rings every bell afterwards */
 }
 

@@ -127,6 +127,12 @@ static void question_answer(node_client_t *c, const shm_message_t *m) {
     case MOB_QUERY_SHAPE:
         write_shape(n, &w, m->b);
         break;
+    case MOB_QUERY_ROOM: {
+        char text[1024];
+        node_room_text(n, m->b, text, sizeof text);
+        wire_write_str(&w, text, strlen(text));
+        break;
+    }
     default:
         node_client_tell(c, WIRE_ANSWER, MOB_EINVAL, 0, 0, 0);
         return;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "node/state.h"
 
 static mob_status_t folder_fail(const char *what, const char *path) {
@@ -39,16 +40,6 @@ static mob_status_t folder_make(const char *path) {
     return MOB_OK;
 }
 
-static void folder_remove(const char *path) {
-    static const char *const files[] = {"socket", "new", "lock"};
-    char name[4608];
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(name, sizeof name, "%s/%s", path, files[i]);
-        unlink(name);
-    }
-    rmdir(path);
-}
-
 static void stale_remove(const char *parent) {
     DIR *dir = opendir(parent);
     if (dir == NULL) return;
@@ -58,7 +49,7 @@ static void stale_remove(const char *parent) {
         snprintf(path, sizeof path, "%s/%s", parent, e->d_name);
         snprintf(lock, sizeof lock, "%s/lock", path);
         int fd = open(lock, O_RDWR | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) folder_remove(path);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) base_folder_remove(path);
         if (fd >= 0) close(fd);
     }
     closedir(dir);
@@ -127,7 +118,7 @@ mob_status_t node_session_open(node_t *n) {
 
 void node_session_close(node_t *n) {
     if (n->session_dir == NULL) return;
-    folder_remove(n->session_dir);
+    base_folder_remove(n->session_dir);
     *strrchr(n->session_dir, '/') = 0;
     rmdir(n->session_dir); /* the user's folder too, if no other session is in it */
 }

@@ -20,6 +20,7 @@
 #include "shm/node.h"
 #include "shm/segment.h"
 #include "store/slot.h"
+#include "store/spill.h"
 #include "wire/message.h"
 #include "wire/record.h"
 
@@ -86,6 +87,25 @@ struct node_task {
     mob_ref_t refs[]; /* returns, deps, refs: private copies */
 };
 
+/* A file with values that were moved out of memory; see node/spill.c. */
+typedef struct {
+    char *path;
+    uint32_t live; /* values in it that are needed */
+} node_file_t;
+
+/* Where a value lies on disk. It may be in memory too. */
+typedef struct {
+    node_file_t *file;
+    store_spill_item_t item;
+} node_copy_t;
+
+/* Somebody waits for room in the arena; see node/room.c. */
+typedef struct {
+    uint32_t client; /* that asked for an extent of `size`; 0: it is for the value of `ref`, which is to come back */
+    uint64_t size, since_ns;
+    mob_ref_t ref;
+} node_want_t;
+
 /* An object that more than its owner may know of. */
 struct node_object {
     uint64_t generation;
@@ -95,7 +115,10 @@ struct node_object {
     VEC(mob_ref_t) contents;    /* references inside its value: our copy, each of them a use */
     VEC(node_task_t *) waiting; /* tasks that wait for its value */
     node_actor_t *actor;
+    node_copy_t *copy;    /* on disk; NULL: none */
+    VEC(uint16_t) askers; /* clients that wait until it is back in memory */
     bool contents_held, at_zero, forget_told;
+    bool moving; /* is being written to disk, or read back */
 };
 enum { NODE_CACHED = 0x8000 };
 
@@ -191,7 +214,8 @@ struct node_client {
 typedef struct {
     uint64_t size; /* 0: this granule begins no extent */
     uint64_t serial;
-    uint32_t owner; /* client; 0: the daemon's own or an orphan */
+    uint32_t owner;       /* client; 0: the daemon's own or an orphan */
+    uint64_t promised_ns; /* granted to somebody who waited, and may not have seen it yet */
 } node_extent_t;
 
 typedef struct {
@@ -277,6 +301,17 @@ struct node {
     VEC(node_gap_t) gaps;
     uint64_t next_serial, arena_free, orphan_extents;
     VEC(uint32_t) warned; /* shapes that can never fit, already told */
+
+    VEC(node_want_t) wants; /* in order */
+    uv_timer_t room_timer;  /* runs while there are any */
+    uint64_t progress_ns;   /* when somebody last got room, or something moved */
+    VEC(char *) spill_dirs; /* as configured; from the first use on, folders of our own in them */
+    bool spill_dirs_made;
+    uint32_t spill_turn, moves; /* files made; writes and reads under way */
+    uint64_t next_file;
+    int disk_error; /* errno of the last write that failed; 0: none, or one has succeeded since */
+    uint64_t disk_error_ns, spilled_bytes, spilled_objects, spill_told_bytes, spill_busy_ns, spill_begun_ns;
+    uint32_t spills; /* writes under way */
 };
 
 /* main.c */
@@ -309,7 +344,10 @@ mob_status_t node_memory_init(node_t *node);
 void node_memory_fini(node_t *node);
 void node_memory_slots(node_client_t *client, uint32_t wanted);
 void node_memory_records(node_client_t *client, uint32_t wanted);
-void node_memory_extent(node_client_t *client, uint64_t size);
+void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least);
+/* MOB_EROOM: not now. `promised`: the extent is EMPTY, for somebody who is about to be told of it. */
+mob_status_t node_memory_grant(node_t *node, uint32_t owner, uint64_t size, bool promised, uint64_t *ret_offset,
+                               uint64_t *ret_serial);
 bool node_memory_owns(node_t *node, uint32_t owner, uint64_t offset, uint64_t size);
 uint64_t node_memory_free_bytes(node_t *node);
 uint64_t
@@ -318,6 +356,27 @@ node_memory_extent_end(node_t *node,
 void node_memory_forget(node_client_t *client); /* a dead client's grants */
 bool node_memory_slot_is(node_t *node, uint32_t slot, uint32_t owner);
 bool node_memory_record_is(node_t *node, uint32_t record, uint32_t owner);
+
+/* room.c: who waits for memory */
+void node_room_want(node_t *node, uint32_t client, uint64_t size, mob_ref_t ref);
+void node_room_serve(node_t *node);
+void node_room_start(node_t *node);
+void node_room_text(node_t *node, uint64_t size, char *text, size_t capacity); /* who has the memory */
+
+/* spill.c: out of memory onto disk */
+/* Moves what was least recently used and nobody reads, so that there will be room for `size` in one piece. How many bytes are moving, or have just
+ * been freed: 0: nothing can be moved, or the disk fails (disk_error). */
+uint64_t node_spill(node_t *node, uint64_t size);
+void node_copy_drop(node_t *node, node_object_t *object); /* its value on disk is not needed any more */
+bool node_slot_is_pinned(node_t *node, uint32_t slot);
+bool node_client_pins(node_client_t *client, uint32_t slot);
+void node_spill_end(node_t *node); /* removes all files */
+
+/* restore.c: and back */
+void node_restore(node_client_t *client, mob_ref_t ref, bool waits);
+/* Begins to read it; false: there is no room. */
+bool node_restore_begin(node_t *node, node_object_t *object);
+void node_restore_refuse(node_t *node, mob_ref_t ref, mob_status_t status);
 
 /* object.c: who holds what */
 /* Makes one if need be, for a slot that has escaped; NULL: there is no such object. */
@@ -334,6 +393,8 @@ void node_object_contents_hold(node_t *node, node_object_t *object);
 void node_objects_sweep(node_t *node, size_t settled);
 void node_object_sealed(node_t *node, mob_ref_t ref); /* its task is done */
 void node_slot_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char *text);
+/* Writes an error into a slot that is the daemon's to write: PENDING, or AWAY. */
+void node_slot_write_error(node_t *node, mob_ref_t ref, mob_status_t status, const char *text);
 void node_object_contents_release(node_t *node, node_object_t *object);
 void node_objects_forget(node_client_t *client);
 

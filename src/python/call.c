@@ -18,9 +18,8 @@ static PyObject *job_function(const mob_job_t *job) {
     PyObject *found = PyDict_GetItemWithError(functions, key);
     mob_value_t value;
     if (found == NULL && !PyErr_Occurred()) {
-        mob_status_t status = mob_get_peek(core.client, job->function, &value);
-        PyObject *definition = status == MOB_OK ? core_value_load(job->function, &value) : core_raise(status);
-        PyObject *ref = NULL;
+        PyObject *definition = NULL, *ref = NULL;
+        if (core_value_open(&job->function, 1, &value) == 0) definition = core_value_take(job->function, &value);
         if (definition != NULL) {
             mob_ref_retain(core.client, job->function);
             ref = core_ref_new(job->function);
@@ -67,13 +66,12 @@ static PyObject *dep_load(const mob_job_t *job, uint32_t index, core_call_t *cal
         PyErr_SetString(PyExc_ValueError, "a call names an argument that it does not have");
         return NULL;
     }
-    mob_status_t status = mob_get_peek(core.client, job->deps[index], &value);
-    if (status != MOB_OK) return core_raise(status);
+    if (core_value_open(job->deps + index, job->dep_count - index, &value) < 0) return NULL;
     if (value.error != MOB_OK) {
         call->failed = value;
         return NULL;
     }
-    return core_value_load(job->deps[index], &value);
+    return core_value_take(job->deps[index], &value);
 }
 
 static PyObject *argument_read(const mob_job_t *job, const uint8_t **at, const uint8_t *end, core_call_t *call) {

@@ -90,7 +90,11 @@ bool core_connected(void);                 /* starts the system if need be; fals
 PyObject *core_raise_ended(void);          /* the session ended meanwhile; returns NULL */
 PyObject *core_raise(mob_status_t status); /* sets the exception for a failed call; returns NULL */
 PyObject *core_raise_error(const mob_value_t *value);
-PyObject *core_value_load(mob_ref_t ref, const mob_value_t *value); /* the caller holds a count of ref */
+PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value); /* loads what is open, and closes it */
+/* Opens refs[0], from disk if need be: the interpreter's lock is released meanwhile. The others are read next. -1 with an exception. */
+int core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *ret_value);
+/* After MOB_EROOM: waits, with the interpreter's lock released. -1 with an exception. */
+int core_room_wait(void);
 /* Where a pickled value goes: a new object, or a job's result. */
 typedef struct {
     mob_job_t *job; /* NULL: a new object */

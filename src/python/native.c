@@ -17,9 +17,13 @@ static task_function_t *function_in_c(const mob_job_t *job) {
     mob_value_t value;
     if (job->kind == MOB_ACTOR_CALL) return worker.actor_class;
     if (same(job->function, last_of_python)) return NULL;
-    if (mob_get_peek(core.client, job->function, &value) != MOB_OK) return NULL;
+    if (core_value_open(&job->function, 1, &value) < 0) {
+        PyErr_Clear();
+        return NULL;
+    }
     worker.client = core.client;
     task_function_t *found = value.format == MOB_FORMAT_DIRECT ? task_function_of(&worker, job) : NULL;
+    mob_get_end(core.client, job->function, &value);
     if (found != NULL && found->language == TASK_IN_C) return found;
     last_of_python = job->function;
     return NULL;

@@ -57,25 +57,28 @@ PyObject *core_start(PyObject *module, PyObject *config) {
     PyObject *store = PyDict_GetItemString(config, "object_store_memory"),
              *log = PyDict_GetItemString(config, "log_to_driver");
     const char **argv = strings_of(PyDict_GetItemString(config, "argv")),
-               **preload = strings_of(PyDict_GetItemString(config, "preload"));
+               **preload = strings_of(PyDict_GetItemString(config, "preload")),
+               **spill = strings_of(PyDict_GetItemString(config, "spill"));
     mob_resource_t *amounts = resources ? resources_of(resources, &c.resource_count) : NULL;
     mob_client_t *client = NULL;
     mob_status_t status = MOB_EINVAL;
     c.resources = amounts;
     c.zygote_argv = argv != NULL && argv[0] != NULL ? argv : NULL;
     c.preload = preload;
+    c.spill_dirs = spill;
     c.store_bytes = store ? PyLong_AsUnsignedLongLong(store) : 0;
     c.log_to_driver = log == NULL || PyObject_IsTrue(log) == 1;
     if (setup != NULL && PyBytes_Check(setup)) {
         c.setup = PyBytes_AS_STRING(setup);
         c.setup_size = (size_t)PyBytes_GET_SIZE(setup);
     }
-    if (!PyErr_Occurred() && argv != NULL && preload != NULL && c.daemon_path != NULL) {
+    if (!PyErr_Occurred() && argv != NULL && preload != NULL && spill != NULL && c.daemon_path != NULL) {
         Py_BEGIN_ALLOW_THREADS status = mob_init(&c, &client);
         Py_END_ALLOW_THREADS
     }
     PyMem_Free(argv);
     PyMem_Free(preload);
+    PyMem_Free(spill);
     PyMem_Free(amounts);
     if (PyErr_Occurred()) return NULL;
     if (status != MOB_OK) return core_raise(status);

@@ -238,9 +238,13 @@ static PyObject *submit(submitter_t *self, arguments_t *a) {
     task.ref_count = (uint32_t)a->refs.count;
     mob_ref_t few[4], *refs = task.num_returns <= 4 ? few : PyMem_Malloc(task.num_returns * sizeof *refs);
     if (refs == NULL) return PyErr_NoMemory();
-    mob_status_t status = mob_submit(core.client, &task, refs);
+    mob_status_t status;
+    while ((status = mob_submit(core.client, &task, refs)) == MOB_EROOM)
+        if (core_room_wait() < 0) break;
     PyObject *result = NULL;
-    if (status != MOB_OK) {
+    if (status == MOB_EROOM) {
+        /* its exception is set */
+    } else if (status != MOB_OK) {
         core_raise(status);
     } else if (task.num_returns == 1) {
         result = core_ref_new(refs[0]);

@@ -31,11 +31,13 @@ static PyObject *pin_new(mob_ref_t ref, const void *data, Py_ssize_t size) {
     self->size = size;
     mob_view_hold(core.client);
     mob_ref_retain(core.client, ref);
+    mob_get_keep(core.client, ref);
     return (PyObject *)self;
 }
 
 static void pin_dealloc(pin_object_t *self) {
     PyTypeObject *type = Py_TYPE(self);
+    mob_get_end(self->client, self->ref, &(mob_value_t){.pinned = true});
     mob_ref_release(self->client, self->ref);
     mob_view_release(self->client);
     PyObject_Free(self);
@@ -110,9 +112,34 @@ PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector)
     return made;
 }
 
-static mob_status_t target_begin(const core_target_t *t, uint64_t size, uint32_t ref_count, mob_buffer_t *buffer) {
-    return t->job ? mob_job_result_begin(core.client, t->job, t->index, size, ref_count, buffer)
-                  : mob_put_begin(core.client, size, ref_count, buffer);
+int core_room_wait(void) {
+    mob_status_t status;
+    mob_client_t *began = core.client;
+    do {
+        CORE_ALLOW_THREADS_BEGIN
+        status = mob_room_wait(client);
+        CORE_ALLOW_THREADS_END
+        if (core.client != began) {
+            core_raise_ended();
+            return -1;
+        }
+        if (status == MOB_EINTR && PyErr_CheckSignals() < 0) return -1;
+    } while (status == MOB_EINTR);
+    if (status == MOB_OK) return 0;
+    core_raise(status);
+    return -1;
+}
+
+/* -1 with an exception. */
+static int target_begin(const core_target_t *t, uint64_t size, uint32_t ref_count, mob_buffer_t *buffer) {
+    mob_status_t status;
+    do {
+        status = t->job ? mob_job_result_begin(core.client, t->job, t->index, size, ref_count, buffer)
+                        : mob_put_begin(core.client, size, ref_count, buffer);
+        if (status == MOB_OK) return 0;
+    } while (status == MOB_EROOM && core_room_wait() == 0);
+    if (status != MOB_EROOM) core_raise(status);
+    return -1;
 }
 
 static void target_commit(core_target_t *t, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
@@ -140,9 +167,9 @@ static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count, con
     for (uint32_t i = 0; i < count; i++) size = ((size + 63) & ~(uint64_t)63) + (uint64_t)views[i].len;
     mob_buffer_t buffer;
     mob_client_t *began = core.client;
-    mob_status_t status = target_begin(target, size, (uint32_t)collector->refs.count, &buffer);
-    if (status != MOB_OK) {
-        core_raise(status);
+    if (target_begin(target, size, (uint32_t)collector->refs.count, &buffer) < 0) return -1;
+    if (core.client != began) {
+        core_raise_ended(); /* while it waited for room */
         return -1;
     }
     uint8_t *data = buffer.data;
@@ -199,11 +226,7 @@ int core_value_store(PyObject *value, const char *what, core_target_t *target) {
     Py_ssize_t size = core_direct_size(value);
     if (size < 0) return pickle_store(value, what, target);
     mob_buffer_t buffer;
-    mob_status_t status = target_begin(target, (uint64_t)size, 0, &buffer);
-    if (status != MOB_OK) {
-        core_raise(status);
-        return -1;
-    }
+    if (target_begin(target, (uint64_t)size, 0, &buffer) < 0) return -1;
     core_direct_write(value, buffer.data);
     target_commit(target, &buffer, MOB_FORMAT_DIRECT, MOB_OK, NULL);
     return 0;
@@ -213,11 +236,7 @@ int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t er
                      uint32_t ref_count, core_target_t *target) {
     mob_buffer_t buffer;
     uint64_t length = size;
-    mob_status_t status = target_begin(target, 9 + size, ref_count, &buffer);
-    if (status != MOB_OK) {
-        core_raise(status);
-        return -1;
-    }
+    if (target_begin(target, 9 + size, ref_count, &buffer) < 0) return -1;
     uint8_t *at = buffer.data;
     *at = as_str ? MOB_STR : MOB_BYTES;
     memcpy(at + 1, &length, 8);
@@ -281,7 +300,7 @@ static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
     return loaded;
 }
 
-PyObject *core_value_load(mob_ref_t ref, const mob_value_t *value) {
+static PyObject *value_load(mob_ref_t ref, const mob_value_t *value) {
     const uint8_t *at = value->data;
     if (value->error == MOB_OK && value->format == MOB_FORMAT_DIRECT) return core_direct_read(&at, at + value->size);
     mob_client_t *began = core.client;
@@ -387,16 +406,55 @@ static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
     }
 }
 
+/* mob_get_fetch until it is there: its time limit is the caller's. */
+static mob_status_t value_fetch(const mob_ref_t *refs, size_t count, int64_t timeout_ms, mob_value_t *ret_value) {
+    mob_status_t status;
+    mob_client_t *began = core.client;
+    do {
+        int64_t start = now_ms();
+        CORE_ALLOW_THREADS_BEGIN
+        status = mob_get_fetch(client, refs, count, timeout_ms, ret_value);
+        CORE_ALLOW_THREADS_END
+        timeout_ms = time_left(timeout_ms, start);
+    } while (status == MOB_EINTR && core.client == began && PyErr_CheckSignals() == 0);
+    if (core.client != began) {
+        if (!PyErr_Occurred()) core_raise_ended();
+        return MOB_ECLOSED;
+    }
+    return status;
+}
+
+int core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *ret_value) {
+    mob_status_t status = mob_get_begin(core.client, refs[0], ret_value);
+    if (status == MOB_EAWAY) status = value_fetch(refs, count, -1, ret_value);
+    if (status == MOB_OK) return 0;
+    if (!PyErr_Occurred()) core_raise(status);
+    return -1;
+}
+
+/* Loads what is open, and closes it. */
+PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value) {
+    mob_client_t *began = core.client;
+    PyObject *loaded = value_load(ref, value);
+    if (core.client == began) mob_get_end(began, ref, value);
+    return loaded;
+}
+
 static PyObject *get_one(PyObject *object, int64_t timeout_ms) {
     ref_object_t *ref = core_ref_of(object);
     if (ref == NULL) return NULL;
     mob_value_t value;
-    mob_status_t status = mob_get_peek(core.client, ref->ref, &value);
+    mob_status_t status = mob_get_begin(core.client, ref->ref, &value);
+    int64_t start = now_ms();
     if (status == MOB_ETIMEOUT) {
         if (wait_all(&ref->ref, 1, timeout_ms) < 0) return NULL;
-        status = mob_get_peek(core.client, ref->ref, &value);
+        status = mob_get_begin(core.client, ref->ref, &value);
     }
-    return status == MOB_OK ? core_value_load(ref->ref, &value) : core_raise(status);
+    if (status == MOB_EAWAY) {
+        status = value_fetch(&ref->ref, 1, time_left(timeout_ms, start), &value);
+        if (PyErr_Occurred()) return NULL;
+    }
+    return status == MOB_OK ? core_value_take(ref->ref, &value) : core_raise(status);
 }
 
 static PyObject *not_a_ref(const char *function, PyObject *object) {
@@ -434,20 +492,25 @@ static mob_ref_t *refs_of(const char *function, PyObject *sequence, Py_ssize_t *
     return refs;
 }
 
-static PyObject *load_all(const mob_ref_t *refs, Py_ssize_t count) {
+static PyObject *load_all(const mob_ref_t *refs, Py_ssize_t count, int64_t timeout_ms) {
     PyObject *list = PyList_New(count);
     mob_value_t value;
     mob_client_t *began = core.client;
+    int64_t start = now_ms();
     for (Py_ssize_t i = 0; list != NULL && i < count; i++) {
         if (core.client != began) {
             core_raise_ended();
             Py_CLEAR(list);
             break;
         }
-        mob_status_t status = mob_get_peek(core.client, refs[i], &value);
+        mob_status_t status = mob_get_begin(core.client, refs[i], &value);
         /* Not there: then one of the others is an error, and that is the news. */
         if (status == MOB_ETIMEOUT) continue;
-        PyObject *item = status == MOB_OK ? core_value_load(refs[i], &value) : core_raise(status);
+        if (status == MOB_EAWAY)
+            status = value_fetch(&refs[i], (size_t)(count - i), time_left(timeout_ms, start), &value);
+        PyObject *item = status == MOB_OK   ? core_value_take(refs[i], &value)
+                         : PyErr_Occurred() ? NULL
+                                            : core_raise(status);
         if (item == NULL)
             Py_CLEAR(list);
         else
@@ -475,7 +538,8 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     PyObject *held, *list = NULL;
     mob_ref_t *refs = refs_of("ray.get", what, &count, &held);
     if (refs == NULL) return NULL;
-    if (wait_all(refs, (size_t)count, timeout_ms) == 0) list = load_all(refs, count);
+    int64_t start = now_ms();
+    if (wait_all(refs, (size_t)count, timeout_ms) == 0) list = load_all(refs, count, time_left(timeout_ms, start));
     PyMem_Free(refs);
     Py_DECREF(held);
     return list;
@@ -488,7 +552,9 @@ PyObject *core_is_there(PyObject *module, PyObject *object) {
     ref_object_t *ref = core_ref_of(object);
     if (ref == NULL) return NULL;
     mob_value_t value;
-    return PyBool_FromLong(mob_get_peek(core.client, ref->ref, &value) != MOB_ETIMEOUT);
+    mob_status_t status = mob_get_begin(core.client, ref->ref, &value);
+    if (status == MOB_OK) mob_get_end(core.client, ref->ref, &value);
+    return PyBool_FromLong(status != MOB_ETIMEOUT);
 }
 
 /* Whether each is there once. A hash set that is kept between calls and emptied by counting `round` up; under the interpreter's lock. */

@@ -124,8 +124,23 @@ static void small_lost(shm_heap_t *heap, size_t index) {
     small_remove(heap, index);
 }
 
-/* An extent of at least `size` bytes, OWNED by us: a kept one that fits well, or a new one. */
-static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, shm_heap_extent_t *ret_extent) {
+/* The daemon may have given us places of extents that it took from us and that we have not missed yet. */
+static void places_forget(shm_heap_t *heap, uint64_t offset, uint64_t size) {
+    for (size_t i = heap->small.count; i-- > 0;)
+        if (heap->small.items[i].offset < offset + size &&
+            offset < heap->small.items[i].offset + heap->small.items[i].size)
+            small_lost(heap, i);
+}
+
+void shm_heap_adopt(shm_heap_t *heap, uint64_t offset, uint64_t size, uint64_t serial) {
+    assert(offset % SHM_GRANULE == 0 && (offset + size) / SHM_GRANULE <= heap->granules);
+    places_forget(heap, offset, size);
+    shm_heap_extent_t e = {.offset = offset, .size = size, .serial = serial, .published = shm_extent_count(serial, 0)};
+    (void)vec_push(&heap->kept, e); /* without memory for that the daemon takes it back */
+}
+
+/* An extent of at least `size` bytes, or `least` if no more is to be had, OWNED by us: a kept one that fits well, or a new one. */
+static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, uint64_t least, shm_heap_extent_t *ret_extent) {
     size_t looked = 0;
     for (size_t i = heap->kept.count; i-- > 0 && looked < HEAP_LOOK_BACK; looked++) {
         shm_heap_extent_t e = heap->kept.items[i];
@@ -142,18 +157,15 @@ static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, shm_heap_extent
                                                      memory_order_acq_rel, memory_order_relaxed))
             continue;
         vec_swap_remove(&heap->kept, i);
+        extent_warm(heap, &e);
         *ret_extent = e;
         return MOB_OK;
     }
     shm_heap_extent_t e = {0};
-    mob_status_t status = heap->grant(heap->context, size, &e.offset, &e.size, &e.serial);
+    mob_status_t status = heap->grant(heap->context, size, least, &e.offset, &e.size, &e.serial);
     if (status != MOB_OK) return status;
-    assert(e.offset % SHM_GRANULE == 0 && e.size >= size && (e.offset + e.size) / SHM_GRANULE <= heap->granules);
-    /* The daemon may have given us places of extents that it took from us and that we have not missed yet. */
-    for (size_t i = heap->small.count; i-- > 0;)
-        if (heap->small.items[i].offset < e.offset + e.size &&
-            e.offset < heap->small.items[i].offset + heap->small.items[i].size)
-            small_lost(heap, i);
+    assert(e.offset % SHM_GRANULE == 0 && e.size >= least && (e.offset + e.size) / SHM_GRANULE <= heap->granules);
+    places_forget(heap, e.offset, e.size);
     e.published = shm_extent_count(e.serial, 1); /* as granted */
     extent_warm(heap, &e);
     *ret_extent = e;
@@ -180,7 +192,8 @@ static void extent_keep(shm_heap_t *heap, const shm_heap_extent_t *e) {
 static mob_status_t large_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint64_t *ret_data) {
     shm_heap_extent_t e;
     if (size > heap->granules * SHM_GRANULE) return MOB_EFULL;
-    mob_status_t status = extent_take(heap, granule_round(size + SHM_BLOCK_FIRST + sizeof(shm_block_t)), &e);
+    uint64_t whole = granule_round(size + SHM_BLOCK_FIRST + sizeof(shm_block_t));
+    mob_status_t status = extent_take(heap, whole, whole, &e);
     if (status != MOB_OK) return status;
     uint64_t header = e.offset + SHM_BLOCK_FIRST;
     block_write(heap, header, extent_units(&e), e.offset, true);
@@ -311,13 +324,11 @@ static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
     uint64_t least = granule_round((uint64_t)units * SHM_BLOCK_UNIT + SHM_BLOCK_UNIT);
     uint64_t wanted = heap->small_extent > least ? heap->small_extent : least;
     if (!vec_reserve(&heap->small, 1) || !vec_reserve(&heap->runs, 1)) return MOB_ENOMEM;
-    mob_status_t status = extent_take(heap, wanted, &e);
-    if (status == MOB_EFULL && wanted > least) {
-        status = extent_take(heap, least, &e); /* the last bit of a full store is handed out in small pieces */
-    } else if (status == MOB_OK && heap->small_extent == HEAP_FIRST_EXTENT && heap->small_bytes >= HEAP_LAST_EXTENT) {
-        heap->small_extent = HEAP_LAST_EXTENT;
-    }
+    mob_status_t status =
+        extent_take(heap, wanted, least, &e); /* the last bit of a full store is handed out in small pieces */
     if (status != MOB_OK) return status;
+    if (heap->small_extent == HEAP_FIRST_EXTENT && heap->small_bytes >= HEAP_LAST_EXTENT)
+        heap->small_extent = HEAP_LAST_EXTENT;
     block_write(heap, e.offset + SHM_BLOCK_FIRST, extent_units(&e), e.offset, false);
     e.swept = freed_units(heap, &e);
     vec_push(&heap->small, e);

@@ -13,9 +13,10 @@
 
 enum { SHM_HEAP_SMALL = 256 * 1024, SHM_HEAP_CLASSES = 64 };
 
-/* Asks the daemon for an extent of at least `size` bytes: its place, its real size, its serial number. MOB_EFULL: no room. */
-typedef mob_status_t (*shm_grant_fn)(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
-                                     uint64_t *ret_serial);
+/* Asks the daemon for an extent of at least `size` bytes, or if that can't be had at once of at least `least`: its place, its real size, its serial
+ * number. MOB_EROOM: no room now. MOB_EFULL: never. */
+typedef mob_status_t (*shm_grant_fn)(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
+                                     uint64_t *ret_size, uint64_t *ret_serial);
 
 typedef struct {
     uint64_t offset, size, serial;
@@ -50,6 +51,8 @@ mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena
 void shm_heap_fini(shm_heap_t *heap);
 /* A block for `size` bytes of data, aligned to 64, USED(tag). ret_data is its offset in the arena; never 0. */
 mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint64_t *ret_data);
+/* An extent that was granted later than it was asked for, and is EMPTY until it is used. */
+void shm_heap_adopt(shm_heap_t *heap, uint64_t offset, uint64_t size, uint64_t serial);
 /* Frees a block of any process. If it is one of ours, it is at hand for the next allocation. */
 void shm_heap_free(shm_heap_t *heap, uint64_t data, uint64_t tag);
 

@@ -46,12 +46,14 @@ static inline uint32_t shm_node_words(shm_node_t *node) {
 }
 
 /* In a client's own segment: the ring up, the ring down, a scratch page for questions to the daemon and their answers, which is written by the client
- * before it asks and by the daemon before it answers, and the runs of a worker. */
+ * before it asks and by the daemon before it answers, the runs of a worker, and which values it reads in place. */
 #define SHM_CLIENT_DOWN    (sizeof(shm_ring_t) + SHM_UP_MESSAGES * sizeof(shm_message_t))
 #define SHM_CLIENT_SCRATCH (SHM_CLIENT_DOWN + sizeof(shm_ring_t) + SHM_DOWN_MESSAGES * sizeof(shm_message_t))
 #define SHM_SCRATCH_BYTES  4096
 #define SHM_CLIENT_EVENTS  (SHM_CLIENT_SCRATCH + SHM_SCRATCH_BYTES)
-#define SHM_CLIENT_BYTES   (SHM_CLIENT_EVENTS + sizeof(shm_events_t))
+#define SHM_CLIENT_PINS    (SHM_CLIENT_EVENTS + sizeof(shm_events_t)) /* see store/pins.h; memory where it was touched */
+#define SHM_PIN_WORDS      (1 << 18)
+#define SHM_CLIENT_BYTES   (SHM_CLIENT_PINS + SHM_PIN_WORDS * sizeof(uint64_t))
 
 /* Something is in a queue of the lane: wakes a worker that sleeps with a lease, unless one looks. False: there is none of either. ret_rang: a system call woke it. */
 static inline bool shm_node_rouse(shm_node_t *node, uint32_t lane, bool *ret_rang) {

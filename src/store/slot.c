@@ -42,9 +42,29 @@ store_drop_t store_slot_drop(store_slot_t *slot, bool is_daemon) {
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
     for (;;) {
         if ((word & STORE_ESCAPED) && !is_daemon) return STORE_DROP_ASK;
-        if ((word & STORE_STATE) != STORE_PENDING) return STORE_DROP_FREE;
-        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | STORE_DROPPED, memory_order_acq_rel,
-                                                  memory_order_acquire))
-            return STORE_DROP_LATER;
+        bool pending = (word & STORE_STATE) == STORE_PENDING;
+        /* What lies in the slot itself is never moved, and what the daemon frees it does not move either. */
+        if (!pending && (is_daemon || store_meta_inline(slot->meta))) return STORE_DROP_FREE;
+        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | (pending ? STORE_DROPPED : STORE_GOING),
+                                                  memory_order_acq_rel, memory_order_acquire))
+            return pending ? STORE_DROP_LATER : STORE_DROP_FREE;
     }
+}
+
+bool store_slot_escape(store_slot_t *slot) {
+    uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
+    while ((word & STORE_STATE) == STORE_SEALED && !(word & (STORE_DROPPED | STORE_GOING))) {
+        if (word & STORE_ESCAPED) return true;
+        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | STORE_ESCAPED, memory_order_acq_rel,
+                                                  memory_order_acquire))
+            return true;
+    }
+    return false;
+}
+
+bool store_slot_leave(store_slot_t *slot) {
+    uint64_t word = atomic_load(&slot->word);
+    while ((word & (STORE_STATE | STORE_ESCAPED | STORE_DROPPED | STORE_AWAY)) == (STORE_SEALED | STORE_ESCAPED))
+        if (atomic_compare_exchange_weak(&slot->word, &word, word | STORE_AWAY)) return true;
+    return false;
 }

@@ -8,15 +8,21 @@
  *   PENDING|DROPPED      as above, but no reference is left: whoever completes the task frees it
  *   SEALED               the value is there, and does not change any more
  *   SEALED|DROPPED       only in passing, from PENDING|DROPPED: the daemon frees it
+ *   SEALED|GOING         only in passing: its owner frees it
+ *   SEALED|AWAY          the value is there, but not in memory: the daemon has it on disk, and brings it back when it is asked. Always ESCAPED
  *
  * ESCAPED says that the daemon counts the references (somebody else than the owner may have one), so its owner asks the daemon instead of
- * freeing. Set by the owner before it publishes a reference, or by the sealer of a value that contains references.
+ * freeing. Set by the owner before it publishes a reference, by the sealer of a value that contains references, or by the daemon before it writes the value to disk.
  *
  * transition                       by                                     how
  * FREE -> PENDING                  owner (put, submit)                    store; nobody else names it yet
  * PENDING -> SEALED                the record's worker, after DONE;       compare-and-swap
  *                                  the daemon, if that one died; owner of a put
  * PENDING -> PENDING|DROPPED       owner, or the daemon at zero holders   compare-and-swap
+ * SEALED -> SEALED|GOING           owner if not ESCAPED, of a value in the arena; compare-and-swap, against the next
+ * SEALED -> SEALED|ESCAPED         the daemon, which is to move it        compare-and-swap
+ * SEALED|ESCAPED -> ...|AWAY       the daemon, when it is on disk; it then looks for pins (store/pins.h) and, if there is one, takes AWAY back at once
+ * ...|AWAY -> SEALED|ESCAPED       the daemon, when it is in memory again, or was never gone: release, after `block`
  * SEALED -> FREE                   owner if not ESCAPED, else the daemon  block first, then the word
  * waiter bits, CROWD, WATCHED      set by the waiter, by compare-and-swap while PENDING; taken by the sealer
  *
@@ -43,6 +49,8 @@ enum {
     STORE_ESCAPED = 8,
     STORE_CROWD = 16,   /* somebody waits who has no bit: the daemon rings all bells */
     STORE_WATCHED = 32, /* the daemon waits, for tasks that have it as an argument: the sealer tells it */
+    STORE_AWAY = 64,
+    STORE_GOING = 128,
     STORE_WAITER_SHIFT = 16,
     STORE_WAITER_BITS = 48,
 };
@@ -56,6 +64,8 @@ typedef struct store_slot {
         struct {
             uint64_t block;     /* the data's place in the arena */
             uint32_t ref_count; /* references inside, as mob_ref_t after the data */
+            _Atomic uint32_t
+                used_ms; /* when it was written or last read, by a clock that wraps: a hint for what goes to disk first */
         } large;
     } value;
 } store_slot_t;
@@ -85,6 +95,16 @@ bool store_slot_wait(store_slot_t *slot, uint32_t number);
 
 /* The daemon wants to be told. False if the value is there. */
 bool store_slot_watch(store_slot_t *slot);
+
+/* The daemon: a value in the arena that nobody frees from now on but itself. False if it is not SEALED, or about to be freed. */
+bool store_slot_escape(store_slot_t *slot);
+/* The daemon: SEALED|ESCAPED becomes AWAY. Sequentially consistent: a look at the pins follows. False if it is dropped, or AWAY. */
+bool store_slot_leave(store_slot_t *slot);
+/* The daemon: AWAY no longer. */
+static inline void store_slot_return(store_slot_t *slot) {
+    /* release: whoever sees it here sees where */
+    atomic_fetch_and_explicit(&slot->word, ~(uint64_t)STORE_AWAY, memory_order_release);
+}
 
 typedef enum { STORE_DROP_FREE, STORE_DROP_LATER, STORE_DROP_ASK } store_drop_t;
 /* The last reference went. FREE: the caller frees block and slot now. LATER: whoever completes the task will. ASK: tell the daemon. */

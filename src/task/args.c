@@ -82,7 +82,12 @@ static mob_status_t submit(mob_client_t *c, mob_task_t *task, const char *name, 
     task->args = none;
     task->args_size = sizeof none;
     mob_status_t status = args ? mob_args_finish(args, task) : MOB_OK;
-    return status == MOB_OK ? mob_submit(c, task, ret_ref) : status;
+    if (status != MOB_OK) return status;
+    while ((status = mob_submit(c, task, ret_ref)) == MOB_EROOM) {
+        status = mob_room_await(c);
+        if (status != MOB_OK) return status;
+    }
+    return status;
 }
 
 mob_status_t mob_task_run(mob_client_t *c, mob_ref_t function, const char *name, mob_args_t *args, mob_ref_t *ret_ref) {

@@ -44,6 +44,10 @@ mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_job_t *j
     call->written = 0;
     call->more = NULL;
     call->failed = false;
+    call->deps = NULL;
+    call->deps_open = 0;
+    if (job->dep_count > TASK_FEW && (call->deps = malloc(job->dep_count * sizeof *call->deps)) == NULL)
+        return base_fail(MOB_ENOMEM, "no memory for %u arguments", job->dep_count);
     if (job->num_returns > 64 && (call->more = calloc(job->num_returns, 1)) == NULL)
         return base_fail(MOB_ENOMEM, "no memory for %u results", job->num_returns);
     if (job->args_size < sizeof counts) return base_fail(MOB_EPROTO, "a call without its counts");
@@ -58,7 +62,29 @@ mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_job_t *j
     return arguments_find(call, at + sizeof counts);
 }
 
+mob_status_t task_open(mob_client_t *c, const mob_ref_t *refs, size_t count, mob_value_t *ret_value) {
+    mob_status_t status = mob_get_begin(c, refs[0], ret_value);
+    while (status == MOB_EAWAY || status == MOB_EINTR) status = mob_get_fetch(c, refs, count, -1, ret_value);
+    return status;
+}
+
+bool task_call_open(mob_call_t *call) {
+    mob_value_t *deps = call->deps ? call->deps : call->few_deps;
+    for (uint32_t i = 0; i < call->job->dep_count; i++) {
+        if (task_open(call->client, call->job->deps + i, call->job->dep_count - i, &deps[i]) != MOB_OK) {
+            mob_call_fail(call, "argument reference %u: %s", i, mob_last_error());
+            return false;
+        }
+        call->deps_open++;
+        if (deps[i].error != MOB_OK) return false;
+    }
+    return true;
+}
+
 void task_call_fini(mob_call_t *call) {
+    const mob_value_t *deps = call->deps ? call->deps : call->few_deps;
+    for (uint32_t i = 0; i < call->deps_open; i++) mob_get_end(call->client, call->job->deps[i], &deps[i]);
+    free(call->deps);
     free(call->starts);
     free(call->more);
 }
@@ -94,28 +120,24 @@ static const uint8_t *argument(const mob_call_t *call, uint32_t index) {
     return NULL;
 }
 
-static mob_status_t dep_of(const mob_call_t *call, uint32_t index, const uint8_t *at, mob_ref_t *ret_ref) {
-    uint32_t dep;
-    memcpy(&dep, at + 1, sizeof dep);
-    if (dep >= call->job->dep_count)
+static mob_status_t dep_of(const mob_call_t *call, uint32_t index, const uint8_t *at, uint32_t *ret_dep) {
+    memcpy(ret_dep, at + 1, sizeof *ret_dep);
+    if (*ret_dep >= call->deps_open)
         return base_fail(MOB_EPROTO, "argument %u is a reference that the call does not have", index);
-    *ret_ref = call->job->deps[dep];
     return MOB_OK;
 }
 
 mob_status_t mob_call_item(mob_call_t *call, uint32_t index, mob_item_t *ret_item) {
     const uint8_t *at = argument(call, index);
-    mob_ref_t ref;
-    mob_value_t value;
+    uint32_t dep;
     if (at == NULL) return MOB_EINVAL;
     if (*at == MOB_ARG_PICKLE) {
         *ret_item = (mob_item_t){.tag = MOB_PICKLED};
         return MOB_OK;
     }
     if (*at != MOB_ARG_DEP) return mob_read(&(mob_reader_t){.at = at, .end = call->end}, ret_item);
-    mob_status_t status = dep_of(call, index, at, &ref);
-    if (status == MOB_OK) status = mob_get_peek(call->client, ref, &value);
-    return status == MOB_OK ? mob_value_item(&value, ret_item) : status;
+    mob_status_t status = dep_of(call, index, at, &dep);
+    return status == MOB_OK ? mob_value_item(&(call->deps ? call->deps : call->few_deps)[dep], ret_item) : status;
 }
 
 static mob_status_t item_expect(mob_call_t *call, uint32_t index, const char *what, int tag, int or_tag,
@@ -174,10 +196,23 @@ mob_status_t mob_call_ref(mob_call_t *call, uint32_t index, mob_ref_t *ret_ref) 
     const uint8_t *at = argument(call, index);
     if (at == NULL) return MOB_EINVAL;
     if (*at != MOB_ARG_DEP) return base_fail(MOB_EINVAL, "argument %u was not given as a reference", index);
-    return dep_of(call, index, at, ret_ref);
+    uint32_t dep;
+    mob_status_t status = dep_of(call, index, at, &dep);
+    if (status == MOB_OK) *ret_ref = call->job->deps[dep];
+    return status;
 }
 
 /* ---- results ---- */
+
+mob_status_t task_result_begin(mob_client_t *c, mob_job_t *job, uint32_t index, uint64_t size, uint32_t ref_count,
+                               mob_buffer_t *ret_buffer) {
+    mob_status_t status;
+    while ((status = mob_job_result_begin(c, job, index, size, ref_count, ret_buffer)) == MOB_EROOM) {
+        status = mob_room_await(c);
+        if (status != MOB_OK) return status;
+    }
+    return status;
+}
 
 static void written_set(mob_call_t *call, uint32_t index) {
     if (call->more != NULL)
@@ -195,7 +230,7 @@ static mob_status_t result_begin(mob_call_t *call, uint32_t index, uint64_t size
         return base_fail(MOB_EINVAL, "result %u was written, and the call has %u", index, call->job->num_returns);
     if (call->job->kind == MOB_ACTOR_CREATE)
         return base_fail(MOB_EINVAL, "a constructor has no result: mob_call_set_state keeps what it made");
-    return mob_job_result_begin(call->client, call->job, index, size, 0, ret_buffer);
+    return task_result_begin(call->client, call->job, index, size, 0, ret_buffer);
 }
 
 static void result_commit(mob_call_t *call, uint32_t index, mob_buffer_t *buffer, mob_format_t format) {
@@ -274,7 +309,7 @@ mob_status_t task_call_complete(mob_call_t *call) {
     uint32_t count = call->job->num_returns;
     if (count == 1 && !written_is(call, 0)) {
         mob_buffer_t buffer;
-        mob_status_t status = mob_job_result_begin(call->client, call->job, 0, 1, 0, &buffer);
+        mob_status_t status = task_result_begin(call->client, call->job, 0, 1, 0, &buffer);
         if (status != MOB_OK) return status;
         *(uint8_t *)buffer.data = MOB_NONE;
         result_commit(call, 0, &buffer, MOB_FORMAT_DIRECT);

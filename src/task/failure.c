@@ -10,7 +10,7 @@ void task_errors_store(mob_client_t *c, mob_job_t *job, const void *data, uint64
     static const uint8_t full[] = "\5\25\0\0\0\0\0\0\0no room for the error";
     for (uint32_t i = 0; i < job->num_returns; i++) {
         mob_buffer_t buffer;
-        bool stored = mob_job_result_begin(c, job, i, size, ref_count, &buffer) == MOB_OK;
+        bool stored = task_result_begin(c, job, i, size, ref_count, &buffer) == MOB_OK;
         if (stored)
             memcpy(buffer.data, data, size);
         else if (mob_job_result_begin(c, job, i, sizeof full - 1, 0, &buffer) == MOB_OK) /* it fits into the slot */

@@ -49,18 +49,20 @@ static bool same(mob_ref_t a, mob_ref_t b) { return a.slot == b.slot && a.genera
 
 static task_function_t *function_load(task_worker_t *w, mob_ref_t ref) {
     mob_value_t value;
-    if (mob_get_peek(w->client, ref, &value) != MOB_OK) {
+    if (task_open(w->client, &ref, 1, &value) != MOB_OK) {
         base_fail(MOB_ESTALE, "the task names no function");
         return NULL;
     }
     task_function_t *f = calloc(1, sizeof *f);
     if (f == NULL || !vec_reserve(&w->functions, 1)) {
+        mob_get_end(w->client, ref, &value);
         free(f);
         base_fail(MOB_ENOMEM, "no memory for a function");
         return NULL;
     }
     f->ref = ref;
     f->language = function_parse(&value, f);
+    mob_get_end(w->client, ref, &value);
     mob_ref_retain(w->client, ref);
     return w->functions.items[w->functions.count++] = f;
 }
@@ -152,19 +154,16 @@ static mob_status_t run_find(task_worker_t *w, const mob_job_t *job, task_functi
 
 /* True if the job failed with it: an argument is an error, and so are the results, the same. Of an actor it tells the story as text. */
 static bool argument_is_error(task_worker_t *w, mob_job_t *job, mob_call_t *call) {
-    mob_value_t value;
-    for (uint32_t i = 0; i < job->dep_count; i++) {
-        if (mob_get_peek(w->client, job->deps[i], &value) != MOB_OK || value.error == MOB_OK) continue;
-        if (job->kind != MOB_ACTOR_CREATE) {
-            task_errors_store(w->client, job, value.data, value.size, value.error, value.refs, value.ref_count);
-            return true;
-        }
-        const char *text;
-        uint64_t size;
-        if (mob_error_text(&value, &text, &size) != MOB_OK) text = "an argument is an error", size = 23;
-        mob_call_fail(call, "%.*s", size > 1900 ? 1900 : (int)size, text);
-        break;
+    if (task_call_open(call) || call->failed) return false;
+    const mob_value_t *value = &(call->deps ? call->deps : call->few_deps)[call->deps_open - 1];
+    if (job->kind != MOB_ACTOR_CREATE) {
+        task_errors_store(w->client, job, value->data, value->size, value->error, value->refs, value->ref_count);
+        return true;
     }
+    const char *text;
+    uint64_t size;
+    if (mob_error_text(value, &text, &size) != MOB_OK) text = "an argument is an error", size = 23;
+    mob_call_fail(call, "%.*s", size > 1900 ? 1900 : (int)size, text);
     return false;
 }
 
@@ -187,6 +186,8 @@ void task_run(task_worker_t *w, mob_job_t *job, task_function_t *f) {
     call.failed = false;
     call.starts = NULL;
     call.more = NULL;
+    call.deps = NULL;
+    call.deps_open = 0;
     mob_status_t status = f != NULL ? call_run(w, job, f, &call) : MOB_EINVAL;
     if (__fpending(stdout) > 0) fflush(stdout); /* what it printed comes before its result */
     bool again = false;

@@ -44,14 +44,24 @@ struct mob_call {
     const uint8_t **starts; /* where each begins; NULL: in `few` */
     const uint8_t *few[TASK_FEW];
     const uint8_t *end;
-    uint64_t written; /* one bit a result, of the first 64 */
-    uint8_t *more;    /* one byte a result, where there are more than that */
-    bool failed;      /* `text` has the words */
+    uint64_t written;  /* one bit a result, of the first 64 */
+    uint8_t *more;     /* one byte a result, where there are more than that */
+    mob_value_t *deps; /* arguments that are references, open; NULL: in `few_deps` */
+    mob_value_t few_deps[TASK_FEW];
+    uint32_t deps_open;
+    bool failed; /* `text` has the words */
     char text[2000];
 };
 /* Looks at the arguments: MOB_EPROTO or MOB_EINVAL if they make no sense for a function in C. Always to be followed by task_call_fini. */
 mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_job_t *job, void *state);
 void task_call_fini(mob_call_t *call);
+/* Opens the arguments that are references, for as long as the call runs. False: one could not be opened, or is an error, which is then the last one that is open. */
+bool task_call_open(mob_call_t *call);
+/* Opens refs[0], from disk if need be; the others are read next. */
+mob_status_t task_open(mob_client_t *client, const mob_ref_t *refs, size_t count, mob_value_t *ret_value);
+/* mob_job_result_begin, waiting for room if need be. */
+mob_status_t task_result_begin(mob_client_t *client, mob_job_t *job, uint32_t index, uint64_t size, uint32_t ref_count,
+                               mob_buffer_t *ret_buffer);
 /* After it returned MOB_OK: whether every result is there. One that need not be written is None. */
 mob_status_t task_call_complete(mob_call_t *call);
 

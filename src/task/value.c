@@ -153,12 +153,19 @@ mob_status_t mob_get(mob_client_t *c, mob_ref_t ref, int64_t timeout_ms, mob_val
     uint64_t start = timeout_ms > 0 ? base_clock_mono_ns() : 0;
     mob_value_t value;
     mob_status_t status;
-    while ((status = mob_get_peek(c, ref, &value)) == MOB_ETIMEOUT) {
-        int64_t passed = timeout_ms > 0 ? (int64_t)((base_clock_mono_ns() - start) / 1000000) : 0;
-        status = mob_get_wait(c, &ref, 1, timeout_ms <= 0 ? timeout_ms : timeout_ms > passed ? timeout_ms - passed : 0);
+    while ((status = mob_get_begin(c, ref, &value)) != MOB_OK) {
+        int64_t passed = timeout_ms > 0 ? (int64_t)((base_clock_mono_ns() - start) / 1000000) : 0,
+                left = timeout_ms <= 0       ? timeout_ms
+                       : timeout_ms > passed ? timeout_ms - passed
+                                             : 0;
+        if (status == MOB_EAWAY) {
+            status = mob_get_fetch(c, &ref, 1, left, &value);
+            if (status == MOB_OK) break;
+        } else if (status == MOB_ETIMEOUT) {
+            status = mob_get_wait(c, &ref, 1, left);
+        }
         if (status != MOB_OK && status != MOB_EINTR) return status;
     }
-    if (status != MOB_OK) return status;
     if (value.error != MOB_OK) return error_raise(&value);
     *ret_value = value;
     return MOB_OK;

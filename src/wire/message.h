@@ -26,7 +26,7 @@ enum {
     WIRE_KILL,          /* an actor, by its slot; answered */
     WIRE_NEED_SLOTS,    /* a: how many */
     WIRE_NEED_RECORDS,  /* a: how many */
-    WIRE_NEED_EXTENT,   /* b: bytes */
+    WIRE_NEED_EXTENT,   /* b: bytes, c: at least, if so many can't be had at once */
     WIRE_QUERY,         /* a: what, b: argument, c: block for the answer (0: the scratch page), d: its size */
     WIRE_SHAPE,         /* a: resources, b: bytes; c, d: as above, with the demand */
     WIRE_MESSAGES_END,  /* send what was printed, then close the messages */
@@ -38,18 +38,21 @@ enum {
     WIRE_NEED_CALLS,    /* an actor: a queue for the sender's calls of it */
     WIRE_CLOSED,        /* a record that was put into the queue of a dead actor */
     WIRE_CALLS_ENDED,   /* a: a queue that the sender will not look at any more */
+    WIRE_RESTORE,       /* an object that is AWAY is to come back; c: 1 if the sender waits for it and is to be told */
 
     /* daemon to client */
     WIRE_RUN = 64,  /* a record; c: worker lease's GPUs */
     WIRE_SLOTS,     /* a: first, b: count; 0: none left */
     WIRE_RECORDS,   /* as above */
-    WIRE_EXTENT,    /* a: 0 or a status, b: offset or bytes free, c: size or capacity, d: serial */
+    WIRE_EXTENT,    /* a: 0 or a status, b: offset, c: size or capacity, d: serial */
     WIRE_ANSWER,    /* a: 0 or a status, b: bytes written, or needed when they did not fit; or a shape's number */
     WIRE_FORGET,    /* a function that nobody but workers hold, for they keep it loaded: unload it */
     WIRE_EXIT,      /* a worker is to end */
     WIRE_CALLS_ARE, /* a: the queue that was asked for; 0: none */
     WIRE_CALLS,     /* a: a queue to take calls from */
     WIRE_CALLS_END, /* a: such a queue gets nothing more */
+    WIRE_ROOM, /* after WIRE_EXTENT with MOB_EROOM. a: 0, b: offset, c: size, d: serial of an extent, EMPTY; or a: a status, b: the size that was asked for */
+    WIRE_RESTORED, /* a slot, b: generation, c: 0 or a status */
 };
 
 /* Frames on the socket (SOCK_SEQPACKET): a header, then what the kind says. */
@@ -64,6 +67,9 @@ enum {
     WIRE_READY,     /* a zygote can fork */
     WIRE_STUCK,     /* a zygote has threads and can't fork any more */
 };
+
+/* Of a session, in each folder for values that memory has no room for: that folder, and the node's incarnation. */
+#define WIRE_SPILL_FOLDER "%s/mobula_spill_%016llx"
 
 enum { WIRE_FRAME_MAX = 64 * 1024 };
 

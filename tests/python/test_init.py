@@ -178,7 +178,6 @@ def test_namespace_is_kept(start):
         {"labels": {"a": "b"}},
         {"include_dashboard": True},
         {"include_webui": True},
-        {"object_spilling_directory": "/tmp/x"},
         {"address": "ray://somewhere:10001"},
         {"address": "auto"},
     ],

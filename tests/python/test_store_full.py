@@ -1,4 +1,4 @@
-"""A full store is an error at once, with the sizes; and what is dropped makes room again."""
+"""What can't fit is an error with the sizes; what is dropped makes room again."""
 
 import gc
 import time
@@ -47,29 +47,18 @@ def test_an_object_larger_than_the_store_names_both_sizes():
     assert ray.get(ray.put(1)) == 1
 
 
-def test_a_store_that_fills_up():
+def test_a_store_that_is_full_of_what_is_in_use():
     kept = []
     with pytest.raises(ObjectStoreFullError):
         for i in range(100):
-            kept.append(ray.put(bytes([i]) * (5 * MB)))
+            kept.append(ray.get(ray.put(np.full(5 * MB, i, dtype=np.uint8))))
     assert 12 <= len(kept) <= 20
-    assert all(ray.get(ref) == bytes([i]) * (5 * MB) for i, ref in enumerate(kept))  # nothing is lost
+    assert all((view == i).all() for i, view in enumerate(kept))  # nothing is lost
     assert ray.get(ray.put(5)) == 5 and ray.get(echo.remote(6), timeout=30) == 6
     kept.pop()
     gc.collect()
     assert support.wait_until(lambda: support.store_free() >= 5 * MB)
-    kept.append(ray.put(b"x" * (5 * MB)))
-
-
-def test_it_fills_up_with_small_objects_too():
-    kept = []
-    with pytest.raises(ObjectStoreFullError):
-        for i in range(1_000_000):
-            kept.append(ray.put(b"%06d" % i * 1000))
-    assert len(kept) > 10_000
-    for i in range(0, len(kept), 997):
-        assert ray.get(kept[i]) == b"%06d" % i * 1000
-    del kept
+    ray.put(b"x" * (5 * MB))
 
 
 def test_room_of_dropped_small_objects_serves_large_ones():
@@ -122,7 +111,7 @@ def test_an_argument_that_does_not_fit():
 
 def test_a_put_in_a_task_that_does_not_fit():
     with pytest.raises(ObjectStoreFullError):
-        ray.get(put_many.remote(30, 10 * MB), timeout=40)
+        ray.get(put_many.remote(1, 300 * MB), timeout=40)
     assert support.wait_until(lambda: support.store_free() > 80 * MB), "what the failed task had put is still there"
 
 

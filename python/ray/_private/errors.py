@@ -12,6 +12,7 @@ _CLASSES = {
     "no_space": "OutOfDiskError",
     "object_freed": "ObjectFreedError",
     "object_lost": "ObjectLostError",
+    "out_of_disk": "OutOfDiskError",
     "out_of_memory": "OutOfMemoryError",
     "owner_died": "OwnerDiedError",
     "store_full": "ObjectStoreFullError",

@@ -10,7 +10,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def configuration(
-    num_cpus, num_gpus, resources, object_store_memory, memory, temp_dir, namespace, log_to_driver
+    num_cpus, num_gpus, resources, object_store_memory, memory, temp_dir, namespace, log_to_driver, spill
 ) -> dict:
     """The arguments of `ray.init`, checked and completed, as the core's start takes them."""
     from _pickle import dumps
@@ -30,6 +30,7 @@ def configuration(
         "namespace": namespace,
         "log_to_driver": log_to_driver is None or bool(log_to_driver),
         "setup": dumps({"sys_path": paths, "namespace": namespace}, 5),
+        "spill": spill_folders(spill),
         "preload": [name for name in ("numpy",) if name in sys.modules],
     }
 
@@ -88,6 +89,25 @@ def temp_folder(given) -> str:
         return os.path.abspath(os.fspath(given))
     base = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
     return os.path.abspath(base)
+
+
+def spill_folders(given) -> list:
+    """Where objects go that memory has no room for: one folder, or several that are used by turns."""
+    if given is None:
+        return []
+    found = []
+    for folder in given if isinstance(given, (list, tuple)) else [given]:
+        if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
+            raise TypeError(f"object_spilling_directory must be a folder, or a list of folders, not {folder!r}")
+        path = os.path.abspath(os.fspath(folder))
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"object_spilling_directory {path} can't be made: {error.strerror}") from None
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise ValueError(f"object_spilling_directory {path} can't be written to")
+        found.append(path)
+    return found
 
 
 def search_path() -> list:

@@ -43,7 +43,7 @@ def init(
     namespace: "str | None" = None,
     runtime_env: "dict | None" = None,
     enable_resource_isolation: bool = False,
-    object_spilling_directory: "str | None" = None,
+    object_spilling_directory: "str | list[str] | None" = None,
     include_webui: "bool | None" = None,
     _memory: "float | None" = None,
     _temp_dir: "str | None" = None,
@@ -65,6 +65,8 @@ def init(
         logging_level: the level of the logger "ray".
         log_to_driver: whether the output of workers is printed here; it is by default.
         namespace: the namespace of this driver's named actors.
+        object_spilling_directory: where objects go that memory has no room for; a folder, or several that are used by
+            turns. By default the session's own folder.
 
     Returns:
         A context with what there is to know about the session; used in a `with`, it ends it.
@@ -82,7 +84,6 @@ def init(
         logging_config=logging_config,
         runtime_env=runtime_env,
         enable_resource_isolation=enable_resource_isolation,
-        object_spilling_directory=object_spilling_directory,
     )
     if address is None:
         address = os.environ.get("RAY_ADDRESS") or "local"
@@ -105,7 +106,15 @@ def init(
             from ray._private import services
 
             config = services.configuration(
-                num_cpus, num_gpus, resources, object_store_memory, _memory, _temp_dir, namespace, log_to_driver
+                num_cpus,
+                num_gpus,
+                resources,
+                object_store_memory,
+                _memory,
+                _temp_dir,
+                namespace,
+                log_to_driver,
+                object_spilling_directory,
             )
             _set_logging_level(logging_level)
             _start(config)

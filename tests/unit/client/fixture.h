@@ -27,9 +27,9 @@ static inline void *memory(size_t size) {
     return p;
 }
 
-static inline mob_status_t no_grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
-                                    uint64_t *ret_serial) {
-    (void)context, (void)size, (void)ret_offset, (void)ret_size, (void)ret_serial;
+static inline mob_status_t no_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
+                                    uint64_t *ret_size, uint64_t *ret_serial) {
+    (void)context, (void)size, (void)least, (void)ret_offset, (void)ret_size, (void)ret_serial;
     return MOB_EFULL;
 }
 

@@ -389,7 +389,7 @@ static mob_value_t result_of(mob_client_t *c, mob_ref_t ref, const char *name) {
     mob_status_t status = MOB_EINTR; /* waiting may come up for air */
     for (int i = 0; i < 20 && status == MOB_EINTR; i++) status = mob_get_wait(c, &ref, 1, 20000);
     if (status != MOB_OK) fail_msg("%s, or the task after it, has no result: %s", name, mob_status_name(status));
-    assert_int_equal(mob_get_peek(c, ref, &value), MOB_OK);
+    assert_int_equal(mob_get_begin(c, ref, &value), MOB_OK);
     return value;
 }
 

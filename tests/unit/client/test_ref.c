@@ -169,7 +169,7 @@ static void expect_refused(mob_client_t *c, mob_status_t expected) {
     assert_int_equal(mob_put(c, "x", 1, MOB_FORMAT_DIRECT, &made), expected);
     assert_int_equal(mob_put_begin(c, 1, 0, &buffer), expected);
     assert_int_equal(mob_get_wait(c, &ref, 1, 0), expected);
-    assert_int_equal(mob_get_peek(c, ref, &value), expected);
+    assert_int_equal(mob_get_begin(c, ref, &value), expected);
     assert_int_equal(mob_wait(c, &ref, 1, 1, 0, &ready, &size), expected);
     assert_int_equal(ready, 0);
     assert_int_equal(mob_submit(c, &task, &made), expected);
@@ -204,7 +204,7 @@ static void test_references_without_an_object(void **state) {
         uint8_t ready;
         size_t count;
         assert_int_equal(mob_get_wait(c, &refs[i], 1, 1000), MOB_ESTALE);
-        assert_int_equal(mob_get_peek(c, refs[i], &value), MOB_ESTALE);
+        assert_int_equal(mob_get_begin(c, refs[i], &value), MOB_ESTALE);
         assert_int_equal(mob_wait(c, &refs[i], 1, 1, 1000, &ready, &count), MOB_ESTALE);
     }
     mob_ref_t gone = sealed(c);

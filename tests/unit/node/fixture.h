@@ -29,6 +29,7 @@ static inline node_t *fixture_node_new(uint64_t store_bytes) {
     uv_loop_init(&n->loop);
     uv_timer_init(&n->loop, &n->look_timer);
     n->look_timer.data = n;
+    node_room_start(n);
     assert_int_equal(sched_new(resources, 1, &n->sched), MOB_OK);
     assert_int_equal(
         sched_shape_intern(n->sched, &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1, &n->cpu_shape), MOB_OK);
@@ -86,10 +87,12 @@ static inline void fixture_node_free(node_t *n) {
         vec_free(&o->holders);
         vec_free(&o->contents);
         vec_free(&o->waiting);
+        vec_free(&o->askers);
         free(o);
     }
     while (n->connections.count > 0) node_client_close(n->connections.items[0]);
     uv_close((uv_handle_t *)&n->look_timer, NULL);
+    uv_close((uv_handle_t *)&n->room_timer, NULL);
     uv_run(&n->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&n->loop), 0);
     uint64_t granules = n->store_bytes / SHM_GRANULE;
@@ -117,6 +120,7 @@ static inline void fixture_node_free(node_t *n) {
     vec_free(&n->free_records);
     vec_free(&n->orphan_slots);
     vec_free(&n->orphan_records);
+    vec_free(&n->wants);
     free(n);
 }
 

@@ -13,7 +13,7 @@ static int setup(void **state) {
     other = fixture_client_new(n, WIRE_WORKER);
     node_memory_slots(owner, STORE_SLOT_BLOCK);
     next_slot = fixture_heard(owner).a;
-    node_memory_extent(owner, 16 * SHM_GRANULE);
+    node_memory_extent(owner, 16 * SHM_GRANULE, 16 * SHM_GRANULE);
     next_block = fixture_heard(owner).b + 64;
     return 0;
 }

@@ -33,11 +33,13 @@ static uint64_t granted_bytes(void) {
 }
 
 /* First fit over the granules. */
-static mob_status_t grant(void *context, uint64_t size, uint64_t *ret_offset, uint64_t *ret_size,
+static mob_status_t grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset, uint64_t *ret_size,
                           uint64_t *ret_serial) {
     (void)context;
     uint64_t need = (size + SHM_GRANULE - 1) / SHM_GRANULE, free_run = 0;
     last_asked = size;
+    if (least < size && granted_bytes() + need * SHM_GRANULE > limit)
+        return grant(context, least, least, ret_offset, ret_size, ret_serial);
     if (size == 0 || size > ARENA || granted_bytes() + need * SHM_GRANULE > limit) return MOB_EFULL;
     for (uint64_t g = 0; g < GRANULES;) {
         if (extent_size[g] != 0) {

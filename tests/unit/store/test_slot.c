@@ -110,7 +110,8 @@ static void test_drop(void **state) {
         {STORE_PENDING | STORE_CROWD, false, STORE_DROP_LATER, STORE_PENDING | STORE_CROWD | STORE_DROPPED},
         {STORE_PENDING | STORE_ESCAPED, false, STORE_DROP_ASK, STORE_PENDING | STORE_ESCAPED},
         {STORE_PENDING | STORE_ESCAPED, true, STORE_DROP_LATER, STORE_PENDING | STORE_ESCAPED | STORE_DROPPED},
-        {STORE_SEALED, false, STORE_DROP_FREE, STORE_SEALED},
+        {STORE_SEALED, false, STORE_DROP_FREE, STORE_SEALED | STORE_GOING},
+        {STORE_SEALED | STORE_ESCAPED | STORE_AWAY, false, STORE_DROP_ASK, STORE_SEALED | STORE_ESCAPED | STORE_AWAY},
         {STORE_SEALED, true, STORE_DROP_FREE, STORE_SEALED},
         {STORE_SEALED | STORE_ESCAPED, false, STORE_DROP_ASK, STORE_SEALED | STORE_ESCAPED},
         {STORE_SEALED | STORE_ESCAPED, true, STORE_DROP_FREE, STORE_SEALED | STORE_ESCAPED},
@@ -122,6 +123,41 @@ static void test_drop(void **state) {
         assert_int_equal(store_slot_drop(&slot, cases[i].is_daemon), cases[i].expected);
         assert_true(word_of(&slot) == cases[i].after);
     }
+    /* What lies in the slot itself is never moved: nothing to guard against. */
+    store_slot_t slot = {.meta = store_meta(8, MOB_FORMAT_DIRECT, MOB_OK, true)};
+    atomic_store(&slot.word, STORE_SEALED);
+    assert_int_equal(store_slot_drop(&slot, false), STORE_DROP_FREE);
+    assert_true(word_of(&slot) == STORE_SEALED);
+}
+
+static void test_escape_and_leave(void **state) {
+    (void)state;
+    enum { HERE = STORE_SEALED | STORE_ESCAPED };
+    const struct {
+        uint64_t before;
+        bool escapes, leaves;
+    } cases[] = {
+        {STORE_SEALED, true, false},
+        {HERE, true, true},
+        {HERE | STORE_AWAY, true, false},
+        {HERE | STORE_DROPPED, false, false},
+        {STORE_SEALED | STORE_GOING, false, false},
+        {STORE_PENDING | STORE_ESCAPED, false, false},
+        {STORE_FREE, false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        store_slot_t slot = {0};
+        atomic_store(&slot.word, cases[i].before);
+        assert_int_equal(store_slot_leave(&slot), cases[i].leaves);
+        assert_true(word_of(&slot) == (cases[i].before | (cases[i].leaves ? STORE_AWAY : 0)));
+        atomic_store(&slot.word, cases[i].before);
+        assert_int_equal(store_slot_escape(&slot), cases[i].escapes);
+        assert_true(word_of(&slot) == (cases[i].before | (cases[i].escapes ? STORE_ESCAPED : 0)));
+    }
+    store_slot_t slot = {0};
+    atomic_store(&slot.word, HERE | STORE_AWAY);
+    store_slot_return(&slot);
+    assert_true(word_of(&slot) == HERE);
 }
 
 static void test_dropped_then_sealed_is_left_to_the_daemon(void **state) {
@@ -174,6 +210,7 @@ int main(void) {
         cmocka_unit_test(test_those_without_a_bit_are_a_crowd),
         cmocka_unit_test(test_nothing_to_wait_for),
         cmocka_unit_test(test_drop),
+        cmocka_unit_test(test_escape_and_leave),
         cmocka_unit_test(test_dropped_then_sealed_is_left_to_the_daemon),
         cmocka_unit_test(test_meta_round_trip),
         cmocka_unit_test(test_references_lie_behind_the_data),

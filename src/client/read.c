@@ -1,0 +1,138 @@
+/*
+ * Reading values in place. A value in the arena is pinned while it is read (store/pins.h), so that the daemon does not move it to disk; one that lies in its slot needs no pin, nor
+ * does an error, which is never moved.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "client/client.h"
+#include "store/pins.h"
+
+static const int64_t LOOK_UP_NS = 1000000000;
+enum { AHEAD = 8 }; /* objects that are brought back before they are asked for */
+
+void client_unpin(mob_client_t *c, uint32_t slot) {
+    c->local[slot].pins = 0;
+    store_unpin(c->pins, slot);
+}
+
+static void pin(mob_client_t *c, uint32_t slot) {
+    pthread_mutex_lock(&c->mutex);
+    if (c->local[slot].pins++ == 0) store_pin(c->pins, slot);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static void unpin(mob_client_t *c, uint32_t slot) {
+    pthread_mutex_lock(&c->mutex);
+    if (c->local[slot].pins > 0 && --c->local[slot].pins == 0) client_unpin(c, slot);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static bool is_away(const mob_client_t *c, mob_ref_t ref) {
+    /* seq_cst: after the pin, see store/pins.h. acquire is in it: where the value lies was written before AWAY went */
+    return atomic_load(&c->slots[ref.slot].word) & STORE_AWAY;
+}
+
+/* What the slot says; it is SEALED, and pinned unless the value lies in it. */
+static void value_fill(const mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
+    store_slot_t *slot = &c->slots[ref.slot];
+    uint64_t meta = slot->meta, size = store_meta_size(meta);
+    *ret_value = (mob_value_t){.size = size, .format = store_meta_format(meta), .error = store_meta_error(meta)};
+    if (store_meta_inline(meta)) {
+        ret_value->data = slot->value.small;
+        return;
+    }
+    ret_value->data = c->arena.read_only + slot->value.large.block;
+    ret_value->ref_count = slot->value.large.ref_count;
+    ret_value->refs = (const mob_ref_t *)((const unsigned char *)ret_value->data + store_refs_offset(size));
+    uint32_t now = base_clock_coarse_ms();
+    if (atomic_load_explicit(&slot->value.large.used_ms, memory_order_relaxed) != now)
+        atomic_store_explicit(&slot->value.large.used_ms, now, memory_order_relaxed);
+}
+
+static bool needs_pin(const mob_client_t *c, mob_ref_t ref) {
+    uint64_t meta = c->slots[ref.slot].meta;
+    return !store_meta_inline(meta) && store_meta_error(meta) == MOB_OK;
+}
+
+/* Opens what is pinned and not AWAY. While it was AWAY it may have become an error, which needs no pin. */
+static void pinned_open(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
+    value_fill(c, ref, ret_value);
+    ret_value->pinned = needs_pin(c, ref);
+    if (!ret_value->pinned) unpin(c, ref.slot);
+}
+
+mob_status_t mob_get_begin(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
+    mob_status_t status = client_check(c);
+    if (status != MOB_OK) return status;
+    if (!client_slot_valid(ref.slot) ||
+        atomic_load_explicit(&c->slots[ref.slot].generation, memory_order_relaxed) != ref.generation)
+        return base_fail(MOB_ESTALE, "the object that this reference named is gone");
+    if (!client_is_sealed(c, ref)) return MOB_ETIMEOUT;
+    if (is_away(c, ref)) return MOB_EAWAY;
+    if (!needs_pin(c, ref)) { /* and never will */
+        value_fill(c, ref, ret_value);
+        return MOB_OK;
+    }
+    pin(c, ref.slot);
+    if (is_away(c, ref)) {
+        unpin(c, ref.slot);
+        return MOB_EAWAY;
+    }
+    pinned_open(c, ref, ret_value);
+    return MOB_OK;
+}
+
+static void ask_back(mob_client_t *c, const mob_ref_t *refs, size_t count) {
+    client_push(c, WIRE_RESTORE, refs[0].slot, refs[0].generation, 1, 0);
+    for (size_t i = 1; i < count && i <= AHEAD; i++)
+        if (client_slot_valid(refs[i].slot) && is_away(c, refs[i]))
+            client_push(c, WIRE_RESTORE, refs[i].slot, refs[i].generation, 0, 0);
+}
+
+static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
+    uint64_t start = base_clock_mono_ns(), slice = (uint64_t)LOOK_UP_NS;
+    if (timeout_ms >= 0 && (uint64_t)timeout_ms * 1000000 < slice) slice = (uint64_t)timeout_ms * 1000000;
+    for (bool asked = false;; asked = true) {
+        uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);
+        pthread_mutex_lock(&c->mutex);
+        client_listen(c);
+        mob_status_t refused = client_refusal_take(c, 0, refs[0]);
+        if (!asked && is_away(c, refs[0])) ask_back(c, refs, count);
+        pthread_mutex_unlock(&c->mutex);
+        if (!is_away(c, refs[0])) return MOB_OK;
+        if (asked && refused != MOB_OK) return refused; /* an older refusal was somebody else's */
+        uint64_t passed = base_clock_mono_ns() - start;
+        if (passed >= slice)
+            return slice < (uint64_t)LOOK_UP_NS ? MOB_ETIMEOUT
+                   : client_daemon_alive(c)     ? MOB_EINTR
+                                                : base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+        if (!client_sleep(c, seen, (int64_t)(slice - passed))) return MOB_EINTR;
+    }
+}
+
+mob_status_t mob_get_fetch(mob_client_t *c, const mob_ref_t *refs, size_t count, int64_t timeout_ms,
+                           mob_value_t *ret_value) {
+    mob_status_t status = mob_get_begin(c, refs[0], ret_value);
+    if (status != MOB_EAWAY) return status;
+    /* Pinned while it is asked for: what comes back stays. */
+    pin(c, refs[0].slot);
+    client_wait_t wait = client_waiting_begin(c);
+    status = await_back(c, refs, count, timeout_ms);
+    client_waiting_end(c, wait);
+    if (status == MOB_OK) {
+        pinned_open(c, refs[0], ret_value);
+        return MOB_OK;
+    }
+    unpin(c, refs[0].slot);
+    if (status != MOB_EFULL && status != MOB_EDISK) return status;
+    return client_refuse(c, status, store_meta_size(c->slots[refs[0].slot].meta));
+}
+
+void mob_get_keep(mob_client_t *c, mob_ref_t ref) {
+    if (client_slot_valid(ref.slot) && client_check(c) == MOB_OK) pin(c, ref.slot);
+}
+
+void mob_get_end(mob_client_t *c, mob_ref_t ref, const mob_value_t *value) {
+    if (value->pinned && client_slot_valid(ref.slot) && client_check(c) == MOB_OK) unpin(c, ref.slot);
+}

@@ -1,0 +1,108 @@
+/*
+ * Memory of the arena, when there is none at once.
+ *
+ * The daemon answers a request that it can't grant with MOB_EROOM and makes room: it moves objects to disk that nobody reads. Nobody here waits for that under the mutex: the
+ * call fails, its thread waits in mob_room_wait and then calls again. What the daemon grants meanwhile comes by WIRE_ROOM and becomes an extent of the heap that is EMPTY, so it is found by whoever
+ * allocates next, and if nobody does the daemon may take it back. If there will be no room, WIRE_ROOM says so.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "client/client.h"
+
+static const int64_t LOOK_UP_NS = 1000000000;
+enum { MOST_REFUSALS = 64 };
+
+/* What this thread was told to wait for. */
+static _Thread_local struct {
+    uint64_t size;
+    uint32_t seen; /* room_news then */
+} wanted;
+
+mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset, uint64_t *ret_size,
+                               uint64_t *ret_serial) {
+    mob_client_t *c = context;
+    shm_message_t m = {.kind = WIRE_NEED_EXTENT, .b = size, .c = least}, answer;
+    wanted.size = size;
+    wanted.seen = c->room_news; /* before we ask: what is granted later may be heard together with the answer */
+    mob_status_t status = client_ask(c, &m, WIRE_EXTENT, &answer);
+    if (status != MOB_OK) return status;
+    if (answer.a == MOB_EROOM) return MOB_EROOM;
+    if (answer.a != 0)
+        return base_fail((mob_status_t)answer.a,
+                         "an object of %llu bytes does not fit into the object store, which has %llu in all. Give "
+                         "ray.init a larger object_store_memory",
+                         (unsigned long long)size, (unsigned long long)answer.c);
+    *ret_offset = answer.b;
+    *ret_size = answer.c;
+    *ret_serial = answer.d;
+    return MOB_OK;
+}
+
+void client_room_told(mob_client_t *c, const shm_message_t *m) {
+    client_refusal_t refusal = {.status = (mob_status_t)m->a, .size = m->b};
+    if (m->kind == WIRE_RESTORED) {
+        refusal = (client_refusal_t){.status = (mob_status_t)m->c, .ref = {.slot = m->a, .generation = m->b}};
+    } else {
+        c->room_news++;
+        if (m->a == MOB_OK) shm_heap_adopt(&c->heap, m->b, m->c, m->d);
+    }
+    if (refusal.status == MOB_OK) return;
+    /* Who waited may have gone: what nobody takes is forgotten in the end. */
+    if (c->refusals.count >= MOST_REFUSALS) {
+        memmove(c->refusals.items, c->refusals.items + 1, (c->refusals.count - 1) * sizeof *c->refusals.items);
+        c->refusals.count--;
+    }
+    (void)vec_push(&c->refusals, refusal);
+}
+
+mob_status_t client_refusal_take(mob_client_t *c, uint64_t size, mob_ref_t ref) {
+    for (size_t i = 0; i < c->refusals.count; i++) {
+        client_refusal_t r = c->refusals.items[i];
+        if (r.size != size || r.ref.slot != ref.slot || r.ref.generation != ref.generation) continue;
+        memmove(c->refusals.items + i, c->refusals.items + i + 1, (c->refusals.count - i - 1) * sizeof r);
+        c->refusals.count--;
+        return r.status;
+    }
+    return MOB_OK;
+}
+
+mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size) {
+    void *answer = NULL;
+    size_t answer_size = 0;
+    if (mob_query(c, MOB_QUERY_ROOM, size, &answer, &answer_size) != MOB_OK || answer_size < 9)
+        return base_fail(status, "%s", mob_status_text(status));
+    base_fail(status, "%.*s", (int)(answer_size - 9), (const char *)answer + 9); /* a str in the direct encoding */
+    free(answer);
+    return status;
+}
+
+mob_status_t mob_room_wait(mob_client_t *c) {
+    shm_bell_t *bell = &c->node->bells[c->number];
+    uint64_t look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
+    mob_status_t status = client_check(c);
+    if (status != MOB_OK) return status;
+    client_wait_t wait = client_waiting_begin(c);
+    for (;;) {
+        uint32_t seen = shm_bell_listen(bell);
+        pthread_mutex_lock(&c->mutex);
+        client_listen(c);
+        bool news = c->room_news != wanted.seen;
+        status = client_refusal_take(c, wanted.size, (mob_ref_t){0});
+        pthread_mutex_unlock(&c->mutex);
+        if (news || status != MOB_OK) break;
+        if (!client_sleep(c, seen, LOOK_UP_NS) || base_clock_mono_ns() >= look_up) {
+            status = client_daemon_alive(c) ? MOB_EINTR : base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+            break;
+        }
+    }
+    client_waiting_end(c, wait);
+    return status == MOB_EFULL || status == MOB_EDISK ? client_refuse(c, status, wanted.size) : status;
+}
+
+mob_status_t mob_room_await(mob_client_t *c) {
+    mob_status_t status;
+    do status = mob_room_wait(c);
+    while (status == MOB_EINTR);
+    return status;
+}

@@ -1,0 +1,125 @@
+/*
+ * Back from disk into memory, when somebody asks.
+ *
+ * The value gets a block of the daemon's own; a thread of libuv's reads it there and checks it; then the slot says where it lies, and it is AWAY no longer. The asker pinned it before it asked, so it
+ * stays. The copy on disk stays good too, as long as the object lives: if it has to go again, nothing is written.
+ *
+ * A file that is gone, or does not have what was written: the object is lost, and its value is from then on the error that says so.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "node/state.h"
+
+typedef struct {
+    uv_work_t work;
+    node_t *node;
+    char *path;
+    store_spill_item_t item;
+    int error;
+} read_t;
+
+static void askers_tell(node_t *n, node_object_t *o, mob_status_t status) {
+    for (size_t i = 0; i < o->askers.count; i++) {
+        node_client_t *c = n->clients[o->askers.items[i]];
+        if (c != NULL) node_client_tell(c, WIRE_RESTORED, o->slot, o->generation, status, 0);
+    }
+    o->askers.count = 0;
+}
+
+static bool is_away(node_t *n, uint32_t slot) {
+    return atomic_load_explicit(&n->slots[slot].word, memory_order_acquire) & STORE_AWAY;
+}
+
+static void read_run(uv_work_t *work) {
+    read_t *r = work->data;
+    r->error = store_spill_read(r->path, r->node->incarnation, r->node->arena.base, &r->item);
+}
+
+static void object_lose(node_t *n, node_object_t *o, const read_t *r) {
+    char text[512];
+    mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
+    snprintf(text, sizeof text,
+             "the object was moved to disk, to %s, and can't be read back: %s. It can't be made again", r->path,
+             r->error == EBADMSG ? "the file is not as it was written" : strerror(r->error));
+    node_slot_write_error(n, ref, MOB_ELOST, text);
+    store_slot_return(&n->slots[o->slot]);
+    node_copy_drop(n, o);
+    askers_tell(n, o, MOB_OK);
+}
+
+static void read_done(uv_work_t *work, int status) {
+    (void)status;
+    read_t *r = work->data;
+    node_t *n = r->node;
+    node_object_t *o = n->objects[r->item.slot];
+    bool here = o != NULL && o->generation == r->item.generation && o->moving, good = r->error == 0;
+    n->moves--;
+    n->progress_ns = base_clock_mono_ns();
+    if (!here || !good) shm_heap_free(&n->heap, r->item.block, shm_tag(false, r->item.slot, r->item.generation));
+    if (here) {
+        o->moving = false;
+        store_slot_t *slot = &n->slots[o->slot];
+        if (good) {
+            slot->value.large.block = r->item.block;
+            atomic_store_explicit(&slot->value.large.used_ms, base_clock_coarse_ms(), memory_order_relaxed);
+            store_slot_return(slot);
+            askers_tell(n, o, MOB_OK);
+        } else if (r->error == ENOMEM || r->error == EMFILE || r->error == ENFILE) {
+            askers_tell(n, o, MOB_ENOMEM); /* it may be read another time */
+        } else {
+            object_lose(n, o, r);
+        }
+    }
+    free(r->path);
+    free(r);
+    node_room_serve(n);
+}
+
+bool node_restore_begin(node_t *n, node_object_t *o) {
+    uint64_t block, tag = shm_tag(false, o->slot, o->generation);
+    read_t *r = calloc(1, sizeof *r);
+    char *path = strdup(o->copy->file->path);
+    if (r == NULL || path == NULL || shm_heap_alloc(&n->heap, o->copy->item.bytes, tag, &block) != MOB_OK) {
+        free(r);
+        free(path);
+        return false;
+    }
+    *r = (read_t){.node = n, .path = path, .item = o->copy->item};
+    r->item.block = block;
+    r->work.data = r;
+    if (uv_queue_work(&n->loop, &r->work, read_run, read_done) != 0) {
+        shm_heap_free(&n->heap, block, tag);
+        free(r);
+        free(path);
+        return false;
+    }
+    o->moving = true;
+    n->moves++;
+    return true;
+}
+
+void node_restore(node_client_t *client, mob_ref_t ref, bool waits) {
+    node_t *n = client->node;
+    node_object_t *o = ref.slot != 0 ? n->objects[ref.slot] : NULL;
+    if (o == NULL || o->generation != ref.generation || o->copy == NULL || !is_away(n, ref.slot)) {
+        if (waits) node_client_tell(client, WIRE_RESTORED, ref.slot, ref.generation, MOB_OK, 0);
+        return;
+    }
+    if (waits && !vec_push(&o->askers, (uint16_t)client->number)) {
+        node_client_tell(client, WIRE_RESTORED, ref.slot, ref.generation, MOB_ENOMEM, 0);
+        return;
+    }
+    if (o->moving) return;
+    /* Who waits in line for room is not overtaken by what is merely needed soon. */
+    if ((n->wants.count == 0 || waits) && node_restore_begin(n, o)) return;
+    if (waits) node_room_want(n, 0, o->copy->item.bytes + SHM_BLOCK_UNIT, ref); /* with its header */
+}
+
+void node_restore_refuse(node_t *n, mob_ref_t ref, mob_status_t status) {
+    node_object_t *o = n->objects[ref.slot];
+    if (o != NULL && o->generation == ref.generation) askers_tell(n, o, status);
+}

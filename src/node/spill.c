@@ -1,0 +1,496 @@
+/*
+ * Out of memory onto disk: what goes, and how.
+ *
+ * What goes is chosen by extents, since only whole ones give room to others: an extent can go if every block of it that is used holds a value that is SEALED, no error, and pinned by
+ * nobody. A survey over the table of slots finds, for each extent, how much of it is such and when the newest of it was used. Then the cheapest stretch that is long enough goes, where
+ * an extent costs its size, the less the longer ago it was used. What will go next, longest unused first, is written ahead and stays in memory: whoever needs room next finds values that have a copy,
+ * and need not wait for the disk; and the disk is busy while others fill the room.
+ *
+ *   in memory, no copy       -> escaped, moving: a thread of libuv's writes it, with others, into one file
+ *   written                  -> it has a copy; if it was written ahead, that is all. AWAY, then a look at the pins: pinned: AWAY is taken back, the copy stays good, for a value does not change.
+ *                               Else its block is freed
+ *   in memory, with a copy   -> the same at once, without writing
+ *   dropped meanwhile        -> what was written of it is of no use, and is punched out of the file
+ *
+ * The thread reads the arena while others go on: a value does not change, and if it is freed meanwhile, nobody will ask for what was written. Everything else happens in the loop's
+ * own thread. A file goes when nothing in it is needed any more; a piece of it is given back to the disk before that.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/folder.h"
+#include "node/state.h"
+#include "store/pins.h"
+
+static const uint64_t BATCH_BYTES = 64 << 20, FILE_BYTES = 256 << 20, DISK_PAUSE_NS = 200000000, PUNCH_BYTES = 64 << 10;
+
+enum { RECENT = 32 };
+
+/* What a survey finds about an extent, by its first granule. */
+typedef struct {
+    uint32_t units, copied; /* in blocks that can go; of those, in values that have a copy */
+    uint32_t idle_ms;       /* since the newest of them was used */
+    bool can_go;            /* all of it */
+    bool goes, ahead;       /* it is chosen to go, or to be written ahead */
+} survey_t;
+
+typedef struct {
+    uv_work_t work;
+    node_t *node;
+    node_file_t *file;
+    VEC(store_spill_item_t) items;
+    uint64_t bytes, size;
+    bool ahead;
+    int error;
+} write_t;
+
+typedef struct {
+    uv_work_t work;
+    char *path;
+    bool whole; /* the file goes */
+    store_spill_item_t item;
+} chore_t;
+
+/* ---- folders and files ---- */
+
+/* Folders that daemons left which were killed, if their driver was too. Each holds a lock on its own for as long as it lives. */
+static void stale_remove(const char *parent) {
+    DIR *dir = opendir(parent);
+    if (dir == NULL) return;
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+        if (strncmp(e->d_name, "mobula_spill_", 13) != 0) continue;
+        char path[4608];
+        snprintf(path, sizeof path, "%s/%s", parent, e->d_name);
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) base_folder_remove(path);
+        if (fd >= 0) close(fd);
+    }
+    closedir(dir);
+}
+
+/* The folder of this session in each that was configured; in the session's own if none was. Its descriptor holds the lock, until we end. */
+static int folders_make(node_t *n) {
+    if (n->spill_dirs_made) return 0;
+    if (n->spill_dirs.count == 0 && !vec_push(&n->spill_dirs, n->session_dir)) return ENOMEM;
+    int error = 0;
+    for (size_t i = n->spill_dirs.count; i-- > 0;) {
+        char *path;
+        stale_remove(n->spill_dirs.items[i]);
+        if (asprintf(&path, WIRE_SPILL_FOLDER, n->spill_dirs.items[i], (unsigned long long)n->incarnation) < 0)
+            return ENOMEM;
+        int fd = mkdir(path, 0700) == 0 || errno == EEXIST ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) {
+            error = errno;
+            free(path);
+            return error;
+        }
+        n->spill_dirs.items[i] = path;
+    }
+    n->spill_dirs_made = true;
+    return 0;
+}
+
+static node_file_t *file_new(node_t *n) {
+    node_file_t *file = calloc(1, sizeof *file);
+    const char *dir = n->spill_dirs.items[n->spill_turn++ % n->spill_dirs.count];
+    if (file != NULL && asprintf(&file->path, "%s/%llu", dir, (unsigned long long)n->next_file++) >= 0) return file;
+    free(file);
+    return NULL;
+}
+
+static void chore_run(uv_work_t *work) {
+    chore_t *chore = work->data;
+    if (chore->whole)
+        unlink(chore->path);
+    else
+        store_spill_punch(chore->path, &chore->item);
+}
+
+static void chore_done(uv_work_t *work, int status) {
+    (void)status;
+    chore_t *chore = work->data;
+    free(chore->path);
+    free(chore);
+}
+
+/* Somebody else waits for the disk. */
+static void chore_start(node_t *n, char *path, const store_spill_item_t *item) {
+    chore_t *chore = calloc(1, sizeof *chore);
+    if (chore == NULL) {
+        if (item == NULL) unlink(path);
+        free(path);
+        return;
+    }
+    chore->work.data = chore;
+    chore->path = path;
+    chore->whole = item == NULL;
+    if (item != NULL) chore->item = *item;
+    if (uv_queue_work(&n->loop, &chore->work, chore_run, chore_done) != 0) chore_done(&chore->work, 0);
+}
+
+static void file_check(node_t *n, node_file_t *file) {
+    if (file->live > 0) return;
+    chore_start(n, file->path, NULL);
+    free(file);
+}
+
+static void item_punch(node_t *n, node_file_t *file, const store_spill_item_t *item) {
+    char *path = item->bytes >= PUNCH_BYTES ? strdup(file->path) : NULL;
+    if (path != NULL) chore_start(n, path, item);
+}
+
+void node_copy_drop(node_t *n, node_object_t *o) {
+    node_copy_t *copy = o->copy;
+    o->copy = NULL;
+    if (--copy->file->live > 0)
+        item_punch(n, copy->file, &copy->item);
+    else
+        file_check(n, copy->file);
+    free(copy);
+}
+
+void node_spill_end(node_t *n) {
+    for (size_t i = 0; n->spill_dirs_made && i < n->spill_dirs.count; i++) base_folder_remove(n->spill_dirs.items[i]);
+}
+
+/* ---- what can go ---- */
+
+bool node_client_pins(node_client_t *c, uint32_t slot) {
+    return c->segment.base != NULL && store_is_pinned((_Atomic uint64_t *)(c->segment.base + SHM_CLIENT_PINS), slot);
+}
+
+bool node_slot_is_pinned(node_t *n, uint32_t slot) {
+    for (uint32_t k = 1; k < n->client_next; k++)
+        if (n->clients[k] != NULL && node_client_pins(n->clients[k], slot)) return true;
+    return false;
+}
+
+/* The first granule of the extent that the block with data at `data` lies in; UINT64_MAX: in none. */
+static uint64_t extent_of(const node_t *n, uint64_t data) {
+    if (data < SHM_BLOCK_UNIT || data % SHM_BLOCK_UNIT != 0 || data >= n->store_bytes) return UINT64_MAX;
+    uint64_t g = (data - sizeof(shm_block_t)) / SHM_GRANULE;
+    while (g > 0 && n->books[g].size == 0) g--;
+    return g * SHM_GRANULE + n->books[g].size > data ? g : UINT64_MAX;
+}
+
+/* Whether this slot's value can go, and what it is then. Clients write the slot: everything is bounded here. */
+static bool slot_can_go(node_t *n, uint32_t index, store_spill_item_t *ret_item, uint64_t *ret_extent,
+                        uint32_t *ret_units) {
+    store_slot_t *slot = &n->slots[index];
+    uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
+    if ((word & (STORE_STATE | STORE_DROPPED | STORE_GOING | STORE_AWAY)) != STORE_SEALED) return false;
+    uint64_t meta = slot->meta, block = slot->value.large.block, size = store_meta_size(meta);
+    uint32_t ref_count = slot->value.large.ref_count;
+    if (store_meta_inline(meta) || store_meta_error(meta) != MOB_OK) return false;
+    uint64_t extent = extent_of(n, block), generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
+    if (extent == UINT64_MAX || size > n->store_bytes) return false;
+    shm_block_t *header = (shm_block_t *)(n->arena.base + block - sizeof *header);
+    uint32_t units = atomic_load_explicit(&header->units, memory_order_relaxed);
+    uint64_t bytes = store_block_size(size, ref_count);
+    if (atomic_load_explicit(&header->word, memory_order_relaxed) !=
+            shm_block_used(shm_tag(false, index, generation)) ||
+        bytes + sizeof *header > (uint64_t)units * SHM_BLOCK_UNIT ||
+        block + bytes > extent * SHM_GRANULE + n->books[extent].size)
+        return false;
+    node_object_t *o = n->objects[index];
+    if (o != NULL && (o->generation != generation || o->moving)) return false;
+    if (ref_count > 0 && (o == NULL || !o->contents_held)) return false; /* we have not read yet what is inside */
+    *ret_item = (store_spill_item_t){
+        .slot = index, .ref_count = ref_count, .generation = generation, .meta = meta, .block = block, .bytes = bytes};
+    *ret_extent = extent;
+    *ret_units = units;
+    return true;
+}
+
+typedef void (*slot_fn)(node_t *n, const store_spill_item_t *item, uint64_t extent, uint32_t units, void *context);
+
+/* Calls `f` for every value that can go. */
+static void slots_walk(node_t *n, slot_fn f, void *context) {
+    for (uint32_t w = STORE_SLOT_BLOCK / 64; w < (n->slots_granted + 63) / 64; w++) {
+        uint64_t pinned = 0;
+        for (uint32_t k = 1; k < n->client_next; k++)
+            if (n->clients[k] != NULL && n->clients[k]->segment.base != NULL)
+                pinned |= atomic_load(&((_Atomic uint64_t *)(n->clients[k]->segment.base + SHM_CLIENT_PINS))[w]);
+        for (uint32_t i = w * 64; i < w * 64 + 64 && i < n->slots_granted; i++) {
+            store_spill_item_t item;
+            uint64_t extent;
+            uint32_t units;
+            if (!(pinned >> (i % 64) & 1) && slot_can_go(n, i, &item, &extent, &units))
+                f(n, &item, extent, units, context);
+        }
+    }
+}
+
+typedef struct {
+    survey_t *extents;
+    uint32_t now_ms;
+} surveyor_t;
+
+static void survey_add(node_t *n, const store_spill_item_t *item, uint64_t extent, uint32_t units, void *context) {
+    surveyor_t *s = context;
+    survey_t *e = &s->extents[extent];
+    uint32_t idle = s->now_ms - atomic_load_explicit(&n->slots[item->slot].value.large.used_ms, memory_order_relaxed);
+    if (idle > INT32_MAX) idle = 0; /* used since we looked at the clock */
+    if (e->units == 0 || idle < e->idle_ms) e->idle_ms = idle;
+    e->units += units;
+    if (n->objects[item->slot] != NULL && n->objects[item->slot]->copy != NULL) e->copied += units;
+}
+
+/* ---- what goes ---- */
+
+/* A stretch of the arena, of whole extents and gaps: what it costs to empty it. */
+typedef struct {
+    uint64_t first, end; /* granules */
+    double cost;
+} stretch_t;
+
+/* What was used last costs RECENT times as much as what was not used for longest. */
+static double extent_cost(const node_t *n, const survey_t *e, uint64_t granule, uint32_t longest_ms) {
+    double recent = 1 - (double)e->idle_ms / ((double)longest_ms + 1);
+    return (double)n->books[granule].size * (1 + (RECENT - 1) * recent);
+}
+
+/* The cheapest stretch of at least `size` bytes in which all extents can go. */
+static bool stretch_find(const node_t *n, const survey_t *extents, uint64_t size, uint32_t longest_ms,
+                         stretch_t *ret_best) {
+    uint64_t granules = n->store_bytes / SHM_GRANULE, wanted = (size + SHM_GRANULE - 1) / SHM_GRANULE;
+    stretch_t s = {0};
+    bool found = false;
+    for (uint64_t g = 0; g < granules;) {
+        uint64_t step = n->books[g].size ? n->books[g].size / SHM_GRANULE : 1;
+        if (n->books[g].size != 0 && !extents[g].can_go) {
+            s = (stretch_t){.first = g + step, .end = g + step};
+            g += step;
+            continue;
+        }
+        if (n->books[g].size != 0) s.cost += extent_cost(n, &extents[g], g, longest_ms);
+        s.end = g += step;
+        for (;;) { /* leave out what is not needed at its beginning */
+            uint64_t first = n->books[s.first].size ? n->books[s.first].size / SHM_GRANULE : 1;
+            if (s.end - s.first < wanted + first) break;
+            if (n->books[s.first].size != 0) s.cost -= extent_cost(n, &extents[s.first], s.first, longest_ms);
+            s.first += first;
+        }
+        if (s.end - s.first < wanted || (found && s.cost >= ret_best->cost)) continue;
+        *ret_best = s;
+        found = true;
+    }
+    return found;
+}
+
+typedef struct {
+    uint32_t granule, idle_ms;
+} idler_t;
+
+static int idler_compare(const void *a, const void *b) {
+    uint32_t x = ((const idler_t *)a)->idle_ms, y = ((const idler_t *)b)->idle_ms;
+    return x > y ? -1 : x < y;
+}
+
+/* Chooses what is written ahead, longest unused first, until `bytes` have a copy or will have one; if half of that has one already, it is left for another time, since
+ * large writes are better than small ones. */
+static void ahead_choose(const node_t *n, survey_t *extents, uint64_t bytes) {
+    VEC(idler_t) idlers = {0};
+    uint64_t copied = 0;
+    for (uint64_t g = 0; copied < bytes && g < n->store_bytes / SHM_GRANULE;
+         g += n->books[g].size ? n->books[g].size / SHM_GRANULE : 1) {
+        if (n->books[g].size == 0 || !extents[g].can_go || extents[g].goes) continue;
+        if (extents[g].copied == extents[g].units)
+            copied += n->books[g].size;
+        else
+            (void)vec_push(&idlers, ((idler_t){.granule = (uint32_t)g, .idle_ms = extents[g].idle_ms}));
+    }
+    if (copied >= bytes / 2) idlers.count = 0;
+    if (idlers.count > 0) qsort(idlers.items, idlers.count, sizeof *idlers.items, idler_compare);
+    for (size_t i = 0; i < idlers.count && copied < bytes; i++) {
+        extents[idlers.items[i].granule].ahead = true;
+        copied += n->books[idlers.items[i].granule].size;
+    }
+    vec_free(&idlers);
+}
+
+/* Returns how long the longest unused was not used. */
+static uint32_t can_go_mark(const node_t *n, survey_t *extents) {
+    uint32_t longest_ms = 0;
+    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g += n->books[g].size ? n->books[g].size / SHM_GRANULE : 1) {
+        if (n->books[g].size == 0 || extents[g].units == 0) continue;
+        uint64_t used = atomic_load(&n->extents[g].used), freed = atomic_load(&n->extents[g].freed);
+        extents[g].can_go = used >> 32 == freed >> 32 && ((used - freed) & 0xffffffff) == extents[g].units;
+        if (extents[g].can_go && extents[g].idle_ms > longest_ms) longest_ms = extents[g].idle_ms;
+    }
+    return longest_ms;
+}
+
+/* Marks what is to go, so that `size` bytes in one piece are free, and what is to be written ahead. False: that is not to be had. */
+static bool choose(node_t *n, survey_t *extents, uint64_t size) {
+    stretch_t s = {0};
+    surveyor_t surveyor = {.extents = extents, .now_ms = base_clock_coarse_ms()};
+    slots_walk(n, survey_add, &surveyor);
+    uint32_t longest_ms = can_go_mark(n, extents);
+    if (!stretch_find(n, extents, size, longest_ms, &s)) return false;
+    for (uint64_t g = s.first; g < s.end; g += n->books[g].size ? n->books[g].size / SHM_GRANULE : 1)
+        extents[g].goes = n->books[g].size != 0;
+    ahead_choose(n, extents, BATCH_BYTES < n->store_bytes / 8 ? BATCH_BYTES : n->store_bytes / 8);
+    return true;
+}
+
+/* ---- how it goes ---- */
+
+/* It has a copy: out of memory, unless somebody reads it. How many bytes that frees. */
+static uint64_t object_leave(node_t *n, node_object_t *o, uint64_t block, uint64_t bytes) {
+    store_slot_t *slot = &n->slots[o->slot];
+    if (!store_slot_leave(slot)) return 0;
+    if (node_slot_is_pinned(n, o->slot)) {
+        store_slot_return(slot);
+        return 0;
+    }
+    slot->value.large.block = 0; /* nobody reads it while it is AWAY */
+    shm_block_release(n->arena.base, n->extents, block, shm_tag(false, o->slot, o->generation));
+    return bytes;
+}
+
+static void write_run(uv_work_t *work) {
+    write_t *w = work->data;
+    w->error = store_spill_write(w->file->path, w->node->incarnation, w->node->arena.base, w->items.items,
+                                 w->items.count, &w->size);
+}
+
+static void spill_tell(node_t *n) {
+    if (n->spilled_bytes < n->spill_told_bytes) return;
+    n->spill_told_bytes = 2 * n->spilled_bytes; /* each time that it has doubled */
+    double seconds = (double)(n->spill_busy_ns ? n->spill_busy_ns : 1) / 1e9;
+    node_warn(n, "Spilled %llu MiB, %llu objects, write throughput %.0f MiB/s",
+              (unsigned long long)(n->spilled_bytes >> 20), (unsigned long long)n->spilled_objects,
+              (double)n->spilled_bytes / 0x1p20 / seconds);
+}
+
+/* The value was written: from now on it has a copy. */
+static void item_commit(node_t *n, node_file_t *file, const store_spill_item_t *item, bool ahead) {
+    node_object_t *o = n->objects[item->slot];
+    if (o == NULL || o->generation != item->generation || !o->moving) {
+        item_punch(n, file, item);
+        return;
+    }
+    o->moving = false;
+    node_copy_t *copy = malloc(sizeof *copy);
+    if (copy == NULL) return;
+    *copy = (node_copy_t){.file = file, .item = *item};
+    o->copy = copy;
+    file->live++;
+    if (!ahead) object_leave(n, o, item->block, item->bytes);
+}
+
+static void write_free(write_t *w) {
+    vec_free(&w->items);
+    free(w);
+}
+
+static void write_done(uv_work_t *work, int status) {
+    (void)status;
+    write_t *w = work->data;
+    node_t *n = w->node;
+    uint64_t now = base_clock_mono_ns();
+    n->moves--;
+    if (--n->spills == 0) n->spill_busy_ns += now - n->spill_begun_ns;
+    if (w->error == 0) {
+        n->disk_error = 0;
+        n->progress_ns = now;
+        n->spilled_bytes += w->bytes;
+        n->spilled_objects += w->items.count;
+        for (size_t i = 0; i < w->items.count; i++) item_commit(n, w->file, &w->items.items[i], w->ahead);
+        if (n->spills == 0) spill_tell(n);
+    } else {
+        n->disk_error = w->error;
+        n->disk_error_ns = now;
+        for (size_t i = 0; i < w->items.count; i++) {
+            node_object_t *o = n->objects[w->items.items[i].slot];
+            if (o != NULL && o->generation == w->items.items[i].generation) o->moving = false;
+        }
+    }
+    file_check(n, w->file);
+    write_free(w);
+    node_room_serve(n);
+}
+
+static bool write_start(node_t *n, write_t *w) {
+    w->node = n;
+    w->work.data = w;
+    w->file = file_new(n);
+    if (w->file == NULL) return false;
+    if (uv_queue_work(&n->loop, &w->work, write_run, write_done) != 0) {
+        free(w->file->path);
+        free(w->file);
+        return false;
+    }
+    if (n->spills++ == 0) n->spill_begun_ns = base_clock_mono_ns();
+    n->moves++;
+    return true;
+}
+
+typedef struct {
+    const survey_t *extents;
+    write_t *writes[2]; /* that are being filled: what goes, and what is written ahead */
+    uint64_t bytes;     /* that are going, or gone */
+    bool may_write;
+} mover_t;
+
+static void mover_flush(node_t *n, mover_t *m, bool ahead) {
+    write_t *w = m->writes[ahead];
+    m->writes[ahead] = NULL;
+    if (w == NULL) return;
+    w->ahead = ahead;
+    if (w->items.count > 0 && write_start(n, w)) {
+        if (!ahead) m->bytes += w->bytes;
+        return;
+    }
+    for (size_t i = 0; i < w->items.count; i++) n->objects[w->items.items[i].slot]->moving = false;
+    write_free(w);
+}
+
+static void item_move(node_t *n, const store_spill_item_t *item, uint64_t extent, uint32_t units, void *context) {
+    (void)units;
+    mover_t *m = context;
+    bool goes = m->extents[extent].goes, ahead = m->extents[extent].ahead;
+    if ((!goes && !ahead) || !store_slot_escape(&n->slots[item->slot])) return;
+    node_object_t *o = node_object_find(n, (mob_ref_t){.slot = item->slot, .generation = item->generation});
+    if (o == NULL) return;
+    if (o->copy != NULL) {
+        if (goes) m->bytes += object_leave(n, o, item->block, item->bytes);
+        return;
+    }
+    if (!m->may_write) return;
+    if (m->writes[ahead] != NULL && m->writes[ahead]->bytes + item->bytes > FILE_BYTES) mover_flush(n, m, ahead);
+    if (m->writes[ahead] == NULL && (m->writes[ahead] = calloc(1, sizeof **m->writes)) == NULL) return;
+    if (!vec_push(&m->writes[ahead]->items, *item)) return;
+    m->writes[ahead]->bytes += item->bytes;
+    o->moving = true;
+}
+
+uint64_t node_spill(node_t *n, uint64_t size) {
+    survey_t *extents = calloc(n->store_bytes / SHM_GRANULE + 1, sizeof *extents);
+    if (extents == NULL) return 0;
+    mover_t m = {.extents = extents, .may_write = true};
+    if (choose(n, extents, size)) {
+        /* After a failure the disk is left alone for a moment: what has a copy can go nevertheless. */
+        if (n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < DISK_PAUSE_NS) m.may_write = false;
+        int error = m.may_write ? folders_make(n) : 0;
+        if (error != 0) {
+            n->disk_error = error;
+            n->disk_error_ns = base_clock_mono_ns();
+            m.may_write = false;
+        }
+        slots_walk(n, item_move, &m);
+        mover_flush(n, &m, false);
+        mover_flush(n, &m, true);
+    }
+    free(extents);
+    return m.bytes;
+}

@@ -1,0 +1,34 @@
+/*
+ * A spill file: values that were moved out of the arena, one after the other.
+ *
+ *   a head            what file this is, of which session, how many values
+ *   for each value    a head with its slot, generation and sizes; the bytes; a hash of both; filled up to 64
+ *
+ * A file is written once, in one go, and only read from then on. It is believed only where it says what was written: see store_spill_read.
+ *
+ * These calls wait for the disk: they are for threads that have nothing else to do. They touch nothing but what they are given. Each returns 0 or an errno;
+ * EBADMSG: the file does not have what was written.
+ */
+#ifndef STORE_SPILL_H
+#define STORE_SPILL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct store_spill_item {
+    uint32_t slot, ref_count;
+    uint64_t generation, meta;
+    uint64_t block;  /* where its bytes lie in the arena, or are to lie */
+    uint64_t bytes;  /* the value, and the references after it */
+    uint64_t offset; /* of its head in the file */
+} store_spill_item_t;
+
+/* Makes the file `path` of these, and notes where each lies. What was begun is removed if it can't be finished. */
+int store_spill_write(const char *path, uint64_t incarnation, const unsigned char *arena, store_spill_item_t *items,
+                      size_t count, uint64_t *ret_size);
+/* Reads one of them back into the arena. */
+int store_spill_read(const char *path, uint64_t incarnation, unsigned char *arena, const store_spill_item_t *item);
+/* The value is not needed any more: the disk gets its space back, as far as whole pages of it go. */
+int store_spill_punch(const char *path, const store_spill_item_t *item);
+
+#endif

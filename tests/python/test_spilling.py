@@ -1,0 +1,329 @@
+"""More objects than memory has room for: they go to disk and come back, and nothing is lost, wrong or left behind."""
+
+import glob
+import hashlib
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import support
+
+import ray
+from ray.exceptions import ObjectLostError, ObjectStoreFullError, OutOfDiskError
+
+MB = 1 << 20
+STORE = 40 * MB
+
+
+def array(seed, size=2 * MB):
+    return np.random.default_rng(seed).integers(0, 255, size, dtype=np.uint8)
+
+
+def digest(value):
+    return hashlib.blake2b(value).hexdigest()
+
+
+def files(folder):
+    return sorted(path for path in glob.glob(f"{folder}/**", recursive=True) if os.path.isfile(path))
+
+
+@ray.remote
+def digest_of(value):
+    return digest(value)
+
+
+@ray.remote
+def digests_of(refs):
+    return [digest(ray.get(ref)) for ref in refs]
+
+
+@ray.remote
+def make(seed, size=2 * MB):
+    return array(seed, size)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return str(tmp_path / "spilled")
+
+
+@pytest.fixture
+def session(start, folder):
+    start(num_cpus=3, object_store_memory=STORE, object_spilling_directory=folder)
+
+
+def test_three_times_the_store_in_random_order_by_several_workers(session, folder):
+    expected = [digest(array(i)) for i in range(60)]
+    refs = [ray.put(array(i)) for i in range(60)]
+    assert files(folder)
+    order = random.sample(range(60), 60)
+    found = ray.get([digest_of.remote(refs[i]) for i in order], timeout=50)
+    assert found == [expected[i] for i in order]
+    parts = [random.sample(range(60), 20) for _ in range(3)]
+    for part, result in zip(parts, ray.get([digests_of.remote([refs[i] for i in part]) for part in parts], timeout=50)):
+        assert result == [expected[i] for i in part]
+
+
+def test_results_of_tasks(session, folder):
+    refs = [make.remote(i) for i in range(60)]
+    order = random.sample(range(60), 60)
+    assert ray.get([digest_of.remote(refs[i]) for i in order], timeout=50) == [digest(array(i)) for i in order]
+    assert files(folder)
+
+
+def test_small_objects_share_files(session, folder):
+    count = 25_000
+    refs = [ray.put(b"%06d" % i * 1000) for i in range(count)]
+    assert 0 < len(files(folder)) < 100
+    for i in random.sample(range(count), 1500):
+        assert ray.get(refs[i]) == b"%06d" % i * 1000
+    some = random.sample(range(count), 600)
+    assert ray.get([refs[i] for i in some], timeout=50) == [b"%06d" % i * 1000 for i in some]
+
+
+def test_more_than_the_store_in_one_get_of_what_is_copied(session):
+    refs = [ray.put(bytes([i]) * (4 * MB)) for i in range(20)]
+    values = ray.get(refs, timeout=50)
+    assert all(value == bytes([i]) * (4 * MB) for i, value in enumerate(values))
+
+
+def test_what_is_in_use_stays_where_it_is(session):
+    kept = [array(i) for i in range(3)]
+    views = ray.get([ray.put(a) for a in kept])
+    refs = [ray.put(array(100 + i)) for i in range(40)]
+    for ref in random.sample(refs, 20):
+        ray.get(ref)
+    assert all((view == a).all() for view, a in zip(views, kept))
+
+
+def test_references_inside_values_on_disk(session):
+    inner = [ray.put(array(i)) for i in range(10)]
+    outer = ray.put({"refs": inner, "filler": array(77)})
+    del inner
+    pushed = [ray.put(array(100 + i)) for i in range(40)]
+    found = ray.get(outer)
+    assert [digest(value) for value in ray.get(found["refs"])] == [digest(array(i)) for i in range(10)]
+    del found, outer
+    assert ray.get(pushed[0]) is not None
+
+
+def test_an_actor_gets_and_keeps_what_was_on_disk(session):
+    @ray.remote
+    class Keeper:
+        def __init__(self, first):
+            self.digests = [digest(first)]
+
+        def add(self, value):
+            self.digests.append(digest(value))
+            return len(self.digests)
+
+        def all(self):
+            return self.digests
+
+    refs = [ray.put(array(i)) for i in range(50)]
+    keeper = Keeper.remote(refs[0])
+    for ref in refs[1:]:
+        keeper.add.remote(ref)
+    assert ray.get(keeper.all.remote(), timeout=50) == [digest(array(i)) for i in range(50)]
+
+
+def test_more_in_use_than_fits_is_an_error_with_names(session):
+    views = []
+    with pytest.raises(ObjectStoreFullError) as info:
+        for i in range(40):
+            views.append(ray.get(ray.put(array(i))))
+    assert 10 < len(views) < 20
+    text = str(info.value)
+    assert str(STORE) in text and f"in use by the driver {os.getpid()}" in text, text
+    assert all((view == array(i)).all() for i, view in enumerate(views))
+    assert ray.get(digest_of.remote(b"x"), timeout=30) == digest(b"x")
+    views.pop()
+    ray.put(array(1))
+
+
+def test_a_task_that_needs_more_than_fits(session):
+    refs = [ray.put(array(i)) for i in range(30)]
+
+    @ray.remote
+    def all_at_once(*values):
+        return len(values)
+
+    with pytest.raises(ObjectStoreFullError):
+        ray.get(all_at_once.remote(*refs), timeout=40)
+    assert ray.get(all_at_once.remote(*refs[:5]), timeout=30) == 5
+
+
+def test_who_waits_for_room_gets_it_when_it_is_there(session):
+    views = [ray.get(ray.put(array(i, 4 * MB))) for i in range(8)]
+    timer = threading.Timer(0.7, views.clear)
+    timer.start()
+    begin = time.monotonic()
+    ref = ray.put(array(99, 16 * MB))
+    assert time.monotonic() - begin > 0.2
+    assert digest(ray.get(ref)) == digest(array(99, 16 * MB))
+    timer.join()
+
+
+def test_files_go_with_their_objects(session, folder):
+    refs = [ray.put(array(i)) for i in range(60)]
+    assert len(files(folder)) > 1
+    del refs
+    assert support.wait_until(lambda: not files(folder)), files(folder)
+    assert support.wait_until(lambda: support.store_free() > STORE - 4 * MB)
+
+
+def test_nothing_is_left_after_shutdown(session, folder):
+    refs = [ray.put(array(i)) for i in range(60)]
+    assert files(folder)
+    ray.shutdown()
+    assert os.listdir(folder) == []
+    del refs
+
+
+DRIVER = """
+import os, sys, time
+import numpy as np
+import ray
+ray.init(num_cpus=1, object_store_memory=20 << 20, object_spilling_directory=sys.argv[1])
+refs = [ray.put(np.full(1 << 20, i, dtype=np.uint8)) for i in range(60)]
+print("daemon", ray._private.worker._core.session()["daemon_pid"], flush=True)
+time.sleep(100)
+"""
+
+
+def driver(folder):
+    process = subprocess.Popen([sys.executable, "-c", DRIVER, folder], stdout=subprocess.PIPE, text=True)
+    return process, int(process.stdout.readline().split()[1])
+
+
+def test_nothing_is_left_by_a_driver_that_is_killed(folder):
+    process, _ = driver(folder)
+    assert files(folder)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert support.wait_until(lambda: os.listdir(folder) == [], 5)
+
+
+def test_nothing_is_left_by_a_daemon_that_is_killed(folder):
+    process, daemon = driver(folder)
+    assert files(folder)
+    os.kill(daemon, signal.SIGKILL)
+    assert support.wait_until(lambda: os.listdir(folder) == [], 5)
+    process.kill()
+    process.wait()
+
+
+def test_the_next_one_removes_what_two_that_were_killed_have_left(folder, start):
+    process, daemon = driver(folder)
+    os.kill(process.pid, signal.SIGSTOP)
+    os.kill(daemon, signal.SIGKILL)
+    process.kill()
+    process.wait()
+    left = os.listdir(folder)
+    assert len(left) == 1
+    start(num_cpus=1, object_store_memory=20 * MB, object_spilling_directory=folder)
+    refs = [ray.put(array(i)) for i in range(20)]
+    assert files(folder) and left[0] not in os.listdir(folder)
+    del refs
+
+
+def flip(path):
+    size = os.path.getsize(path)
+    with open(path, "r+b") as file:
+        for at in range(1000, size, 100_000):
+            file.seek(at)
+            byte = file.read(1)
+            file.seek(at)
+            file.write(bytes([byte[0] ^ 1]))
+
+
+def cut(path):
+    os.truncate(path, os.path.getsize(path) // 3)
+
+
+@pytest.mark.parametrize("damage", [flip, cut, os.unlink, lambda path: os.truncate(path, 0)])
+def test_a_damaged_file_is_an_error_with_a_name(session, folder, damage):
+    refs = [ray.put(array(i)) for i in range(60)]
+    for path in files(folder):
+        damage(path)
+    lost = 0
+    for i, ref in enumerate(refs):
+        begin = time.monotonic()
+        try:
+            assert digest(ray.get(ref, timeout=20)) == digest(array(i))
+        except ObjectLostError as error:
+            lost += 1
+            assert folder in str(error)
+        assert time.monotonic() - begin < 5
+    assert lost > 20
+    with pytest.raises(ObjectLostError):
+        ray.get([digest_of.remote(ref) for ref in refs], timeout=30)
+    assert digest(ray.get(ray.put(array(5)))) == digest(array(5))
+
+
+def test_several_folders_in_turn(start, tmp_path):
+    folders = [str(tmp_path / name) for name in ("a", "b", "c")]
+    start(num_cpus=1, object_store_memory=STORE, object_spilling_directory=folders)
+    refs = [ray.put(array(i)) for i in range(80)]
+    assert all(files(folder) for folder in folders)
+    assert [digest(ray.get(ref)) for ref in refs] == [digest(array(i)) for i in range(80)]
+
+
+def test_folders_that_make_no_sense(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match="object_spilling_directory"):
+        ray.init(object_spilling_directory=str(tmp_path / "file"))
+    with pytest.raises(TypeError, match="object_spilling_directory"):
+        ray.init(object_spilling_directory=17)
+    assert not ray.is_initialized()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a disk of 30 MiB."""
+    path = str(tmp_path / "disk")
+    os.mkdir(path)
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=30m", "none", path], capture_output=True)
+    if made.returncode != 0:
+        pytest.skip("nothing can be mounted here: " + made.stderr.decode().strip())
+    yield path
+    subprocess.run(["umount", "-l", path], check=True)
+
+
+def test_a_full_disk_is_an_error_and_all_else_goes_on(start, small_disk):
+    start(num_cpus=2, object_store_memory=STORE, object_spilling_directory=small_disk)
+    refs = []
+    with pytest.raises(OutOfDiskError) as info:
+        for i in range(100):
+            refs.append(ray.put(array(i)))
+    assert "No space left on device" in str(info.value)
+    assert 20 < len(refs) < 40
+    assert ray.get(digest_of.remote(b"x"), timeout=30) == digest(b"x")
+    kept = refs[::2]
+    del refs  # with every second one, room comes back on the disk and in memory
+    expected = [digest(array(i)) for i in range(0, 2 * len(kept), 2)]
+    assert ray.get([digest_of.remote(ref) for ref in kept], timeout=40) == expected
+    ray.shutdown()
+    assert os.listdir(small_disk) == []
+
+
+def test_the_driver_is_told(folder):
+    code = f"""
+import numpy as np
+import ray
+ray.init(num_cpus=1, object_store_memory=20 << 20, object_spilling_directory={folder!r})
+refs = [ray.put(np.full(1 << 20, i, dtype=np.uint8)) for i in range(60)]
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    found = re.findall(
+        r"^\(raylet\) Spilled (\d+) MiB, (\d+) objects, write throughput (\d+) MiB/s$", done.stderr, re.M
+    )
+    assert found and all(int(objects) >= int(size) > 0 for size, objects, _ in found), done.stderr
