@@ -328,11 +328,20 @@ typedef enum mob_query {
     MOB_QUERY_EVENTS = 2,
     MOB_QUERY_ACTORS = 3,
     MOB_QUERY_SHAPE = 4,
-    MOB_QUERY_ROOM = 5 /* a text: who has the object store's memory */
+    MOB_QUERY_ROOM = 5,   /* a text: who has the object store's memory */
+    MOB_QUERY_OBJECTS = 6 /* at most `argument` of them, and who holds each */
 } mob_query_t;
 /* The answer is a value in the direct encoding; the caller frees it with free(). */
 MOB_API mob_status_t mob_query(mob_client_t *client, mob_query_t query, uint64_t argument, void **ret_answer,
                                size_t *ret_size);
+
+/* The same for a session that this process need not take part in: by the socket in the session's folder. */
+MOB_API mob_status_t mob_observe(const char *socket_path, mob_query_t query, uint64_t argument, void **ret_answer,
+                                 size_t *ret_size);
+/* For people who look at the objects: where one was made. A text is told once, and has a number. */
+enum { MOB_SITE_MAX = 1024 };
+MOB_API mob_status_t mob_site(mob_client_t *client, const char *text, uint32_t *ret_site);
+MOB_API void mob_ref_made_at(mob_client_t *client, mob_ref_t ref, uint32_t site);
 
 /* ---- The direct encoding --------------------------------------------------------------------------------------------
  * A tag byte, then what it needs, little-endian, unaligned.

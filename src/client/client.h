@@ -156,14 +156,17 @@ struct mob_client {
 extern _Atomic bool
     client_forked; /* set in the child of a fork, by the handler that mob_init and mob_worker_connect install */
 
-/* connect.c: the session's folders, after the daemon's end. */
+/* connect.c */
+/* To a daemon of this user's. */
+mob_status_t client_socket_connect(const char *path, int *ret_sock);
+/* The session's folders, after the daemon's end. */
 void client_folders_remove(mob_client_t *c);
 
 /* link.c: talking to the daemon. All under the mutex. */
 mob_status_t client_check(const mob_client_t *c); /* may this process call? */
 void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d);
 /* The same for what the daemon need not wake for: it is read before any later message of ours. */
-void client_push_quietly(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b);
+void client_push_quietly(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c);
 /* Pushes a request and waits for its answer. */
 mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t answer_kind, shm_message_t *ret_answer);
 void client_notify(mob_client_t *c); /* the daemon is to look at its rings, and at the queues */

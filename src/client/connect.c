@@ -384,23 +384,30 @@ void mob_view_release(mob_client_t *c) {
 
 /* ---- worker ---- */
 
-mob_status_t mob_worker_connect(const char *socket_path, uint64_t token, mob_client_t **ret_client) {
+mob_status_t client_socket_connect(const char *path, int *ret_sock) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(socket_path) >= sizeof address.sun_path)
-        return base_fail(MOB_EINVAL, "the socket's path is too long: %s", socket_path);
-    strcpy(address.sun_path, socket_path);
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    if (strlen(path) >= sizeof address.sun_path)
+        return base_fail(MOB_EINVAL, "the socket's path is too long: %s", path);
+    strcpy(address.sun_path, path);
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    mob_status_t status = MOB_OK;
+    if (sock < 0 || connect(sock, (struct sockaddr *)&address, sizeof address) != 0)
+        status = base_fail(MOB_ESYS, "connecting to %s: %s", path, strerror(errno));
+    else if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid())
+        status = base_fail(MOB_EPERM, "the socket %s belongs to another user", path);
+    if (status == MOB_OK)
+        *ret_sock = sock;
+    else if (sock >= 0)
+        close(sock);
+    return status;
+}
+
+mob_status_t mob_worker_connect(const char *socket_path, uint64_t token, mob_client_t **ret_client) {
     mob_client_t *c = client_new(WIRE_WORKER);
     if (c == NULL) return MOB_ENOMEM;
-    mob_status_t status = MOB_OK;
-    c->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (c->sock < 0 || connect(c->sock, (struct sockaddr *)&address, sizeof address) != 0)
-        status = base_fail(MOB_ESYS, "connecting to %s: %s", socket_path, strerror(errno));
-    if (status == MOB_OK) {
-        struct ucred peer;
-        socklen_t size = sizeof peer;
-        if (getsockopt(c->sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid())
-            status = base_fail(MOB_EPERM, "the socket %s belongs to another user", socket_path);
-    }
+    mob_status_t status = client_socket_connect(socket_path, &c->sock);
     if (status == MOB_OK) status = handshake(c, token, NULL, 0);
     if (status != MOB_OK) {
         client_free(c);

@@ -55,8 +55,8 @@ void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_
     client_notify(c);
 }
 
-void client_push_quietly(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b) {
-    message_push(c, kind, a, b, 0, 0);
+void client_push_quietly(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c) {
+    message_push(c, kind, a, b, rest_c, 0);
     (void)shm_node_notify(c->node, c->number); /* read when the daemon next wakes */
 }
 

@@ -93,3 +93,23 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
     *ret_shape = (uint32_t)answer.b;
     return MOB_OK;
 }
+
+mob_status_t mob_site(mob_client_t *c, const char *text, uint32_t *ret_site) {
+    mob_status_t status = client_check(c);
+    if (status != MOB_OK) return status;
+    size_t size = strlen(text);
+    if (size > MOB_SITE_MAX) size = MOB_SITE_MAX;
+    pthread_mutex_lock(&c->mutex);
+    shm_message_t request = {.kind = WIRE_SITE, .b = size}, answer;
+    status = ask_with_room(c, &request, text, size, size + 1, &answer, NULL);
+    pthread_mutex_unlock(&c->mutex);
+    if (status == MOB_OK && answer.a == MOB_OK) *ret_site = (uint32_t)answer.b;
+    return status == MOB_OK ? (mob_status_t)answer.a : status;
+}
+
+void mob_ref_made_at(mob_client_t *c, mob_ref_t ref, uint32_t site) {
+    if (!client_slot_valid(ref.slot) || client_check(c) != MOB_OK) return;
+    pthread_mutex_lock(&c->mutex);
+    client_push_quietly(c, WIRE_MADE_AT, ref.slot, ref.generation, site);
+    pthread_mutex_unlock(&c->mutex);
+}

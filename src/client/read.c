@@ -117,9 +117,7 @@ mob_status_t mob_get_fetch(mob_client_t *c, const mob_ref_t *refs, size_t count,
     if (status != MOB_EAWAY) return status;
     /* Pinned while it is asked for: what comes back stays. */
     pin(c, refs[0].slot);
-    client_wait_t wait = client_waiting_begin(c);
-    status = await_back(c, refs, count, timeout_ms);
-    client_waiting_end(c, wait);
+    status = await_back(c, refs, count, timeout_ms); /* not long: a job's CPUs stay its own */
     if (status == MOB_OK) {
         pinned_open(c, refs[0], ret_value);
         return MOB_OK;

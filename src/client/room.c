@@ -82,7 +82,6 @@ mob_status_t mob_room_wait(mob_client_t *c) {
     uint64_t look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
-    client_wait_t wait = client_waiting_begin(c);
     for (;;) {
         uint32_t seen = shm_bell_listen(bell);
         pthread_mutex_lock(&c->mutex);
@@ -96,7 +95,6 @@ mob_status_t mob_room_wait(mob_client_t *c) {
             break;
         }
     }
-    client_waiting_end(c, wait);
     return status == MOB_EFULL || status == MOB_EDISK ? client_refuse(c, status, wanted.size) : status;
 }
 

@@ -138,7 +138,8 @@ static void record_publish(mob_client_t *c, const draft_t *draft, bool known) {
 /* Puts it into a queue. References among the arguments are the daemon's business; it hears of them by our ring, before we can let go of them, and need not wake for it. */
 static void draft_queue(mob_client_t *c, const mob_task_t *task, const draft_t *draft, uint32_t queue) {
     if (client_slot_valid(task->function.slot)) c->local[task->function.slot].is_function = true;
-    if (task->dep_count + task->ref_count > 0) client_push_quietly(c, WIRE_ARGUMENTS, draft->record, draft->generation);
+    if (task->dep_count + task->ref_count > 0)
+        client_push_quietly(c, WIRE_ARGUMENTS, draft->record, draft->generation, 0);
     if (queue < SHM_FIRST_CALLS)
         client_queue_push(c, queue / SHM_MAX_CLIENTS, draft->record, draft->generation);
     else

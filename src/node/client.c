@@ -274,6 +274,10 @@ static void hello_handle(node_client_t *c, const char *frame, size_t size) {
         node_worker_hello(c, hello.token);
         return;
     }
+    if (hello.role == WIRE_OBSERVER) {
+        c->state = NODE_LIVE;
+        return;
+    }
     if (hello.role == WIRE_ZYGOTE && hello.token == n->incarnation) {
         c->state = NODE_LIVE;
         n->next_zygote = c;
@@ -305,6 +309,8 @@ static void on_socket(uv_poll_t *poll, int status, int events) {
         wire_frame_t head;
         memcpy(&head, frame, sizeof head);
         if (head.magic == WIRE_MAGIC) node_zygote_frame(c, head.kind);
+    } else if (c->role == WIRE_OBSERVER) {
+        node_observer_frame(c, frame, (size_t)size);
     } else {
         node_client_fault(c, "sent something on its socket after its hello");
     }

@@ -81,6 +81,12 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
     case WIRE_RESTORE:
         if (m->a < STORE_MAX_SLOTS) node_restore(c, (mob_ref_t){.slot = m->a, .generation = m->b}, m->c != 0);
         break;
+    case WIRE_SITE:
+        node_site(c, m);
+        break;
+    case WIRE_MADE_AT:
+        node_site_note(c, m->a, m->b, m->c);
+        break;
     case WIRE_QUERY:
         node_query(c, m);
         break;

@@ -55,12 +55,13 @@ mob_status_t node_memory_init(node_t *n) {
     n->objects = table_new(STORE_MAX_SLOTS, sizeof *n->objects);
     n->slot_owner = table_new(STORE_MAX_SLOTS / STORE_SLOT_BLOCK, sizeof *n->slot_owner);
     n->record_owner = table_new(WIRE_MAX_RECORDS / WIRE_RECORD_BLOCK, sizeof *n->record_owner);
+    n->site_of = table_new(STORE_MAX_SLOTS, sizeof *n->site_of);
     n->pairs = table_new(SHM_CALL_QUEUES, sizeof *n->pairs);
     n->books = table_new(granules + 1, sizeof *n->books);
     n->granule_owner = table_new(granules + 1, sizeof *n->granule_owner);
     n->backed = table_new(granules / 64 + 1, sizeof *n->backed);
-    if (!n->pairs || !n->tasks || !n->objects || !n->slot_owner || !n->record_owner || !n->books || !n->granule_owner ||
-        !n->backed)
+    if (!n->site_of || !n->pairs || !n->tasks || !n->objects || !n->slot_owner || !n->record_owner || !n->books ||
+        !n->granule_owner || !n->backed)
         return MOB_ENOMEM;
     n->slots_granted = STORE_SLOT_BLOCK; /* slot 0 names nothing */
     n->arena_free = n->store_bytes;

@@ -7,6 +7,7 @@
 #include "wire/direct.h"
 
 static const uint64_t PATIENCE_NS = 500000000;
+enum { ANSWER_PIECE = 32 * 1024 };
 
 static void question_answer(node_client_t *c, const shm_message_t *m);
 
@@ -106,38 +107,94 @@ void node_query(node_client_t *c, const shm_message_t *m) {
     if (question_room(c, m) != NULL && !vec_push(&c->node->questions, q)) question_answer(c, m);
 }
 
-static void question_answer(node_client_t *c, const shm_message_t *m) {
-    node_t *n = c->node;
-    uint8_t *room = question_room(c, m);
-    if (room == NULL) return;
-    wire_writer_t w = {.data = room, .capacity = m->d};
-    switch (m->a) {
+/* False: there is no such question. */
+static bool answer_write(node_t *n, uint32_t query, uint64_t argument, wire_writer_t *w) {
+    char text[1024];
+    switch (query) {
     case MOB_QUERY_RESOURCES:
         node_leases_take_free(n); /* what nobody uses is available */
-        write_resources(n, &w);
-        break;
+        write_resources(n, w);
+        return true;
     case MOB_QUERY_EVENTS:
         for (uint32_t i = 1; i < n->client_next; i++)
             if (n->clients[i] != NULL) node_events_read(n->clients[i]);
-        write_events(n, &w);
-        break;
+        write_events(n, w);
+        return true;
     case MOB_QUERY_ACTORS:
-        write_actors(n, &w);
-        break;
+        write_actors(n, w);
+        return true;
     case MOB_QUERY_SHAPE:
-        write_shape(n, &w, m->b);
-        break;
-    case MOB_QUERY_ROOM: {
-        char text[1024];
-        node_room_text(n, m->b, text, sizeof text);
-        wire_write_str(&w, text, strlen(text));
-        break;
-    }
+        write_shape(n, w, argument);
+        return true;
+    case MOB_QUERY_ROOM:
+        node_room_text(n, argument, text, sizeof text);
+        wire_write_str(w, text, strlen(text));
+        return true;
+    case MOB_QUERY_OBJECTS:
+        node_census_write(n, argument, w);
+        return true;
     default:
+        return false;
+    }
+}
+
+static void question_answer(node_client_t *c, const shm_message_t *m) {
+    uint8_t *room = question_room(c, m);
+    if (room == NULL) return;
+    wire_writer_t w = {.data = room, .capacity = m->d};
+    if (!answer_write(c->node, m->a, m->b, &w))
         node_client_tell(c, WIRE_ANSWER, MOB_EINVAL, 0, 0, 0);
+    else
+        node_client_tell(c, WIRE_ANSWER, w.size > w.capacity ? MOB_ELIMIT : MOB_OK, w.size, 0, 0);
+}
+
+/* Everything that was said before the question is heard, and what is at zero is freed, as before the loop sleeps. */
+static void books_settle(node_t *n) {
+    for (int i = 0; i < 64 && !n->ending; i++) {
+        size_t settled = n->zero.count;
+        node_inbox_read(n);
+        node_objects_sweep(n, settled);
+        if (i > 0 && n->zero.count == 0) return;
+    }
+}
+
+void node_observer_frame(node_client_t *c, const void *frame, size_t size) {
+    wire_ask_t ask;
+    if (size != sizeof ask || c->outbox.count > 0) { /* one after the other */
+        node_client_close(c);
         return;
     }
-    node_client_tell(c, WIRE_ANSWER, w.size > w.capacity ? MOB_ELIMIT : MOB_OK, w.size, 0, 0);
+    memcpy(&ask, frame, sizeof ask);
+    if (ask.frame.magic != WIRE_MAGIC || ask.frame.kind != WIRE_ASK) {
+        node_client_close(c);
+        return;
+    }
+    books_settle(c->node);
+    wire_writer_t w = {0};
+    bool known = answer_write(c->node, ask.query, ask.argument, &w); /* how much it is */
+    w = (wire_writer_t){.data = malloc(w.size + 1), .capacity = w.size};
+    if (known && w.data != NULL)
+        answer_write(c->node, ask.query, ask.argument, &w); /* nothing changes meanwhile but sizes */
+    wire_answer_t head = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_ANSWERED},
+                          .status = !known           ? MOB_EINVAL
+                                    : w.data == NULL ? MOB_ENOMEM
+                                                     : MOB_OK,
+                          .size = w.size};
+    if (head.status == MOB_OK && w.size > w.capacity) head.status = MOB_ELIMIT; /* a client wrote into what we read */
+    if (head.status != MOB_OK) head.size = 0;
+    node_client_send(c, &head, sizeof head, NULL, 0);
+    for (uint64_t at = 0; at < head.size && c->state != NODE_DEAD; at += ANSWER_PIECE)
+        node_client_send(c, w.data + at, head.size - at < ANSWER_PIECE ? head.size - at : ANSWER_PIECE, NULL, 0);
+    free(w.data);
+}
+
+void node_site(node_client_t *c, const shm_message_t *m) {
+    uint8_t *room = question_room(c, m);
+    if (room == NULL) return;
+    if (m->b > m->d)
+        node_client_fault(c, "named a place that makes no sense");
+    else
+        node_site_name(c, m, room);
 }
 
 /* A demand: for each resource 8 bytes of amount and a name with its zero. */

@@ -21,6 +21,7 @@
 #include "shm/segment.h"
 #include "store/slot.h"
 #include "store/spill.h"
+#include "wire/direct.h"
 #include "wire/message.h"
 #include "wire/record.h"
 
@@ -98,6 +99,12 @@ typedef struct {
     node_file_t *file;
     store_spill_item_t item;
 } node_copy_t;
+
+/* Where an object was made: its number among `sites`, plus one. */
+typedef struct {
+    uint64_t generation;
+    uint32_t site;
+} node_site_t;
 
 /* Somebody waits for room in the arena; see node/room.c. */
 typedef struct {
@@ -302,6 +309,8 @@ struct node {
     uint64_t next_serial, arena_free, orphan_extents;
     VEC(uint32_t) warned; /* shapes that can never fit, already told */
 
+    node_site_t *site_of; /* by slot; written only if clients tell */
+    VEC(char *) sites;
     VEC(node_want_t) wants; /* in order */
     uv_timer_t room_timer;  /* runs while there are any */
     uint64_t progress_ns;   /* when somebody last got room, or something moved */
@@ -356,6 +365,11 @@ node_memory_extent_end(node_t *node,
 void node_memory_forget(node_client_t *client); /* a dead client's grants */
 bool node_memory_slot_is(node_t *node, uint32_t slot, uint32_t owner);
 bool node_memory_record_is(node_t *node, uint32_t record, uint32_t owner);
+
+/* census.c */
+void node_site_name(node_client_t *client, const shm_message_t *message, const void *text);
+void node_site_note(node_client_t *client, uint32_t slot, uint64_t generation, uint64_t site);
+void node_census_write(node_t *node, uint64_t limit, wire_writer_t *writer);
 
 /* room.c: who waits for memory */
 void node_room_want(node_t *node, uint32_t client, uint64_t size, mob_ref_t ref);
@@ -504,6 +518,8 @@ void node_streams_resume(node_t *node);
 void node_warn(node_t *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* query.c */
+void node_site(node_client_t *client, const shm_message_t *message);
+void node_observer_frame(node_client_t *client, const void *frame, size_t size);
 void node_query(node_client_t *client, const shm_message_t *message);
 void node_questions_answer(node_t *node);
 void node_shape(node_client_t *client, const shm_message_t *message);

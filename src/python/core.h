@@ -22,7 +22,7 @@ typedef struct {
     int pid;    /* the process that connected; a forked child has none of those threads */
     /* hooks: Python callables, see module.c */
     PyObject *auto_init, *dumps, *loads, *make_error, *load_error, *load_function, *should_retry, *set_gpus, *set_shape,
-        *await_ref, *future_of;
+        *await_ref, *future_of, *site;
     mob_job_t *job;            /* a worker's running one, if it runs one after the other; else see job.c */
     unsigned long loop_thread; /* of an async actor's loop; 0: there is none */
     PyObject *job_name;        /* str; for an actor its class */
@@ -170,6 +170,9 @@ PyObject *core_finish_messages(PyObject *module, PyObject *unused);
 PyObject *core_session(PyObject *module, PyObject *unused);
 PyObject *core_read_message(PyObject *module, PyObject *unused);
 PyObject *core_query(PyObject *module, PyObject *kind);
+PyObject *core_observe(PyObject *module, PyObject *args);
+PyObject *core_name_site(PyObject *module, PyObject *text);
+uint32_t core_site(void); /* the number of the place in the program, if it is asked for; else 0. Runs Python code */
 PyObject *core_shape(PyObject *module, PyObject *demand);
 PyObject *core_shape_dict(uint32_t shape); /* what a shape asks for; NEW, NULL with an exception */
 PyObject *core_shape_demand(PyObject *module, PyObject *shape);

@@ -1,6 +1,6 @@
 /*
  * ray._core. The Python layer gives it hooks for what needs Python's own modules: set_hooks(auto_init, dumps, loads, make_error, load_error, load_function,
- * should_retry, set_gpus, set_shape, await_ref, future_of). Each call replaces only what it names.
+ * should_retry, set_gpus, set_shape, await_ref, future_of, site). Each call replaces only what it names.
  */
 #include "python/core.h"
 
@@ -8,18 +8,23 @@ core_t core;
 
 static PyObject *set_hooks(PyObject *module, PyObject *args, PyObject *kwargs) {
     (void)module;
-    static char *names[] = {"auto_init",    "dumps",    "loads",     "make_error", "load_error", "load_function",
-                            "should_retry", "set_gpus", "set_shape", "await_ref",  "future_of",  NULL};
+    static char *names[] = {"auto_init",     "dumps",        "loads",    "make_error", "load_error",
+                            "load_function", "should_retry", "set_gpus", "set_shape",  "await_ref",
+                            "future_of",     "site",         NULL};
     PyObject **hooks[] = {&core.auto_init,  &core.dumps,         &core.loads,        &core.make_error,
                           &core.load_error, &core.load_function, &core.should_retry, &core.set_gpus,
-                          &core.set_shape,  &core.await_ref,     &core.future_of};
-    PyObject *given[11] = {NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOOOOO:set_hooks", names, &given[0], &given[1], &given[2],
+                          &core.set_shape,  &core.await_ref,     &core.future_of,    &core.site};
+    PyObject *given[12] = {NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOOOOOO:set_hooks", names, &given[0], &given[1], &given[2],
                                      &given[3], &given[4], &given[5], &given[6], &given[7], &given[8], &given[9],
-                                     &given[10]))
+                                     &given[10], &given[11]))
         return NULL;
-    for (int i = 0; i < 11; i++) {
+    for (int i = 0; i < 12; i++) {
         if (given[i] == NULL) continue;
+        if (given[i] == Py_None) {
+            Py_CLEAR(*hooks[i]);
+            continue;
+        }
         Py_INCREF(given[i]);
         Py_XSETREF(*hooks[i], given[i]);
     }
@@ -68,6 +73,8 @@ static PyMethodDef methods[] = {
     {"session", core_session, METH_NOARGS, NULL},
     {"read_message", core_read_message, METH_NOARGS, NULL},
     {"query", core_query, METH_O, NULL},
+    {"name_site", core_name_site, METH_O, NULL},
+    {"observe", core_observe, METH_VARARGS, NULL},
     {"shape", core_shape, METH_O, NULL},
     {"shape_demand", core_shape_demand, METH_O, NULL},
     {"kill_actor", core_kill_actor, METH_VARARGS, NULL},

@@ -212,6 +212,41 @@ PyObject *core_query(PyObject *module, PyObject *kind) {
     return NULL;
 }
 
+PyObject *core_name_site(PyObject *module, PyObject *text) {
+    (void)module;
+    uint32_t site = 0;
+    const char *words = PyUnicode_AsUTF8(text);
+    if (words == NULL) return NULL;
+    if (core.client != NULL) (void)mob_site(core.client, words, &site); /* 0: there are too many */
+    return PyLong_FromUnsignedLong(site);
+}
+
+uint32_t core_site(void) {
+    if (core.site == NULL) return 0;
+    PyObject *site = PyObject_CallNoArgs(core.site);
+    unsigned long number = site != NULL ? PyLong_AsUnsignedLong(site) : 0;
+    Py_XDECREF(site);
+    PyErr_Clear(); /* it is only for people */
+    return (uint32_t)number;
+}
+
+/* observe(socket, limit): the objects of a session, and who holds them. */
+PyObject *core_observe(PyObject *module, PyObject *args) {
+    (void)module;
+    const char *path;
+    unsigned long long limit;
+    void *data;
+    size_t size;
+    mob_status_t status;
+    if (!PyArg_ParseTuple(args, "sK:observe", &path, &limit)) return NULL;
+    Py_BEGIN_ALLOW_THREADS status = mob_observe(path, MOB_QUERY_OBJECTS, limit, &data, &size);
+    Py_END_ALLOW_THREADS if (status != MOB_OK) return core_raise(status);
+    const uint8_t *at = data;
+    PyObject *value = core_direct_read(&at, at + size);
+    free(data);
+    return value;
+}
+
 PyObject *core_shape(PyObject *module, PyObject *demand) {
     (void)module;
     if (!core_connected()) return NULL;

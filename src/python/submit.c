@@ -228,7 +228,7 @@ static int submitter_prepare(submitter_t *self) {
 
 /* ---- calling ---- */
 
-static PyObject *submit(submitter_t *self, arguments_t *a) {
+static PyObject *submit(submitter_t *self, arguments_t *a, uint32_t site) {
     mob_task_t task = self->task;
     task.args = a->data;
     task.args_size = a->size;
@@ -241,6 +241,8 @@ static PyObject *submit(submitter_t *self, arguments_t *a) {
     mob_status_t status;
     while ((status = mob_submit(core.client, &task, refs)) == MOB_EROOM)
         if (core_room_wait() < 0) break;
+    for (uint32_t i = 0; status == MOB_OK && site != 0 && i < task.num_returns; i++)
+        mob_ref_made_at(core.client, refs[i], site);
     PyObject *result = NULL;
     if (status == MOB_EROOM) {
         /* its exception is set */
@@ -275,10 +277,12 @@ static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_
         Py_DECREF(checked);
     }
     if (!core_connected()) return NULL;
+    uint32_t site = core_site();
+    if (core.client == NULL) return core_raise_ended();
     if (self->incarnation != core.incarnation && submitter_prepare(self) < 0) return NULL;
     arguments_t a = {.client = core.client, .capacity = sizeof a.local};
     a.data = a.local;
-    PyObject *result = write_all(&a, self, args, nargs, kwnames) == 0 ? submit(self, &a) : NULL;
+    PyObject *result = write_all(&a, self, args, nargs, kwnames) == 0 ? submit(self, &a, site) : NULL;
     arguments_fini(&a);
     return result;
 }

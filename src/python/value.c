@@ -253,8 +253,11 @@ PyObject *core_put(PyObject *module, PyObject *value) {
                                          "reference itself, wrap it in a list");
         return NULL;
     }
+    uint32_t site = core_site();
+    if (core.client == NULL) return core_raise_ended();
     core_target_t target = {0};
     if (core_value_store(value, "the value given to ray.put", &target) < 0) return NULL;
+    if (site != 0) mob_ref_made_at(core.client, target.ref, site);
     return core_ref_new(target.ref); /* no Python code since it was stored */
 }
 

@@ -38,6 +38,8 @@ enum {
     WIRE_NEED_CALLS,    /* an actor: a queue for the sender's calls of it */
     WIRE_CLOSED,        /* a record that was put into the queue of a dead actor */
     WIRE_CALLS_ENDED,   /* a: a queue that the sender will not look at any more */
+    WIRE_SITE,          /* b: bytes of a text; c, d: as WIRE_SHAPE's. Answered with its number */
+    WIRE_MADE_AT,       /* an object, c: number of the place where it was made */
     WIRE_RESTORE,       /* an object that is AWAY is to come back; c: 1 if the sender waits for it and is to be told */
 
     /* daemon to client */
@@ -66,6 +68,8 @@ enum {
     WIRE_PRELOAD,   /* daemon to zygote: names with their zeros: fork another zygote that loads these */
     WIRE_READY,     /* a zygote can fork */
     WIRE_STUCK,     /* a zygote has threads and can't fork any more */
+    WIRE_ASK,       /* observer to daemon: wire_ask_t */
+    WIRE_ANSWERED,  /* wire_answer_t; then frames with the answer's bytes and nothing else */
 };
 
 /* Of a session, in each folder for values that memory has no room for: that folder, and the node's incarnation. */
@@ -78,7 +82,7 @@ typedef struct wire_frame {
     uint32_t kind;
 } wire_frame_t;
 
-enum { WIRE_DRIVER = 1, WIRE_WORKER = 2, WIRE_ZYGOTE = 3 };
+enum { WIRE_DRIVER = 1, WIRE_WORKER = 2, WIRE_ZYGOTE = 3, WIRE_OBSERVER = 4 };
 
 typedef struct wire_hello {
     wire_frame_t frame;
@@ -104,6 +108,18 @@ typedef struct wire_text {
     int32_t pid;
     uint32_t name_size, text_size;
 } wire_text_t;
+
+typedef struct wire_ask {
+    wire_frame_t frame;
+    uint32_t query, reserved; /* mob_query_t */
+    uint64_t argument;
+} wire_ask_t;
+
+typedef struct wire_answer {
+    wire_frame_t frame;
+    uint32_t status, reserved;
+    uint64_t size;
+} wire_answer_t;
 
 typedef struct wire_fork {
     wire_frame_t frame;

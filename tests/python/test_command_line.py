@@ -45,7 +45,7 @@ def test_unknown_commands():
     assert result.returncode == 2 and "fly" in result.stderr and result.stdout == ""
 
 
-@pytest.mark.parametrize("command", ["start", "stop", "status", "memory", "timeline", "list", "job"])
+@pytest.mark.parametrize("command", ["start", "stop", "status", "timeline", "list", "job"])
 def test_commands_that_come_later_say_so(command):
     result = run(command)
     assert result.returncode == 2 and "not in Mobula yet" in result.stderr

@@ -154,7 +154,7 @@ def _start(config):
 
 def connect(mode: int, namespace: str):
     """Makes this process ready to take part in a new session, as a driver or as a worker."""
-    from ray._private import definition, futures, serialization
+    from ray._private import definition, futures, serialization, sites
 
     session.epoch += 1
     session.mode = mode
@@ -169,6 +169,7 @@ def connect(mode: int, namespace: str):
         set_shape=_set_shape,
         await_ref=futures.await_ref,
         future_of=futures.future_of,
+        site=sites.hook(),
     )
 
 

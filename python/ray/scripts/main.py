@@ -1,16 +1,17 @@
-"""The `ray` command: `ray --version`, `ray microbenchmark` and `ray c-flags`."""
+"""The `ray` command: `ray --version`, `ray memory`, `ray microbenchmark` and `ray c-flags`."""
 
 import sys
 
 _LATER = frozenset(
     (
-        "cluster-dump dashboard debug down exec get get-auth-token health-check job kill-actor list logs memory start "
+        "cluster-dump dashboard debug down exec get get-auth-token health-check job kill-actor list logs start "
         "stack status stop submit summary timeline up"
     ).split()
 )
 _USAGE = """usage: ray [--version] COMMAND
 
 commands:
+  memory            the objects of a running session, who holds them, and why
   microbenchmark    how many tasks, actor calls, puts and gets a second this machine does
   c-flags           what the C compiler needs for a driver; with --compile, for a library of tasks: see docs/c-api.md
 """
@@ -31,6 +32,10 @@ def main(argv: "list[str] | None" = None) -> int:
         from ray.scripts import microbenchmark
 
         return microbenchmark.main(args[1:])
+    if args[0] == "memory":
+        from ray.scripts import memory
+
+        return memory.main(args[1:])
     if args[0] == "c-flags":
         from ray.scripts import c_flags
 

@@ -8,7 +8,7 @@ _LATER = frozenset(
     (
         "ActorPool accelerators as_completed collective dask get_current_placement_group inspect_serializability "
         "joblib list_named_actors map_unordered metrics multiprocessing placement_group placement_group_table "
-        "queue register_serializer remove_placement_group scheduling_strategies state"
+        "queue register_serializer remove_placement_group scheduling_strategies"
     ).split()
 )
 
