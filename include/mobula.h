@@ -49,6 +49,7 @@ typedef enum mob_status {
     MOB_ESTALE,     /* a reference of an earlier session, or of an object that is gone */
     MOB_ETASK,      /* the value is an error that the task raised */
     MOB_ECRASHED,   /* the worker died while it ran the task */
+    MOB_EOOM,       /* the task was ended because memory was short */
     MOB_EACTOR,     /* the actor is dead */
     MOB_ELOST,      /* the object is lost */
     MOB_ECANCELLED, /* the task was cancelled because its submitter died */

@@ -102,3 +102,42 @@ mob_status_t base_memory_limit(const char *root, uint64_t *ret_bytes) {
 mob_status_t base_memory_headroom(const char *root, uint64_t *ret_bytes) {
     return least(root, "MemAvailable:", visit_headroom, ret_bytes);
 }
+
+/* The machine or group that is closest to its limit. */
+typedef struct {
+    uint64_t used, limit;
+} fill_t;
+
+static void fill_raise(fill_t *fill, uint64_t used, uint64_t limit) {
+    if (limit > 0 && (fill->limit == 0 || (double)used / (double)limit > (double)fill->used / (double)fill->limit))
+        *fill = (fill_t){.used = used, .limit = limit};
+}
+
+static void visit_fill(void *arg, base_cgroup_version_t version, const char *folder) {
+    uint64_t limit;
+    if (group_limit(version, folder, &limit)) fill_raise(arg, group_used(version, folder), limit);
+}
+
+mob_status_t base_memory_usage(const char *root, uint64_t *ret_used, uint64_t *ret_limit) {
+    fill_t fill = {0};
+    uint64_t total, available;
+    if (meminfo_read(root, "MemTotal:", &total) && meminfo_read(root, "MemAvailable:", &available))
+        fill_raise(&fill, available < total ? total - available : 0, total);
+    base_cgroup_walk(root, "memory", visit_fill, &fill);
+    if (fill.limit == 0) return base_fail(MOB_ESYS, "neither /proc/meminfo nor a group says how much memory is used");
+    *ret_used = fill.used;
+    *ret_limit = fill.limit;
+    return MOB_OK;
+}
+
+static void visit_kills(void *arg, base_cgroup_version_t version, const char *folder) {
+    uint64_t kills;
+    if (value_read(folder, version == BASE_CGROUP_V1 ? "memory.oom_control" : "memory.events", "oom_kill", &kills))
+        *(uint64_t *)arg += kills;
+}
+
+uint64_t base_memory_kills(const char *root) {
+    uint64_t kills = 0;
+    base_cgroup_walk(root, "memory", visit_kills, &kills);
+    return kills;
+}

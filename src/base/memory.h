@@ -21,4 +21,11 @@ mob_status_t base_memory_limit(const char *root, uint64_t *ret_bytes);
  * keep a reserve. */
 mob_status_t base_memory_headroom(const char *root, uint64_t *ret_bytes);
 
+/* Of the machine and the groups, the one that is fullest: what is used (file pages aside that the kernel would drop), and
+ * how much that may be. */
+mob_status_t base_memory_usage(const char *root, uint64_t *ret_used, uint64_t *ret_limit);
+
+/* How often the kernel has killed in these groups because they were full. */
+uint64_t base_memory_kills(const char *root);
+
 #endif

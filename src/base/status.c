@@ -27,6 +27,7 @@ static const struct {
     [MOB_ESTALE] = {"stale", "the reference belongs to an earlier session, or its object is gone"},
     [MOB_ETASK] = {"task", "the task raised an exception"},
     [MOB_ECRASHED] = {"worker_crashed", "the worker died while it ran the task"},
+    [MOB_EOOM] = {"out_of_memory", "the task was ended because memory was short"},
     [MOB_EACTOR] = {"actor_died", "the actor is dead"},
     [MOB_ELOST] = {"object_lost", "the object is lost"},
     [MOB_ECANCELLED] = {"cancelled", "the task was cancelled because its submitter died"},

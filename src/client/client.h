@@ -212,6 +212,7 @@ void client_looking(mob_client_t *c, bool looking);
 void client_looked(mob_client_t *c); /* they may not any more; what came meanwhile is somebody else's */
 bool client_lease_look(mob_client_t *c, uint32_t seen);  /* for some microseconds; true: there is something to do */
 bool client_lease_sleep(mob_client_t *c, uint32_t seen); /* false if a signal handler ran */
+void client_watch(mob_client_t *c);
 void client_lease_block(mob_client_t *c);
 void client_lease_unblock(mob_client_t *c);
 

@@ -274,7 +274,10 @@ static void event_arm(mob_event_t *e, mob_client_t *c) {
 
 static void event_disarm(mob_event_t *e, mob_client_t *c) {
     atomic_store(&e->armed, false);
-    if (e->takes_jobs) atomic_store(&c->node->leases[c->number].rests, 0);
+    if (e->takes_jobs) {
+        atomic_store(&c->node->leases[c->number].rests, 0);
+        client_watch(c);
+    }
     client_waiting_end(c, e->wait);
     e->wait = (client_wait_t){0};
     client_awake(c, true);

@@ -80,6 +80,12 @@ static void idle_bit_take(mob_client_t *c, uint32_t lane) {
     if (!is_free(c, lane) && client_queues_have(c, lane)) client_queue_tell(c, lane);
 }
 
+/* We are awake, and the words say so: the daemon is to look at memory now and then while we work. */
+void client_watch(mob_client_t *c) {
+    /* seq_cst: the daemon takes `watched` back and then looks who is at rest */
+    if (atomic_load(&c->node->watched) == 0) client_notify(c);
+}
+
 bool client_lease_sleep(mob_client_t *c, uint32_t seen) {
     uint32_t lane = client_lane(c);
     bool leased = is_free(c, lane), woken = true;
@@ -94,6 +100,7 @@ bool client_lease_sleep(mob_client_t *c, uint32_t seen) {
     if (!(leased && client_queues_have(c, lane)) && !client_calls_have(c)) woken = client_sleep(c, seen, -1);
     if (c->calls.count > 0) atomic_store(&lease_of(c)->rests, 0);
     if (leased) idle_bit_take(c, lane);
+    client_watch(c);
     return woken;
 }
 

@@ -92,9 +92,18 @@ static void output_take(const int *fds) {
     close(fds[1]);
 }
 
+/* If the kernel has to end somebody for want of memory, let it be a worker: its task may be run again. */
+static void oom_offer(void) {
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    (void)!write(fd, "1000", 4);
+    close(fd);
+}
+
 static mob_status_t worker_begin(const char *path, uint64_t token, mob_client_t **ret_client) {
     mob_status_t status = mob_worker_connect(path, token, ret_client);
     if (status == MOB_EPROTO || status == MOB_ECLOSED) _exit(0); /* not wanted any more */
+    if (status == MOB_OK) oom_offer();
     if (status == MOB_OK) setsid(); /* what it starts carries its session, so that the daemon finds it */
     return status;
 }

@@ -89,6 +89,8 @@ void node_actor_created(node_t *n, node_task_t *t) {
     }
     /* From now on it holds only what was asked for explicitly: the lease moves from the task to the actor. */
     sched_lease_shrink(n->sched, &t->lease, t->held_shape);
+    worker->actor_shape = t->held_shape;
+    node_pressure_spare(worker);
     worker->actor = a;
     worker->lease = t->lease;
     t->lease = (sched_lease_t){0};

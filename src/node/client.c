@@ -321,6 +321,7 @@ static void on_socket(uv_poll_t *poll, int status, int events) {
 void node_client_kill(node_client_t *c) {
     if (c->state == NODE_LIVE) c->state = NODE_DYING;
     if (c->sock_polled) uv_poll_stop(&c->sock_poll);
+    c->killed = true;
     if (c->role == WIRE_WORKER && c->pid > 0 && !c->exited)
         kill(c->pid, SIGKILL); /* our unreaped child: the pid is its */
 }

@@ -69,19 +69,24 @@ static bool more_is_needed(node_t *n, uint32_t lane) {
     return queued > looking;
 }
 
+bool node_record_name(node_t *n, uint32_t record, char *ret_name, size_t capacity) {
+    wire_record_t copy;
+    wire_body_t body;
+    memcpy(&copy, &n->records[record], sizeof copy);
+    if (copy.block != 0 || copy.body_size > WIRE_RECORD_BODY) return false; /* not worth the checks */
+    if (wire_body_split(&copy, copy.body, copy.body_size, &body) != MOB_OK) return false;
+    snprintf(ret_name, capacity, "%.*s", copy.name_size, body.name);
+    return true;
+}
+
 /* The name of a task that lies in a queue, for people to read. */
 static void first_name(node_t *n, uint32_t lane, char *ret_name, size_t capacity) {
     snprintf(ret_name, capacity, "?");
     for (uint32_t i = 1; i < n->client_next; i++) {
         uint64_t position, entry;
-        if (!shm_queue_peek(&n->queues[shm_lane_queue(lane, i)], &position, &entry)) continue;
-        wire_record_t copy;
-        wire_body_t body;
-        memcpy(&copy, &n->records[wire_entry_index(entry)], sizeof copy);
-        if (copy.block != 0 || copy.body_size > WIRE_RECORD_BODY) continue; /* not worth the checks */
-        if (wire_body_split(&copy, copy.body, copy.body_size, &body) != MOB_OK) continue;
-        snprintf(ret_name, capacity, "%.*s", copy.name_size, body.name);
-        return;
+        if (shm_queue_peek(&n->queues[shm_lane_queue(lane, i)], &position, &entry) &&
+            node_record_name(n, wire_entry_index(entry), ret_name, capacity))
+            return;
     }
 }
 
@@ -281,6 +286,16 @@ bool node_leases_yield(node_t *n) {
         if (recalled(n, ANY_LANE) < lacking[l] && may_recall(n, l)) node_look_again(n, RECALL_NS / 1000000);
     }
     return false;
+}
+
+void node_leases_recall(node_t *n) {
+    EACH_LEASED (n, w) {
+        uint32_t word = SHM_LEASE_FREE, busy = SHM_LEASE_BUSY;
+        if (w->state == NODE_LIVE && atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_NONE))
+            lease_end(w);
+        else
+            atomic_compare_exchange_strong(&lease_of(w)->word, &busy, SHM_LEASE_BUSY | SHM_LEASE_RECALL);
+    }
 }
 
 size_t node_leases_due(node_t *n) {

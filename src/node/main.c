@@ -57,7 +57,10 @@ static void on_prepare(uv_prepare_t *handle) {
         node_schedule(n);
         if (n->again || n->zero.count > 0) continue;
         atomic_store(&n->shared->daemon_sleeps, 1);
-        if (!messages_pending(n)) return;
+        if (!messages_pending(n)) {
+            node_pressure_watch(n);
+            return;
+        }
         atomic_store(&n->shared->daemon_sleeps, 0);
     }
     uv_idle_start(&n->idle_handle, on_idle); /* still busy: the sockets get their turn, without sleeping */
@@ -106,6 +109,7 @@ static mob_status_t loop_start(node_t *n) {
     n->listen_poll.data = n->event_poll.data = n->prepare.data = n->check.data = n->idle_handle.data = n;
     n->child_signal.data = n->term_signal.data = n->look_timer.data = n;
     node_room_start(n);
+    node_pressure_start(n);
     uv_poll_start(&n->listen_poll, UV_READABLE, on_connection);
     uv_poll_start(&n->event_poll, UV_READABLE, on_event);
     uv_prepare_start(&n->prepare, on_prepare);

@@ -373,6 +373,19 @@ void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least) {
     if (status == MOB_EROOM) node_room_want(n, client->number, size, (mob_ref_t){0});
 }
 
+void node_memory_give_back(node_t *n) {
+    empties_take(n);
+    orphan_extents_clean(n);
+    for (size_t i = 0; i < n->gaps.count; i++) {
+        uint64_t first = n->gaps.items[i].offset / SHM_GRANULE, end = first + n->gaps.items[i].size / SHM_GRANULE;
+        for (uint64_t g = first; g < end; g++) {
+            uint64_t from = g;
+            while (g < end && granule_is_backed(n, g)) n->backed[g / 64] &= ~((uint64_t)1 << (g % 64)), g++;
+            if (g > from) shm_segment_unback(&n->arena, from * SHM_GRANULE, (g - from) * SHM_GRANULE);
+        }
+    }
+}
+
 uint64_t node_memory_extent_end(node_t *n, uint64_t offset) {
     if (offset >= n->store_bytes || n->granule_owner[offset / SHM_GRANULE] == 0) return offset;
     uint64_t g = offset / SHM_GRANULE;

@@ -295,26 +295,30 @@ static int idler_compare(const void *a, const void *b) {
     return x > y ? -1 : x < y;
 }
 
-/* Chooses what is written ahead, longest unused first, until `bytes` have a copy or will have one; if half of that has one already, it is left for another time, since
- * large writes are better than small ones. */
-static void ahead_choose(const node_t *n, survey_t *extents, uint64_t bytes) {
+/* Chooses among what can go and has no copy, or has one, longest unused first, until `bytes` are chosen. */
+static void idlest_choose(const node_t *n, survey_t *extents, uint64_t bytes, bool goes) {
     VEC(idler_t) idlers = {0};
-    uint64_t copied = 0;
-    for (uint64_t g = 0; copied < bytes && g < n->store_bytes / SHM_GRANULE;
-         g += n->books[g].size ? n->books[g].size / SHM_GRANULE : 1) {
-        if (n->books[g].size == 0 || !extents[g].can_go || extents[g].goes) continue;
-        if (extents[g].copied == extents[g].units)
-            copied += n->books[g].size;
-        else
+    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g += n->books[g].size ? n->books[g].size / SHM_GRANULE : 1)
+        if (n->books[g].size != 0 && extents[g].can_go && !extents[g].goes &&
+            (goes || extents[g].copied < extents[g].units))
             (void)vec_push(&idlers, ((idler_t){.granule = (uint32_t)g, .idle_ms = extents[g].idle_ms}));
-    }
-    if (copied >= bytes / 2) idlers.count = 0;
     if (idlers.count > 0) qsort(idlers.items, idlers.count, sizeof *idlers.items, idler_compare);
-    for (size_t i = 0; i < idlers.count && copied < bytes; i++) {
-        extents[idlers.items[i].granule].ahead = true;
-        copied += n->books[idlers.items[i].granule].size;
+    uint64_t chosen = 0;
+    for (size_t i = 0; i < idlers.count && chosen < bytes; i++) {
+        survey_t *e = &extents[idlers.items[i].granule];
+        *(goes ? &e->goes : &e->ahead) = true;
+        chosen += n->books[idlers.items[i].granule].size;
     }
     vec_free(&idlers);
+}
+
+/* Chooses what is written ahead, until `bytes` have a copy or will have one; if half of that has one already, it is left for another time, since large writes are better than small ones. */
+static void ahead_choose(const node_t *n, survey_t *extents, uint64_t bytes) {
+    uint64_t copied = 0;
+    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g += n->books[g].size ? n->books[g].size / SHM_GRANULE : 1)
+        if (n->books[g].size != 0 && extents[g].can_go && !extents[g].goes && extents[g].copied == extents[g].units)
+            copied += n->books[g].size;
+    if (copied < bytes / 2) idlest_choose(n, extents, bytes - copied, false);
 }
 
 /* Returns how long the longest unused was not used. */
@@ -329,13 +333,16 @@ static uint32_t can_go_mark(const node_t *n, survey_t *extents) {
     return longest_ms;
 }
 
+static uint32_t survey(node_t *n, survey_t *extents) {
+    surveyor_t surveyor = {.extents = extents, .now_ms = base_clock_coarse_ms()};
+    slots_walk(n, survey_add, &surveyor);
+    return can_go_mark(n, extents);
+}
+
 /* Marks what is to go, so that `size` bytes in one piece are free, and what is to be written ahead. False: that is not to be had. */
 static bool choose(node_t *n, survey_t *extents, uint64_t size) {
     stretch_t s = {0};
-    surveyor_t surveyor = {.extents = extents, .now_ms = base_clock_coarse_ms()};
-    slots_walk(n, survey_add, &surveyor);
-    uint32_t longest_ms = can_go_mark(n, extents);
-    if (!stretch_find(n, extents, size, longest_ms, &s)) return false;
+    if (!stretch_find(n, extents, size, survey(n, extents), &s)) return false;
     for (uint64_t g = s.first; g < s.end; g += n->books[g].size ? n->books[g].size / SHM_GRANULE : 1)
         extents[g].goes = n->books[g].size != 0;
     ahead_choose(n, extents, BATCH_BYTES < n->store_bytes / 8 ? BATCH_BYTES : n->store_bytes / 8);
@@ -418,6 +425,7 @@ static void write_done(uv_work_t *work, int status) {
     file_check(n, w->file);
     write_free(w);
     node_room_serve(n);
+    if (n->paused) node_memory_give_back(n);
 }
 
 static bool write_start(node_t *n, write_t *w) {
@@ -474,23 +482,35 @@ static void item_move(node_t *n, const store_spill_item_t *item, uint64_t extent
     o->moving = true;
 }
 
+/* Moves what is marked. How many bytes are going, or gone. */
+static uint64_t chosen_move(node_t *n, const survey_t *extents) {
+    /* After a failure the disk is left alone for a moment: what has a copy can go nevertheless. */
+    bool pause = n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < DISK_PAUSE_NS;
+    mover_t m = {.extents = extents, .may_write = !pause};
+    int error = m.may_write ? folders_make(n) : 0;
+    if (error != 0) {
+        n->disk_error = error;
+        n->disk_error_ns = base_clock_mono_ns();
+        m.may_write = false;
+    }
+    slots_walk(n, item_move, &m);
+    mover_flush(n, &m, false);
+    mover_flush(n, &m, true);
+    return m.bytes;
+}
+
 uint64_t node_spill(node_t *n, uint64_t size) {
     survey_t *extents = calloc(n->store_bytes / SHM_GRANULE + 1, sizeof *extents);
-    if (extents == NULL) return 0;
-    mover_t m = {.extents = extents, .may_write = true};
-    if (choose(n, extents, size)) {
-        /* After a failure the disk is left alone for a moment: what has a copy can go nevertheless. */
-        if (n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < DISK_PAUSE_NS) m.may_write = false;
-        int error = m.may_write ? folders_make(n) : 0;
-        if (error != 0) {
-            n->disk_error = error;
-            n->disk_error_ns = base_clock_mono_ns();
-            m.may_write = false;
-        }
-        slots_walk(n, item_move, &m);
-        mover_flush(n, &m, false);
-        mover_flush(n, &m, true);
-    }
+    uint64_t bytes = extents != NULL && choose(n, extents, size) ? chosen_move(n, extents) : 0;
     free(extents);
-    return m.bytes;
+    return bytes;
+}
+
+void node_spill_idlest(node_t *n, uint64_t bytes) {
+    survey_t *extents = calloc(n->store_bytes / SHM_GRANULE + 1, sizeof *extents);
+    if (extents == NULL) return;
+    survey(n, extents);
+    idlest_choose(n, extents, bytes, true);
+    chosen_move(n, extents);
+    free(extents);
 }

@@ -215,6 +215,10 @@ struct node_client {
     int exit_status;
     bool exited;
     const char *fault;
+    bool killed;          /* by us */
+    char oom[200];        /* why it was ended, if it was for want of memory */
+    bool oom_again;       /* and its task may be run again without counting */
+    uint32_t actor_shape; /* what its actor holds */
 };
 
 /* An extent of the arena, by its first granule. */
@@ -311,6 +315,10 @@ struct node {
 
     node_site_t *site_of; /* by slot; written only if clients tell */
     VEC(char *) sites;
+    uv_timer_t pressure_timer; /* see pressure.c; runs while anything does */
+    double memory_threshold;
+    uint64_t refresh_ms, short_since_ns, last_kill_ns, last_used, kernel_kills;
+    bool paused, enforce_memory;
     VEC(node_want_t) wants; /* in order */
     uv_timer_t room_timer;  /* runs while there are any */
     uint64_t progress_ns;   /* when somebody last got room, or something moved */
@@ -359,6 +367,7 @@ mob_status_t node_memory_grant(node_t *node, uint32_t owner, uint64_t size, bool
                                uint64_t *ret_serial);
 bool node_memory_owns(node_t *node, uint32_t owner, uint64_t offset, uint64_t size);
 uint64_t node_memory_free_bytes(node_t *node);
+void node_memory_give_back(node_t *node); /* what is not used, to the machine */
 uint64_t
 node_memory_extent_end(node_t *node,
                        uint64_t offset); /* of the extent that this place lies in; the place itself if it is in none */
@@ -371,6 +380,13 @@ void node_site_name(node_client_t *client, const shm_message_t *message, const v
 void node_site_note(node_client_t *client, uint32_t slot, uint64_t generation, uint64_t site);
 void node_census_write(node_t *node, uint64_t limit, wire_writer_t *writer);
 
+/* pressure.c: memory short */
+void node_pressure_start(node_t *node);
+void node_pressure_watch(node_t *node);
+void node_pressure_spare(node_client_t *worker); /* an actor: the kernel is rather to end a task */
+void node_pressure_died(node_client_t *worker);  /* finds out whether it was for want of memory */
+bool node_is_paused(node_t *node);
+
 /* room.c: who waits for memory */
 void node_room_want(node_t *node, uint32_t client, uint64_t size, mob_ref_t ref);
 void node_room_serve(node_t *node);
@@ -381,6 +397,8 @@ void node_room_text(node_t *node, uint64_t size, char *text, size_t capacity); /
 /* Moves what was least recently used and nobody reads, so that there will be room for `size` in one piece. How many bytes are moving, or have just
  * been freed: 0: nothing can be moved, or the disk fails (disk_error). */
 uint64_t node_spill(node_t *node, uint64_t size);
+/* Moves about so many bytes, longest unused first. */
+void node_spill_idlest(node_t *node, uint64_t bytes);
 void node_copy_drop(node_t *node, node_object_t *object); /* its value on disk is not needed any more */
 bool node_slot_is_pinned(node_t *node, uint32_t slot);
 bool node_client_pins(node_client_t *client, uint32_t slot);
@@ -483,7 +501,10 @@ void node_lease_forget(node_client_t *worker); /* it is dead */
 /* Gives others what leases can spare; true if something may start now that could not before. */
 bool node_leases_yield(node_t *node);
 void node_leases_take_free(node_t *node);
-size_t node_leases_due(node_t *node); /* workers that are between two tasks, or about to be free */
+/* Of a task that lies in a queue or was taken from one, for people to read. False: not to be had easily. */
+bool node_record_name(node_t *node, uint32_t record, char *ret_name, size_t capacity);
+void node_leases_recall(node_t *node); /* all of them: nothing new is to be begun */
+size_t node_leases_due(node_t *node);  /* workers that are between two tasks, or about to be free */
 void node_events_read(node_client_t *worker);
 void node_queues_note(node_t *node); /* one who died may have taken a queue's bit and not looked again */
 

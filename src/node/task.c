@@ -487,12 +487,13 @@ void node_task_lost(node_t *n, node_task_t *t) {
         task_complete(n, t);
         return;
     }
-    char how[128], name[256], text[512];
+    char how[256], name[256], text[640];
     node_worker_exit_text(worker, how, sizeof how);
     node_task_name(n, t, name, sizeof name);
     bool begun = wire_word_state(word) == WIRE_TAKEN;
-    if (t->kind == MOB_TASK && (!begun || t->retries != 0)) {
-        if (begun && t->retries > 0) t->retries--;
+    bool oom = begun && worker->oom[0] != 0;
+    if (t->kind == MOB_TASK && (!begun || (t->retries != 0 && (!oom || worker->oom_again)))) {
+        if (begun && t->retries > 0 && !oom) t->retries--;
         task_again(n, t);
         return;
     }
@@ -512,7 +513,7 @@ void node_task_lost(node_t *n, node_task_t *t) {
         return;
     }
     snprintf(text, sizeof text, "the worker (pid %d) that ran %s died: %s", (int)worker->pid, name, how);
-    node_task_fail(n, t, MOB_ECRASHED, text);
+    node_task_fail(n, t, oom ? MOB_EOOM : MOB_ECRASHED, text);
 }
 
 static bool is_open(uint64_t word, uint64_t generation) {

@@ -438,6 +438,7 @@ void node_worker_blocked(node_client_t *w) {
 }
 
 static void tasks_start(node_t *n) {
+    if (node_is_paused(n)) return;
     sched_lease_t lease;
     uint64_t now = base_clock_mono_ns();
     for (sched_task_t *q; (q = sched_task_next(n->sched, now, &lease)) != NULL;) {
@@ -478,8 +479,10 @@ void node_schedule(node_t *n) {
     }
     while (node_cpus_free(n) >= SCHED_UNIT && sched_queued(n->sched, n->cpu_shape) == 0 && ahead_take_one(n))
         tasks_start(n);
-    if (n->idle.count == 0) ahead_give(n);
-    followers_give(n);
+    if (!n->paused) {
+        if (n->idle.count == 0) ahead_give(n);
+        followers_give(n);
+    }
     if (n->zygote_argv == NULL) return;
     if (n->waiting_for_worker > 0 && n->zygote == NULL && n->next_zygote == NULL && n->zygote_pid == 0 &&
         node_zygote_start(n) != MOB_OK)
@@ -495,7 +498,9 @@ void node_schedule(node_t *n) {
 /* ---- a worker's end ---- */
 
 void node_worker_exit_text(const node_client_t *w, char *ret_text, size_t size) {
-    if (w->fault != NULL)
+    if (w->oom[0] != 0)
+        snprintf(ret_text, size, "%s", w->oom);
+    else if (w->fault != NULL)
         snprintf(ret_text, size, "it was killed because it %s", w->fault);
     else if (!w->exited)
         snprintf(ret_text, size, "it was killed");
@@ -510,7 +515,8 @@ void node_worker_forget(node_client_t *w) {
     node_t *n = w->node;
     idle_remove(w);
     node_actor_t *actor = w->actor;
-    char how[128];
+    char how[256];
+    node_pressure_died(w);
     node_worker_exit_text(w, how, sizeof how);
     node_events_read(w);
     node_lease_forget(w);

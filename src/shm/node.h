@@ -30,6 +30,8 @@ typedef struct shm_node {
     alignas(64) _Atomic uint32_t fast; /* 1: tasks may be taken from queues */
     _Atomic uint32_t cpus;             /* that processes can really run on at a time */
     _Atomic uint32_t numbers;          /* of clients in use are below this */
+    /* 0: nothing runs, so the daemon does not look at the machine's memory: a worker that wakes to work tells it. Written by the daemon. */
+    _Atomic uint32_t watched;
     /* 1: somebody waits for a CPU: a worker that blocks or has nothing to do tells the daemon. Written by the daemon. */
     alignas(64) _Atomic uint32_t wanted;
     shm_lane_t lanes[SHM_LANES];

@@ -73,6 +73,12 @@ mob_status_t shm_segment_back(const shm_segment_t *s, uint64_t offset, uint64_t 
                    : base_fail(MOB_EFULL, "fallocate of %llu bytes: %s", (unsigned long long)size, strerror(errno));
 }
 
+void shm_segment_unback(const shm_segment_t *s, uint64_t offset, uint64_t size) {
+    int rc;
+    do rc = fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+    while (rc != 0 && errno == EINTR);
+}
+
 void shm_segment_fini(shm_segment_t *s) {
     if (s->read_only != NULL) munmap((void *)s->read_only, s->size);
     if (s->base != NULL) munmap(s->base, s->size);

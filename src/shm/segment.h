@@ -27,6 +27,8 @@ mob_status_t shm_segment_open(int fd, uint64_t expected_size, bool read_only_too
 /* Gives memory to [offset, offset + size): after this no access there can fail for want of memory. */
 mob_status_t shm_segment_back(const shm_segment_t *segment, uint64_t offset, uint64_t size);
 /* Closes the descriptor and unmaps. Takes half-built ones. */
+/* The reverse: what lies there is gone, and reads as zeros. */
+void shm_segment_unback(const shm_segment_t *segment, uint64_t offset, uint64_t size);
 void shm_segment_fini(shm_segment_t *segment);
 /* In a forked child: closes the descriptor and forgets the writable view, which the child does not have. */
 void shm_segment_abandon(shm_segment_t *segment);

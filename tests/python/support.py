@@ -62,6 +62,15 @@ def alive(pid: int) -> bool:
         return False
 
 
+def kill_both(driver, daemon: int):
+    """Ends a driver (a Popen) and its daemon so that neither can clear up after the other."""
+    os.kill(driver.pid, signal.SIGSTOP)
+    os.kill(daemon, signal.SIGKILL)
+    assert wait_until(lambda: not alive(daemon))  # dying takes time, and its lock goes last
+    driver.kill()
+    driver.wait()
+
+
 def wait_until(condition, seconds=20.0) -> bool:
     """Whether the condition comes true in that time; generous, because the machine may be busy."""
     end = time.monotonic() + seconds

@@ -222,10 +222,7 @@ def test_nothing_is_left_by_a_daemon_that_is_killed(folder):
 
 def test_the_next_one_removes_what_two_that_were_killed_have_left(folder, start):
     process, daemon = driver(folder)
-    os.kill(process.pid, signal.SIGSTOP)
-    os.kill(daemon, signal.SIGKILL)
-    process.kill()
-    process.wait()
+    support.kill_both(process, daemon)
     left = os.listdir(folder)
     assert len(left) == 1
     start(num_cpus=1, object_store_memory=20 * MB, object_spilling_directory=folder)

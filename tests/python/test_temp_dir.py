@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 
 import pytest
 import support
@@ -131,14 +132,15 @@ def test_an_open_folder_of_ours_is_closed_or_refused(start, folder):
 
 def test_stale_sessions_do_not_matter_and_are_cleared(start, folder):
     code = """
-import os, ray, signal, sys
+import ray, sys, time
 ray.init(num_cpus=1, _temp_dir=sys.argv[1])
-print(ray.nodes()[0]["RayletSocketName"], flush=True)
-os.kill(ray._private.worker._core.session()["daemon_pid"], signal.SIGKILL)
-os.kill(os.getpid(), signal.SIGKILL)
+session = ray._private.worker._core.session()
+print(session["socket"], session["daemon_pid"], flush=True)
+time.sleep(100)
 """
-    path = support.script(folder, code)
-    stale = support.run_driver(path, folder).stdout.strip()
+    driver = subprocess.Popen([sys.executable, support.script(folder, code), folder], stdout=subprocess.PIPE, text=True)
+    stale, daemon = driver.stdout.readline().split()
+    support.kill_both(driver, int(daemon))
     assert os.path.exists(stale)
     start(num_cpus=1, _temp_dir=folder)
     assert ray.get(ray.put(1)) == 1

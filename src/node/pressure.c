@@ -1,0 +1,308 @@
+/*
+ * Memory short on the machine, or in the control group: what is done before the kernel does it.
+ *
+ * While something runs, a timer looks how much is used. Above the threshold (RAY_memory_usage_threshold of the limit), in this order
+ * (or when what was added since the last look would, added once more, reach it):
+ *
+ *   1. nothing new is started: leases are recalled, tasks wait; unless nothing runs, for then nothing would ever end
+ *   2. the store gives back what it does not use, and moves objects to disk
+ *   3. still short after PATIENCE_NS, or about to reach the limit itself: one process is ended, and the driver is told, with the largest ones. The newest task that may be run again; else the newest task; else the newest actor
+ *
+ * A task that was ended so is run again later, without using up its retries; one that can't be, or that ran alone and so needs more than there is, fails with MOB_EOOM. The next one is ended only after this one's
+ * memory had time to come back. Daemon and driver are never chosen. If the kernel is faster, it finds workers marked as the ones to take (oom_score_adj), and we tell by the group's count of kills.
+ *
+ * Nothing polls while nothing runs: then `watched` is 0, and whoever wakes to work tells us (shm/node.h). The timer stops when it finds all at rest.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "node/state.h"
+
+static const uint64_t PATIENCE_NS = 400000000, KILL_PAUSE_NS = 1000000000;
+static const double NEAR = 0.7; /* of the threshold: from there on it looks more often */
+enum { NEAR_MS = 20, LARGEST = 5 };
+
+/* What a worker is busy with. */
+typedef struct {
+    node_client_t *worker;
+    uint32_t record; /* of its task; UINT32_MAX: an actor between calls, or one that we don't know of */
+    bool is_actor, retries;
+    uint64_t start_ns;
+} busy_t;
+
+/* ---- who works ---- */
+
+static const wire_record_t *record_of(node_t *n, node_client_t *w, uint32_t *ret_index) {
+    uint32_t index = UINT32_MAX;
+    if (w->runs != NULL)
+        index = w->runs->record;
+    else if (w->leased)
+        index = atomic_load(&n->shared->leases[w->number].job) - 1; /* 0: none */
+    if (index >= WIRE_MAX_RECORDS) return NULL;
+    *ret_index = index;
+    return &n->records[index];
+}
+
+/* Its memory does not grow: it sleeps until somebody wakes it, and then says so. Sequentially consistent, against `watched`. */
+static bool is_at_rest(node_t *n, node_client_t *w) {
+    const shm_lease_t *lease = &n->shared->leases[w->number];
+    if (w->role != WIRE_WORKER || w->state != NODE_LIVE) return true;
+    if (w->runs != NULL) return false;
+    if (w->actor != NULL) return w->actor->queues.count == 0 || atomic_load(&lease->rests) != 0;
+    if (!w->leased) return true;
+    return atomic_load(&lease->word) == SHM_LEASE_FREE &&
+           (atomic_load(&n->shared->lanes[w->lane].workers[w->number / 64].idle) & shm_node_bit(w->number)) != 0;
+}
+
+static bool all_rest(node_t *n) {
+    for (uint32_t i = 1; i < n->client_next; i++)
+        if (n->clients[i] != NULL && !is_at_rest(n, n->clients[i])) return false;
+    return true;
+}
+
+/* It has a task, or is an actor. False: nothing of it is worth ending. */
+static bool busy_with(node_t *n, node_client_t *w, busy_t *ret_busy) {
+    if (w->role != WIRE_WORKER || w->state != NODE_LIVE) return false;
+    *ret_busy = (busy_t){.worker = w, .record = UINT32_MAX, .is_actor = w->actor != NULL};
+    const wire_record_t *record = record_of(n, w, &ret_busy->record);
+    if (record == NULL) return w->actor != NULL;
+    ret_busy->start_ns = record->start_ns;
+    ret_busy->retries = !ret_busy->is_actor && record->kind == MOB_TASK &&
+                        (w->runs != NULL ? w->runs->retries : record->max_retries) != 0;
+    return true;
+}
+
+/* ---- words ---- */
+
+/* What a process has for itself, in bytes: without what it shares, the object store above all. */
+static uint64_t private_bytes(pid_t pid) {
+    char path[64];
+    unsigned long long size, resident = 0, shared = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return 0;
+    if (fscanf(file, "%llu %llu %llu", &size, &resident, &shared) != 3) resident = shared = 0;
+    fclose(file);
+    return resident > shared ? (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+static void name_of(node_t *n, const busy_t *b, char *ret_name, size_t capacity) {
+    if (b->is_actor) {
+        snprintf(ret_name, capacity, "the actor %s", b->worker->actor->name);
+        return;
+    }
+    char name[256] = "";
+    if (b->worker->runs != NULL)
+        node_task_name(n, b->worker->runs, name, sizeof name);
+    else if (b->record != UINT32_MAX)
+        (void)node_record_name(n, b->record, name, sizeof name);
+    snprintf(ret_name, capacity, "the task %s", name);
+}
+
+typedef struct {
+    uint64_t bytes;
+    node_client_t *client;
+} sized_t;
+
+static int sized_compare(const void *a, const void *b) {
+    uint64_t x = ((const sized_t *)a)->bytes, y = ((const sized_t *)b)->bytes;
+    return x > y ? -1 : x < y;
+}
+
+/* "worker 12 (f) 300 MiB, driver 10 50 MiB" */
+static void largest_text(node_t *n, char *text, size_t capacity) {
+    static sized_t all[SHM_MAX_CLIENTS];
+    size_t count = 0, at = 0;
+    for (uint32_t i = 1; i < n->client_next; i++)
+        if (n->clients[i] != NULL && n->clients[i]->state == NODE_LIVE)
+            all[count++] = (sized_t){.bytes = private_bytes(n->clients[i]->pid), .client = n->clients[i]};
+    qsort(all, count, sizeof *all, sized_compare);
+    text[0] = 0;
+    for (size_t i = 0; i < count && i < LARGEST && at < capacity; i++) {
+        char name[300] = "";
+        busy_t b;
+        if (busy_with(n, all[i].client, &b)) name_of(n, &b, name, sizeof name);
+        at += (size_t)snprintf(text + at, capacity - at, "%s%s %d%s%s%s %llu MiB", i > 0 ? ", " : "",
+                               all[i].client == n->driver ? "driver" : "worker", (int)all[i].client->pid,
+                               *name ? " (" : "", name, *name ? ")" : "", (unsigned long long)(all[i].bytes >> 20));
+    }
+}
+
+/* ---- ending one ---- */
+
+/* Whether `a` is rather to be ended than `b`. */
+static bool is_rather(const busy_t *a, const busy_t *b) {
+    if (a->is_actor != b->is_actor) return b->is_actor;
+    if (a->retries != b->retries) return a->retries;
+    return a->start_ns > b->start_ns;
+}
+
+static void worker_end(node_t *n, const busy_t *b, bool again, const char *why) {
+    char name[320], largest[900];
+    name_of(n, b, name, sizeof name);
+    largest_text(n, largest, sizeof largest);
+    snprintf(b->worker->oom, sizeof b->worker->oom, "%s", why);
+    b->worker->oom_again = again;
+    node_warn(n, "%s: %s (pid %d) was ended%s. Largest processes: %s.", why, name, (int)b->worker->pid,
+              again ? ", and will be run again when there is memory" : "", largest);
+    node_client_kill(b->worker);
+    n->last_kill_ns = base_clock_mono_ns();
+}
+
+static void one_end(node_t *n, uint64_t used, uint64_t soon, uint64_t limit) {
+    busy_t chosen = {0}, b;
+    uint32_t tasks = 0;
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        if (n->clients[i] == NULL || !busy_with(n, n->clients[i], &b)) continue;
+        tasks += !b.is_actor;
+        if (chosen.worker == NULL || is_rather(&b, &chosen)) chosen = b;
+    }
+    if (chosen.worker == NULL) return;
+    char why[200];
+    char growth[80] = "";
+    if (soon >= limit && soon > used)
+        snprintf(growth, sizeof growth, " and %llu MiB more since the last look",
+                 (unsigned long long)(soon - used) >> 20);
+    snprintf(why, sizeof why, "Memory is short, %.1f %% of %llu MiB are used%s", 100.0 * (double)used / (double)limit,
+             (unsigned long long)(limit >> 20), growth);
+    worker_end(n, &chosen, chosen.retries && tasks > 1, why);
+}
+
+/* Tasks that use more than the memory= that they asked for, if that is to be enforced. */
+static void greedy_end(node_t *n) {
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        busy_t b;
+        sched_amount_t demand[SCHED_NEEDS_MAX];
+        if (n->clients[i] == NULL || !busy_with(n, n->clients[i], &b)) continue;
+        if (!b.is_actor && b.record == UINT32_MAX) continue;
+        uint32_t shape = b.is_actor ? b.worker->actor_shape : n->records[b.record].shape;
+        size_t count =
+            sched_shape_valid(n->sched, shape) ? sched_shape_demand(n->sched, shape, demand, SCHED_NEEDS_MAX) : 0;
+        for (size_t k = 0; k < count; k++) {
+            uint64_t asked = demand[k].amount / SCHED_UNIT, has = private_bytes(b.worker->pid);
+            if (strcmp(demand[k].name, "memory") != 0 || has <= asked) continue;
+            char why[200];
+            snprintf(why, sizeof why, "It asked for memory=%llu and uses %llu bytes", (unsigned long long)asked,
+                     (unsigned long long)has);
+            worker_end(n, &b, false, why);
+            break;
+        }
+    }
+}
+
+void node_pressure_died(node_client_t *w) {
+    node_t *n = w->node;
+    if (w->killed || !w->exited || !WIFSIGNALED(w->exit_status) || WTERMSIG(w->exit_status) != SIGKILL) return;
+    uint64_t kills = base_memory_kills("");
+    if (kills <= n->kernel_kills) return; /* somebody else's kill -9 */
+    n->kernel_kills = kills;
+    uint32_t others = 0;
+    busy_t b;
+    for (uint32_t i = 1; i < n->client_next; i++)
+        others += n->clients[i] != NULL && n->clients[i] != w && busy_with(n, n->clients[i], &b) && !b.is_actor;
+    snprintf(w->oom, sizeof w->oom, "The kernel ended it, for the memory of its control group is used up");
+    w->oom_again = others > 0;
+    node_warn(n, "The worker %d: %s.", (int)w->pid, w->oom);
+}
+
+void node_pressure_spare(node_client_t *w) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)w->pid);
+    FILE *file = fopen(path, "we");
+    if (file == NULL) return;
+    fputs("500", file);
+    fclose(file);
+}
+
+/* ---- the watch ---- */
+
+static void on_timer(uv_timer_t *timer);
+
+static void timer_set(node_t *n, uint64_t ms) { uv_timer_start(&n->pressure_timer, on_timer, ms, 0); }
+
+static void watch_stop(node_t *n) {
+    /* First the word, then the look: who wakes after our look reads the word after that. */
+    atomic_store(&n->shared->watched, 0);
+    n->last_used = 0;
+    if (all_rest(n)) return;
+    atomic_store(&n->shared->watched, 1);
+    timer_set(n, n->refresh_ms);
+}
+
+static void pressure_relieve(node_t *n, uint64_t used, uint64_t soon, uint64_t limit) {
+    uint64_t now = base_clock_mono_ns(), allowed = (uint64_t)(n->memory_threshold * (double)limit);
+    if (n->short_since_ns == 0) n->short_since_ns = now;
+    n->paused = true;
+    node_leases_recall(n);
+    node_memory_give_back(n);
+    if (n->spills == 0) node_spill_idlest(n, soon - allowed + limit / 50);
+    bool at_once = soon >= limit, patient = now - n->short_since_ns < PATIENCE_NS;
+    if (at_once ? now - n->last_kill_ns > KILL_PAUSE_NS / 10
+                : used > allowed && !patient && n->spills == 0 && now - n->last_kill_ns > KILL_PAUSE_NS)
+        one_end(n, used, soon, limit);
+}
+
+static void on_timer(uv_timer_t *timer) {
+    node_t *n = timer->data;
+    uint64_t used, limit;
+    if (n->ending) return;
+    if (base_memory_usage("", &used, &limit) != MOB_OK) return;
+    uint64_t soon = used > n->last_used ? used + (used - n->last_used) : used;
+    double fill = (double)used / (double)limit;
+    if (n->last_used == 0) soon = used; /* the first look tells nothing about growth */
+    n->last_used = used;
+    if (n->enforce_memory) greedy_end(n);
+    if ((double)soon > n->memory_threshold * (double)limit) {
+        pressure_relieve(n, used, soon, limit);
+    } else if (n->short_since_ns != 0 && base_clock_mono_ns() - n->last_kill_ns > KILL_PAUSE_NS) {
+        n->short_since_ns = 0;
+        n->paused = false;
+        node_schedule(n);
+    }
+    if (n->short_since_ns == 0 && all_rest(n))
+        watch_stop(n);
+    else
+        timer_set(n, fill > NEAR * n->memory_threshold && n->refresh_ms > NEAR_MS ? NEAR_MS : n->refresh_ms);
+}
+
+/* Before the loop sleeps: somebody may have begun to work. */
+void node_pressure_watch(node_t *n) {
+    if (n->refresh_ms == 0 || atomic_load_explicit(&n->shared->watched, memory_order_relaxed) != 0 || all_rest(n))
+        return;
+    atomic_store(&n->shared->watched, 1);
+    timer_set(n, n->refresh_ms);
+}
+
+/* Nothing new is to be started now. If nothing runs, something has to be, or nothing would ever change. */
+bool node_is_paused(node_t *n) {
+    if (!n->paused) return false;
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        busy_t b;
+        if (n->clients[i] != NULL && busy_with(n, n->clients[i], &b) && !b.is_actor) return true;
+    }
+    return false;
+}
+
+static double number_of(const char *name, double least, double most, double otherwise) {
+    const char *text = getenv(name);
+    char *end;
+    double value = text != NULL && *text != 0 ? strtod(text, &end) : otherwise;
+    return text != NULL && *text != 0 && (*end != 0 || !(value >= least && value <= most)) ? otherwise : value;
+}
+
+void node_pressure_start(node_t *n) {
+    const char *enforce = getenv("MOBULA_ENFORCE_MEMORY");
+    n->memory_threshold = number_of("RAY_memory_usage_threshold", 0.01, 1, 0.95);
+    n->refresh_ms = (uint64_t)number_of("RAY_memory_monitor_refresh_ms", 0, 1e9, 250);
+    n->enforce_memory = enforce != NULL && strcmp(enforce, "1") == 0;
+    n->kernel_kills = base_memory_kills("");
+    uv_timer_init(&n->loop, &n->pressure_timer);
+    n->pressure_timer.data = n;
+    atomic_store(&n->shared->watched, n->refresh_ms == 0); /* 1 for ever: nobody need tell */
+}

@@ -1,0 +1,196 @@
+"""Memory runs short: tasks are held back, ended and run again, and the driver is told; nobody else is harmed.
+
+In a control group of its own, with a limit of its own.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+import support
+
+MB = 1 << 20
+
+
+def own_group():
+    """The folder of this process's memory group (v1); None: there is none, or it can't be divided."""
+    try:
+        with open("/proc/self/cgroup") as file:
+            found = re.search(r"^\d+:memory:(.*)$", file.read(), re.M)
+    except OSError:
+        return None
+    for path in [f"/sys/fs/cgroup/memory{found[1]}", "/sys/fs/cgroup/memory"] if found else []:
+        if os.path.exists(path) and os.access(path, os.W_OK):
+            return path
+    return None
+
+
+@pytest.fixture
+def run_limited(tmp_path):
+    """Runs a driver in a group with so much memory; its output, or an error."""
+    parent = own_group()
+    if parent is None:
+        pytest.skip("there is no memory control group (v1) to make another one in")
+    group = os.path.join(parent, f"mobula-test-{os.getpid()}")
+    try:
+        os.mkdir(group)
+        with open(os.path.join(group, "memory.limit_in_bytes"), "w") as file:
+            file.write(str(400 * MB))
+    except OSError as error:
+        pytest.skip(f"no memory control group can be made: {error}")
+
+    def enter():
+        with open(os.path.join(group, "cgroup.procs"), "w") as file:
+            file.write(str(os.getpid()))
+
+    def run(code, timeout=55, **environment):
+        path = support.script(str(tmp_path), PREFIX + code)
+        return subprocess.run(
+            [sys.executable, path],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            preexec_fn=enter,
+            env={**os.environ, **environment},
+        )
+
+    yield run
+    assert support.wait_until(lambda: not open(os.path.join(group, "cgroup.procs")).read(), 5)
+    end = time.monotonic() + 5
+    while True:
+        try:
+            os.rmdir(group)
+            return
+        except OSError:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+PREFIX = """
+import os, time
+import ray
+from ray.exceptions import ActorDiedError, OutOfMemoryError
+ray.init(num_cpus=4, object_store_memory=60 << 20)
+
+def grow(megabytes, seconds):
+    kept = []
+    for _ in range(megabytes // 5):
+        kept.append(bytearray(os.urandom(1 << 16)) * 80)
+        time.sleep(0.02)
+    time.sleep(seconds)
+    return megabytes
+
+@ray.remote(max_retries=1)
+def eat(megabytes, seconds=0.5):
+    return grow(megabytes, seconds)
+
+eat_once = eat.options(max_retries=0)
+"""
+
+
+def test_tasks_are_ended_and_run_again_until_all_are_done(run_limited):
+    done = run_limited("print(ray.get([eat.remote(120) for _ in range(6)], timeout=50))")
+    assert done.stdout == "[120, 120, 120, 120, 120, 120]\n", done.stderr
+    told = re.findall(r"^\(raylet\) Memory is short, .* the task eat \(pid \d+\) was ended, .*$", done.stderr, re.M)
+    kernel = re.findall(r"^\(raylet\) The worker \d+: The kernel ended it", done.stderr, re.M)
+    assert told or kernel, done.stderr
+    for line in told:
+        assert re.search(r"Largest processes: worker \d+ \(the task eat\) \d+ MiB, ", line), line
+
+
+def test_a_task_that_needs_more_than_there_is(run_limited):
+    done = run_limited("""
+for task in (eat, eat_once):
+    try:
+        ray.get(task.remote(600), timeout=50)
+    except OutOfMemoryError as error:
+        print(error)
+print(ray.get(eat.remote(20), timeout=30))
+""")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3 and lines[2] == "20", done.stdout + done.stderr
+    assert all("that ran eat died" in line and "memory" in line.lower() for line in lines[:2])
+
+
+def test_one_that_may_not_be_run_again_is_spared_as_long_as_others_are_there(run_limited):
+    done = run_limited("""
+first = eat_once.remote(120, 3)
+time.sleep(1.5)
+print(ray.get([first] + [eat.remote(120) for _ in range(3)], timeout=50))
+""")
+    assert done.stdout == "[120, 120, 120, 120]\n", done.stdout + done.stderr
+
+
+def test_an_actor_is_the_last_to_go(run_limited):
+    done = run_limited("""
+@ray.remote
+class Keeper:
+    def grow(self, megabytes):
+        self.kept = [bytearray(os.urandom(1 << 16)) * 80 for _ in range(megabytes // 5)]
+        return megabytes
+
+keeper = Keeper.remote()
+print(ray.get(keeper.grow.remote(100), timeout=30))
+print(ray.get([eat.remote(120) for _ in range(4)], timeout=50))
+print(ray.get(keeper.grow.remote(10), timeout=30))
+try:
+    ray.get(keeper.grow.remote(600), timeout=50)
+except ActorDiedError as error:
+    print("memory" in str(error).lower())
+""")
+    assert done.stdout == "100\n[120, 120, 120, 120]\n10\nTrue\n", done.stdout + done.stderr
+
+
+def test_objects_go_to_disk_before_anybody_is_ended(run_limited):
+    done = run_limited(
+        """
+import numpy as np
+refs = [ray.put(np.random.bytes(5 << 20)) for _ in range(10)]
+print(ray.get(eat.remote(310, 1.5), timeout=50))
+print([len(value) for value in ray.get(refs)] == [5 << 20] * 10)
+""",
+        RAY_memory_usage_threshold="0.9",
+    )
+    assert done.stdout == "310\nTrue\n", done.stdout + done.stderr
+    assert "was ended" not in done.stderr, done.stderr
+
+
+def test_the_watch_can_be_switched_off(run_limited):
+    done = run_limited(
+        """
+print(ray.get([eat.remote(50) for _ in range(4)], timeout=50))
+""",
+        RAY_memory_usage_threshold="0.2",
+        RAY_memory_monitor_refresh_ms="0",
+    )
+    assert done.stdout == "[50, 50, 50, 50]\n" and "Memory" not in done.stderr, done.stderr
+
+
+def test_the_threshold(run_limited):
+    done = run_limited(
+        """
+try:
+    print(ray.get(eat_once.remote(150, 3), timeout=50))
+except OutOfMemoryError as error:
+    print("ended")
+""",
+        RAY_memory_usage_threshold="0.3",
+    )
+    assert done.stdout == "ended\n", done.stdout + done.stderr
+
+
+def test_memory_that_was_asked_for_is_the_limit_if_enforced(run_limited):
+    code = """
+small = eat.options(memory=60 << 20)
+for size in (20, 150):
+    try:
+        print(ray.get(small.remote(size, 1), timeout=50))
+    except OutOfMemoryError as error:
+        print("memory=%d" % (60 << 20) in str(error))
+"""
+    done = run_limited(code, MOBULA_ENFORCE_MEMORY="1")
+    assert done.stdout == "20\nTrue\n", done.stdout + done.stderr
+    assert run_limited(code).stdout == "20\n150\n"
