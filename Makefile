@@ -1,5 +1,5 @@
 # Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but make.
-.PHONY: help setup build run test bench bench-c bench-plots sanitize format clean
+.PHONY: help setup build run test bench bench-c bench-memory bench-plots sanitize format clean
 
 PYTHON := .venv/bin/python
 # meson looks for ninja on the path.
@@ -11,6 +11,7 @@ help:
 	@echo "make build        .venv/bin/python imports ray, .venv/bin/ray is the command line, build/ holds the rest"
 	@echo "make test         all tests"
 	@echo "make bench        Mobula beside Ray and multiprocessing.Pool"
+	@echo "make bench-memory objects on disk, and very many of them, beside Ray"
 	@echo "make bench-c      tasks a second between two C processes"
 	@echo "make bench-plots  how its costs grow: measures the curves, and draws them into docs/plots"
 	@echo "make sanitize     the tests under the address and undefined-behaviour sanitizers"
@@ -37,6 +38,10 @@ test: build
 bench: build
 	@scripts/setup.sh bench
 	@$(PYTHON) bench/run.py --mobula $(PYTHON) --ray .venv-bench/bin/python
+
+bench-memory: build
+	@scripts/setup.sh bench
+	@$(PYTHON) bench/memory.py --mobula $(PYTHON) --ray .venv-bench/bin/python
 
 bench-plots: build
 	@scripts/setup.sh plots

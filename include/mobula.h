@@ -181,8 +181,8 @@ MOB_API void mob_put_abort(mob_client_t *client, mob_buffer_t *buffer);
 /* All of it; waits for room if need be. */
 MOB_API mob_status_t mob_put(mob_client_t *client, const void *data, uint64_t size, mob_format_t format,
                              mob_ref_t *ret_ref);
-/* After MOB_EROOM, in the same thread: objects that nobody reads are being moved to disk. MOB_OK: call again. MOB_EFULL, MOB_EDISK: there will be no room, and
- * mob_last_error says who has it. MOB_EINTR as mob_get_wait. */
+/* After MOB_EROOM, in the same thread: objects that nobody reads are being moved to disk. MOB_OK: call again; at the latest
+ * after a second. MOB_EFULL, MOB_EDISK: there will be no room, and mob_last_error says who has it. MOB_EINTR: a signal handler ran. */
 MOB_API mob_status_t mob_room_wait(mob_client_t *client);
 /* The same, but goes on after signals. */
 MOB_API mob_status_t mob_room_await(mob_client_t *client);

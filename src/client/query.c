@@ -81,10 +81,12 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
         memcpy(text.items + text.count + sizeof amount, demand[i].name, name_size);
         text.count += name_size + sizeof amount;
     }
-    pthread_mutex_lock(&c->mutex);
     shm_message_t request = {.kind = WIRE_SHAPE, .a = (uint32_t)count, .b = text.count}, answer;
-    status = ask_with_room(c, &request, text.items, text.count, text.count + 1, &answer, NULL);
-    pthread_mutex_unlock(&c->mutex);
+    do {
+        pthread_mutex_lock(&c->mutex);
+        status = ask_with_room(c, &request, text.items, text.count, text.count + 1, &answer, NULL);
+        pthread_mutex_unlock(&c->mutex);
+    } while (status == MOB_EROOM && (status = mob_room_await(c)) == MOB_OK);
     vec_free(&text);
     if (status != MOB_OK) return status;
     if (answer.a != 0)

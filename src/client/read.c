@@ -98,10 +98,11 @@ static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t co
         pthread_mutex_lock(&c->mutex);
         client_listen(c);
         mob_status_t refused = client_refusal_take(c, 0, refs[0]);
+        while (!asked && refused != MOB_OK) refused = client_refusal_take(c, 0, refs[0]); /* older ones */
         if (!asked && is_away(c, refs[0])) ask_back(c, refs, count);
         pthread_mutex_unlock(&c->mutex);
         if (!is_away(c, refs[0])) return MOB_OK;
-        if (asked && refused != MOB_OK) return refused; /* an older refusal was somebody else's */
+        if (refused != MOB_OK) return refused;
         uint64_t passed = base_clock_mono_ns() - start;
         if (passed >= slice)
             return slice < (uint64_t)LOOK_UP_NS ? MOB_ETIMEOUT

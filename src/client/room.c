@@ -24,6 +24,8 @@ mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uin
     mob_client_t *c = context;
     shm_message_t m = {.kind = WIRE_NEED_EXTENT, .b = size, .c = least}, answer;
     wanted.size = size;
+    while (client_refusal_take(c, size, (mob_ref_t){0}) != MOB_OK) { /* that somebody got who did not wait for it */
+    }
     wanted.seen = c->room_news; /* before we ask: what is granted later may be heard together with the answer */
     mob_status_t status = client_ask(c, &m, WIRE_EXTENT, &answer);
     if (status != MOB_OK) return status;
@@ -90,17 +92,18 @@ mob_status_t mob_room_wait(mob_client_t *c) {
         status = client_refusal_take(c, wanted.size, (mob_ref_t){0});
         pthread_mutex_unlock(&c->mutex);
         if (news || status != MOB_OK) break;
-        if (!client_sleep(c, seen, LOOK_UP_NS) || base_clock_mono_ns() >= look_up) {
-            status = client_daemon_alive(c) ? MOB_EINTR : base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
-            break;
-        }
+        bool signalled = !client_sleep(c, seen, LOOK_UP_NS);
+        if (!signalled && base_clock_mono_ns() < look_up) continue;
+        /* Who asks again is known to be still there. */
+        status = !client_daemon_alive(c) ? base_fail(MOB_ECLOSED, "the daemon mobulad is gone")
+                 : signalled             ? MOB_EINTR
+                                         : MOB_OK;
+        break;
     }
     return status == MOB_EFULL || status == MOB_EDISK ? client_refuse(c, status, wanted.size) : status;
 }
 
 mob_status_t mob_room_await(mob_client_t *c) {
-    mob_status_t status;
-    do status = mob_room_wait(c);
-    while (status == MOB_EINTR);
-    return status;
+    mob_status_t status = mob_room_wait(c);
+    return status == MOB_EINTR ? MOB_OK : status;
 }

@@ -187,15 +187,13 @@ static void gap_add(node_t *n, uint64_t offset, uint64_t size, uint32_t last_own
     }
 }
 
-static bool granule_is_backed(const node_t *n, uint64_t granule) {
-    return n->backed[granule / 64] >> (granule % 64) & 1;
-}
+bool node_memory_is_backed(const node_t *n, uint64_t granule) { return n->backed[granule / 64] >> (granule % 64) & 1; }
 
 /* A stretch of `size` bytes in the gap that has its memory already. */
 static bool gap_find_backed(const node_t *n, const node_gap_t *gap, uint64_t size, uint64_t *ret_offset) {
     uint64_t run = 0;
     for (uint64_t g = gap->offset / SHM_GRANULE; g < (gap->offset + gap->size) / SHM_GRANULE; g++) {
-        run = granule_is_backed(n, g) ? run + SHM_GRANULE : 0;
+        run = node_memory_is_backed(n, g) ? run + SHM_GRANULE : 0;
         if (run < size) continue;
         *ret_offset = (g + 1) * SHM_GRANULE - size;
         return true;
@@ -277,7 +275,9 @@ static void empties_take(node_t *n) {
     uint64_t now = base_clock_mono_ns();
     for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE;) {
         uint64_t size = n->books[g].size, step = size ? size / SHM_GRANULE : 1;
-        if (size && now - n->books[g].promised_ns > PROMISE_NS && extent_take_back(n, g)) extent_close(n, g);
+        bool promised = size && now - n->books[g].promised_ns < PROMISE_NS &&
+                        atomic_load(&n->extents[g].used) == shm_extent_count(n->books[g].serial, 0);
+        if (size && !promised && extent_take_back(n, g)) extent_close(n, g);
         g += step;
     }
 }
@@ -297,9 +297,10 @@ uint64_t node_memory_free_bytes(node_t *n) {
 /* Gives memory to a stretch. MOB_EROOM: the machine has none left. */
 static mob_status_t granules_back(node_t *n, uint64_t offset, uint64_t size) {
     uint64_t first = offset / SHM_GRANULE, end = (offset + size) / SHM_GRANULE, cold = 0;
-    for (uint64_t g = first; g < end; g++) cold += !granule_is_backed(n, g);
+    for (uint64_t g = first; g < end; g++) cold += !node_memory_is_backed(n, g);
     if (cold == 0) return MOB_OK;
-    if (memory_is_short(cold * SHM_GRANULE) || shm_segment_back(&n->arena, offset, size) != MOB_OK) return MOB_EROOM;
+    n->unbacked_short = memory_is_short(cold * SHM_GRANULE) || shm_segment_back(&n->arena, offset, size) != MOB_OK;
+    if (n->unbacked_short) return MOB_EROOM;
     for (uint64_t g = first; g < end; g++) n->backed[g / 64] |= (uint64_t)1 << (g % 64);
     return MOB_OK;
 }
@@ -370,7 +371,7 @@ void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least) {
     mob_status_t status =
         n->wants.count > 0 ? MOB_EROOM : grant_some(n, client->number, size, least, &offset, &given, &serial);
     node_client_tell(client, WIRE_EXTENT, status, offset, given, serial);
-    if (status == MOB_EROOM) node_room_want(n, client->number, size, (mob_ref_t){0});
+    if (status == MOB_EROOM) node_room_want(n, client->number, size, least, (mob_ref_t){0});
 }
 
 void node_memory_give_back(node_t *n) {
@@ -380,7 +381,7 @@ void node_memory_give_back(node_t *n) {
         uint64_t first = n->gaps.items[i].offset / SHM_GRANULE, end = first + n->gaps.items[i].size / SHM_GRANULE;
         for (uint64_t g = first; g < end; g++) {
             uint64_t from = g;
-            while (g < end && granule_is_backed(n, g)) n->backed[g / 64] &= ~((uint64_t)1 << (g % 64)), g++;
+            while (g < end && node_memory_is_backed(n, g)) n->backed[g / 64] &= ~((uint64_t)1 << (g % 64)), g++;
             if (g > from) shm_segment_unback(&n->arena, from * SHM_GRANULE, (g - from) * SHM_GRANULE);
         }
     }
@@ -430,7 +431,7 @@ static bool extent_clean(node_t *n, uint64_t granule) {
         if (units == 0 || (uint64_t)units * SHM_BLOCK_UNIT > end - at)
             return empty && at == granule * SHM_GRANULE + SHM_BLOCK_FIRST;
         if (word != 0 && !block_is_named(n, at + sizeof *block, word >> 1))
-            atomic_store_explicit(&block->word, 0, memory_order_release);
+            shm_block_release(n->arena.base, n->extents, at + sizeof *block, word >> 1);
         empty &= atomic_load_explicit(&block->word, memory_order_relaxed) == 0;
         at += (uint64_t)units * SHM_BLOCK_UNIT;
     }

@@ -58,7 +58,6 @@ static void read_done(uv_work_t *work, int status) {
     node_object_t *o = n->objects[r->item.slot];
     bool here = o != NULL && o->generation == r->item.generation && o->moving, good = r->error == 0;
     n->moves--;
-    n->progress_ns = base_clock_mono_ns();
     if (!here || !good) shm_heap_free(&n->heap, r->item.block, shm_tag(false, r->item.slot, r->item.generation));
     if (here) {
         o->moving = false;
@@ -109,14 +108,17 @@ void node_restore(node_client_t *client, mob_ref_t ref, bool waits) {
         if (waits) node_client_tell(client, WIRE_RESTORED, ref.slot, ref.generation, MOB_OK, 0);
         return;
     }
-    if (waits && !vec_push(&o->askers, (uint16_t)client->number)) {
+    bool known = false;
+    for (size_t i = 0; i < o->askers.count; i++) known |= o->askers.items[i] == client->number;
+    if (waits && !known && !vec_push(&o->askers, (uint16_t)client->number)) {
         node_client_tell(client, WIRE_RESTORED, ref.slot, ref.generation, MOB_ENOMEM, 0);
         return;
     }
     if (o->moving) return;
     /* Who waits in line for room is not overtaken by what is merely needed soon. */
     if ((n->wants.count == 0 || waits) && node_restore_begin(n, o)) return;
-    if (waits) node_room_want(n, 0, o->copy->item.bytes + SHM_BLOCK_UNIT, ref); /* with its header */
+    uint64_t size = shm_heap_extent_for(o->copy->item.bytes);
+    if (waits) node_room_want(n, 0, size, size, ref);
 }
 
 void node_restore_refuse(node_t *n, mob_ref_t ref, mob_status_t status) {

@@ -2,14 +2,14 @@
  * Who waits for memory.
  *
  * A request that can't be granted is answered with MOB_EROOM and noted here as a want; so is an object that is to come back from disk and finds no room. Objects that come back are served
- * first, since whoever waits for one may hold memory that it gives up when it has read it; then clients, in the order in which they came: a large request
- * is not overtaken for ever by small ones. Room comes from three sides: what was moved to disk (node/spill.c), what was dropped, what was unpinned. Of the last two nobody
- * tells us, so a timer looks while somebody waits, and only then.
+ * first, since whoever waits for one may hold memory that it gives up when it has read it; then clients, in the order in which they came. Room is made for the first of them, and for others only if
+ * none can be made for it; but what fits without that is granted to the others meanwhile, for they too may hold what the first one needs. Room comes from three sides: what was moved to disk
+ * (node/spill.c), what was dropped, what was unpinned. Of the last two nobody tells us, so a timer looks while somebody waits, and only then.
  *
- * What a client waited for is granted as an extent that is EMPTY and promised: it finds it when it looks, and if it has given up, the extent is taken back like any that is not used.
+ * What a client waited for is granted as an extent that is EMPTY and promised: it finds it when it looks, and if it has given up, the extent is taken back like any that is not used. Who waits asks
+ * again once a second; a want that nobody asks for any more is forgotten.
  *
- * A want is refused when nothing moves any more: nobody got room, nothing was written or read for FULL_NS, and there is nothing that could be moved. MOB_EDISK if it is the disk that is to
- * blame, MOB_EFULL if all that is there is in use.
+ * A want is refused when for FULL_NS nothing could be moved for it: MOB_EFULL; or when that long the disk has failed: MOB_EDISK. One at a time: whoever is refused may give up what the others need.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +17,9 @@
 #include "base/clock.h"
 #include "node/state.h"
 
-static const uint64_t FULL_NS = 3000000000u, DISK_NS = 500000000;
-enum { LOOK_MS = 10 };
+static const uint64_t FULL_NS = 3000000000u, DISK_NS = 1000000000, FORGET_NS = 1700000000, REFUSE_NS = 500000000,
+                      SURVEY_NS = 10000000, LONGEST_NS = 320000000;
+enum { LOOK_MS = 10, MOST_WANTS = 256 /* of one client */, MOST_HELPED = 4 };
 
 static uint64_t granule_round(uint64_t size) { return (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE; }
 
@@ -29,36 +30,6 @@ void node_room_start(node_t *n) {
     n->room_timer.data = n;
 }
 
-void node_room_want(node_t *n, uint32_t client, uint64_t size, mob_ref_t ref) {
-    for (size_t i = 0; i < n->wants.count; i++) {
-        const node_want_t *w = &n->wants.items[i];
-        if (w->client == client && w->size == size && w->ref.slot == ref.slot && w->ref.generation == ref.generation)
-            return;
-    }
-    node_want_t want = {.client = client, .size = size, .since_ns = base_clock_mono_ns(), .ref = ref};
-    if (!vec_push(&n->wants, want)) return; /* it asks again: it looks up once a second */
-    if (n->wants.count == 1) uv_timer_start(&n->room_timer, on_timer, 0, LOOK_MS);
-}
-
-static node_object_t *object_of(node_t *n, mob_ref_t ref) {
-    node_object_t *o = n->objects[ref.slot];
-    return o != NULL && o->generation == ref.generation ? o : NULL;
-}
-
-/* True: the want is no more. */
-static bool want_serve(node_t *n, const node_want_t *w) {
-    if (w->client == 0) {
-        node_object_t *o = object_of(n, w->ref);
-        return o == NULL || o->moving || o->copy == NULL || node_restore_begin(n, o);
-    }
-    node_client_t *c = n->clients[w->client];
-    if (c == NULL || c->state != NODE_LIVE) return true;
-    uint64_t offset, serial, size = granule_round(w->size);
-    if (node_memory_grant(n, w->client, size, true, &offset, &serial) != MOB_OK) return false;
-    node_client_tell(c, WIRE_ROOM, MOB_OK, offset, size, serial);
-    return true;
-}
-
 static void want_refuse(node_t *n, const node_want_t *w, mob_status_t status) {
     node_client_t *c = n->clients[w->client];
     if (w->client == 0)
@@ -67,50 +38,130 @@ static void want_refuse(node_t *n, const node_want_t *w, mob_status_t status) {
         node_client_tell(c, WIRE_ROOM, status, w->size, 0, 0);
 }
 
+void node_room_want(node_t *n, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref) {
+    node_want_t want = {.client = client, .size = size, .least = least, .ref = ref, .asked_ns = base_clock_mono_ns()};
+    uint32_t has = 0;
+    for (size_t i = 0; i < n->wants.count; i++) {
+        node_want_t *w = &n->wants.items[i];
+        has += w->client == client;
+        if (w->client != client || w->size != size || w->ref.slot != ref.slot || w->ref.generation != ref.generation)
+            continue;
+        w->asked_ns = want.asked_ns;
+        if (least < w->least) w->least = least;
+        return;
+    }
+    if ((client != 0 && has >= MOST_WANTS) || !vec_push(&n->wants, want)) {
+        want_refuse(n, &want, MOB_EFULL);
+        return;
+    }
+    if (n->wants.count == 1) uv_timer_start(&n->room_timer, on_timer, 0, LOOK_MS);
+}
+
+static node_object_t *object_of(node_t *n, mob_ref_t ref) {
+    node_object_t *o = n->objects[ref.slot];
+    return o != NULL && o->generation == ref.generation ? o : NULL;
+}
+
+static bool is_away(node_t *n, mob_ref_t ref) {
+    return atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire) & STORE_AWAY;
+}
+
+static bool extent_serve(node_t *n, const node_want_t *w, uint64_t bytes) {
+    node_client_t *c = n->clients[w->client];
+    uint64_t offset, serial, size = granule_round(bytes);
+    if (node_memory_grant(n, w->client, size, true, &offset, &serial) != MOB_OK) return false;
+    node_client_tell(c, WIRE_ROOM, MOB_OK, offset, size, serial);
+    return true;
+}
+
+/* True: the want is no more. */
+static bool want_serve(node_t *n, const node_want_t *w) {
+    if (w->client == 0) {
+        node_object_t *o = object_of(n, w->ref);
+        return o == NULL || o->moving || o->copy == NULL || !is_away(n, w->ref) || node_restore_begin(n, o);
+    }
+    if (n->clients[w->client] == NULL || n->clients[w->client]->state != NODE_LIVE) return true;
+    return extent_serve(n, w, w->size);
+}
+
 static void want_remove(node_t *n, size_t index) {
     memmove(&n->wants.items[index], &n->wants.items[index + 1], (n->wants.count - index - 1) * sizeof *n->wants.items);
     n->wants.count--;
 }
 
-/* The next one to be served: what comes back from disk before the others. */
-static size_t want_first(const node_t *n) {
-    for (size_t i = 0; i < n->wants.count; i++)
-        if (n->wants.items[i].client == 0) return i;
-    return 0;
+/* In their order, what comes back from disk before the others, each is served that can be without making room. The place of the first that was not, or SIZE_MAX. */
+static size_t all_serve(node_t *n) {
+    size_t first = SIZE_MAX;
+    uint64_t now = base_clock_mono_ns();
+    for (int restores = 1; restores >= 0; restores--)
+        for (size_t i = 0; i < n->wants.count;) {
+            node_want_t w = n->wants.items[i];
+            if ((w.client == 0) != restores) {
+                i++;
+                continue;
+            }
+            if (now - w.asked_ns > FORGET_NS || want_serve(n, &w)) {
+                want_remove(n, i);
+                if (first != SIZE_MAX && first > i) first--;
+                continue;
+            }
+            if (first == SIZE_MAX) first = i;
+            i++;
+        }
+    return first;
 }
 
-/* Nothing can be moved for it. False: it may yet change. */
-static bool want_is_hopeless(node_t *n, const node_want_t *w, mob_status_t *ret_status) {
-    uint64_t now = base_clock_mono_ns(), since = w->since_ns > n->progress_ns ? w->since_ns : n->progress_ns;
-    if (n->moves > 0) return false;
-    if (n->disk_error != 0 && now - since > DISK_NS) {
-        *ret_status = MOB_EDISK;
-        return true;
+/* Notes how it goes with making room for it. */
+static void want_note(node_want_t *w, node_spilled_t spilled, uint64_t now) {
+    bool stuck = spilled == NODE_SPILL_NOTHING, disk = spilled == NODE_SPILL_DISK;
+    w->stuck_ns = !stuck ? 0 : w->stuck_ns ? w->stuck_ns : now;
+    if (spilled != NODE_SPILL_WRITES) w->disk_ns = !disk ? 0 : w->disk_ns ? w->disk_ns : now;
+}
+
+/* Makes room for it, or finds that there is none to be made: false. */
+static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
+    /* One write after the other; what has a copy can go meanwhile. */
+    bool writing = n->spills > 0;
+    node_spilled_t spilled = node_spill(n, granule_round(w->size), writing);
+    if (!writing) want_note(w, spilled, now);
+    return spilled == NODE_SPILL_FREED || spilled == NODE_SPILL_WRITES;
+}
+
+/* Makes room for the first; if there is none to be made for it, for the next ones: they too may hold what it needs. */
+static void some_help(node_t *n, size_t first) {
+    uint64_t now = base_clock_mono_ns();
+    if (now < n->survey_ns) return;
+    bool helped = want_help(n, &n->wants.items[first], now);
+    for (size_t i = 0, tried = 1; !helped && i < n->wants.count && tried < MOST_HELPED; i++)
+        if (i != first) tried++, helped = want_help(n, &n->wants.items[i], now);
+    /* A look at everything that finds nothing is not repeated at once. */
+    uint64_t pause = n->survey_pause_ns == 0 ? SURVEY_NS : 2 * n->survey_pause_ns;
+    n->survey_pause_ns = helped ? 0 : pause < LONGEST_NS ? pause : LONGEST_NS;
+    n->survey_ns = now + n->survey_pause_ns;
+}
+
+/* Refuses one that has waited in vain for long enough. */
+static void one_refuse(node_t *n) {
+    uint64_t now = base_clock_mono_ns();
+    for (size_t i = 0; i < n->wants.count && now - n->refused_ns >= REFUSE_NS; i++) {
+        node_want_t w = n->wants.items[i];
+        bool full = w.stuck_ns != 0 && now - w.stuck_ns > FULL_NS, disk = w.disk_ns != 0 && now - w.disk_ns > DISK_NS;
+        if (!full && !disk) continue;
+        want_remove(n, i);
+        if (w.least < w.size && extent_serve(n, &w, w.least)) return;
+        n->refused_ns = now;
+        want_refuse(n, &w, full ? MOB_EFULL : MOB_EDISK);
     }
-    *ret_status = MOB_EFULL;
-    return now - since > FULL_NS;
 }
 
 void node_room_serve(node_t *n) {
-    while (n->wants.count > 0) {
-        size_t index = want_first(n);
-        node_want_t w = n->wants.items[index];
-        mob_status_t status;
-        if (want_serve(n, &w)) {
-            n->progress_ns = base_clock_mono_ns();
-        } else if (n->spills > 0) {
-            return; /* we come back when that is written */
-        } else if (node_spill(n, granule_round(w.size)) > 0) {
-            if (!want_serve(n, &w)) return; /* when it is written */
-            n->progress_ns = base_clock_mono_ns();
-        } else if (want_is_hopeless(n, &w, &status)) {
-            want_refuse(n, &w, status);
-        } else {
-            return;
-        }
-        want_remove(n, index);
+    size_t first = all_serve(n);
+    if (first != SIZE_MAX) {
+        some_help(n, first);
+        (void)all_serve(n); /* what had copies is gone at once */
+        one_refuse(n);
     }
-    uv_timer_stop(&n->room_timer);
+    if (n->wants.count == 0) uv_timer_stop(&n->room_timer);
 }
 
 /* ---- who has it ---- */
@@ -120,23 +171,22 @@ typedef struct {
 } usage_t;
 
 static void usage_survey(node_t *n, usage_t *u) {
-    for (uint32_t i = STORE_SLOT_BLOCK; i < n->slots_granted; i++) {
-        const store_slot_t *slot = &n->slots[i];
-        uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire), meta = slot->meta;
-        if ((word & STORE_STATE) != STORE_SEALED || store_meta_inline(meta)) continue;
-        uint64_t size = store_meta_size(meta);
-        if (word & STORE_AWAY) {
-            u->disk += size;
-            continue;
+    for (uint32_t w = STORE_SLOT_BLOCK / 64; w < (n->slots_granted + 63) / 64; w++) {
+        uint64_t here = 0, pinned = 0; /* bits of values in memory, and of those that are read */
+        for (uint32_t i = w * 64; i < w * 64 + 64 && i < n->slots_granted; i++) {
+            uint64_t word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire), meta = n->slots[i].meta;
+            if ((word & STORE_STATE) != STORE_SEALED || store_meta_inline(meta)) continue;
+            *(word & STORE_AWAY ? &u->disk : &u->memory) += store_meta_size(meta);
+            if (!(word & STORE_AWAY)) here |= (uint64_t)1 << (i % 64);
         }
-        u->memory += size;
-        bool pinned = false;
-        for (uint32_t k = 1; k < n->client_next; k++) {
-            if (n->clients[k] == NULL || !node_client_pins(n->clients[k], i)) continue;
-            u->pinned[k] += size;
-            pinned = true;
+        for (uint32_t k = 1; here != 0 && k < n->client_next; k++) {
+            uint64_t bits = n->clients[k] != NULL ? here & node_client_pins_word(n->clients[k], w) : 0;
+            pinned |= bits;
+            for (; bits != 0; bits &= bits - 1)
+                u->pinned[k] += store_meta_size(n->slots[w * 64 + (uint32_t)__builtin_ctzll(bits)].meta);
         }
-        if (!pinned) u->idle += size;
+        for (uint64_t idle = here & ~pinned; idle != 0; idle &= idle - 1)
+            u->idle += store_meta_size(n->slots[w * 64 + (uint32_t)__builtin_ctzll(idle)].meta);
     }
 }
 
@@ -160,11 +210,12 @@ void node_room_text(node_t *n, uint64_t size, char *text, size_t capacity) {
                                (unsigned long long)u.pinned[most]);
         u.pinned[most] = 0;
     }
-    if (n->disk_error != 0 && at < capacity)
+    bool disk = n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < 2 * FULL_NS;
+    if (disk && at < capacity)
         at += (size_t)snprintf(text + at, capacity - at, "; writing to disk failed: %s", strerror(n->disk_error));
     if (at < capacity)
         snprintf(text + at, capacity - at,
                  ". Drop references and arrays that are no longer needed, or give ray.init a larger "
                  "object_store_memory%s",
-                 n->disk_error != 0 ? " or another object_spilling_directory" : "");
+                 disk ? " or another object_spilling_directory" : "");
 }

@@ -30,7 +30,7 @@
 #include "node/state.h"
 #include "store/pins.h"
 
-static const uint64_t BATCH_BYTES = 64 << 20, FILE_BYTES = 256 << 20, DISK_PAUSE_NS = 200000000, PUNCH_BYTES = 64 << 10;
+static const uint64_t BATCH_BYTES = 64 << 20, FILE_BYTES = 256 << 20, DISK_PAUSE_NS = 100000000, PUNCH_BYTES = 64 << 10;
 
 enum { RECENT = 32 };
 
@@ -76,31 +76,52 @@ static void stale_remove(const char *parent) {
     closedir(dir);
 }
 
-/* The folder of this session in each that was configured; in the session's own if none was. Its descriptor holds the lock, until we end. */
-static int folders_make(node_t *n) {
-    if (n->spill_dirs_made) return 0;
-    if (n->spill_dirs.count == 0 && !vec_push(&n->spill_dirs, n->session_dir)) return ENOMEM;
-    int error = 0;
-    for (size_t i = n->spill_dirs.count; i-- > 0;) {
-        char *path;
-        stale_remove(n->spill_dirs.items[i]);
-        if (asprintf(&path, WIRE_SPILL_FOLDER, n->spill_dirs.items[i], (unsigned long long)n->incarnation) < 0)
-            return ENOMEM;
+/* Makes this session's folder in `parent`, and locks it: the descriptor stays open until we end. NULL, and errno. */
+static char *folder_make(node_t *n, const char *parent) {
+    char *path;
+    struct stat by_name, by_fd;
+    if (asprintf(&path, WIRE_SPILL_FOLDER, parent, (unsigned long long)n->incarnation) < 0) return NULL;
+    for (int tries = 0; tries < 10; tries++) {
         int fd = mkdir(path, 0700) == 0 || errno == EEXIST ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-        if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) {
-            error = errno;
-            free(path);
-            return error;
-        }
-        n->spill_dirs.items[i] = path;
+        if (fd < 0) break;
+        /* Another daemon that clears up may have found it before it was locked. */
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0 && stat(path, &by_name) == 0 && fstat(fd, &by_fd) == 0 &&
+            by_name.st_ino == by_fd.st_ino)
+            return path;
+        close(fd);
     }
-    n->spill_dirs_made = true;
-    return 0;
+    int error = errno;
+    free(path);
+    errno = error;
+    return NULL;
+}
+
+static bool is_among(const node_t *n, const char *path) {
+    for (size_t i = 0; i < n->spill_folders.count; i++)
+        if (strcmp(n->spill_folders.items[i], path) == 0) return true;
+    return false;
+}
+
+/* The folder of this session in each that was configured; in the session's own if none was. One is enough: those that can't be made are left out. */
+static int folders_make(node_t *n) {
+    if (n->spill_folders.count > 0) return 0;
+    if (n->spill_dirs.count == 0 && !vec_push(&n->spill_dirs, n->session_dir)) return ENOMEM;
+    int error = ENOMEM;
+    for (size_t i = 0; i < n->spill_dirs.count; i++) {
+        stale_remove(n->spill_dirs.items[i]);
+        char path[4096];
+        snprintf(path, sizeof path, WIRE_SPILL_FOLDER, n->spill_dirs.items[i], (unsigned long long)n->incarnation);
+        if (is_among(n, path)) continue; /* the same one twice */
+        char *made = folder_make(n, n->spill_dirs.items[i]);
+        if (made == NULL) error = errno;
+        if (made != NULL && !vec_push(&n->spill_folders, made)) free(made);
+    }
+    return n->spill_folders.count > 0 ? 0 : error;
 }
 
 static node_file_t *file_new(node_t *n) {
     node_file_t *file = calloc(1, sizeof *file);
-    const char *dir = n->spill_dirs.items[n->spill_turn++ % n->spill_dirs.count];
+    const char *dir = n->spill_folders.items[n->spill_turn++ % n->spill_folders.count];
     if (file != NULL && asprintf(&file->path, "%s/%llu", dir, (unsigned long long)n->next_file++) >= 0) return file;
     free(file);
     return NULL;
@@ -158,13 +179,17 @@ void node_copy_drop(node_t *n, node_object_t *o) {
 }
 
 void node_spill_end(node_t *n) {
-    for (size_t i = 0; n->spill_dirs_made && i < n->spill_dirs.count; i++) base_folder_remove(n->spill_dirs.items[i]);
+    for (size_t i = 0; i < n->spill_folders.count; i++) base_folder_remove(n->spill_folders.items[i]);
 }
 
 /* ---- what can go ---- */
 
 bool node_client_pins(node_client_t *c, uint32_t slot) {
-    return c->segment.base != NULL && store_is_pinned((_Atomic uint64_t *)(c->segment.base + SHM_CLIENT_PINS), slot);
+    return node_client_pins_word(c, slot / 64) >> (slot % 64) & 1;
+}
+
+uint64_t node_client_pins_word(node_client_t *c, uint32_t word) {
+    return c->segment.base != NULL ? store_pins_word((_Atomic uint64_t *)(c->segment.base + SHM_CLIENT_PINS), word) : 0;
 }
 
 bool node_slot_is_pinned(node_t *n, uint32_t slot) {
@@ -173,12 +198,13 @@ bool node_slot_is_pinned(node_t *n, uint32_t slot) {
     return false;
 }
 
-/* The first granule of the extent that the block with data at `data` lies in; UINT64_MAX: in none. */
+/* The first granule of the extent that the block with data at `data` lies in; UINT64_MAX: in none. The block itself says how far it is from the beginning. */
 static uint64_t extent_of(const node_t *n, uint64_t data) {
     if (data < SHM_BLOCK_UNIT || data % SHM_BLOCK_UNIT != 0 || data >= n->store_bytes) return UINT64_MAX;
     uint64_t g = (data - sizeof(shm_block_t)) / SHM_GRANULE;
-    while (g > 0 && n->books[g].size == 0) g--;
-    return g * SHM_GRANULE + n->books[g].size > data ? g : UINT64_MAX;
+    uint32_t back = ((const shm_block_t *)(n->arena.base + data - sizeof(shm_block_t)))->back;
+    if (back != SHM_BLOCK_WHOLE) g = back <= g ? g - back : g;
+    return n->books[g].size > 0 && g * SHM_GRANULE + n->books[g].size > data ? g : UINT64_MAX;
 }
 
 /* Whether this slot's value can go, and what it is then. Clients write the slot: everything is bounded here. */
@@ -217,8 +243,7 @@ static void slots_walk(node_t *n, slot_fn f, void *context) {
     for (uint32_t w = STORE_SLOT_BLOCK / 64; w < (n->slots_granted + 63) / 64; w++) {
         uint64_t pinned = 0;
         for (uint32_t k = 1; k < n->client_next; k++)
-            if (n->clients[k] != NULL && n->clients[k]->segment.base != NULL)
-                pinned |= atomic_load(&((_Atomic uint64_t *)(n->clients[k]->segment.base + SHM_CLIENT_PINS))[w]);
+            if (n->clients[k] != NULL) pinned |= node_client_pins_word(n->clients[k], w);
         for (uint32_t i = w * 64; i < w * 64 + 64 && i < n->slots_granted; i++) {
             store_spill_item_t item;
             uint64_t extent;
@@ -266,7 +291,8 @@ static bool stretch_find(const node_t *n, const survey_t *extents, uint64_t size
     bool found = false;
     for (uint64_t g = 0; g < granules;) {
         uint64_t step = n->books[g].size ? n->books[g].size / SHM_GRANULE : 1;
-        if (n->books[g].size != 0 && !extents[g].can_go) {
+        bool gap = n->books[g].size == 0, useless = gap && n->unbacked_short && !node_memory_is_backed(n, g);
+        if (useless || (!gap && !extents[g].can_go)) {
             s = (stretch_t){.first = g + step, .end = g + step};
             g += step;
             continue;
@@ -279,7 +305,8 @@ static bool stretch_find(const node_t *n, const survey_t *extents, uint64_t size
             if (n->books[s.first].size != 0) s.cost -= extent_cost(n, &extents[s.first], s.first, longest_ms);
             s.first += first;
         }
-        if (s.end - s.first < wanted || (found && s.cost >= ret_best->cost)) continue;
+        /* What is free was not to be had: without an extent that goes it is no answer. */
+        if (s.end - s.first < wanted || s.cost == 0 || (found && s.cost >= ret_best->cost)) continue;
         *ret_best = s;
         found = true;
     }
@@ -322,10 +349,11 @@ static void ahead_choose(const node_t *n, survey_t *extents, uint64_t bytes) {
 }
 
 /* Returns how long the longest unused was not used. */
-static uint32_t can_go_mark(const node_t *n, survey_t *extents) {
+static uint32_t can_go_mark(const node_t *n, survey_t *extents, bool copied_only) {
     uint32_t longest_ms = 0;
     for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g += n->books[g].size ? n->books[g].size / SHM_GRANULE : 1) {
         if (n->books[g].size == 0 || extents[g].units == 0) continue;
+        if (copied_only && extents[g].copied < extents[g].units) continue;
         uint64_t used = atomic_load(&n->extents[g].used), freed = atomic_load(&n->extents[g].freed);
         extents[g].can_go = used >> 32 == freed >> 32 && ((used - freed) & 0xffffffff) == extents[g].units;
         if (extents[g].can_go && extents[g].idle_ms > longest_ms) longest_ms = extents[g].idle_ms;
@@ -333,19 +361,19 @@ static uint32_t can_go_mark(const node_t *n, survey_t *extents) {
     return longest_ms;
 }
 
-static uint32_t survey(node_t *n, survey_t *extents) {
+static uint32_t survey(node_t *n, survey_t *extents, bool copied_only) {
     surveyor_t surveyor = {.extents = extents, .now_ms = base_clock_coarse_ms()};
     slots_walk(n, survey_add, &surveyor);
-    return can_go_mark(n, extents);
+    return can_go_mark(n, extents, copied_only);
 }
 
 /* Marks what is to go, so that `size` bytes in one piece are free, and what is to be written ahead. False: that is not to be had. */
-static bool choose(node_t *n, survey_t *extents, uint64_t size) {
+static bool choose(node_t *n, survey_t *extents, uint64_t size, bool copied_only) {
     stretch_t s = {0};
-    if (!stretch_find(n, extents, size, survey(n, extents), &s)) return false;
+    if (!stretch_find(n, extents, size, survey(n, extents, copied_only), &s)) return false;
     for (uint64_t g = s.first; g < s.end; g += n->books[g].size ? n->books[g].size / SHM_GRANULE : 1)
         extents[g].goes = n->books[g].size != 0;
-    ahead_choose(n, extents, BATCH_BYTES < n->store_bytes / 8 ? BATCH_BYTES : n->store_bytes / 8);
+    if (!copied_only) ahead_choose(n, extents, BATCH_BYTES < n->store_bytes / 8 ? BATCH_BYTES : n->store_bytes / 8);
     return true;
 }
 
@@ -409,7 +437,6 @@ static void write_done(uv_work_t *work, int status) {
     if (--n->spills == 0) n->spill_busy_ns += now - n->spill_begun_ns;
     if (w->error == 0) {
         n->disk_error = 0;
-        n->progress_ns = now;
         n->spilled_bytes += w->bytes;
         n->spilled_objects += w->items.count;
         for (size_t i = 0; i < w->items.count; i++) item_commit(n, w->file, &w->items.items[i], w->ahead);
@@ -446,7 +473,7 @@ static bool write_start(node_t *n, write_t *w) {
 typedef struct {
     const survey_t *extents;
     write_t *writes[2]; /* that are being filled: what goes, and what is written ahead */
-    uint64_t bytes;     /* that are going, or gone */
+    uint64_t bytes;     /* that are gone */
     bool may_write;
 } mover_t;
 
@@ -455,19 +482,21 @@ static void mover_flush(node_t *n, mover_t *m, bool ahead) {
     m->writes[ahead] = NULL;
     if (w == NULL) return;
     w->ahead = ahead;
-    if (w->items.count > 0 && write_start(n, w)) {
-        if (!ahead) m->bytes += w->bytes;
-        return;
-    }
+    if (w->items.count > 0 && write_start(n, w)) return;
     for (size_t i = 0; i < w->items.count; i++) n->objects[w->items.items[i].slot]->moving = false;
     write_free(w);
 }
 
 static void item_move(node_t *n, const store_spill_item_t *item, uint64_t extent, uint32_t units, void *context) {
-    (void)units;
     mover_t *m = context;
     bool goes = m->extents[extent].goes, ahead = m->extents[extent].ahead;
     if ((!goes && !ahead) || !store_slot_escape(&n->slots[item->slot])) return;
+    /* From here on nobody but us frees it; until here it may have been freed and made anew. */
+    store_spill_item_t again;
+    uint64_t place;
+    if (!slot_can_go(n, item->slot, &again, &place, &units) || place != extent ||
+        memcmp(&again, item, sizeof again) != 0)
+        return;
     node_object_t *o = node_object_find(n, (mob_ref_t){.slot = item->slot, .generation = item->generation});
     if (o == NULL) return;
     if (o->copy != NULL) {
@@ -482,8 +511,8 @@ static void item_move(node_t *n, const store_spill_item_t *item, uint64_t extent
     o->moving = true;
 }
 
-/* Moves what is marked. How many bytes are going, or gone. */
-static uint64_t chosen_move(node_t *n, const survey_t *extents) {
+/* Moves what is marked. */
+static node_spilled_t chosen_move(node_t *n, const survey_t *extents) {
     /* After a failure the disk is left alone for a moment: what has a copy can go nevertheless. */
     bool pause = n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < DISK_PAUSE_NS;
     mover_t m = {.extents = extents, .may_write = !pause};
@@ -493,23 +522,27 @@ static uint64_t chosen_move(node_t *n, const survey_t *extents) {
         n->disk_error_ns = base_clock_mono_ns();
         m.may_write = false;
     }
+    uint32_t before = n->spills;
     slots_walk(n, item_move, &m);
     mover_flush(n, &m, false);
+    if (n->spills == before && m.bytes == 0) return m.may_write ? NODE_SPILL_NOTHING : NODE_SPILL_DISK;
+    bool writes = n->spills > before;
     mover_flush(n, &m, true);
-    return m.bytes;
+    return writes ? NODE_SPILL_WRITES : NODE_SPILL_FREED;
 }
 
-uint64_t node_spill(node_t *n, uint64_t size) {
+node_spilled_t node_spill(node_t *n, uint64_t size, bool copied_only) {
     survey_t *extents = calloc(n->store_bytes / SHM_GRANULE + 1, sizeof *extents);
-    uint64_t bytes = extents != NULL && choose(n, extents, size) ? chosen_move(n, extents) : 0;
+    node_spilled_t spilled = NODE_SPILL_NOTHING;
+    if (extents != NULL && choose(n, extents, size, copied_only)) spilled = chosen_move(n, extents);
     free(extents);
-    return bytes;
+    return spilled;
 }
 
 void node_spill_idlest(node_t *n, uint64_t bytes) {
     survey_t *extents = calloc(n->store_bytes / SHM_GRANULE + 1, sizeof *extents);
     if (extents == NULL) return;
-    survey(n, extents);
+    survey(n, extents, false);
     idlest_choose(n, extents, bytes, true);
     chosen_move(n, extents);
     free(extents);

@@ -109,8 +109,10 @@ typedef struct {
 /* Somebody waits for room in the arena; see node/room.c. */
 typedef struct {
     uint32_t client; /* that asked for an extent of `size`; 0: it is for the value of `ref`, which is to come back */
-    uint64_t size, since_ns;
+    uint64_t size, least; /* in one piece; less will do if there is no more */
     mob_ref_t ref;
+    uint64_t asked_ns;          /* when it was last asked for: who waits asks again once a second */
+    uint64_t stuck_ns, disk_ns; /* since when nothing can be moved for it, or not to the disk; 0: it can */
 } node_want_t;
 
 /* An object that more than its owner may know of. */
@@ -319,12 +321,14 @@ struct node {
     double memory_threshold;
     uint64_t refresh_ms, short_since_ns, last_kill_ns, last_used, kernel_kills;
     bool paused, enforce_memory;
-    VEC(node_want_t) wants; /* in order */
-    uv_timer_t room_timer;  /* runs while there are any */
-    uint64_t progress_ns;   /* when somebody last got room, or something moved */
-    VEC(char *) spill_dirs; /* as configured; from the first use on, folders of our own in them */
-    bool spill_dirs_made;
-    uint32_t spill_turn, moves; /* files made; writes and reads under way */
+    VEC(node_want_t) wants;              /* in order */
+    uv_timer_t room_timer;               /* runs while there are any */
+    uint64_t refused_ns;                 /* when the last one was */
+    uint64_t survey_ns, survey_pause_ns; /* not before: the last look found nothing */
+    bool unbacked_short;                 /* what has no memory yet can't get any: the machine is short */
+    VEC(char *) spill_dirs;              /* as configured */
+    VEC(char *) spill_folders;           /* ours in them, from the first use on */
+    uint32_t spill_turn, moves;          /* files made; writes and reads under way */
     uint64_t next_file;
     int disk_error; /* errno of the last write that failed; 0: none, or one has succeeded since */
     uint64_t disk_error_ns, spilled_bytes, spilled_objects, spill_told_bytes, spill_busy_ns, spill_begun_ns;
@@ -367,6 +371,7 @@ mob_status_t node_memory_grant(node_t *node, uint32_t owner, uint64_t size, bool
                                uint64_t *ret_serial);
 bool node_memory_owns(node_t *node, uint32_t owner, uint64_t offset, uint64_t size);
 uint64_t node_memory_free_bytes(node_t *node);
+bool node_memory_is_backed(const node_t *node, uint64_t granule);
 void node_memory_give_back(node_t *node); /* what is not used, to the machine */
 uint64_t
 node_memory_extent_end(node_t *node,
@@ -388,21 +393,27 @@ void node_pressure_died(node_client_t *worker);  /* finds out whether it was for
 bool node_is_paused(node_t *node);
 
 /* room.c: who waits for memory */
-void node_room_want(node_t *node, uint32_t client, uint64_t size, mob_ref_t ref);
+void node_room_want(node_t *node, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref);
 void node_room_serve(node_t *node);
 void node_room_start(node_t *node);
 void node_room_text(node_t *node, uint64_t size, char *text, size_t capacity); /* who has the memory */
 
 /* spill.c: out of memory onto disk */
-/* Moves what was least recently used and nobody reads, so that there will be room for `size` in one piece. How many bytes are moving, or have just
- * been freed: 0: nothing can be moved, or the disk fails (disk_error). */
-uint64_t node_spill(node_t *node, uint64_t size);
+/* Moves what was least recently used and nobody reads, so that there will be room for `size` in one piece. copied_only: nothing is written for it. */
+typedef enum {
+    NODE_SPILL_FREED,   /* it had copies, and is gone */
+    NODE_SPILL_WRITES,  /* it is being written */
+    NODE_SPILL_DISK,    /* the disk fails */
+    NODE_SPILL_NOTHING, /* there is no such piece */
+} node_spilled_t;
+node_spilled_t node_spill(node_t *node, uint64_t size, bool copied_only);
 /* Moves about so many bytes, longest unused first. */
 void node_spill_idlest(node_t *node, uint64_t bytes);
 void node_copy_drop(node_t *node, node_object_t *object); /* its value on disk is not needed any more */
 bool node_slot_is_pinned(node_t *node, uint32_t slot);
 bool node_client_pins(node_client_t *client, uint32_t slot);
-void node_spill_end(node_t *node); /* removes all files */
+uint64_t node_client_pins_word(node_client_t *client, uint32_t word); /* of 64 slots */
+void node_spill_end(node_t *node);                                    /* removes all files */
 
 /* restore.c: and back */
 void node_restore(node_client_t *client, mob_ref_t ref, bool waits);

@@ -2,6 +2,7 @@
 #include "python/core.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* dict: a function's id to (callable, its ObjectRef). Holding the reference makes the daemon tell us when nobody else needs the function any more. */
 static PyObject *functions;
@@ -19,7 +20,7 @@ static PyObject *job_function(const mob_job_t *job) {
     mob_value_t value;
     if (found == NULL && !PyErr_Occurred()) {
         PyObject *definition = NULL, *ref = NULL;
-        if (core_value_open(&job->function, 1, &value) == 0) definition = core_value_take(job->function, &value);
+        if (core_value_open(&job->function, 1, &value) == MOB_OK) definition = core_value_take(job->function, &value);
         if (definition != NULL) {
             mob_ref_retain(core.client, job->function);
             ref = core_ref_new(job->function);
@@ -60,13 +61,16 @@ void core_function_forget(const mob_job_t *job) {
 
 /* ---- arguments ---- */
 
+enum { MOST_TRIES = 5 };
+
 static PyObject *dep_load(const mob_job_t *job, uint32_t index, core_call_t *call) {
     mob_value_t value;
     if (index >= job->dep_count) {
         PyErr_SetString(PyExc_ValueError, "a call names an argument that it does not have");
         return NULL;
     }
-    if (core_value_open(job->deps + index, job->dep_count - index, &value) < 0) return NULL;
+    call->status = core_value_open(job->deps + index, job->dep_count - index, &value);
+    if (call->status != MOB_OK) return NULL;
     if (value.error != MOB_OK) {
         call->failed = value;
         return NULL;
@@ -104,7 +108,7 @@ void core_call_fini(core_call_t *call) {
     Py_XDECREF(call->keywords);
 }
 
-int core_call_make(const mob_job_t *job, core_call_t *call) {
+static int call_make(const mob_job_t *job, core_call_t *call) {
     const uint8_t *at = job->args, *end = at + job->args_size;
     uint32_t counts[2];
     if (job->args_size < sizeof counts) {
@@ -140,4 +144,20 @@ int core_call_make(const mob_job_t *job, core_call_t *call) {
         call->values[call->count++] = value;
     }
     return 0;
+}
+
+int core_call_make(const mob_job_t *job, core_call_t *call) {
+    for (int tries = 1;; tries++) {
+        if (call_make(job, call) == 0) return 0;
+        if (call->status != MOB_EFULL || tries == MOST_TRIES) return -1;
+        /* Others may wait for what we have, as we do for what they have: somebody has to let go first. */
+        PyErr_Clear();
+        core_call_fini(call);
+        *call = (core_call_t){0};
+        Py_BEGIN_ALLOW_THREADS usleep(100000 * (unsigned)tries + (unsigned)getpid() % 100 * 2000);
+        Py_END_ALLOW_THREADS if (core.client == NULL) {
+            core_raise_ended();
+            return -1;
+        }
+    }
 }

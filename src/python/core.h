@@ -91,9 +91,9 @@ PyObject *core_raise_ended(void);          /* the session ended meanwhile; retur
 PyObject *core_raise(mob_status_t status); /* sets the exception for a failed call; returns NULL */
 PyObject *core_raise_error(const mob_value_t *value);
 PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value); /* loads what is open, and closes it */
-/* Opens refs[0], from disk if need be: the interpreter's lock is released meanwhile. The others are read next. -1 with an exception. */
-int core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *ret_value);
-/* After MOB_EROOM: waits, with the interpreter's lock released. -1 with an exception. */
+/* Opens refs[0], from disk if need be: the interpreter's lock is released meanwhile. The others are read next. An exception is set unless it is MOB_OK. */
+mob_status_t core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *ret_value);
+/* After MOB_EROOM: waits, with the interpreter's lock released, until it is time to try again. -1 with an exception. */
 int core_room_wait(void);
 /* Where a pickled value goes: a new object, or a job's result. */
 typedef struct {
@@ -120,7 +120,8 @@ typedef struct {
     size_t count; /* made so far */
     size_t positional;
     PyObject *keywords;
-    mob_value_t failed; /* an argument that is an error: failed.error is set */
+    mob_value_t failed;  /* an argument that is an error: failed.error is set */
+    mob_status_t status; /* of the last one that was opened */
 } core_call_t;
 PyObject *core_job_callable(const mob_job_t *job); /* NEW */
 int core_call_make(const mob_job_t *job, core_call_t *call);

@@ -17,7 +17,7 @@ static task_function_t *function_in_c(const mob_job_t *job) {
     mob_value_t value;
     if (job->kind == MOB_ACTOR_CALL) return worker.actor_class;
     if (same(job->function, last_of_python)) return NULL;
-    if (core_value_open(&job->function, 1, &value) < 0) {
+    if (core_value_open(&job->function, 1, &value) != MOB_OK) {
         PyErr_Clear();
         return NULL;
     }

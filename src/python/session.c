@@ -152,7 +152,10 @@ PyObject *core_read_message(PyObject *module, PyObject *unused) {
 static PyObject *ask(mob_query_t query, uint64_t argument) {
     void *data;
     size_t size;
-    mob_status_t status = mob_query(core.client, query, argument, &data, &size);
+    mob_status_t status;
+    CORE_ALLOW_THREADS_BEGIN
+    status = mob_query(client, query, argument, &data, &size); /* a long answer may have to wait for room */
+    CORE_ALLOW_THREADS_END
     if (status != MOB_OK) return core_raise(status);
     const uint8_t *at = data;
     PyObject *value = core_direct_read(&at, at + size);

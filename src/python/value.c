@@ -115,17 +115,15 @@ PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector)
 int core_room_wait(void) {
     mob_status_t status;
     mob_client_t *began = core.client;
-    do {
-        CORE_ALLOW_THREADS_BEGIN
-        status = mob_room_wait(client);
-        CORE_ALLOW_THREADS_END
-        if (core.client != began) {
-            core_raise_ended();
-            return -1;
-        }
-        if (status == MOB_EINTR && PyErr_CheckSignals() < 0) return -1;
-    } while (status == MOB_EINTR);
-    if (status == MOB_OK) return 0;
+    CORE_ALLOW_THREADS_BEGIN
+    status = mob_room_wait(client);
+    CORE_ALLOW_THREADS_END
+    if (core.client != began) {
+        core_raise_ended();
+        return -1;
+    }
+    if (PyErr_CheckSignals() < 0) return -1;
+    if (status == MOB_OK || status == MOB_EINTR) return 0;
     core_raise(status);
     return -1;
 }
@@ -427,12 +425,11 @@ static mob_status_t value_fetch(const mob_ref_t *refs, size_t count, int64_t tim
     return status;
 }
 
-int core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *ret_value) {
+mob_status_t core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *ret_value) {
     mob_status_t status = mob_get_begin(core.client, refs[0], ret_value);
     if (status == MOB_EAWAY) status = value_fetch(refs, count, -1, ret_value);
-    if (status == MOB_OK) return 0;
-    if (!PyErr_Occurred()) core_raise(status);
-    return -1;
+    if (status != MOB_OK && !PyErr_Occurred()) core_raise(status);
+    return status;
 }
 
 /* Loads what is open, and closes it. */

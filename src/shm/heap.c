@@ -189,10 +189,27 @@ static void extent_keep(shm_heap_t *heap, const shm_heap_extent_t *e) {
     (void)vec_push(&heap->kept, *e);
 }
 
+static uint64_t large_extent(uint64_t size) { return granule_round(size + SHM_BLOCK_FIRST + sizeof(shm_block_t)); }
+
+static uint32_t small_units(uint64_t size) {
+    return (uint32_t)((size + sizeof(shm_block_t) + SHM_BLOCK_UNIT - 1) / SHM_BLOCK_UNIT);
+}
+
+static uint64_t small_extent_least(uint32_t units) {
+    return granule_round((uint64_t)units * SHM_BLOCK_UNIT + SHM_BLOCK_UNIT);
+}
+
+uint64_t shm_heap_extent_for(uint64_t size) {
+    uint32_t units;
+    if (size > SHM_HEAP_SMALL) return large_extent(size);
+    class_of(small_units(size), &units);
+    return small_extent_least(units);
+}
+
 static mob_status_t large_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint64_t *ret_data) {
     shm_heap_extent_t e;
     if (size > heap->granules * SHM_GRANULE) return MOB_EFULL;
-    uint64_t whole = granule_round(size + SHM_BLOCK_FIRST + sizeof(shm_block_t));
+    uint64_t whole = large_extent(size);
     mob_status_t status = extent_take(heap, whole, whole, &e);
     if (status != MOB_OK) return status;
     uint64_t header = e.offset + SHM_BLOCK_FIRST;
@@ -321,7 +338,7 @@ static bool run_cut(shm_heap_t *heap, uint32_t units, size_t look, uint64_t *ret
 
 static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
     shm_heap_extent_t e;
-    uint64_t least = granule_round((uint64_t)units * SHM_BLOCK_UNIT + SHM_BLOCK_UNIT);
+    uint64_t least = small_extent_least(units);
     uint64_t wanted = heap->small_extent > least ? heap->small_extent : least;
     if (!vec_reserve(&heap->small, 1) || !vec_reserve(&heap->runs, 1)) return MOB_ENOMEM;
     mob_status_t status =
@@ -341,7 +358,7 @@ static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
 
 mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint64_t *ret_data) {
     if (size > SHM_HEAP_SMALL) return large_alloc(heap, size, tag, ret_data);
-    uint32_t units = (uint32_t)((size + sizeof(shm_block_t) + SHM_BLOCK_UNIT - 1) / SHM_BLOCK_UNIT);
+    uint32_t units = small_units(size);
     unsigned class = class_of(units, &units);
     uint64_t header = 0;
     while (heap->classes[class].count > 0 && header == 0) {

@@ -51,6 +51,8 @@ mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena
 void shm_heap_fini(shm_heap_t *heap);
 /* A block for `size` bytes of data, aligned to 64, USED(tag). ret_data is its offset in the arena; never 0. */
 mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint64_t *ret_data);
+/* The least extent in which a value of `size` bytes has room. */
+uint64_t shm_heap_extent_for(uint64_t size);
 /* An extent that was granted later than it was asked for, and is EMPTY until it is used. */
 void shm_heap_adopt(shm_heap_t *heap, uint64_t offset, uint64_t size, uint64_t serial);
 /* Frees a block of any process. If it is one of ours, it is at hand for the next allocation. */

@@ -26,8 +26,7 @@ static inline void store_unpin(_Atomic uint64_t *pins, uint32_t slot) {
     /* release, by its order: our reads of the value come before the daemon's use of its memory */
     atomic_fetch_and(&pins[slot / 64], ~((uint64_t)1 << (slot % 64)));
 }
-static inline bool store_is_pinned(_Atomic uint64_t *pins, uint32_t slot) {
-    return atomic_load(&pins[slot / 64]) >> (slot % 64) & 1;
-}
+/* Those of the 64 slots from word * 64 on. */
+static inline uint64_t store_pins_word(_Atomic uint64_t *pins, uint32_t word) { return atomic_load(&pins[word]); }
 
 #endif

@@ -2,11 +2,11 @@
  * A spill file: values that were moved out of the arena, one after the other.
  *
  *   a head            what file this is, of which session, how many values
- *   for each value    a head with its slot, generation and sizes; the bytes; a hash of both; filled up to 64
+ *   for each value    a head with its slot, generation and sizes; the bytes; a hash of both; filled up to 64, or to a page after a large one
  *
  * A file is written once, in one go, and only read from then on. It is believed only where it says what was written: see store_spill_read.
  *
- * These calls wait for the disk: they are for threads that have nothing else to do. They touch nothing but what they are given. Each returns 0 or an errno;
+ * The arena's beginning is a page's. These calls wait for the disk: they are for threads that have nothing else to do. They touch nothing but what they are given. Each returns 0 or an errno;
  * EBADMSG: the file does not have what was written.
  */
 #ifndef STORE_SPILL_H
@@ -18,7 +18,8 @@
 typedef struct store_spill_item {
     uint32_t slot, ref_count;
     uint64_t generation, meta;
-    uint64_t block;  /* where its bytes lie in the arena, or are to lie */
+    uint64_t
+        block; /* where its bytes lie in the arena, or are to lie: of more than 256 KiB, at the same place in a page */
     uint64_t bytes;  /* the value, and the references after it */
     uint64_t offset; /* of its head in the file */
 } store_spill_item_t;

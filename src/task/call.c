@@ -3,9 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "task/task.h"
+
+enum { MOST_TRIES = 5 }; /* for room for all arguments at once */
 
 /* ---- the call ---- */
 
@@ -68,22 +71,40 @@ mob_status_t task_open(mob_client_t *c, const mob_ref_t *refs, size_t count, mob
     return status;
 }
 
-bool task_call_open(mob_call_t *call) {
+/* MOB_OK with an error among them: it is the last one that is open. */
+static mob_status_t deps_open(mob_call_t *call) {
     mob_value_t *deps = call->deps ? call->deps : call->few_deps;
     for (uint32_t i = 0; i < call->job->dep_count; i++) {
-        if (task_open(call->client, call->job->deps + i, call->job->dep_count - i, &deps[i]) != MOB_OK) {
-            mob_call_fail(call, "argument reference %u: %s", i, mob_last_error());
-            return false;
-        }
+        mob_status_t status = task_open(call->client, call->job->deps + i, call->job->dep_count - i, &deps[i]);
+        if (status != MOB_OK) return status;
         call->deps_open++;
-        if (deps[i].error != MOB_OK) return false;
+        if (deps[i].error != MOB_OK) break;
     }
-    return true;
+    return MOB_OK;
+}
+
+bool task_call_open(mob_call_t *call) {
+    mob_status_t status;
+    for (int tries = 1; (status = deps_open(call)) == MOB_EFULL && tries < MOST_TRIES; tries++) {
+        /* Others may wait for what we have, as we do for what they have: somebody has to let go first. */
+        task_call_close(call);
+        usleep(100000 * (unsigned)tries + (unsigned)getpid() % 100 * 2000);
+    }
+    if (status != MOB_OK) mob_call_fail(call, "argument reference %u: %s", call->deps_open, mob_last_error());
+    const mob_value_t *deps = call->deps ? call->deps : call->few_deps;
+    return status == MOB_OK && deps[call->deps_open - 1].error == MOB_OK;
+}
+
+void task_call_close(mob_call_t *call) {
+    const mob_value_t *deps = call->deps ? call->deps : call->few_deps;
+    while (call->deps_open > 0) {
+        call->deps_open--;
+        mob_get_end(call->client, call->job->deps[call->deps_open], &deps[call->deps_open]);
+    }
 }
 
 void task_call_fini(mob_call_t *call) {
-    const mob_value_t *deps = call->deps ? call->deps : call->few_deps;
-    for (uint32_t i = 0; i < call->deps_open; i++) mob_get_end(call->client, call->job->deps[i], &deps[i]);
+    task_call_close(call);
     free(call->deps);
     free(call->starts);
     free(call->more);

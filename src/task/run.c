@@ -199,6 +199,7 @@ void task_run(task_worker_t *w, mob_job_t *job, task_function_t *f) {
             const char *words = mob_last_error();
             mob_call_fail(&call, "%s", *words ? words : mob_status_text(status));
         }
+        task_call_close(&call); /* the job's arguments are not ours any more after the next line */
         again = mob_job_retry(w->client, job);
         if (!again) task_failure_store(w, job, call.text);
     }

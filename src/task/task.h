@@ -57,6 +57,7 @@ mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_job_t *j
 void task_call_fini(mob_call_t *call);
 /* Opens the arguments that are references, for as long as the call runs. False: one could not be opened, or is an error, which is then the last one that is open. */
 bool task_call_open(mob_call_t *call);
+void task_call_close(mob_call_t *call);
 /* Opens refs[0], from disk if need be; the others are read next. */
 mob_status_t task_open(mob_client_t *client, const mob_ref_t *refs, size_t count, mob_value_t *ret_value);
 /* mob_job_result_begin, waiting for room if need be. */

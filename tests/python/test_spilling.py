@@ -1,5 +1,6 @@
 """More objects than memory has room for: they go to disk and come back, and nothing is lost, wrong or left behind."""
 
+import contextlib
 import glob
 import hashlib
 import os
@@ -171,6 +172,59 @@ def test_who_waits_for_room_gets_it_when_it_is_there(session):
     timer.join()
 
 
+def test_tasks_whose_arguments_do_not_fit_all_at_once(session):
+    refs = [ray.put(array(i)) for i in range(36)]
+
+    @ray.remote
+    def all_of(*values):
+        time.sleep(0.2)
+        return [digest(value) for value in values]
+
+    results = [all_of.remote(*refs[i : i + 12]) for i in (0, 12, 24)]
+    assert sum(ray.get(results, timeout=55), []) == [digest(array(i)) for i in range(36)]
+
+
+def test_who_needs_little_does_not_wait_for_who_needs_much(session):
+    views = [ray.get(ray.put(array(i, 4 * MB))) for i in range(6)]
+    failed = []
+
+    def put_much():
+        try:
+            ray.put(np.zeros(30 * MB, dtype=np.uint8))
+        except ObjectStoreFullError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=put_much)
+    thread.start()
+    time.sleep(0.5)
+    begin = time.monotonic()
+    refs = [ray.put(array(i, MB // 2)) for i in range(60)]
+    assert time.monotonic() - begin < 2.5
+    thread.join()
+    assert failed and len(views) == 6
+    assert digest(ray.get(refs[0])) == digest(array(0, MB // 2))
+
+
+def test_who_gave_up_waiting_does_not_spoil_it_for_the_next(session):
+    class GaveUp(Exception):
+        pass
+
+    def give_up(number, frame):
+        raise GaveUp
+
+    views = [ray.get(ray.put(array(i, 4 * MB))) for i in range(9)]
+    before = signal.signal(signal.SIGUSR1, give_up)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGUSR1))
+    timer.start()
+    with pytest.raises(GaveUp):
+        ray.put(np.zeros(8 * MB, dtype=np.uint8))
+    timer.join()
+    signal.signal(signal.SIGUSR1, before)
+    time.sleep(4)
+    views.clear()
+    assert ray.get(ray.put(np.zeros(8 * MB, dtype=np.uint8))).nbytes == 8 * MB
+
+
 def test_files_go_with_their_objects(session, folder):
     refs = [ray.put(array(i)) for i in range(60)]
     assert len(files(folder)) > 1
@@ -273,6 +327,18 @@ def test_several_folders_in_turn(start, tmp_path):
     assert [digest(ray.get(ref)) for ref in refs] == [digest(array(i)) for i in range(80)]
 
 
+def test_a_folder_that_fails_leaves_the_others(start, tmp_path):
+    folders = [str(tmp_path / name) for name in ("good", "bad", "good")]
+    start(num_cpus=1, object_store_memory=STORE, object_spilling_directory=folders)
+    os.rmdir(folders[1])
+    support.touch(folders[1])
+    refs = [ray.put(array(i)) for i in range(60)]
+    assert files(folders[0])
+    assert [digest(ray.get(ref)) for ref in refs] == [digest(array(i)) for i in range(60)]
+    ray.shutdown()
+    assert os.listdir(folders[0]) == []
+
+
 def test_folders_that_make_no_sense(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(ValueError, match="object_spilling_directory"):
@@ -282,16 +348,30 @@ def test_folders_that_make_no_sense(tmp_path):
     assert not ray.is_initialized()
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A folder on a disk of 30 MiB."""
-    path = str(tmp_path / "disk")
+@contextlib.contextmanager
+def mounted(path, *options):
     os.mkdir(path)
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=30m", "none", path], capture_output=True)
+    made = subprocess.run(["mount", *options, "none", path], capture_output=True)
     if made.returncode != 0:
         pytest.skip("nothing can be mounted here: " + made.stderr.decode().strip())
     yield path
     subprocess.run(["umount", "-l", path], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a disk of 30 MiB."""
+    with mounted(str(tmp_path / "disk"), "-t", "tmpfs", "-o", "size=30m") as path:
+        yield path
+
+
+def test_a_file_system_that_knows_no_direct_writes(start, tmp_path):
+    with mounted(str(tmp_path / "ram"), "-t", "ramfs") as path:
+        start(num_cpus=1, object_store_memory=STORE, object_spilling_directory=path)
+        refs = [ray.put(array(i)) for i in range(40)]
+        assert files(path)
+        assert [digest(ray.get(ref)) for ref in refs] == [digest(array(i)) for i in range(40)]
+        ray.shutdown()
 
 
 def test_a_full_disk_is_an_error_and_all_else_goes_on(start, small_disk):

@@ -25,8 +25,8 @@ static size_t count;
 
 static int make_folder(void **state) {
     (void)state;
-    arena = malloc(ARENA);
-    again = malloc(ARENA);
+    arena = aligned_alloc(4096, ARENA);
+    again = aligned_alloc(4096, ARENA);
     uint64_t x = 88172645463325252u;
     for (size_t i = 0; i < ARENA; i += 8) {
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
@@ -78,14 +78,34 @@ static void read_all(void) {
 
 static void test_all_sizes(void **state) {
     (void)state;
-    static const uint64_t sizes[] = {
-        41, 63, 64, 65, 4095, 4096, 4097, 8192, 4031, 4 << 20, (4 << 20) - 64, (4 << 20) - 128, (4 << 20) + 1, 9 << 20};
+    static const uint64_t sizes[] = {41,
+                                     63,
+                                     64,
+                                     65,
+                                     4095,
+                                     4096,
+                                     4097,
+                                     8192,
+                                     4031,
+                                     200000,
+                                     262144,
+                                     262145,
+                                     300000,
+                                     4 << 20,
+                                     (4 << 20) - 64,
+                                     (4 << 20) - 128,
+                                     (4 << 20) + 1,
+                                     9 << 20,
+                                     (2 << 20) + 4032,
+                                     (2 << 20) + 4033,
+                                     (4 << 20) + 4032 - 8};
     uint64_t at = 64;
     count = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (at + sizes[i] > ARENA) at = 64;
         add(at, sizes[i]);
-        at = (at + sizes[i] + 127) / 64 * 64;
+        /* A large one lies 64 bytes from a page's beginning. */
+        at = sizes[i] > 60000 ? (at + sizes[i] + 8191) / 4096 * 4096 + 64 : (at + sizes[i] + 127) / 64 * 64;
     }
     write_all();
     read_all();
@@ -101,7 +121,7 @@ static void test_many_small_ones(void **state) {
 
 static void write_three(void) {
     count = 0;
-    add(64, 100), add(640, 3 << 20), add(4 << 20, 5000);
+    add(64, 100), add(8192 + 64, 3 << 20), add(4 << 20, 5000);
     write_all();
 }
 
@@ -148,6 +168,9 @@ static void test_what_belongs_to_another(void **state) {
     assert_int_equal(read_one(&other), EBADMSG);
     other = items[1];
     other.bytes--;
+    assert_int_equal(read_one(&other), EBADMSG);
+    other = items[1];
+    other.block += 64; /* not as it was written */
     assert_int_equal(read_one(&other), EBADMSG);
     assert_int_equal(store_spill_read(path, INCARNATION + 1, again, &items[1]), EBADMSG);
     assert_int_equal(store_spill_read(path, INCARNATION, again, &items[1]), 0);

@@ -1,0 +1,139 @@
+"""Rows about memory: objects that go to disk and come back, and very many of them. Mobula beside Ray, in one run.
+
+    python bench/memory.py --mobula .venv/bin/python --ray .venv-bench/bin/python
+
+Every figure is of a fresh system (workload_memory.py), the systems in turn, the best of several; beside them what the
+disk itself does. Prints a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import mmap
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import procs
+
+HERE = Path(__file__).resolve().parent
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Row:
+    key: str
+    title: str
+    unit: str
+    less: bool = False
+    count: int = 0
+    ray_count: int = 0  # where Ray would take too long for the whole
+    device: str = ""
+    limit: float = 300
+
+
+ROWS = [
+    Row("spill", "put of 32 MiB arrays that push others to disk", "GB/s", device="write"),
+    Row("restore", "get of them, in random order", "GB/s", device="read"),
+    Row("put_full", "put of 1 MiB arrays into a full store", "/s"),
+    Row("get_many", "100,000 objects in one get", "s", True, 100_000),
+    Row("arguments", "10,000 arguments to one task", "s", True, 10_000),
+    Row("returns", "3,000 returns of one task", "s", True, 3_000),
+    Row("live_refs", "1,000,000 live references, bytes each", "B", True, 1_000_000, 50_000),
+]
+
+
+def disk(folder: str) -> dict[str, float]:
+    """GB/s of one process that writes and reads a file of 1 GiB in pieces of 4 MiB, past the page cache."""
+    path, piece = os.path.join(folder, "disk"), mmap.mmap(-1, 4 << 20)
+    piece.write(os.urandom(4 << 20))
+    found = {}
+    for name, flags in (("write", os.O_WRONLY | os.O_CREAT), ("read", os.O_RDONLY)):
+        fd = os.open(path, flags | os.O_DIRECT)
+        begin = time.perf_counter()
+        for _ in range(GIB // len(piece)):
+            os.write(fd, piece) if name == "write" else os.readv(fd, [piece])
+        found[name] = GIB / 1e9 / (time.perf_counter() - begin)
+        os.close(fd)
+    os.unlink(path)
+    return found
+
+
+def measure(python: str, row: Row, folder: str, count: int) -> float | str:
+    mark = uuid.uuid4().hex
+    process = subprocess.Popen(
+        [python, str(HERE / "workload_memory.py"), row.key, folder, str(count)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, procs.MARK: mark},
+    )
+    try:
+        out, err = process.communicate(timeout=row.limit)
+        lines = [line for line in out.splitlines() if line.startswith('{"value"')]
+        if lines:
+            return json.loads(lines[-1])["value"]
+        return "error: " + (err.strip().splitlines() or ["nothing was printed"])[-1][:60]
+    except subprocess.TimeoutExpired:
+        return f"not in {row.limit:g} s"
+    finally:
+        names = procs.family(process.pid, mark)
+        process.kill()
+        process.communicate()
+        procs.end(names, 3.0)
+
+
+def best(row: Row, figures: list) -> float | str:
+    numbers = [figure for figure in figures if not isinstance(figure, str)]
+    if not numbers:
+        return figures[-1] if figures else ""
+    return min(numbers) if row.less else max(numbers)
+
+
+def text(figure) -> str:
+    return figure if isinstance(figure, str) else f"{figure:,.3g}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mobula", required=True)
+    parser.add_argument("--ray", help="Ray's Python; without it only Mobula is measured")
+    parser.add_argument("--rows", default="", help="only these, by key, with commas between")
+    parser.add_argument("--windows", type=int, default=3)
+    parser.add_argument("--folder", help="on the disk to use; a temporary one by default")
+    options = parser.parse_args()
+    rows = [row for row in ROWS if not options.rows or row.key in options.rows.split(",")]
+    folder = tempfile.mkdtemp(prefix="mobula-bench-", dir=options.folder)
+    print(
+        "| row | unit | Mobula | Ray | times Ray | the disk itself | of the disk |\n|---|---|---:|---:|---:|---:|---:|"
+    )
+    try:
+        for row in rows:
+            ours, theirs, device = [], [], []
+            for window in range(options.windows):
+                ours.append(measure(options.mobula, row, folder, row.count))
+                if options.ray and (window == 0 or not isinstance(theirs[-1], str)):
+                    theirs.append(measure(options.ray, row, folder, row.ray_count or row.count))
+                if row.device:
+                    device.append(disk(folder)[row.device])
+            mine, other, limit = best(row, ours), best(row, theirs), best(row, device)
+            times = share = ""
+            if not isinstance(mine, str) and not isinstance(other, str):
+                times = text(other / mine if row.less else mine / other)
+            if not isinstance(mine, str) and not isinstance(limit, str):
+                share = f"{mine / limit:.2f}"
+            note = f" (of {row.ray_count:,})" if row.ray_count and not isinstance(other, str) else ""
+            cells = [row.title, row.unit, text(mine), text(other) + note, times, text(limit), share]
+            print("| " + " | ".join(cells) + " |", flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
