@@ -2,7 +2,7 @@
  * mobulad: one a node. Owns the shared memory, schedules, supervises.
  *
  * Started by a driver with the driver's connection as descriptor 3; ends when that driver does. Reading order: main.c (the loop), client.c
- * (connections), inbox.c (messages), task.c (the way of a task), worker.c (the pool), lease.c (workers that take tasks), actor.c, calls.c, object.c (references), memory.c (grants), room.c, spill.c, restore.c
+ * (connections), inbox.c (messages), task.c (the way of a task), worker.c (the pool), lease.c (workers that take tasks), actor.c, calls.c, object.c (references), memory.c (grants), room.c, survey.c, compact.c, spill.c, restore.c
  * (a full store), text.c (what workers print), query.c, session.c.
  *
  * The loop sleeps in epoll. Clients wake it by the eventfd, and only if `daemon_sleeps` says so: it is set before the last look at `pending`,

@@ -239,6 +239,24 @@ static bool gap_take(node_t *n, uint64_t size, uint32_t owner, bool backed, uint
     return true;
 }
 
+void node_memory_take_gaps(node_t *n, uint64_t from, uint64_t to, node_gaps_t *ret_taken) {
+    for (size_t i = 0; i < n->gaps.count && n->gaps.items[i].offset < to;) {
+        node_gap_t g = n->gaps.items[i];
+        uint64_t first = g.offset > from ? g.offset : from, end = g.offset + g.size < to ? g.offset + g.size : to;
+        if (first >= end || !vec_reserve(&n->gaps, 1) ||
+            !vec_push(ret_taken, ((node_gap_t){.offset = first, .size = end - first, .last_owner = g.last_owner}))) {
+            i++;
+            continue;
+        }
+        gap_cut(n, i, first, end - first);
+        if (first > g.offset) i++; /* what is left before it */
+    }
+}
+
+void node_memory_return_gaps(node_t *n, const node_gap_t *gaps, size_t count) {
+    for (size_t i = 0; i < count; i++) gap_add(n, gaps[i].offset, gaps[i].size, gaps[i].last_owner);
+}
+
 static void extent_close(node_t *n, uint64_t granule) {
     node_extent_t *e = &n->books[granule];
     uint64_t size = e->size;

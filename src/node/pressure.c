@@ -24,7 +24,7 @@
 #include "base/memory.h"
 #include "node/state.h"
 
-static const uint64_t PATIENCE_NS = 400000000, KILL_PAUSE_NS = 1000000000;
+static const uint64_t PATIENCE_NS = 400000000, KILL_PAUSE_NS = 1000000000, KERNEL_NS = 3000000000u;
 static const double NEAR = 0.7; /* of the threshold: from there on it looks more often */
 enum { NEAR_MS = 20, LARGEST = 5 };
 
@@ -199,9 +199,12 @@ static void greedy_end(node_t *n) {
 void node_pressure_died(node_client_t *w) {
     node_t *n = w->node;
     if (w->killed || !w->exited || !WIFSIGNALED(w->exit_status) || WTERMSIG(w->exit_status) != SIGKILL) return;
-    uint64_t kills = base_memory_kills("");
+    uint64_t kills = base_memory_kills(""), now = base_clock_mono_ns();
     if (kills <= n->kernel_kills) return; /* somebody else's kill -9 */
-    n->kernel_kills = kills;
+    /* One of them was this; the others' ends come soon, or were not our workers'. */
+    n->kernel_kills = now - n->kernel_kill_ns > KERNEL_NS ? kills - 1 : n->kernel_kills;
+    n->kernel_kills++;
+    n->kernel_kill_ns = now;
     uint32_t others = 0;
     busy_t b;
     for (uint32_t i = 1; i < n->client_next; i++)

@@ -19,7 +19,7 @@
 
 static const uint64_t FULL_NS = 3000000000u, DISK_NS = 1000000000, FORGET_NS = 1700000000, REFUSE_NS = 500000000,
                       SURVEY_NS = 10000000, LONGEST_NS = 320000000;
-enum { LOOK_MS = 10, MOST_WANTS = 256 /* of one client */, MOST_HELPED = 4 };
+enum { LOOK_MS = 10, MOST_WANTS = 256 /* of one client */, MOST_HELPED = 4, MOST_COMPACTIONS = 3 /* for one want */ };
 
 static uint64_t granule_round(uint64_t size) { return (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE; }
 
@@ -120,6 +120,12 @@ static void want_note(node_want_t *w, node_spilled_t spilled, uint64_t now) {
 
 /* Makes room for it, or finds that there is none to be made: false. */
 static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
+    /* Within memory, if there is enough of it. */
+    if (n->compacting || (w->compactions < MOST_COMPACTIONS && node_compact(n, granule_round(w->size)))) {
+        w->compactions++;
+        w->stuck_ns = 0;
+        return true;
+    }
     /* One write after the other; what has a copy can go meanwhile. */
     bool writing = n->spills > 0;
     node_spilled_t spilled = node_spill(n, granule_round(w->size), writing);

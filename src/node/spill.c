@@ -27,20 +27,11 @@
 
 #include "base/clock.h"
 #include "base/folder.h"
-#include "node/state.h"
-#include "store/pins.h"
+#include "node/survey.h"
 
 static const uint64_t BATCH_BYTES = 64 << 20, FILE_BYTES = 256 << 20, DISK_PAUSE_NS = 100000000, PUNCH_BYTES = 64 << 10;
 
 enum { RECENT = 32 };
-
-/* What a survey finds about an extent, by its first granule. */
-typedef struct {
-    uint32_t units, copied; /* in blocks that can go; of those, in values that have a copy */
-    uint32_t idle_ms;       /* since the newest of them was used */
-    bool can_go;            /* all of it */
-    bool goes, ahead;       /* it is chosen to go, or to be written ahead */
-} survey_t;
 
 typedef struct {
     uv_work_t work;
@@ -182,135 +173,26 @@ void node_spill_end(node_t *n) {
     for (size_t i = 0; i < n->spill_folders.count; i++) base_folder_remove(n->spill_folders.items[i]);
 }
 
-/* ---- what can go ---- */
-
-bool node_client_pins(node_client_t *c, uint32_t slot) {
-    return node_client_pins_word(c, slot / 64) >> (slot % 64) & 1;
-}
-
-uint64_t node_client_pins_word(node_client_t *c, uint32_t word) {
-    return c->segment.base != NULL ? store_pins_word((_Atomic uint64_t *)(c->segment.base + SHM_CLIENT_PINS), word) : 0;
-}
-
-bool node_slot_is_pinned(node_t *n, uint32_t slot) {
-    for (uint32_t k = 1; k < n->client_next; k++)
-        if (n->clients[k] != NULL && node_client_pins(n->clients[k], slot)) return true;
-    return false;
-}
-
-/* The first granule of the extent that the block with data at `data` lies in; UINT64_MAX: in none. The block itself says how far it is from the beginning. */
-static uint64_t extent_of(const node_t *n, uint64_t data) {
-    if (data < SHM_BLOCK_UNIT || data % SHM_BLOCK_UNIT != 0 || data >= n->store_bytes) return UINT64_MAX;
-    uint64_t g = (data - sizeof(shm_block_t)) / SHM_GRANULE;
-    uint32_t back = ((const shm_block_t *)(n->arena.base + data - sizeof(shm_block_t)))->back;
-    if (back != SHM_BLOCK_WHOLE) g = back <= g ? g - back : g;
-    return n->books[g].size > 0 && g * SHM_GRANULE + n->books[g].size > data ? g : UINT64_MAX;
-}
-
-/* Whether this slot's value can go, and what it is then. Clients write the slot: everything is bounded here. */
-static bool slot_can_go(node_t *n, uint32_t index, store_spill_item_t *ret_item, uint64_t *ret_extent,
-                        uint32_t *ret_units) {
-    store_slot_t *slot = &n->slots[index];
-    uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
-    if ((word & (STORE_STATE | STORE_DROPPED | STORE_GOING | STORE_AWAY)) != STORE_SEALED) return false;
-    uint64_t meta = slot->meta, block = slot->value.large.block, size = store_meta_size(meta);
-    uint32_t ref_count = slot->value.large.ref_count;
-    if (store_meta_inline(meta) || store_meta_error(meta) != MOB_OK) return false;
-    uint64_t extent = extent_of(n, block), generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
-    if (extent == UINT64_MAX || size > n->store_bytes) return false;
-    shm_block_t *header = (shm_block_t *)(n->arena.base + block - sizeof *header);
-    uint32_t units = atomic_load_explicit(&header->units, memory_order_relaxed);
-    uint64_t bytes = store_block_size(size, ref_count);
-    if (atomic_load_explicit(&header->word, memory_order_relaxed) !=
-            shm_block_used(shm_tag(false, index, generation)) ||
-        bytes + sizeof *header > (uint64_t)units * SHM_BLOCK_UNIT ||
-        block + bytes > extent * SHM_GRANULE + n->books[extent].size)
-        return false;
-    node_object_t *o = n->objects[index];
-    if (o != NULL && (o->generation != generation || o->moving)) return false;
-    if (ref_count > 0 && (o == NULL || !o->contents_held)) return false; /* we have not read yet what is inside */
-    *ret_item = (store_spill_item_t){
-        .slot = index, .ref_count = ref_count, .generation = generation, .meta = meta, .block = block, .bytes = bytes};
-    *ret_extent = extent;
-    *ret_units = units;
-    return true;
-}
-
-typedef void (*slot_fn)(node_t *n, const store_spill_item_t *item, uint64_t extent, uint32_t units, void *context);
-
-/* Calls `f` for every value that can go. */
-static void slots_walk(node_t *n, slot_fn f, void *context) {
-    for (uint32_t w = STORE_SLOT_BLOCK / 64; w < (n->slots_granted + 63) / 64; w++) {
-        uint64_t pinned = 0;
-        for (uint32_t k = 1; k < n->client_next; k++)
-            if (n->clients[k] != NULL) pinned |= node_client_pins_word(n->clients[k], w);
-        for (uint32_t i = w * 64; i < w * 64 + 64 && i < n->slots_granted; i++) {
-            store_spill_item_t item;
-            uint64_t extent;
-            uint32_t units;
-            if (!(pinned >> (i % 64) & 1) && slot_can_go(n, i, &item, &extent, &units))
-                f(n, &item, extent, units, context);
-        }
-    }
-}
-
-typedef struct {
-    survey_t *extents;
-    uint32_t now_ms;
-} surveyor_t;
-
-static void survey_add(node_t *n, const store_spill_item_t *item, uint64_t extent, uint32_t units, void *context) {
-    surveyor_t *s = context;
-    survey_t *e = &s->extents[extent];
-    uint32_t idle = s->now_ms - atomic_load_explicit(&n->slots[item->slot].value.large.used_ms, memory_order_relaxed);
-    if (idle > INT32_MAX) idle = 0; /* used since we looked at the clock */
-    if (e->units == 0 || idle < e->idle_ms) e->idle_ms = idle;
-    e->units += units;
-    if (n->objects[item->slot] != NULL && n->objects[item->slot]->copy != NULL) e->copied += units;
-}
-
 /* ---- what goes ---- */
 
-/* A stretch of the arena, of whole extents and gaps: what it costs to empty it. */
 typedef struct {
-    uint64_t first, end; /* granules */
-    double cost;
-} stretch_t;
+    uint32_t longest_ms; /* that anything was not used */
+    bool copied_only;
+} price_t;
 
-/* What was used last costs RECENT times as much as what was not used for longest. */
-static double extent_cost(const node_t *n, const survey_t *e, uint64_t granule, uint32_t longest_ms) {
-    double recent = 1 - (double)e->idle_ms / ((double)longest_ms + 1);
+/* An extent costs its size; what was used last RECENT times as much as what was not used for longest. */
+static double price_of(const node_t *n, const node_survey_t *e, uint64_t granule, const void *context) {
+    const price_t *p = context;
+    if (!e->can_go || (p->copied_only && e->copied < e->units)) return -1;
+    double recent = 1 - (double)e->idle_ms / ((double)p->longest_ms + 1);
     return (double)n->books[granule].size * (1 + (RECENT - 1) * recent);
 }
 
-/* The cheapest stretch of at least `size` bytes in which all extents can go. */
-static bool stretch_find(const node_t *n, const survey_t *extents, uint64_t size, uint32_t longest_ms,
-                         stretch_t *ret_best) {
-    uint64_t granules = n->store_bytes / SHM_GRANULE, wanted = (size + SHM_GRANULE - 1) / SHM_GRANULE;
-    stretch_t s = {0};
-    bool found = false;
-    for (uint64_t g = 0; g < granules;) {
-        uint64_t step = n->books[g].size ? n->books[g].size / SHM_GRANULE : 1;
-        bool gap = n->books[g].size == 0, useless = gap && n->unbacked_short && !node_memory_is_backed(n, g);
-        if (useless || (!gap && !extents[g].can_go)) {
-            s = (stretch_t){.first = g + step, .end = g + step};
-            g += step;
-            continue;
-        }
-        if (n->books[g].size != 0) s.cost += extent_cost(n, &extents[g], g, longest_ms);
-        s.end = g += step;
-        for (;;) { /* leave out what is not needed at its beginning */
-            uint64_t first = n->books[s.first].size ? n->books[s.first].size / SHM_GRANULE : 1;
-            if (s.end - s.first < wanted + first) break;
-            if (n->books[s.first].size != 0) s.cost -= extent_cost(n, &extents[s.first], s.first, longest_ms);
-            s.first += first;
-        }
-        /* What is free was not to be had: without an extent that goes it is no answer. */
-        if (s.end - s.first < wanted || s.cost == 0 || (found && s.cost >= ret_best->cost)) continue;
-        *ret_best = s;
-        found = true;
-    }
-    return found;
+static uint32_t longest_of(const node_t *n, const node_survey_t *extents) {
+    uint32_t longest = 0;
+    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
+        if (n->books[g].size != 0 && extents[g].can_go && extents[g].idle_ms > longest) longest = extents[g].idle_ms;
+    return longest;
 }
 
 typedef struct {
@@ -322,17 +204,17 @@ static int idler_compare(const void *a, const void *b) {
     return x > y ? -1 : x < y;
 }
 
-/* Chooses among what can go and has no copy, or has one, longest unused first, until `bytes` are chosen. */
-static void idlest_choose(const node_t *n, survey_t *extents, uint64_t bytes, bool goes) {
+/* Chooses what can go, or of that what has no copy yet, longest unused first, until `bytes` are chosen. */
+static void idlest_choose(const node_t *n, node_survey_t *extents, uint64_t bytes, bool goes) {
     VEC(idler_t) idlers = {0};
-    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g += n->books[g].size ? n->books[g].size / SHM_GRANULE : 1)
+    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
         if (n->books[g].size != 0 && extents[g].can_go && !extents[g].goes &&
             (goes || extents[g].copied < extents[g].units))
             (void)vec_push(&idlers, ((idler_t){.granule = (uint32_t)g, .idle_ms = extents[g].idle_ms}));
     if (idlers.count > 0) qsort(idlers.items, idlers.count, sizeof *idlers.items, idler_compare);
     uint64_t chosen = 0;
     for (size_t i = 0; i < idlers.count && chosen < bytes; i++) {
-        survey_t *e = &extents[idlers.items[i].granule];
+        node_survey_t *e = &extents[idlers.items[i].granule];
         *(goes ? &e->goes : &e->ahead) = true;
         chosen += n->books[idlers.items[i].granule].size;
     }
@@ -340,39 +222,20 @@ static void idlest_choose(const node_t *n, survey_t *extents, uint64_t bytes, bo
 }
 
 /* Chooses what is written ahead, until `bytes` have a copy or will have one; if half of that has one already, it is left for another time, since large writes are better than small ones. */
-static void ahead_choose(const node_t *n, survey_t *extents, uint64_t bytes) {
+static void ahead_choose(const node_t *n, node_survey_t *extents, uint64_t bytes) {
     uint64_t copied = 0;
-    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g += n->books[g].size ? n->books[g].size / SHM_GRANULE : 1)
+    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
         if (n->books[g].size != 0 && extents[g].can_go && !extents[g].goes && extents[g].copied == extents[g].units)
             copied += n->books[g].size;
     if (copied < bytes / 2) idlest_choose(n, extents, bytes - copied, false);
 }
 
-/* Returns how long the longest unused was not used. */
-static uint32_t can_go_mark(const node_t *n, survey_t *extents, bool copied_only) {
-    uint32_t longest_ms = 0;
-    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g += n->books[g].size ? n->books[g].size / SHM_GRANULE : 1) {
-        if (n->books[g].size == 0 || extents[g].units == 0) continue;
-        if (copied_only && extents[g].copied < extents[g].units) continue;
-        uint64_t used = atomic_load(&n->extents[g].used), freed = atomic_load(&n->extents[g].freed);
-        extents[g].can_go = used >> 32 == freed >> 32 && ((used - freed) & 0xffffffff) == extents[g].units;
-        if (extents[g].can_go && extents[g].idle_ms > longest_ms) longest_ms = extents[g].idle_ms;
-    }
-    return longest_ms;
-}
-
-static uint32_t survey(node_t *n, survey_t *extents, bool copied_only) {
-    surveyor_t surveyor = {.extents = extents, .now_ms = base_clock_coarse_ms()};
-    slots_walk(n, survey_add, &surveyor);
-    return can_go_mark(n, extents, copied_only);
-}
-
 /* Marks what is to go, so that `size` bytes in one piece are free, and what is to be written ahead. False: that is not to be had. */
-static bool choose(node_t *n, survey_t *extents, uint64_t size, bool copied_only) {
-    stretch_t s = {0};
-    if (!stretch_find(n, extents, size, survey(n, extents, copied_only), &s)) return false;
-    for (uint64_t g = s.first; g < s.end; g += n->books[g].size ? n->books[g].size / SHM_GRANULE : 1)
-        extents[g].goes = n->books[g].size != 0;
+static bool choose(node_t *n, node_survey_t *extents, uint64_t size, bool copied_only) {
+    node_stretch_t s = {0};
+    price_t price = {.longest_ms = longest_of(n, extents), .copied_only = copied_only};
+    if (!node_survey_stretch(n, extents, size, price_of, &price, &s)) return false;
+    for (uint64_t g = s.first; g < s.end; g = node_survey_next(n, g)) extents[g].goes = n->books[g].size != 0;
     if (!copied_only) ahead_choose(n, extents, BATCH_BYTES < n->store_bytes / 8 ? BATCH_BYTES : n->store_bytes / 8);
     return true;
 }
@@ -380,14 +243,9 @@ static bool choose(node_t *n, survey_t *extents, uint64_t size, bool copied_only
 /* ---- how it goes ---- */
 
 /* It has a copy: out of memory, unless somebody reads it. How many bytes that frees. */
-static uint64_t object_leave(node_t *n, node_object_t *o, uint64_t block, uint64_t bytes) {
-    store_slot_t *slot = &n->slots[o->slot];
-    if (!store_slot_leave(slot)) return 0;
-    if (node_slot_is_pinned(n, o->slot)) {
-        store_slot_return(slot);
-        return 0;
-    }
-    slot->value.large.block = 0; /* nobody reads it while it is AWAY */
+static uint64_t copied_leave(node_t *n, node_object_t *o, uint64_t block, uint64_t bytes) {
+    if (!node_object_leave(n, o)) return 0;
+    n->slots[o->slot].value.large.block = 0; /* nobody reads it while it is AWAY */
     shm_block_release(n->arena.base, n->extents, block, shm_tag(false, o->slot, o->generation));
     return bytes;
 }
@@ -420,7 +278,7 @@ static void item_commit(node_t *n, node_file_t *file, const store_spill_item_t *
     *copy = (node_copy_t){.file = file, .item = *item};
     o->copy = copy;
     file->live++;
-    if (!ahead) object_leave(n, o, item->block, item->bytes);
+    if (!ahead) copied_leave(n, o, item->block, item->bytes);
 }
 
 static void write_free(write_t *w) {
@@ -471,7 +329,7 @@ static bool write_start(node_t *n, write_t *w) {
 }
 
 typedef struct {
-    const survey_t *extents;
+    const node_survey_t *extents;
     write_t *writes[2]; /* that are being filled: what goes, and what is written ahead */
     uint64_t bytes;     /* that are gone */
     bool may_write;
@@ -489,18 +347,12 @@ static void mover_flush(node_t *n, mover_t *m, bool ahead) {
 
 static void item_move(node_t *n, const store_spill_item_t *item, uint64_t extent, uint32_t units, void *context) {
     mover_t *m = context;
+    (void)units;
     bool goes = m->extents[extent].goes, ahead = m->extents[extent].ahead;
-    if ((!goes && !ahead) || !store_slot_escape(&n->slots[item->slot])) return;
-    /* From here on nobody but us frees it; until here it may have been freed and made anew. */
-    store_spill_item_t again;
-    uint64_t place;
-    if (!slot_can_go(n, item->slot, &again, &place, &units) || place != extent ||
-        memcmp(&again, item, sizeof again) != 0)
-        return;
-    node_object_t *o = node_object_find(n, (mob_ref_t){.slot = item->slot, .generation = item->generation});
+    node_object_t *o = goes || ahead ? node_survey_claim(n, item, extent) : NULL;
     if (o == NULL) return;
     if (o->copy != NULL) {
-        if (goes) m->bytes += object_leave(n, o, item->block, item->bytes);
+        if (goes) m->bytes += copied_leave(n, o, item->block, item->bytes);
         return;
     }
     if (!m->may_write) return;
@@ -512,7 +364,7 @@ static void item_move(node_t *n, const store_spill_item_t *item, uint64_t extent
 }
 
 /* Moves what is marked. */
-static node_spilled_t chosen_move(node_t *n, const survey_t *extents) {
+static node_spilled_t chosen_move(node_t *n, const node_survey_t *extents) {
     /* After a failure the disk is left alone for a moment: what has a copy can go nevertheless. */
     bool pause = n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < DISK_PAUSE_NS;
     mover_t m = {.extents = extents, .may_write = !pause};
@@ -523,7 +375,7 @@ static node_spilled_t chosen_move(node_t *n, const survey_t *extents) {
         m.may_write = false;
     }
     uint32_t before = n->spills;
-    slots_walk(n, item_move, &m);
+    node_survey_walk(n, item_move, &m);
     mover_flush(n, &m, false);
     if (n->spills == before && m.bytes == 0) return m.may_write ? NODE_SPILL_NOTHING : NODE_SPILL_DISK;
     bool writes = n->spills > before;
@@ -532,7 +384,7 @@ static node_spilled_t chosen_move(node_t *n, const survey_t *extents) {
 }
 
 node_spilled_t node_spill(node_t *n, uint64_t size, bool copied_only) {
-    survey_t *extents = calloc(n->store_bytes / SHM_GRANULE + 1, sizeof *extents);
+    node_survey_t *extents = node_survey_make(n);
     node_spilled_t spilled = NODE_SPILL_NOTHING;
     if (extents != NULL && choose(n, extents, size, copied_only)) spilled = chosen_move(n, extents);
     free(extents);
@@ -540,9 +392,8 @@ node_spilled_t node_spill(node_t *n, uint64_t size, bool copied_only) {
 }
 
 void node_spill_idlest(node_t *n, uint64_t bytes) {
-    survey_t *extents = calloc(n->store_bytes / SHM_GRANULE + 1, sizeof *extents);
+    node_survey_t *extents = node_survey_make(n);
     if (extents == NULL) return;
-    survey(n, extents, false);
     idlest_choose(n, extents, bytes, true);
     chosen_move(n, extents);
     free(extents);

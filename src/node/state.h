@@ -112,6 +112,7 @@ typedef struct {
     uint64_t size, least; /* in one piece; less will do if there is no more */
     mob_ref_t ref;
     uint64_t asked_ns;          /* when it was last asked for: who waits asks again once a second */
+    uint32_t compactions;         /* made for it */
     uint64_t stuck_ns, disk_ns; /* since when nothing can be moved for it, or not to the disk; 0: it can */
 } node_want_t;
 
@@ -235,6 +236,7 @@ typedef struct {
     uint64_t offset, size;
     uint32_t last_owner;
 } node_gap_t;
+typedef VEC(node_gap_t) node_gaps_t;
 
 struct node {
     uv_loop_t loop;
@@ -311,7 +313,7 @@ struct node {
     node_extent_t *books;                      /* by granule */
     uint16_t *granule_owner;
     uint64_t *backed; /* one bit a granule */
-    VEC(node_gap_t) gaps;
+    node_gaps_t gaps;
     uint64_t next_serial, arena_free, orphan_extents;
     VEC(uint32_t) warned; /* shapes that can never fit, already told */
 
@@ -319,7 +321,7 @@ struct node {
     VEC(char *) sites;
     uv_timer_t pressure_timer; /* see pressure.c; runs while anything does */
     double memory_threshold;
-    uint64_t refresh_ms, short_since_ns, last_kill_ns, last_used, kernel_kills;
+    uint64_t refresh_ms, short_since_ns, last_kill_ns, last_used, kernel_kills, kernel_kill_ns;
     bool paused, enforce_memory;
     VEC(node_want_t) wants;              /* in order */
     uv_timer_t room_timer;               /* runs while there are any */
@@ -333,6 +335,7 @@ struct node {
     int disk_error; /* errno of the last write that failed; 0: none, or one has succeeded since */
     uint64_t disk_error_ns, spilled_bytes, spilled_objects, spill_told_bytes, spill_busy_ns, spill_begun_ns;
     uint32_t spills; /* writes under way */
+    bool compacting;
 };
 
 /* main.c */
@@ -371,6 +374,9 @@ mob_status_t node_memory_grant(node_t *node, uint32_t owner, uint64_t size, bool
                                uint64_t *ret_serial);
 bool node_memory_owns(node_t *node, uint32_t owner, uint64_t offset, uint64_t size);
 uint64_t node_memory_free_bytes(node_t *node);
+/* Takes what is free between two places out of the gaps, and gives it back. */
+void node_memory_take_gaps(node_t *node, uint64_t from, uint64_t to, node_gaps_t *ret_taken);
+void node_memory_return_gaps(node_t *node, const node_gap_t *gaps, size_t count);
 bool node_memory_is_backed(const node_t *node, uint64_t granule);
 void node_memory_give_back(node_t *node); /* what is not used, to the machine */
 uint64_t
@@ -414,6 +420,9 @@ bool node_slot_is_pinned(node_t *node, uint32_t slot);
 bool node_client_pins(node_client_t *client, uint32_t slot);
 uint64_t node_client_pins_word(node_client_t *client, uint32_t word); /* of 64 slots */
 void node_spill_end(node_t *node);                                    /* removes all files */
+
+/* compact.c: moves values within the arena, so that there will be room for `size` in one piece. True: it is under way. */
+bool node_compact(node_t *node, uint64_t size);
 
 /* restore.c: and back */
 void node_restore(node_client_t *client, mob_ref_t ref, bool waits);

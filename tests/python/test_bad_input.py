@@ -176,7 +176,7 @@ def test_names_that_never_were():
 
 
 def test_modules_that_come_later():
-    for name in ("placement_group", "ActorPool", "state"):
+    for name in ("placement_group", "ActorPool"):
         with pytest.raises(AttributeError, match="not in Mobula yet"):
             getattr(ray.util, name)
     with pytest.raises(ImportError):
