@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/fragment.py [--seconds 60] [--store 512]
 
-Usable is what lives plus what can still be put before anything has to go to disk, of the store's size: with objects
-of 1 MiB by the driver, and with one by another process. Prints a line every tenth of the time.
+Usable is what lives plus what the driver can still put, in arrays of 1 MiB, before anything has to go to disk; of the
+store's size. Prints a line every tenth of the time.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ def main() -> None:
     ray.init(num_cpus=3, object_store_memory=store, log_to_driver=False)
     here = Churn(1, store // 5, store)
     others = [ray.remote(Churn).remote(seed, store // 5, store) for seed in (2, 3)]
-    for part in range(10):
+    for _ in range(10):
         running = [other.run.remote(options.seconds / 10) for other in others]
         done = [here.run(options.seconds / 10), *ray.get(running)]
         live, puts = sum(size for size, _ in done), sum(count for _, count in done)
         spilled = len(list_objects(filters=[("state", "=", "SPILLED")], limit=10**6))
-        print(f"{puts:,} puts, {live / MIB:.0f} MiB live in {spilled} on disk", flush=True)
+        print(f"{puts:,} puts, {live / MIB:.0f} MiB live, {spilled} objects on disk", flush=True)
     filled = here.fill()
     print(f"the driver can put {filled} MiB more: usable {100 * (live + filled * MIB) / store:.1f} %")
     ray.shutdown()

@@ -112,7 +112,7 @@ typedef struct {
     uint64_t size, least; /* in one piece; less will do if there is no more */
     mob_ref_t ref;
     uint64_t asked_ns;          /* when it was last asked for: who waits asks again once a second */
-    uint32_t compactions;         /* made for it */
+    uint32_t compactions;       /* made for it */
     uint64_t stuck_ns, disk_ns; /* since when nothing can be moved for it, or not to the disk; 0: it can */
 } node_want_t;
 

@@ -36,7 +36,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SHM_GRANULE = 64 * 1024, SHM_BLOCK_UNIT = 64, SHM_BLOCK_FIRST = 48 };
+enum { SHM_GRANULE = 16 * 1024, SHM_BLOCK_UNIT = 64, SHM_BLOCK_FIRST = 48 };
 #define SHM_BLOCK_WHOLE 0xffffffffu
 
 typedef struct shm_extent {

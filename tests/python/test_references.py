@@ -366,3 +366,51 @@ def test_an_errors_traceback_does_not_hold_for_ever():
         data = b"x" * BIG
         with pytest.raises(TypeError):
             ray.get(length.remote(ray.put(data), 1))
+
+
+def anonymous(pid):
+    """Bytes that a process has for itself."""
+    with open(f"/proc/{pid}/status") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("RssAnon:"))
+
+
+def put_and_drop(count):
+    for i in range(count):
+        ray.put(i)
+        ray.put(b"x" * 1000)
+
+
+def call_and_drop(count):
+    for _ in range(count // 1000):
+        refs = [ignore.remote(i) for i in range(1000)]
+        ray.wait(refs, num_returns=1000)
+
+
+def put_pass_and_drop(count):
+    for _ in range(count // 100):
+        refs = [ignore.remote([ray.put(i)]) for i in range(100)]
+        ray.wait(refs, num_returns=100)
+
+
+@ray.remote
+def ignore(value):
+    return None
+
+
+@pytest.mark.parametrize(
+    "work, before, count",
+    [
+        (put_and_drop, 50_000, 300_000),
+        (call_and_drop, 300_000, 300_000),  # the timeline keeps 262,144 runs
+        (put_pass_and_drop, 300_000, 50_000),
+    ],
+)
+def test_memory_is_flat_however_often(work, before, count):
+    (call_and_drop if work is put_pass_and_drop else work)(before)  # pools have their size then
+    pids = [os.getpid(), support.daemon_pid()]
+    work(count // 10)
+    sizes, free = [anonymous(pid) for pid in pids], support.store_free()
+    work(count)
+    grown = [anonymous(pid) - was for pid, was in zip(pids, sizes)]
+    assert all(size < 3 * MB for size in grown), grown
+    assert support.wait_until(lambda: support.store_free() >= free - MB)
