@@ -29,7 +29,8 @@
 #include "base/folder.h"
 #include "node/survey.h"
 
-static const uint64_t BATCH_BYTES = 64 << 20, FILE_BYTES = 256 << 20, DISK_PAUSE_NS = 100000000, PUNCH_BYTES = 64 << 10;
+static const uint64_t BATCH_BYTES = 128 << 20, EXTRA_BYTES = 16 << 20, FILE_BYTES = 256 << 20,
+                      DISK_PAUSE_NS = 100000000, PUNCH_BYTES = 64 << 10;
 
 enum { RECENT = 32 };
 
@@ -204,18 +205,24 @@ static int idler_compare(const void *a, const void *b) {
     return x > y ? -1 : x < y;
 }
 
-/* Chooses what can go, or of that what has no copy yet, longest unused first, until `bytes` are chosen. */
-static void idlest_choose(const node_t *n, node_survey_t *extents, uint64_t bytes, bool goes) {
+typedef enum { ALL_GO, COPIED_GO, UNCOPIED_AHEAD } choice_t;
+
+static bool is_chosen_from(const node_survey_t *e, choice_t choice) {
+    bool copied = e->copied == e->units;
+    return e->can_go && !e->goes && (choice == ALL_GO || copied == (choice == COPIED_GO));
+}
+
+/* Chooses longest unused first, until `bytes` are chosen. */
+static void idlest_choose(const node_t *n, node_survey_t *extents, uint64_t bytes, choice_t choice) {
     VEC(idler_t) idlers = {0};
     for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
-        if (n->books[g].size != 0 && extents[g].can_go && !extents[g].goes &&
-            (goes || extents[g].copied < extents[g].units))
+        if (n->books[g].size != 0 && is_chosen_from(&extents[g], choice))
             (void)vec_push(&idlers, ((idler_t){.granule = (uint32_t)g, .idle_ms = extents[g].idle_ms}));
     if (idlers.count > 0) qsort(idlers.items, idlers.count, sizeof *idlers.items, idler_compare);
     uint64_t chosen = 0;
     for (size_t i = 0; i < idlers.count && chosen < bytes; i++) {
         node_survey_t *e = &extents[idlers.items[i].granule];
-        *(goes ? &e->goes : &e->ahead) = true;
+        *(choice == UNCOPIED_AHEAD ? &e->ahead : &e->goes) = true;
         chosen += n->books[idlers.items[i].granule].size;
     }
     vec_free(&idlers);
@@ -227,7 +234,7 @@ static void ahead_choose(const node_t *n, node_survey_t *extents, uint64_t bytes
     for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
         if (n->books[g].size != 0 && extents[g].can_go && !extents[g].goes && extents[g].copied == extents[g].units)
             copied += n->books[g].size;
-    if (copied < bytes / 2) idlest_choose(n, extents, bytes - copied, false);
+    if (copied < bytes / 2) idlest_choose(n, extents, bytes - copied, UNCOPIED_AHEAD);
 }
 
 /* Marks what is to go, so that `size` bytes in one piece are free, and what is to be written ahead. False: that is not to be had. */
@@ -236,7 +243,9 @@ static bool choose(node_t *n, node_survey_t *extents, uint64_t size, bool copied
     price_t price = {.longest_ms = longest_of(n, extents), .copied_only = copied_only};
     if (!node_survey_stretch(n, extents, size, price_of, &price, &s)) return false;
     for (uint64_t g = s.first; g < s.end; g = node_survey_next(n, g)) extents[g].goes = n->books[g].size != 0;
-    if (!copied_only) ahead_choose(n, extents, BATCH_BYTES < n->store_bytes / 8 ? BATCH_BYTES : n->store_bytes / 8);
+    /* A little more than was asked for, of what costs nothing: who needs much does not come for each bit. */
+    idlest_choose(n, extents, EXTRA_BYTES < n->store_bytes / 16 ? EXTRA_BYTES : n->store_bytes / 16, COPIED_GO);
+    if (!copied_only) ahead_choose(n, extents, BATCH_BYTES < n->store_bytes / 4 ? BATCH_BYTES : n->store_bytes / 4);
     return true;
 }
 
@@ -394,7 +403,7 @@ node_spilled_t node_spill(node_t *n, uint64_t size, bool copied_only) {
 void node_spill_idlest(node_t *n, uint64_t bytes) {
     node_survey_t *extents = node_survey_make(n);
     if (extents == NULL) return;
-    idlest_choose(n, extents, bytes, true);
+    idlest_choose(n, extents, bytes, ALL_GO);
     chosen_move(n, extents);
     free(extents);
 }

@@ -2,7 +2,7 @@
  * Design. Bytes go past the page cache (O_DIRECT) where the file system lets them: a value that was moved out because memory is short must not come back as a cached page, and it is faster:
  * on the machine that this was made on, writing through the cache reached a sixth of the disk's speed. Without it (tmpfs of older kernels, ramfs) the same code runs.
  *
- * A small value goes through an aligned buffer, together with its neighbours. A large one (an extent of its own in the arena, its data 64 bytes from a page's beginning) has its head at a page's beginning,
+ * A small value goes through an aligned buffer, together with its neighbours; there are several, so that one is filled while others are written. A large one (an extent of its own in the arena, its data 64 bytes from a page's beginning) has its head at a page's beginning,
  * so that its pages in the file are its pages in memory: all but the first and the last are written from the arena and read into it without a copy, in pieces, by several threads at once. That keeps the disk
  * busy while other pieces are hashed.
  *
@@ -21,7 +21,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { BUFFER = 4 << 20, PIECE = 2 << 20, PAGE = 4096, UNIT = 64, HELPERS = 2, LARGE = 256 << 10 };
+enum { BUFFER = 4 << 20, BUFFERS = 3, PIECE = 2 << 20, PAGE = 4096, UNIT = 64, HELPERS = 2, LARGE = 3 << 20 };
 
 static const uint64_t FILE_MAGIC = 0x4c4c4950534d4f42, ITEM_MAGIC = 0x4d4554494c4c5053;
 enum { VERSION = 1, FIRST = PAGE - UNIT }; /* FIRST: bytes of a large value in its first page */
@@ -158,38 +158,74 @@ static uint64_t large_size(const parts_t *p) { return PAGE + p->middle + page_up
 
 /* ---- writing ---- */
 
+/* A buffer that is being filled, is being written, or is free. */
+typedef struct {
+    unsigned char *data;
+    uint64_t offset, size;
+    int fd, error;
+    bool writing;
+    pthread_t writer;
+} buffer_t;
+
 typedef struct {
     int fd;
-    unsigned char *data; /* BUFFER bytes, aligned */
+    buffer_t buffers[BUFFERS];
+    unsigned turn;       /* which one is being filled */
+    unsigned char *data; /* its BUFFER bytes, aligned */
     uint64_t offset;     /* in the file, of data[0]; a multiple of PAGE */
-    size_t used;         /* bytes in the buffer */
+    size_t used;         /* bytes in it */
 } stream_t;
 
 static int stream_open(const char *path, int flags, stream_t *ret_stream) {
-    stream_t s = {.fd = file_open(path, flags), .data = NULL};
+    stream_t s = {.fd = file_open(path, flags)};
     if (s.fd < 0) return errno;
-    s.data = aligned_alloc(PAGE, BUFFER);
+    s.data = aligned_alloc(PAGE, BUFFERS * BUFFER);
     if (s.data == NULL) {
         close(s.fd);
         return ENOMEM;
     }
+    for (unsigned i = 0; i < BUFFERS; i++) s.buffers[i].data = s.data + i * (size_t)BUFFER;
     *ret_stream = s;
     return 0;
 }
 
+static void *buffer_write(void *argument) {
+    buffer_t *b = argument;
+    b->error = write_at(b->fd, b->data, b->size, b->offset);
+    return NULL;
+}
+
+static int buffer_settle(buffer_t *b) {
+    if (b->writing) pthread_join(b->writer, NULL);
+    b->writing = false;
+    return b->error;
+}
+
 static int stream_close(stream_t *s, int error) {
-    free(s->data);
+    for (unsigned i = 0; i < BUFFERS; i++) {
+        int behind = buffer_settle(&s->buffers[i]);
+        if (error == 0) error = behind;
+    }
+    free(s->buffers[0].data);
     if (close(s->fd) != 0 && error == 0) error = errno;
     return error;
 }
 
+/* Hands the buffer to a writer, and takes the next one. */
 static int stream_flush(stream_t *s) {
-    uint64_t size = page_up(s->used);
-    memset(s->data + s->used, 0, size - s->used);
-    int error = write_at(s->fd, s->data, size, s->offset);
-    s->offset += size;
+    buffer_t *b = &s->buffers[s->turn];
+    if (s->used == 0) return 0;
+    b->fd = s->fd;
+    b->size = page_up(s->used);
+    b->offset = s->offset;
+    memset(b->data + s->used, 0, b->size - s->used);
+    b->writing = pthread_create(&b->writer, NULL, buffer_write, b) == 0;
+    if (!b->writing) buffer_write(b);
+    s->offset += b->size;
     s->used = 0;
-    return error;
+    s->turn = (s->turn + 1) % BUFFERS;
+    s->data = s->buffers[s->turn].data;
+    return buffer_settle(&s->buffers[s->turn]);
 }
 
 static void stream_add(stream_t *s, const void *from, size_t size) {
@@ -247,12 +283,21 @@ static int large_add(stream_t *s, uint64_t incarnation, const unsigned char *are
     return error;
 }
 
+/* All that the file can need, at once: a full disk shows before anything is written, and writes that do not make a file longer need not wait for each other. */
+static int space_take(int fd, const store_spill_item_t *items, size_t count) {
+    uint64_t size = PAGE;
+    for (size_t i = 0; i < count; i++) size += items[i].bytes + (is_large(&items[i]) ? 3 * PAGE : 3 * UNIT);
+    if (fallocate(fd, 0, 0, (off_t)page_up(size)) == 0) return 0;
+    return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0; /* else this file system can't */
+}
+
 int store_spill_write(const char *path, uint64_t incarnation, const unsigned char *arena, store_spill_item_t *items,
                       size_t count, uint64_t *ret_size) {
     stream_t s;
     int error = stream_open(path, O_WRONLY | O_CREAT | O_EXCL, &s);
     if (error != 0) return error;
     file_head_t head = {.magic = FILE_MAGIC, .incarnation = incarnation, .version = VERSION, .count = (uint32_t)count};
+    error = space_take(s.fd, items, count);
     stream_add(&s, &head, sizeof head);
     for (size_t i = 0; error == 0 && i < count; i++)
         error = is_large(&items[i]) ? large_add(&s, incarnation, arena, &items[i])
@@ -260,6 +305,7 @@ int store_spill_write(const char *path, uint64_t incarnation, const unsigned cha
     if (error == 0) error = stream_flush(&s);
     *ret_size = s.offset;
     error = stream_close(&s, error);
+    if (error == 0 && truncate(path, (off_t)*ret_size) != 0) error = errno; /* what was taken and not needed */
     if (error != 0) unlink(path);
     return error;
 }

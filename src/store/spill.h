@@ -19,7 +19,7 @@ typedef struct store_spill_item {
     uint32_t slot, ref_count;
     uint64_t generation, meta;
     uint64_t
-        block; /* where its bytes lie in the arena, or are to lie: of more than 256 KiB, at the same place in a page */
+        block; /* where its bytes lie in the arena, or are to lie: of more than 3 MiB, at the same place in a page */
     uint64_t bytes;  /* the value, and the references after it */
     uint64_t offset; /* of its head in the file */
 } store_spill_item_t;
