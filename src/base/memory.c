@@ -132,7 +132,8 @@ mob_status_t base_memory_usage(const char *root, uint64_t *ret_used, uint64_t *r
 
 static void visit_kills(void *arg, base_cgroup_version_t version, const char *folder) {
     uint64_t kills;
-    if (value_read(folder, version == BASE_CGROUP_V1 ? "memory.oom_control" : "memory.events", "oom_kill", &kills))
+    bool v1 = version == BASE_CGROUP_V1; /* of a v2 group's own processes, without the groups below */
+    if (value_read(folder, v1 ? "memory.oom_control" : "memory.events.local", "oom_kill", &kills))
         *(uint64_t *)arg += kills;
 }
 

@@ -115,6 +115,11 @@ void client_waiting_end(mob_client_t *c, client_wait_t wait) {
 
 /* ---- a job's life ---- */
 
+/* Its other threads may rest while one works. */
+static void calls_publish(mob_client_t *c) {
+    if (c->limit > 1) atomic_store(&c->node->leases[c->number].calls, c->running);
+}
+
 bool client_job_claim(mob_client_t *c, const client_order_t *order) {
     wire_record_t *record = &c->records[order->record];
     uint64_t ready = wire_word(order->generation, 0, WIRE_READY_STATE);
@@ -179,6 +184,7 @@ bool client_job_claim(mob_client_t *c, const client_order_t *order) {
     if (copy.kind != MOB_ACTOR_CALL) c->holds = copy.shape;
     jobs_here++;
     if (c->running++ == 0) c->period++;
+    calls_publish(c);
     lending_settle(c);
     c->claimed = &job->job;
     return true;
@@ -226,6 +232,7 @@ static void job_end(mob_client_t *c, client_job_t *job) {
     refs_release(c, &job->job.function, 1, true);
     if (jobs_here > 0) jobs_here--;
     if (--c->running == 0) c->waiting = 0; /* a thread that waits on does so for nobody */
+    calls_publish(c);
     lending_settle(c);
 }
 

@@ -36,7 +36,9 @@ static mob_status_t answer_receive(int sock, void **ret_answer, size_t *ret_size
     if ((size_t)n < sizeof head || head.frame.magic != WIRE_MAGIC || head.frame.kind != WIRE_ANSWERED ||
         head.size > ANSWER_MAX)
         return base_fail(MOB_EPROTO, "the daemon does not answer such questions: it is of another version");
-    if (head.status != MOB_OK) return base_fail((mob_status_t)head.status, "the daemon does not know this question");
+    if (head.status != MOB_OK)
+        return base_fail((mob_status_t)head.status, "the daemon could not answer: %s",
+                         mob_status_text((mob_status_t)head.status));
     unsigned char *data = malloc(head.size + 1);
     if (data == NULL) return MOB_ENOMEM;
     for (uint64_t at = 0; at < head.size; at += (uint64_t)n) {

@@ -54,7 +54,7 @@ static void row_add(census_t *c, uint32_t slot, reason_t reason, uint32_t client
     (void)vec_push(&c->rows, ((row_t){.slot = slot, .count = count, .reason = reason, .client = client}));
 }
 
-static void object_add(node_t *n, census_t *c, uint32_t slot, uint64_t word) {
+static void object_add(node_t *n, census_t *c, uint32_t slot, uint64_t word, bool pinned) {
     size_t before = c->rows.count;
     const node_object_t *o = n->objects[slot];
     if (o != NULL && o->generation != atomic_load_explicit(&n->slots[slot].generation, memory_order_relaxed)) o = NULL;
@@ -66,7 +66,7 @@ static void object_add(node_t *n, census_t *c, uint32_t slot, uint64_t word) {
     }
     if (c->arguments[slot] > 0) row_add(c, slot, PENDING_TASK, 0, c->arguments[slot]);
     if (c->captured[slot] > 0) row_add(c, slot, CAPTURED, 0, c->captured[slot]);
-    for (uint32_t k = 1; k < n->client_next; k++)
+    for (uint32_t k = 1; pinned && k < n->client_next; k++)
         if (n->clients[k] != NULL && node_client_pins(n->clients[k], slot)) row_add(c, slot, PINNED, k, 1);
     if (c->rows.count == before) row_add(c, slot, UNKNOWN, 0, 1);
 }
@@ -120,11 +120,13 @@ static const char *site_text(node_t *n, uint32_t slot) {
 
 void node_census_write(node_t *n, uint64_t limit, wire_writer_t *w) {
     census_t c = {0};
+    uint64_t pins = 0; /* of all processes, in these 64 slots */
     if (uses_count(n, &c)) {
         for (uint32_t s = STORE_SLOT_BLOCK; s < n->slots_granted; s++) {
             uint64_t word = atomic_load_explicit(&n->slots[s].word, memory_order_acquire);
+            if (s % 64 == 0) pins = c.objects < limit ? node_pins_word(n, s / 64) : 0;
             if ((word & STORE_STATE) == STORE_FREE) continue;
-            if (c.objects++ < limit) object_add(n, &c, s, word);
+            if (c.objects++ < limit) object_add(n, &c, s, word, pins >> (s % 64) & 1);
         }
     }
     wire_write_tuple(w, 3);

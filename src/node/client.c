@@ -21,6 +21,7 @@
 #include "node/state.h"
 
 enum {
+    MOST_OBSERVERS = 64,
     OUTBOX_LIMIT = 4 << 20,
     ANSWER_ROOM = 8, /* places on the ring down that only answers use; a client asks for one thing at a time */
 };
@@ -275,6 +276,12 @@ static void hello_handle(node_client_t *c, const char *frame, size_t size) {
         return;
     }
     if (hello.role == WIRE_OBSERVER) {
+        size_t observers = 0;
+        for (size_t i = 0; i < n->connections.count; i++) observers += n->connections.items[i]->role == WIRE_OBSERVER;
+        if (observers > MOST_OBSERVERS) {
+            node_client_refuse(c, MOB_ELIMIT, "too many others look at this session");
+            return;
+        }
         c->state = NODE_LIVE;
         return;
     }

@@ -24,7 +24,8 @@
 #include "base/memory.h"
 #include "node/state.h"
 
-static const uint64_t PATIENCE_NS = 400000000, KILL_PAUSE_NS = 1000000000, KERNEL_NS = 3000000000u;
+static const uint64_t BLIND_NS = 5000000000u, PATIENCE_NS = 400000000, KILL_PAUSE_NS = 1000000000,
+                      KERNEL_NS = 2000000000u, RELIEF_NS = 50000000, RELIEF_MOST_NS = 2000000000u;
 static const double NEAR = 0.7; /* of the threshold: from there on it looks more often */
 enum { NEAR_MS = 20, LARGEST = 5 };
 
@@ -54,7 +55,8 @@ static bool is_at_rest(node_t *n, node_client_t *w) {
     const shm_lease_t *lease = &n->shared->leases[w->number];
     if (w->role != WIRE_WORKER || w->state != NODE_LIVE) return true;
     if (w->runs != NULL) return false;
-    if (w->actor != NULL) return w->actor->queues.count == 0 || atomic_load(&lease->rests) != 0;
+    if (w->actor != NULL)
+        return atomic_load(&lease->calls) == 0 && (w->actor->queues.count == 0 || atomic_load(&lease->rests) != 0);
     if (!w->leased) return true;
     return atomic_load(&lease->word) == SHM_LEASE_FREE &&
            (atomic_load(&n->shared->lanes[w->lane].workers[w->number / 64].idle) & shm_node_bit(w->number)) != 0;
@@ -69,13 +71,40 @@ static bool all_rest(node_t *n) {
 /* It has a task, or is an actor. False: nothing of it is worth ending. */
 static bool busy_with(node_t *n, node_client_t *w, busy_t *ret_busy) {
     if (w->role != WIRE_WORKER || w->state != NODE_LIVE) return false;
-    *ret_busy = (busy_t){.worker = w, .record = UINT32_MAX, .is_actor = w->actor != NULL};
+    *ret_busy = (busy_t){
+        .worker = w, .record = UINT32_MAX, .is_actor = w->actor != NULL, .start_ns = w->actor ? w->actor_ns : 0};
     const wire_record_t *record = record_of(n, w, &ret_busy->record);
     if (record == NULL) return w->actor != NULL;
-    ret_busy->start_ns = record->start_ns;
+    if (!ret_busy->is_actor) ret_busy->start_ns = record->start_ns;
     ret_busy->retries = !ret_busy->is_actor && record->kind == MOB_TASK &&
                         (w->runs != NULL ? w->runs->retries : record->max_retries) != 0;
     return true;
+}
+
+/* Its task waits for others. */
+static bool is_blocked(node_t *n, const node_client_t *w) {
+    uint32_t state = atomic_load(&n->shared->leases[w->number].word) & SHM_LEASE_STATE;
+    if (w->leased) return state == SHM_LEASE_BLOCKED || state == SHM_LEASE_LENT;
+    return w->runs != NULL && w->runs->lease.state == SCHED_LEASE_BLOCKED;
+}
+
+/* Tasks that run beside `apart`, or did until just now. */
+static uint32_t tasks_running(node_t *n, const node_client_t *apart) {
+    uint32_t count = 0;
+    busy_t b;
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        node_client_t *w = n->clients[i];
+        if (w == NULL || w == apart) continue;
+        count += w->state == NODE_DYING ? w->oom[0] != 0 : busy_with(n, w, &b) && !b.is_actor && !is_blocked(n, w);
+    }
+    return count;
+}
+
+/* Somebody was ended whose memory is not back yet. */
+static bool one_is_dying(node_t *n) {
+    for (uint32_t i = 1; i < n->client_next; i++)
+        if (n->clients[i] != NULL && n->clients[i]->state == NODE_DYING && n->clients[i]->oom[0] != 0) return true;
+    return false;
 }
 
 /* ---- words ---- */
@@ -157,10 +186,9 @@ static void worker_end(node_t *n, const busy_t *b, bool again, const char *why) 
 
 static void one_end(node_t *n, uint64_t used, uint64_t soon, uint64_t limit) {
     busy_t chosen = {0}, b;
-    uint32_t tasks = 0;
+    if (one_is_dying(n)) return;
     for (uint32_t i = 1; i < n->client_next; i++) {
         if (n->clients[i] == NULL || !busy_with(n, n->clients[i], &b)) continue;
-        tasks += !b.is_actor;
         if (chosen.worker == NULL || is_rather(&b, &chosen)) chosen = b;
     }
     if (chosen.worker == NULL) return;
@@ -171,7 +199,7 @@ static void one_end(node_t *n, uint64_t used, uint64_t soon, uint64_t limit) {
                  (unsigned long long)(soon - used) >> 20);
     snprintf(why, sizeof why, "Memory is short, %.1f %% of %llu MiB are used%s", 100.0 * (double)used / (double)limit,
              (unsigned long long)(limit >> 20), growth);
-    worker_end(n, &chosen, chosen.retries && tasks > 1, why);
+    worker_end(n, &chosen, chosen.retries && tasks_running(n, chosen.worker) > 0, why);
 }
 
 /* Tasks that use more than the memory= that they asked for, if that is to be enforced. */
@@ -196,21 +224,24 @@ static void greedy_end(node_t *n) {
     }
 }
 
+/* Kills of the kernel whose victims we have not seen; those of other processes are forgotten after a while. */
+static void kernel_kills_note(node_t *n) {
+    uint64_t kills = base_memory_kills(""), now = base_clock_mono_ns();
+    if (kills == n->kernel_kills) return;
+    if (now - n->kernel_kill_ns > KERNEL_NS) n->kernel_owes = 0;
+    n->kernel_owes += kills - n->kernel_kills;
+    n->kernel_kills = kills;
+    n->kernel_kill_ns = now;
+}
+
 void node_pressure_died(node_client_t *w) {
     node_t *n = w->node;
     if (w->killed || !w->exited || !WIFSIGNALED(w->exit_status) || WTERMSIG(w->exit_status) != SIGKILL) return;
-    uint64_t kills = base_memory_kills(""), now = base_clock_mono_ns();
-    if (kills <= n->kernel_kills) return; /* somebody else's kill -9 */
-    /* One of them was this; the others' ends come soon, or were not our workers'. */
-    n->kernel_kills = now - n->kernel_kill_ns > KERNEL_NS ? kills - 1 : n->kernel_kills;
-    n->kernel_kills++;
-    n->kernel_kill_ns = now;
-    uint32_t others = 0;
-    busy_t b;
-    for (uint32_t i = 1; i < n->client_next; i++)
-        others += n->clients[i] != NULL && n->clients[i] != w && busy_with(n, n->clients[i], &b) && !b.is_actor;
+    kernel_kills_note(n);
+    if (n->kernel_owes == 0 || base_clock_mono_ns() - n->kernel_kill_ns > KERNEL_NS) return; /* somebody's kill -9 */
+    n->kernel_owes--;
     snprintf(w->oom, sizeof w->oom, "The kernel ended it, for the memory of its control group is used up");
-    w->oom_again = others > 0;
+    w->oom_again = tasks_running(n, w) > 0;
     node_warn(n, "The worker %d: %s.", (int)w->pid, w->oom);
 }
 
@@ -238,40 +269,69 @@ static void watch_stop(node_t *n) {
     timer_set(n, n->refresh_ms);
 }
 
+/* The store's part; with pauses that grow as long as there is nothing to be had. */
+static void store_relieve(node_t *n, uint64_t bytes) {
+    uint64_t now = base_clock_mono_ns(), free_before = n->arena_free;
+    if (n->spills > 0 || now < n->relief_ns) return;
+    node_memory_give_back(n);
+    node_spill_idlest(n, bytes);
+    bool moved = n->spills > 0 || n->arena_free != free_before;
+    n->relief_pause_ns = moved                                 ? RELIEF_NS
+                         : n->relief_pause_ns < RELIEF_MOST_NS ? 2 * n->relief_pause_ns + RELIEF_NS
+                                                               : RELIEF_MOST_NS;
+    n->relief_ns = now + n->relief_pause_ns;
+}
+
 static void pressure_relieve(node_t *n, uint64_t used, uint64_t soon, uint64_t limit) {
     uint64_t now = base_clock_mono_ns(), allowed = (uint64_t)(n->memory_threshold * (double)limit);
     if (n->short_since_ns == 0) n->short_since_ns = now;
     n->paused = true;
     node_leases_recall(n);
-    node_memory_give_back(n);
-    if (n->spills == 0) node_spill_idlest(n, soon - allowed + limit / 50);
+    store_relieve(n, (soon > allowed ? soon - allowed : 0) + limit / 50);
     bool at_once = soon >= limit, patient = now - n->short_since_ns < PATIENCE_NS;
     if (at_once ? now - n->last_kill_ns > KILL_PAUSE_NS / 10
                 : used > allowed && !patient && n->spills == 0 && now - n->last_kill_ns > KILL_PAUSE_NS)
         one_end(n, used, soon, limit);
 }
 
+/* Nothing new is held back any more. */
+static void pressure_over(node_t *n) {
+    n->short_since_ns = 0;
+    n->paused = false;
+    node_schedule(n);
+}
+
 static void on_timer(uv_timer_t *timer) {
     node_t *n = timer->data;
-    uint64_t used, limit;
+    uint64_t used, limit, now = base_clock_mono_ns();
     if (n->ending) return;
-    if (base_memory_usage("", &used, &limit) != MOB_OK) return;
-    uint64_t soon = used > n->last_used ? used + (used - n->last_used) : used;
+    if (base_memory_usage("", &used, &limit) != MOB_OK) {
+        /* Nothing can be said: not for want of descriptors or memory that may be back soon. */
+        if (n->paused && now - n->looked_ns > BLIND_NS) pressure_over(n);
+        timer_set(n, n->refresh_ms);
+        return;
+    }
+    n->looked_ns = now;
+    kernel_kills_note(n);
+    /* Growth is that of one and the same group; the first look tells nothing about it. */
+    bool same = n->last_limit == limit && n->last_used != 0;
+    uint64_t soon = same && used > n->last_used ? used + (used - n->last_used) : used;
     double fill = (double)used / (double)limit;
-    if (n->last_used == 0) soon = used; /* the first look tells nothing about growth */
     n->last_used = used;
+    n->last_limit = limit;
     if (n->enforce_memory) greedy_end(n);
     if ((double)soon > n->memory_threshold * (double)limit) {
         pressure_relieve(n, used, soon, limit);
-    } else if (n->short_since_ns != 0 && base_clock_mono_ns() - n->last_kill_ns > KILL_PAUSE_NS) {
-        n->short_since_ns = 0;
-        n->paused = false;
-        node_schedule(n);
+    } else if (n->short_since_ns != 0 && now - n->last_kill_ns > KILL_PAUSE_NS) {
+        pressure_over(n);
     }
-    if (n->short_since_ns == 0 && all_rest(n))
+    if (all_rest(n) && n->spills == 0) {
+        /* Whoever holds the memory, it is none of ours that works. What waits is begun, or nothing would ever change. */
+        if (n->paused) pressure_over(n);
         watch_stop(n);
-    else
+    } else {
         timer_set(n, fill > NEAR * n->memory_threshold && n->refresh_ms > NEAR_MS ? NEAR_MS : n->refresh_ms);
+    }
 }
 
 /* Before the loop sleeps: somebody may have begun to work. */
@@ -283,14 +343,7 @@ void node_pressure_watch(node_t *n) {
 }
 
 /* Nothing new is to be started now. If nothing runs, something has to be, or nothing would ever change. */
-bool node_is_paused(node_t *n) {
-    if (!n->paused) return false;
-    for (uint32_t i = 1; i < n->client_next; i++) {
-        busy_t b;
-        if (n->clients[i] != NULL && busy_with(n, n->clients[i], &b) && !b.is_actor) return true;
-    }
-    return false;
-}
+bool node_is_paused(node_t *n) { return n->paused && tasks_running(n, NULL) > 0; }
 
 static double number_of(const char *name, double least, double most, double otherwise) {
     const char *text = getenv(name);

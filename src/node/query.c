@@ -170,17 +170,22 @@ void node_observer_frame(node_client_t *c, const void *frame, size_t size) {
         return;
     }
     books_settle(c->node);
-    wire_writer_t w = {0};
-    bool known = answer_write(c->node, ask.query, ask.argument, &w); /* how much it is */
-    w = (wire_writer_t){.data = malloc(w.size + 1), .capacity = w.size};
-    if (known && w.data != NULL)
-        answer_write(c->node, ask.query, ask.argument, &w); /* nothing changes meanwhile but sizes */
+    wire_writer_t w = {.capacity = ANSWER_PIECE};
+    bool known = true;
+    /* Clients go on meanwhile, and there may be more each time. */
+    for (int tries = 0; known && tries < 8 && (w.data == NULL || w.size > w.capacity); tries++) {
+        if (w.size > w.capacity) w.capacity = w.size + w.size / 4;
+        free(w.data);
+        w = (wire_writer_t){.data = malloc(w.capacity), .capacity = w.capacity};
+        if (w.data == NULL) break;
+        known = answer_write(c->node, ask.query, ask.argument, &w);
+    }
     wire_answer_t head = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_ANSWERED},
-                          .status = !known           ? MOB_EINVAL
-                                    : w.data == NULL ? MOB_ENOMEM
-                                                     : MOB_OK,
+                          .status = !known                ? MOB_EINVAL
+                                    : w.data == NULL      ? MOB_ENOMEM
+                                    : w.size > w.capacity ? MOB_ELIMIT
+                                                          : MOB_OK,
                           .size = w.size};
-    if (head.status == MOB_OK && w.size > w.capacity) head.status = MOB_ELIMIT; /* a client wrote into what we read */
     if (head.status != MOB_OK) head.size = 0;
     node_client_send(c, &head, sizeof head, NULL, 0);
     for (uint64_t at = 0; at < head.size && c->state != NODE_DEAD; at += ANSWER_PIECE)

@@ -74,14 +74,16 @@ static bool extent_serve(node_t *n, const node_want_t *w, uint64_t bytes) {
     return true;
 }
 
+/* Nobody waits for it any more, or it is there. */
+static bool want_is_over(node_t *n, const node_want_t *w) {
+    if (w->client != 0) return n->clients[w->client] == NULL || n->clients[w->client]->state != NODE_LIVE;
+    node_object_t *o = object_of(n, w->ref);
+    return o == NULL || o->moving || o->copy == NULL || !is_away(n, w->ref);
+}
+
 /* True: the want is no more. */
 static bool want_serve(node_t *n, const node_want_t *w) {
-    if (w->client == 0) {
-        node_object_t *o = object_of(n, w->ref);
-        return o == NULL || o->moving || o->copy == NULL || !is_away(n, w->ref) || node_restore_begin(n, o);
-    }
-    if (n->clients[w->client] == NULL || n->clients[w->client]->state != NODE_LIVE) return true;
-    return extent_serve(n, w, w->size);
+    return w->client == 0 ? node_restore_begin(n, object_of(n, w->ref)) : extent_serve(n, w, w->size);
 }
 
 static void want_remove(node_t *n, size_t index) {
@@ -92,7 +94,8 @@ static void want_remove(node_t *n, size_t index) {
 /* In their order, what comes back from disk before the others, each is served that can be without making room. The place of the first that was not, or SIZE_MAX. */
 static size_t all_serve(node_t *n) {
     size_t first = SIZE_MAX;
-    uint64_t now = base_clock_mono_ns();
+    uint64_t now = base_clock_mono_ns(), failed = UINT64_MAX; /* what is as large can't be had either */
+    n->unbacked_short = false;
     for (int restores = 1; restores >= 0; restores--)
         for (size_t i = 0; i < n->wants.count;) {
             node_want_t w = n->wants.items[i];
@@ -100,12 +103,13 @@ static size_t all_serve(node_t *n) {
                 i++;
                 continue;
             }
-            if (now - w.asked_ns > FORGET_NS || want_serve(n, &w)) {
+            if (now - w.asked_ns > FORGET_NS || want_is_over(n, &w) || (w.size < failed && want_serve(n, &w))) {
                 want_remove(n, i);
                 if (first != SIZE_MAX && first > i) first--;
                 continue;
             }
             if (first == SIZE_MAX) first = i;
+            if (w.size < failed) failed = w.size;
             i++;
         }
     return first;
@@ -121,7 +125,8 @@ static void want_note(node_want_t *w, node_spilled_t spilled, uint64_t now) {
 /* Makes room for it, or finds that there is none to be made: false. */
 static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
     /* Within memory, if there is enough of it. */
-    if (n->compacting || (w->compactions < MOST_COMPACTIONS && node_compact(n, granule_round(w->size)))) {
+    if (n->compacting) return true;
+    if (w->compactions < MOST_COMPACTIONS && node_compact(n, granule_round(w->size))) {
         w->compactions++;
         w->stuck_ns = 0;
         return true;

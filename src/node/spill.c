@@ -386,10 +386,13 @@ static node_spilled_t chosen_move(node_t *n, const node_survey_t *extents) {
     uint32_t before = n->spills;
     node_survey_walk(n, item_move, &m);
     mover_flush(n, &m, false);
-    if (n->spills == before && m.bytes == 0) return m.may_write ? NODE_SPILL_NOTHING : NODE_SPILL_DISK;
     bool writes = n->spills > before;
     mover_flush(n, &m, true);
-    return writes ? NODE_SPILL_WRITES : NODE_SPILL_FREED;
+    return writes               ? NODE_SPILL_WRITES
+           : m.bytes > 0        ? NODE_SPILL_FREED
+           : n->spills > before ? NODE_SPILL_WRITES /* only ahead; what was to go is in use by now */
+           : m.may_write        ? NODE_SPILL_NOTHING
+                                : NODE_SPILL_DISK;
 }
 
 node_spilled_t node_spill(node_t *n, uint64_t size, bool copied_only) {

@@ -75,8 +75,8 @@ struct node_task {
     uint64_t generation;              /* the record's, as of now */
     uint32_t record, submitter, shape, held_shape, max_calls;
     uint32_t num_returns, num_deps, num_refs, missing;
-    int32_t retries; /* left; -1 without end */
-    uint8_t kind;
+    int32_t retries;        /* left; -1 without end */
+    uint8_t kind, oom_runs; /* oom_runs: that ended for want of memory */
     bool retries_exceptions;
     bool waiting_for_worker;
     bool queued;    /* workers take it from its submitter's queue, or one has; who is found when it says so, or dies */
@@ -222,6 +222,7 @@ struct node_client {
     char oom[200];        /* why it was ended, if it was for want of memory */
     bool oom_again;       /* and its task may be run again without counting */
     uint32_t actor_shape; /* what its actor holds */
+    uint64_t actor_ns;    /* when it became one, wall clock */
 };
 
 /* An extent of the arena, by its first granule. */
@@ -321,7 +322,8 @@ struct node {
     VEC(char *) sites;
     uv_timer_t pressure_timer; /* see pressure.c; runs while anything does */
     double memory_threshold;
-    uint64_t refresh_ms, short_since_ns, last_kill_ns, last_used, kernel_kills, kernel_kill_ns;
+    uint64_t refresh_ms, short_since_ns, last_kill_ns, last_used, last_limit, looked_ns, relief_ns, relief_pause_ns,
+        kernel_kills, kernel_kill_ns, kernel_owes;
     bool paused, enforce_memory;
     VEC(node_want_t) wants;              /* in order */
     uv_timer_t room_timer;               /* runs while there are any */
@@ -418,6 +420,7 @@ void node_spill_idlest(node_t *node, uint64_t bytes);
 void node_copy_drop(node_t *node, node_object_t *object); /* its value on disk is not needed any more */
 bool node_slot_is_pinned(node_t *node, uint32_t slot);
 bool node_client_pins(node_client_t *client, uint32_t slot);
+uint64_t node_pins_word(node_t *node, uint32_t word);                 /* of all processes */
 uint64_t node_client_pins_word(node_client_t *client, uint32_t word); /* of 64 slots */
 void node_spill_end(node_t *node);                                    /* removes all files */
 

@@ -16,11 +16,14 @@ uint64_t node_client_pins_word(node_client_t *c, uint32_t word) {
     return c->segment.base != NULL ? store_pins_word((_Atomic uint64_t *)(c->segment.base + SHM_CLIENT_PINS), word) : 0;
 }
 
-bool node_slot_is_pinned(node_t *n, uint32_t slot) {
+uint64_t node_pins_word(node_t *n, uint32_t word) {
+    uint64_t pins = 0;
     for (uint32_t k = 1; k < n->client_next; k++)
-        if (n->clients[k] != NULL && node_client_pins(n->clients[k], slot)) return true;
-    return false;
+        if (n->clients[k] != NULL) pins |= node_client_pins_word(n->clients[k], word);
+    return pins;
 }
+
+bool node_slot_is_pinned(node_t *n, uint32_t slot) { return node_pins_word(n, slot / 64) >> (slot % 64) & 1; }
 
 /* ---- values ---- */
 
@@ -52,6 +55,7 @@ static bool slot_can_go(node_t *n, uint32_t index, store_spill_item_t *ret_item,
         bytes + sizeof *header > (uint64_t)units * SHM_BLOCK_UNIT ||
         block + bytes > extent * SHM_GRANULE + n->books[extent].size)
         return false;
+    if (bytes > STORE_SPILL_SMALL && block % STORE_SPILL_PAGE != STORE_SPILL_PLACE) return false;
     node_object_t *o = n->objects[index];
     if (o != NULL && (o->generation != generation || o->moving)) return false;
     if (ref_count > 0 && (o == NULL || !o->contents_held)) return false; /* we have not read yet what is inside */
@@ -64,9 +68,7 @@ static bool slot_can_go(node_t *n, uint32_t index, store_spill_item_t *ret_item,
 
 void node_survey_walk(node_t *n, node_value_fn f, void *context) {
     for (uint32_t w = STORE_SLOT_BLOCK / 64; w < (n->slots_granted + 63) / 64; w++) {
-        uint64_t pinned = 0;
-        for (uint32_t k = 1; k < n->client_next; k++)
-            if (n->clients[k] != NULL) pinned |= node_client_pins_word(n->clients[k], w);
+        uint64_t pinned = node_pins_word(n, w);
         for (uint32_t i = w * 64; i < w * 64 + 64 && i < n->slots_granted; i++) {
             store_spill_item_t item;
             uint64_t extent;

@@ -20,6 +20,8 @@
 #include "base/clock.h"
 #include "node/state.h"
 
+enum { MOST_OOM_RUNS = 20 };
+
 static const mob_ref_t *task_deps(const node_task_t *t) { return t->refs + t->num_returns; }
 
 /* Copies the record and checks it. NULL: the submitter's fault, or no memory. */
@@ -492,8 +494,10 @@ void node_task_lost(node_t *n, node_task_t *t) {
     node_task_name(n, t, name, sizeof name);
     bool begun = wire_word_state(word) == WIRE_TAKEN;
     bool oom = begun && worker->oom[0] != 0;
+    /* Run again for nothing, but not for ever: after that each time counts. */
+    bool counts = begun && !(oom && t->oom_runs++ < MOST_OOM_RUNS);
     if (t->kind == MOB_TASK && (!begun || (t->retries != 0 && (!oom || worker->oom_again)))) {
-        if (begun && t->retries > 0 && !oom) t->retries--;
+        if (counts && t->retries > 0) t->retries--;
         task_again(n, t);
         return;
     }

@@ -579,7 +579,8 @@ void node_children_reap(node_t *n) {
         node_client_t *dead = NULL;
         for (size_t i = 0; i < n->connections.count && dead == NULL; i++) {
             node_client_t *c = n->connections.items[i];
-            if (c->pid == pid && c->state != NODE_GREETING) dead = c;
+            bool ours = c->role == WIRE_WORKER || c->role == WIRE_ZYGOTE; /* a worker may look on as an observer too */
+            if (c->pid == pid && ours && c->state != NODE_GREETING) dead = c;
         }
         if (dead != NULL && dead->role == WIRE_WORKER) (void)vec_push(&n->dead_sessions, pid);
         descendants_kill(n);

@@ -47,6 +47,8 @@ typedef struct shm_lease {
     _Atomic uint32_t job;
     /* 1: it sleeps, or is about to: who pushes a call for it rings its bell. Written by the worker. */
     _Atomic uint32_t rests;
+    /* Calls that an actor runs which runs several at once. Written by the worker. */
+    _Atomic uint32_t calls;
 } shm_lease_t;
 
 /* From state `from`, RECALL kept. False if it is in another state. All of them sequentially consistent: each is followed by a look at what the other side wrote. */

@@ -21,7 +21,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { BUFFER = 4 << 20, BUFFERS = 3, PIECE = 2 << 20, PAGE = 4096, UNIT = 64, HELPERS = 2, LARGE = 3 << 20 };
+enum { BUFFER = 4 << 20, BUFFERS = 3, PIECE = 2 << 20, PAGE = STORE_SPILL_PAGE, UNIT = STORE_SPILL_PLACE, HELPERS = 2 };
 
 static const uint64_t FILE_MAGIC = 0x4c4c4950534d4f42, ITEM_MAGIC = 0x4d4554494c4c5053;
 enum { VERSION = 1, FIRST = PAGE - UNIT }; /* FIRST: bytes of a large value in its first page */
@@ -50,7 +50,11 @@ static item_head_t head_of(uint64_t incarnation, const store_spill_item_t *item)
                          .ref_count = item->ref_count};
 }
 
-static bool is_large(const store_spill_item_t *item) { return item->bytes > LARGE && item->block % PAGE == UNIT; }
+static bool is_large(const store_spill_item_t *item) {
+    return item->bytes > STORE_SPILL_SMALL && item->block % PAGE == UNIT;
+}
+
+_Static_assert(STORE_SPILL_SMALL + 4 * UNIT + PAGE < BUFFER, "small values fit into a buffer");
 static uint64_t page_up(uint64_t size) { return (size + PAGE - 1) / PAGE * PAGE; }
 
 /* ---- the file ---- */
@@ -63,16 +67,19 @@ static int file_open(const char *path, int flags) {
 }
 
 /* A file system may take the flag and still refuse the transfer. True: without it now. */
-static bool direct_give_up(int fd, int error) {
+static bool direct_give_up(int fd, int error, bool *gave_up) {
     int flags = fcntl(fd, F_GETFL);
-    return error == EINVAL && flags >= 0 && (flags & O_DIRECT) && fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
+    if (error != EINVAL || *gave_up || flags < 0) return false;
+    *gave_up = true; /* another thread may have done it before us */
+    return !(flags & O_DIRECT) || fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
 }
 
 /* All of it, or an errno. */
 static int write_at(int fd, const unsigned char *from, uint64_t size, uint64_t offset) {
+    bool gave_up = false;
     for (uint64_t done = 0; done < size;) {
         ssize_t n = pwrite(fd, from + done, size - done, (off_t)(offset + done));
-        if (n < 0 && (errno == EINTR || direct_give_up(fd, errno))) continue;
+        if (n < 0 && (errno == EINTR || direct_give_up(fd, errno, &gave_up))) continue;
         if (n <= 0) return n < 0 ? errno : ENOSPC;
         done += (uint64_t)n;
         if (done % PAGE != 0 && done < size) return ENOSPC; /* a disk that takes part of a page has no more */
@@ -83,9 +90,10 @@ static int write_at(int fd, const unsigned char *from, uint64_t size, uint64_t o
 /* As much of it as the file has. */
 static int read_at(int fd, unsigned char *to, uint64_t size, uint64_t offset, uint64_t *ret_size) {
     uint64_t done = 0;
+    bool gave_up = false;
     while (done < size) {
         ssize_t n = pread(fd, to + done, size - done, (off_t)(offset + done));
-        if (n < 0 && (errno == EINTR || direct_give_up(fd, errno))) continue;
+        if (n < 0 && (errno == EINTR || direct_give_up(fd, errno, &gave_up))) continue;
         if (n < 0) return errno;
         done += (uint64_t)n;
         if (n == 0 || done % PAGE != 0) break; /* its end */
@@ -236,6 +244,7 @@ static void stream_add(stream_t *s, const void *from, size_t size) {
 static int small_add(stream_t *s, uint64_t incarnation, const unsigned char *arena, store_spill_item_t *item) {
     static const unsigned char zeros[UNIT];
     uint64_t whole = sizeof(item_head_t) + item->bytes + sizeof(uint64_t) + UNIT;
+    if (whole > BUFFER) return EINVAL; /* it lies where no value of its size does */
     int error = s->used + whole > BUFFER ? stream_flush(s) : 0;
     if (error != 0) return error;
     item_head_t head = head_of(incarnation, item);

@@ -24,6 +24,9 @@ typedef struct store_spill_item {
     uint64_t offset; /* of its head in the file */
 } store_spill_item_t;
 
+/* A value of more bytes lies 64 bytes from a page's beginning, or it can't be moved. */
+enum { STORE_SPILL_SMALL = 3 << 20, STORE_SPILL_PLACE = 64, STORE_SPILL_PAGE = 4096 };
+
 /* Makes the file `path` of these, and notes where each lies. What was begun is removed if it can't be finished. */
 int store_spill_write(const char *path, uint64_t incarnation, const unsigned char *arena, store_spill_item_t *items,
                       size_t count, uint64_t *ret_size);
