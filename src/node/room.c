@@ -41,6 +41,7 @@ static void want_refuse(node_t *n, const node_want_t *w, mob_status_t status) {
 void node_room_want(node_t *n, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref) {
     node_want_t want = {.client = client, .size = size, .least = least, .ref = ref, .asked_ns = base_clock_mono_ns()};
     uint32_t has = 0;
+    n->wanted_ns = want.asked_ns;
     for (size_t i = 0; i < n->wants.count; i++) {
         node_want_t *w = &n->wants.items[i];
         has += w->client == client;

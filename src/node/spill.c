@@ -30,9 +30,9 @@
 #include "node/survey.h"
 
 static const uint64_t BATCH_BYTES = 128 << 20, EXTRA_BYTES = 16 << 20, FILE_BYTES = 256 << 20,
-                      DISK_PAUSE_NS = 100000000, PUNCH_BYTES = 64 << 10;
+                      DISK_PAUSE_NS = 100000000, DEMAND_NS = 200000000, PUNCH_BYTES = 64 << 10;
 
-enum { RECENT = 32 };
+enum { RECENT = 32, AHEAD_PARTS = 4 };
 
 typedef struct {
     uv_work_t work;
@@ -228,13 +228,17 @@ static void idlest_choose(const node_t *n, node_survey_t *extents, uint64_t byte
     vec_free(&idlers);
 }
 
-/* Chooses what is written ahead, until `bytes` have a copy or will have one; if half of that has one already, it is left for another time, since large writes are better than small ones. */
+/* Chooses what is written ahead, until `bytes` have a copy or will have one; if little is missing, it is left for another time, since large writes are better than small ones. */
 static void ahead_choose(const node_t *n, node_survey_t *extents, uint64_t bytes) {
-    uint64_t copied = 0;
+    uint64_t copied = n->ahead_flying;
     for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
         if (n->books[g].size != 0 && extents[g].can_go && !extents[g].goes && extents[g].copied == extents[g].units)
             copied += n->books[g].size;
-    if (copied < bytes / 2) idlest_choose(n, extents, bytes - copied, UNCOPIED_AHEAD);
+    if (copied + bytes / AHEAD_PARTS <= bytes) idlest_choose(n, extents, bytes - copied, UNCOPIED_AHEAD);
+}
+
+static uint64_t ahead_bytes(const node_t *n) {
+    return BATCH_BYTES < n->store_bytes / 4 ? BATCH_BYTES : n->store_bytes / 4;
 }
 
 /* Marks what is to go, so that `size` bytes in one piece are free, and what is to be written ahead. False: that is not to be had. */
@@ -245,7 +249,7 @@ static bool choose(node_t *n, node_survey_t *extents, uint64_t size, bool copied
     for (uint64_t g = s.first; g < s.end; g = node_survey_next(n, g)) extents[g].goes = n->books[g].size != 0;
     /* A little more than was asked for, of what costs nothing: who needs much does not come for each bit. */
     idlest_choose(n, extents, EXTRA_BYTES < n->store_bytes / 16 ? EXTRA_BYTES : n->store_bytes / 16, COPIED_GO);
-    if (!copied_only) ahead_choose(n, extents, BATCH_BYTES < n->store_bytes / 4 ? BATCH_BYTES : n->store_bytes / 4);
+    if (!copied_only) ahead_choose(n, extents, ahead_bytes(n));
     return true;
 }
 
@@ -266,7 +270,7 @@ static void write_run(uv_work_t *work) {
 }
 
 static void spill_tell(node_t *n) {
-    if (n->spilled_bytes < n->spill_told_bytes) return;
+    if (n->spilled_bytes < n->spill_told_bytes || n->spilled_bytes < 1 << 20) return;
     n->spill_told_bytes = 2 * n->spilled_bytes; /* each time that it has doubled */
     double seconds = (double)(n->spill_busy_ns ? n->spill_busy_ns : 1) / 1e9;
     node_warn(n, "Spilled %llu MiB, %llu objects, write throughput %.0f MiB/s",
@@ -295,6 +299,8 @@ static void write_free(write_t *w) {
     free(w);
 }
 
+static void ahead_go_on(node_t *n);
+
 static void write_done(uv_work_t *work, int status) {
     (void)status;
     write_t *w = work->data;
@@ -302,6 +308,7 @@ static void write_done(uv_work_t *work, int status) {
     uint64_t now = base_clock_mono_ns();
     n->moves--;
     if (--n->spills == 0) n->spill_busy_ns += now - n->spill_begun_ns;
+    if (w->ahead) n->ahead_flying -= w->bytes;
     if (w->error == 0) {
         n->disk_error = 0;
         n->spilled_bytes += w->bytes;
@@ -320,6 +327,8 @@ static void write_done(uv_work_t *work, int status) {
     write_free(w);
     node_room_serve(n);
     if (n->paused) node_memory_give_back(n);
+    /* The disk is not to stand still while others fill the room that was made. */
+    if (n->spills < AHEAD_PARTS && !n->ending && now - n->wanted_ns < DEMAND_NS) ahead_go_on(n);
 }
 
 static bool write_start(node_t *n, write_t *w) {
@@ -333,6 +342,7 @@ static bool write_start(node_t *n, write_t *w) {
         return false;
     }
     if (n->spills++ == 0) n->spill_begun_ns = base_clock_mono_ns();
+    if (w->ahead) n->ahead_flying += w->bytes;
     n->moves++;
     return true;
 }
@@ -365,7 +375,9 @@ static void item_move(node_t *n, const store_spill_item_t *item, uint64_t extent
         return;
     }
     if (!m->may_write) return;
-    if (m->writes[ahead] != NULL && m->writes[ahead]->bytes + item->bytes > FILE_BYTES) mover_flush(n, m, ahead);
+    /* What is written ahead comes in parts, so that the first of it is of use early. */
+    uint64_t most = ahead ? ahead_bytes(n) / AHEAD_PARTS : FILE_BYTES;
+    if (m->writes[ahead] != NULL && m->writes[ahead]->bytes + item->bytes > most) mover_flush(n, m, ahead);
     if (m->writes[ahead] == NULL && (m->writes[ahead] = calloc(1, sizeof **m->writes)) == NULL) return;
     if (!vec_push(&m->writes[ahead]->items, *item)) return;
     m->writes[ahead]->bytes += item->bytes;
@@ -393,6 +405,14 @@ static node_spilled_t chosen_move(node_t *n, const node_survey_t *extents) {
            : n->spills > before ? NODE_SPILL_WRITES /* only ahead; what was to go is in use by now */
            : m.may_write        ? NODE_SPILL_NOTHING
                                 : NODE_SPILL_DISK;
+}
+
+static void ahead_go_on(node_t *n) {
+    node_survey_t *extents = node_survey_make(n);
+    if (extents == NULL) return;
+    ahead_choose(n, extents, ahead_bytes(n));
+    chosen_move(n, extents);
+    free(extents);
 }
 
 node_spilled_t node_spill(node_t *n, uint64_t size, bool copied_only) {

@@ -327,7 +327,8 @@ struct node {
     bool paused, enforce_memory;
     VEC(node_want_t) wants;              /* in order */
     uv_timer_t room_timer;               /* runs while there are any */
-    uint64_t refused_ns;                 /* when the last one was */
+    uint64_t wanted_ns;                  /* when the last one came */
+    uint64_t refused_ns;                 /* when one was last refused */
     uint64_t survey_ns, survey_pause_ns; /* not before: the last look found nothing */
     bool unbacked_short;                 /* what has no memory yet can't get any: the machine is short */
     VEC(char *) spill_dirs;              /* as configured */
@@ -336,7 +337,8 @@ struct node {
     uint64_t next_file;
     int disk_error; /* errno of the last write that failed; 0: none, or one has succeeded since */
     uint64_t disk_error_ns, spilled_bytes, spilled_objects, spill_told_bytes, spill_busy_ns, spill_begun_ns;
-    uint32_t spills; /* writes under way */
+    uint32_t spills;       /* writes under way */
+    uint64_t ahead_flying; /* bytes that are being written ahead */
     bool compacting;
 };
 

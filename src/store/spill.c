@@ -21,7 +21,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { BUFFER = 4 << 20, BUFFERS = 3, PIECE = 2 << 20, PAGE = STORE_SPILL_PAGE, UNIT = STORE_SPILL_PLACE, HELPERS = 2 };
+enum { BUFFER = 4 << 20, BUFFERS = 4, PIECE = 2 << 20, PAGE = STORE_SPILL_PAGE, UNIT = STORE_SPILL_PLACE, HELPERS = 2 };
 
 static const uint64_t FILE_MAGIC = 0x4c4c4950534d4f42, ITEM_MAGIC = 0x4d4554494c4c5053;
 enum { VERSION = 1, FIRST = PAGE - UNIT }; /* FIRST: bytes of a large value in its first page */
