@@ -24,12 +24,13 @@
 /* This process's counts of one slot. `owned`: we opened it and hold it since. `registered`: the daemon knows that we hold it. */
 typedef struct {
     uint32_t count;
-    bool owned, registered, escaped;
-    bool is_function; /* tasks of ours that the daemon does not know may name it */
-    uint32_t queue;   /* an actor: for our calls of it; 0: none */
-    uint32_t refused; /* calls since the daemon had none for us, plus one; 0: not asked */
-    uint32_t pins;    /* its value is read in place so often */
+    uint32_t pins : 24; /* its value is read in place so often */
+    bool owned : 1, registered : 1, escaped : 1;
+    bool is_function : 1; /* tasks of ours that the daemon does not know may name it */
+    uint32_t queue;       /* an actor: for our calls of it; 0: none */
+    uint32_t refused;     /* calls since the daemon had none for us, plus one; 0: not asked */
 } client_local_t;
+_Static_assert(sizeof(client_local_t) == 16, "four of them in a cache line");
 
 /* A queue that an actor takes calls from. */
 typedef struct {

@@ -68,8 +68,9 @@ mob_status_t mob_get_begin(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_valu
     if (!client_slot_valid(ref.slot) ||
         atomic_load_explicit(&c->slots[ref.slot].generation, memory_order_relaxed) != ref.generation)
         return base_fail(MOB_ESTALE, "the object that this reference named is gone");
-    if (!client_is_sealed(c, ref)) return MOB_ETIMEOUT;
-    if (is_away(c, ref)) return MOB_EAWAY;
+    uint64_t word = atomic_load_explicit(&c->slots[ref.slot].word, memory_order_acquire);
+    if ((word & STORE_STATE) != STORE_SEALED) return MOB_ETIMEOUT;
+    if (word & STORE_AWAY) return MOB_EAWAY;
     if (!needs_pin(c, ref)) { /* and never will */
         value_fill(c, ref, ret_value);
         return MOB_OK;

@@ -92,7 +92,7 @@ static void output_take(const int *fds) {
     close(fds[1]);
 }
 
-/* If the kernel has to end somebody for want of memory, let it be a worker: its task may be run again. */
+/* If the kernel has to end somebody for want of memory, let it be a worker, whose task may be run again: they inherit this. */
 static void oom_offer(void) {
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd < 0) return;
@@ -103,7 +103,6 @@ static void oom_offer(void) {
 static mob_status_t worker_begin(const char *path, uint64_t token, mob_client_t **ret_client) {
     mob_status_t status = mob_worker_connect(path, token, ret_client);
     if (status == MOB_EPROTO || status == MOB_ECLOSED) _exit(0); /* not wanted any more */
-    if (status == MOB_OK) oom_offer();
     if (status == MOB_OK) setsid(); /* what it starts carries its session, so that the daemon finds it */
     return status;
 }
@@ -145,6 +144,7 @@ mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client
     unsetenv("MOBULA_TOKEN");
     daemon_pid = getppid();
     if (!die_with_daemon()) _exit(1);
+    oom_offer();
     int sock = zygote_connect(socket_path, token);
     if (sock < 0) _exit(1);
     static char frame[WIRE_FRAME_MAX];

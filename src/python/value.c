@@ -445,13 +445,14 @@ static PyObject *get_one(PyObject *object, int64_t timeout_ms) {
     if (ref == NULL) return NULL;
     mob_value_t value;
     mob_status_t status = mob_get_begin(core.client, ref->ref, &value);
-    int64_t start = now_ms();
     if (status == MOB_ETIMEOUT) {
+        int64_t start = timeout_ms < 0 ? 0 : now_ms();
         if (wait_all(&ref->ref, 1, timeout_ms) < 0) return NULL;
         status = mob_get_begin(core.client, ref->ref, &value);
+        timeout_ms = time_left(timeout_ms, start);
     }
     if (status == MOB_EAWAY) {
-        status = value_fetch(&ref->ref, 1, time_left(timeout_ms, start), &value);
+        status = value_fetch(&ref->ref, 1, timeout_ms, &value);
         if (PyErr_Occurred()) return NULL;
     }
     return status == MOB_OK ? core_value_take(ref->ref, &value) : core_raise(status);
