@@ -1,6 +1,6 @@
 /*
  * Design. Bytes go past the page cache (O_DIRECT) where the file system lets them: a value that was moved out because memory is short must not come back as a cached page, and it is faster:
- * on the machine that this was made on, writing through the cache reached a sixth of the disk's speed. Without it (tmpfs of older kernels, ramfs) the same code runs.
+ * on a machine with two cores, both busy, writing through the cache reached a sixth of the disk's speed. Without it (tmpfs of older kernels, ramfs) the same code runs.
  *
  * A small value goes through an aligned buffer, together with its neighbours; there are several, so that one is filled while others are written. A large one (an extent of its own in the arena, its data 64 bytes from a page's beginning) has its head at a page's beginning,
  * so that its pages in the file are its pages in memory: all but the first and the last are written from the arena and read into it without a copy, in pieces, by several threads at once. That keeps the disk
