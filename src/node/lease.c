@@ -319,6 +319,8 @@ void node_lease_forget(node_client_t *w) {
     atomic_fetch_and(&n->shared->awake[w->number / 64], ~bit);
     atomic_store(&lease_of(w)->word, SHM_LEASE_NONE);
     atomic_store(&lease_of(w)->job, 0);
+    atomic_store(&lease_of(w)->rests, 0); /* whoever has this number next begins anew */
+    atomic_store(&lease_of(w)->calls, 0);
     lease_end(w);
 }
 

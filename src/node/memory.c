@@ -355,15 +355,13 @@ mob_status_t node_memory_grant(node_t *n, uint32_t owner, uint64_t size, bool pr
     return MOB_OK;
 }
 
-static uint64_t granule_round(uint64_t size) { return (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE; }
-
 /* `size`, or less but at least `least` if there is no more now. */
 static mob_status_t grant_some(node_t *n, uint32_t owner, uint64_t size, uint64_t least, uint64_t *ret_offset,
                                uint64_t *ret_size, uint64_t *ret_serial) {
-    *ret_size = granule_round(size);
+    *ret_size = shm_granule_round(size);
     mob_status_t status = node_memory_grant(n, owner, *ret_size, false, ret_offset, ret_serial);
-    if (status != MOB_EROOM || granule_round(least) >= *ret_size) return status;
-    *ret_size = granule_round(least);
+    if (status != MOB_EROOM || shm_granule_round(least) >= *ret_size) return status;
+    *ret_size = shm_granule_round(least);
     return node_memory_grant(n, owner, *ret_size, false, ret_offset, ret_serial);
 }
 

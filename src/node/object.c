@@ -56,10 +56,19 @@ static node_object_t *object_make(node_t *n, mob_ref_t ref) {
     return o;
 }
 
+node_object_t *node_object_known(node_t *n, mob_ref_t ref) {
+    node_object_t *o = ref.slot != 0 && ref.slot < STORE_MAX_SLOTS ? n->objects[ref.slot] : NULL;
+    return o != NULL && o->generation == ref.generation ? o : NULL;
+}
+
+bool node_object_is_away(node_t *n, const node_object_t *o) {
+    return atomic_load_explicit(&n->slots[o->slot].word, memory_order_acquire) & STORE_AWAY;
+}
+
 node_object_t *node_object_find(node_t *n, mob_ref_t ref) {
     if (ref.slot == 0 || ref.slot >= STORE_MAX_SLOTS) return NULL;
-    node_object_t *o = n->objects[ref.slot];
-    if (o != NULL && o->generation == ref.generation) return o;
+    node_object_t *known = node_object_known(n, ref), *o = n->objects[ref.slot];
+    if (known != NULL) return known;
     if (!slot_is_current(n, ref) ||
         !(atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire) & STORE_ESCAPED))
         return NULL;
@@ -108,8 +117,8 @@ void node_object_unuse(node_t *n, node_object_t *o) {
 }
 
 void node_object_unuse_ref(node_t *n, mob_ref_t ref) {
-    node_object_t *o = ref.slot != 0 && ref.slot < STORE_MAX_SLOTS ? n->objects[ref.slot] : NULL;
-    if (o != NULL && o->generation == ref.generation) node_object_unuse(n, o);
+    node_object_t *o = node_object_known(n, ref);
+    if (o != NULL) node_object_unuse(n, o);
 }
 
 /* Copies the list of references inside a value out of shared memory, bounded. */

@@ -30,10 +30,6 @@ static void askers_tell(node_t *n, node_object_t *o, mob_status_t status) {
     o->askers.count = 0;
 }
 
-static bool is_away(node_t *n, uint32_t slot) {
-    return atomic_load_explicit(&n->slots[slot].word, memory_order_acquire) & STORE_AWAY;
-}
-
 static void read_run(uv_work_t *work) {
     read_t *r = work->data;
     r->error = store_spill_read(r->path, r->node->incarnation, r->node->arena.base, &r->item);
@@ -57,7 +53,6 @@ static void read_done(uv_work_t *work, int status) {
     node_t *n = r->node;
     node_object_t *o = n->objects[r->item.slot];
     bool here = o != NULL && o->generation == r->item.generation && o->moving, good = r->error == 0;
-    n->moves--;
     if (!here || !good) shm_heap_free(&n->heap, r->item.block, shm_tag(false, r->item.slot, r->item.generation));
     if (here) {
         o->moving = false;
@@ -97,14 +92,13 @@ bool node_restore_begin(node_t *n, node_object_t *o) {
         return false;
     }
     o->moving = true;
-    n->moves++;
     return true;
 }
 
 void node_restore(node_client_t *client, mob_ref_t ref, bool waits) {
     node_t *n = client->node;
-    node_object_t *o = ref.slot != 0 ? n->objects[ref.slot] : NULL;
-    if (o == NULL || o->generation != ref.generation || o->copy == NULL || !is_away(n, ref.slot)) {
+    node_object_t *o = node_object_known(n, ref);
+    if (o == NULL || o->copy == NULL || !node_object_is_away(n, o)) {
         if (waits) node_client_tell(client, WIRE_RESTORED, ref.slot, ref.generation, MOB_OK, 0);
         return;
     }
@@ -122,6 +116,6 @@ void node_restore(node_client_t *client, mob_ref_t ref, bool waits) {
 }
 
 void node_restore_refuse(node_t *n, mob_ref_t ref, mob_status_t status) {
-    node_object_t *o = n->objects[ref.slot];
-    if (o != NULL && o->generation == ref.generation) askers_tell(n, o, status);
+    node_object_t *o = node_object_known(n, ref);
+    if (o != NULL) askers_tell(n, o, status);
 }

@@ -21,8 +21,6 @@ static const uint64_t FULL_NS = 3000000000u, DISK_NS = 1000000000, FORGET_NS = 1
                       SURVEY_NS = 10000000, LONGEST_NS = 320000000;
 enum { LOOK_MS = 10, MOST_WANTS = 256 /* of one client */, MOST_HELPED = 4, MOST_COMPACTIONS = 3 /* for one want */ };
 
-static uint64_t granule_round(uint64_t size) { return (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE; }
-
 static void on_timer(uv_timer_t *timer) { node_room_serve(timer->data); }
 
 void node_room_start(node_t *n) {
@@ -58,18 +56,9 @@ void node_room_want(node_t *n, uint32_t client, uint64_t size, uint64_t least, m
     if (n->wants.count == 1) uv_timer_start(&n->room_timer, on_timer, 0, LOOK_MS);
 }
 
-static node_object_t *object_of(node_t *n, mob_ref_t ref) {
-    node_object_t *o = n->objects[ref.slot];
-    return o != NULL && o->generation == ref.generation ? o : NULL;
-}
-
-static bool is_away(node_t *n, mob_ref_t ref) {
-    return atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire) & STORE_AWAY;
-}
-
 static bool extent_serve(node_t *n, const node_want_t *w, uint64_t bytes) {
     node_client_t *c = n->clients[w->client];
-    uint64_t offset, serial, size = granule_round(bytes);
+    uint64_t offset, serial, size = shm_granule_round(bytes);
     if (node_memory_grant(n, w->client, size, true, &offset, &serial) != MOB_OK) return false;
     node_client_tell(c, WIRE_ROOM, MOB_OK, offset, size, serial);
     return true;
@@ -78,13 +67,13 @@ static bool extent_serve(node_t *n, const node_want_t *w, uint64_t bytes) {
 /* Nobody waits for it any more, or it is there. */
 static bool want_is_over(node_t *n, const node_want_t *w) {
     if (w->client != 0) return n->clients[w->client] == NULL || n->clients[w->client]->state != NODE_LIVE;
-    node_object_t *o = object_of(n, w->ref);
-    return o == NULL || o->moving || o->copy == NULL || !is_away(n, w->ref);
+    node_object_t *o = node_object_known(n, w->ref);
+    return o == NULL || o->moving || o->copy == NULL || !node_object_is_away(n, o);
 }
 
 /* True: the want is no more. */
 static bool want_serve(node_t *n, const node_want_t *w) {
-    return w->client == 0 ? node_restore_begin(n, object_of(n, w->ref)) : extent_serve(n, w, w->size);
+    return w->client == 0 ? node_restore_begin(n, node_object_known(n, w->ref)) : extent_serve(n, w, w->size);
 }
 
 static void want_remove(node_t *n, size_t index) {
@@ -127,14 +116,14 @@ static void want_note(node_want_t *w, node_spilled_t spilled, uint64_t now) {
 static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
     /* Within memory, if there is enough of it. */
     if (n->compacting) return true;
-    if (w->compactions < MOST_COMPACTIONS && node_compact(n, granule_round(w->size))) {
+    if (w->compactions < MOST_COMPACTIONS && node_compact(n, shm_granule_round(w->size))) {
         w->compactions++;
         w->stuck_ns = 0;
         return true;
     }
     /* One write after the other; what has a copy can go meanwhile. */
     bool writing = n->spills > 0;
-    node_spilled_t spilled = node_spill(n, granule_round(w->size), writing);
+    node_spilled_t spilled = node_spill(n, shm_granule_round(w->size), writing);
     if (!writing) want_note(w, spilled, now);
     return spilled == NODE_SPILL_FREED || spilled == NODE_SPILL_WRITES;
 }

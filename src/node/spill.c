@@ -306,7 +306,6 @@ static void write_done(uv_work_t *work, int status) {
     write_t *w = work->data;
     node_t *n = w->node;
     uint64_t now = base_clock_mono_ns();
-    n->moves--;
     if (--n->spills == 0) n->spill_busy_ns += now - n->spill_begun_ns;
     if (w->ahead) n->ahead_flying -= w->bytes;
     if (w->error == 0) {
@@ -343,7 +342,6 @@ static bool write_start(node_t *n, write_t *w) {
     }
     if (n->spills++ == 0) n->spill_begun_ns = base_clock_mono_ns();
     if (w->ahead) n->ahead_flying += w->bytes;
-    n->moves++;
     return true;
 }
 

@@ -333,7 +333,7 @@ struct node {
     bool unbacked_short;                 /* what has no memory yet can't get any: the machine is short */
     VEC(char *) spill_dirs;              /* as configured */
     VEC(char *) spill_folders;           /* ours in them, from the first use on */
-    uint32_t spill_turn, moves;          /* files made; writes and reads under way */
+    uint32_t spill_turn;                 /* files made */
     uint64_t next_file;
     int disk_error; /* errno of the last write that failed; 0: none, or one has succeeded since */
     uint64_t disk_error_ns, spilled_bytes, spilled_objects, spill_told_bytes, spill_busy_ns, spill_begun_ns;
@@ -438,6 +438,9 @@ void node_restore_refuse(node_t *node, mob_ref_t ref, mob_status_t status);
 /* object.c: who holds what */
 /* Makes one if need be, for a slot that has escaped; NULL: there is no such object. */
 node_object_t *node_object_find(node_t *node, mob_ref_t ref);
+/* The one that is in the books; NULL: none. */
+node_object_t *node_object_known(node_t *node, mob_ref_t ref);
+bool node_object_is_away(node_t *node, const node_object_t *object);
 /* A task's result is about to be sealed with references inside: from now on it counts as escaped. */
 void node_object_escape(node_t *node, mob_ref_t ref);
 void node_object_hold(node_t *node, node_object_t *object, uint32_t client, bool cached);

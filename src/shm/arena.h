@@ -61,6 +61,8 @@ _Static_assert(sizeof(shm_extent_t) == 32 && sizeof(shm_block_t) == 16, "layout"
 static inline uint64_t shm_tag(bool is_record, uint32_t index, uint64_t generation) {
     return (uint64_t)is_record << 62 | (uint64_t)(index & 0xffffff) << 38 | (generation & 0x3fffffffff);
 }
+/* Whole granules. */
+static inline uint64_t shm_granule_round(uint64_t size) { return (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE; }
 /* A count of an extent: modulo 2^32 units, which is more than any extent has at one time. */
 static inline uint64_t shm_extent_count(uint64_t serial, uint64_t units) { return serial << 32 | (units & 0xffffffff); }
 static inline uint64_t shm_block_used(uint64_t tag) { return tag << 1 | 1; }

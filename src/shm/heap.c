@@ -35,8 +35,6 @@ enum {
 #define MADV_POPULATE_WRITE 23
 #endif
 
-static uint64_t granule_round(uint64_t size) { return (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE; }
-
 static shm_block_t *block_at(shm_heap_t *heap, uint64_t header) { return (shm_block_t *)(heap->base + header); }
 
 /* Classes: 1, 2, 3, 4, then four to each doubling: 5 6 7 8, 10 12 14 16, 20 ... units. */
@@ -55,7 +53,7 @@ mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena
                            shm_grant_fn grant, void *context) {
     *heap = (shm_heap_t){.base = base, .extents = extents, .grant = grant, .context = context};
     heap->granules = arena_size / SHM_GRANULE;
-    heap->small_extent = arena_size / 64 < HEAP_FIRST_EXTENT ? granule_round(arena_size / 64) : HEAP_FIRST_EXTENT;
+    heap->small_extent = arena_size / 64 < HEAP_FIRST_EXTENT ? shm_granule_round(arena_size / 64) : HEAP_FIRST_EXTENT;
     if (heap->small_extent < SHM_GRANULE) heap->small_extent = SHM_GRANULE;
     heap->warm = calloc(heap->granules / 64 + 1, sizeof *heap->warm);
     heap->mine = calloc(heap->granules + 1, sizeof *heap->mine);
@@ -189,14 +187,14 @@ static void extent_keep(shm_heap_t *heap, const shm_heap_extent_t *e) {
     (void)vec_push(&heap->kept, *e);
 }
 
-static uint64_t large_extent(uint64_t size) { return granule_round(size + SHM_BLOCK_FIRST + sizeof(shm_block_t)); }
+static uint64_t large_extent(uint64_t size) { return shm_granule_round(size + SHM_BLOCK_FIRST + sizeof(shm_block_t)); }
 
 static uint32_t small_units(uint64_t size) {
     return (uint32_t)((size + sizeof(shm_block_t) + SHM_BLOCK_UNIT - 1) / SHM_BLOCK_UNIT);
 }
 
 static uint64_t small_extent_least(uint32_t units) {
-    return granule_round((uint64_t)units * SHM_BLOCK_UNIT + SHM_BLOCK_UNIT);
+    return shm_granule_round((uint64_t)units * SHM_BLOCK_UNIT + SHM_BLOCK_UNIT);
 }
 
 uint64_t shm_heap_extent_for(uint64_t size) {

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -149,9 +148,7 @@ def test_a_store_that_is_full_can_be_looked_at(session):
 
 def test_ten_thousand_objects(session):
     refs = [ray.put(i) for i in range(10_000)]
-    begin = time.monotonic()
     assert len(list_objects(limit=100_000)) >= 10_000
-    assert time.monotonic() - begin < 20
     del refs
 
 

@@ -165,9 +165,8 @@ def test_who_waits_for_room_gets_it_when_it_is_there(session):
     views = [ray.get(ray.put(array(i, 4 * MB))) for i in range(8)]
     timer = threading.Timer(0.7, views.clear)
     timer.start()
-    begin = time.monotonic()
     ref = ray.put(array(99, 16 * MB))
-    assert time.monotonic() - begin > 0.2
+    assert not views  # it could not have had room before
     assert digest(ray.get(ref)) == digest(array(99, 16 * MB))
     timer.join()
 
@@ -197,9 +196,8 @@ def test_who_needs_little_does_not_wait_for_who_needs_much(session):
     thread = threading.Thread(target=put_much)
     thread.start()
     time.sleep(0.5)
-    begin = time.monotonic()
-    refs = [ray.put(array(i, MB // 2)) for i in range(60)]
-    assert time.monotonic() - begin < 2.5
+    refs = [ray.put(array(i, MB // 2)) for i in range(10)]
+    assert not failed  # it still waits
     thread.join()
     assert failed and len(views) == 6
     assert digest(ray.get(refs[0])) == digest(array(0, MB // 2))
