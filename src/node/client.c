@@ -293,6 +293,14 @@ static void hello_handle(node_client_t *c, const char *frame, size_t size) {
     node_client_refuse(c, MOB_EPROTO, "nobody asked for this process");
 }
 
+/* Whether by our will or because it has hung up: `killed` tells which. */
+static void client_end(node_client_t *c) {
+    if (c->state == NODE_LIVE) c->state = NODE_DYING;
+    if (c->sock_polled) uv_poll_stop(&c->sock_poll);
+    if (c->role == WIRE_WORKER && c->pid > 0 && !c->exited)
+        kill(c->pid, SIGKILL); /* our unreaped child: the pid is its */
+}
+
 static void on_socket(uv_poll_t *poll, int status, int events) {
     node_client_t *c = poll->data;
     static char frame[WIRE_FRAME_MAX];
@@ -304,7 +312,7 @@ static void on_socket(uv_poll_t *poll, int status, int events) {
         if (c == c->node->driver) {
             node_end(c->node);
         } else if (c->role == WIRE_WORKER && c->state == NODE_LIVE) {
-            node_client_kill(c); /* hung up; its end is certain only when it is reaped */
+            client_end(c); /* hung up; its end is certain only when it is reaped */
         } else {
             node_client_close(c);
         }
@@ -326,11 +334,8 @@ static void on_socket(uv_poll_t *poll, int status, int events) {
 /* ---- ending ---- */
 
 void node_client_kill(node_client_t *c) {
-    if (c->state == NODE_LIVE) c->state = NODE_DYING;
-    if (c->sock_polled) uv_poll_stop(&c->sock_poll);
     c->killed = true;
-    if (c->role == WIRE_WORKER && c->pid > 0 && !c->exited)
-        kill(c->pid, SIGKILL); /* our unreaped child: the pid is its */
+    client_end(c);
 }
 
 void node_client_fault(node_client_t *c, const char *what) {
