@@ -40,8 +40,9 @@ class Row:
 
 ROWS = [
     Row("spill", "put of 32 MiB arrays that push others to disk", "GB/s", device="write"),
-    Row("restore", "get of them, in random order", "GB/s", device="read"),
-    Row("put_full", "put of 1 MiB arrays into a full store", "/s"),
+    Row("restore_first", "get of them, in random order, while others have to be written", "GB/s", device="read"),
+    Row("restore", "get of them, in random order, when all have a copy on disk", "GB/s", device="read"),
+    Row("put_full", "put of 1 MiB arrays into a full store", "GB/s", device="write"),
     Row("get_many", "100,000 objects in one get", "s", True, 100_000),
     Row("arguments", "10,000 arguments to one task", "s", True, 10_000),
     Row("returns", "3,000 returns of one task", "s", True, 3_000),
@@ -50,16 +51,17 @@ ROWS = [
 
 
 def disk(folder: str) -> dict[str, float]:
-    """GB/s of one process that writes and reads a file of 1 GiB in pieces of 4 MiB, past the page cache."""
+    """GB/s of one process that writes a file of 1 GiB in pieces of 4 MiB, past the page cache, and reads it twice: the
+    faster time, for a disk may itself remember what it has read before."""
     path, piece = os.path.join(folder, "disk"), mmap.mmap(-1, 4 << 20)
     piece.write(os.urandom(4 << 20))
-    found = {}
-    for name, flags in (("write", os.O_WRONLY | os.O_CREAT), ("read", os.O_RDONLY)):
+    found: dict[str, float] = {}
+    for name, flags in (("write", os.O_WRONLY | os.O_CREAT), ("read", os.O_RDONLY), ("read", os.O_RDONLY)):
         fd = os.open(path, flags | os.O_DIRECT)
         begin = time.perf_counter()
         for _ in range(GIB // len(piece)):
             os.write(fd, piece) if name == "write" else os.readv(fd, [piece])
-        found[name] = GIB / 1e9 / (time.perf_counter() - begin)
+        found[name] = max(GIB / 1e9 / (time.perf_counter() - begin), found.get(name, 0))
         os.close(fd)
     os.unlink(path)
     return found

@@ -48,24 +48,41 @@ def spill() -> float:
     return 48 * 32 * MIB / 1e9 / fill(refs, 48, 32)
 
 
-def restore() -> float:
-    """GB/s at which objects come back, in random order, one get after the other."""
+def random_gets(refs: list) -> float:
+    """GB/s of those that were on disk, one get after the other."""
+    found, seconds = 0, 0.0
+    for i in random.choices(range(len(refs)), k=64):
+        begin = time.perf_counter()
+        assert ray.get(refs[i])[0] == i % 251
+        passed = time.perf_counter() - begin
+        if passed > 0.002:  # it was not in memory
+            found += 1
+            seconds += passed
+    return found * 32 * MIB / 1e9 / seconds
+
+
+def restore_first() -> float:
     start(512)
     refs: list = []
     fill(refs, 64, 32)
-    order = [random.randrange(48) for _ in range(64)]  # seldom in memory
-    begin = time.perf_counter()
-    for i in order:
-        assert ray.get(refs[i])[0] == i % 251
-    return len(order) * 32 * MIB / 1e9 / (time.perf_counter() - begin)
+    return random_gets(refs)
+
+
+def restore() -> float:
+    start(512)
+    refs: list = []
+    fill(refs, 64, 32)
+    random_gets(refs)
+    random_gets(refs)
+    return random_gets(refs)
 
 
 def put_full() -> float:
-    """Puts of 1 MiB a second into a store that is full."""
+    """GB/s of puts into a store that is full."""
     start(128)
     refs: list = []
     fill(refs, 300, 1)
-    return 500 / fill(refs, 500, 1)
+    return 500 * MIB / 1e9 / fill(refs, 500, 1)
 
 
 def get_many() -> float:

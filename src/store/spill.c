@@ -2,11 +2,12 @@
  * Design. Bytes go past the page cache (O_DIRECT) where the file system lets them: a value that was moved out because memory is short must not come back as a cached page, and it is faster:
  * on a machine with two cores, both busy, writing through the cache reached a sixth of the disk's speed. Without it (tmpfs of older kernels, ramfs) the same code runs.
  *
- * A small value goes through an aligned buffer, together with its neighbours; there are several, so that one is filled while others are written. A large one (an extent of its own in the arena, its data 64 bytes from a page's beginning) has its head at a page's beginning,
- * so that its pages in the file are its pages in memory: all but the first and the last are written from the arena and read into it without a copy, in pieces, by several threads at once. That keeps the disk
- * busy while other pieces are hashed.
+ * Where everything lies is known before the first byte is written. So the file is cut into stretches, and several threads take one after the other: while some wait for the disk, others hash or copy. Small
+ * values are copied into a buffer side by side, and that is a stretch. A large one (an extent of its own in the arena, its data 64 bytes from a page's beginning) has its head at a page's beginning,
+ * so that its pages in the file are its pages in memory: all but the first and the last are written from the arena and read into it without a copy, in pieces, each a stretch.
  *
- * The hash behind a value is that of its head and of its pieces' hashes, in order: the first page's bytes, then each PIECE, then the rest. A small value is one piece.
+ * The hash behind a value is that of its head and of its pieces' hashes, in order: the first page's bytes, then each PIECE, then the rest. A small value is one piece. Whoever hashes the last piece of a
+ * large value writes what is behind it.
  */
 #define XXH_INLINE_ALL
 #include "store/spill.h"
@@ -18,10 +19,13 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { BUFFER = 4 << 20, BUFFERS = 4, PIECE = 2 << 20, PAGE = STORE_SPILL_PAGE, UNIT = STORE_SPILL_PLACE, HELPERS = 2 };
+#include "base/vec.h"
+
+enum { BUFFER = 2 << 20, PIECE = 2 << 20, PAGE = STORE_SPILL_PAGE, UNIT = STORE_SPILL_PLACE, HELPERS = 2 };
 
 static const uint64_t FILE_MAGIC = 0x4c4c4950534d4f42, ITEM_MAGIC = 0x4d4554494c4c5053;
 enum { VERSION = 1, FIRST = PAGE - UNIT }; /* FIRST: bytes of a large value in its first page */
@@ -54,7 +58,7 @@ static bool is_large(const store_spill_item_t *item) {
     return item->bytes > STORE_SPILL_SMALL && item->block % PAGE == UNIT;
 }
 
-_Static_assert(STORE_SPILL_SMALL + 4 * UNIT + PAGE < BUFFER, "small values fit into a buffer");
+_Static_assert(STORE_SPILL_SMALL + 4 * UNIT < BUFFER, "small values fit into a buffer");
 static uint64_t page_up(uint64_t size) { return (size + PAGE - 1) / PAGE * PAGE; }
 
 /* ---- the file ---- */
@@ -74,83 +78,90 @@ static bool direct_give_up(int fd, int error, bool *gave_up) {
     return !(flags & O_DIRECT) || fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
 }
 
-/* All of it, or an errno. */
-static int write_at(int fd, const unsigned char *from, uint64_t size, uint64_t offset) {
-    bool gave_up = false;
-    for (uint64_t done = 0; done < size;) {
-        ssize_t n = pwrite(fd, from + done, size - done, (off_t)(offset + done));
-        if (n < 0 && (errno == EINTR || direct_give_up(fd, errno, &gave_up))) continue;
-        if (n <= 0) return n < 0 ? errno : ENOSPC;
-        done += (uint64_t)n;
-        if (done % PAGE != 0 && done < size) return ENOSPC; /* a disk that takes part of a page has no more */
-    }
-    return 0;
+/* Stretches of memory, each of whole pages, that lie one after the other in the file. */
+typedef struct {
+    struct iovec parts[3];
+    int count;
+} strip_t;
+
+static void strip_add(strip_t *strip, const void *at, uint64_t size) {
+    if (size > 0) strip->parts[strip->count++] = (struct iovec){.iov_base = (void *)(uintptr_t)at, .iov_len = size};
 }
 
-/* As much of it as the file has. */
-static int read_at(int fd, unsigned char *to, uint64_t size, uint64_t offset, uint64_t *ret_size) {
-    uint64_t done = 0;
+/* All of it, or an errno. A file that is too short to be read: EBADMSG. */
+static int strip_move(int fd, bool writes, strip_t strip, uint64_t offset) {
+    struct iovec *part = strip.parts, *end = part + strip.count;
     bool gave_up = false;
-    while (done < size) {
-        ssize_t n = pread(fd, to + done, size - done, (off_t)(offset + done));
+    while (part < end) {
+        ssize_t n = writes ? pwritev(fd, part, (int)(end - part), (off_t)offset)
+                           : preadv(fd, part, (int)(end - part), (off_t)offset);
         if (n < 0 && (errno == EINTR || direct_give_up(fd, errno, &gave_up))) continue;
         if (n < 0) return errno;
-        done += (uint64_t)n;
-        if (n == 0 || done % PAGE != 0) break; /* its end */
+        offset += (uint64_t)n;
+        bool over = n == 0 || offset % PAGE != 0; /* its end; and a disk that takes part of a page has no more */
+        for (; part < end && (size_t)n >= part->iov_len; part++) n -= (ssize_t)part->iov_len;
+        if (part == end) break;
+        if (over) return writes ? ENOSPC : EBADMSG;
+        part->iov_base = (char *)part->iov_base + n;
+        part->iov_len -= (size_t)n;
     }
-    *ret_size = done;
     return 0;
 }
 
-/* ---- the middle of a large value, by several threads ---- */
+/* ---- several threads at one file ---- */
 
+/* A stretch of the file that one thread moves in one go: small values side by side, or a piece of a large one. */
 typedef struct {
+    struct large *large; /* NULL: small ones */
+    size_t first, count; /* which items; or which piece */
+    uint64_t offset;
+} unit_t;
+
+typedef struct crew {
     int fd;
     bool writes;
-    unsigned char *data; /* in the arena; a page's beginning */
-    uint64_t offset, bytes;
-    size_t pieces;
-    uint64_t *hashes;
+    uint64_t incarnation;
+    unsigned char *arena;
+    const store_spill_item_t *items;
+    size_t item_count;
+    const unit_t *units;
+    size_t unit_count;
     _Atomic size_t next;
     _Atomic int error;
-} middle_t;
+} crew_t;
 
-static void *middle_work(void *argument) {
-    middle_t *m = argument;
-    for (size_t i; (i = atomic_fetch_add(&m->next, 1)) < m->pieces && atomic_load(&m->error) == 0;) {
-        uint64_t at = i * (uint64_t)PIECE, size = m->bytes - at < PIECE ? m->bytes - at : PIECE, got = size;
-        int error = m->writes ? write_at(m->fd, m->data + at, size, m->offset + at)
-                              : read_at(m->fd, m->data + at, size, m->offset + at, &got);
-        if (error == 0 && got < size) error = EBADMSG;
-        if (error == 0) m->hashes[i] = XXH3_64bits(m->data + at, size);
-        if (error != 0) atomic_store(&m->error, error);
+static int small_write(const crew_t *c, const unit_t *unit, unsigned char *buffer);
+static int piece_move(const crew_t *c, struct large *v, size_t index);
+
+static void *crew_work(void *argument) {
+    crew_t *c = argument;
+    unsigned char *buffer = NULL; /* for small values, kept from one stretch to the next */
+    for (size_t i; (i = atomic_fetch_add(&c->next, 1)) < c->unit_count && atomic_load(&c->error) == 0;) {
+        const unit_t *unit = &c->units[i];
+        int error = 0;
+        if (unit->large == NULL && buffer == NULL && (buffer = aligned_alloc(PAGE, BUFFER)) == NULL) error = ENOMEM;
+        if (error == 0)
+            error = unit->large != NULL ? piece_move(c, unit->large, unit->first) : small_write(c, unit, buffer);
+        if (error != 0) atomic_store(&c->error, error);
     }
+    free(buffer);
     return NULL;
 }
 
-static int middle_run(middle_t *m) {
+static int crew_run(crew_t *c) {
     pthread_t helpers[HELPERS];
-    size_t wanted = m->pieces > HELPERS ? HELPERS : m->pieces > 0 ? m->pieces - 1 : 0, count = 0;
-    while (count < wanted && pthread_create(&helpers[count], NULL, middle_work, m) == 0) count++;
-    middle_work(m);
+    size_t wanted = c->unit_count > HELPERS ? HELPERS : c->unit_count > 0 ? c->unit_count - 1 : 0, count = 0;
+    while (count < wanted && pthread_create(&helpers[count], NULL, crew_work, c) == 0) count++;
+    crew_work(c);
     while (count > 0) pthread_join(helpers[--count], NULL);
-    return atomic_load(&m->error);
+    return atomic_load(&c->error);
 }
 
-/* The parts of a large value. */
-typedef struct {
-    uint64_t middle, rest; /* bytes of whole pages, and after them */
-    size_t pieces;
-    uint64_t *hashes; /* the first page's, each piece's, the rest's */
-} parts_t;
+/* ---- small values ---- */
 
-static bool parts_of(const store_spill_item_t *item, parts_t *ret_parts) {
-    parts_t p = {.middle = (item->bytes - FIRST) / PAGE * PAGE};
-    p.rest = item->bytes - FIRST - p.middle;
-    p.pieces = (size_t)((p.middle + PIECE - 1) / PIECE);
-    p.hashes = malloc((p.pieces + 2) * sizeof *p.hashes);
-    *ret_parts = p;
-    return p.hashes != NULL;
+/* What it takes beside others: with its head and its hash. */
+static uint64_t small_size(const store_spill_item_t *item) {
+    return (sizeof(item_head_t) + item->bytes + sizeof(uint64_t) + UNIT - 1) / UNIT * UNIT;
 }
 
 static uint64_t hash_of(const item_head_t *head, const uint64_t *hashes, size_t count) {
@@ -161,222 +172,254 @@ static uint64_t hash_of(const item_head_t *head, const uint64_t *hashes, size_t 
     return XXH3_64bits_digest(&state);
 }
 
-/* Bytes that a large value takes in the file: its pages, the last with the hash behind the rest. */
-static uint64_t large_size(const parts_t *p) { return PAGE + p->middle + page_up(p->rest + sizeof(uint64_t)); }
-
-/* ---- writing ---- */
-
-/* A buffer that is being filled, is being written, or is free. */
-typedef struct {
-    unsigned char *data;
-    uint64_t offset, size;
-    int fd, error;
-    bool writing;
-    pthread_t writer;
-} buffer_t;
-
-typedef struct {
-    int fd;
-    buffer_t buffers[BUFFERS];
-    unsigned turn;       /* which one is being filled */
-    unsigned char *data; /* its BUFFER bytes, aligned */
-    uint64_t offset;     /* in the file, of data[0]; a multiple of PAGE */
-    size_t used;         /* bytes in it */
-} stream_t;
-
-static int stream_open(const char *path, int flags, stream_t *ret_stream) {
-    stream_t s = {.fd = file_open(path, flags)};
-    if (s.fd < 0) return errno;
-    s.data = aligned_alloc(PAGE, BUFFERS * BUFFER);
-    if (s.data == NULL) {
-        close(s.fd);
-        return ENOMEM;
+static int small_write(const crew_t *c, const unit_t *unit, unsigned char *buffer) {
+    uint64_t used = 0;
+    if (unit->offset == 0) {
+        file_head_t head = {
+            .magic = FILE_MAGIC, .incarnation = c->incarnation, .version = VERSION, .count = (uint32_t)c->item_count};
+        memcpy(buffer, &head, sizeof head);
+        used = sizeof head;
     }
-    for (unsigned i = 0; i < BUFFERS; i++) s.buffers[i].data = s.data + i * (size_t)BUFFER;
-    *ret_stream = s;
-    return 0;
-}
-
-static void *buffer_write(void *argument) {
-    buffer_t *b = argument;
-    b->error = write_at(b->fd, b->data, b->size, b->offset);
-    return NULL;
-}
-
-static int buffer_settle(buffer_t *b) {
-    if (b->writing) pthread_join(b->writer, NULL);
-    b->writing = false;
-    return b->error;
-}
-
-static int stream_close(stream_t *s, int error) {
-    for (unsigned i = 0; i < BUFFERS; i++) {
-        int behind = buffer_settle(&s->buffers[i]);
-        if (error == 0) error = behind;
+    for (size_t i = unit->first; i < unit->first + unit->count; i++) {
+        const store_spill_item_t *item = &c->items[i];
+        const unsigned char *data = c->arena + item->block;
+        item_head_t head = head_of(c->incarnation, item);
+        uint64_t piece = XXH3_64bits(data, item->bytes), hash = hash_of(&head, &piece, 1),
+                 end = used + small_size(item), hashed = used + sizeof head + item->bytes + sizeof hash;
+        memcpy(buffer + used, &head, sizeof head);
+        memcpy(buffer + used + sizeof head, data, item->bytes);
+        memcpy(buffer + used + sizeof head + item->bytes, &hash, sizeof hash);
+        memset(buffer + hashed, 0, end - hashed);
+        used = end;
     }
-    free(s->buffers[0].data);
-    if (close(s->fd) != 0 && error == 0) error = errno;
+    memset(buffer + used, 0, page_up(used) - used);
+    strip_t strip = {0};
+    strip_add(&strip, buffer, page_up(used));
+    return strip_move(c->fd, true, strip, unit->offset);
+}
+
+static int small_read(int fd, const item_head_t *head, unsigned char *arena, const store_spill_item_t *item) {
+    uint64_t first = item->offset / PAGE * PAGE, skip = item->offset - first, stored,
+             size = page_up(skip + small_size(item));
+    if (size > BUFFER + PAGE) return EBADMSG; /* it was not written so */
+    unsigned char *buffer = aligned_alloc(PAGE, size), *data = buffer + skip + sizeof *head;
+    if (buffer == NULL) return ENOMEM;
+    strip_t strip = {0};
+    strip_add(&strip, buffer, size);
+    int error = strip_move(fd, false, strip, first);
+    if (error == 0 && memcmp(buffer + skip, head, sizeof *head) != 0) error = EBADMSG;
+    if (error == 0) {
+        memcpy(&stored, data + item->bytes, sizeof stored);
+        uint64_t piece = XXH3_64bits(data, item->bytes);
+        if (stored != hash_of(head, &piece, 1)) error = EBADMSG;
+    }
+    if (error == 0) memcpy(arena + item->block, data, item->bytes);
+    free(buffer);
     return error;
 }
 
-/* Hands the buffer to a writer, and takes the next one. */
-static int stream_flush(stream_t *s) {
-    buffer_t *b = &s->buffers[s->turn];
-    if (s->used == 0) return 0;
-    b->fd = s->fd;
-    b->size = page_up(s->used);
-    b->offset = s->offset;
-    memset(b->data + s->used, 0, b->size - s->used);
-    b->writing = pthread_create(&b->writer, NULL, buffer_write, b) == 0;
-    if (!b->writing) buffer_write(b);
-    s->offset += b->size;
-    s->used = 0;
-    s->turn = (s->turn + 1) % BUFFERS;
-    s->data = s->buffers[s->turn].data;
-    return buffer_settle(&s->buffers[s->turn]);
+/* ---- large values ---- */
+
+/* Its first page in the file is its head and FIRST bytes; then whole pages, the middle; then the rest and the hash. */
+typedef struct large {
+    item_head_t head;
+    unsigned char *data;   /* in the arena */
+    uint64_t offset;       /* in the file */
+    uint64_t middle, rest; /* bytes */
+    uint64_t stored;       /* the hash that was read */
+    size_t pieces;
+    uint64_t *hashes;    /* the first bytes', each piece's, the rest's */
+    _Atomic size_t left; /* pieces that are not hashed yet */
+} large_t;
+
+static size_t pieces_of(const store_spill_item_t *item) {
+    return (size_t)(((item->bytes - FIRST) / PAGE * PAGE + PIECE - 1) / PIECE);
 }
 
-static void stream_add(stream_t *s, const void *from, size_t size) {
-    memcpy(s->data + s->used, from, size);
-    s->used += size;
+static uint64_t end_size(const large_t *v) { return page_up(v->rest + sizeof v->stored); }
+
+/* What it takes in the file. */
+static uint64_t large_size(const large_t *v) { return PAGE + v->middle + end_size(v); }
+
+/* `hashes`: room for two more than it has pieces. */
+static void large_init(large_t *v, uint64_t incarnation, const unsigned char *arena, const store_spill_item_t *item,
+                       uint64_t offset, uint64_t *hashes) {
+    uint64_t middle = (item->bytes - FIRST) / PAGE * PAGE;
+    *v = (large_t){.head = head_of(incarnation, item),
+                   .data = (unsigned char *)arena + item->block,
+                   .offset = offset,
+                   .middle = middle,
+                   .rest = item->bytes - FIRST - middle,
+                   .pieces = pieces_of(item),
+                   .hashes = hashes};
+    atomic_init(&v->left, v->pieces);
 }
 
-static int small_add(stream_t *s, uint64_t incarnation, const unsigned char *arena, store_spill_item_t *item) {
-    static const unsigned char zeros[UNIT];
-    uint64_t whole = sizeof(item_head_t) + item->bytes + sizeof(uint64_t) + UNIT;
-    if (whole > BUFFER) return EINVAL; /* it lies where no value of its size does */
-    int error = s->used + whole > BUFFER ? stream_flush(s) : 0;
-    if (error != 0) return error;
-    item_head_t head = head_of(incarnation, item);
-    uint64_t piece = XXH3_64bits(arena + item->block, item->bytes), hash = hash_of(&head, &piece, 1);
-    item->offset = s->offset + s->used;
-    stream_add(s, &head, sizeof head);
-    stream_add(s, arena + item->block, item->bytes);
-    stream_add(s, &hash, sizeof hash);
-    stream_add(s, zeros, (UNIT - s->used % UNIT) % UNIT);
-    return 0;
+static uint64_t large_hash(large_t *v) {
+    v->hashes[0] = XXH3_64bits(v->data, FIRST);
+    v->hashes[v->pieces + 1] = XXH3_64bits(v->data + FIRST + v->middle, v->rest);
+    return hash_of(&v->head, v->hashes, v->pieces + 2);
 }
 
-static int large_add(stream_t *s, uint64_t incarnation, const unsigned char *arena, store_spill_item_t *item) {
-    int error = stream_flush(s);
-    parts_t p;
-    if (error != 0) return error;
-    if (!parts_of(item, &p)) return ENOMEM;
-    const unsigned char *data = arena + item->block;
-    item->offset = s->offset;
-    middle_t m = {.fd = s->fd,
-                  .writes = true,
-                  .data = (unsigned char *)data + FIRST,
-                  .offset = s->offset + PAGE,
-                  .bytes = p.middle,
-                  .pieces = p.pieces,
-                  .hashes = p.hashes + 1};
-    error = middle_run(&m);
-    item_head_t head = head_of(incarnation, item);
-    p.hashes[0] = XXH3_64bits(data, FIRST);
-    p.hashes[p.pieces + 1] = XXH3_64bits(data + FIRST + p.middle, p.rest);
-    uint64_t hash = hash_of(&head, p.hashes, p.pieces + 2), end = s->offset + large_size(&p);
-    if (error == 0) {
-        stream_add(s, &head, sizeof head);
-        stream_add(s, data, FIRST);
-        error = stream_flush(s);
+/* Fills the pages behind its middle. */
+static void end_make(large_t *v, unsigned char *pages) {
+    uint64_t hash = large_hash(v), used = v->rest + sizeof hash;
+    memcpy(pages, v->data + FIRST + v->middle, v->rest);
+    memcpy(pages + v->rest, &hash, sizeof hash);
+    memset(pages + used, 0, end_size(v) - used);
+}
+
+/* A piece, with the page before it if it is the first, and what is behind it if it is the last. */
+static int piece_move(const crew_t *c, large_t *v, size_t index) {
+    _Alignas(PAGE) unsigned char before[PAGE], behind[2 * PAGE];
+    bool first = index == 0, last = index == v->pieces - 1;
+    uint64_t at = index * (uint64_t)PIECE, size = last ? v->middle - at : PIECE, offset = v->offset + PAGE + at;
+    unsigned char *data = v->data + FIRST + at;
+    strip_t strip = {0};
+    if (first) strip_add(&strip, before, PAGE);
+    strip_add(&strip, data, size);
+    if (first) offset -= PAGE;
+    if (!c->writes) {
+        if (last) strip_add(&strip, behind, end_size(v));
+        int error = strip_move(c->fd, false, strip, offset);
+        if (error == 0 && first && memcmp(before, &v->head, sizeof v->head) != 0) error = EBADMSG;
+        if (error != 0) return error;
+        v->hashes[index + 1] = XXH3_64bits(data, size);
+        if (first) memcpy(v->data, before + UNIT, FIRST);
+        if (last) memcpy(data + size, behind, v->rest);
+        if (last) memcpy(&v->stored, behind + v->rest, sizeof v->stored);
+        return 0;
     }
+    v->hashes[index + 1] = XXH3_64bits(data, size);
+    /* acquire and release: whoever finds none left has all the others' hashes */
+    bool ends = atomic_fetch_sub_explicit(&v->left, 1, memory_order_acq_rel) == 1;
+    if (first) memcpy(before, &v->head, sizeof v->head), memcpy(before + UNIT, v->data, FIRST);
+    if (ends) end_make(v, behind);
+    if (ends && last) strip_add(&strip, behind, end_size(v));
+    int error = strip_move(c->fd, true, strip, offset);
+    if (error != 0 || !ends || last) return error;
+    strip_t end = {0};
+    strip_add(&end, behind, end_size(v));
+    return strip_move(c->fd, true, end, v->offset + PAGE + v->middle);
+}
+
+static int large_read(int fd, uint64_t incarnation, unsigned char *arena, const store_spill_item_t *item) {
+    large_t v;
+    size_t pieces = pieces_of(item);
+    uint64_t *hashes = malloc((pieces + 2) * sizeof *hashes);
+    unit_t *units = malloc(pieces * sizeof *units);
+    int error = hashes == NULL || units == NULL ? ENOMEM : 0;
     if (error == 0) {
-        s->offset += p.middle;
-        stream_add(s, data + FIRST + p.middle, p.rest);
-        stream_add(s, &hash, sizeof hash);
-        error = stream_flush(s);
+        large_init(&v, incarnation, arena, item, item->offset, hashes);
+        for (size_t i = 0; i < pieces; i++) units[i] = (unit_t){.large = &v, .first = i};
+        crew_t crew = {.fd = fd, .units = units, .unit_count = pieces};
+        error = crew_run(&crew);
     }
-    s->offset = end;
-    free(p.hashes);
+    if (error == 0 && v.stored != large_hash(&v)) error = EBADMSG;
+    free(units);
+    free(hashes);
     return error;
 }
 
-/* All that the file can need, at once: a full disk shows before anything is written, and writes that do not make a file longer need not wait for each other. */
-static int space_take(int fd, const store_spill_item_t *items, size_t count) {
-    uint64_t size = PAGE;
-    for (size_t i = 0; i < count; i++) size += items[i].bytes + (is_large(&items[i]) ? 3 * PAGE : 3 * UNIT);
-    if (fallocate(fd, 0, 0, (off_t)page_up(size)) == 0) return 0;
+/* ---- what lies where ---- */
+
+typedef struct {
+    VEC(unit_t) units;
+    large_t *larges;
+    uint64_t *hashes;
+    uint64_t size; /* of the file */
+} plan_t;
+
+static bool small_plan(plan_t *plan, size_t first, size_t count, uint64_t used) {
+    unit_t unit = {.first = first, .count = count, .offset = plan->size};
+    plan->size += page_up(used);
+    return used == 0 || vec_push(&plan->units, unit);
+}
+
+static bool large_plan(plan_t *plan, large_t *v) {
+    for (size_t i = 0; i < v->pieces; i++)
+        if (!vec_push(&plan->units, ((unit_t){.large = v, .first = i}))) return false;
+    plan->size += large_size(v);
+    return true;
+}
+
+static void plan_fini(plan_t *plan) {
+    vec_free(&plan->units);
+    free(plan->larges);
+    free(plan->hashes);
+}
+
+/* Gives each item its place. To be undone also if it fails. */
+static int plan_make(plan_t *plan, uint64_t incarnation, const unsigned char *arena, store_spill_item_t *items,
+                     size_t count) {
+    size_t larges = 0, hashes = 0, first = 0;
+    uint64_t used = sizeof(file_head_t); /* of the stretch that is being filled, which begins at item `first` */
+    for (size_t i = 0; i < count; i++)
+        if (is_large(&items[i])) larges++, hashes += pieces_of(&items[i]) + 2;
+    plan->larges = malloc((larges + 1) * sizeof *plan->larges);
+    plan->hashes = malloc((hashes + 1) * sizeof *plan->hashes);
+    if (plan->larges == NULL || plan->hashes == NULL) return ENOMEM;
+    larges = hashes = 0;
+    for (size_t i = 0; i < count; i++) {
+        store_spill_item_t *item = &items[i];
+        bool large = is_large(item);
+        uint64_t size = large ? 0 : small_size(item);
+        if (size > BUFFER - sizeof(file_head_t)) return EINVAL; /* it lies where no value of its size does */
+        if (large || used + size > BUFFER) {
+            if (!small_plan(plan, first, i - first, used)) return ENOMEM;
+            first = i;
+            used = 0;
+        }
+        item->offset = plan->size + used;
+        used += size;
+        if (!large) continue;
+        large_t *v = &plan->larges[larges++];
+        large_init(v, incarnation, arena, item, plan->size, plan->hashes + hashes);
+        hashes += v->pieces + 2;
+        if (!large_plan(plan, v)) return ENOMEM;
+        first = i + 1;
+    }
+    return small_plan(plan, first, count - first, used) ? 0 : ENOMEM;
+}
+
+/* All that the file needs, at once: a full disk shows before anything is written, and writes that do not make a file longer need not wait for each other. */
+static int space_take(int fd, uint64_t size) {
+    if (fallocate(fd, 0, 0, (off_t)size) == 0) return 0;
     return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0; /* else this file system can't */
 }
 
 int store_spill_write(const char *path, uint64_t incarnation, const unsigned char *arena, store_spill_item_t *items,
                       size_t count, uint64_t *ret_size) {
-    stream_t s;
-    int error = stream_open(path, O_WRONLY | O_CREAT | O_EXCL, &s);
-    if (error != 0) return error;
-    file_head_t head = {.magic = FILE_MAGIC, .incarnation = incarnation, .version = VERSION, .count = (uint32_t)count};
-    error = space_take(s.fd, items, count);
-    stream_add(&s, &head, sizeof head);
-    for (size_t i = 0; error == 0 && i < count; i++)
-        error = is_large(&items[i]) ? large_add(&s, incarnation, arena, &items[i])
-                                    : small_add(&s, incarnation, arena, &items[i]);
-    if (error == 0) error = stream_flush(&s);
-    *ret_size = s.offset;
-    error = stream_close(&s, error);
-    if (error == 0 && truncate(path, (off_t)*ret_size) != 0) error = errno; /* what was taken and not needed */
+    plan_t plan = {0};
+    int fd = file_open(path, O_WRONLY | O_CREAT | O_EXCL);
+    if (fd < 0) return errno;
+    int error = plan_make(&plan, incarnation, arena, items, count);
+    if (error == 0) error = space_take(fd, plan.size);
+    if (error == 0) {
+        crew_t crew = {.fd = fd,
+                       .writes = true,
+                       .incarnation = incarnation,
+                       .arena = (unsigned char *)arena,
+                       .items = items,
+                       .item_count = count,
+                       .units = plan.units.items,
+                       .unit_count = plan.units.count};
+        error = crew_run(&crew);
+    }
+    *ret_size = plan.size;
+    plan_fini(&plan);
+    if (close(fd) != 0 && error == 0) error = errno;
     if (error != 0) unlink(path);
     return error;
 }
 
-/* ---- reading ---- */
-
-static bool head_is(const void *bytes, const item_head_t *expected) {
-    return memcmp(bytes, expected, sizeof *expected) == 0;
-}
-
-static int small_read(stream_t *s, const item_head_t *head, unsigned char *arena, const store_spill_item_t *item) {
-    uint64_t first = item->offset / PAGE * PAGE, skip = item->offset - first, got, stored,
-             size = page_up(skip + sizeof *head + item->bytes + sizeof stored);
-    if (size > BUFFER) return EBADMSG; /* it was not written so */
-    int error = read_at(s->fd, s->data, size, first, &got);
-    if (error != 0) return error;
-    if (got < skip + sizeof *head + item->bytes + sizeof stored || !head_is(s->data + skip, head)) return EBADMSG;
-    const unsigned char *data = s->data + skip + sizeof *head;
-    memcpy(&stored, data + item->bytes, sizeof stored);
-    uint64_t piece = XXH3_64bits(data, item->bytes);
-    if (stored != hash_of(head, &piece, 1)) return EBADMSG;
-    memcpy(arena + item->block, data, item->bytes);
-    return 0;
-}
-
-static int large_read(stream_t *s, const item_head_t *head, unsigned char *arena, const store_spill_item_t *item) {
-    parts_t p;
-    if (!parts_of(item, &p)) return ENOMEM;
-    unsigned char *data = arena + item->block;
-    uint64_t got, stored, last = item->offset + PAGE + p.middle;
-    int error = read_at(s->fd, s->data, PAGE, item->offset, &got);
-    if (error == 0 && (got < PAGE || !head_is(s->data, head))) error = EBADMSG;
-    if (error == 0) {
-        memcpy(data, s->data + UNIT, FIRST);
-        middle_t m = {.fd = s->fd,
-                      .data = data + FIRST,
-                      .offset = item->offset + PAGE,
-                      .bytes = p.middle,
-                      .pieces = p.pieces,
-                      .hashes = p.hashes + 1};
-        error = middle_run(&m);
-    }
-    if (error == 0) error = read_at(s->fd, s->data, page_up(p.rest + sizeof stored), last, &got);
-    if (error == 0 && got < p.rest + sizeof stored) error = EBADMSG;
-    if (error == 0) {
-        memcpy(data + FIRST + p.middle, s->data, p.rest);
-        memcpy(&stored, s->data + p.rest, sizeof stored);
-        p.hashes[0] = XXH3_64bits(data, FIRST);
-        p.hashes[p.pieces + 1] = XXH3_64bits(s->data, p.rest);
-        if (stored != hash_of(head, p.hashes, p.pieces + 2)) error = EBADMSG;
-    }
-    free(p.hashes);
-    return error;
-}
-
 int store_spill_read(const char *path, uint64_t incarnation, unsigned char *arena, const store_spill_item_t *item) {
-    stream_t s;
-    int error = stream_open(path, O_RDONLY | O_NOFOLLOW, &s);
-    if (error != 0) return error;
+    int fd = file_open(path, O_RDONLY | O_NOFOLLOW);
+    if (fd < 0) return errno;
     item_head_t head = head_of(incarnation, item);
-    error = is_large(item) ? large_read(&s, &head, arena, item) : small_read(&s, &head, arena, item);
-    return stream_close(&s, error);
+    int error = is_large(item) ? large_read(fd, incarnation, arena, item) : small_read(fd, &head, arena, item);
+    close(fd);
+    return error;
 }
 
 int store_spill_punch(const char *path, const store_spill_item_t *item) {

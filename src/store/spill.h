@@ -18,14 +18,13 @@
 typedef struct store_spill_item {
     uint32_t slot, ref_count;
     uint64_t generation, meta;
-    uint64_t
-        block; /* where its bytes lie in the arena, or are to lie: of more than 3 MiB, at the same place in a page */
+    uint64_t block;  /* where its bytes lie in the arena, or are to lie: a large one's at the same place in a page */
     uint64_t bytes;  /* the value, and the references after it */
     uint64_t offset; /* of its head in the file */
 } store_spill_item_t;
 
-/* A value of more bytes lies 64 bytes from a page's beginning, or it can't be moved. */
-enum { STORE_SPILL_SMALL = 3 << 20, STORE_SPILL_PLACE = 64, STORE_SPILL_PAGE = 4096 };
+/* A value of more bytes is a large one, and lies 64 bytes from a page's beginning, or it can't be moved. */
+enum { STORE_SPILL_SMALL = 256 << 10, STORE_SPILL_PLACE = 64, STORE_SPILL_PAGE = 4096 };
 
 /* Makes the file `path` of these, and notes where each lies. What was begun is removed if it can't be finished. */
 int store_spill_write(const char *path, uint64_t incarnation, const unsigned char *arena, store_spill_item_t *items,
