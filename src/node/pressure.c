@@ -5,7 +5,7 @@
  * (or when what was added since the last look would, added once more, reach it):
  *
  *   1. nothing new is started: leases are recalled, tasks wait; unless nothing runs, for then nothing would ever end
- *   2. the store gives back what it does not use, and moves objects to disk
+ *   2. the store gives back what it does not use, and moves objects to disk; idle workers that kept much of what their last task used are sent home
  *   3. still short after PATIENCE_NS, or about to reach the limit itself: one process is ended, and the driver is told, with the largest ones. The newest task that may be run again; else the newest task; else the newest actor
  *
  * A task that was ended so is run again later, without using up its retries; one that can't be, or that ran alone and so needs more than there is, fails with MOB_EOOM. The next one is ended only after this one's
@@ -27,7 +27,7 @@
 static const uint64_t BLIND_NS = 5000000000u, PATIENCE_NS = 400000000, KILL_PAUSE_NS = 1000000000,
                       KERNEL_NS = 2000000000u, RELIEF_NS = 50000000, RELIEF_MOST_NS = 2000000000u;
 static const double NEAR = 0.7; /* of the threshold: from there on it looks more often */
-enum { NEAR_MS = 20, LARGEST = 5 };
+enum { NEAR_MS = 20, LARGEST = 5, IDLE_BYTES = 32 << 20 };
 
 /* What a worker is busy with. */
 typedef struct {
@@ -282,12 +282,21 @@ static void store_relieve(node_t *n, uint64_t bytes) {
     n->relief_ns = now + n->relief_pause_ns;
 }
 
+/* Nobody misses a worker without a task, and it may have kept much of what its last one used. True: some are about to end. */
+static bool idle_retire(node_t *n) {
+    bool found = false;
+    for (size_t i = n->idle.count; i-- > 0;)
+        found |= private_bytes(n->idle.items[i]->pid) >= IDLE_BYTES && node_worker_retire(n->idle.items[i]);
+    return found;
+}
+
 static void pressure_relieve(node_t *n, uint64_t used, uint64_t soon, uint64_t limit) {
     uint64_t now = base_clock_mono_ns(), allowed = (uint64_t)(n->memory_threshold * (double)limit);
     if (n->short_since_ns == 0) n->short_since_ns = now;
     n->paused = true;
     node_leases_recall(n);
     store_relieve(n, (soon > allowed ? soon - allowed : 0) + limit / 50);
+    if (idle_retire(n)) return;
     bool at_once = soon >= limit, patient = now - n->short_since_ns < PATIENCE_NS;
     if (at_once ? now - n->last_kill_ns > KILL_PAUSE_NS / 10
                 : used > allowed && !patient && n->spills == 0 && now - n->last_kill_ns > KILL_PAUSE_NS)

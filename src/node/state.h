@@ -549,7 +549,9 @@ mob_status_t node_zygote_start(node_t *node);
 void node_zygote_frame(node_client_t *client, uint32_t kind);
 void node_zygote_died(node_t *node);
 void node_worker_hello(node_client_t *connection, uint64_t token);
-void node_worker_free(node_client_t *worker);    /* it has nothing to do now */
+void node_worker_free(node_client_t *worker); /* it has nothing to do now */
+/* Sends an idle one home. False: not while tasks of its own are open, which would be cancelled with it. */
+bool node_worker_retire(node_client_t *worker);
 void node_worker_blocked(node_client_t *worker); /* its task waits for others */
 void node_worker_forget(node_client_t *worker);
 void node_worker_start_failed(node_client_t *worker);

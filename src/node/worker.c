@@ -301,6 +301,14 @@ static void spares_start(node_t *n) {
     }
 }
 
+bool node_worker_retire(node_client_t *w) {
+    if (node_client_has_tasks(w)) return false;
+    idle_remove(w);
+    w->retiring = true;
+    node_client_tell(w, WIRE_EXIT, 0, 0, 0, 0);
+    return true;
+}
+
 /* Sends home what is idle beyond the number of CPUs, oldest first; looks again later if some have not been idle for long enough. */
 static void idle_trim(node_t *n) {
     uint64_t now = base_clock_mono_ns();
@@ -311,14 +319,10 @@ static void idle_trim(node_t *n) {
             node_look_again(n, IDLE_MS);
             return;
         }
-        if (node_client_has_tasks(w)) { /* what it submitted would be cancelled with it */
+        if (node_worker_retire(w))
+            alive--;
+        else
             i++;
-            continue;
-        }
-        idle_remove(w);
-        w->retiring = true;
-        node_client_tell(w, WIRE_EXIT, 0, 0, 0, 0);
-        alive--;
     }
 }
 

@@ -5,6 +5,8 @@ import signal
 import sys
 import time
 
+import pytest
+
 import ray
 
 
@@ -69,6 +71,16 @@ def kill_both(driver, daemon: int):
     assert wait_until(lambda: not alive(daemon))  # dying takes time, and its lock goes last
     driver.kill()
     driver.wait()
+
+
+def sanitized() -> bool:
+    """Whether this runs under `make sanitize`."""
+    return "libasan" in os.environ.get("LD_PRELOAD", "")
+
+
+def skip_if_sanitized():
+    if sanitized():
+        pytest.skip("the address sanitizer keeps memory that was freed: what a process has says nothing")
 
 
 def wait_until(condition, seconds=20.0) -> bool:

@@ -20,7 +20,7 @@ def compile_c(source, output, *flags):
     command = [sys.executable, "-m", "ray.scripts.main", "c-flags", *(["--compile"] if "-shared" in flags else [])]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     # The library that `make sanitize` tests needs the sanitizers' own.
-    if "-shared" not in flags and "libasan" in os.environ.get("LD_PRELOAD", ""):
+    if "-shared" not in flags and support.sanitized():
         found.append("-fsanitize=address,undefined")
     cc = os.environ.get("CC", "cc")
     subprocess.run([cc, *flags, "-D_GNU_SOURCE", "-Wall", "-Werror", source, *found, "-o", output], check=True)

@@ -31,6 +31,7 @@ def own_group():
 @pytest.fixture
 def run_limited(tmp_path):
     """Runs a driver in a group with so much memory; its output, or an error."""
+    support.skip_if_sanitized()
     parent = own_group()
     if parent is None:
         pytest.skip("there is no memory control group (v1) to make another one in")
@@ -142,6 +143,21 @@ except ActorDiedError as error:
     print("memory" in str(error).lower())
 """)
     assert done.stdout == "100\n[120, 120, 120, 120]\n10\nTrue\n", done.stdout + done.stderr
+
+
+def test_an_idle_worker_that_kept_memory_goes_before_a_task(run_limited):
+    done = run_limited("""
+@ray.remote(max_retries=0)
+def cache(megabytes):
+    import sys
+    sys.modules["kept"] = [bytearray(os.urandom(1 << 16)) * 80 for _ in range(megabytes // 5)]
+    time.sleep(1)  # so that each has a worker of its own
+    return os.getpid()
+
+kept = ray.get([cache.remote(70) for _ in range(4)], timeout=30)
+print(len(set(kept)), ray.get(eat_once.remote(200), timeout=50))
+""")
+    assert done.stdout == "4 200\n", done.stdout + done.stderr
 
 
 def test_objects_go_to_disk_before_anybody_is_ended(run_limited):

@@ -406,6 +406,7 @@ def ignore(value):
     ],
 )
 def test_memory_is_flat_however_often(work, before, count):
+    support.skip_if_sanitized()
     (call_and_drop if work is put_pass_and_drop else work)(before)  # pools have their size then
     pids = [os.getpid(), support.daemon_pid()]
     work(count // 10)
