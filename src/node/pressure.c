@@ -2,7 +2,7 @@
  * Memory short on the machine, or in the control group: what is done before the kernel does it.
  *
  * While something runs, a timer looks how much is used. Above the threshold (RAY_memory_usage_threshold of the limit), in this order
- * (or when what was added since the last look would, added once more, reach it):
+ * (or when it would be reached in AHEAD_NS if it went on like this, so long may the end of a process take):
  *
  *   1. nothing new is started: leases are recalled, tasks wait; unless nothing runs, for then nothing would ever end
  *   2. the store gives back what it does not use, and moves objects to disk; idle workers that kept much of what their last task used are sent home
@@ -26,8 +26,8 @@
 
 static const uint64_t BLIND_NS = 5000000000u, PATIENCE_NS = 400000000, KILL_PAUSE_NS = 1000000000,
                       KERNEL_NS = 2000000000u, RELIEF_NS = 50000000, RELIEF_MOST_NS = 2000000000u;
-static const double NEAR = 0.7; /* of the threshold: from there on it looks more often */
-enum { NEAR_MS = 20, LARGEST = 5, IDLE_BYTES = 32 << 20 };
+static const double AHEAD_NS = 1e8;
+enum { LEAST_MS = 20, LARGEST = 5, IDLE_BYTES = 32 << 20, FAST = 2 << 20 /* bytes that few processes add in 1 ms */ };
 
 /* What a worker is busy with. */
 typedef struct {
@@ -195,7 +195,7 @@ static void one_end(node_t *n, uint64_t used, uint64_t soon, uint64_t limit) {
     char why[200];
     char growth[80] = "";
     if (soon >= limit && soon > used)
-        snprintf(growth, sizeof growth, " and %llu MiB more since the last look",
+        snprintf(growth, sizeof growth, " and %llu MiB more are expected soon",
                  (unsigned long long)(soon - used) >> 20);
     snprintf(why, sizeof why, "Memory is short, %.1f %% of %llu MiB are used%s", 100.0 * (double)used / (double)limit,
              (unsigned long long)(limit >> 20), growth);
@@ -260,13 +260,20 @@ static void on_timer(uv_timer_t *timer);
 
 static void timer_set(node_t *n, uint64_t ms) { uv_timer_start(&n->pressure_timer, on_timer, ms, 0); }
 
+/* Until the next look: so that what is left can't be used up meanwhile by what grows fast. */
+static uint64_t look_pause(const node_t *n, uint64_t used, uint64_t limit) {
+    uint64_t ms = (used < limit ? limit - used : 0) / FAST;
+    if (ms < LEAST_MS) ms = LEAST_MS;
+    return ms < n->refresh_ms ? ms : n->refresh_ms;
+}
+
 static void watch_stop(node_t *n) {
     /* First the word, then the look: who wakes after our look reads the word after that. */
     atomic_store(&n->shared->watched, 0);
     n->last_used = 0;
     if (all_rest(n)) return;
     atomic_store(&n->shared->watched, 1);
-    timer_set(n, n->refresh_ms);
+    timer_set(n, n->look_ms);
 }
 
 /* The store's part; with pauses that grow as long as there is nothing to be had. */
@@ -282,12 +289,14 @@ static void store_relieve(node_t *n, uint64_t bytes) {
     n->relief_ns = now + n->relief_pause_ns;
 }
 
-/* Nobody misses a worker without a task, and it may have kept much of what its last one used. True: some are about to end. */
-static bool idle_retire(node_t *n) {
-    bool found = false;
-    for (size_t i = n->idle.count; i-- > 0;)
-        found |= private_bytes(n->idle.items[i]->pid) >= IDLE_BYTES && node_worker_retire(n->idle.items[i]);
-    return found;
+/* Nobody misses a worker without a task, and it may have kept much of what its last one used. */
+static void idle_end(node_t *n) {
+    for (size_t i = n->idle.count; i-- > 0;) {
+        node_client_t *w = n->idle.items[i];
+        if (private_bytes(w->pid) < IDLE_BYTES || !node_worker_retire(w)) continue;
+        snprintf(w->oom, sizeof w->oom, "Memory is short"); /* nobody else is ended before this one is gone */
+        node_client_kill(w);
+    }
 }
 
 static void pressure_relieve(node_t *n, uint64_t used, uint64_t soon, uint64_t limit) {
@@ -296,7 +305,7 @@ static void pressure_relieve(node_t *n, uint64_t used, uint64_t soon, uint64_t l
     n->paused = true;
     node_leases_recall(n);
     store_relieve(n, (soon > allowed ? soon - allowed : 0) + limit / 50);
-    if (idle_retire(n)) return;
+    idle_end(n);
     bool at_once = soon >= limit, patient = now - n->short_since_ns < PATIENCE_NS;
     if (at_once ? now - n->last_kill_ns > KILL_PAUSE_NS / 10
                 : used > allowed && !patient && n->spills == 0 && now - n->last_kill_ns > KILL_PAUSE_NS)
@@ -320,12 +329,16 @@ static void on_timer(uv_timer_t *timer) {
         timer_set(n, n->refresh_ms);
         return;
     }
+    uint64_t since = now - n->looked_ns;
     n->looked_ns = now;
     kernel_kills_note(n);
     /* Growth is that of one and the same group; the first look tells nothing about it. */
     bool same = n->last_limit == limit && n->last_used != 0;
-    uint64_t soon = same && used > n->last_used ? used + (used - n->last_used) : used;
-    double fill = (double)used / (double)limit;
+    double passed = (double)(since + 1), growth = same ? (double)used - (double)n->last_used : 0;
+    n->growth += (growth / passed - n->growth) * passed / (passed + AHEAD_NS);
+    if (n->growth < 0 || !same) n->growth = 0;
+    uint64_t soon = used + (uint64_t)(n->growth * AHEAD_NS);
+    n->look_ms = look_pause(n, used, limit);
     n->last_used = used;
     n->last_limit = limit;
     if (n->enforce_memory) greedy_end(n);
@@ -339,7 +352,7 @@ static void on_timer(uv_timer_t *timer) {
         if (n->paused) pressure_over(n);
         watch_stop(n);
     } else {
-        timer_set(n, fill > NEAR * n->memory_threshold && n->refresh_ms > NEAR_MS ? NEAR_MS : n->refresh_ms);
+        timer_set(n, n->look_ms);
     }
 }
 
@@ -348,7 +361,7 @@ void node_pressure_watch(node_t *n) {
     if (n->refresh_ms == 0 || atomic_load_explicit(&n->shared->watched, memory_order_relaxed) != 0 || all_rest(n))
         return;
     atomic_store(&n->shared->watched, 1);
-    timer_set(n, n->refresh_ms);
+    timer_set(n, n->look_ms);
 }
 
 /* Nothing new is to be started now. If nothing runs, something has to be, or nothing would ever change. */
@@ -365,6 +378,7 @@ void node_pressure_start(node_t *n) {
     const char *enforce = getenv("MOBULA_ENFORCE_MEMORY");
     n->memory_threshold = number_of("RAY_memory_usage_threshold", 0.01, 1, 0.95);
     n->refresh_ms = (uint64_t)number_of("RAY_memory_monitor_refresh_ms", 0, 1e9, 250);
+    n->look_ms = look_pause(n, 0, 0);
     n->enforce_memory = enforce != NULL && strcmp(enforce, "1") == 0;
     n->kernel_kills = base_memory_kills("");
     uv_timer_init(&n->loop, &n->pressure_timer);

@@ -321,9 +321,9 @@ struct node {
     node_site_t *site_of; /* by slot; written only if clients tell */
     VEC(char *) sites;
     uv_timer_t pressure_timer; /* see pressure.c; runs while anything does */
-    double memory_threshold;
-    uint64_t refresh_ms, short_since_ns, last_kill_ns, last_used, last_limit, looked_ns, relief_ns, relief_pause_ns,
-        kernel_kills, kernel_kill_ns, kernel_owes;
+    double memory_threshold, growth /* bytes a nanosecond, lately */;
+    uint64_t refresh_ms, look_ms, short_since_ns, last_kill_ns, last_used, last_limit, looked_ns, relief_ns,
+        relief_pause_ns, kernel_kills, kernel_kill_ns, kernel_owes;
     bool paused, enforce_memory;
     VEC(node_want_t) wants;              /* in order */
     uv_timer_t room_timer;               /* runs while there are any */

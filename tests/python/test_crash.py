@@ -279,8 +279,9 @@ def test_random_kills_lose_nothing(folder):
     generator, killed, finished, ending = random.Random(3), [], [], threading.Event()
 
     def kill():
-        # No faster than tasks are finished: on a machine that is busy enough none would ever be.
-        while not ending.wait(0.005):
+        # Not for ever, and no faster than tasks are finished: on a machine that is busy enough none would ever be.
+        end = time.monotonic() + 15
+        while not ending.wait(0.005) and time.monotonic() < end:
             if len(killed) > 2 * len(finished) + 10:
                 continue
             for name in os.listdir(folder)[: generator.randrange(2)]:

@@ -147,15 +147,19 @@ except ActorDiedError as error:
 
 def test_an_idle_worker_that_kept_memory_goes_before_a_task(run_limited):
     done = run_limited("""
+kept = []
+
 @ray.remote(max_retries=0)
-def cache(megabytes):
-    import sys
-    sys.modules["kept"] = [bytearray(os.urandom(1 << 16)) * 80 for _ in range(megabytes // 5)]
-    time.sleep(1)  # so that each has a worker of its own
+def cache(megabytes, number):
+    begin = time.monotonic()
+    time.sleep(0.4 * number)  # one after the other
+    for _ in range(megabytes // 5):
+        kept.append(bytearray(os.urandom(1 << 16)) * 80)
+    time.sleep(max(0, begin + 2 - time.monotonic()))  # each has a worker of its own
     return os.getpid()
 
-kept = ray.get([cache.remote(70) for _ in range(4)], timeout=30)
-print(len(set(kept)), ray.get(eat_once.remote(200), timeout=50))
+pids = ray.get([cache.remote(70, i) for i in range(4)], timeout=30)
+print(len(set(pids)), ray.get(eat_once.remote(200), timeout=50))
 """)
     assert done.stdout == "4 200\n", done.stdout + done.stderr
 
