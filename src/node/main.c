@@ -206,7 +206,7 @@ int main(int argc, char **argv) {
     }
     /* One heap for all threads, and what is large goes back at once: those that read and write files come and go, and each would leave a heap of its own behind. */
     mallopt(M_ARENA_MAX, 1);
-    mallopt(M_MMAP_THRESHOLD, 256 << 10);
+    mallopt(M_MMAP_THRESHOLD, 64 << 10);
     signal(SIGPIPE, SIG_IGN);
     for (int fd = 0; fd < DRIVER_FD;
          fd++) /* a driver without standard streams: their numbers must not be taken by anything else */
