@@ -4,6 +4,8 @@
 PYTHON := .venv/bin/python
 # meson looks for ninja on the path.
 MESON := PATH=$(CURDIR)/.venv/bin:$$PATH meson
+# Two at a time, for most of them wait for something; all of a file by the same process, for they share a session.
+PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadfile tests/python
 SEEDS := ../shared/seed_programs/run.py
 
 help:
@@ -29,9 +31,9 @@ run: build
 
 test: build
 	@$(MESON) test -C build --print-errorlogs
-	@$(PYTHON) -m pytest -q tests/python
+	@$(PYTEST)
 	@echo "Again, with everything through the daemon:"
-	@MOBULA_FAST_PATH=0 $(PYTHON) -m pytest -q tests/python
+	@MOBULA_FAST_PATH=0 $(PYTEST)
 	@if [ -e $(SEEDS) ]; then $(PYTHON) $(SEEDS) --python $(PYTHON); \
 	else echo "The seeds' programs were not run: $(SEEDS) is not there."; fi
 
@@ -59,7 +61,7 @@ sanitize: build
 	@$(MESON) test -C build-asan --print-errorlogs
 	@LD_PRELOAD=$$($${CC:-cc} -print-file-name=libasan.so) PYTHONPATH=$(CURDIR)/build-asan/package \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	$(PYTHON) -m pytest -q tests/python
+	$(PYTEST)
 
 format: setup
 	@find src include tests bench examples -name '*.[ch]' -exec clang-format -i {} +

@@ -5,8 +5,6 @@ import signal
 import sys
 import time
 
-import pytest
-
 import ray
 
 
@@ -79,6 +77,8 @@ def sanitized() -> bool:
 
 
 def skip_if_sanitized():
+    import pytest
+
     if sanitized():
         pytest.skip("the address sanitizer keeps memory that was freed: what a process has says nothing")
 

@@ -169,7 +169,7 @@ def test_builtin_and_imported_functions():
     assert ray.get(ray.remote(os.path.join).remote("a", "b")) == "a/b"
 
 
-@pytest.mark.parametrize("thing", [5, "text", None, object(), [len]], ids=repr)
+@pytest.mark.parametrize("thing", [5, "text", None, object(), [len]], ids=lambda thing: type(thing).__name__)
 def test_remote_takes_functions_and_classes_only(thing):
     with pytest.raises(TypeError, match=type(thing).__name__):
         ray.remote(thing)
