@@ -289,11 +289,12 @@ static void store_relieve(node_t *n, uint64_t bytes) {
     n->relief_ns = now + n->relief_pause_ns;
 }
 
-/* Nobody misses a worker without a task, and it may have kept much of what its last one used. */
+/* Nobody misses a worker without a task, and it may have kept much of what its last one used: beyond what it was born with, which it shares with the zygote. */
 static void idle_end(node_t *n) {
+    uint64_t most = (n->idle.count > 0 ? private_bytes(n->zygote_pid) : 0) + IDLE_BYTES;
     for (size_t i = n->idle.count; i-- > 0;) {
         node_client_t *w = n->idle.items[i];
-        if (private_bytes(w->pid) < IDLE_BYTES || !node_worker_retire(w)) continue;
+        if (private_bytes(w->pid) < most || !node_worker_retire(w)) continue;
         snprintf(w->oom, sizeof w->oom, "Memory is short"); /* nobody else is ended before this one is gone */
         node_client_kill(w);
     }

@@ -51,19 +51,20 @@ def test_nothing_wakes_up_while_nothing_is_asked(start):
 
 
 def test_the_drivers_own_thread_sleeps_too(start):
+    others = set(os.listdir("/proc/self/task"))  # the test runner's
     start(num_cpus=1)
     ray.get(ray.remote(abs).remote(-1))
     time.sleep(1)
 
     def own():
         found = {}
-        for thread in os.listdir("/proc/self/task"):
-            if int(thread) != os.getpid():
-                with open(f"/proc/self/task/{thread}/status") as file:
-                    found[thread] = [line for line in file if "voluntary" in line][0]
+        for thread in set(os.listdir("/proc/self/task")) - others:
+            with open(f"/proc/self/task/{thread}/status") as file:
+                found[thread] = [line for line in file if "voluntary" in line][0]
         return found
 
     before = own()
+    assert before
     time.sleep(1.5)
     assert own() == before
 
