@@ -304,7 +304,7 @@ def test_an_idle_loop_sleeps():
         await asyncio.sleep(1)
         return _switches() - before
 
-    assert asyncio.run(main()) <= 3  # of the sleep itself
+    assert asyncio.run(main()) <= 7  # of the sleep itself, and of the test runner, which has threads too
 
 
 def _switches():
