@@ -27,25 +27,30 @@ static bool is_free(mob_client_t *c, uint32_t lane) {
     return atomic_load(&lease_of(c)->word) == SHM_LEASE_FREE && client_lane(c) == lane;
 }
 
+/* BUSY|RECALL, between two tasks. False: the daemon has taken the flag back meanwhile. */
+static bool give_back(mob_client_t *c) {
+    uint32_t word = SHM_LEASE_BUSY | SHM_LEASE_RECALL;
+    if (!atomic_compare_exchange_strong(&lease_of(c)->word, &word, SHM_LEASE_NONE)) return false;
+    client_push(c, WIRE_LEASE, 0, 0, 0, 0);
+    return true;
+}
+
 bool client_lease_begin(mob_client_t *c) {
     uint32_t word = atomic_load(&lease_of(c)->word);
-    if (word == SHM_LEASE_BUSY) return true;
-    if (word == (SHM_LEASE_BUSY | SHM_LEASE_RECALL)) {
-        client_lease_rest(c);
-        return false;
-    }
-    return word == SHM_LEASE_FREE && shm_lease_move(lease_of(c), SHM_LEASE_FREE, SHM_LEASE_BUSY);
+    if (word == (SHM_LEASE_BUSY | SHM_LEASE_RECALL)) return !give_back(c);
+    return word == SHM_LEASE_BUSY ||
+           (word == SHM_LEASE_FREE && shm_lease_move(lease_of(c), SHM_LEASE_FREE, SHM_LEASE_BUSY));
 }
 
 void client_lease_rest(mob_client_t *c) {
-    uint32_t word = SHM_LEASE_BUSY;
-    if (atomic_compare_exchange_strong(&lease_of(c)->word, &word, SHM_LEASE_FREE)) {
-        if (atomic_load(&c->node->wanted) != 0) client_notify(c);
-        return;
-    }
-    if (word != (SHM_LEASE_BUSY | SHM_LEASE_RECALL)) return;
-    atomic_store(&lease_of(c)->word, SHM_LEASE_NONE); /* while RECALL is up nobody else changes it */
-    client_push(c, WIRE_LEASE, 0, 0, 0, 0);
+    uint32_t word;
+    do {
+        word = SHM_LEASE_BUSY;
+        if (atomic_compare_exchange_strong(&lease_of(c)->word, &word, SHM_LEASE_FREE)) {
+            if (atomic_load(&c->node->wanted) != 0) client_notify(c);
+            return;
+        }
+    } while (word == (SHM_LEASE_BUSY | SHM_LEASE_RECALL) && !give_back(c));
 }
 
 void client_lease_job(mob_client_t *c, uint32_t record_and_one) {
@@ -111,6 +116,5 @@ void client_lease_block(mob_client_t *c) {
 }
 
 void client_lease_unblock(mob_client_t *c) {
-    if (shm_lease_move(lease_of(c), SHM_LEASE_BLOCKED, SHM_LEASE_BUSY)) return;
-    if (shm_lease_move(lease_of(c), SHM_LEASE_LENT, SHM_LEASE_BUSY)) client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0);
+    if (shm_lease_go_on(lease_of(c))) client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0);
 }

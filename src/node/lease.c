@@ -6,7 +6,7 @@
  * more in the lane's queues than workers that look; a push tells us so while `more` is up, which is whenever no request waits.
  *
  * Others come first in this order: a free lease is taken at once when somebody else needs the CPU; a busy one is recalled after RECALL_NS; a blocked one is lent. After a blocked task
- * went on, more CPUs are used than there are: then one is taken or recalled too. But a lease that was given for what lies in the queues is left alone for RECALL_NS: its worker may not have
+ * went on, more CPUs are used than there are: its worker takes no other task until there is a CPU for it, and one is taken or recalled for what does not have a lease. But a lease that was given for what lies in the queues is left alone for RECALL_NS: its worker may not have
  * been awake yet, and the queues would never have their turn beside tasks that come one after the other; nor is it worth to change hands for one task at a time. The request of another lane is such an other; that of the same lane is not.
  *
  * The worker that a granted lease is for may still have to be started: `granted` holds it until then.
@@ -118,6 +118,7 @@ static void lease_give(node_client_t *w, uint32_t lane, const sched_lease_t *lea
     w->leased = true;
     w->lane = lane;
     w->takes = true;
+    w->owes = false;
     w->lease = *lease;
     w->leased_ns = base_clock_mono_ns();
     w->node->leases++;
@@ -184,11 +185,6 @@ void node_lease_returned(node_client_t *w) {
     if (w->leased && state_of(w) == SHM_LEASE_NONE) lease_end(w);
 }
 
-void node_lease_unblocked(node_client_t *w) {
-    /* Lent again meanwhile: it says so once more when it goes on. */
-    if (state_of(w) != SHM_LEASE_LENT) sched_lease_unblock(w->node->sched, &w->lease);
-}
-
 enum { ANY_LANE = SHM_LANES };
 
 static bool is_in(const node_client_t *w, uint32_t lane) { return lane == ANY_LANE || w->lane == lane; }
@@ -216,11 +212,29 @@ void node_leases_take_free(node_t *n) {
     }
 }
 
-/* CPUs that will come back by recalls that were made. */
+void node_lease_unblocked(node_client_t *w) {
+    if (state_of(w) == SHM_LEASE_LENT) return; /* lent again meanwhile: it says so once more when it goes on */
+    sched_lease_unblock(w->node->sched, &w->lease);
+    w->owes = w->node->owing = true;
+}
+
+/* There is a CPU for each of those that went on: they may take other tasks. (Who was recalled for another reason before is recalled for it again.) */
+static void owing_settle(node_t *n) {
+    EACH_LEASED (n, w) {
+        uint32_t word = SHM_LEASE_BUSY | SHM_LEASE_RECALL;
+        if (w->owes && w->lease.state == SCHED_LEASE_HELD) /* and not lent once more */
+            atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_BUSY);
+        w->owes = false;
+    }
+    n->owing = false;
+}
+
+/* CPUs that will come back by recalls that were made. One that goes on and has not said so has none to give. */
 static int64_t recalled(node_t *n, uint32_t lane) {
     int64_t amount = 0;
     EACH_LEASED (n, w)
-        if (is_in(w, lane) && atomic_load(&lease_of(w)->word) == (SHM_LEASE_BUSY | SHM_LEASE_RECALL))
+        if (is_in(w, lane) && w->lease.state == SCHED_LEASE_HELD &&
+            atomic_load(&lease_of(w)->word) == (SHM_LEASE_BUSY | SHM_LEASE_RECALL))
             amount += n->lanes[w->lane].cpus;
     return amount;
 }
@@ -246,9 +260,11 @@ static bool may_recall(node_t *n, uint32_t lane) {
 /* More CPUs are used than there are, since blocked tasks went on: as many leases are to end. */
 static void overdraft_settle(node_t *n) {
     int64_t over = -node_cpus_free(n), got = 1;
-    if (over <= 0 || n->leases == 0) return;
-    for (over -= recalled(n, ANY_LANE); over > 0 && got > 0; over -= got)
-        if ((got = free_take(n, ANY_LANE)) == 0) got = recall_one(n, ANY_LANE, UINT64_MAX);
+    if (n->leases == 0) return;
+    while (over > 0 && (got = free_take(n, ANY_LANE)) > 0) over -= got;
+    if (over <= 0 && n->owing && !n->paused) owing_settle(n);
+    if (over > 0) over -= recalled(n, ANY_LANE);
+    while (over > 0 && (got = recall_one(n, ANY_LANE, UINT64_MAX)) > 0) over -= got;
 }
 
 /* Lends the CPUs of those that wait; true if there were any. */

@@ -210,6 +210,7 @@ struct node_client {
     uint64_t leased_ns;  /* when its lease was given */
     uint32_t lane;       /* what it is for */
     bool leased;         /* takes tasks from queues */
+    bool owes;           /* its task went on after its CPU was lent, and it takes no other */
     bool takes;          /* took tasks or calls from queues at some time: records may name it that we do not know of */
     shm_events_t *events;
     bool idle, retiring, has_worked;
@@ -292,6 +293,7 @@ struct node {
     uint32_t cpu_shape;         /* one CPU and nothing else: what may be handed out ahead, and is taken from queues */
     node_lane_t lanes[SHM_LANES];
     uint32_t leases;    /* given */
+    bool owing;         /* one of them owes */
     node_pair_t *pairs; /* queues of calls, by their number above SHM_FIRST_CALLS */
     uint32_t pairs_used;
     VEC(uint32_t) free_pairs;  /* their numbers */

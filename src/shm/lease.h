@@ -6,7 +6,7 @@
  *   BUSY      it has one and runs a task, or is between two
  *   BLOCKED   its task waits in get or wait: its CPU may be lent
  *   LENT      ... and was lent
- *   RECALL    a flag beside BUSY, BLOCKED and LENT: to be given back after this task
+ *   RECALL    a flag beside BUSY, BLOCKED and LENT: no other task after this one
  *
  * change                    by                                                                   how
  * NONE -> FREE              daemon: has taken a CPU for it out of the pool                       release store
@@ -14,10 +14,11 @@
  * BUSY -> FREE              worker, when the queues are empty; it tells the daemon only if `wanted`  compare-and-swap
  * FREE -> NONE              daemon: wants the CPU, and need not wake the worker for it           compare-and-swap
  * sets RECALL               daemon: others have waited for some time                             compare-and-swap
- * BUSY|RECALL -> NONE       worker, between two tasks; it then tells the daemon                  store: nobody else moves it
+ * BUSY|RECALL -> NONE       worker, between two tasks; it then tells the daemon                  compare-and-swap
  * BUSY <-> BLOCKED          worker; it tells the daemon only if `wanted` says that somebody waits for a CPU
  * BLOCKED -> LENT           daemon                                                               compare-and-swap
- * LENT -> BUSY              worker, which goes on at once; it then tells the daemon              compare-and-swap
+ * LENT -> BUSY|RECALL       worker, which goes on at once, without a CPU; it tells the daemon    compare-and-swap
+ * BUSY|RECALL -> BUSY       daemon: has found a CPU for such a one                               compare-and-swap
  * any -> NONE               daemon, after the worker's certain death
  *
  * The CPU belongs to the worker in all states but NONE and LENT; the daemon's private books say the same, once it has read the messages.
@@ -57,6 +58,17 @@ static inline bool shm_lease_move(shm_lease_t *lease, uint32_t from, uint32_t to
     while ((word & SHM_LEASE_STATE) == from)
         if (atomic_compare_exchange_weak(&lease->word, &word, to | (word & SHM_LEASE_RECALL))) return true;
     return false;
+}
+
+/* Its task goes on after waiting. True: the CPU was lent, and the daemon is to be told. Others may run on all CPUs: so it takes no other task before the daemon says that there is one for it. */
+static inline bool shm_lease_go_on(shm_lease_t *lease) {
+    uint32_t word = atomic_load(&lease->word);
+    for (;;) {
+        uint32_t state = word & SHM_LEASE_STATE;
+        if (state != SHM_LEASE_BLOCKED && state != SHM_LEASE_LENT) return false;
+        uint32_t flag = state == SHM_LEASE_LENT ? SHM_LEASE_RECALL : word & SHM_LEASE_RECALL;
+        if (atomic_compare_exchange_weak(&lease->word, &word, SHM_LEASE_BUSY | flag)) return state == SHM_LEASE_LENT;
+    }
 }
 
 #endif

@@ -1,13 +1,27 @@
 """Over random mixes of tasks, resources are never exceeded: checked from the workers' own time stamps."""
 
+import os
 import random
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
+from support import daemon_pid
 
 import ray
 
 CPUS, DISKS, GPUS = 4, 2, 2
+
+STOP_AND_GO = """
+import os, signal, sys, time
+while True:
+    os.kill(int(sys.argv[1]), signal.SIGSTOP)
+    time.sleep(0.04)
+    os.kill(int(sys.argv[1]), signal.SIGCONT)
+    time.sleep(0.02)
+"""
 
 
 @ray.remote
@@ -125,3 +139,24 @@ def test_blocked_tasks_lend_no_more_than_they_have(start):
     found = ray.get([outer.remote() for _ in range(12)], timeout=50)
     inner = [(begin, end, 1) for (begin, end, _), _ in found]
     assert most_at_once(inner) <= 2
+
+
+def test_a_daemon_that_is_late_lends_nothing_twice(start):
+    """Workers take tasks without the daemon; one whose CPU was lent may not, before the daemon knows that it goes on."""
+    start(num_cpus=2)
+    daemon = daemon_pid()
+
+    @ray.remote
+    def outer():
+        begin, end, _ = ray.get(span.remote(0.01))
+        time.sleep(0.02)
+        return begin, end, 1
+
+    stopper = subprocess.Popen([sys.executable, "-c", STOP_AND_GO, str(daemon)])
+    try:
+        for _ in range(20):
+            assert most_at_once(ray.get([outer.remote() for _ in range(12)], timeout=50)) <= 2
+    finally:
+        stopper.kill()
+        stopper.wait()
+        os.kill(daemon, signal.SIGCONT)

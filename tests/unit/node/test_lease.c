@@ -315,7 +315,8 @@ static void test_one_that_goes_on_by_itself_was_not_lent(void **state) {
     (void)state;
     node_client_t *w = busy_worker(0, NULL, NULL);
     assert_true(shm_lease_move(lease_of(w), SHM_LEASE_BUSY, SHM_LEASE_BLOCKED));
-    assert_true(shm_lease_move(lease_of(w), SHM_LEASE_BLOCKED, SHM_LEASE_BUSY));
+    assert_false(shm_lease_go_on(lease_of(w)));
+    assert_int_equal(lease_word(w), SHM_LEASE_BUSY);
     node_schedule(n);
     assert_int_equal(cpus_free(), CPUS - 1);
     fixture_say(w, WIRE_UNBLOCK, 0, 0); /* nor does a word too many cost a CPU */
@@ -330,7 +331,7 @@ static void lend_and_go_on(node_client_t **workers, uint32_t *records) {
     node_client_t *other = worker_new();
     uint32_t record = submit(1);
     assert_true(told_to_run(other, record));
-    assert_true(shm_lease_move(lease_of(workers[2]), SHM_LEASE_LENT, SHM_LEASE_BUSY));
+    assert_true(shm_lease_go_on(lease_of(workers[2])));
     fixture_say(workers[2], WIRE_UNBLOCK, 0, 0);
     assert_int_equal(cpus_free(), -1);
 }
@@ -351,6 +352,62 @@ static void test_too_many_cpus_in_use_recall_a_busy_lease(void **state) {
     assert_int_equal(cpus_free(), 0);
     assert_int_equal(n->leases, CPUS - 1);
     assert_int_equal(recalled(workers, CPUS), 0);
+}
+
+/* However late we read that it goes on: it gives its lease back after the task. */
+static void test_one_that_goes_on_takes_no_other_task_by_itself(void **state) {
+    (void)state;
+    node_client_t *workers[CPUS];
+    uint32_t records[CPUS];
+    busy_workers(workers, records);
+    assert_true(shm_lease_move(lease_of(workers[2]), SHM_LEASE_BUSY, SHM_LEASE_BLOCKED));
+    node_client_t *other = worker_new();
+    uint32_t record = submit(1);
+    assert_true(told_to_run(other, record));
+    assert_true(shm_lease_go_on(lease_of(workers[2])));
+    assert_int_equal(lease_word(workers[2]), SHM_LEASE_BUSY | SHM_LEASE_RECALL);
+    node_schedule(n); /* what it lent is not there yet */
+    assert_int_equal(lease_word(workers[2]), SHM_LEASE_BUSY | SHM_LEASE_RECALL);
+    assert_int_equal(recalled(workers, CPUS), 1);
+    finish(workers[2], records[2], NONE);
+    atomic_store(&lease_of(workers[2])->word, SHM_LEASE_NONE);
+    fixture_say(workers[2], WIRE_UNBLOCK, 0, 0);
+    assert_int_equal(recalled(workers, CPUS), 0);
+    fixture_say(workers[2], WIRE_LEASE, 0, 0);
+    node_schedule(n);
+    assert_int_equal(cpus_free(), 0);
+    assert_int_equal(n->leases, CPUS - 1);
+}
+
+static void test_one_that_goes_on_may_take_others_when_there_is_a_cpu(void **state) {
+    (void)state;
+    node_client_t *workers[CPUS];
+    uint32_t records[CPUS];
+    lend_and_go_on(workers, records);
+    assert_int_equal(lease_word(workers[2]), SHM_LEASE_BUSY | SHM_LEASE_RECALL);
+    finish(workers[0], records[0], NONE);
+    rest(workers[0]);
+    node_schedule(n);
+    assert_int_equal(lease_word(workers[0]), SHM_LEASE_NONE);
+    assert_int_equal(lease_word(workers[2]), SHM_LEASE_BUSY);
+    assert_int_equal(cpus_free(), 0);
+    for (int i = 0; i < 3; i++) node_schedule(n);
+    assert_int_equal(recalled(workers, CPUS), 0);
+}
+
+static void test_one_that_goes_on_while_memory_is_short(void **state) {
+    (void)state;
+    node_client_t *workers[CPUS];
+    uint32_t records[CPUS];
+    lend_and_go_on(workers, records);
+    n->paused = true;
+    finish(workers[0], records[0], NONE);
+    rest(workers[0]);
+    node_schedule(n);
+    assert_int_equal(lease_word(workers[2]), SHM_LEASE_BUSY | SHM_LEASE_RECALL);
+    n->paused = false;
+    node_schedule(n);
+    assert_int_equal(lease_word(workers[2]), SHM_LEASE_BUSY);
 }
 
 static void test_too_many_cpus_in_use_take_a_free_lease(void **state) {
@@ -492,6 +549,9 @@ int main(void) {
         TEST(test_a_blocked_lease_is_lent_to_the_queue),
         TEST(test_one_that_goes_on_by_itself_was_not_lent),
         TEST(test_too_many_cpus_in_use_recall_a_busy_lease),
+        TEST(test_one_that_goes_on_takes_no_other_task_by_itself),
+        TEST(test_one_that_goes_on_may_take_others_when_there_is_a_cpu),
+        TEST(test_one_that_goes_on_while_memory_is_short),
         TEST(test_too_many_cpus_in_use_take_a_free_lease),
         TEST(test_too_many_cpus_in_use_give_no_new_lease),
         TEST(test_a_lane_for_each_shape_of_cpus),
