@@ -142,7 +142,7 @@ def test_blocked_tasks_lend_no_more_than_they_have(start):
 
 
 def test_a_daemon_that_is_late_lends_nothing_twice(start):
-    """Workers take tasks without the daemon; one whose CPU was lent may not, before the daemon knows that it goes on."""
+    """Workers take tasks without the daemon; one whose CPU was lent may not before the daemon knows that it goes on."""
     start(num_cpus=2)
     daemon = daemon_pid()
 
