@@ -63,10 +63,20 @@ static bool run_take(mob_client_t *c, shm_message_t *ret_run) {
     return false;
 }
 
+enum { MOST_FORGETS = 64 };
+
+static mob_status_t forget_take(mob_client_t *c, mob_job_t **ret_job) {
+    c->forget = (mob_job_t){.kind = MOB_FORGET, .function = vec_pop(&c->forgets)};
+    *ret_job = &c->forget;
+    return MOB_OK;
+}
+
 /* One that can be begun now. MOB_ETIMEOUT: there is none. MOB_ELIMIT: none may be begun. */
 static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
     shm_message_t run;
     bool claimed = false, full = c->running >= c->limit;
+    /* Not only when there is nothing else to do: who always has more tasks for us would fill our memory with old functions. */
+    if (c->forgets.count >= MOST_FORGETS) return forget_take(c, ret_job);
     if (!full) {
         while (!claimed && run_take(c, &run)) claimed = !c->told_to_exit && run_claim(c, &run);
         if (!claimed && !c->job_unclaimable) claimed = client_call_take(c, entry_claim);
@@ -80,11 +90,7 @@ static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
         *ret_job = c->claimed;
         return MOB_OK;
     }
-    if (c->forgets.count > 0) {
-        c->forget = (mob_job_t){.kind = MOB_FORGET, .function = vec_pop(&c->forgets)};
-        *ret_job = &c->forget;
-        return MOB_OK;
-    }
+    if (c->forgets.count > 0) return forget_take(c, ret_job);
     c->ended_ns = 0;
     /* An actor that nobody can call any more ends after the calls that it has. */
     bool over = c->told_to_exit && c->running == 0 && (c->job_unclaimable || !client_calls_wait(c));

@@ -95,7 +95,9 @@ void node_object_hold(node_t *n, node_object_t *o, uint32_t client, bool cached)
     }
     if (vec_push(&o->holders, (uint16_t)(client | (cached ? NODE_CACHED : 0))) && n->clients[client] != NULL)
         n->clients[client]->held++;
-    if (cached) o->forget_told = false;
+    if (!cached) return;
+    o->forget_told = false;
+    object_check_zero(n, o); /* the others may have dropped it before we read this */
 }
 
 void node_object_unhold(node_t *n, node_object_t *o, uint32_t client) {

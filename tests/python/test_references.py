@@ -9,6 +9,7 @@ import pytest
 import support
 
 import ray
+from ray.util.state import list_objects
 
 INIT = {"num_cpus": 4, "object_store_memory": 200 << 20}
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -238,6 +239,21 @@ def test_refs_in_closures():
     churn()
     assert ray.get(closed_over.remote()) == BIG
     del closed_over
+
+
+def test_many_closures_one_after_the_other():
+    """Each is dropped as soon as its result is there: while its worker is about to say that it keeps the function."""
+    for _ in range(300):
+        ref = ray.put(b"x" * 1000)
+
+        @ray.remote
+        def closed_over():
+            return len(ray.get(ref))  # noqa: B023, F821
+
+        assert ray.get(closed_over.remote()) == 1000
+        del closed_over, ref
+    loaded = [("reference_type", "=", "LOADED_FUNCTION")]
+    assert support.wait_until(lambda: not list_objects(filters=loaded))
 
 
 def test_refs_in_exceptions():

@@ -100,6 +100,24 @@ static void test_a_hold_that_comes_at_zero_saves_it(void **state) {
     assert_int_equal(word_of(ref), STORE_FREE);
 }
 
+/* Its task was in a queue, so nothing ties the worker's word that it keeps the function to what others say. */
+static void test_a_function_that_is_kept_after_the_others_dropped_it(void **state) {
+    (void)state;
+    mob_ref_t ref = value_put(NULL, 0);
+    node_object_t *o = node_object_find(n, ref);
+    say(owner, WIRE_DROP, ref);
+    node_object_hold(n, o, other->number, true);
+    shm_message_t heard = fixture_heard(other);
+    assert_int_equal(heard.kind, WIRE_FORGET);
+    assert_int_equal(heard.a, ref.slot);
+    node_object_hold(n, o, n->driver->number, true); /* and one more, later */
+    assert_int_equal(fixture_heard(n->driver).kind, WIRE_FORGET);
+    say(other, WIRE_DROP, ref);
+    say(n->driver, WIRE_DROP, ref);
+    fixture_settle(n);
+    assert_int_equal(word_of(ref), STORE_FREE);
+}
+
 static void test_uses_hold_too(void **state) {
     (void)state;
     mob_ref_t ref = value_put(NULL, 0);
@@ -343,6 +361,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_the_owner_holds_without_saying_so, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_last_of_several_frees, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_hold_that_comes_at_zero_saves_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_function_that_is_kept_after_the_others_dropped_it, setup, teardown),
         cmocka_unit_test_setup_teardown(test_uses_hold_too, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_container_holds_its_contents, setup, teardown),
         cmocka_unit_test_setup_teardown(test_chains_of_containers_fall_together, setup, teardown),
