@@ -243,6 +243,11 @@ def test_refs_in_closures():
 
 def test_many_closures_one_after_the_other():
     """Each is dropped as soon as its result is there: while its worker is about to say that it keeps the function."""
+
+    def loaded():
+        return {row.object_id for row in list_objects(filters=[("reference_type", "=", "LOADED_FUNCTION")])}
+
+    before = loaded()
     for _ in range(300):
         ref = ray.put(b"x" * 1000)
 
@@ -252,8 +257,7 @@ def test_many_closures_one_after_the_other():
 
         assert ray.get(closed_over.remote()) == 1000
         del closed_over, ref
-    loaded = [("reference_type", "=", "LOADED_FUNCTION")]
-    assert support.wait_until(lambda: not list_objects(filters=loaded))
+    assert support.wait_until(lambda: loaded() <= before)
 
 
 def test_refs_in_exceptions():

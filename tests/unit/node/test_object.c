@@ -105,15 +105,16 @@ static void test_a_function_that_is_kept_after_the_others_dropped_it(void **stat
     (void)state;
     mob_ref_t ref = value_put(NULL, 0);
     node_object_t *o = node_object_find(n, ref);
+    node_client_t *third = fixture_client_new(n, WIRE_WORKER);
     say(owner, WIRE_DROP, ref);
     node_object_hold(n, o, other->number, true);
     shm_message_t heard = fixture_heard(other);
     assert_int_equal(heard.kind, WIRE_FORGET);
     assert_int_equal(heard.a, ref.slot);
-    node_object_hold(n, o, n->driver->number, true); /* and one more, later */
-    assert_int_equal(fixture_heard(n->driver).kind, WIRE_FORGET);
+    node_object_hold(n, o, third->number, true); /* and one more, later */
+    assert_int_equal(fixture_heard(third).kind, WIRE_FORGET);
     say(other, WIRE_DROP, ref);
-    say(n->driver, WIRE_DROP, ref);
+    say(third, WIRE_DROP, ref);
     fixture_settle(n);
     assert_int_equal(word_of(ref), STORE_FREE);
 }
