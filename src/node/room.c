@@ -191,16 +191,24 @@ static void usage_survey(node_t *n, usage_t *u) {
     }
 }
 
+static uint64_t largest_gap(const node_t *n) {
+    uint64_t largest = 0;
+    for (size_t i = 0; i < n->gaps.count; i++)
+        if (n->gaps.items[i].size > largest) largest = n->gaps.items[i].size;
+    return largest;
+}
+
 void node_room_text(node_t *n, uint64_t size, char *text, size_t capacity) {
     static usage_t u;
     memset(&u, 0, sizeof u);
     usage_survey(n, &u);
     size_t at = (size_t)snprintf(
         text, capacity,
-        "the object store is full: %llu bytes were asked for, %llu of its %llu bytes are free. Objects in memory: %llu "
-        "bytes, %llu of them not in use; on disk: %llu bytes",
+        "the object store is full: %llu bytes were asked for, %llu of its %llu bytes are free, at most %llu of them in "
+        "one piece. Objects in memory: %llu bytes, %llu of them not in use; on disk: %llu bytes",
         (unsigned long long)size, (unsigned long long)node_memory_free_bytes(n), (unsigned long long)n->store_bytes,
-        (unsigned long long)u.memory, (unsigned long long)u.idle, (unsigned long long)u.disk);
+        (unsigned long long)largest_gap(n), (unsigned long long)u.memory, (unsigned long long)u.idle,
+        (unsigned long long)u.disk);
     for (int told = 0; told < 3 && at < capacity; told++) {
         uint32_t most = 0;
         for (uint32_t k = 1; k < n->client_next; k++)
@@ -211,7 +219,8 @@ void node_room_text(node_t *n, uint64_t size, char *text, size_t capacity) {
                                (unsigned long long)u.pinned[most]);
         u.pinned[most] = 0;
     }
-    bool disk = n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < 2 * FULL_NS;
+    /* Where all of it is in use, the disk is not what is in the way. */
+    bool disk = u.idle > 0 && n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < 2 * FULL_NS;
     if (disk && at < capacity)
         at += (size_t)snprintf(text + at, capacity - at, "; writing to disk failed: %s", strerror(n->disk_error));
     if (at < capacity)

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -63,10 +64,17 @@ static uint64_t page_up(uint64_t size) { return (size + PAGE - 1) / PAGE * PAGE;
 
 /* ---- the file ---- */
 
-/* Opened without O_DIRECT first: with it, a file system that has none makes the file and then refuses it. */
+/* Opened without O_DIRECT first: with it, a file system that has none makes the file and then refuses it. O_NONBLOCK: somebody may have put a pipe in its place. */
 static int file_open(const char *path, int flags) {
-    int fd = open(path, flags | O_CLOEXEC, 0600);
-    if (fd >= 0) (void)fcntl(fd, F_SETFL, O_DIRECT);
+    struct stat found;
+    int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0600);
+    if (fd < 0) return -1;
+    if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode)) {
+        close(fd);
+        errno = EBADMSG;
+        return -1;
+    }
+    (void)fcntl(fd, F_SETFL, O_DIRECT);
     return fd;
 }
 
@@ -425,7 +433,7 @@ int store_spill_read(const char *path, uint64_t incarnation, unsigned char *aren
 int store_spill_punch(const char *path, const store_spill_item_t *item) {
     uint64_t first = page_up(item->offset), end = (item->offset + UNIT + item->bytes) / PAGE * PAGE;
     if (first >= end) return 0;
-    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW), error = 0;
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), error = 0;
     if (fd < 0) return errno;
     if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first, (off_t)(end - first)) != 0)
         error = errno;

@@ -297,7 +297,12 @@ def cut(path):
     os.truncate(path, os.path.getsize(path) // 3)
 
 
-@pytest.mark.parametrize("damage", [flip, cut, os.unlink, lambda path: os.truncate(path, 0)])
+def pipe(path):
+    os.unlink(path)
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("damage", [flip, cut, os.unlink, lambda path: os.truncate(path, 0), pipe])
 def test_a_damaged_file_is_an_error_with_a_name(session, folder, damage):
     refs = [ray.put(array(i)) for i in range(60)]
     for path in files(folder):
