@@ -222,7 +222,8 @@ void node_room_text(node_t *n, uint64_t size, char *text, size_t capacity) {
     /* Where all of it is in use, the disk is not what is in the way. */
     bool disk = u.idle > 0 && n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < 2 * FULL_NS;
     if (disk && at < capacity)
-        at += (size_t)snprintf(text + at, capacity - at, "; writing to disk failed: %s", strerror(n->disk_error));
+        at += (size_t)snprintf(text + at, capacity - at, "; writing %s failed: %s", n->disk_error_path,
+                               strerror(n->disk_error));
     if (at < capacity)
         snprintf(text + at, capacity - at,
                  ". Drop references and arrays that are no longer needed, or give ray.init a larger "

@@ -301,6 +301,12 @@ static void write_free(write_t *w) {
 
 static void ahead_go_on(node_t *n);
 
+static void disk_failed(node_t *n, int error, const char *path) {
+    n->disk_error = error;
+    n->disk_error_ns = base_clock_mono_ns();
+    snprintf(n->disk_error_path, sizeof n->disk_error_path, "%s", path);
+}
+
 static void write_done(uv_work_t *work, int status) {
     (void)status;
     write_t *w = work->data;
@@ -315,8 +321,7 @@ static void write_done(uv_work_t *work, int status) {
         for (size_t i = 0; i < w->items.count; i++) item_commit(n, w->file, &w->items.items[i], w->ahead);
         if (n->spills == 0) spill_tell(n);
     } else {
-        n->disk_error = w->error;
-        n->disk_error_ns = now;
+        disk_failed(n, w->error, w->file->path);
         for (size_t i = 0; i < w->items.count; i++) {
             node_object_t *o = n->objects[w->items.items[i].slot];
             if (o != NULL && o->generation == w->items.items[i].generation) o->moving = false;
@@ -389,8 +394,7 @@ static node_spilled_t chosen_move(node_t *n, const node_survey_t *extents) {
     mover_t m = {.extents = extents, .may_write = !pause};
     int error = m.may_write ? folders_make(n) : 0;
     if (error != 0) {
-        n->disk_error = error;
-        n->disk_error_ns = base_clock_mono_ns();
+        disk_failed(n, error, n->spill_dirs.count > 0 ? n->spill_dirs.items[0] : n->session_dir);
         m.may_write = false;
     }
     uint32_t before = n->spills;

@@ -338,6 +338,7 @@ struct node {
     uint32_t spill_turn;                 /* files made */
     uint64_t next_file;
     int disk_error; /* errno of the last write that failed; 0: none, or one has succeeded since */
+    char disk_error_path[256];
     uint64_t disk_error_ns, spilled_bytes, spilled_objects, spill_told_bytes, spill_busy_ns, spill_begun_ns;
     uint32_t spills;       /* writes under way */
     uint64_t ahead_flying; /* bytes that are being written ahead */

@@ -21,6 +21,7 @@ from ray.exceptions import ObjectLostError, ObjectStoreFullError, OutOfDiskError
 
 MB = 1 << 20
 STORE = 40 * MB
+PIECES = ("asked for, ", " of its"), ("at most ", " of them in one piece")
 
 
 def array(seed, size=2 * MB):
@@ -147,6 +148,19 @@ def test_more_in_use_than_fits_is_an_error_with_names(session):
     assert ray.get(digest_of.remote(b"x"), timeout=30) == digest(b"x")
     views.pop()
     ray.put(array(1))
+
+
+def test_what_is_free_lies_in_pieces_between_what_is_in_use(session):
+    views = []
+    with pytest.raises(ObjectStoreFullError):
+        while True:
+            views.append(ray.get(ray.put(array(len(views)))))
+    views.sort(key=lambda view: view.ctypes.data)
+    del views[::2]
+    with pytest.raises(ObjectStoreFullError) as info:
+        ray.put(array(1, 12 * MB))
+    free, piece = (int(re.search(f"{before}([0-9]+){behind}", str(info.value))[1]) for before, behind in PIECES)
+    assert piece < 12 * MB < free, info.value
 
 
 def test_a_task_that_needs_more_than_fits(session):
@@ -383,7 +397,7 @@ def test_a_full_disk_is_an_error_and_all_else_goes_on(start, small_disk):
     with pytest.raises(OutOfDiskError) as info:
         for i in range(100):
             refs.append(ray.put(array(i)))
-    assert "No space left on device" in str(info.value)
+    assert "No space left on device" in str(info.value) and small_disk in str(info.value)
     assert 20 < len(refs) < 40
     assert ray.get(digest_of.remote(b"x"), timeout=30) == digest(b"x")
     kept = refs[::2]
