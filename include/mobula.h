@@ -186,6 +186,9 @@ MOB_API mob_status_t mob_put(mob_client_t *client, const void *data, uint64_t si
 MOB_API mob_status_t mob_room_wait(mob_client_t *client);
 /* The same, but goes on after signals. */
 MOB_API mob_status_t mob_room_await(mob_client_t *client);
+/* Objects that are needed all at once found no room (MOB_EFULL), and those that were open are closed again. Others may have waited for them as we did for theirs: waits a moment, a different one in each
+ * process, and is true if it is worth another try, which is number `tries` + 1. */
+MOB_API bool mob_room_retry(mob_client_t *client, const mob_ref_t *refs, size_t count, int tries);
 
 /* Waits until every one of `refs` is there or one of them is an error, at most timeout_ms (-1: for ever).
  * MOB_EINTR when a signal handler ran, and once a second, so that the caller can look at its own affairs. The caller holds the references

@@ -5,13 +5,15 @@
  * call fails, its thread waits in mob_room_wait and then calls again. What the daemon grants meanwhile comes by WIRE_ROOM and becomes an extent of the heap that is EMPTY, so it is found by whoever
  * allocates next, and if nobody does the daemon may take it back. If there will be no room, WIRE_ROOM says so.
  */
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "client/client.h"
 
 static const int64_t LOOK_UP_NS = 1000000000;
-enum { MOST_REFUSALS = 64 };
+enum { MOST_REFUSALS = 64, MOST_TRIES = 5 };
 
 /* What this thread was told to wait for. */
 static _Thread_local struct {
@@ -106,4 +108,30 @@ mob_status_t mob_room_wait(mob_client_t *c) {
 mob_status_t mob_room_await(mob_client_t *c) {
     mob_status_t status = mob_room_wait(c);
     return status == MOB_EINTR ? MOB_OK : status;
+}
+
+static int slot_compare(const void *a, const void *b) {
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* What they need in the arena. One that is named twice is there once. */
+static uint64_t bytes_of(mob_client_t *c, const mob_ref_t *refs, size_t count) {
+    uint64_t bytes = 0;
+    uint32_t *slots = malloc(count * sizeof *slots);
+    for (size_t i = 0; slots != NULL && i < count; i++) slots[i] = refs[i].slot;
+    if (slots != NULL) qsort(slots, count, sizeof *slots, slot_compare);
+    for (size_t i = 0; slots != NULL && i < count; i++) {
+        if (!client_slot_valid(slots[i]) || (i > 0 && slots[i] == slots[i - 1])) continue;
+        uint64_t meta = c->slots[slots[i]].meta;
+        if (!store_meta_inline(meta)) bytes += store_meta_size(meta);
+    }
+    free(slots);
+    return bytes;
+}
+
+bool mob_room_retry(mob_client_t *c, const mob_ref_t *refs, size_t count, int tries) {
+    if (tries >= MOST_TRIES || bytes_of(c, refs, count) > c->arena.size) return false;
+    usleep(100000 * (unsigned)tries + (unsigned)getpid() % 100 * 2000);
+    return true;
 }

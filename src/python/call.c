@@ -61,8 +61,6 @@ void core_function_forget(const mob_job_t *job) {
 
 /* ---- arguments ---- */
 
-enum { MOST_TRIES = 5 };
-
 static PyObject *dep_load(const mob_job_t *job, uint32_t index, core_call_t *call) {
     mob_value_t value;
     if (index >= job->dep_count) {
@@ -147,15 +145,24 @@ static int call_make(const mob_job_t *job, core_call_t *call) {
 }
 
 int core_call_make(const mob_job_t *job, core_call_t *call) {
+    PyObject *type, *error, *trace;
     for (int tries = 1;; tries++) {
         if (call_make(job, call) == 0) return 0;
-        if (call->status != MOB_EFULL || tries == MOST_TRIES) return -1;
-        /* Others may wait for what we have, as we do for what they have: somebody has to let go first. */
-        PyErr_Clear();
+        if (call->status != MOB_EFULL) return -1;
+        PyErr_Fetch(&type, &error, &trace);
         core_call_fini(call);
+        *call = (core_call_t){.status = MOB_EFULL};
+        bool again;
+        Py_BEGIN_ALLOW_THREADS again = mob_room_retry(core.client, job->deps, job->dep_count, tries);
+        Py_END_ALLOW_THREADS if (!again) {
+            PyErr_Restore(type, error, trace);
+            return -1;
+        }
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(trace);
         *call = (core_call_t){0};
-        Py_BEGIN_ALLOW_THREADS usleep(100000 * (unsigned)tries + (unsigned)getpid() % 100 * 2000);
-        Py_END_ALLOW_THREADS if (core.client == NULL) {
+        if (core.client == NULL) {
             core_raise_ended();
             return -1;
         }

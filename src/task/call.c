@@ -3,12 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/status.h"
 #include "task/task.h"
-
-enum { MOST_TRIES = 5 }; /* for room for all arguments at once */
 
 /* ---- the call ---- */
 
@@ -85,12 +82,15 @@ static mob_status_t deps_open(mob_call_t *call) {
 
 bool task_call_open(mob_call_t *call) {
     mob_status_t status;
-    for (int tries = 1; (status = deps_open(call)) == MOB_EFULL && tries < MOST_TRIES; tries++) {
-        /* Others may wait for what we have, as we do for what they have: somebody has to let go first. */
+    uint32_t failed = 0;
+    for (int tries = 1; (status = deps_open(call)) == MOB_EFULL; tries++) {
+        failed = call->deps_open;
         task_call_close(call);
-        usleep(100000 * (unsigned)tries + (unsigned)getpid() % 100 * 2000);
+        if (!mob_room_retry(call->client, call->job->deps, call->job->dep_count, tries)) break;
     }
-    if (status != MOB_OK) mob_call_fail(call, "argument reference %u: %s", call->deps_open, mob_last_error());
+    if (status != MOB_OK)
+        mob_call_fail(call, "argument reference %u: %s", status == MOB_EFULL ? failed : call->deps_open,
+                      mob_last_error());
     const mob_value_t *deps = call->deps ? call->deps : call->few_deps;
     return status == MOB_OK && deps[call->deps_open - 1].error == MOB_OK;
 }
