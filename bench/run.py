@@ -294,6 +294,7 @@ def main() -> None:
         results = measure(options, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     (options.out / "results.md").write_text(table.markdown(results))
     print(table.plain(results))
