@@ -156,7 +156,7 @@ static mob_status_t node_start(node_t *n) {
         return base_fail(MOB_ESYS, "getrandom: %s", strerror(errno));
     n->client_next = 1;
     mob_status_t status = sched_new(n->resources.items, n->resources.count, &n->sched);
-    if (status != MOB_OK) return base_fail(status, "these resources can't be offered");
+    if (status != MOB_OK) return status;
     status = sched_shape_intern(n->sched, &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1, &n->cpu_shape);
     if (status != MOB_OK) return status;
     assert(n->cpu_shape == MOB_SHAPE_ONE_CPU); /* the first one that is asked for */

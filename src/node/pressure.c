@@ -209,7 +209,7 @@ static void greedy_end(node_t *n) {
         sched_amount_t demand[SCHED_NEEDS_MAX];
         if (n->clients[i] == NULL || !busy_with(n, n->clients[i], &b)) continue;
         if (!b.is_actor && b.record == UINT32_MAX) continue;
-        uint32_t shape = b.is_actor ? b.worker->actor_shape : n->records[b.record].shape;
+        uint32_t shape = b.is_actor ? b.worker->lease.shape : n->records[b.record].shape;
         size_t count =
             sched_shape_valid(n->sched, shape) ? sched_shape_demand(n->sched, shape, demand, SCHED_NEEDS_MAX) : 0;
         for (size_t k = 0; k < count; k++) {
