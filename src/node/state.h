@@ -402,6 +402,9 @@ void node_site_name(node_client_t *client, const shm_message_t *message, const v
 void node_site_note(node_client_t *client, uint32_t slot, uint64_t generation, uint64_t site);
 void node_census_write(node_t *node, uint64_t limit, wire_writer_t *writer);
 
+/* environment.c: what the user's variables say; MOB_EINVAL if one has a value that it can't have */
+mob_status_t node_environment_read(node_t *node);
+
 /* pressure.c: memory short */
 void node_pressure_start(node_t *node);
 void node_pressure_watch(node_t *node);

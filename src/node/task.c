@@ -497,17 +497,18 @@ void node_task_lost(node_t *n, node_task_t *t) {
         return;
     }
     if (t->kind == MOB_ACTOR_CALL && t->actor != NULL) {
+        bool killed = t->actor->killed;
         t->actor->in_flight--;
         snprintf(text, sizeof text, "the actor %s died while or before it ran %s: %s", t->actor->name, name,
-                 t->actor->killed ? "it was killed by ray.kill" : how);
-        node_task_fail(n, t, MOB_EACTOR, text);
+                 killed ? "it was killed by ray.kill" : how);
+        node_task_fail(n, t, oom && !killed ? MOB_EOOM : MOB_EACTOR, text);
         return;
     }
     if (t->kind == MOB_ACTOR_CREATE) {
         snprintf(text, sizeof text, "the actor %s died while it was being created: %s", name, how);
         node_actor_t *actor = t->actor;
         if (actor != NULL) actor->creation = NULL;
-        node_task_fail(n, t, MOB_EACTOR, text);
+        node_task_fail(n, t, oom ? MOB_EOOM : MOB_EACTOR, text);
         if (actor != NULL) node_actor_died(n, actor, text);
         return;
     }

@@ -1,6 +1,7 @@
 """Starting and ending the system, and what it says about itself."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -248,6 +249,25 @@ def test_amounts_that_no_node_can_have(start, options, error, words):
     with pytest.raises(error, match=words):
         start(num_cpus=1, **options)
     assert not ray.is_initialized()
+
+
+@pytest.mark.parametrize(
+    "name, values",
+    [
+        ("RAY_memory_usage_threshold", ["0", "-1", "abc", "nan", "95%", "0,5", "inf", "1e9"]),
+        ("RAY_memory_monitor_refresh_ms", ["-1", "soon", "nan", "1e10"]),
+        ("MOBULA_ENFORCE_MEMORY", ["yes", "2"]),
+        ("MOBULA_FAST_PATH", ["no", "-1"]),
+    ],
+)
+def test_bad_values_in_the_environment(start, monkeypatch, name, values):
+    for value in values:
+        monkeypatch.setenv(name, value)
+        with pytest.raises(ValueError, match=f"{name}={re.escape(value)}; it must be"):
+            start(num_cpus=1)
+    monkeypatch.setenv(name, "1")
+    start(num_cpus=1)
+    assert ray.get(echo.remote(1), timeout=30) == 1
 
 
 def test_too_few_open_files(folder):
