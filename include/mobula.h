@@ -243,12 +243,14 @@ typedef struct mob_task {
     uint32_t ref_count;
 } mob_task_t;
 
-enum { MOB_MAX_RETURNS = 100000, MOB_MAX_DEPS = 1000000 };
+enum { MOB_MAX_RETURNS = 100000, MOB_MAX_DEPS = 1000000, MOB_MAX_RESOURCES = 256 };
 
 /* Shapes that every node knows: nothing at all, and one CPU. */
 enum { MOB_SHAPE_NOTHING = 0, MOB_SHAPE_ONE_CPU = 1 };
-/* A demand's number, to be used in mob_task_t. */
+/* A demand's number, to be used in mob_task_t; the same for the same demand. It is good until as many calls of mob_shape_drop; tasks that were submitted
+ * before that keep theirs. A demand names at most MOB_MAX_RESOURCES. */
 MOB_API mob_status_t mob_shape(mob_client_t *client, const mob_resource_t *demand, size_t count, uint32_t *ret_shape);
+MOB_API void mob_shape_drop(mob_client_t *client, uint32_t shape);
 /* Hands a task to the scheduler. ret_refs has room for num_returns (1 for MOB_ACTOR_CREATE: the actor itself). All inputs are
  * borrowed; the task keeps what its references name alive. MOB_EROOM: not now. */
 MOB_API mob_status_t mob_submit(mob_client_t *client, const mob_task_t *task, mob_ref_t *ret_refs);

@@ -169,8 +169,8 @@ def prepare_creation(definition, options: dict, max_concurrency: int) -> dict:
     return {
         "kind": _core.ACTOR_CREATE,
         "function": definition.export(),
-        "shape": _core.shape(_options.demand(options, 1)),
-        "held_shape": _core.shape(_options.demand(options, 0)),
+        "demand": _options.demand(options, 1),
+        "held_demand": _options.demand(options, 0),
         "num_returns": 1,
         "max_retries": 0,
         "retry_exceptions": False,
@@ -193,7 +193,6 @@ def _prepare_call(actor, definition, name, num_returns, label):
     return {
         "kind": _core.ACTOR_CALL,
         "function": None,
-        "shape": _core.shape({}),
         "num_returns": num_returns,
         "max_retries": 0,
         "retry_exceptions": False,

@@ -83,7 +83,7 @@ def _prepare(definition, options):
     return {
         "kind": _core.TASK,
         "function": definition.export(),
-        "shape": _core.shape(_options.demand(options, 1)),
+        "demand": _options.demand(options, 1),
         "num_returns": _options.chosen(options, "num_returns", 1),
         "max_retries": _options.chosen(options, "max_retries", DEFAULT_MAX_RETRIES),
         "retry_exceptions": bool(options.get("retry_exceptions")),

@@ -64,9 +64,26 @@ mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, vo
     return status;
 }
 
+static bool is_one_cpu(const mob_resource_t *demand, size_t count) {
+    return count == 1 && demand[0].amount == 1 && strcmp(demand[0].name, "CPU") == 0;
+}
+
+/* Why the daemon refused a demand, in its own words. Under the mutex. */
+static mob_status_t shape_refused(const mob_client_t *c, const shm_message_t *answer) {
+    int size = answer->b < SHM_SCRATCH_BYTES ? (int)answer->b : SHM_SCRATCH_BYTES;
+    return base_fail((mob_status_t)answer->a, "%.*s", size, (const char *)c->own_segment.base + SHM_CLIENT_SCRATCH);
+}
+
 mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t count, uint32_t *ret_shape) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
+    if (count == 0 || is_one_cpu(demand, count)) { /* known to all */
+        *ret_shape = count == 0 ? MOB_SHAPE_NOTHING : MOB_SHAPE_ONE_CPU;
+        return MOB_OK;
+    }
+    if (count > MOB_MAX_RESOURCES)
+        return base_fail(MOB_EINVAL, "a task or actor can ask for at most %d different resources, not %zu",
+                         MOB_MAX_RESOURCES, count);
     VEC(char) text = {0};
     for (size_t i = 0; i < count; i++) {
         size_t name_size = strlen(demand[i].name) + 1;
@@ -81,19 +98,28 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
         memcpy(text.items + text.count + sizeof amount, demand[i].name, name_size);
         text.count += name_size + sizeof amount;
     }
+    if (text.count > WIRE_SHAPE_BYTES) {
+        vec_free(&text);
+        return base_fail(MOB_EINVAL, "the names of the resources that a task or actor asks for are too long");
+    }
     shm_message_t request = {.kind = WIRE_SHAPE, .a = (uint32_t)count, .b = text.count}, answer;
     do {
         pthread_mutex_lock(&c->mutex);
         status = ask_with_room(c, &request, text.items, text.count, text.count + 1, &answer, NULL);
+        if (status == MOB_OK && answer.a != 0) status = shape_refused(c, &answer);
         pthread_mutex_unlock(&c->mutex);
     } while (status == MOB_EROOM && (status = mob_room_await(c)) == MOB_OK);
     vec_free(&text);
-    if (status != MOB_OK) return status;
-    if (answer.a != 0)
-        return base_fail((mob_status_t)answer.a,
-                         "these resources can't be asked for: at most 64 GPUs, whole ones above 1");
-    *ret_shape = (uint32_t)answer.b;
-    return MOB_OK;
+    if (status == MOB_OK) *ret_shape = (uint32_t)answer.b;
+    return status;
+}
+
+void mob_shape_drop(mob_client_t *c, uint32_t shape) {
+    if (shape <= MOB_SHAPE_ONE_CPU || client_check(c) != MOB_OK) return;
+    pthread_mutex_lock(&c->mutex);
+    /* Tasks that name it were told before this, on the same ring. Those in a lane were not, and its shape stays. */
+    client_push_quietly(c, WIRE_SHAPE_DROP, shape, 0, 0);
+    pthread_mutex_unlock(&c->mutex);
 }
 
 mob_status_t mob_site(mob_client_t *c, const char *text, uint32_t *ret_site) {

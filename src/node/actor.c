@@ -90,7 +90,6 @@ void node_actor_created(node_t *n, node_task_t *t) {
     }
     /* From now on it holds only what was asked for explicitly: the lease moves from the task to the actor. */
     sched_lease_shrink(n->sched, &t->lease, t->held_shape);
-    worker->actor_shape = t->held_shape;
     worker->actor_ns = base_clock_wall_ns();
     node_pressure_spare(worker);
     worker->actor = a;

@@ -414,6 +414,7 @@ void node_client_died(node_client_t *c) {
         node_tasks_cancel(c);
         node_objects_forget(c);
         node_memory_forget(c);
+        node_shapes_forget(c);
         node_queues_note(n);
         node_bells_ring(n); /* it may have published something and died before it rang */
     }

@@ -93,6 +93,9 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
     case WIRE_SHAPE:
         node_shape(c, m);
         break;
+    case WIRE_SHAPE_DROP:
+        node_shape_drop(c, m->a);
+        break;
     case WIRE_MESSAGES_END:
         if (c == n->driver) node_streams_finish(n);
         break;

@@ -39,6 +39,7 @@ void node_lane_open(node_t *n, uint32_t shape) {
     sched_amount_t demand[2];
     if (sched_shape_demand(n->sched, shape, demand, 2) != 1 || strcmp(demand[0].name, "CPU") != 0) return;
     if (lane > 0 && !sched_shape_fits_ever(n->sched, shape, NULL, NULL)) return; /* it would keep it for nothing */
+    sched_shape_hold(n->sched, shape);
     n->lanes[lane] = (node_lane_t){.shape = shape, .cpus = (int64_t)demand[0].amount};
     atomic_store(&n->shared->lanes[lane].more, 1);
     atomic_store(&n->shared->lanes[lane].shape, shape + 1);

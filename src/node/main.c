@@ -155,16 +155,15 @@ static mob_status_t node_start(node_t *n) {
     if (getrandom(&n->incarnation, sizeof n->incarnation, 0) != sizeof n->incarnation)
         return base_fail(MOB_ESYS, "getrandom: %s", strerror(errno));
     n->client_next = 1;
-    mob_status_t status = sched_new(n->resources.items, n->resources.count, &n->sched);
-    if (status != MOB_OK) return base_fail(status, "these resources can't be offered");
+    mob_status_t status = node_environment_read(n);
+    if (status == MOB_OK) status = sched_new(n->resources.items, n->resources.count, &n->sched);
+    if (status != MOB_OK) return status;
     status = sched_shape_intern(n->sched, &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1, &n->cpu_shape);
     if (status != MOB_OK) return status;
     assert(n->cpu_shape == MOB_SHAPE_ONE_CPU); /* the first one that is asked for */
     status = control_embedded_new(&n->control);
     if (status == MOB_OK) status = node_memory_init(n);
     if (status != MOB_OK) return status;
-    const char *fast = getenv("MOBULA_FAST_PATH");
-    n->fast = fast == NULL || strcmp(fast, "0") != 0;
     atomic_store(&n->shared->fast, n->fast);
     node_lane_open(n, n->cpu_shape);
     atomic_store(&n->shared->cpus, base_cpus_count(""));

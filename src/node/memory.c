@@ -15,7 +15,8 @@
 #include "base/memory.h"
 #include "node/state.h"
 
-static const uint64_t RESERVE_BYTES = 64 << 20, SMALL_BYTES = 4 << 20, PROMISE_NS = 500000000;
+static const uint64_t RESERVE_BYTES = 64 << 20, SMALL_BYTES = 4 << 20, LEAST_STORE_BYTES = 16 * SHM_GRANULE,
+                      PROMISE_NS = 500000000;
 
 static void *table_new(size_t count, size_t size) {
     void *p = mmap(NULL, count * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -27,8 +28,10 @@ static mob_status_t own_grant(void *context, uint64_t size, uint64_t least, uint
 static void orphan_extents_clean(node_t *n);
 
 mob_status_t node_memory_init(node_t *n) {
+    if (n->store_bytes < LEAST_STORE_BYTES)
+        return base_fail(MOB_EINVAL, "object_store_memory must be at least %llu bytes, not %llu",
+                         (unsigned long long)LEAST_STORE_BYTES, (unsigned long long)n->store_bytes);
     n->store_bytes = n->store_bytes / SHM_GRANULE * SHM_GRANULE;
-    if (n->store_bytes < 16 * SHM_GRANULE) n->store_bytes = 16 * SHM_GRANULE;
     uint64_t granules = n->store_bytes / SHM_GRANULE;
     const struct {
         shm_segment_t *segment;

@@ -209,7 +209,7 @@ static void greedy_end(node_t *n) {
         sched_amount_t demand[SCHED_NEEDS_MAX];
         if (n->clients[i] == NULL || !busy_with(n, n->clients[i], &b)) continue;
         if (!b.is_actor && b.record == UINT32_MAX) continue;
-        uint32_t shape = b.is_actor ? b.worker->actor_shape : n->records[b.record].shape;
+        uint32_t shape = b.is_actor ? b.worker->lease.shape : n->records[b.record].shape;
         size_t count =
             sched_shape_valid(n->sched, shape) ? sched_shape_demand(n->sched, shape, demand, SCHED_NEEDS_MAX) : 0;
         for (size_t k = 0; k < count; k++) {
@@ -368,19 +368,8 @@ void node_pressure_watch(node_t *n) {
 /* Nothing new is to be started now. If nothing runs, something has to be, or nothing would ever change. */
 bool node_is_paused(node_t *n) { return n->paused && tasks_running(n, NULL) > 0; }
 
-static double number_of(const char *name, double least, double most, double otherwise) {
-    const char *text = getenv(name);
-    char *end;
-    double value = text != NULL && *text != 0 ? strtod(text, &end) : otherwise;
-    return text != NULL && *text != 0 && (*end != 0 || !(value >= least && value <= most)) ? otherwise : value;
-}
-
 void node_pressure_start(node_t *n) {
-    const char *enforce = getenv("MOBULA_ENFORCE_MEMORY");
-    n->memory_threshold = number_of("RAY_memory_usage_threshold", 0.01, 1, 0.95);
-    n->refresh_ms = (uint64_t)number_of("RAY_memory_monitor_refresh_ms", 0, 1e9, 250);
     n->look_ms = look_pause(n, 0, 0);
-    n->enforce_memory = enforce != NULL && strcmp(enforce, "1") == 0;
     n->kernel_kills = base_memory_kills("");
     uv_timer_init(&n->loop, &n->pressure_timer);
     n->pressure_timer.data = n;

@@ -73,8 +73,7 @@ static void write_shape(node_t *n, wire_writer_t *w, uint64_t shape) {
     }
 }
 
-/* The memory that a question names; NULL, and the asker's fault, if it is not its own. */
-static uint8_t *question_room(node_client_t *c, const shm_message_t *m) {
+uint8_t *node_question_room(node_client_t *c, const shm_message_t *m) {
     if (m->c == 0 && m->d <= SHM_SCRATCH_BYTES) return c->segment.base + SHM_CLIENT_SCRATCH;
     if (m->c != 0 && node_memory_owns(c->node, c->number, m->c, m->d)) return c->node->arena.base + m->c;
     node_client_fault(c, "asked with memory that is not its own");
@@ -104,7 +103,7 @@ void node_questions_answer(node_t *n) {
 /* An answer must know of everything whose result the asker can have seen: it is given when every ring was read once more, and when those who are about to say something have said it. */
 void node_query(node_client_t *c, const shm_message_t *m) {
     node_question_t q = {.client = c->number, .asked_ns = base_clock_mono_ns(), .round = c->node->round, .message = *m};
-    if (question_room(c, m) != NULL && !vec_push(&c->node->questions, q)) question_answer(c, m);
+    if (node_question_room(c, m) != NULL && !vec_push(&c->node->questions, q)) question_answer(c, m);
 }
 
 /* False: there is no such question. */
@@ -139,7 +138,7 @@ static bool answer_write(node_t *n, uint32_t query, uint64_t argument, wire_writ
 }
 
 static void question_answer(node_client_t *c, const shm_message_t *m) {
-    uint8_t *room = question_room(c, m);
+    uint8_t *room = node_question_room(c, m);
     if (room == NULL) return;
     wire_writer_t w = {.data = room, .capacity = m->d};
     if (!answer_write(c->node, m->a, m->b, &w))
@@ -194,36 +193,10 @@ void node_observer_frame(node_client_t *c, const void *frame, size_t size) {
 }
 
 void node_site(node_client_t *c, const shm_message_t *m) {
-    uint8_t *room = question_room(c, m);
+    uint8_t *room = node_question_room(c, m);
     if (room == NULL) return;
     if (m->b > m->d)
         node_client_fault(c, "named a place that makes no sense");
     else
         node_site_name(c, m, room);
-}
-
-/* A demand: for each resource 8 bytes of amount and a name with its zero. */
-void node_shape(node_client_t *c, const shm_message_t *m) {
-    node_t *n = c->node;
-    uint8_t *room = question_room(c, m);
-    if (room == NULL) return;
-    if (m->b > m->d || m->b > 65536 || m->a > SCHED_NEEDS_MAX) {
-        node_client_fault(c, "asked for a shape that makes no sense");
-        return;
-    }
-    char copy[65536 + 1];
-    memcpy(copy, room, m->b);
-    copy[m->b] = 0;
-    sched_amount_t demand[SCHED_NEEDS_MAX];
-    size_t at = 0;
-    uint32_t count = 0;
-    while (count < m->a && at + sizeof(uint64_t) < m->b) {
-        memcpy(&demand[count].amount, copy + at, sizeof(uint64_t));
-        demand[count].name = copy + at + sizeof(uint64_t);
-        at += sizeof(uint64_t) + strlen(demand[count].name) + 1;
-        count++;
-    }
-    uint32_t shape = 0;
-    mob_status_t status = count == m->a ? sched_shape_intern(n->sched, demand, count, &shape) : MOB_EINVAL;
-    node_client_tell(c, WIRE_ANSWER, status, shape, 0, 0);
 }

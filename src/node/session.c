@@ -24,8 +24,10 @@ static mob_status_t folder_fail(const char *what, const char *path) {
     mob_status_t status = errno == ENOSPC || errno == EDQUOT                    ? MOB_ENOSPC
                           : errno == EACCES || errno == EPERM || errno == EROFS ? MOB_EPERM
                                                                                 : MOB_ESYS;
-    return base_fail(status, "%s %s: %s. Give ray.init another _temp_dir, or set RAY_TMPDIR", what, path,
-                     strerror(errno));
+    const char *advice = errno == EMFILE   ? "Raise the limit of open files (ulimit -n)"
+                         : errno == ENFILE ? "The machine has as many files open as it can"
+                                           : "Give ray.init another _temp_dir, or set RAY_TMPDIR";
+    return base_fail(status, "%s %s: %s. %s", what, path, strerror(errno), advice);
 }
 
 /* The user's own folder: made if need be, refused if somebody else could write into it. */

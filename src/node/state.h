@@ -178,6 +178,11 @@ typedef enum {
     NODE_DEAD,
 } node_state_t;
 
+/* How often a client holds a shape. */
+typedef struct {
+    uint32_t shape, count;
+} node_hold_t;
+
 /* A connection, and the process behind it. */
 struct node_client {
     node_t *node;
@@ -200,6 +205,7 @@ struct node_client {
     node_spans_t slots, records; /* granted to it */
     uint64_t extents;            /* how many */
     uint64_t held;               /* objects that name it as a holder */
+    VEC(node_hold_t) shapes;     /* that it holds, by their places */
 
     /* workers */
     node_stream_t out, err;
@@ -219,11 +225,10 @@ struct node_client {
     int exit_status;
     bool exited;
     const char *fault;
-    bool killed;          /* by us */
-    char oom[200];        /* why it was ended, if it was for want of memory */
-    bool oom_again;       /* and its task may be run again without counting */
-    uint32_t actor_shape; /* what its actor holds */
-    uint64_t actor_ns;    /* when it became one, wall clock */
+    bool killed;       /* by us */
+    char oom[200];     /* why it was ended, if it was for want of memory */
+    bool oom_again;    /* and its task may be run again without counting */
+    uint64_t actor_ns; /* when it became one, wall clock */
 };
 
 /* An extent of the arena, by its first granule. */
@@ -318,7 +323,7 @@ struct node {
     uint64_t *backed; /* one bit a granule */
     node_gaps_t gaps;
     uint64_t next_serial, arena_free, orphan_extents;
-    VEC(uint32_t) warned; /* shapes that can never fit, already told */
+    VEC(uint32_t) warned; /* shapes that can never fit, already told, by their places */
 
     node_site_t *site_of; /* by slot; written only if clients tell */
     VEC(char *) sites;
@@ -397,6 +402,9 @@ bool node_memory_record_is(node_t *node, uint32_t record, uint32_t owner);
 void node_site_name(node_client_t *client, const shm_message_t *message, const void *text);
 void node_site_note(node_client_t *client, uint32_t slot, uint64_t generation, uint64_t site);
 void node_census_write(node_t *node, uint64_t limit, wire_writer_t *writer);
+
+/* environment.c: what the user's variables say; MOB_EINVAL if one has a value that it can't have */
+mob_status_t node_environment_read(node_t *node);
 
 /* pressure.c: memory short */
 void node_pressure_start(node_t *node);
@@ -488,8 +496,6 @@ void node_task_unready(node_client_t *client, uint32_t record, uint64_t generati
 node_task_t *node_task_follower(node_t *node, const node_task_t *task);
 void node_task_lost(node_t *node, node_task_t *task); /* its worker is certainly dead */
 void node_tasks_cancel(node_client_t *client);        /* those that a dead client submitted and nobody began */
-/* Tells the driver, once a shape, that the node will never have what it needs. */
-void node_warn_if_never(node_t *node, uint32_t shape, mob_kind_t kind, const char *name);
 size_t node_task_name(node_t *node, const node_task_t *task, char *ret_name, size_t capacity);
 
 /* actor.c */
@@ -576,6 +582,14 @@ void node_site(node_client_t *client, const shm_message_t *message);
 void node_observer_frame(node_client_t *client, const void *frame, size_t size);
 void node_query(node_client_t *client, const shm_message_t *message);
 void node_questions_answer(node_t *node);
+/* The memory that a question names; NULL, and the asker's fault, if it is not its own. */
+uint8_t *node_question_room(node_client_t *client, const shm_message_t *message);
+
+/* shape.c: demands, and which client holds them */
 void node_shape(node_client_t *client, const shm_message_t *message);
+void node_shape_drop(node_client_t *client, uint32_t shape);
+void node_shapes_forget(node_client_t *client); /* it is dead */
+/* Tells the driver, once a shape, that the node will never have what it needs. */
+void node_warn_if_never(node_t *node, uint32_t shape, mob_kind_t kind, const char *name);
 
 #endif

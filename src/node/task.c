@@ -98,8 +98,19 @@ static node_task_t *task_open(node_client_t *client, uint32_t index, uint64_t ge
     if (t == NULL) return NULL;
     n->tasks[index] = t;
     n->open_tasks[client->number]++;
+    sched_shape_hold(n->sched, t->shape);
+    sched_shape_hold(n->sched, t->held_shape);
     task_hold_refs(n, t);
     return t;
+}
+
+/* Closes a book whose references are let go already. */
+static void task_close(node_t *n, node_task_t *t) {
+    sched_shape_drop(n->sched, t->shape);
+    sched_shape_drop(n->sched, t->held_shape);
+    n->open_tasks[t->submitter]--;
+    n->tasks[t->record] = NULL;
+    free(t);
 }
 
 void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation) {
@@ -128,19 +139,6 @@ void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation
     }
     if (t->missing == 0) node_task_ready(t, n);
     if (creates) node_actor_early(n, actor);
-}
-
-void node_warn_if_never(node_t *n, uint32_t shape, mob_kind_t kind, const char *name) {
-    sched_amount_t missing;
-    uint64_t total;
-    if (sched_shape_fits_ever(n->sched, shape, &missing, &total)) return;
-    for (size_t i = 0; i < n->warned.count; i++)
-        if (n->warned.items[i] == shape) return;
-    (void)vec_push(&n->warned, shape);
-    node_warn(
-        n, "%s %s needs %s: %g, but this node has %g in all. It waits until that changes; until then it can't start.",
-        kind == MOB_ACTOR_CREATE ? "The actor" : "The task", name, missing.name, (double)missing.amount / SCHED_UNIT,
-        (double)total / SCHED_UNIT);
 }
 
 void node_task_ready(node_task_t *t, node_t *n) {
@@ -231,12 +229,11 @@ void node_task_free(node_t *n, node_task_t *t) {
     lease_pass_on(n, t, worker);
     for (uint32_t i = 0; i < t->num_deps + t->num_refs; i++) node_object_unuse_ref(n, t->refs[t->num_returns + i]);
     node_object_unuse_ref(n, t->function);
-    n->open_tasks[t->submitter]--;
-    n->tasks[t->record] = NULL;
     if (t->block != 0) shm_block_release(n->arena.base, n->extents, t->block, shm_tag(true, t->record, t->generation));
     wire_record_t *record = &n->records[t->record];
-    atomic_store_explicit(&record->word, wire_word(t->generation, 0, WIRE_FREE), memory_order_release);
-    free(t);
+    uint64_t word = wire_word(t->generation, 0, WIRE_FREE);
+    task_close(n, t);
+    atomic_store_explicit(&record->word, word, memory_order_release);
 }
 
 static void note_event(node_t *n, const node_task_t *t, const node_client_t *worker) {
@@ -313,9 +310,7 @@ static void queued_forget(node_t *n, node_task_t *t) {
     for (uint32_t i = 0; i < t->num_deps + t->num_refs; i++) node_object_unuse_ref(n, t->refs[t->num_returns + i]);
     node_object_unuse_ref(n, t->function);
     if (t->actor != NULL) t->actor->in_flight--;
-    n->open_tasks[t->submitter]--;
-    n->tasks[t->record] = NULL;
-    free(t);
+    task_close(n, t);
 }
 
 static void task_complete(node_t *n, node_task_t *t);
@@ -502,17 +497,18 @@ void node_task_lost(node_t *n, node_task_t *t) {
         return;
     }
     if (t->kind == MOB_ACTOR_CALL && t->actor != NULL) {
+        bool killed = t->actor->killed;
         t->actor->in_flight--;
         snprintf(text, sizeof text, "the actor %s died while or before it ran %s: %s", t->actor->name, name,
-                 t->actor->killed ? "it was killed by ray.kill" : how);
-        node_task_fail(n, t, MOB_EACTOR, text);
+                 killed ? "it was killed by ray.kill" : how);
+        node_task_fail(n, t, oom && !killed ? MOB_EOOM : MOB_EACTOR, text);
         return;
     }
     if (t->kind == MOB_ACTOR_CREATE) {
         snprintf(text, sizeof text, "the actor %s died while it was being created: %s", name, how);
         node_actor_t *actor = t->actor;
         if (actor != NULL) actor->creation = NULL;
-        node_task_fail(n, t, MOB_EACTOR, text);
+        node_task_fail(n, t, oom ? MOB_EOOM : MOB_EACTOR, text);
         if (actor != NULL) node_actor_died(n, actor, text);
         return;
     }

@@ -174,8 +174,8 @@ PyObject *core_query(PyObject *module, PyObject *kind);
 PyObject *core_observe(PyObject *module, PyObject *args);
 PyObject *core_name_site(PyObject *module, PyObject *text);
 uint32_t core_site(void); /* the number of the place in the program, if it is asked for; else 0. Runs Python code */
-PyObject *core_shape(PyObject *module, PyObject *demand);
-PyObject *core_shape_dict(uint32_t shape); /* what a shape asks for; NEW, NULL with an exception */
+int core_shape(PyObject *demand, uint32_t *ret_shape); /* mob_shape of a dict; -1 with an exception */
+PyObject *core_shape_dict(uint32_t shape);             /* what a shape asks for; NEW, NULL with an exception */
 PyObject *core_shape_demand(PyObject *module, PyObject *shape);
 PyObject *core_kill_actor(PyObject *module, PyObject *args);
 

@@ -75,7 +75,6 @@ static PyMethodDef methods[] = {
     {"query", core_query, METH_O, NULL},
     {"name_site", core_name_site, METH_O, NULL},
     {"observe", core_observe, METH_VARARGS, NULL},
-    {"shape", core_shape, METH_O, NULL},
     {"shape_demand", core_shape_demand, METH_O, NULL},
     {"kill_actor", core_kill_actor, METH_VARARGS, NULL},
     {"current", core_current, METH_NOARGS, NULL},

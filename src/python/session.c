@@ -250,20 +250,19 @@ PyObject *core_observe(PyObject *module, PyObject *args) {
     return value;
 }
 
-PyObject *core_shape(PyObject *module, PyObject *demand) {
-    (void)module;
-    if (!core_connected()) return NULL;
+int core_shape(PyObject *demand, uint32_t *ret_shape) {
     size_t count;
-    uint32_t shape;
     if (!PyDict_Check(demand)) {
-        PyErr_SetString(PyExc_TypeError, "shape takes a dict");
-        return NULL;
+        PyErr_SetString(PyExc_TypeError, "a demand must be a dict");
+        return -1;
     }
     mob_resource_t *amounts = resources_of(demand, &count);
-    if (amounts == NULL) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
-    mob_status_t status = count == 0 ? (shape = 0, MOB_OK) : mob_shape(core.client, amounts, count, &shape);
+    if (amounts == NULL) return -1;
+    mob_status_t status = mob_shape(core.client, amounts, count, ret_shape);
     PyMem_Free(amounts);
-    return status == MOB_OK ? PyLong_FromUnsignedLong(shape) : core_raise(status);
+    if (status == MOB_OK) return 0;
+    core_raise(status);
+    return -1;
 }
 
 PyObject *core_shape_demand(PyObject *module, PyObject *shape) {

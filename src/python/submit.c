@@ -191,9 +191,30 @@ static int ref_field(PyObject *dict, const char *key, PyObject **slot, mob_ref_t
     return 0;
 }
 
+/* The shape of a demand that may be missing; it is held. */
+static int shape_field(PyObject *dict, const char *key, uint32_t *ret_shape) {
+    PyObject *demand = PyDict_GetItemString(dict, key);
+    *ret_shape = MOB_SHAPE_NOTHING;
+    return demand == NULL ? 0 : core_shape(demand, ret_shape);
+}
+
+static void shapes_drop(const mob_task_t *task) {
+    mob_shape_drop(core.client, task->shape);
+    mob_shape_drop(core.client, task->held_shape);
+}
+
+static void submitter_shapes_drop(const submitter_t *self) {
+    if (core.client != NULL && self->incarnation == core.incarnation) shapes_drop(&self->task);
+}
+
 static int submitter_prepare(submitter_t *self) {
     PyObject *dict = PyObject_CallNoArgs(self->prepare);
     if (dict == NULL) return -1;
+    if (core.client == NULL) {
+        Py_DECREF(dict);
+        core_raise_ended();
+        return -1;
+    }
     int result = -1;
     mob_task_t task = {0};
     PyObject *name = PyDict_Check(dict) ? PyDict_GetItemString(dict, "name") : NULL;
@@ -204,8 +225,6 @@ static int submitter_prepare(submitter_t *self) {
     } else if (ref_field(dict, "function", &self->function, &task.function) == 0 &&
                ref_field(dict, "actor", &self->actor, &task.actor) == 0) {
         task.kind = (mob_kind_t)number_of(dict, "kind", 0);
-        task.shape = (uint32_t)number_of(dict, "shape", 0);
-        task.held_shape = (uint32_t)number_of(dict, "held_shape", 0);
         task.num_returns = (uint32_t)number_of(dict, "num_returns", 1);
         task.max_retries = (int32_t)number_of(dict, "max_retries", 0);
         task.max_calls = (uint32_t)number_of(dict, "max_calls", 0);
@@ -216,10 +235,15 @@ static int submitter_prepare(submitter_t *self) {
         Py_XSETREF(self->name, name);
         task.name = text;
         task.name_size = (size_t)(name_size > 255 ? 255 : name_size);
-        if (!PyErr_Occurred()) {
-            self->task = task;
-            self->incarnation = core.incarnation;
-            result = 0;
+        if (!PyErr_Occurred() && shape_field(dict, "demand", &task.shape) == 0) {
+            if (shape_field(dict, "held_demand", &task.held_shape) == 0) {
+                submitter_shapes_drop(self); /* another thread may have been here meanwhile */
+                self->task = task;
+                self->incarnation = core.incarnation;
+                result = 0;
+            } else {
+                shapes_drop(&task);
+            }
         }
     }
     Py_DECREF(dict);
@@ -326,6 +350,7 @@ static void submitter_dealloc(submitter_t *self) {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     submitter_clear(self);
+    submitter_shapes_drop(self);
     type->tp_free(self);
     Py_DECREF(type);
 }

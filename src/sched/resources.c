@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
+
 mob_status_t sched_names_init(sched_names_t *names) {
     uint32_t number;
     mob_status_t status = sched_names_add(names, "CPU", &number);
@@ -37,7 +39,9 @@ bool sched_names_find(const sched_names_t *names, const char *name, uint32_t *re
 }
 
 mob_status_t sched_names_add(sched_names_t *names, const char *name, uint32_t *ret_resource) {
-    if (names->count == SCHED_NAMES_MAX) return MOB_ELIMIT;
+    if (names->count == SCHED_NAMES_MAX)
+        return base_fail(MOB_ELIMIT, "a session can have at most %d different names of resources, and %s is one more",
+                         SCHED_NAMES_MAX, name);
     char *copy = strdup(name);
     if (!copy) return MOB_ENOMEM;
     names->names[names->count] = copy;
@@ -47,12 +51,14 @@ mob_status_t sched_names_add(sched_names_t *names, const char *name, uint32_t *r
 
 mob_status_t sched_names_check(const sched_amount_t *amounts, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        if (!amounts[i].name || !amounts[i].name[0]) return MOB_EINVAL;
-        uint64_t most = strcmp(amounts[i].name, "CPU") == 0 ? SCHED_CPU_MAX : SCHED_AMOUNT_MAX;
-        if (amounts[i].amount > most) return MOB_EINVAL;
-        for (size_t j = 0; j < i; j++) {
-            if (strcmp(amounts[i].name, amounts[j].name) == 0) return MOB_EINVAL;
-        }
+        const char *name = amounts[i].name;
+        if (!name || !name[0]) return base_fail(MOB_EINVAL, "a resource has no name");
+        uint64_t most = strcmp(name, "CPU") == 0 ? SCHED_CPU_MAX : SCHED_AMOUNT_MAX;
+        if (amounts[i].amount > most)
+            return base_fail(MOB_EINVAL, "there can be at most %g of %s", (double)most / SCHED_UNIT, name);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(name, amounts[j].name) == 0)
+                return base_fail(MOB_EINVAL, "the resource %s is named twice", name);
     }
     return MOB_OK;
 }

@@ -14,7 +14,8 @@
  * fields, take again.
  *
  * Order. Each shape has one queue, and only its head is ever looked at: those behind it need the same and are
- * younger. A pick walks the shapes that have tasks waiting and takes the oldest head that fits.
+ * younger. Shapes that name the same resources are of one kind, and a pick asks each kind for its oldest head that
+ * fits (kind.h). What the patient keeps closed is closed to kinds as a whole.
  *
  * Patience. A task that needs much would wait for ever while small ones keep taking what comes free. So the oldest
  * task that fits in `later`, the patient, after SCHED_PATIENCE_NS stops younger ones from taking what it lacks, until
@@ -38,7 +39,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
+#include "base/status.h"
+#include "sched/kind.h"
 #include "sched/queue.h"
 #include "sched/resources.h"
 #include "sched/shape.h"
@@ -48,12 +50,10 @@ struct sched {
     size_t offered; /* resources with a total */
     sched_pool_t total, now, later;
     sched_shapes_t shapes;
-    VEC(sched_shape_t *) waiting; /* shapes with a task queued, in no order; has room for every shape */
     uint64_t last_order;
-    uint64_t patient; /* order number of the task that younger ones may not rob; 0: none */
-    uint64_t lacked;  /* bit i: the patient lacked its shape's need i at some time since */
+    uint64_t patient;             /* order number of the task that younger ones may not rob; 0: none */
+    bool lacked[SCHED_NEEDS_MAX]; /* the patient lacked this need of its shape at some time since */
 };
-static_assert(SCHED_NEEDS_MAX <= 64, "a bit for each need");
 
 /* ---- The node ---------------------------------------------------------------------------------------------------- */
 
@@ -65,8 +65,10 @@ static mob_status_t total_add(sched_t *sched, const sched_amount_t *total) {
         if (status) return status;
     }
     if (resource == SCHED_GPU) {
-        if (total->amount % SCHED_UNIT) return MOB_EINVAL;
-        if (total->amount / SCHED_UNIT > SCHED_GPUS_MAX) return MOB_ELIMIT;
+        double gpus = (double)total->amount / SCHED_UNIT;
+        if (total->amount % SCHED_UNIT) return base_fail(MOB_EINVAL, "a node has whole GPUs, not %g", gpus);
+        if (gpus > SCHED_GPUS_MAX)
+            return base_fail(MOB_ELIMIT, "a node can have at most %d GPUs, not %g", SCHED_GPUS_MAX, gpus);
         sched_pool_gpus_init(&sched->total, (uint32_t)(total->amount / SCHED_UNIT));
     }
     sched->total.free[resource] = (int64_t)total->amount;
@@ -78,14 +80,15 @@ static mob_status_t sched_fill(sched_t *sched, const sched_amount_t *total, size
     mob_status_t status = sched_names_check(total, count);
     if (!status) status = sched_names_init(&sched->names);
     if (!status) status = sched_shapes_init(&sched->shapes);
-    if (!status && !vec_reserve(&sched->waiting, 1)) status = MOB_ENOMEM;
     for (size_t i = 0; !status && i < count; i++) status = total_add(sched, &total[i]);
     sched->now = sched->later = sched->total;
     return status;
 }
 
 mob_status_t sched_new(const sched_amount_t *total, size_t count, sched_t **ret_sched) {
-    if (count > SCHED_NAMES_MAX) return MOB_ELIMIT;
+    if (count > SCHED_NAMES_MAX)
+        return base_fail(MOB_ELIMIT, "a session can have at most %d different names of resources, not %zu",
+                         SCHED_NAMES_MAX, count);
     sched_t *sched = calloc(1, sizeof *sched);
     if (!sched) return MOB_ENOMEM;
     mob_status_t status = sched_fill(sched, total, count);
@@ -99,7 +102,6 @@ mob_status_t sched_new(const sched_amount_t *total, size_t count, sched_t **ret_
 
 void sched_free(sched_t *sched) {
     if (!sched) return;
-    vec_free(&sched->waiting);
     sched_shapes_fini(&sched->shapes);
     sched_names_fini(&sched->names);
     free(sched);
@@ -122,22 +124,25 @@ void sched_resource_at(const sched_t *sched, size_t index, const char **ret_name
 /* ---- Shapes ------------------------------------------------------------------------------------------------------ */
 
 static sched_shape_t *shape_get(const sched_t *sched, uint32_t shape) {
-    assert(sched_shape_valid(sched, shape));
-    return sched->shapes.all.items[shape];
+    sched_shape_t *found = sched_shapes_find(&sched->shapes, shape);
+    assert(found);
+    return found;
 }
 
 mob_status_t sched_shape_intern(sched_t *sched, const sched_amount_t *demand, size_t count, uint32_t *ret_shape) {
-    /* Room first, so that a shape is never known without a place to wait in. */
-    size_t most = sched->shapes.all.count + 1;
-    if (!vec_reserve(&sched->waiting, most - sched->waiting.count)) return MOB_ENOMEM;
-    return sched_shapes_intern(&sched->shapes, &sched->names, demand, count, ret_shape);
+    return sched_shapes_intern(&sched->shapes, &sched->names, &sched->total, demand, count, ret_shape);
 }
 
-bool sched_shape_valid(const sched_t *sched, uint32_t shape) { return shape < sched->shapes.all.count; }
+void sched_shape_hold(sched_t *sched, uint32_t shape) { shape_get(sched, shape)->holds++; }
+
+void sched_shape_drop(sched_t *sched, uint32_t shape) { sched_shapes_drop(&sched->shapes, shape_get(sched, shape)); }
+
+bool sched_shape_valid(const sched_t *sched, uint32_t shape) { return sched_shapes_find(&sched->shapes, shape); }
 
 bool sched_shape_fits_ever(const sched_t *sched, uint32_t shape, sched_amount_t *ret_missing, uint64_t *ret_total) {
-    const sched_need_t *missing = sched_shape_missing(shape_get(sched, shape), &sched->total);
-    if (!missing) return true;
+    const sched_shape_t *asked = shape_get(sched, shape);
+    if (asked->possible) return true;
+    const sched_need_t *missing = sched_shape_missing(asked, &sched->total);
     if (ret_missing) {
         ret_missing->name = sched->names.names[missing->resource];
         ret_missing->amount = (uint64_t)missing->amount;
@@ -177,7 +182,8 @@ static unsigned lease_parts_later(const sched_lease_t *lease) {
 }
 
 static void lease_set(sched_t *sched, sched_lease_t *lease, sched_lease_t next) {
-    const sched_shape_t *old = shape_get(sched, lease->shape), *new = shape_get(sched, next.shape);
+    sched_shape_t *old = shape_get(sched, lease->shape), *new = shape_get(sched, next.shape);
+    bool held = lease->state != SCHED_LEASE_NONE;
     for (uint32_t i = 0; i < old->count; i++) {
         sched_pool_give(&sched->now, &old->needs[i], lease->gpu_mask, lease_parts_now(lease));
         sched_pool_give(&sched->later, &old->needs[i], lease->gpu_mask, lease_parts_later(lease));
@@ -187,6 +193,8 @@ static void lease_set(sched_t *sched, sched_lease_t *lease, sched_lease_t next) 
         sched_pool_take(&sched->now, &new->needs[i], lease->gpu_mask, lease_parts_now(lease));
         sched_pool_take(&sched->later, &new->needs[i], lease->gpu_mask, lease_parts_later(lease));
     }
+    new->holds += lease->state != SCHED_LEASE_NONE;
+    if (held) sched_shapes_drop(&sched->shapes, old);
 }
 
 void sched_lease_release(sched_t *sched, sched_lease_t *lease) { lease_set(sched, lease, (sched_lease_t){0}); }
@@ -234,19 +242,14 @@ void sched_lease_unblock(sched_t *sched, sched_lease_t *lease) {
 static void task_enqueue(sched_t *sched, sched_task_t *task) {
     sched_shape_t *shape = shape_get(sched, task->shape);
     sched_queue_insert(&shape->queue, task);
-    if (shape->queue.count > 1) return;
-    assert(sched->waiting.count < sched->waiting.capacity);
-    shape->place = sched->waiting.count;
-    sched->waiting.items[sched->waiting.count++] = shape;
+    if (shape->possible && shape->queue.head == task) sched_kind_note(shape);
 }
 
 static void task_dequeue(sched_t *sched, sched_task_t *task) {
     sched_shape_t *shape = shape_get(sched, task->shape);
+    bool first = shape->queue.head == task;
     sched_queue_remove(&shape->queue, task);
-    if (shape->queue.count > 0) return;
-    sched_shape_t *last = vec_pop(&sched->waiting);
-    last->place = shape->place;
-    sched->waiting.items[last->place] = last;
+    if (shape->possible && first) sched_kind_note(shape);
 }
 
 void sched_task_add(sched_t *sched, sched_task_t *task, uint32_t shape, uint64_t now_ns) {
@@ -265,47 +268,41 @@ void sched_task_remove(sched_t *sched, sched_task_t *task) {
     if (task->queued) task_dequeue(sched, task);
 }
 
-/* Whether a shape needs something that is kept for the patient. Both lists rise by resource number. */
-static bool shape_closed(const sched_t *sched, const sched_shape_t *shape, const sched_shape_t *patient) {
-    for (uint32_t i = 0, j = 0; i < shape->count && j < patient->count;) {
-        uint32_t mine = shape->needs[i].resource, theirs = patient->needs[j].resource;
-        if (mine == theirs && (sched->lacked >> j & 1)) return true;
+/* Whether a kind needs something that is kept for the patient. Both lists rise by resource number. */
+static bool kind_closed(const sched_t *sched, const sched_kind_t *kind, const sched_kind_t *patient) {
+    for (uint32_t i = 0, j = 0; i < kind->count && j < patient->count;) {
+        uint32_t mine = kind->resources[i], theirs = patient->resources[j];
+        if (mine == theirs && sched->lacked[j]) return true;
         i += mine <= theirs;
         j += theirs <= mine;
     }
     return false;
 }
 
-/* The shape with the oldest head of those that fit in `pool` and, if there is a patient, leave it what it lacks. */
-static sched_shape_t *waiting_oldest(const sched_t *sched, const sched_pool_t *pool, const sched_shape_t *patient) {
-    sched_shape_t *oldest = NULL;
-    for (size_t i = 0; i < sched->waiting.count; i++) {
-        sched_shape_t *shape = sched->waiting.items[i];
-        if (oldest && oldest->queue.head->order < shape->queue.head->order) continue;
-        if (sched_shape_missing(shape, pool) || (patient && shape_closed(sched, shape, patient))) continue;
-        oldest = shape;
+/* The oldest task of those that are looked for and, if there is a patient, leave it what it lacks. */
+static sched_task_t *waiting_oldest(const sched_t *sched, const sched_search_t *search, const sched_kind_t *patient) {
+    sched_task_t *oldest = NULL;
+    for (size_t i = 0; i < sched->shapes.kinds.count; i++) {
+        const sched_kind_t *kind = sched->shapes.kinds.items[i];
+        if (!patient || !kind_closed(sched, kind, patient)) oldest = sched_kind_oldest(kind, search, oldest);
     }
     return oldest;
 }
 
 /* Notes what the oldest task lacks now; whether it has waited long enough for that to count. */
-static bool patient_note(sched_t *sched, const sched_shape_t *shape, uint64_t now_ns) {
-    const sched_task_t *task = shape->queue.head;
+static bool patient_note(sched_t *sched, const sched_task_t *task, const sched_shape_t *shape, uint64_t now_ns) {
     if (now_ns < task->since_ns || now_ns - task->since_ns < SCHED_PATIENCE_NS) return false;
     if (sched->patient != task->order) {
         sched->patient = task->order;
-        sched->lacked = 0;
+        memset(sched->lacked, 0, sizeof sched->lacked);
     }
-    for (uint32_t i = 0; i < shape->count; i++) {
-        if (!sched_pool_has(&sched->now, &shape->needs[i])) sched->lacked |= UINT64_C(1) << i;
-    }
+    for (uint32_t i = 0; i < shape->count; i++) sched->lacked[i] |= !sched_pool_has(&sched->now, &shape->needs[i]);
     return true;
 }
 
-static sched_task_t *task_grant(sched_t *sched, sched_shape_t *shape, sched_lease_t *ret_lease) {
-    sched_task_t *task = shape->queue.head;
-    int64_t gpus = sched_shape_amount(shape, SCHED_GPU);
-    sched_lease_t next = {.shape = shape->id, .state = SCHED_LEASE_HELD};
+static sched_task_t *task_grant(sched_t *sched, sched_task_t *task, sched_lease_t *ret_lease) {
+    int64_t gpus = sched_shape_amount(shape_get(sched, task->shape), SCHED_GPU);
+    sched_lease_t next = {.shape = task->shape, .state = SCHED_LEASE_HELD};
     if (gpus) next.gpu_mask = sched_pool_gpus_choose(&sched->now, gpus);
     task_dequeue(sched, task);
     *ret_lease = (sched_lease_t){0};
@@ -314,46 +311,32 @@ static sched_task_t *task_grant(sched_t *sched, sched_shape_t *shape, sched_leas
 }
 
 sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *ret_lease) {
+    const sched_search_t later = {.fits = &sched->later}, now = {.fits = &sched->now};
     /* What fits now fits later, so if the first of these can start, it is also the oldest that can. */
-    sched_shape_t *first = waiting_oldest(sched, &sched->later, NULL);
+    sched_task_t *first = waiting_oldest(sched, &later, NULL);
     if (!first) return NULL;
-    if (!sched_shape_missing(first, &sched->now)) return task_grant(sched, first, ret_lease);
-    bool closed = patient_note(sched, first, now_ns);
-    sched_shape_t *pick = waiting_oldest(sched, &sched->now, closed ? first : NULL);
+    const sched_shape_t *shape = shape_get(sched, first->shape);
+    if (!sched_shape_missing(shape, &sched->now)) return task_grant(sched, first, ret_lease);
+    bool closed = patient_note(sched, first, shape, now_ns);
+    sched_task_t *pick = waiting_oldest(sched, &now, closed ? shape->kind : NULL);
     return pick ? task_grant(sched, pick, ret_lease) : NULL;
 }
 
-/* Whether it lacks something else than CPUs now: CPUs alone would not start it. */
-static bool lacks_more(const sched_t *sched, const sched_shape_t *shape) {
-    for (uint32_t i = 0; i < shape->count; i++)
-        if (shape->needs[i].resource != SCHED_CPU && !sched_pool_has(&sched->now, &shape->needs[i])) return true;
-    return false;
-}
-
 int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except, uint64_t *ret_since_ns) {
-    int64_t lacking = 0;
-    for (size_t i = 0; i < sched->waiting.count; i++) {
-        const sched_shape_t *shape = sched->waiting.items[i];
-        const sched_task_t *task = shape->queue.head == except ? except->next : shape->queue.head;
-        const sched_need_t *missing = task ? sched_shape_missing(shape, &sched->now) : NULL;
-        if (!missing || missing->resource != SCHED_CPU || sched_shape_missing(shape, &sched->later) ||
-            lacks_more(sched, shape))
-            continue;
-        if (lacking > 0 && task->since_ns >= *ret_since_ns) continue;
-        *ret_since_ns = task->since_ns;
-        lacking = missing->amount - sched->now.free[SCHED_CPU];
-    }
-    return lacking;
+    const sched_search_t search = {.fits = &sched->later, .lacks = &sched->now, .except = except};
+    const sched_task_t *task = waiting_oldest(sched, &search, NULL);
+    if (!task) return 0;
+    *ret_since_ns = task->since_ns;
+    return sched_shape_amount(shape_get(sched, task->shape), SCHED_CPU) - sched->now.free[SCHED_CPU];
 }
 
 sched_task_t *sched_task_ahead(sched_t *sched, uint32_t shape) {
     sched_shape_t *mine = shape_get(sched, shape);
-    if (mine->queue.count == 0) return NULL;
-    for (size_t i = 0; i < sched->waiting.count; i++) {
-        sched_shape_t *other = sched->waiting.items[i];
-        if (other != mine && !sched_shape_missing(other, &sched->total)) return NULL;
-    }
     sched_task_t *task = mine->queue.head;
+    uint32_t others = 0;
+    if (!task) return NULL;
+    for (size_t i = 0; i < sched->shapes.kinds.count; i++) others += sched->shapes.kinds.items[i]->waiting;
+    if (others > mine->possible) return NULL;
     task_dequeue(sched, task);
     return task;
 }

@@ -22,10 +22,11 @@
 #define SCHED_PATIENCE_NS UINT64_C(250000000)
 
 enum {
-    SCHED_SHAPES_MAX = 65536, /* different demands, the empty one included */
-    SCHED_NAMES_MAX = 1024,   /* different resource names, asked for or offered */
-    SCHED_NEEDS_MAX = 64,     /* names in one demand */
-    SCHED_GPUS_MAX = 64,      /* of one node: gpu_mask has a bit each */
+    SCHED_PLACE_BITS = 20,                          /* of a shape's number; the others are its generation */
+    SCHED_SHAPES_MAX = (1 << SCHED_PLACE_BITS) - 1, /* different demands at once; all ones is no shape's number */
+    SCHED_NAMES_MAX = 1024,                         /* different resource names, asked for or offered, ever */
+    SCHED_NEEDS_MAX = MOB_MAX_RESOURCES,            /* names in one demand */
+    SCHED_GPUS_MAX = 64,                            /* of one node: gpu_mask has a bit each */
 };
 /* Bounds that keep every sum in 64 bits. CPUs have a lower one because unblocked leases may add up beyond the total. */
 #define SCHED_AMOUNT_MAX (UINT64_C(1) << 60)
@@ -79,12 +80,23 @@ void sched_resource_at(const sched_t *sched, size_t index, const char **ret_name
 
 /* ---- Shapes: demands with a number ------------------------------------------------------------------------------- */
 
-/* The number of a demand: the same for the same amounts in any order, zeros left out; 0 for nothing at all. Never
- * forgotten. MOB_EINVAL as for sched_new, but a part of one GPU is fine and only more than one must be whole.
- * MOB_ELIMIT, MOB_ENOMEM. */
+/*
+ * A demand lives as long as somebody holds it. The caller does, once for each sched_shape_intern and sched_shape_hold,
+ * until as many calls of sched_shape_drop; so does every lease of it, by itself. A queued task does not: its owner
+ * holds what it asks for until the task is out of its queue. A number is not given to another demand for a long time
+ * after its own has gone, and until then it is known to be none.
+ */
+
+/* The number of a demand: the same for the same amounts in any order, zeros left out; 0 for nothing at all, which
+ * stays. MOB_EINVAL as for sched_new, but a part of one GPU is fine and only more than one must be whole. MOB_ELIMIT,
+ * MOB_ENOMEM. */
 mob_status_t sched_shape_intern(sched_t *sched, const sched_amount_t *demand, size_t count, uint32_t *ret_shape);
-/* Whether this is a number that sched_shape_intern gave out. The other calls take only such. */
+void sched_shape_hold(sched_t *sched, uint32_t shape);
+void sched_shape_drop(sched_t *sched, uint32_t shape);
+/* Whether a demand has this number. The other calls take only such. */
 bool sched_shape_valid(const sched_t *sched, uint32_t shape);
+/* Where it lies in a table of shapes: below SCHED_SHAPES_MAX, and no higher than as many as there were at once need. */
+static inline uint32_t sched_shape_place(uint32_t shape) { return shape & ((1u << SCHED_PLACE_BITS) - 1); }
 /* Whether a node with nothing running could take it. If not, ret_missing is the first resource that it has too little
  * of, with the amount asked for, and ret_total what there is in all; either may be NULL. The name is borrowed for the
  * scheduler's life. */
@@ -109,7 +121,8 @@ void sched_task_remove(sched_t *sched, sched_task_t *task);
  * no task startable, so no timer is needed. */
 sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *ret_lease);
 
-/* How much CPU the longest waiting task other than `except` lacks, of those that lack nothing else and could have it if the running ones ended; 0: there is none. ret_since_ns: since when it waits. */
+/* How much CPU the longest waiting task other than `except` lacks, of those that lack nothing else and could have it if
+ * the running ones ended; 0: there is none. ret_since_ns: since when it waits. */
 int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except, uint64_t *ret_since_ns);
 
 /* The oldest task of this shape out of its queue, without resources, if no other task that could ever start waits; else NULL. For one that

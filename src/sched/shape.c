@@ -1,41 +1,142 @@
 /*
  * A program has few different demands and many tasks, so a demand is compared and checked once and is a small number
- * from then on. A shape is never dropped: numbers live in clients and in task records, and 65,536 of them cost a few
- * megabytes. The limit is what a program meets that asks for a different amount of memory in each of its tasks.
+ * from then on. But a program may also estimate the memory of each of its tasks, and then every demand is a new one:
+ * so a shape that nobody holds is forgotten. Holders are the caller, as often as it asked, and each lease.
  *
  * The canonical form is the list of non-zero needs by resource number. Two lists are then the same demand exactly if
- * they are equal line by line, and two shapes are compared for a shared resource in one walk. Buckets do not grow:
- * chains of sixteen in the worst case, walked only when a demand is interned.
+ * they are equal line by line, and two shapes are compared for a shared resource in one walk.
  */
 #include "sched/shape.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
+
+enum {
+    PLACE_MASK = (1 << SCHED_PLACE_BITS) - 1,
+    PLACES_RESTING = 1024, /* so many free places are not used again while there are others */
+    BUCKETS_LEAST = 1024,
+};
+
+/* ---- Places ------------------------------------------------------------------------------------------------------ */
+
+static bool place_take(sched_shapes_t *shapes, uint32_t *ret_place) {
+    if (shapes->free_count > PLACES_RESTING || (shapes->free_count > 0 && shapes->places.count == SCHED_SHAPES_MAX)) {
+        *ret_place = shapes->free_first;
+        shapes->free_first = shapes->places.items[*ret_place].next_free;
+        shapes->free_count--;
+        return true;
+    }
+    *ret_place = (uint32_t)shapes->places.count;
+    return vec_push(&shapes->places, (sched_place_t){.id = *ret_place});
+}
+
+/* To the end of those that rest. */
+static void place_give(sched_shapes_t *shapes, uint32_t place) {
+    shapes->places.items[place].shape = NULL;
+    if (shapes->free_count++ > 0)
+        shapes->places.items[shapes->free_last].next_free = place;
+    else
+        shapes->free_first = place;
+    shapes->free_last = place;
+}
+
+sched_shape_t *sched_shapes_find(const sched_shapes_t *shapes, uint32_t id) {
+    uint32_t place = id & PLACE_MASK;
+    const sched_place_t *found = place < shapes->places.count ? &shapes->places.items[place] : NULL;
+    return found && found->id == id ? found->shape : NULL;
+}
+
+/* ---- Buckets ----------------------------------------------------------------------------------------------------- */
+
+static uint32_t *bucket_of(const sched_shapes_t *shapes, uint64_t hash) {
+    return &shapes->buckets[hash & (shapes->bucket_count - 1)];
+}
+
+static void bucket_link(sched_shapes_t *shapes, sched_shape_t *shape) {
+    uint32_t *bucket = bucket_of(shapes, shape->hash);
+    shape->chain = *bucket;
+    *bucket = shape->id & PLACE_MASK;
+}
+
+static void bucket_unlink(sched_shapes_t *shapes, const sched_shape_t *shape) {
+    uint32_t *at = bucket_of(shapes, shape->hash);
+    while (*at != (shape->id & PLACE_MASK)) at = &shapes->places.items[*at].shape->chain;
+    *at = shape->chain;
+}
+
+/* About as many as places. Without memory chains become longer, and that is all. */
+static void buckets_grow(sched_shapes_t *shapes) {
+    if (shapes->places.count <= shapes->bucket_count) return;
+    uint32_t *buckets = calloc(2 * (size_t)shapes->bucket_count, sizeof *buckets);
+    if (!buckets) return;
+    free(shapes->buckets);
+    shapes->buckets = buckets;
+    shapes->bucket_count *= 2;
+    for (size_t i = 1; i < shapes->places.count; i++)
+        if (shapes->places.items[i].shape) bucket_link(shapes, shapes->places.items[i].shape);
+}
+
+/* ---- A shape's life ---------------------------------------------------------------------------------------------- */
+
 static mob_status_t shapes_add(sched_shapes_t *shapes, const sched_need_t *needs, uint32_t count, uint64_t hash,
                                sched_shape_t **ret_shape) {
-    if (shapes->all.count == SCHED_SHAPES_MAX) return MOB_ELIMIT;
-    if (!vec_reserve(&shapes->all, 1)) return MOB_ENOMEM;
+    if (shapes->places.count - shapes->free_count == SCHED_SHAPES_MAX)
+        return base_fail(MOB_ELIMIT, "at most %d different demands for resources can be in use at once",
+                         SCHED_SHAPES_MAX);
     sched_shape_t *shape = calloc(1, sizeof *shape + count * sizeof *needs);
-    if (!shape) return MOB_ENOMEM;
-    shape->id = (uint32_t)shapes->all.count;
+    mob_status_t status = shape ? sched_kinds_join(&shapes->kinds, needs, count, &shape->kind) : MOB_ENOMEM;
+    uint32_t place;
+    if (!status && !place_take(shapes, &place)) {
+        sched_kinds_leave(&shapes->kinds, shape->kind);
+        status = MOB_ENOMEM;
+    }
+    if (status) {
+        free(shape);
+        return status;
+    }
+    shape->id = shapes->places.items[place].id;
     shape->hash = hash;
+    shape->holds = 1;
     shape->count = count;
     for (uint32_t i = 0; i < count; i++) shape->needs[i] = needs[i];
-    shapes->all.items[shapes->all.count++] = shape;
+    shapes->places.items[place].shape = shape;
     *ret_shape = shape;
     return MOB_OK;
 }
 
 mob_status_t sched_shapes_init(sched_shapes_t *shapes) {
+    shapes->buckets = calloc(BUCKETS_LEAST, sizeof *shapes->buckets);
+    if (!shapes->buckets) return MOB_ENOMEM;
+    shapes->bucket_count = BUCKETS_LEAST;
     sched_shape_t *nothing;
-    return shapes_add(shapes, NULL, 0, 0, &nothing);
+    mob_status_t status = shapes_add(shapes, NULL, 0, 0, &nothing);
+    if (!status) nothing->possible = true;
+    return status;
 }
 
 void sched_shapes_fini(sched_shapes_t *shapes) {
-    for (size_t i = 0; i < shapes->all.count; i++) free(shapes->all.items[i]);
-    vec_free(&shapes->all);
+    for (size_t i = 0; i < shapes->places.count; i++) free(shapes->places.items[i].shape);
+    vec_free(&shapes->places);
+    free(shapes->buckets);
+    sched_kinds_fini(&shapes->kinds);
 }
+
+void sched_shapes_drop(sched_shapes_t *shapes, sched_shape_t *shape) {
+    assert(shape->holds > 0);
+    if (--shape->holds > 0) return;
+    assert(!shape->queue.head && shape->id != 0);
+    uint32_t place = shape->id & PLACE_MASK;
+    bucket_unlink(shapes, shape);
+    sched_kinds_leave(&shapes->kinds, shape->kind);
+    shapes->places.items[place].id += PLACE_MASK + 1; /* the next generation */
+    place_give(shapes, place);
+    free(shape);
+}
+
+/* ---- Demands ----------------------------------------------------------------------------------------------------- */
 
 /* Whether a demand that passed sched_names_check may be asked for at all; says if it has names that are new. */
 static mob_status_t demand_check(const sched_names_t *names, const sched_amount_t *demand, size_t count,
@@ -47,7 +148,8 @@ static mob_status_t demand_check(const sched_names_t *names, const sched_amount_
         if (!sched_names_find(names, demand[i].name, &resource)) {
             unknown++;
         } else if (resource == SCHED_GPU && demand[i].amount > SCHED_UNIT && demand[i].amount % SCHED_UNIT) {
-            return MOB_EINVAL;
+            return base_fail(MOB_EINVAL, "more than one GPU must be a whole number of them, not %g",
+                             (double)demand[i].amount / SCHED_UNIT);
         }
     }
     *ret_unknown = unknown;
@@ -90,47 +192,50 @@ static bool shape_equals(const sched_shape_t *shape, const sched_need_t *needs, 
     return true;
 }
 
-static mob_status_t shapes_find_or_add(sched_shapes_t *shapes, const sched_need_t *needs, uint32_t count,
-                                       uint32_t *ret_shape) {
-    uint64_t hash = needs_hash(needs, count);
-    uint32_t *bucket = &shapes->buckets[hash % SCHED_SHAPE_BUCKETS];
-    for (uint32_t id = *bucket; id; id = shapes->all.items[id]->chain) {
-        const sched_shape_t *known = shapes->all.items[id];
-        if (known->hash == hash && shape_equals(known, needs, count)) {
-            *ret_shape = id;
-            return MOB_OK;
-        }
+static sched_shape_t *shapes_find_equal(const sched_shapes_t *shapes, const sched_need_t *needs, uint32_t count,
+                                        uint64_t hash) {
+    for (uint32_t place = *bucket_of(shapes, hash); place; place = shapes->places.items[place].shape->chain) {
+        sched_shape_t *known = shapes->places.items[place].shape;
+        if (known->hash == hash && shape_equals(known, needs, count)) return known;
     }
-    sched_shape_t *shape;
-    mob_status_t status = shapes_add(shapes, needs, count, hash, &shape);
-    if (status) return status;
-    shape->chain = *bucket;
-    *bucket = shape->id;
+    return NULL;
+}
+
+static mob_status_t shapes_hold_or_add(sched_shapes_t *shapes, const sched_pool_t *total, const sched_need_t *needs,
+                                       uint32_t count, uint32_t *ret_shape) {
+    uint64_t hash = needs_hash(needs, count);
+    sched_shape_t *shape = count ? shapes_find_equal(shapes, needs, count, hash) : shapes->places.items[0].shape;
+    if (shape) {
+        shape->holds++;
+    } else {
+        mob_status_t status = shapes_add(shapes, needs, count, hash, &shape);
+        if (status) return status;
+        shape->possible = !sched_shape_missing(shape, total);
+        bucket_link(shapes, shape);
+        buckets_grow(shapes);
+    }
     *ret_shape = shape->id;
     return MOB_OK;
 }
 
-mob_status_t sched_shapes_intern(sched_shapes_t *shapes, sched_names_t *names, const sched_amount_t *demand,
-                                 size_t count, uint32_t *ret_shape) {
-    if (count > SCHED_NEEDS_MAX) return MOB_ELIMIT;
+mob_status_t sched_shapes_intern(sched_shapes_t *shapes, sched_names_t *names, const sched_pool_t *total,
+                                 const sched_amount_t *demand, size_t count, uint32_t *ret_shape) {
+    if (count > SCHED_NEEDS_MAX)
+        return base_fail(MOB_ELIMIT, "one demand can name at most %d resources, not %zu", SCHED_NEEDS_MAX, count);
     size_t unknown = 0;
     mob_status_t status = sched_names_check(demand, count);
     if (!status) status = demand_check(names, demand, count, &unknown);
     if (status) return status;
-    /* A demand with a new name is a new shape. Refused before its names are kept, so that refusals do not use names
-     * up. */
-    if (unknown && shapes->all.count == SCHED_SHAPES_MAX) return MOB_ELIMIT;
-    if (unknown > SCHED_NAMES_MAX - names->count) return MOB_ELIMIT;
+    /* Before one of them is kept, so that refusals do not use names up. */
+    if (unknown > SCHED_NAMES_MAX - names->count)
+        return base_fail(MOB_ELIMIT, "a session can have at most %d different names of resources, and it has %u",
+                         SCHED_NAMES_MAX, names->count);
 
     sched_need_t needs[SCHED_NEEDS_MAX];
     uint32_t used = 0;
     status = demand_resolve(names, demand, count, needs, &used);
     if (status) return status;
-    if (!used) {
-        *ret_shape = 0;
-        return MOB_OK;
-    }
-    return shapes_find_or_add(shapes, needs, used, ret_shape);
+    return shapes_hold_or_add(shapes, total, needs, used, ret_shape);
 }
 
 const sched_need_t *sched_shape_missing(const sched_shape_t *shape, const sched_pool_t *pool) {

@@ -14,18 +14,24 @@ static uint64_t page_round(uint64_t size) {
     return (size + page - 1) / page * page;
 }
 
+static mob_status_t map_fail(const shm_segment_t *s) {
+    return base_fail(
+        MOB_ESYS,
+        "mapping %llu bytes of shared memory: %s. Give ray.init a smaller object_store_memory, or raise the "
+        "limit of address space (ulimit -v)",
+        (unsigned long long)s->size, strerror(errno));
+}
+
 static mob_status_t segment_map(shm_segment_t *s, bool read_only_too) {
     void *base = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->fd, 0);
-    if (base == MAP_FAILED)
-        return base_fail(MOB_ESYS, "mmap of %llu bytes: %s", (unsigned long long)s->size, strerror(errno));
+    if (base == MAP_FAILED) return map_fail(s);
     s->base = base;
     /* A forked child must not be able to write by accident, nor keep the pages alive through this view. */
     madvise(base, s->size, MADV_DONTFORK);
     madvise(base, s->size, MADV_HUGEPAGE); /* where the system lets shared memory have huge pages */
     if (!read_only_too) return MOB_OK;
     void *view = mmap(NULL, s->size, PROT_READ, MAP_SHARED | MAP_NORESERVE, s->fd, 0);
-    if (view == MAP_FAILED)
-        return base_fail(MOB_ESYS, "mmap of %llu bytes: %s", (unsigned long long)s->size, strerror(errno));
+    if (view == MAP_FAILED) return map_fail(s);
     s->read_only = view;
     return MOB_OK;
 }

@@ -28,28 +28,29 @@ enum {
     WIRE_NEED_RECORDS,  /* a: how many */
     WIRE_NEED_EXTENT,   /* b: bytes, c: at least, if so many can't be had at once */
     WIRE_QUERY,         /* a: what, b: argument, c: block for the answer (0: the scratch page), d: its size */
-    WIRE_SHAPE,         /* a: resources, b: bytes; c, d: as above, with the demand */
-    WIRE_MESSAGES_END,  /* send what was printed, then close the messages */
-    WIRE_ARGUMENTS,     /* a record in a queue, or taken from one, that is KNOWN: keep a book on it */
-    WIRE_SEALED,        /* a slot that the daemon watches has its value */
-    WIRE_RING,          /* an error was published, or somebody waits who has no bit: ring all bells */
-    WIRE_LEASE,         /* the sender gave its lease back, as it was told to */
-    WIRE_EVENTS,        /* the sender's runs are to be read */
-    WIRE_NEED_CALLS,    /* an actor: a queue for the sender's calls of it */
-    WIRE_CLOSED,        /* a record that was put into the queue of a dead actor */
-    WIRE_CALLS_ENDED,   /* a: a queue that the sender will not look at any more */
-    WIRE_SITE,          /* b: bytes of a text; c, d: as WIRE_SHAPE's. Answered with its number */
-    WIRE_MADE_AT,       /* an object, c: number of the place where it was made */
-    WIRE_RESTORE,       /* an object that is AWAY is to come back; c: 1 if the sender waits for it and is to be told */
+    WIRE_SHAPE, /* a: resources, b: bytes; c, d: as above, with the demand. The sender holds the shape it is answered with */
+    WIRE_SHAPE_DROP,   /* a: a shape that the sender holds, once less */
+    WIRE_MESSAGES_END, /* send what was printed, then close the messages */
+    WIRE_ARGUMENTS,    /* a record in a queue, or taken from one, that is KNOWN: keep a book on it */
+    WIRE_SEALED,       /* a slot that the daemon watches has its value */
+    WIRE_RING,         /* an error was published, or somebody waits who has no bit: ring all bells */
+    WIRE_LEASE,        /* the sender gave its lease back, as it was told to */
+    WIRE_EVENTS,       /* the sender's runs are to be read */
+    WIRE_NEED_CALLS,   /* an actor: a queue for the sender's calls of it */
+    WIRE_CLOSED,       /* a record that was put into the queue of a dead actor */
+    WIRE_CALLS_ENDED,  /* a: a queue that the sender will not look at any more */
+    WIRE_SITE,         /* b: bytes of a text; c, d: as WIRE_SHAPE's. Answered with its number */
+    WIRE_MADE_AT,      /* an object, c: number of the place where it was made */
+    WIRE_RESTORE,      /* an object that is AWAY is to come back; c: 1 if the sender waits for it and is to be told */
 
     /* daemon to client */
-    WIRE_RUN = 64,  /* a record; c: worker lease's GPUs */
-    WIRE_SLOTS,     /* a: first, b: count; 0: none left */
-    WIRE_RECORDS,   /* as above */
-    WIRE_EXTENT,    /* a: 0 or a status, b: offset, c: size or capacity, d: serial */
-    WIRE_ANSWER,    /* a: 0 or a status, b: bytes written, or needed when they did not fit; or a shape's number */
-    WIRE_FORGET,    /* a function that nobody but workers hold, for they keep it loaded: unload it */
-    WIRE_EXIT,      /* a worker is to end */
+    WIRE_RUN = 64, /* a record; c: worker lease's GPUs */
+    WIRE_SLOTS,    /* a: first, b: count; 0: none left */
+    WIRE_RECORDS,  /* as above */
+    WIRE_EXTENT,   /* a: 0 or a status, b: offset, c: size or capacity, d: serial */
+    WIRE_ANSWER, /* a: 0 or a status, b: bytes written, or needed when they did not fit; or a shape's number, or the bytes in the scratch page that say why there is none */
+    WIRE_FORGET, /* a function that nobody but workers hold, for they keep it loaded: unload it */
+    WIRE_EXIT,   /* a worker is to end */
     WIRE_CALLS_ARE, /* a: the queue that was asked for; 0: none */
     WIRE_CALLS,     /* a: a queue to take calls from */
     WIRE_CALLS_END, /* a: such a queue gets nothing more */
@@ -75,7 +76,7 @@ enum {
 /* Of a session, in each folder for values that memory has no room for: that folder, and the node's incarnation. */
 #define WIRE_SPILL_FOLDER "%s/mobula_spill_%016llx"
 
-enum { WIRE_FRAME_MAX = 64 * 1024 };
+enum { WIRE_FRAME_MAX = 64 * 1024, WIRE_SHAPE_BYTES = 64 * 1024 };
 
 typedef struct wire_frame {
     uint32_t magic;

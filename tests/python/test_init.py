@@ -1,6 +1,7 @@
 """Starting and ending the system, and what it says about itself."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ import pytest
 import support
 
 import ray
+from ray.exceptions import RaySystemError
 
 
 @ray.remote
@@ -228,6 +230,63 @@ def test_bad_options_of_init(start, options, error):
         start(**options)
     assert not ray.is_initialized()
     assert support.processes() == []
+
+
+@pytest.mark.parametrize(
+    "options, error, words",
+    [
+        ({"object_store_memory": 1}, ValueError, "object_store_memory must be at least 262144 bytes, not 1"),
+        ({"object_store_memory": 10**15}, RaySystemError, "10{15} bytes.*smaller object_store_memory.*ulimit -v"),
+        ({"num_gpus": 65}, RaySystemError, "at most 64 GPUs, not 65"),
+        ({"num_gpus": 1.5}, ValueError, "num_gpus must be whole"),
+        ({"resources": {"": 1}}, ValueError, "name.*empty"),
+        ({"resources": {"a": 1e-5}}, ValueError, "'a'.*0.0001.*precision"),
+        ({"resources": {f"r{i}": 1 for i in range(2000)}}, RaySystemError, "at most 1024 different names of resources"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_amounts_that_no_node_can_have(start, options, error, words):
+    with pytest.raises(error, match=words):
+        start(num_cpus=1, **options)
+    assert not ray.is_initialized()
+
+
+@pytest.mark.parametrize(
+    "name, values",
+    [
+        ("RAY_memory_usage_threshold", ["0", "-1", "abc", "nan", "95%", "0,5", "inf", "1e9"]),
+        ("RAY_memory_monitor_refresh_ms", ["-1", "soon", "nan", "1e10"]),
+        ("MOBULA_ENFORCE_MEMORY", ["yes", "2"]),
+        ("MOBULA_FAST_PATH", ["no", "-1"]),
+    ],
+)
+def test_bad_values_in_the_environment(start, monkeypatch, name, values):
+    for value in values:
+        monkeypatch.setenv(name, value)
+        with pytest.raises(ValueError, match=f"{name}={re.escape(value)}; it must be"):
+            start(num_cpus=1)
+    monkeypatch.setenv(name, "1")
+    start(num_cpus=1)
+    assert ray.get(echo.remote(1), timeout=30) == 1
+
+
+def test_too_few_open_files(folder):
+    code = """
+import resource, ray
+resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+try:
+    ray.init(num_cpus=1)
+except ray.exceptions.RaySystemError as error:
+    print(error)
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert "Too many open files. Raise the limit of open files (ulimit -n)" in result.stdout, result.stderr
+    assert "_temp_dir" not in result.stdout
+
+
+def test_fractions_of_a_node(start):
+    start(num_cpus=1.5, resources={"disk": 2.25})
+    assert ray.cluster_resources()["CPU"] == 1.5 and ray.cluster_resources()["disk"] == 2.25
 
 
 def test_temp_dir_is_used_and_left_clean(start, folder):

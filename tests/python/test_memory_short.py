@@ -137,12 +137,13 @@ keeper = Keeper.remote()
 print(ray.get(keeper.grow.remote(100), timeout=30))
 print(ray.get([eat.remote(120) for _ in range(4)], timeout=50))
 print(ray.get(keeper.grow.remote(10), timeout=30))
-try:
-    ray.get(keeper.grow.remote(600), timeout=50)
-except ActorDiedError as error:
-    print("memory" in str(error).lower())
+for expected in (OutOfMemoryError, ActorDiedError):
+    try:
+        ray.get(keeper.grow.remote(600), timeout=50)
+    except expected as error:
+        print("memory" in str(error).lower())
 """)
-    assert done.stdout == "100\n[120, 120, 120, 120]\n10\nTrue\n", done.stdout + done.stderr
+    assert done.stdout == "100\n[120, 120, 120, 120]\n10\nTrue\nTrue\n", done.stdout + done.stderr
 
 
 def test_an_idle_worker_that_kept_memory_goes_before_a_task(run_limited):
@@ -214,3 +215,28 @@ for size in (20, 150):
     done = run_limited(code, MOBULA_ENFORCE_MEMORY="1")
     assert done.stdout == "20\nTrue\n", done.stdout + done.stderr
     assert run_limited(code).stdout == "20\n150\n"
+
+
+def test_memory_that_was_asked_for_is_the_limit_of_actors_too(run_limited):
+    done = run_limited(
+        """
+@ray.remote(memory=60 << 20)
+class Keeper:
+    def __init__(self, megabytes):
+        grow(megabytes, 0)
+
+    def grow(self, megabytes):
+        return grow(megabytes, 1)
+
+keeper = Keeper.remote(10)
+print(ray.get(keeper.grow.remote(20), timeout=30))
+for call, expected in ((keeper.grow.remote(150), OutOfMemoryError), (keeper.grow.remote(1), ActorDiedError),
+                       (Keeper.remote(300).grow.remote(1), ActorDiedError)):
+    try:
+        ray.get(call, timeout=30)
+    except expected as error:
+        print("memory=%d" % (60 << 20) in str(error))
+""",
+        MOBULA_ENFORCE_MEMORY="1",
+    )
+    assert done.stdout == "20\nTrue\nTrue\nTrue\n", done.stdout + done.stderr

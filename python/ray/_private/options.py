@@ -7,6 +7,7 @@ option that Ray has and Mobula does not may only have its default: anything else
 from ray._private.later import not_yet
 
 _RESERVED = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory", "object_store_memory": "object_store_memory"}
+_PRECISION = 0.0001  # as in Ray
 _OLD_NAMES = {"num_return_vals": "num_returns"}
 
 # What Ray takes and Mobula does not, with the values that mean the same as leaving it out.
@@ -55,12 +56,14 @@ _LATER_METHOD = {
 
 
 def quantity(name: str, value):
-    """An amount of a resource: a number, not negative, and whole where it is more than 1."""
+    """An amount of a resource: not negative, not too small to count, and of GPUs whole where it is more than 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a number, not {type(value).__name__}")
     if not 0 <= value < float("inf"):
         raise ValueError(f"{name} must be a finite number and not negative, not {value}")
-    if value > 1 and value != int(value):
+    if 0 < value < _PRECISION:
+        raise ValueError(f"{name} must be at least {_PRECISION:.4f}, which is the precision of resources, not {value}")
+    if name == "num_gpus" and value > 1 and value != int(value):
         raise ValueError(f"{name} must be whole where it is more than 1, not {value}")
     return value
 
@@ -72,6 +75,8 @@ def resources(value):
     for name, amount in value.items():
         if not isinstance(name, str):
             raise TypeError(f"the name of a resource must be a str, not {type(name).__name__}")
+        if not name:
+            raise ValueError("the name of a resource must not be empty")
         if name in _RESERVED:
             raise ValueError(f"resources can't have {name!r}: use {_RESERVED[name]} instead")
         quantity(f"resources[{name!r}]", amount)

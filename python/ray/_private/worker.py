@@ -4,6 +4,7 @@ The hooks are how the core, which knows nothing of Python's modules, asks for pi
 """
 
 import _thread
+import functools
 import os
 import sys
 
@@ -292,16 +293,16 @@ def _set_gpus(indices):
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join([str(_gpu_name(index)) for index in indices])
 
 
-_cpus_of_shape = {}
+@functools.lru_cache(1024)
+def _cpus_of(shape):
+    return _core.shape_demand(shape).get("CPU", 1)
 
 
 def _set_shape(shape):
     """Called in a worker when its next task asks for other resources than the one before."""
-    if shape not in _cpus_of_shape:
-        _cpus_of_shape[shape] = _core.shape_demand(shape).get("CPU", 1)
     from ray._private import threads
 
-    threads.use(_cpus_of_shape[shape])
+    threads.use(_cpus_of(shape))
 
 
 def note_visible_gpus():

@@ -70,6 +70,10 @@ static void answer_outside(mob_client_t *c) { push(c, WIRE_QUERY, MOB_QUERY_RESO
 static void answer_too_large(mob_client_t *c) { push(c, WIRE_QUERY, MOB_QUERY_RESOURCES, 0, 64, UINT64_MAX); }
 static void shape_outside(mob_client_t *c) { push(c, WIRE_SHAPE, 1, 100, c->arena.size - 1, 100); }
 static void shape_too_long(mob_client_t *c) { push(c, WIRE_SHAPE, UINT32_MAX, UINT64_MAX, 64, 64); }
+static void shape_of_many(mob_client_t *c) { push(c, WIRE_SHAPE, MOB_MAX_RESOURCES + 1, 64, 0, 64); }
+static void shape_cut_short(mob_client_t *c) { push(c, WIRE_SHAPE, 2, 16, 0, 64); }
+static void shape_not_held(mob_client_t *c) { push(c, WIRE_SHAPE_DROP, MOB_SHAPE_ONE_CPU, 0, 0, 0); }
+static void shape_of_nobody(mob_client_t *c) { push(c, WIRE_SHAPE_DROP, UINT32_MAX, 0, 0, 0); }
 
 /* A record of our own, filled so that it could be submitted. */
 static uint32_t record_draft(mob_client_t *c) {
@@ -258,6 +262,10 @@ static const garbage_t all_garbage[] = {
     {"answer_too_large", answer_too_large, true},
     {"shape_outside", shape_outside, true},
     {"shape_too_long", shape_too_long, true},
+    {"shape_of_many", shape_of_many, true},
+    {"shape_cut_short", shape_cut_short, true},
+    {"shape_not_held", shape_not_held, true},
+    {"shape_of_nobody", shape_of_nobody, true},
     {"record_returns", record_returns, true},
     {"record_deps", record_deps, true},
     {"record_refs", record_refs, true},

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -302,9 +303,45 @@ static void test_shapes(void **state) {
     assert_int_equal(a, b);
     assert_int_equal(mob_shape(c, NULL, 0, &nothing), MOB_OK);
     assert_int_equal(nothing, 0);
-    const mob_resource_t negative = {"CPU", -1}, part = {"GPU", 1.5};
-    assert_int_equal(mob_shape(c, &negative, 1, &a), MOB_EINVAL);
-    assert_int_equal(mob_shape(c, &part, 1, &a), MOB_EINVAL);
+    const mob_resource_t negative = {"CPU", -1}, part = {"GPU", 1.5}, nameless = {"", 1};
+    assert_int_equal(mob_shape(c, &negative, 1, &b), MOB_EINVAL);
+    assert_int_equal(mob_shape(c, &part, 1, &b), MOB_EINVAL);
+    assert_non_null(strstr(mob_last_error(), "GPU"));
+    assert_int_equal(mob_shape(c, &nameless, 1, &b), MOB_EINVAL);
+    assert_non_null(strstr(mob_last_error(), "name"));
+    /* It is forgotten when it was dropped as often as it was asked for, and has another number then. */
+    mob_shape_drop(c, a);
+    assert_int_equal(mob_shape(c, one, 2, &b), MOB_OK);
+    assert_int_equal(a, b);
+    mob_shape_drop(c, a);
+    mob_shape_drop(c, a);
+    assert_int_equal(mob_shape(c, one, 2, &b), MOB_OK);
+    assert_int_not_equal(a, b);
+}
+
+static void test_shape_of_many_resources(void **state) {
+    mob_client_t *c = *state;
+    static char names[MOB_MAX_RESOURCES + 1][16];
+    mob_resource_t demand[MOB_MAX_RESOURCES + 1];
+    uint32_t shape;
+    for (int i = 0; i <= MOB_MAX_RESOURCES; i++) {
+        snprintf(names[i], sizeof names[i], "name%d", i);
+        demand[i] = (mob_resource_t){names[i], 1};
+    }
+    assert_int_equal(mob_shape(c, demand, MOB_MAX_RESOURCES + 1, &shape), MOB_EINVAL);
+    assert_non_null(strstr(mob_last_error(), "256"));
+    assert_int_equal(mob_shape(c, demand, MOB_MAX_RESOURCES, &shape), MOB_OK);
+}
+
+/* One for each task: there may be any number of them in a session's life. */
+static void test_shapes_one_after_the_other(void **state) {
+    mob_client_t *c = *state;
+    for (int i = 1; i <= 70000; i++) {
+        uint32_t shape;
+        const mob_resource_t memory = {"memory", i};
+        if (mob_shape(c, &memory, 1, &shape) != MOB_OK || shape % (1 << 20) > 2000) fail();
+        mob_shape_drop(c, shape);
+    }
 }
 
 static void *work(void *client) {
@@ -474,6 +511,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_a_signal_interrupts, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_stale_references, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_shapes, system_start, system_stop),
+        cmocka_unit_test_setup_teardown(test_shape_of_many_resources, system_start, system_stop),
+        cmocka_unit_test_setup_teardown(test_shapes_one_after_the_other, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_four_threads, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_a_forked_child_is_no_client, system_start, system_stop),
         cmocka_unit_test(test_values_outlive_the_session),

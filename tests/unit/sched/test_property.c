@@ -153,6 +153,20 @@ static slot_t *model_expect(model_t *model, const sums_t *now) {
     return model_oldest(model, now, model->lacked);
 }
 
+/* What the oldest task that lacks CPUs and nothing else lacks of them. */
+static int64_t model_cpu_lacking(const model_t *model, uint64_t *ret_since) {
+    sums_t now = model_sums(model, false), later = model_sums(model, true);
+    const slot_t *oldest = NULL;
+    for (const slot_t *slot = model->slots; slot < model->slots + SLOTS; slot++) {
+        if (!slot->waiting || !sums_fit(&later, slot->demand) || (oldest && oldest->order < slot->order)) continue;
+        bool only_cpus = !sums_have(&now, demands[slot->demand], CPU);
+        for (int r = CPU + 1; r < RESOURCES; r++) only_cpus &= sums_have(&now, demands[slot->demand], r);
+        if (only_cpus) oldest = slot;
+    }
+    *ret_since = oldest ? oldest->since : 0;
+    return oldest ? demands[oldest->demand][CPU] - now.left[CPU] : 0;
+}
+
 static void model_compare(const model_t *model) {
     sums_t now = model_sums(model, false);
     assert_int_equal(sched_resource_count(model->sched), OFFERED);
@@ -167,6 +181,9 @@ static void model_compare(const model_t *model) {
         assert_true(left <= total[r] && (r == CPU || left >= 0));
     }
     for (int g = 0; g < GPUS; g++) assert_in_range(now.gpu[g], 0, SCHED_UNIT);
+    uint64_t expected, since = 0;
+    assert_int_equal(model_cpu_lacking(model, &expected), sched_cpu_lacking(model->sched, NULL, &since));
+    assert_int_equal(expected, since);
 }
 
 /* ---- Steps ------------------------------------------------------------------------------------------------------- */

@@ -116,7 +116,7 @@ static void test_bad_demands(void **state) {
     sched_free(sched);
 }
 
-static void test_limits(void **state) {
+static void test_names_are_limited(void **state) {
     (void)state;
     sched_t *sched = node(AMOUNTS({"CPU", 4}));
     uint32_t id;
@@ -126,13 +126,71 @@ static void test_limits(void **state) {
         assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{name, 1}}, 1, &id), MOB_OK);
     }
     assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"more", 1}}, 1, &id), MOB_ELIMIT);
-    for (uint64_t i = 1; i <= SCHED_SHAPES_MAX - 1 - (SCHED_NAMES_MAX - 2); i++) {
-        assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"CPU", i}}, 1, &id), MOB_OK);
-    }
-    assert_int_equal(id, SCHED_SHAPES_MAX - 1);
-    assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"GPU", 1}}, 1, &id), MOB_ELIMIT);
+    assert_non_null(strstr(mob_last_error(), "1024 different names"));
     assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"name7", 1}}, 1, &id), MOB_OK);
     assert_int_equal(id, 8);
+    sched_free(sched);
+}
+
+static void test_shapes_are_limited(void **state) {
+    (void)state;
+    sched_t *sched = node(AMOUNTS({"CPU", 4}));
+    uint32_t id, last = 0;
+    for (uint64_t i = 1; i < SCHED_SHAPES_MAX; i++) {
+        if (sched_shape_intern(sched, (sched_amount_t[]){{"CPU", i}}, 1, &last) != MOB_OK) fail();
+    }
+    assert_int_equal(last, SCHED_SHAPES_MAX - 1);
+    assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"GPU", 1}}, 1, &id), MOB_ELIMIT);
+    assert_non_null(strstr(mob_last_error(), "different demands"));
+    assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"CPU", 7}}, 1, &id), MOB_OK);
+    assert_int_equal(id, 7);
+    /* One goes, another can come. */
+    sched_shape_drop(sched, last);
+    assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"GPU", 1}}, 1, &id), MOB_OK);
+    assert_int_equal(sched_shape_place(id), sched_shape_place(last));
+    sched_free(sched);
+}
+
+/* One is known while somebody holds it: who asked, as often as that was, and leases. */
+static void test_shapes_are_given_back(void **state) {
+    (void)state;
+    sched_t *sched = node(AMOUNTS({"CPU", 4}));
+    uint32_t first = shape(sched, AMOUNTS({"CPU", 2}));
+    assert_int_equal(shape(sched, AMOUNTS({"CPU", 2})), first);
+    sched_shape_drop(sched, first);
+    assert_true(sched_shape_valid(sched, first));
+    sched_task_t task = {0};
+    sched_lease_t lease, other = {0};
+    sched_task_add(sched, &task, first, 0);
+    assert_ptr_equal(sched_task_next(sched, 0, &lease), &task);
+    sched_shape_drop(sched, first);
+    sched_lease_block(sched, &lease);
+    sched_lease_unblock(sched, &lease);
+    assert_true(sched_shape_valid(sched, first));
+    uint32_t less = shape(sched, AMOUNTS({"CPU", 1}));
+    sched_lease_shrink(sched, &lease, less);
+    assert_false(sched_shape_valid(sched, first));
+    sched_shape_drop(sched, less);
+    assert_true(sched_shape_valid(sched, less));
+    sched_lease_release(sched, &lease);
+    assert_false(sched_shape_valid(sched, less));
+    sched_lease_release(sched, &other); /* holds nothing, and gives nothing back */
+    assert_int_not_equal(shape(sched, AMOUNTS({"CPU", 2})), first);
+    assert_true(sched_shape_valid(sched, 0));
+    sched_free(sched);
+}
+
+/* However many follow each other, the table stays small, and no number comes again soon. */
+static void test_different_shapes_one_after_the_other(void **state) {
+    (void)state;
+    sched_t *sched = node(AMOUNTS({"CPU", 4}, {"memory", 100000}));
+    uint32_t old = shape(sched, AMOUNTS({"memory", 1000})), id;
+    sched_shape_drop(sched, old);
+    for (uint64_t i = 1; i <= 1000000; i++) {
+        assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"memory", i}}, 1, &id), MOB_OK);
+        if (id == old || sched_shape_place(id) > 2000) fail();
+        sched_shape_drop(sched, id);
+    }
     sched_free(sched);
 }
 
@@ -449,13 +507,43 @@ static void test_many_of_one_shape(void **state) {
     sched_free(sched);
 }
 
+/* As many different demands: a pick does not look at each of them, or this would take minutes. */
+static void test_many_shapes(void **state) {
+    (void)state;
+    enum { MANY = 200000 };
+    sched_t *sched = node(AMOUNTS({"CPU", 1}, {"memory", MANY}));
+    sched_task_t *tasks = calloc(MANY, sizeof *tasks), rest = {0};
+    assert_non_null(tasks);
+    uint64_t since;
+    for (uint32_t i = 0; i < MANY; i++)
+        sched_task_add(sched, &tasks[i], shape(sched, AMOUNTS({"CPU", 1}, {"memory", 1.0 + i})), i);
+    sched_lease_t lease, half;
+    sched_task_add(sched, &rest, shape(sched, AMOUNTS({"memory", MANY / 2})), MANY);
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_ptr_equal(sched_task_next(sched, 0, &lease), &tasks[i]);
+        /* The one that needs no CPU can go beside the first; then memory is short for the larger ones. */
+        if (i == 0) assert_ptr_equal(sched_task_next(sched, 0, &half), &rest);
+        if (sched_task_next(sched, 0, &(sched_lease_t){0})) fail();
+        bool fits = i + 1 + i + 2 <= MANY / 2; /* it and the next */
+        if (sched_cpu_lacking(sched, NULL, &since) != (fits ? SCHED_UNIT : 0) || (fits && since != i + 1)) fail();
+        sched_shape_drop(sched, tasks[i].shape);
+        sched_lease_release(sched, &lease);
+        if (i + 1 == MANY / 2) sched_lease_release(sched, &half);
+    }
+    free(tasks);
+    sched_free(sched);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_new_checks),
         cmocka_unit_test(test_resources_are_listed),
         cmocka_unit_test(test_shapes_are_canonical),
         cmocka_unit_test(test_bad_demands),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_names_are_limited),
+        cmocka_unit_test(test_shapes_are_limited),
+        cmocka_unit_test(test_shapes_are_given_back),
+        cmocka_unit_test(test_different_shapes_one_after_the_other),
         cmocka_unit_test(test_never_fits),
         cmocka_unit_test(test_first_come_first_served),
         cmocka_unit_test(test_sent_back_keeps_its_place),
@@ -469,6 +557,7 @@ int main(void) {
         cmocka_unit_test(test_shrink),
         cmocka_unit_test(test_block),
         cmocka_unit_test(test_many_of_one_shape),
+        cmocka_unit_test(test_many_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,44 @@
+/* What the daemon reads from the environment of ray.init. A value that makes no sense is an error there: ignored, it would look as if it worked. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/state.h"
+
+/* NULL: it is not set, or empty. */
+static const char *value_of(const char *name) {
+    const char *text = getenv(name);
+    return text != NULL && *text != 0 ? text : NULL;
+}
+
+static mob_status_t number_read(const char *name, double least, double most, double *value) {
+    const char *text = value_of(name);
+    if (text == NULL) return MOB_OK;
+    char *end;
+    double number = strtod(text, &end);
+    if (*end != 0 || !(number >= least && number <= most)) /* nan is neither */
+        return base_fail(MOB_EINVAL, "the environment has %s=%s; it must be a number from %g to %g", name, text, least,
+                         most);
+    *value = number;
+    return MOB_OK;
+}
+
+static mob_status_t switch_read(const char *name, bool *value) {
+    const char *text = value_of(name);
+    if (text == NULL) return MOB_OK;
+    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+        return base_fail(MOB_EINVAL, "the environment has %s=%s; it must be 0 or 1", name, text);
+    *value = text[0] == '1';
+    return MOB_OK;
+}
+
+mob_status_t node_environment_read(node_t *n) {
+    double refresh_ms = 250;
+    n->fast = true;
+    n->memory_threshold = 0.95;
+    mob_status_t status = switch_read("MOBULA_FAST_PATH", &n->fast);
+    if (status == MOB_OK) status = number_read("RAY_memory_usage_threshold", 0.01, 1, &n->memory_threshold);
+    if (status == MOB_OK) status = number_read("RAY_memory_monitor_refresh_ms", 0, 1e9, &refresh_ms);
+    if (status == MOB_OK) status = switch_read("MOBULA_ENFORCE_MEMORY", &n->enforce_memory);
+    n->refresh_ms = (uint64_t)refresh_ms;
+    return status;
+}

@@ -1,0 +1,102 @@
+/*
+ * Shapes: the demands of clients for resources, as numbers (sched/sched.h).
+ *
+ * A client holds a shape from our answer until it says WIRE_SHAPE_DROP, or dies; it may ask for the same one several times. A task's book holds what the task asks for. Whoever
+ * drops a shape has named the tasks that need it on the same ring before, so their books are open by then. Tasks in a lane have no book, so a lane holds its shape for ever.
+ */
+#include <string.h>
+
+#include "node/state.h"
+
+/* Counts one hold more; false without memory. */
+static bool hold_note(node_client_t *c, uint32_t shape) {
+    uint32_t place = sched_shape_place(shape);
+    while (c->shapes.count <= place)
+        if (!vec_push(&c->shapes, (node_hold_t){0})) return false;
+    c->shapes.items[place].shape = shape;
+    c->shapes.items[place].count++;
+    return true;
+}
+
+/* Answers with a shape, or with the words of why it can't be had. */
+static void demand_answer(node_client_t *c, const sched_amount_t *demand, uint32_t count) {
+    uint32_t shape = 0;
+    base_fail_clear();
+    mob_status_t status = sched_shape_intern(c->node->sched, demand, count, &shape);
+    if (status == MOB_OK && hold_note(c, shape)) {
+        node_client_tell(c, WIRE_ANSWER, MOB_OK, shape, 0, 0);
+        return;
+    }
+    if (status == MOB_OK) {
+        sched_shape_drop(c->node->sched, shape);
+        status = MOB_ENOMEM;
+    }
+    const char *why = *mob_last_error() ? mob_last_error() : mob_status_text(status);
+    size_t size = strnlen(why, SHM_SCRATCH_BYTES);
+    memcpy(c->segment.base + SHM_CLIENT_SCRATCH, why, size);
+    node_client_tell(c, WIRE_ANSWER, status, size, 0, 0);
+}
+
+/* A demand: for each resource 8 bytes of amount and a name with its zero. */
+void node_shape(node_client_t *c, const shm_message_t *m) {
+    uint8_t *room = node_question_room(c, m);
+    if (room == NULL) return;
+    if (m->b > m->d || m->b > WIRE_SHAPE_BYTES || m->a > SCHED_NEEDS_MAX) {
+        node_client_fault(c, "asked for a shape that makes no sense");
+        return;
+    }
+    char copy[WIRE_SHAPE_BYTES + 1];
+    memcpy(copy, room, m->b);
+    copy[m->b] = 0;
+    sched_amount_t demand[SCHED_NEEDS_MAX];
+    size_t at = 0;
+    uint32_t count = 0;
+    while (count < m->a && at + sizeof(uint64_t) < m->b) {
+        memcpy(&demand[count].amount, copy + at, sizeof(uint64_t));
+        demand[count].name = copy + at + sizeof(uint64_t);
+        at += sizeof(uint64_t) + strlen(demand[count].name) + 1;
+        count++;
+    }
+    if (count == m->a)
+        demand_answer(c, demand, count);
+    else
+        node_client_fault(c, "asked for a shape that makes no sense");
+}
+
+void node_shape_drop(node_client_t *c, uint32_t shape) {
+    uint32_t place = sched_shape_place(shape);
+    node_hold_t *hold = place < c->shapes.count ? &c->shapes.items[place] : NULL;
+    if (hold == NULL || hold->count == 0 || hold->shape != shape) {
+        node_client_fault(c, "dropped a shape that it does not hold");
+        return;
+    }
+    hold->count--;
+    sched_shape_drop(c->node->sched, shape);
+}
+
+void node_shapes_forget(node_client_t *c) {
+    for (size_t i = 0; i < c->shapes.count; i++)
+        for (node_hold_t *hold = &c->shapes.items[i]; hold->count > 0; hold->count--)
+            sched_shape_drop(c->node->sched, hold->shape);
+    vec_free(&c->shapes);
+}
+
+/* Notes that the driver was told; false if that was so already. */
+static bool warning_note(node_t *n, uint32_t shape) {
+    uint32_t place = sched_shape_place(shape);
+    while (n->warned.count <= place)
+        if (!vec_push(&n->warned, MOB_SHAPE_NOTHING)) return true;
+    bool told = n->warned.items[place] == shape;
+    n->warned.items[place] = shape;
+    return !told;
+}
+
+void node_warn_if_never(node_t *n, uint32_t shape, mob_kind_t kind, const char *name) {
+    sched_amount_t missing;
+    uint64_t total;
+    if (sched_shape_fits_ever(n->sched, shape, &missing, &total) || !warning_note(n, shape)) return;
+    node_warn(
+        n, "%s %s needs %s: %g, but this node has %g in all. It waits until that changes; until then it can't start.",
+        kind == MOB_ACTOR_CREATE ? "The actor" : "The task", name, missing.name, (double)missing.amount / SCHED_UNIT,
+        (double)total / SCHED_UNIT);
+}
