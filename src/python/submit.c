@@ -10,6 +10,8 @@
 #include <string.h>
 #include <structmember.h>
 
+#include "base/utf8.h"
+
 enum { INLINE_LIMIT = 64 * 1024 };
 
 typedef struct {
@@ -215,7 +217,7 @@ static int submitter_prepare(submitter_t *self) {
         Py_INCREF(name);
         Py_XSETREF(self->name, name);
         task.name = text;
-        task.name_size = (size_t)(name_size > 255 ? 255 : name_size);
+        task.name_size = base_utf8_whole(text, name_size > 255 ? 255 : (size_t)name_size);
         if (!PyErr_Occurred()) {
             self->task = task;
             self->incarnation = core.incarnation;

@@ -223,8 +223,12 @@ def _print_messages(done):
             kind, pid, name, text = message
             prefix = "(raylet) " if kind == "warn" else f"({name} pid={pid}) " if name else f"(pid={pid}) "
             stream = sys.stdout if kind == "out" else sys.stderr
+            lines = "".join([f"{prefix}{line}\n" for line in text.split("\n")])
             try:
-                stream.write("".join([f"{prefix}{line}\n" for line in text.split("\n")]))
+                try:
+                    stream.write(lines)
+                except UnicodeEncodeError:
+                    stream.write(lines.encode(stream.encoding, "backslashreplace").decode(stream.encoding))
                 stream.flush()
             except (AttributeError, OSError, ValueError):  # no stream, a closed one or a full disk: the program goes on
                 pass
