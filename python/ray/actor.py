@@ -112,6 +112,9 @@ class ActorHandle:
     def __repr__(self):
         return f"Actor({self._ray_class_name}, {self._ray_actor_ref.hex()})"
 
+    def __deepcopy__(self, memo):
+        return self  # there is one actor behind all its handles
+
     def __reduce__(self):
         return ActorHandle, (self._ray_actor_ref, self._ray_definition, self._ray_class_name)
 
@@ -123,13 +126,14 @@ class ActorMethod:
     collector's next visit.
     """
 
-    __slots__ = ("_actor", "_definition", "_known", "_name", "remote")
+    __slots__ = ("_actor", "_definition", "_known", "_label", "_name", "remote")
 
     def __init__(self, actor, definition, name, num_returns, least, most, label=None):
         self._actor = actor
         self._definition = definition
         self._name = name
         self._known = (num_returns, least, most)
+        self._label = label
         self.remote = _core.Submitter(
             lambda: _prepare_call(actor, definition, name, num_returns, label),
             lambda *args, **kwargs: definition.bind(args, kwargs, name),
@@ -142,7 +146,8 @@ class ActorMethod:
         num_returns, least, most = self._known
         checked = _options.for_method(options)
         num_returns = _options.chosen(checked, "num_returns", num_returns)
-        return ActorMethod(self._actor, self._definition, self._name, num_returns, least, most, checked.get("name"))
+        label = _options.chosen(checked, "name", self._label)
+        return ActorMethod(self._actor, self._definition, self._name, num_returns, least, most, label)
 
     def __call__(self, *args, **kwargs):
         raise TypeError(
@@ -152,6 +157,12 @@ class ActorMethod:
 
     def __repr__(self):
         return f"ActorMethod({self._definition.name}.{self._name})"
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return ActorMethod, (self._actor, self._definition, self._name, *self._known, self._label)
 
 
 def make(target: type, options: dict) -> ActorClass:

@@ -1,5 +1,6 @@
 """Actors: state in a process of its own, calls in order, and the end."""
 
+import copy
 import os
 import time
 
@@ -166,6 +167,30 @@ def test_handles_as_arguments():
             return ray.get(self.counter.add.remote())
 
     assert ray.get(Boss.remote(counter).order.remote()) == 106
+
+
+def test_methods_as_arguments():
+    @ray.remote
+    def use(method, *args):
+        return ray.get(method.remote(*args))
+
+    @ray.remote
+    class Pair:
+        @ray.method(num_returns=2)
+        def two(self):
+            return 1, 2
+
+    counter = Counter.remote()
+    assert ray.get(use.remote(counter.add, 5)) == 5
+    assert ray.get(use.remote(Pair.remote().two)) == [1, 2]
+    assert ray.get(use.remote(Pair.remote().two.options(num_returns=1))) == (1, 2)
+    assert ray.get(copy.deepcopy([counter.add])[0].remote()) == 6
+
+
+def test_copies_of_handles():
+    counter = Counter.remote()
+    for again in (copy.copy(counter), copy.deepcopy({"k": counter})["k"]):
+        assert again == counter and ray.get(again.get.remote()) == 0
 
 
 def test_handles_as_results():
