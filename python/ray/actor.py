@@ -24,6 +24,16 @@ def method(**options):
     return decorate
 
 
+def exit_actor():
+    """Ends the actor whose method calls this: that call and all that come after it fail with ActorDiedError.
+
+    The process ends as Python does, with its exit functions. It is the same as sys.exit() in a method.
+    """
+    if not _core.is_connected() or _core.current()["actor_id"] is None:
+        raise TypeError("exit_actor can be called only in a method of an actor, and this is none")
+    raise SystemExit(0)
+
+
 class ActorClass:
     """A class whose instances live in processes of their own.
 

@@ -141,13 +141,13 @@ void core_native_forget(const mob_job_t *job);
 void core_native_end(void);
 
 /* serve.c */
-mob_job_t *core_job_take(void); /* waits for one; NULL: the worker is to end, or there is an exception */
-void core_job_run(mob_job_t *job);
+mob_job_t *core_job_take(void);             /* waits for one; NULL: the worker is to end, or there is an exception */
+bool core_job_run(mob_job_t *job);          /* as core_job_end */
 int core_job_prepare(const mob_job_t *job); /* its name, GPUs and CPUs become the process's; -1 with an exception */
 /* Calls it: the value, or NULL with an exception, or with an argument that is an error. ret_callable is NEW, and may stay NULL. */
 PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *ret_failed);
-/* Stores what came of it and publishes. STEALS callable and value. */
-void core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed);
+/* Stores what came of it and publishes. STEALS callable and value. False, with SystemExit set: a method ended its actor, and the process is to end. */
+bool core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed);
 PyObject *core_serve(PyObject *module, PyObject *unused);
 PyObject *core_current(PyObject *module, PyObject *unused);
 PyObject *core_current_name(PyObject *module, PyObject *unused);

@@ -94,19 +94,22 @@ static bool value_store(mob_job_t *job, PyObject *callable, PyObject *value, con
     return !stored && core_exception_store(job, callable);
 }
 
-void core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed) {
-    bool again = value_store(job, callable, value, failed);
+bool core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed) {
+    /* The call stays without a result: the daemon gives it one when the process is gone, and all others with it. */
+    bool ends = value == NULL && job->kind == MOB_ACTOR_CALL && PyErr_ExceptionMatches(PyExc_SystemExit);
+    bool again = !ends && value_store(job, callable, value, failed);
     Py_XDECREF(callable);
     if (core.job == job) core.job = NULL;
-    if (again && mob_job_retry(core.client, job)) return;
-    mob_job_finish(core.client, job);
+    if (ends) return false;
+    if (!again || !mob_job_retry(core.client, job)) mob_job_finish(core.client, job);
+    return true;
 }
 
-void core_job_run(mob_job_t *job) {
+bool core_job_run(mob_job_t *job) {
     PyObject *callable = NULL;
     mob_value_t failed;
     PyObject *value = core_job_call(job, &callable, &failed);
-    core_job_end(job, callable, value, &failed);
+    return core_job_end(job, callable, value, &failed);
 }
 
 mob_job_t *core_job_take(void) {
@@ -138,7 +141,7 @@ PyObject *core_serve(PyObject *module, PyObject *unused) {
             core.job = NULL;
             return core_job_new(job);
         }
-        core_job_run(job);
+        if (!core_job_run(job)) return NULL;
     }
     core_native_end();
     if (PyErr_Occurred()) return NULL;
@@ -179,6 +182,7 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
     const mob_job_t *running = core.job ? core.job : core_job_current();
     mob_ref_t task = running ? running->task_id : (mob_ref_t){0};
     if (running) task.slot |= 1u << 31; /* its ids are not those of objects */
+    bool creates = running != NULL && running->kind == MOB_ACTOR_CREATE;
     char node[17], job[9], worker[25];
     snprintf(node, sizeof node, "%016llx", (unsigned long long)session.incarnation);
     snprintf(job, sizeof job, "%08x",
@@ -186,7 +190,7 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
     snprintf(worker, sizeof worker, "%.16s%08x", node, session.number);
     uint32_t shape = core.actor ? core.actor_shape : running ? running->shape : 0;
     return Py_BuildValue("{s:N,s:N,s:O,s:N,s:s,s:s,s:s,s:N}", "task_id", id_text(task), "actor_id",
-                         id_text(core.actor_ref), "name", running && core.job_name ? core.job_name : Py_None, "gpu_ids",
-                         gpus, "node_id", node, "job_id", job, "worker_id", worker, "resources",
-                         core_shape_dict(shape));
+                         id_text(creates ? running->actor : core.actor_ref), "name",
+                         running && core.job_name ? core.job_name : Py_None, "gpu_ids", gpus, "node_id", node, "job_id",
+                         job, "worker_id", worker, "resources", core_shape_dict(shape));
 }

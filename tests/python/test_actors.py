@@ -1,7 +1,9 @@
 """Actors: state in a process of its own, calls in order, and the end."""
 
+import asyncio
 import copy
 import os
+import sys
 import time
 
 import pytest
@@ -441,6 +443,65 @@ def test_an_actor_that_exits_is_dead():
             ray.get(ref, timeout=40)
     with pytest.raises(ActorDiedError):
         ray.get(counter.get.remote(), timeout=40)
+
+
+@ray.remote
+class Leaver:
+    def __init__(self, path):
+        import atexit
+
+        atexit.register(support.touch, path)
+
+    def get(self):
+        return 1
+
+    def leave(self, how):
+        if how == "exit_actor":
+            ray.actor.exit_actor()
+        sys.exit(how)
+
+
+@ray.remote
+class AsyncLeaver(Leaver.__ray_actor_class__):
+    async def leave(self, how):
+        await asyncio.sleep(0)
+        return super().leave(how)
+
+
+@pytest.mark.parametrize("how, told", [(None, "code 0"), (3, "code 3"), ("words", "code 1"), ("exit_actor", "code 0")])
+@pytest.mark.parametrize("kind", ["plain", "threads", "async"])
+def test_an_actor_that_leaves_by_itself_ends_as_python_does(kind, how, told, folder):
+    path = f"{folder}/ended"
+    actor = (AsyncLeaver if kind == "async" else Leaver).options(max_concurrency=1 + (kind != "plain")).remote(path)
+    assert ray.get(actor.get.remote()) == 1
+    with pytest.raises(ActorDiedError, match=told):
+        ray.get(actor.leave.remote(how), timeout=40)
+    assert os.path.exists(path)
+    with pytest.raises(ActorDiedError):
+        ray.get(actor.get.remote(), timeout=40)
+
+
+def test_an_actor_that_leaves_in_its_constructor():
+    @ray.remote
+    class Early:
+        def __init__(self, how):
+            if how == "exit_actor":
+                ray.actor.exit_actor()
+            sys.exit(1)
+
+        def get(self):
+            return 1
+
+    for how in ("exit_actor", "exit"):
+        with pytest.raises(ActorDiedError):
+            ray.get(Early.remote(how).get.remote(), timeout=40)
+
+
+def test_only_an_actor_can_leave():
+    with pytest.raises(TypeError, match="only in a method of an actor"):
+        ray.actor.exit_actor()
+    with pytest.raises(TypeError, match="only in a method of an actor"):
+        ray.get(ray.remote(lambda: ray.actor.exit_actor()).remote())
 
 
 def test_a_call_is_never_run_twice(folder):
