@@ -145,10 +145,11 @@ class ActorMethod:
         self._known = (num_returns, least, most)
         self._label = label
         self.remote = _core.Submitter(
-            lambda: _prepare_call(actor, definition, name, num_returns, label),
+            lambda: _prepare_call(definition, name, num_returns, label),
             lambda *args, **kwargs: definition.bind(args, kwargs, name),
             least,
             most,
+            actor,
         )
 
     def options(self, **options) -> "ActorMethod":
@@ -208,7 +209,7 @@ def _concurrency(definition, options) -> int:
     return most if is_async or most > 1 else 0
 
 
-def _prepare_call(actor, definition, name, num_returns, label):
+def _prepare_call(definition, name, num_returns, label):
     if num_returns == "streaming":
         raise not_yet(f"{definition.name}.{name} yields, and a generator as an actor's method")
     return {
@@ -220,6 +221,5 @@ def _prepare_call(actor, definition, name, num_returns, label):
         "retry_exceptions": False,
         "name": name,
         "label": label or f"{definition.name}.{name}",
-        "actor": actor,
         "max_calls": 0,
     }

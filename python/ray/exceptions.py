@@ -59,8 +59,9 @@ def _as_cause(plain, cause):
     error = _make(_dual_class(type(cause)), plain.args)
     _ARGS.__set__(error, plain.args)
     # Straight into the fields: its class may have properties of these names, or a say in what is set. What the cause
-    # itself keeps under a name is what its users look for.
-    error.__dict__.update({**plain.__dict__, **cause.__dict__, "_ray_plain_error": plain})
+    # itself has under a name is what its users look for.
+    own = {name: value for name, value in plain.__dict__.items() if not hasattr(cause, name)}
+    error.__dict__.update(own, **cause.__dict__, _ray_plain_error=plain)
     _copy_fields(cause, error)
     return error
 

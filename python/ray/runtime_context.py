@@ -25,12 +25,13 @@ class RuntimeContext:
         return _core.current()["task_id"]
 
     def get_task_name(self) -> "str | None":
-        """The name of the running task."""
+        """The name of the running task: the one it was given, or that of its function, or A.m for a method."""
         return _core.current()["name"]
 
     def get_task_function_name(self) -> "str | None":
-        """The function of the running task."""
-        return _core.current()["name"]
+        """The function of the running task, whatever name the task was given."""
+        current = _core.current()
+        return current["name"] if current["function"] is None else current["function"].__name__
 
     def get_actor_id(self) -> "str | None":
         """The actor that runs in this process."""

@@ -141,9 +141,10 @@ void core_native_forget(const mob_job_t *job);
 void core_native_end(void);
 
 /* serve.c */
-mob_job_t *core_job_take(void);             /* waits for one; NULL: the worker is to end, or there is an exception */
-bool core_job_run(mob_job_t *job);          /* as core_job_end */
-int core_job_prepare(const mob_job_t *job); /* its name, GPUs and CPUs become the process's; -1 with an exception */
+mob_job_t *core_job_take(void);    /* waits for one; NULL: the worker is to end, or there is an exception */
+bool core_job_run(mob_job_t *job); /* as core_job_end */
+PyObject *core_job_title(const mob_job_t *job); /* what people call it: A.m for a method of an actor. NEW */
+int core_job_prepare(const mob_job_t *job);     /* its name, GPUs and CPUs become the process's; -1 with an exception */
 /* Calls it: the value, or NULL with an exception, or with an argument that is an error. ret_callable is NEW, and may stay NULL. */
 PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *ret_failed);
 /* Stores what came of it and publishes. STEALS callable and value. False, with SystemExit set: a method ended its actor, and the process is to end. */

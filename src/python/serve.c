@@ -56,6 +56,15 @@ static void job_name_set(const mob_job_t *job) {
     Py_XSETREF(core.job_name, name);
 }
 
+PyObject *core_job_title(const mob_job_t *job) {
+    if (job->kind == MOB_ACTOR_CREATE) return PyUnicode_FromFormat("%U.__init__", core.job_name);
+    if (job->kind != MOB_ACTOR_CALL) return Py_NewRef(core.job_name);
+    PyObject *name = PyUnicode_DecodeUTF8(job->name, (Py_ssize_t)job->name_size, "replace");
+    PyObject *title = name ? PyUnicode_FromFormat("%U.%U", core.job_name, name) : NULL;
+    Py_XDECREF(name);
+    return title;
+}
+
 int core_job_prepare(const mob_job_t *job) {
     job_name_set(job);
     return job->kind == MOB_ACTOR_CALL || (shape_set(job) == 0 && gpus_set(job->gpu_mask) == 0) ? 0 : -1;
@@ -189,8 +198,10 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
              (unsigned)(session.incarnation >> 32)); /* a session has one driver, and so one job */
     snprintf(worker, sizeof worker, "%.16s%08x", node, session.number);
     uint32_t shape = core.actor ? core.actor_shape : running ? running->shape : 0;
-    return Py_BuildValue("{s:N,s:N,s:O,s:N,s:s,s:s,s:s,s:N}", "task_id", id_text(task), "actor_id",
-                         id_text(creates ? running->actor : core.actor_ref), "name",
-                         running && core.job_name ? core.job_name : Py_None, "gpu_ids", gpus, "node_id", node, "job_id",
-                         job, "worker_id", worker, "resources", core_shape_dict(shape));
+    PyObject *name = running != NULL ? core_job_title(running) : Py_NewRef(Py_None);
+    PyObject *function = running != NULL && running->kind == MOB_TASK ? core_job_callable(running) : Py_NewRef(Py_None);
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:s,s:s,s:s,s:N}", "task_id", id_text(task), "actor_id",
+                         id_text(creates ? running->actor : core.actor_ref), "name", name, "function", function,
+                         "gpu_ids", gpus, "node_id", node, "job_id", job, "worker_id", worker, "resources",
+                         core_shape_dict(shape));
 }

@@ -534,7 +534,8 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     PyObject *what = found[0];
     if (core_ref_check(what)) return get_one(what, timeout_ms);
     if (!PyList_Check(what) && !PyTuple_Check(what)) return not_a_ref("ray.get", what);
-    if (!core_connected()) return NULL;
+    /* A reference is of a session that there is, or was: it starts none. */
+    if (PySequence_Fast_GET_SIZE(what) == 0 && !core_connected()) return NULL;
     Py_ssize_t count;
     PyObject *held, *list = NULL;
     mob_ref_t *refs = refs_of("ray.get", what, &count, &held);
@@ -679,6 +680,6 @@ PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, P
         num_returns = PyLong_AsSsize_t(found[1]);
         if (num_returns == -1 && PyErr_Occurred()) return NULL;
     }
-    if (!core_connected()) return NULL;
+    if (PySequence_Fast_GET_SIZE(found[0]) == 0 && !core_connected()) return NULL;
     return wait_some(found[0], num_returns, timeout_ms);
 }

@@ -268,6 +268,12 @@ def test_a_method_that_raises_leaves_the_actor_alive():
     assert ray.get(counter.add.remote()) == 4
 
 
+def test_errors_name_the_method():
+    with pytest.raises(KeyError, match=r"^ray::Counter.fail\(\) \(pid=\d+\)") as info:
+        ray.get(Counter.remote().fail.remote())
+    assert info.value.function_name == "Counter.fail"
+
+
 def test_a_constructor_that_raises():
     @ray.remote
     class Broken:

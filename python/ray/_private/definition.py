@@ -147,9 +147,10 @@ class Definition:
 class Retrying:
     """A function together with the exceptions after which it is run again."""
 
-    __slots__ = ("classes", "function")
+    __slots__ = ("__name__", "classes", "function")
 
     def __init__(self, function, classes):
+        self.__name__ = function.__name__
         self.function = function
         self.classes = classes
 

@@ -97,11 +97,7 @@ def init(
 
     with _starting:
         if _core.is_connected():
-            if not ignore_reinit_error:
-                raise RuntimeError(
-                    "ray.init() was called already in this process. Pass ignore_reinit_error=True if that is fine, or "
-                    "call ray.shutdown() before."
-                )
+            _refuse_again(ignore_reinit_error)
         else:
             from ray._private import services
 
@@ -119,6 +115,26 @@ def init(
             _set_logging_level(logging_level)
             _start(config)
         return RayContext(_core.session())
+
+
+def _refuse_again(ignore_reinit_error):
+    if session.pid != os.getpid():
+        raise RuntimeError(
+            "this process was forked from one that is connected to Mobula, and has no session of its own. Call "
+            "ray.init() in a process that is started anew (as multiprocessing's spawn does), or ray.shutdown() before, "
+            "which leaves the parent's session alone."
+        )
+    if ignore_reinit_error:
+        return
+    if session.mode == WORKER_MODE:
+        raise RuntimeError(
+            "ray.init() was called in a task or an actor, which takes part in its driver's session already: leave the "
+            "call out, or pass ignore_reinit_error=True."
+        )
+    raise RuntimeError(
+        "ray.init() was called already in this process. Pass ignore_reinit_error=True if that is fine, or call "
+        "ray.shutdown() before."
+    )
 
 
 def _refuse_later(**options):
@@ -157,6 +173,7 @@ def connect(mode: int, namespace: str):
     from ray._private import definition, futures, serialization, sites
 
     session.epoch += 1
+    session.pid = os.getpid()
     session.mode = mode
     session.namespace = namespace
     _core.set_hooks(
@@ -185,8 +202,8 @@ _core.set_hooks(auto_init=_auto_init, load_error=load_error)
 
 
 def is_initialized() -> bool:
-    """Whether this process is connected to a running system."""
-    return _core.is_connected()
+    """Whether this process is connected to a running system; the child of a fork is not."""
+    return _core.is_connected() and session.pid == os.getpid()
 
 
 def shutdown():
@@ -321,11 +338,11 @@ class _Worker:
 
     @property
     def connected(self):
-        return _core.is_connected()
+        return is_initialized()
 
     @property
     def mode(self):
-        return session.mode if _core.is_connected() else None
+        return session.mode if is_initialized() else None
 
     @property
     def namespace(self):
