@@ -5,6 +5,7 @@ from ray._private import options as _options
 from ray._private.definition import Definition
 from ray._private.definition import is_async as is_async_class
 from ray._private.later import not_yet
+from ray._private.remote_call import RemoteCall
 
 _ASYNC_CONCURRENCY = 1000  # as in Ray
 
@@ -34,7 +35,7 @@ def exit_actor():
     raise SystemExit(0)
 
 
-class ActorClass:
+class ActorClass(RemoteCall):
     """A class whose instances live in processes of their own.
 
     `Class.remote(...)` makes one and returns its handle at once. `Class.options(...)` is the same class with other
@@ -129,7 +130,7 @@ class ActorHandle:
         return ActorHandle, (self._ray_actor_ref, self._ray_definition, self._ray_class_name)
 
 
-class ActorMethod:
+class ActorMethod(RemoteCall):
     """One method of one actor: `.remote(...)` calls it and returns the reference to its result at once.
 
     It holds the actor's reference but not the handle that holds it: a circle there would keep the actor alive until the

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import functools
 import os
 import sys
 import time
@@ -353,6 +354,53 @@ def test_class_features():
     assert ray.get(actor.__call__.remote(4)) == 7
     assert ray.get(actor._private.remote()) == "private"
     assert Derived(1).who() == "derived of base"  # the class itself is as it was
+
+
+def test_methods_that_every_actor_has():
+    @ray.remote
+    class Async:
+        async def get(self):
+            return 1
+
+    def describe(instance, x, y=0):
+        return type(instance).__name__, x, y
+
+    async def wait(instance):
+        return await instance.get()
+
+    for kind in (Counter, Counter.options(max_concurrency=2), Async):
+        actor = kind.remote()
+        assert ray.get(actor.__ray_ready__.remote()) is True
+        assert ray.get(actor.__ray_call__.remote(describe, 1, y=2)) == (kind.__name__, 1, 2)
+        refs = [actor.get.remote(), actor.__ray_terminate__.remote()]
+        assert ray.get(refs[0]) == (1 if kind is Async else 0)
+        with pytest.raises(ActorDiedError):
+            ray.get(refs[1], timeout=40)
+    assert ray.get(Async.remote().__ray_call__.remote(wait)) == 1
+    with pytest.raises(TypeError, match="__ray_call__"):
+        Counter.remote().__ray_call__.remote()
+
+
+def test_calls_with_arguments_and_options_as_values():
+    counter = Counter._remote(args=[5], kwargs={"step": 2}, num_cpus=0)
+    assert ray.get(counter.add._remote((1,))) == 7
+    assert ray.get(counter.add._remote(kwargs={"n": 2}, num_returns=1)) == 11
+    assert ray.get(counter.get._remote()) == 11
+
+
+def test_partial_methods():
+    @ray.remote
+    class Partial:
+        def add(self, a, b, c=0):
+            return a + b + c
+
+        add_one = functools.partialmethod(add, 1)
+        add_three = functools.partialmethod(add, 1, c=2)
+
+    partial = Partial.remote()
+    assert ray.get([partial.add_one.remote(1), partial.add_one.remote(b=2), partial.add_three.remote(5)]) == [2, 3, 8]
+    with pytest.raises(TypeError, match="add_one"):
+        partial.add_one.remote()
 
 
 def test_keyword_and_variable_arguments():
