@@ -10,10 +10,10 @@ from ray._private.remote_call import RemoteCall
 _ASYNC_CONCURRENCY = 1000  # as in Ray
 
 
-def method(**options):
+def method(*args, **options):
     """Gives a method of an actor class options: `@ray.method(num_returns=2)`."""
-    if not options:
-        raise ValueError("ray.method needs an option, as in @ray.method(num_returns=2)")
+    if args or not options:
+        raise TypeError("ray.method takes options by name, as in @ray.method(num_returns=2); without any, leave it out")
     checked = _options.for_method(options)
     if "name" in checked:
         raise ValueError("'name' is no option for ray.method; use .options(name=...) at the call")

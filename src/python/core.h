@@ -25,6 +25,7 @@ typedef struct {
         *await_ref, *future_of, *site;
     mob_job_t *job;            /* a worker's running one, if it runs one after the other; else see job.c */
     unsigned long loop_thread; /* of an async actor's loop; 0: there is none */
+    unsigned long exit_thread; /* that ends the program; 0: it goes on */
     PyObject *job_name;        /* str; for an actor its class */
     PyObject *actor;           /* the instance */
     PyObject *actor_class_name;
@@ -106,7 +107,7 @@ int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t er
                      uint32_t ref_count, core_target_t *target);
 /* Pickles: (bytes, list of buffers), with references collected. */
 PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector);
-PyObject *core_put(PyObject *module, PyObject *value);
+PyObject *core_put(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *core_is_there(PyObject *module, PyObject *object);
 PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
@@ -167,6 +168,9 @@ PyObject *core_zygote(PyObject *module, PyObject *unused);
 
 /* session.c */
 PyObject *core_start(PyObject *module, PyObject *config);
+PyObject *core_begin_exit(PyObject *module, PyObject *unused);
+/* Where a call finds no session: does not return in a daemon thread at the end of the program, which Python would let hang too. */
+void core_stay_at_exit(void);
 PyObject *core_shutdown(PyObject *module, PyObject *unused);
 PyObject *core_finish_messages(PyObject *module, PyObject *unused);
 PyObject *core_session(PyObject *module, PyObject *unused);

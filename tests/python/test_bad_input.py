@@ -136,13 +136,23 @@ def test_wrong_options_of_methods(good):
             counter.add.options(**options)
         with pytest.raises((TypeError, ValueError), match=next(iter(options))):
             ray.method(**options)(lambda self: 1)
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(TypeError, match="num_returns"):
         ray.method()
+    with pytest.raises(TypeError, match="num_returns"):
+        ray.method(lambda self: 1)
+
+
+@pytest.mark.parametrize("name", ["num_returns", "max_retries", "max_calls"])
+@pytest.mark.parametrize("value", [2**31, 2**33, 2**70])
+def test_huge_counts(good, name, value):
+    with pytest.raises(ValueError, match=f"{name} must be at most"):
+        echo.options(**{name: value})
 
 
 def test_a_huge_number_of_results(good):
-    with pytest.raises((ValueError, ray.exceptions.RayError)):
-        echo.options(num_returns=10**9).remote(1)
+    with pytest.raises(ValueError, match="num_returns must be at most 100000"):
+        echo.options(num_returns=10**9)
+    assert ray.get(echo.options(max_retries=2**31 - 1).remote(1)) == 1
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,9 @@ except ValueError as error:
 
 
 def test_looking_around_before_init_is_an_error():
-    for look in (ray.nodes, ray.cluster_resources, ray.available_resources, ray.timeline):
+    context = ray.get_runtime_context()
+    looks = (ray.nodes, ray.cluster_resources, ray.available_resources, ray.timeline)
+    for look in (*looks, context.get_job_id, context.get_node_id):
         with pytest.raises(ray.exceptions.RaySystemError, match="ray.init"):
             look()
     assert not ray.is_initialized()

@@ -162,6 +162,11 @@ def test_names_of_more_than_one_line_and_very_long_ones(folder):
     assert "'日日日日日日日日日日日日日日日'" in names
 
 
+def test_a_workers_streams_are_like_those_of_any_program(folder):
+    body = "@ray.remote\ndef ask():\n    return sys.stdout.mode, sys.stderr.mode\nprint(*ray.get(ask.remote()))"
+    assert lines(folder, body) == ["w w"]
+
+
 def test_log_to_driver_off(folder):
     assert lines(folder, TASK + "ray.get(speak.remote('hush'))\nray.shutdown()", "log_to_driver=False") == []
 

@@ -16,6 +16,7 @@ _NOT_IN_MARKS = {1: " ", 10: " "}
 class WorkerStream(io.TextIOWrapper):
     """A text stream that tells the daemon which task writes."""
 
+    mode = "w"
     _announced = None
 
     def write(self, text):

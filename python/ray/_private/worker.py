@@ -227,6 +227,7 @@ def _at_exit(pid):
     _exiting = True
     # A forked child runs its parent's exit functions too, and the system is not its to end.
     if pid == os.getpid():
+        _core.begin_exit()
         shutdown()
 
 
