@@ -24,7 +24,7 @@ static void text_send(node_t *n, int kind, int pid, const char *name, const char
         .frame = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT},
         .stream = (uint32_t)kind,
         .pid = pid,
-        .name_size = (uint32_t)strnlen(name, 255) + 1,
+        .name_size = (uint32_t)base_utf8_whole(name, strnlen(name, 255)) + 1,
         .text_size = (uint32_t)size,
     };
     memcpy(frame, &head, sizeof head);

@@ -29,6 +29,7 @@ typedef struct {
     PyObject *job_name;        /* str; for an actor its class */
     PyObject *actor;           /* the instance */
     PyObject *actor_class_name;
+    PyObject *actor_repr; /* str, if its class has a __repr__ of its own: what it prints has that as its name */
     mob_ref_t actor_ref;
     uint32_t actor_shape;
     uint64_t gpu_mask;

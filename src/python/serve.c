@@ -81,6 +81,14 @@ PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *re
     return value;
 }
 
+/* What the actor calls itself, NEW; NULL: its class does not say, or fails to. */
+static PyObject *own_repr(PyObject *actor) {
+    if (Py_TYPE(actor)->tp_repr == PyBaseObject_Type.tp_repr) return NULL;
+    PyObject *text = PyObject_Repr(actor);
+    if (text == NULL) PyErr_Clear();
+    return text;
+}
+
 /* Its value is there, or NULL with an exception or a failed argument: stores that. True if the job is to run again. */
 static bool value_store(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed) {
     bool stored = value != NULL && core_results_store(job, value) == 0;
@@ -88,6 +96,7 @@ static bool value_store(mob_job_t *job, PyObject *callable, PyObject *value, con
         core.actor = Py_NewRef(value);
         core.actor_ref = job->actor;
         core.actor_class_name = Py_NewRef(core.job_name);
+        core.actor_repr = own_repr(value);
         core.actor_shape = job->held_shape;
     }
     if (failed->error != MOB_OK) {
@@ -161,7 +170,8 @@ PyObject *core_serve(PyObject *module, PyObject *unused) {
 
 PyObject *core_current_name(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
-    return core.job_name ? Py_NewRef(core.job_name) : Py_NewRef(Py_None);
+    PyObject *name = core.actor_repr ? core.actor_repr : core.job_name;
+    return Py_NewRef(name ? name : Py_None);
 }
 
 static PyObject *id_text(mob_ref_t ref) {

@@ -273,7 +273,8 @@ static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_
         if (checked == NULL) return NULL;
         Py_DECREF(checked);
     }
-    if (self->actor != NULL ? core_ref_of(self->actor) == NULL : !core_connected()) return NULL;
+    if (core.client == NULL && (self->actor != NULL ? core_ref_of(self->actor) == NULL : !core_connected()))
+        return NULL;
     uint32_t site = core_site();
     if (core.client == NULL) return core_raise_ended();
     if (self->incarnation != core.incarnation && submitter_prepare(self) < 0) return NULL;

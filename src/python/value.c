@@ -271,12 +271,8 @@ int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t er
     return 0;
 }
 
-PyObject *core_put(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-    (void)module;
-    static const char *const names[] = {"value", NULL};
-    PyObject *value = nargs == 1 && kwnames == NULL ? args[0] : NULL;
-    if (value == NULL && arguments_of("ray.put", args, nargs, kwnames, names, &value) < 0) return NULL;
-    if (!core_connected()) return NULL;
+static PyObject *put(PyObject *value) {
+    if (core.client == NULL && !core_connected()) return NULL;
     if (core_ref_check(value)) {
         PyErr_SetString(PyExc_TypeError, "ray.put of an ObjectRef: its object is in the store already. To store the "
                                          "reference itself, wrap it in a list");
@@ -288,6 +284,14 @@ PyObject *core_put(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     if (core_value_store(value, "the value given to ray.put", &target) < 0) return NULL;
     if (site != 0) mob_ref_made_at(core.client, target.ref, site);
     return core_ref_new(target.ref); /* no Python code since it was stored */
+}
+
+PyObject *core_put(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    (void)module;
+    static const char *const names[] = {"value", NULL};
+    if (nargs == 1 && kwnames == NULL) return put(args[0]);
+    PyObject *value;
+    return arguments_of("ray.put", args, nargs, kwnames, names, &value) == 0 ? put(value) : NULL;
 }
 
 /* ---- reading ---- */

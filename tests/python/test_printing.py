@@ -115,6 +115,17 @@ def test_actors_have_their_class_or_method_as_name(folder):
     assert all(line.startswith("(Parrot") for line in found)
 
 
+def test_an_actors_own_repr_is_its_name(folder):
+    body = (
+        "@ray.remote\nclass Parrot:\n    def __init__(self, name):\n        self.name = name\n"
+        "    def __repr__(self):\n        return f'Parrot {self.name}' if self.name else 1 / 0\n"
+        "    def speak(self):\n        print('spoke')\n"
+        "for name in ('é' * 200, 'two\\nlines', ''):\n    ray.get(Parrot.remote(name).speak.remote())"
+    )
+    found = [line.partition(" pid=")[0] for line in lines(folder, body)]
+    assert found == ["(Parrot " + "é" * 124, "(Parrot two lines", "(Parrot"]
+
+
 def test_the_name_option_is_the_name(folder):
     (line,) = lines(folder, TASK + "ray.get(speak.options(name='special').remote('x'))")
     assert line.startswith("(special pid=")
