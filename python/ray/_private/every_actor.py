@@ -20,9 +20,10 @@ METHODS = {"__ray_call__": call, "__ray_ready__": ready, "__ray_terminate__": te
 
 
 def give_to(target: type):
-    """In a worker: adds them to the class of its actor."""
-    try:
-        for name, function in METHODS.items():
-            setattr(target, name, function)
-    except TypeError:  # a class that is built in
-        pass
+    """In a worker: adds those that it has not to the class of its actor."""
+    for name, function in METHODS.items():
+        if not hasattr(target, name):
+            try:
+                type.__setattr__(target, name, function)  # past what its metaclass may say to that
+            except TypeError:  # a class that is built in
+                return
