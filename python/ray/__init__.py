@@ -13,6 +13,7 @@ everything else arrives when it is first named (see `__getattr__` below).
 """
 
 from ray._core import ObjectRef, get, put, wait
+from ray._private.later import no_attribute
 from ray._private.worker import (
     LOCAL_MODE,
     SCRIPT_MODE,
@@ -66,15 +67,6 @@ _ELSEWHERE = {
     "nodes": "ray._private.state",
     "timeline": "ray._private.state",
 }
-# What Ray's users know and Mobula does not have: the error says so, instead of a bare "no attribute".
-_LATER = frozenset(
-    (
-        "ActorID ActorClassID ClientBuilder FunctionID JobID Language LoggingConfig NodeID ObjectRefGenerator "
-        "PlacementGroupID TaskID UniqueID WorkerID air autoscaler cancel client cluster_utils cpp_function "
-        "dag data get_actor internal java_actor_class java_function job_config job_submission llm "
-        "rllib runtime_env serve show_in_dashboard train tune types widgets workflow"
-    ).split()
-)
 
 
 def __getattr__(name):
@@ -88,9 +80,7 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module("ray." + name)
-    if name in _LATER:
-        raise AttributeError(f"ray.{name} is not in Mobula yet")
-    raise AttributeError(f"module 'ray' has no attribute '{name}'")
+    raise no_attribute(__name__, name)
 
 
 def __dir__():

@@ -5,14 +5,15 @@ from ray._private import options as _options
 from ray._private.definition import Definition
 from ray._private.definition import is_async as is_async_class
 from ray._private.later import not_yet
+from ray._private.remote_call import RemoteCall
 
 _ASYNC_CONCURRENCY = 1000  # as in Ray
 
 
-def method(**options):
+def method(*args, **options):
     """Gives a method of an actor class options: `@ray.method(num_returns=2)`."""
-    if not options:
-        raise ValueError("ray.method needs an option, as in @ray.method(num_returns=2)")
+    if args or not options:
+        raise TypeError("ray.method takes options by name, as in @ray.method(num_returns=2); without any, leave it out")
     checked = _options.for_method(options)
     if "name" in checked:
         raise ValueError("'name' is no option for ray.method; use .options(name=...) at the call")
@@ -24,7 +25,17 @@ def method(**options):
     return decorate
 
 
-class ActorClass:
+def exit_actor():
+    """Ends the actor whose method calls this: that call and all that come after it fail with ActorDiedError.
+
+    The process ends as Python does, with its exit functions. It is the same as sys.exit() in a method.
+    """
+    if not _core.is_connected() or _core.current()["actor_id"] is None:
+        raise TypeError("exit_actor can be called only in a method of an actor, and this is none")
+    raise SystemExit(0)
+
+
+class ActorClass(RemoteCall):
     """A class whose instances live in processes of their own.
 
     `Class.remote(...)` makes one and returns its handle at once. `Class.options(...)` is the same class with other
@@ -112,29 +123,34 @@ class ActorHandle:
     def __repr__(self):
         return f"Actor({self._ray_class_name}, {self._ray_actor_ref.hex()})"
 
+    def __deepcopy__(self, memo):
+        return self  # there is one actor behind all its handles
+
     def __reduce__(self):
         return ActorHandle, (self._ray_actor_ref, self._ray_definition, self._ray_class_name)
 
 
-class ActorMethod:
+class ActorMethod(RemoteCall):
     """One method of one actor: `.remote(...)` calls it and returns the reference to its result at once.
 
     It holds the actor's reference but not the handle that holds it: a circle there would keep the actor alive until the
     collector's next visit.
     """
 
-    __slots__ = ("_actor", "_definition", "_known", "_name", "remote")
+    __slots__ = ("_actor", "_definition", "_known", "_label", "_name", "remote")
 
     def __init__(self, actor, definition, name, num_returns, least, most, label=None):
         self._actor = actor
         self._definition = definition
         self._name = name
         self._known = (num_returns, least, most)
+        self._label = label
         self.remote = _core.Submitter(
-            lambda: _prepare_call(actor, definition, name, num_returns, label),
+            lambda: _prepare_call(definition, name, num_returns, label),
             lambda *args, **kwargs: definition.bind(args, kwargs, name),
             least,
             most,
+            actor,
         )
 
     def options(self, **options) -> "ActorMethod":
@@ -142,7 +158,8 @@ class ActorMethod:
         num_returns, least, most = self._known
         checked = _options.for_method(options)
         num_returns = _options.chosen(checked, "num_returns", num_returns)
-        return ActorMethod(self._actor, self._definition, self._name, num_returns, least, most, checked.get("name"))
+        label = _options.chosen(checked, "name", self._label)
+        return ActorMethod(self._actor, self._definition, self._name, num_returns, least, most, label)
 
     def __call__(self, *args, **kwargs):
         raise TypeError(
@@ -152,6 +169,12 @@ class ActorMethod:
 
     def __repr__(self):
         return f"ActorMethod({self._definition.name}.{self._name})"
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return ActorMethod, (self._actor, self._definition, self._name, *self._known, self._label)
 
 
 def make(target: type, options: dict) -> ActorClass:
@@ -187,7 +210,7 @@ def _concurrency(definition, options) -> int:
     return most if is_async or most > 1 else 0
 
 
-def _prepare_call(actor, definition, name, num_returns, label):
+def _prepare_call(definition, name, num_returns, label):
     if num_returns == "streaming":
         raise not_yet(f"{definition.name}.{name} yields, and a generator as an actor's method")
     return {
@@ -198,6 +221,5 @@ def _prepare_call(actor, definition, name, num_returns, label):
         "retry_exceptions": False,
         "name": name,
         "label": label or f"{definition.name}.{name}",
-        "actor": actor,
         "max_calls": 0,
     }

@@ -200,11 +200,19 @@ class CActorMethod(actor.ActorMethod):
         """The same method with these options (num_returns, name)."""
         return _for_arrays(super().options(**options))
 
+    def __reduce__(self):
+        method, outline = super().__reduce__()
+        return _rebuild_method, (method, outline)
+
 
 def _for_arrays(method):
     method.remote = _remote(method.remote)
     method.__class__ = CActorMethod
     return method
+
+
+def _rebuild_method(method, outline):
+    return _for_arrays(method(*outline))
 
 
 def load(named: tuple):

@@ -19,36 +19,51 @@ class RayTaskError(RayError):
     """
 
     def __init__(self, function_name="", traceback_str="", cause=None, pid=None):
-        self.args = () if cause is None else cause.args
+        self.args = () if cause is None else _ARGS.__get__(cause)
         self.function_name = function_name
         self.traceback_str = traceback_str
         self.cause = cause
         self.pid = pid
 
     def __str__(self):
-        return self.traceback_str
+        return self._ray_plain().traceback_str
 
     def __reduce__(self):
         from ray._private.errors import Carried
 
-        cause = None if self.cause is None else Carried(self.cause)
-        return _rebuild_task_error, (self.function_name, self.traceback_str, cause, self.pid)
+        plain = self._ray_plain()
+        cause = None if plain.cause is None else Carried(plain.cause)
+        return _rebuild_task_error, (plain.function_name, plain.traceback_str, cause, plain.pid)
+
+    def _ray_plain(self):
+        """The error without its cause's class, whose fields may hide those of this one."""
+        return self.__dict__.get("_ray_plain_error", self)
 
     def as_instanceof_cause(self):
-        """This error as an instance of its cause's class as well; itself where there is no such class."""
-        cause = self.cause
+        """This error as an instance of its cause's class as well; itself where there can be no such instance."""
+        cause = self._ray_plain().cause
         # A task's SystemExit or KeyboardInterrupt must not end the one who asks for its result.
         if not isinstance(cause, Exception) or isinstance(self, type(cause)):
             return self
         try:
-            both = _dual_class(type(cause))
-            error = _make(both, cause.args)
-        except TypeError:  # a class that can't be inherited from, or wants more than its args to be made
+            return _as_cause(self, cause)
+        except Exception:  # the class can't be inherited from, or does something of its own when one is made
             return self
-        error.__dict__.update(getattr(cause, "__dict__", ()))
-        _copy_fields(cause, error)
-        RayTaskError.__init__(error, self.function_name, self.traceback_str, cause, self.pid)
-        return error
+
+
+# An exception's own, whatever its class makes of the name.
+_ARGS = BaseException.args
+
+
+def _as_cause(plain, cause):
+    error = _make(_dual_class(type(cause)), plain.args)
+    _ARGS.__set__(error, plain.args)
+    # Straight into the fields: its class may have properties of these names, or a say in what is set. What the cause
+    # itself has under a name is what its users look for.
+    own = {name: value for name, value in plain.__dict__.items() if not hasattr(cause, name)}
+    error.__dict__.update(own, **cause.__dict__, _ray_plain_error=plain)
+    _copy_fields(cause, error)
+    return error
 
 
 def _make(kind, args):
@@ -65,7 +80,7 @@ _dual_classes: dict = {}
 def _dual_class(cause_class):
     found = _dual_classes.get(cause_class)
     if found is None:
-        body = {"__module__": __name__, "__init__": RayTaskError.__init__, "__doc__": cause_class.__doc__}
+        body = {"__module__": __name__, "__doc__": cause_class.__doc__}
         found = type(f"RayTaskError({cause_class.__name__})", (RayTaskError, cause_class), body)
         _dual_classes[cause_class] = found
     return found
@@ -80,7 +95,7 @@ def _copy_fields(source, target):
         for name, field in base.__dict__.items():
             if isinstance(field, kinds) and not name.startswith("__"):
                 try:
-                    setattr(target, name, getattr(source, name))
+                    field.__set__(target, field.__get__(source))
                 except (AttributeError, TypeError):  # a field that was never set, or can't be
                     pass
 

@@ -3,12 +3,13 @@
 from ray import _core
 from ray._private import options as _options
 from ray._private.definition import Definition
+from ray._private.remote_call import RemoteCall
 
 DEFAULT_MAX_RETRIES = 3
 _ASYNC = 0x80 | 0x200
 
 
-class RemoteFunction:
+class RemoteFunction(RemoteCall):
     """A function whose calls run as tasks in other processes.
 
     `f.remote(...)` starts a task and returns at once with the reference to its result (a list of them with

@@ -3,6 +3,12 @@
 from ray import _core
 from ray._private import session
 from ray._private.later import not_yet
+from ray._private.state import check_connected
+
+
+def _current() -> dict:
+    check_connected()
+    return _core.current()
 
 
 class RuntimeContext:
@@ -10,39 +16,40 @@ class RuntimeContext:
 
     def get_job_id(self) -> str:
         """The job: one driver and everything it started."""
-        return _core.current()["job_id"]
+        return _current()["job_id"]
 
     def get_node_id(self) -> str:
         """The node that this process runs on."""
-        return _core.current()["node_id"]
+        return _current()["node_id"]
 
     def get_worker_id(self) -> str:
         """This process."""
-        return _core.current()["worker_id"]
+        return _current()["worker_id"]
 
     def get_task_id(self) -> "str | None":
         """The running task."""
-        return _core.current()["task_id"]
+        return _current()["task_id"]
 
     def get_task_name(self) -> "str | None":
-        """The name of the running task."""
-        return _core.current()["name"]
+        """The name of the running task: the one it was given, or that of its function, or A.m for a method."""
+        return _current()["name"]
 
     def get_task_function_name(self) -> "str | None":
-        """The function of the running task."""
-        return _core.current()["name"]
+        """The function of the running task, whatever name the task was given."""
+        current = _current()
+        return current["name"] if current["function"] is None else current["function"].__name__
 
     def get_actor_id(self) -> "str | None":
         """The actor that runs in this process."""
-        return _core.current()["actor_id"]
+        return _current()["actor_id"]
 
     def get_actor_name(self) -> "str | None":
         """The name of the actor: None outside of one, "" for one without a name."""
-        return None if _core.current()["actor_id"] is None else ""
+        return None if _current()["actor_id"] is None else ""
 
     def get_assigned_resources(self) -> dict:
         """What the running task or actor was given."""
-        return dict(_core.current()["resources"])
+        return dict(_current()["resources"])
 
     def get_accelerator_ids(self) -> dict:
         """The GPUs that the running task or actor may use, under "GPU"."""
@@ -80,7 +87,7 @@ class RuntimeContext:
 
     def get(self) -> dict:
         """The ids in one dict, without those that are None."""
-        current = _core.current()
+        current = _current()
         found = {name: current[name] for name in ("job_id", "node_id", "task_id", "actor_id")}
         found["namespace"] = self.namespace
         return {name: value for name, value in found.items() if value is not None}

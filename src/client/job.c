@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "client/client.h"
 
 static client_job_t *job_of(const mob_job_t *job) { return (client_job_t *)job; } /* the public part comes first */
@@ -272,7 +273,8 @@ static void event_tell(mob_client_t *c, const client_job_t *job, wire_record_t *
     e->start_ns = record->start_ns;
     e->end_ns = record->end_ns;
     e->kind = record->kind;
-    e->name_size = record->name_size < sizeof e->name ? record->name_size : sizeof e->name;
+    e->name_size = record->name_size;
+    if (e->name_size > sizeof e->name) e->name_size = (uint8_t)base_utf8_whole(job->job.name, sizeof e->name);
     memcpy(e->name, job->job.name, e->name_size);
     if (shm_events_publish(c->events)) client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
     record->flags |= WIRE_TOLD; /* it may become KNOWN yet, and the daemon's then */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "node/state.h"
 
 enum { CHUNK = 16 * 1024, LINE_LIMIT = 32 * 1024, OUTBOX_HIGH = 4 << 20, MAX_CHUNKS = 64 };
@@ -23,7 +24,7 @@ static void text_send(node_t *n, int kind, int pid, const char *name, const char
         .frame = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT},
         .stream = (uint32_t)kind,
         .pid = pid,
-        .name_size = (uint32_t)strnlen(name, 255) + 1,
+        .name_size = (uint32_t)base_utf8_whole(name, strnlen(name, 255)) + 1,
         .text_size = (uint32_t)size,
     };
     memcpy(frame, &head, sizeof head);
@@ -39,7 +40,8 @@ void node_warn(node_t *n, const char *format, ...) {
     va_start(args, format);
     int size = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    text_send(n, MOB_MESSAGE_WARN, 0, "", text, size < (int)sizeof text ? (size_t)size : sizeof text - 1);
+    text_send(n, MOB_MESSAGE_WARN, 0, "", text,
+              size < (int)sizeof text ? (size_t)size : base_utf8_whole(text, sizeof text - 1));
 }
 
 static void lines_send(node_stream_t *s, size_t size) {
@@ -62,8 +64,8 @@ static void line_skip(node_stream_t *s, size_t size) {
 
 /* Sends the whole lines that have come so far, and with `all` the rest too. A change of name may come in the middle of a line: that ends it. */
 static void lines_split(node_stream_t *s, bool all) {
-    size_t lines = 0; /* bytes up to the last newline seen */
-    for (size_t i = 0; i < s->line.count;) {
+    size_t lines = 0, i = 0; /* bytes up to the last newline seen, and up to here */
+    while (i < s->line.count) {
         if (s->line.items[i] != 1) {
             i++;
             if (s->line.items[i - 1] == '\n') lines = i;
@@ -83,6 +85,7 @@ static void lines_split(node_stream_t *s, bool all) {
         line_skip(s, i + name_size + 2);
         i = lines = 0;
     }
+    if (s->line.count - lines > LINE_LIMIT) lines = base_utf8_whole(s->line.items, i);
     if (all || s->line.count - lines > LINE_LIMIT) lines = s->line.count;
     lines_send(s, lines);
     line_skip(s, lines);

@@ -25,9 +25,11 @@ typedef struct {
         *await_ref, *future_of, *site;
     mob_job_t *job;            /* a worker's running one, if it runs one after the other; else see job.c */
     unsigned long loop_thread; /* of an async actor's loop; 0: there is none */
+    unsigned long exit_thread; /* that ends the program; 0: it goes on */
     PyObject *job_name;        /* str; for an actor its class */
     PyObject *actor;           /* the instance */
     PyObject *actor_class_name;
+    PyObject *actor_repr; /* str, if its class has a __repr__ of its own: what it prints has that as its name */
     mob_ref_t actor_ref;
     uint32_t actor_shape;
     uint64_t gpu_mask;
@@ -106,7 +108,7 @@ int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t er
                      uint32_t ref_count, core_target_t *target);
 /* Pickles: (bytes, list of buffers), with references collected. */
 PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector);
-PyObject *core_put(PyObject *module, PyObject *value);
+PyObject *core_put(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *core_is_there(PyObject *module, PyObject *object);
 PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
@@ -141,13 +143,14 @@ void core_native_forget(const mob_job_t *job);
 void core_native_end(void);
 
 /* serve.c */
-mob_job_t *core_job_take(void); /* waits for one; NULL: the worker is to end, or there is an exception */
-void core_job_run(mob_job_t *job);
-int core_job_prepare(const mob_job_t *job); /* its name, GPUs and CPUs become the process's; -1 with an exception */
+mob_job_t *core_job_take(void);    /* waits for one; NULL: the worker is to end, or there is an exception */
+bool core_job_run(mob_job_t *job); /* as core_job_end */
+PyObject *core_job_title(const mob_job_t *job); /* what people call it: A.m for a method of an actor. NEW */
+int core_job_prepare(const mob_job_t *job);     /* its name, GPUs and CPUs become the process's; -1 with an exception */
 /* Calls it: the value, or NULL with an exception, or with an argument that is an error. ret_callable is NEW, and may stay NULL. */
 PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *ret_failed);
-/* Stores what came of it and publishes. STEALS callable and value. */
-void core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed);
+/* Stores what came of it and publishes. STEALS callable and value. False, with SystemExit set: a method ended its actor, and the process is to end. */
+bool core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed);
 PyObject *core_serve(PyObject *module, PyObject *unused);
 PyObject *core_current(PyObject *module, PyObject *unused);
 PyObject *core_current_name(PyObject *module, PyObject *unused);
@@ -166,6 +169,9 @@ PyObject *core_zygote(PyObject *module, PyObject *unused);
 
 /* session.c */
 PyObject *core_start(PyObject *module, PyObject *config);
+PyObject *core_begin_exit(PyObject *module, PyObject *unused);
+/* Where a call finds no session: does not return in a daemon thread at the end of the program, which Python would let hang too. */
+void core_stay_at_exit(void);
 PyObject *core_shutdown(PyObject *module, PyObject *unused);
 PyObject *core_finish_messages(PyObject *module, PyObject *unused);
 PyObject *core_session(PyObject *module, PyObject *unused);

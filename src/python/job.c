@@ -51,13 +51,14 @@ const mob_job_t *core_job_current(void) {
     return job;
 }
 
-/* Ends it with what it came to, which is STOLEN; NULL: the exception that is set. */
-static void job_end(job_object_t *self, PyObject *value) {
+/* Ends it with what it came to, which is STOLEN; NULL: the exception that is set. Returns None, or NULL as core_job_end says. */
+static PyObject *job_end(job_object_t *self, PyObject *value) {
     mob_job_t *job = self->job;
     self->job = NULL;
     if (self->failed.error != MOB_OK) PyErr_Clear(); /* the results are that error itself, not one more around it */
-    core_job_end(job, NULL, value, &self->failed);
+    bool goes_on = core_job_end(job, NULL, value, &self->failed);
     Py_CLEAR(self->task);
+    return goes_on ? Py_NewRef(Py_None) : NULL;
 }
 
 static bool job_check(job_object_t *self) {
@@ -82,22 +83,19 @@ static PyObject *job_call(job_object_t *self, PyObject *unused) {
 static PyObject *job_run(job_object_t *self, PyObject *unused) {
     (void)unused;
     if (!job_check(self)) return NULL;
-    job_end(self, job_call(self, NULL));
-    Py_RETURN_NONE;
+    return job_end(self, job_call(self, NULL));
 }
 
 static PyObject *job_done(job_object_t *self, PyObject *value) {
     if (!job_check(self)) return NULL;
-    job_end(self, Py_NewRef(value));
-    Py_RETURN_NONE;
+    return job_end(self, Py_NewRef(value));
 }
 
 static PyObject *job_failed(job_object_t *self, PyObject *error) {
     if (!job_check(self)) return NULL;
     if (!PyExceptionInstance_Check(error)) return PyErr_Format(PyExc_TypeError, "failed takes an exception");
     PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    job_end(self, NULL);
-    Py_RETURN_NONE;
+    return job_end(self, NULL);
 }
 
 /* function(): the class that this job makes an actor of. */

@@ -49,7 +49,7 @@ static PyObject *default_store(PyObject *module, PyObject *unused) {
 #define FAST(f) ((PyCFunction)(void (*)(void))(f))
 
 static PyMethodDef methods[] = {
-    {"put", core_put, METH_O,
+    {"put", FAST(core_put), METH_FASTCALL | METH_KEYWORDS,
      "put(value)\n--\n\nPuts a value into the object store and returns the reference to it.\n\nLarge buffers (numpy "
      "arrays) are copied once, into shared memory."},
     {"get", FAST(core_get), METH_FASTCALL | METH_KEYWORDS,
@@ -68,6 +68,7 @@ static PyMethodDef methods[] = {
     {"default_cpus", default_cpus, METH_NOARGS, NULL},
     {"default_store", default_store, METH_NOARGS, NULL},
     {"start", core_start, METH_O, NULL},
+    {"begin_exit", core_begin_exit, METH_NOARGS, NULL},
     {"shutdown", core_shutdown, METH_NOARGS, NULL},
     {"finish_messages", core_finish_messages, METH_NOARGS, NULL},
     {"session", core_session, METH_NOARGS, NULL},
@@ -93,6 +94,7 @@ PyMODINIT_FUNC PyInit__core(void) {
     if (module == NULL) return NULL;
     if (core_ref_ready(module) == 0 && core_value_ready(module) == 0 && core_submitter_ready(module) == 0 &&
         core_job_ready(module) == 0 && core_waker_ready(module) == 0 &&
+        PyModule_AddIntConstant(module, "MAX_RETURNS", MOB_MAX_RETURNS) == 0 &&
         PyModule_AddIntConstant(module, "TASK", MOB_TASK) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CREATE", MOB_ACTOR_CREATE) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CALL", MOB_ACTOR_CALL) == 0)

@@ -25,6 +25,7 @@ bool core_ref_check(PyObject *object) { return Py_TYPE(object) == ref_type; }
 ref_object_t *core_ref_of(PyObject *object) {
     ref_object_t *self = (ref_object_t *)object;
     if (core.client != NULL && self->incarnation == core.incarnation) return self;
+    core_stay_at_exit();
     PyObject *error =
         core.load_error
             ? PyObject_CallFunction(
@@ -138,6 +139,12 @@ PyObject *core_ref_restore(PyObject *module, PyObject *id) {
     return core_ref_new(ref);
 }
 
+/* Its copy stands for the same object, and it can't be changed. */
+static PyObject *ref_copy(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return Py_NewRef(self);
+}
+
 static PyObject *ref_no_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     (void)type, (void)args, (void)kwargs;
     PyErr_SetString(PyExc_TypeError, "an ObjectRef comes from ray.put or from a task");
@@ -157,6 +164,8 @@ static PyMethodDef ref_methods[] = {
     {"future", (PyCFunction)ref_future, METH_NOARGS, "A concurrent.futures.Future of its value."},
     {"hex", (PyCFunction)ref_hex, METH_NOARGS, "The id as 40 hexadecimal digits."},
     {"binary", (PyCFunction)ref_binary, METH_NOARGS, "The id as 20 bytes."},
+    {"__copy__", ref_copy, METH_NOARGS, NULL},
+    {"__deepcopy__", ref_copy, METH_O, NULL},
     {"__reduce__", (PyCFunction)ref_reduce, METH_NOARGS, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},

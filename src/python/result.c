@@ -83,7 +83,7 @@ bool core_exception_store(mob_job_t *job, PyObject *function) {
     if (!again) {
         collector_t collector;
         core_collector_push(&collector);
-        PyObject *made = PyObject_CallFunction(core.make_error, "OOi", error, core.job_name, (int)getpid());
+        PyObject *made = PyObject_CallFunction(core.make_error, "ONi", error, core_job_title(job), (int)getpid());
         if (made == NULL || !PyBytes_Check(made)) {
             PyErr_Clear();
             error_store(job, "the task's exception could not be described", 43, true, MOB_ECRASHED, NULL, 0);

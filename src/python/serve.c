@@ -56,6 +56,15 @@ static void job_name_set(const mob_job_t *job) {
     Py_XSETREF(core.job_name, name);
 }
 
+PyObject *core_job_title(const mob_job_t *job) {
+    if (job->kind == MOB_ACTOR_CREATE) return PyUnicode_FromFormat("%U.__init__", core.job_name);
+    if (job->kind != MOB_ACTOR_CALL) return Py_NewRef(core.job_name);
+    PyObject *name = PyUnicode_DecodeUTF8(job->name, (Py_ssize_t)job->name_size, "replace");
+    PyObject *title = name ? PyUnicode_FromFormat("%U.%U", core.job_name, name) : NULL;
+    Py_XDECREF(name);
+    return title;
+}
+
 int core_job_prepare(const mob_job_t *job) {
     job_name_set(job);
     return job->kind == MOB_ACTOR_CALL || (shape_set(job) == 0 && gpus_set(job->gpu_mask) == 0) ? 0 : -1;
@@ -72,6 +81,14 @@ PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *re
     return value;
 }
 
+/* What the actor calls itself, NEW; NULL: its class does not say, or fails to. */
+static PyObject *own_repr(PyObject *actor) {
+    if (Py_TYPE(actor)->tp_repr == PyBaseObject_Type.tp_repr) return NULL;
+    PyObject *text = PyObject_Repr(actor);
+    if (text == NULL) PyErr_Clear();
+    return text;
+}
+
 /* Its value is there, or NULL with an exception or a failed argument: stores that. True if the job is to run again. */
 static bool value_store(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed) {
     bool stored = value != NULL && core_results_store(job, value) == 0;
@@ -79,6 +96,7 @@ static bool value_store(mob_job_t *job, PyObject *callable, PyObject *value, con
         core.actor = Py_NewRef(value);
         core.actor_ref = job->actor;
         core.actor_class_name = Py_NewRef(core.job_name);
+        core.actor_repr = own_repr(value);
         core.actor_shape = job->held_shape;
     }
     if (failed->error != MOB_OK) {
@@ -94,19 +112,22 @@ static bool value_store(mob_job_t *job, PyObject *callable, PyObject *value, con
     return !stored && core_exception_store(job, callable);
 }
 
-void core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed) {
-    bool again = value_store(job, callable, value, failed);
+bool core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed) {
+    /* The call stays without a result: the daemon gives it one when the process is gone, and all others with it. */
+    bool ends = value == NULL && job->kind == MOB_ACTOR_CALL && PyErr_ExceptionMatches(PyExc_SystemExit);
+    bool again = !ends && value_store(job, callable, value, failed);
     Py_XDECREF(callable);
     if (core.job == job) core.job = NULL;
-    if (again && mob_job_retry(core.client, job)) return;
-    mob_job_finish(core.client, job);
+    if (ends) return false;
+    if (!again || !mob_job_retry(core.client, job)) mob_job_finish(core.client, job);
+    return true;
 }
 
-void core_job_run(mob_job_t *job) {
+bool core_job_run(mob_job_t *job) {
     PyObject *callable = NULL;
     mob_value_t failed;
     PyObject *value = core_job_call(job, &callable, &failed);
-    core_job_end(job, callable, value, &failed);
+    return core_job_end(job, callable, value, &failed);
 }
 
 mob_job_t *core_job_take(void) {
@@ -138,7 +159,7 @@ PyObject *core_serve(PyObject *module, PyObject *unused) {
             core.job = NULL;
             return core_job_new(job);
         }
-        core_job_run(job);
+        if (!core_job_run(job)) return NULL;
     }
     core_native_end();
     if (PyErr_Occurred()) return NULL;
@@ -149,7 +170,8 @@ PyObject *core_serve(PyObject *module, PyObject *unused) {
 
 PyObject *core_current_name(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
-    return core.job_name ? Py_NewRef(core.job_name) : Py_NewRef(Py_None);
+    PyObject *name = core.actor_repr ? core.actor_repr : core.job_name;
+    return Py_NewRef(name ? name : Py_None);
 }
 
 static PyObject *id_text(mob_ref_t ref) {
@@ -179,14 +201,17 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
     const mob_job_t *running = core.job ? core.job : core_job_current();
     mob_ref_t task = running ? running->task_id : (mob_ref_t){0};
     if (running) task.slot |= 1u << 31; /* its ids are not those of objects */
+    bool creates = running != NULL && running->kind == MOB_ACTOR_CREATE;
     char node[17], job[9], worker[25];
     snprintf(node, sizeof node, "%016llx", (unsigned long long)session.incarnation);
     snprintf(job, sizeof job, "%08x",
              (unsigned)(session.incarnation >> 32)); /* a session has one driver, and so one job */
     snprintf(worker, sizeof worker, "%.16s%08x", node, session.number);
     uint32_t shape = core.actor ? core.actor_shape : running ? running->shape : 0;
-    return Py_BuildValue("{s:N,s:N,s:O,s:N,s:s,s:s,s:s,s:N}", "task_id", id_text(task), "actor_id",
-                         id_text(core.actor_ref), "name", running && core.job_name ? core.job_name : Py_None, "gpu_ids",
-                         gpus, "node_id", node, "job_id", job, "worker_id", worker, "resources",
+    PyObject *name = running != NULL ? core_job_title(running) : Py_NewRef(Py_None);
+    PyObject *function = running != NULL && running->kind == MOB_TASK ? core_job_callable(running) : Py_NewRef(Py_None);
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:s,s:s,s:s,s:N}", "task_id", id_text(task), "actor_id",
+                         id_text(creates ? running->actor : core.actor_ref), "name", name, "function", function,
+                         "gpu_ids", gpus, "node_id", node, "job_id", job, "worker_id", worker, "resources",
                          core_shape_dict(shape));
 }

@@ -98,6 +98,19 @@ PyObject *core_finish_messages(PyObject *module, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+/* The program ends, in this thread. What other threads still call has no answer, and their tracebacks would tell nobody anything. */
+PyObject *core_begin_exit(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    core.exit_thread = PyThread_get_thread_ident();
+    Py_RETURN_NONE;
+}
+
+void core_stay_at_exit(void) {
+    if (core.exit_thread == 0 || core.exit_thread == PyThread_get_thread_ident()) return;
+    Py_BEGIN_ALLOW_THREADS for (;;) pause();
+    Py_END_ALLOW_THREADS
+}
+
 PyObject *core_shutdown(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     mob_client_t *client = core.client;

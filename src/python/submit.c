@@ -1,7 +1,8 @@
 /*
  * Submitter: the callable behind f.remote, Class.remote and handle.method.remote.
  *
- * What does not change from call to call (function, resources, name) is asked for once a session, by `prepare`. Arguments are encoded into a buffer that
+ * What does not change from call to call (function, resources, name) is asked for once a session, by `prepare`. An actor's method has its actor, which
+ * starts no session: it is of one that there is, or was. Arguments are encoded into a buffer that
  * goes into the record: small plain values directly, other small ones pickled, references as such; what is large or has buffers becomes an
  * object of its own first, so that the task reads it in place.
  */
@@ -9,6 +10,8 @@
 
 #include <string.h>
 #include <structmember.h>
+
+#include "base/utf8.h"
 
 enum { INLINE_LIMIT = 64 * 1024 };
 
@@ -19,7 +22,8 @@ typedef struct {
     /* as prepared, for the session `incarnation` */
     uint64_t incarnation;
     mob_task_t task;
-    PyObject *function, *actor, *name; /* hold what `task` points to */
+    PyObject *function, *name; /* hold what `task` points to */
+    PyObject *actor;           /* ObjectRef, or NULL */
 } submitter_t;
 
 static PyTypeObject *submitter_type;
@@ -172,23 +176,16 @@ static long long number_of(PyObject *dict, const char *key, long long fallback) 
     return PyLong_AsLongLong(found);
 }
 
-static int ref_field(PyObject *dict, const char *key, PyObject **slot, mob_ref_t *ret_ref) {
-    PyObject *found = PyDict_GetItemString(dict, key);
-    *ret_ref = (mob_ref_t){0};
-    if (found == NULL || found == Py_None) {
-        Py_CLEAR(*slot);
-        return 0;
-    }
-    if (!core_ref_check(found)) {
-        PyErr_Format(PyExc_TypeError, "prepare: %s must be an ObjectRef", key);
+/* The ObjectRef's own; nothing for NULL and None. -1 with an exception. */
+static int ref_take(PyObject *object, mob_ref_t *ret_ref) {
+    if (object == NULL || object == Py_None) return 0;
+    if (!core_ref_check(object)) {
+        PyErr_Format(PyExc_TypeError, "an ObjectRef is wanted, not %s", Py_TYPE(object)->tp_name);
         return -1;
     }
-    ref_object_t *ref = core_ref_of(found);
-    if (ref == NULL) return -1;
-    Py_INCREF(found);
-    Py_XSETREF(*slot, found);
-    *ret_ref = ref->ref;
-    return 0;
+    ref_object_t *ref = core_ref_of(object);
+    if (ref != NULL) *ret_ref = ref->ref;
+    return ref == NULL ? -1 : 0;
 }
 
 /* The shape of a demand that may be missing; it is held. */
@@ -218,12 +215,12 @@ static int submitter_prepare(submitter_t *self) {
     int result = -1;
     mob_task_t task = {0};
     PyObject *name = PyDict_Check(dict) ? PyDict_GetItemString(dict, "name") : NULL;
+    PyObject *function = PyDict_Check(dict) ? PyDict_GetItemString(dict, "function") : NULL;
     Py_ssize_t name_size = 0;
     const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &name_size) : NULL;
     if (text == NULL) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "prepare must return a dict with a name");
-    } else if (ref_field(dict, "function", &self->function, &task.function) == 0 &&
-               ref_field(dict, "actor", &self->actor, &task.actor) == 0) {
+    } else if (ref_take(function, &task.function) == 0 && ref_take(self->actor, &task.actor) == 0) {
         task.kind = (mob_kind_t)number_of(dict, "kind", 0);
         task.num_returns = (uint32_t)number_of(dict, "num_returns", 1);
         task.max_retries = (int32_t)number_of(dict, "max_retries", 0);
@@ -231,10 +228,10 @@ static int submitter_prepare(submitter_t *self) {
         task.max_concurrency = (uint32_t)number_of(dict, "max_concurrency", 0);
         PyObject *retry = PyDict_GetItemString(dict, "retry_exceptions");
         task.retry_exceptions = retry != NULL && PyObject_IsTrue(retry) == 1;
-        Py_INCREF(name);
-        Py_XSETREF(self->name, name);
+        Py_XSETREF(self->name, Py_NewRef(name));
+        Py_XSETREF(self->function, Py_XNewRef(function));
         task.name = text;
-        task.name_size = (size_t)(name_size > 255 ? 255 : name_size);
+        task.name_size = base_utf8_whole(text, name_size > 255 ? 255 : (size_t)name_size);
         if (!PyErr_Occurred() && shape_field(dict, "demand", &task.shape) == 0) {
             if (shape_field(dict, "held_demand", &task.held_shape) == 0) {
                 submitter_shapes_drop(self); /* another thread may have been here meanwhile */
@@ -300,7 +297,8 @@ static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_
         if (checked == NULL) return NULL;
         Py_DECREF(checked);
     }
-    if (!core_connected()) return NULL;
+    if (core.client == NULL && (self->actor != NULL ? core_ref_of(self->actor) == NULL : !core_connected()))
+        return NULL;
     uint32_t site = core_site();
     if (core.client == NULL) return core_raise_ended();
     if (self->incarnation != core.incarnation && submitter_prepare(self) < 0) return NULL;
@@ -314,15 +312,17 @@ static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_
 /* ---- the type ---- */
 
 static PyObject *submitter_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    PyObject *prepare, *bind;
+    PyObject *prepare, *bind, *actor = NULL;
     Py_ssize_t least, most;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "OOnn:Submitter", &prepare, &bind, &least, &most)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOnn|O:Submitter", &prepare, &bind, &least, &most, &actor)) return NULL;
+    if (actor != NULL && !core_ref_check(actor)) return PyErr_Format(PyExc_TypeError, "an actor is an ObjectRef");
     submitter_t *self = (submitter_t *)type->tp_alloc(type, 0);
     if (self == NULL) return NULL;
     self->vectorcall = submitter_call;
     self->prepare = Py_NewRef(prepare);
     self->bind = Py_NewRef(bind);
+    self->actor = Py_XNewRef(actor);
     self->least = least;
     self->most = most;
     return (PyObject *)self;

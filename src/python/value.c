@@ -82,6 +82,7 @@ PyObject *core_raise(mob_status_t status) {
 }
 
 PyObject *core_raise_ended(void) {
+    core_stay_at_exit();
     return raise_code("system", PyUnicode_FromString("the session ended while this call was in it"));
 }
 
@@ -92,11 +93,38 @@ PyObject *core_raise_error(const mob_value_t *value) {
 
 bool core_connected(void) {
     if (core.client != NULL) return true;
+    core_stay_at_exit();
     PyObject *done = core.auto_init ? PyObject_CallNoArgs(core.auto_init) : NULL;
     Py_XDECREF(done);
     if (core.client != NULL) return true;
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "the system is not running: call ray.init()");
     return false;
+}
+
+/* ---- arguments ---- */
+
+/* Takes the arguments of a call that has one positional parameter, the first: finds keyword values by name. */
+static int arguments_of(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                        const char *const *names, PyObject **found) {
+    if (nargs > 1) {
+        PyErr_Format(PyExc_TypeError, "%s takes 1 positional argument, but %zd were given", function, nargs);
+        return -1;
+    }
+    found[0] = nargs == 1 ? args[0] : NULL;
+    for (Py_ssize_t i = 0; kwnames != NULL && i < PyTuple_GET_SIZE(kwnames); i++) {
+        int k = 0;
+        while (names[k] != NULL && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), names[k]) != 0) k++;
+        if (names[k] == NULL || (k == 0 && nargs == 1)) {
+            PyErr_Format(PyExc_TypeError, "%s got an unexpected argument %R", function, PyTuple_GET_ITEM(kwnames, i));
+            return -1;
+        }
+        found[k] = args[nargs + i];
+    }
+    if (found[0] == NULL) {
+        PyErr_Format(PyExc_TypeError, "%s needs the argument %s", function, names[0]);
+        return -1;
+    }
+    return 0;
 }
 
 /* ---- writing ---- */
@@ -243,9 +271,8 @@ int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t er
     return 0;
 }
 
-PyObject *core_put(PyObject *module, PyObject *value) {
-    (void)module;
-    if (!core_connected()) return NULL;
+static PyObject *put(PyObject *value) {
+    if (core.client == NULL && !core_connected()) return NULL;
     if (core_ref_check(value)) {
         PyErr_SetString(PyExc_TypeError, "ray.put of an ObjectRef: its object is in the store already. To store the "
                                          "reference itself, wrap it in a list");
@@ -257,6 +284,14 @@ PyObject *core_put(PyObject *module, PyObject *value) {
     if (core_value_store(value, "the value given to ray.put", &target) < 0) return NULL;
     if (site != 0) mob_ref_made_at(core.client, target.ref, site);
     return core_ref_new(target.ref); /* no Python code since it was stored */
+}
+
+PyObject *core_put(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    (void)module;
+    static const char *const names[] = {"value", NULL};
+    if (nargs == 1 && kwnames == NULL) return put(args[0]);
+    PyObject *value;
+    return arguments_of("ray.put", args, nargs, kwnames, names, &value) == 0 ? put(value) : NULL;
 }
 
 /* ---- reading ---- */
@@ -329,30 +364,6 @@ static int timeout_of(PyObject *seconds, int64_t *ret_ms) {
     return 0;
 }
 
-/* Takes the arguments of a call whose first parameter is `refs`: finds keyword values by name. */
-static int arguments_of(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
-                        const char *const *names, PyObject **found) {
-    if (nargs > 1) {
-        PyErr_Format(PyExc_TypeError, "%s takes 1 positional argument, but %zd were given", function, nargs);
-        return -1;
-    }
-    found[0] = nargs == 1 ? args[0] : NULL;
-    for (Py_ssize_t i = 0; kwnames != NULL && i < PyTuple_GET_SIZE(kwnames); i++) {
-        int k = 0;
-        while (names[k] != NULL && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), names[k]) != 0) k++;
-        if (names[k] == NULL || (k == 0 && nargs == 1)) {
-            PyErr_Format(PyExc_TypeError, "%s got an unexpected argument %R", function, PyTuple_GET_ITEM(kwnames, i));
-            return -1;
-        }
-        found[k] = args[nargs + i];
-    }
-    if (found[0] == NULL) {
-        PyErr_Format(PyExc_TypeError, "%s needs the argument %s", function, names[0]);
-        return -1;
-    }
-    return 0;
-}
-
 static int64_t now_ms(void) { return (int64_t)(base_clock_mono_ns() / 1000000); }
 
 /* What remains of a time limit after a wait that began at start_ms was interrupted. */
@@ -373,8 +384,35 @@ static int warn_in_loop(const char *function) {
                             function);
 }
 
+static bool is_there(mob_ref_t ref) {
+    mob_value_t value;
+    mob_status_t status = mob_get_begin(core.client, ref, &value);
+    if (status == MOB_OK) mob_get_end(core.client, ref, &value);
+    return status != MOB_ETIMEOUT;
+}
+
+static void raise_get_timeout(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
+    size_t ready = 0, missing = count - 1;
+    for (size_t i = count; i-- > 0;) {
+        if (is_there(refs[i]))
+            ready++;
+        else
+            missing = i;
+    }
+    char seconds[32];
+    snprintf(seconds, sizeof seconds, "%g", (double)timeout_ms / 1000);
+    mob_ref_retain(core.client, refs[missing]);
+    PyObject *ref = core_ref_new(refs[missing]);
+    if (ref == NULL) return;
+    raise_code("get_timeout", PyUnicode_FromFormat("ray.get waited %s s: %zu of %zu objects are there, and %R is not; "
+                                                   "what it waits for goes on",
+                                                   seconds, ready, count, ref));
+    Py_DECREF(ref);
+}
+
 /* Waits, with the interpreter's lock released, until all are there or one is an error. */
 static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
+    int64_t limit_ms = timeout_ms;
     if (timeout_ms != 0 && warn_in_loop("ray.get") < 0) return -1;
     for (;;) {
         mob_status_t status;
@@ -393,9 +431,7 @@ static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
         }
         if (status == MOB_OK) return 0;
         if (status == MOB_ETIMEOUT) {
-            raise_code("get_timeout",
-                       PyUnicode_FromFormat("not all of the %zu objects were there in time; what they wait for goes on",
-                                            count));
+            raise_get_timeout(refs, count, limit_ms);
             return -1;
         }
         if (status != MOB_EINTR) {
@@ -534,7 +570,8 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     PyObject *what = found[0];
     if (core_ref_check(what)) return get_one(what, timeout_ms);
     if (!PyList_Check(what) && !PyTuple_Check(what)) return not_a_ref("ray.get", what);
-    if (!core_connected()) return NULL;
+    /* A reference is of a session that there is, or was: it starts none. */
+    if (PySequence_Fast_GET_SIZE(what) == 0 && !core_connected()) return NULL;
     Py_ssize_t count;
     PyObject *held, *list = NULL;
     mob_ref_t *refs = refs_of("ray.get", what, &count, &held);
@@ -551,11 +588,7 @@ PyObject *core_is_there(PyObject *module, PyObject *object) {
     (void)module;
     if (!core_ref_check(object)) return not_a_ref("is_there", object);
     ref_object_t *ref = core_ref_of(object);
-    if (ref == NULL) return NULL;
-    mob_value_t value;
-    mob_status_t status = mob_get_begin(core.client, ref->ref, &value);
-    if (status == MOB_OK) mob_get_end(core.client, ref->ref, &value);
-    return PyBool_FromLong(status != MOB_ETIMEOUT);
+    return ref == NULL ? NULL : PyBool_FromLong(is_there(ref->ref));
 }
 
 /* Whether each is there once. A hash set that is kept between calls and emptied by counting `round` up; under the interpreter's lock. */
@@ -657,7 +690,7 @@ PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, P
     int64_t timeout_ms;
     if (arguments_of("ray.wait", args, nargs, kwnames, names, found) < 0 || timeout_of(found[2], &timeout_ms) < 0)
         return NULL;
-    if (found[2] != NULL && found[2] != Py_None && timeout_ms < 0) {
+    if (found[2] != NULL && found[2] != Py_None && PyFloat_AsDouble(found[2]) < 0) {
         PyErr_SetString(PyExc_ValueError, "timeout must not be negative");
         return NULL;
     }
@@ -672,13 +705,13 @@ PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, P
     }
     Py_ssize_t num_returns = 1;
     if (found[1] != NULL) {
-        if (!PyLong_Check(found[1])) {
+        if (!PyIndex_Check(found[1])) {
             PyErr_Format(PyExc_TypeError, "num_returns must be an int, not %s", Py_TYPE(found[1])->tp_name);
             return NULL;
         }
-        num_returns = PyLong_AsSsize_t(found[1]);
+        num_returns = PyNumber_AsSsize_t(found[1], NULL); /* one that is too large is more than any list has */
         if (num_returns == -1 && PyErr_Occurred()) return NULL;
     }
-    if (!core_connected()) return NULL;
+    if (PySequence_Fast_GET_SIZE(found[0]) == 0 && !core_connected()) return NULL;
     return wait_some(found[0], num_returns, timeout_ms);
 }

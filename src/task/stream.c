@@ -62,6 +62,8 @@ void task_streams_name(const char *name, size_t size) {
     if (size == job_name_size && memcmp(name, job_name, size) == 0) return; /* as most are */
     memcpy(job_name, name, size);
     job_name_size = size;
+    for (size_t i = 0; i < size; i++)
+        if (job_name[i] == '\n' || job_name[i] == 1) job_name[i] = ' '; /* what the mark ends with and begins with */
     streams[0].announced = streams[1].announced = false;
 }
 

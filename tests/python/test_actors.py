@@ -1,6 +1,10 @@
 """Actors: state in a process of its own, calls in order, and the end."""
 
+import asyncio
+import copy
+import functools
 import os
+import sys
 import time
 
 import pytest
@@ -168,6 +172,30 @@ def test_handles_as_arguments():
     assert ray.get(Boss.remote(counter).order.remote()) == 106
 
 
+def test_methods_as_arguments():
+    @ray.remote
+    def use(method, *args):
+        return ray.get(method.remote(*args))
+
+    @ray.remote
+    class Pair:
+        @ray.method(num_returns=2)
+        def two(self):
+            return 1, 2
+
+    counter = Counter.remote()
+    assert ray.get(use.remote(counter.add, 5)) == 5
+    assert ray.get(use.remote(Pair.remote().two)) == [1, 2]
+    assert ray.get(use.remote(Pair.remote().two.options(num_returns=1))) == (1, 2)
+    assert ray.get(copy.deepcopy([counter.add])[0].remote()) == 6
+
+
+def test_copies_of_handles():
+    counter = Counter.remote()
+    for again in (copy.copy(counter), copy.deepcopy({"k": counter})["k"]):
+        assert again == counter and ray.get(again.get.remote()) == 0
+
+
 def test_handles_as_results():
     @ray.remote
     def make():
@@ -239,6 +267,12 @@ def test_a_method_that_raises_leaves_the_actor_alive():
         ray.get(ref)
     assert isinstance(info.value, RayTaskError) and "method" in str(info.value)
     assert ray.get(counter.add.remote()) == 4
+
+
+def test_errors_name_the_method():
+    with pytest.raises(KeyError, match=r"^ray::Counter.fail\(\) \(pid=\d+\)") as info:
+        ray.get(Counter.remote().fail.remote())
+    assert info.value.function_name == "Counter.fail"
 
 
 def test_a_constructor_that_raises():
@@ -320,6 +354,53 @@ def test_class_features():
     assert ray.get(actor.__call__.remote(4)) == 7
     assert ray.get(actor._private.remote()) == "private"
     assert Derived(1).who() == "derived of base"  # the class itself is as it was
+
+
+def test_methods_that_every_actor_has():
+    @ray.remote
+    class Async:
+        async def get(self):
+            return 1
+
+    def describe(instance, x, y=0):
+        return type(instance).__name__, x, y
+
+    async def wait(instance):
+        return await instance.get()
+
+    for kind in (Counter, Counter.options(max_concurrency=2), Async):
+        actor = kind.remote()
+        assert ray.get(actor.__ray_ready__.remote()) is True
+        assert ray.get(actor.__ray_call__.remote(describe, 1, y=2)) == (kind.__name__, 1, 2)
+        refs = [actor.get.remote(), actor.__ray_terminate__.remote()]
+        assert ray.get(refs[0]) == (1 if kind is Async else 0)
+        with pytest.raises(ActorDiedError):
+            ray.get(refs[1], timeout=40)
+    assert ray.get(Async.remote().__ray_call__.remote(wait)) == 1
+    with pytest.raises(TypeError, match="__ray_call__"):
+        Counter.remote().__ray_call__.remote()
+
+
+def test_calls_with_arguments_and_options_as_values():
+    counter = Counter._remote(args=[5], kwargs={"step": 2}, num_cpus=0)
+    assert ray.get(counter.add._remote((1,))) == 7
+    assert ray.get(counter.add._remote(kwargs={"n": 2}, num_returns=1)) == 11
+    assert ray.get(counter.get._remote()) == 11
+
+
+def test_partial_methods():
+    @ray.remote
+    class Partial:
+        def add(self, a, b, c=0):
+            return a + b + c
+
+        add_one = functools.partialmethod(add, 1)
+        add_three = functools.partialmethod(add, 1, c=2)
+
+    partial = Partial.remote()
+    assert ray.get([partial.add_one.remote(1), partial.add_one.remote(b=2), partial.add_three.remote(5)]) == [2, 3, 8]
+    with pytest.raises(TypeError, match="add_one"):
+        partial.add_one.remote()
 
 
 def test_keyword_and_variable_arguments():
@@ -416,6 +497,65 @@ def test_an_actor_that_exits_is_dead():
             ray.get(ref, timeout=40)
     with pytest.raises(ActorDiedError):
         ray.get(counter.get.remote(), timeout=40)
+
+
+@ray.remote
+class Leaver:
+    def __init__(self, path):
+        import atexit
+
+        atexit.register(support.touch, path)
+
+    def get(self):
+        return 1
+
+    def leave(self, how):
+        if how == "exit_actor":
+            ray.actor.exit_actor()
+        sys.exit(how)
+
+
+@ray.remote
+class AsyncLeaver(Leaver.__ray_actor_class__):
+    async def leave(self, how):
+        await asyncio.sleep(0)
+        return super().leave(how)
+
+
+@pytest.mark.parametrize("how, told", [(None, "code 0"), (3, "code 3"), ("words", "code 1"), ("exit_actor", "code 0")])
+@pytest.mark.parametrize("kind", ["plain", "threads", "async"])
+def test_an_actor_that_leaves_by_itself_ends_as_python_does(kind, how, told, folder):
+    path = f"{folder}/ended"
+    actor = (AsyncLeaver if kind == "async" else Leaver).options(max_concurrency=1 + (kind != "plain")).remote(path)
+    assert ray.get(actor.get.remote()) == 1
+    with pytest.raises(ActorDiedError, match=told):
+        ray.get(actor.leave.remote(how), timeout=40)
+    assert os.path.exists(path)
+    with pytest.raises(ActorDiedError):
+        ray.get(actor.get.remote(), timeout=40)
+
+
+def test_an_actor_that_leaves_in_its_constructor():
+    @ray.remote
+    class Early:
+        def __init__(self, how):
+            if how == "exit_actor":
+                ray.actor.exit_actor()
+            sys.exit(1)
+
+        def get(self):
+            return 1
+
+    for how in ("exit_actor", "exit"):
+        with pytest.raises(ActorDiedError):
+            ray.get(Early.remote(how).get.remote(), timeout=40)
+
+
+def test_only_an_actor_can_leave():
+    with pytest.raises(TypeError, match="only in a method of an actor"):
+        ray.actor.exit_actor()
+    with pytest.raises(TypeError, match="only in a method of an actor"):
+        ray.get(ray.remote(lambda: ray.actor.exit_actor()).remote())
 
 
 def test_a_call_is_never_run_twice(folder):

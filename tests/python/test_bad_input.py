@@ -139,13 +139,23 @@ def test_wrong_options_of_methods(good):
             counter.add.options(**options)
         with pytest.raises((TypeError, ValueError), match=next(iter(options))):
             ray.method(**options)(lambda self: 1)
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(TypeError, match="num_returns"):
         ray.method()
+    with pytest.raises(TypeError, match="num_returns"):
+        ray.method(lambda self: 1)
+
+
+@pytest.mark.parametrize("name", ["num_returns", "max_retries", "max_calls"])
+@pytest.mark.parametrize("value", [2**31, 2**33, 2**70])
+def test_huge_counts(good, name, value):
+    with pytest.raises(ValueError, match=f"{name} must be at most"):
+        echo.options(**{name: value})
 
 
 def test_a_huge_number_of_results(good):
-    with pytest.raises((ValueError, ray.exceptions.RayError)):
-        echo.options(num_returns=10**9).remote(1)
+    with pytest.raises(ValueError, match="num_returns must be at most 100000"):
+        echo.options(num_returns=10**9)
+    assert ray.get(echo.options(max_retries=2**31 - 1).remote(1)) == 1
 
 
 @pytest.mark.parametrize(
@@ -182,8 +192,23 @@ def test_modules_that_come_later():
     for name in ("placement_group", "ActorPool"):
         with pytest.raises(AttributeError, match="not in Mobula yet"):
             getattr(ray.util, name)
-    with pytest.raises(ImportError):
-        importlib.import_module("ray.util.queue")
+    for name in ("ray.data", "ray.tune", "ray.util.queue", "ray.util.scheduling_strategies", "ray.train.torch"):
+        with pytest.raises(ModuleNotFoundError, match="is not in Mobula yet"):
+            importlib.import_module(name)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'ray.no_such_thing'"):
+        importlib.import_module("ray.no_such_thing")
+
+
+@pytest.mark.parametrize("name", ["ray.get_actor", "ray.serve", "ray.util.ActorPool", "ray.util.state.list_actors"])
+def test_names_that_come_later_can_not_be_imported(name):
+    package, _, last = name.rpartition(".")
+    with pytest.raises(ImportError, match=f"{name} is not in Mobula yet"):
+        exec(f"from {package} import {last}")
+
+
+def test_who_only_asks_whether_a_module_is_there_is_told_no():
+    for name in ("ray.tune", "ray.util.queue"):
+        assert importlib.util.find_spec(name) is None
 
 
 def test_wrong_use_of_the_decorator(good):

@@ -256,7 +256,12 @@ def test_an_actor(library, cluster, folder):
     def call(handle):
         return ray.get(handle.calls.remote())
 
+    @ray.remote
+    def call_method(method, *args):
+        return ray.get(method.remote(*args))
+
     assert ray.get(call.remote(box)) == 1001
+    assert ray.get(call_method.remote(box.sum, bytearray(16))) == 0.0
     assert not os.path.exists(path)
     del box
     assert support.wait_until(lambda: os.path.exists(path))

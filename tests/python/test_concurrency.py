@@ -318,8 +318,6 @@ def test_exceptions():
         ray.get(a.fail.remote(KeyError("gone")))
     with pytest.raises(ray.exceptions.RayTaskError):
         ray.get(a.fail.remote(asyncio.CancelledError()))
-    with pytest.raises(ray.exceptions.RayTaskError):
-        ray.get(a.fail.remote(SystemExit(1)))
 
     @ray.remote
     def bad():

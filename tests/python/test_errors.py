@@ -87,6 +87,55 @@ def test_fields_of_errors_arrive():
     assert (error.reason, error.object) == ("why", b"\xff")
 
 
+def test_the_name_that_was_not_found_arrives():
+    @ray.remote
+    def fail(how):
+        return missing if how == "name" else ().missing  # noqa: F821
+
+    assert failure(fail.remote("name")).name == "missing"
+    assert failure(fail.remote("attribute")).name == "missing"
+
+
+class Guarded(Exception):
+    """Refuses to be changed, and has names of its own where a RayTaskError has fields."""
+
+    function_name = "its own name"
+    cause = property(lambda self: "its own cause")
+    pid = property(lambda self: "its own pid")
+    args = property(lambda self: ("its own args",))
+
+    def __setattr__(self, name, value):
+        raise TypeError("this can't be changed")
+
+
+def test_an_error_that_can_not_be_changed():
+    found = failure(fail_with.remote(Guarded("text")))
+    assert isinstance(found, Guarded)
+    assert (found.cause, found.pid, found.args) == ("its own cause", "its own pid", ("its own args",))
+    assert "fail_with" in str(found) and found.function_name == "its own name"
+
+
+def test_an_errors_own_fields_win():
+    error = ValueError("text")
+    error.pid, error.function_name, error.cause, error.traceback_str = 1, 2, 3, 4
+    for found in (failure(fail_with.remote(error)), failure(fail_with.remote(failure(fail_with.remote(error))))):
+        assert (found.pid, found.function_name, found.cause, found.traceback_str) == (1, 2, 3, 4)
+        assert isinstance(found, ValueError) and "ValueError: text" in str(found)
+        again = pickle.loads(pickle.dumps(found))
+        assert (again.pid, str(again)) == (1, str(found)) and isinstance(again, ValueError)
+
+
+class Sealed(Exception):
+    def __init_subclass__(cls):
+        raise RuntimeError("no classes below this one")
+
+
+def test_an_error_whose_class_can_not_be_inherited_from():
+    found = failure(fail_with.remote(Sealed("text")))
+    assert type(found) is RayTaskError and isinstance(found.cause, Sealed)
+    assert "fail_with" in str(found) and "Sealed: text" in str(found)
+
+
 def test_the_remote_traceback_is_in_the_text():
     def inner():
         return {}["missing"]

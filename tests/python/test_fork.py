@@ -71,6 +71,15 @@ def test_calls_in_a_child_raise_a_clear_error(start, name):
     assert ray.get(add.remote(ref)) == 2 and ray.get(counter.add.remote()) == 1
 
 
+def test_a_child_has_no_session(start):
+    start(num_cpus=1)
+    assert in_child(ray.is_initialized) == "False"
+    for options in ({}, {"ignore_reinit_error": True}):
+        text = in_child(lambda options=options: attempt(lambda: ray.init(num_cpus=1, **options)))
+        assert "was forked" in text and "spawn" in text
+    assert ray.is_initialized() and ray.get(add.remote(1)) == 2
+
+
 def test_a_childs_end_does_not_end_the_session(start):
     start(num_cpus=1)
     ref = ray.put([1])

@@ -96,8 +96,41 @@ def test_a_call_before_init_starts_it(start, call, expected):
     assert ray.cluster_resources()["CPU"] >= 1
 
 
+def test_init_in_a_task(start):
+    start(num_cpus=1)
+
+    @ray.remote
+    def again(**options):
+        ray.init(**options)
+        return ray.get(ray.put(1))
+
+    with pytest.raises(RuntimeError, match="(?s)in a task or an actor.*leave the call out"):
+        ray.get(again.remote())
+    assert ray.get(again.remote(ignore_reinit_error=True)) == 1
+
+
+def test_a_working_directory_that_is_gone(folder):
+    code = """
+import os, ray
+os.rmdir(os.getcwd())
+ray.init(num_cpus=1)
+print(ray.get(ray.remote(abs).remote(-1)))
+ray.shutdown()
+try:
+    ray.init(num_cpus=1, _temp_dir="here")
+except ValueError as error:
+    print(error)
+"""
+    gone = os.path.join(folder, "gone")
+    os.mkdir(gone)
+    result = subprocess.run([sys.executable, "-c", code], cwd=gone, capture_output=True, text=True, timeout=50)
+    assert result.stdout.splitlines() == ["1", "_temp_dir here can't be made: No such file or directory"], result.stderr
+
+
 def test_looking_around_before_init_is_an_error():
-    for look in (ray.nodes, ray.cluster_resources, ray.available_resources, ray.timeline):
+    context = ray.get_runtime_context()
+    looks = (ray.nodes, ray.cluster_resources, ray.available_resources, ray.timeline)
+    for look in (*looks, context.get_job_id, context.get_node_id):
         with pytest.raises(ray.exceptions.RaySystemError, match="ray.init"):
             look()
     assert not ray.is_initialized()

@@ -258,3 +258,11 @@ def test_pandas_frames():
     frame = pandas.DataFrame({"a": range(10_000), "b": [str(i) for i in range(10_000)]})
     assert ray.get(ray.put(frame)).equals(frame)
     assert ray.get(echo.remote(frame)).equals(frame)
+
+
+def test_the_value_by_name():
+    assert ray.get(ray.put(value=[1])) == [1]
+    with pytest.raises(TypeError, match="ray.put needs the argument value"):
+        ray.put()
+    with pytest.raises(TypeError, match="unexpected argument 'values'"):
+        ray.put(values=1)

@@ -1,15 +1,16 @@
 """What workers print reaches the driver: with its source, in order, and before the end."""
 
+import os
 import re
 
 import pytest
 import support
 
 
-def lines(folder, body, init="num_cpus=2", stream="stdout"):
+def lines(folder, body, init="num_cpus=2", stream="stdout", **options):
     """Runs a driver; gives the lines of its output, and checks that nothing else went wrong."""
     code = f"import ray, os, sys, time\nray.init({init})\n{body}\n"
-    result = support.run_driver(support.script(folder, code))
+    result = support.run_driver(support.script(folder, code), **options)
     assert result.returncode == 0, result.stderr
     return getattr(result, stream).splitlines()
 
@@ -114,6 +115,17 @@ def test_actors_have_their_class_or_method_as_name(folder):
     assert all(line.startswith("(Parrot") for line in found)
 
 
+def test_an_actors_own_repr_is_its_name(folder):
+    body = (
+        "@ray.remote\nclass Parrot:\n    def __init__(self, name):\n        self.name = name\n"
+        "    def __repr__(self):\n        return f'Parrot {self.name}' if self.name else 1 / 0\n"
+        "    def speak(self):\n        print('spoke')\n"
+        "for name in ('é' * 200, 'two\\nlines', ''):\n    ray.get(Parrot.remote(name).speak.remote())"
+    )
+    found = [line.partition(" pid=")[0] for line in lines(folder, body)]
+    assert found == ["(Parrot " + "é" * 124, "(Parrot two lines", "(Parrot"]
+
+
 def test_the_name_option_is_the_name(folder):
     (line,) = lines(folder, TASK + "ray.get(speak.options(name='special').remote('x'))")
     assert line.startswith("(special pid=")
@@ -132,6 +144,38 @@ def test_a_very_long_line(folder):
     body = "@ray.remote\ndef long():\n    print('x' * 1_000_000 + 'end')\nray.get(long.remote())"
     found = lines(folder, body)
     assert "".join(line.partition(") ")[2] for line in found) == "x" * 1_000_000 + "end"
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_a_very_long_line_is_cut_between_characters(folder, shift):
+    text = "x" * shift + "é日🐟" * 20_000
+    body = f"@ray.remote\ndef long():\n    print({text!r})\nray.get(long.remote())"
+    found = lines(folder, body)
+    assert len(found) > 1 and "".join(line.partition(") ")[2] for line in found) == text
+
+
+def test_what_the_drivers_output_has_no_characters_for(folder):
+    body = TASK + "ray.get(speak.remote('é 日本'))\nray.get(speak.remote('plain'))"
+    found = lines(folder, body, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert [line.partition(") ")[2] for line in found] == ["\\xe9 \\u65e5\\u672c", "plain"]
+
+
+def test_names_of_more_than_one_line_and_very_long_ones(folder):
+    body = TASK + (
+        "ray.get(speak.options(name='two\\nlines').remote('a'))\n"
+        "ray.get(speak.options(name='日' * 200).remote('b'))\n"
+        "names = {event['name'] for event in ray.timeline()}\n"
+        "ray.shutdown()\nprint(names)"
+    )
+    first, second, names = lines(folder, body)
+    assert re.fullmatch(r"\(two lines pid=\d+\) a", first)
+    assert re.fullmatch(r"\(日{85} pid=\d+\) b", second)
+    assert "'日日日日日日日日日日日日日日日'" in names
+
+
+def test_a_workers_streams_are_like_those_of_any_program(folder):
+    body = "@ray.remote\ndef ask():\n    return sys.stdout.mode, sys.stderr.mode\nprint(*ray.get(ask.remote()))"
+    assert lines(folder, body) == ["w w"]
 
 
 def test_log_to_driver_off(folder):

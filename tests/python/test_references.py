@@ -1,5 +1,7 @@
 """References: what somebody still holds stays, and what nobody holds gives its memory back."""
 
+import copy
+import dataclasses
 import gc
 import os
 import signal
@@ -87,6 +89,19 @@ def test_copies_of_a_ref_keep_it():
     holders.pop(0)
     churn()
     assert len(ray.get(holders[0]["k"])) == BIG
+
+
+def test_copies_by_the_copy_module():
+    @dataclasses.dataclass
+    class Holder:
+        refs: list
+
+    ref = ray.put(b"x" * BIG)
+    assert copy.copy(ref) == ref and copy.deepcopy(ref) == ref
+    found = [copy.deepcopy({"k": [ref]})["k"][0], dataclasses.asdict(Holder([ref]))["refs"][0]]
+    del ref
+    churn()
+    assert [len(value) for value in ray.get(found)] == [BIG, BIG]
 
 
 def test_refs_inside_of_objects():

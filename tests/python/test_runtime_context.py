@@ -61,6 +61,40 @@ def test_in_an_actor():
     assert first[2] == ray.nodes()[0]["NodeID"]
 
 
+def names():
+    context = ray.get_runtime_context()
+    return context.get_task_name(), context.get_task_function_name()
+
+
+def test_names_of_tasks_and_methods():
+    @ray.remote
+    class Named:
+        def __init__(self):
+            self.first = (*names(), ray.get_runtime_context().get_actor_id())
+
+        def plain(self):
+            return names()
+
+        def made(self):
+            return self.first, ray.get_runtime_context().get_actor_id()
+
+    @ray.remote
+    class AsyncNamed:
+        async def plain(self):
+            return names()
+
+    task = ray.remote(names)
+    assert ray.get(task.remote()) == ("names", "names")
+    assert ray.get(task.options(name="given").remote()) == ("given", "names")
+    assert ray.get(task.options(name="given", retry_exceptions=[ValueError]).remote()) == ("given", "names")
+    assert ray.get(Named.remote().plain.remote()) == ("Named.plain", "Named.plain")
+    assert ray.get(Named.options(max_concurrency=2).remote().plain.remote()) == ("Named.plain", "Named.plain")
+    assert ray.get(AsyncNamed.remote().plain.remote()) == ("AsyncNamed.plain", "AsyncNamed.plain")
+    made, actor = ray.get(Named.remote().made.remote())
+    assert made == ("Named.__init__", "Named.__init__", actor)
+    assert names() == (None, None)
+
+
 def test_assigned_resources():
     @ray.remote(num_cpus=2)
     def assigned():

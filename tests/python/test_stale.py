@@ -88,6 +88,24 @@ def test_get_of_an_old_ref_without_a_session(start):
         ray.get(ref, timeout=10)
 
 
+def test_old_refs_and_handles_start_no_session(start):
+    start(num_cpus=1)
+    ref, counter, other = ray.put(1), Counter.remote(), Counter.remote()
+    ray.get(counter.add.remote())
+    ray.shutdown()
+    calls = [
+        lambda: ray.get([ref]),
+        lambda: ray.wait([ref]),
+        lambda: counter.add.remote(),
+        lambda: other.add.remote(),
+        lambda: ray.kill(counter),
+    ]
+    for call in calls:
+        with pytest.raises(ray.exceptions.RaySystemError, match="shutdown"):
+            call()
+    assert not ray.is_initialized()
+
+
 def test_closures_over_old_refs(start):
     start(num_cpus=1)
     ref = ray.put(1)

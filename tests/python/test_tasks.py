@@ -124,6 +124,15 @@ def test_wrong_number_of_results_is_an_error_at_get(made):
     assert ray.get(add.remote(1)) == 11
 
 
+def test_calls_with_arguments_and_options_as_values():
+    @ray.remote
+    def pair(a, b):
+        return a, b
+
+    assert ray.get(pair._remote(args=[1], kwargs={"b": 2})) == (1, 2)
+    assert ray.get(pair._remote((1, 2), num_returns=2)) == [1, 2]
+
+
 def test_options_do_not_change_the_function():
     @ray.remote
     def two():

@@ -61,8 +61,14 @@ def test_a_file_instead_of_a_folder(start, folder):
     assert not ray.is_initialized() and support.processes() == []
 
 
+def test_a_folder_that_is_not_there_is_made(start, folder):
+    path = os.path.join(folder, "not", "yet")
+    assert start(num_cpus=1, _temp_dir=path)["session_dir"].startswith(path)
+    assert ray.get(ray.put(1)) == 1
+
+
 def test_a_folder_that_can_not_be_made(start):
-    with pytest.raises(REFUSED, match="/proc/nowhere"):
+    with pytest.raises(ValueError, match="_temp_dir /proc/nowhere can't be made"):
         start(num_cpus=1, _temp_dir="/proc/nowhere")
     assert not ray.is_initialized() and support.processes() == []
 

@@ -157,6 +157,23 @@ def test_a_driver_may_end_while_threads_are_in_calls(folder, calls):
     assert "Fatal" not in result.stderr
 
 
+def test_a_daemon_thread_in_get_says_nothing_at_the_end(folder):
+    code = """
+import ray, threading, time
+ray.init(num_cpus=1)
+@ray.remote
+def endless():
+    time.sleep(1000)
+ref = endless.remote()
+threads = [threading.Thread(target=call, args=([ref],), daemon=True) for call in (ray.get, ray.wait)]
+for thread in threads:
+    thread.start()
+time.sleep(0.3)  # both are in their calls, or just about to be: the end is the same
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
 def test_dropping_refs_in_other_threads(start):
     start(num_cpus=1, object_store_memory=128 << 20)
     before = support.store_free()

@@ -2,6 +2,7 @@
 
 import time
 
+import numpy as np
 import pytest
 import support
 
@@ -174,6 +175,11 @@ def test_wrong_options():
         ray.wait(refs, patience=1)
 
 
+def test_options_that_are_almost_the_usual():
+    refs = [ray.put(1), ray.put(2)]
+    assert ray.wait(refs, num_returns=np.int64(2), timeout=float("inf")) == (refs, [])
+
+
 def test_get_with_a_timeout(gated):
     begin, release = gated
     ref = begin("late")
@@ -181,8 +187,9 @@ def test_get_with_a_timeout(gated):
         with pytest.raises(ray.exceptions.GetTimeoutError) as info:
             ray.get(ref, timeout=timeout)
         assert isinstance(info.value, TimeoutError)
-    with pytest.raises(ray.exceptions.GetTimeoutError):
-        ray.get([ray.put(1), ref], timeout=0.05)
+        assert f"waited {timeout} s: 0 of 1 objects are there, and {ref!r} is not" in str(info.value)
+    with pytest.raises(ray.exceptions.GetTimeoutError, match="1 of 3 objects"):
+        ray.get([ray.put(1), ref, ref], timeout=0.05)
     release("late")  # the task went on all the while
     assert ray.get(ref, timeout=30) == "late"
 

@@ -7,7 +7,7 @@ import _thread
 from types import CoroutineType
 
 from ray import _core
-from ray._private import definition, futures
+from ray._private import definition, futures, worker_main
 
 
 def serve(creation):
@@ -46,7 +46,10 @@ class _Threads:
                     self._add()
             if job is None:
                 return
-            job.run()
+            try:
+                job.run()
+            except SystemExit as error:  # a method ended its actor, in a thread that need not be the main one
+                worker_main.end(worker_main.exit_status(error))
             del job
 
     def _add(self):

@@ -15,7 +15,7 @@ range means that every call must be looked at): the core asks for `bind` only be
 import _thread
 
 from ray import _core
-from ray._private import session
+from ray._private import every_actor, session
 from ray._private.later import not_yet
 
 _VARARGS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x20, 0x80, 0x200
@@ -89,6 +89,8 @@ class Definition:
         """In a worker: this is what `reference` holds. Returns what the worker is to call."""
         if reference is not None:
             self._export = (session.epoch, reference)
+        if self.methods is not None:
+            every_actor.give_to(self._target)
         return Retrying(self._target, self.retry) if self.retry else self._target
 
     def retrying(self, classes):
@@ -120,10 +122,13 @@ class Definition:
         if found is None:
             import inspect
 
-            raw = self.target if method is None else inspect.getattr_static(self.target, method)
+            raw = self.target
+            if method is not None:
+                raw = inspect.getattr_static(self.target, method, every_actor.METHODS.get(method))
             bound = method is not None and not isinstance(raw, staticmethod)
+            function = raw.__get__(None, self.target) if _is_partial(raw) else _function(raw)
             try:
-                found = inspect.signature(_function(raw), follow_wrapped=False), bound
+                found = inspect.signature(function, follow_wrapped=False), bound
             except (TypeError, ValueError):  # written in C, and silent about its arguments
                 found = None, bound
             self._signatures[method] = found
@@ -147,9 +152,10 @@ class Definition:
 class Retrying:
     """A function together with the exceptions after which it is run again."""
 
-    __slots__ = ("classes", "function")
+    __slots__ = ("__name__", "classes", "function")
 
     def __init__(self, function, classes):
+        self.__name__ = function.__name__
         self.function = function
         self.classes = classes
 
@@ -183,7 +189,14 @@ def _from_export(reference, outline):
 
 
 def _function(member):
+    if _is_partial(member):
+        return member.func
     return member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
+
+
+def _is_partial(member) -> bool:
+    # By its name: whoever has one has imported functools, and nobody else needs to.
+    return (type(member).__module__, type(member).__name__) == ("functools", "partialmethod")
 
 
 def _flags(function) -> int:
@@ -217,7 +230,7 @@ def _members(target):
 
 def _methods(target):
     """Every method of a class: its number of results ("streaming" for one that yields), and its arity."""
-    methods = {}
+    methods = {name: (1, *_arity(function, 1)) for name, function in every_actor.METHODS.items()}
     for name, member in _members(target).items():
         function = _function(member)
         plain = isinstance(function, _FUNCTION)
@@ -229,5 +242,6 @@ def _methods(target):
             if _flags(function) & (_GENERATOR | _ASYNC_GENERATOR)
             else getattr(function, "__ray_num_returns__", 1)
         )
-        methods[name] = (results, *_arity(function, 0 if isinstance(member, staticmethod) else 1))
+        arity = _EVERY_CALL if _is_partial(member) else _arity(function, 0 if isinstance(member, staticmethod) else 1)
+        methods[name] = (results, *arity)
     return methods

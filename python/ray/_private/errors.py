@@ -30,7 +30,7 @@ def make_error(error: BaseException, name: str, pid: int) -> bytes:
     from ray.exceptions import RayTaskError
 
     # A task that got a failed result and let it through: who asks wants the first cause, and the text has it all.
-    cause = error.cause if isinstance(error, RayTaskError) else error
+    cause = error._ray_plain().cause if isinstance(error, RayTaskError) else error
     try:
         carried = None if cause is None else serialization.inband(Carried(cause))
     except Exception:
@@ -51,14 +51,15 @@ class Carried:
     def __reduce__(self):
         error, kind = self.error, type(self.error)
         own_way = kind.__reduce__ is not BaseException.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__
-        if own_way or not hasattr(kind.__init__, "__code__"):
+        named = isinstance(error, (AttributeError, NameError))  # whose name Python 3.11 and before leave behind
+        if own_way or not (named or hasattr(kind.__init__, "__code__")):
             return _same, (error,)
-        return _rebuild, (kind, error.args, {**_slots(error), **error.__dict__})
+        return _rebuild, (kind, BaseException.args.__get__(error), _slots(error, named), error.__dict__)
 
 
-def _slots(error):
+def _slots(error, named):
     """What the classes of an exception keep in slots of their own."""
-    found = {}
+    found = {"name": error.name} if named else {}
     for base in type(error).__mro__:
         names = base.__dict__.get("__slots__", ())
         for name in (names,) if isinstance(names, str) else names:
@@ -71,11 +72,13 @@ def _same(error):
     return error
 
 
-def _rebuild(kind, args, fields):
+def _rebuild(kind, args, slots, fields):
     error = kind.__new__(kind, *args)
-    error.args = args
-    for name, value in fields.items():
-        setattr(error, name, value)
+    # Past what the class may do when it is asked to set something.
+    BaseException.args.__set__(error, args)
+    for name, value in slots.items():
+        object.__setattr__(error, name, value)
+    error.__dict__.update(fields)
     return error
 
 

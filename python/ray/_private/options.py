@@ -4,6 +4,7 @@ Options are checked where they are written (the decorator, .options()), so that 
 option that Ray has and Mobula does not may only have its default: anything else raises, it is never ignored.
 """
 
+from ray import _core
 from ray._private.later import not_yet
 
 _RESERVED = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory", "object_store_memory": "object_store_memory"}
@@ -83,12 +84,17 @@ def resources(value):
     return dict(value)
 
 
-def _count(least: int, endless: bool = False):
+_MOST = 2**31 - 1  # as the core counts
+
+
+def _count(least: int, endless: bool = False, most: int = _MOST):
     def check(name, value):
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"{name} must be an int, not {type(value).__name__}")
         if value < least and not (endless and value == -1):
             raise ValueError(f"{name} must be at least {least}{' or -1 (without end)' if endless else ''}, not {value}")
+        if value > most:
+            raise ValueError(f"{name} must be at most {most}, not {value}")
         return value
 
     return check
@@ -97,7 +103,7 @@ def _count(least: int, endless: bool = False):
 def _num_returns(name, value):
     if value in ("streaming", "dynamic"):
         raise not_yet(f"{name}={value!r}")
-    return _count(0)(name, value)
+    return _count(0, most=_core.MAX_RETURNS)(name, value)
 
 
 def _text(name, value):

@@ -86,7 +86,7 @@ def _bytes(name, value, default):
 def temp_folder(given) -> str:
     """Where the daemon makes its user's folder of sessions."""
     if given is not None:
-        return os.path.abspath(os.fspath(given))
+        return _made("_temp_dir", given)
     base = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
     return os.path.abspath(base)
 
@@ -99,20 +99,31 @@ def spill_folders(given) -> list:
     for folder in given if isinstance(given, (list, tuple)) else [given]:
         if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
             raise TypeError(f"object_spilling_directory must be a folder, or a list of folders, not {folder!r}")
-        path = os.path.abspath(os.fspath(folder))
-        try:
-            os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise ValueError(f"object_spilling_directory {path} can't be made: {error.strerror}") from None
+        path = _made("object_spilling_directory", folder)
         if not os.access(path, os.W_OK | os.X_OK):
             raise ValueError(f"object_spilling_directory {path} can't be written to")
         found.append(path)
     return found
 
 
+def _made(name, folder) -> str:
+    """The path of a folder that an option names, made if it is not there."""
+    path = os.fspath(folder)
+    try:
+        path = os.path.abspath(path)
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{name} {path} can't be made: {error.strerror}") from None
+    return path
+
+
 def search_path() -> list:
     """Where workers look for modules: where this process does, seen from its folder of now."""
-    return [os.path.abspath(path) if path == "" else str(path) for path in sys.path if isinstance(path, str)]
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:  # it was removed, and Python finds nothing there either
+        here = ""
+    return [str(path) or here for path in sys.path if isinstance(path, str) and (path or here)]
 
 
 def zygote_command(paths) -> list:

@@ -5,5 +5,6 @@ its epoch, and is worth nothing in the next.
 """
 
 epoch = 0
+pid = None  # of the process that takes part; a child that it forks does not
 mode = None  # worker.SCRIPT_MODE in a driver, worker.WORKER_MODE in a worker
 namespace = ""

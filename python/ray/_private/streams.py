@@ -10,10 +10,13 @@ import sys
 
 from ray import _core
 
+_NOT_IN_MARKS = {1: " ", 10: " "}
+
 
 class WorkerStream(io.TextIOWrapper):
     """A text stream that tells the daemon which task writes."""
 
+    mode = "w"
     _announced = None
 
     def write(self, text):
@@ -25,7 +28,7 @@ class WorkerStream(io.TextIOWrapper):
         name = _core.current_name()
         if name != self._announced:
             self._announced = name
-            super().write(f"\x01{name or ''}\n{text}")
+            super().write(f"\x01{(name or '').translate(_NOT_IN_MARKS)}\n{text}")
         else:
             super().write(text)
         return size

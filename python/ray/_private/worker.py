@@ -98,11 +98,7 @@ def init(
 
     with _starting:
         if _core.is_connected():
-            if not ignore_reinit_error:
-                raise RuntimeError(
-                    "ray.init() was called already in this process. Pass ignore_reinit_error=True if that is fine, or "
-                    "call ray.shutdown() before."
-                )
+            _refuse_again(ignore_reinit_error)
         else:
             from ray._private import services
 
@@ -120,6 +116,26 @@ def init(
             _set_logging_level(logging_level)
             _start(config)
         return RayContext(_core.session())
+
+
+def _refuse_again(ignore_reinit_error):
+    if session.pid != os.getpid():
+        raise RuntimeError(
+            "this process was forked from one that is connected to Mobula, and has no session of its own. Call "
+            "ray.init() in a process that is started anew (as multiprocessing's spawn does), or ray.shutdown() before, "
+            "which leaves the parent's session alone."
+        )
+    if ignore_reinit_error:
+        return
+    if session.mode == WORKER_MODE:
+        raise RuntimeError(
+            "ray.init() was called in a task or an actor, which takes part in its driver's session already: leave the "
+            "call out, or pass ignore_reinit_error=True."
+        )
+    raise RuntimeError(
+        "ray.init() was called already in this process. Pass ignore_reinit_error=True if that is fine, or call "
+        "ray.shutdown() before."
+    )
 
 
 def _refuse_later(**options):
@@ -158,6 +174,7 @@ def connect(mode: int, namespace: str):
     from ray._private import definition, futures, serialization, sites
 
     session.epoch += 1
+    session.pid = os.getpid()
     session.mode = mode
     session.namespace = namespace
     _core.set_hooks(
@@ -186,8 +203,8 @@ _core.set_hooks(auto_init=_auto_init, load_error=load_error)
 
 
 def is_initialized() -> bool:
-    """Whether this process is connected to a running system."""
-    return _core.is_connected()
+    """Whether this process is connected to a running system; the child of a fork is not."""
+    return _core.is_connected() and session.pid == os.getpid()
 
 
 def shutdown():
@@ -211,6 +228,7 @@ def _at_exit(pid):
     _exiting = True
     # A forked child runs its parent's exit functions too, and the system is not its to end.
     if pid == os.getpid():
+        _core.begin_exit()
         shutdown()
 
 
@@ -224,8 +242,12 @@ def _print_messages(done):
             kind, pid, name, text = message
             prefix = "(raylet) " if kind == "warn" else f"({name} pid={pid}) " if name else f"(pid={pid}) "
             stream = sys.stdout if kind == "out" else sys.stderr
+            lines = "".join([f"{prefix}{line}\n" for line in text.split("\n")])
             try:
-                stream.write("".join([f"{prefix}{line}\n" for line in text.split("\n")]))
+                try:
+                    stream.write(lines)
+                except UnicodeEncodeError:
+                    stream.write(lines.encode(stream.encoding, "backslashreplace").decode(stream.encoding))
                 stream.flush()
             except (AttributeError, OSError, ValueError):  # no stream, a closed one or a full disk: the program goes on
                 pass
@@ -318,11 +340,11 @@ class _Worker:
 
     @property
     def connected(self):
-        return _core.is_connected()
+        return is_initialized()
 
     @property
     def mode(self):
-        return session.mode if _core.is_connected() else None
+        return session.mode if is_initialized() else None
 
     @property
     def namespace(self):

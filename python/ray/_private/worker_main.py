@@ -18,12 +18,22 @@ def main(setup: "bytes | None"):
 
             concurrency.serve(creation)
         status = 0
+    except SystemExit as error:
+        status = exit_status(error)
     except Exception:  # not a task's, which the core takes: a fault of ours, and its only trace
         import traceback
 
         traceback.print_exc()
     finally:
-        _end(status)
+        end(status)
+
+
+def exit_status(error: SystemExit) -> int:
+    """The status that Python ends with after this exception, its message told."""
+    if error.code is None or isinstance(error.code, int):
+        return (error.code or 0) & 0xFF
+    print(error.code, file=sys.stderr)
+    return 1
 
 
 def _apply(setup):
@@ -49,7 +59,7 @@ def _reseed():
             module.seed()
 
 
-def _end(status):
+def end(status: int):
     """What Python does at its end, without tearing down the interpreter: threads of libraries may still run."""
     import atexit
 

@@ -1,5 +1,7 @@
 """Names of Ray's early years that programs still use."""
 
+from ray._private.later import no_attribute
+
 
 def __getattr__(name):
     import importlib
@@ -8,4 +10,4 @@ def __getattr__(name):
         return importlib.import_module("ray.experimental.tf_utils").TensorFlowVariables
     if name in ("tf_utils", "ui"):
         return importlib.import_module("ray.experimental." + name)
-    raise AttributeError(f"module 'ray.experimental' has no attribute '{name}'")
+    raise no_attribute(__name__, name)

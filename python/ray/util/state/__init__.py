@@ -2,21 +2,13 @@
 
 from dataclasses import asdict, dataclass, fields
 
-__all__ = ["ObjectState", "list_objects"]
+from ray._private.later import no_attribute
 
-_LATER = frozenset(
-    (
-        "get_actor get_job get_log get_node get_objects get_placement_group get_task get_worker list_actors "
-        "list_cluster_events list_jobs list_logs list_nodes list_placement_groups list_runtime_envs list_tasks "
-        "list_workers summarize_actors summarize_objects summarize_tasks StateApiClient"
-    ).split()
-)
+__all__ = ["ObjectState", "list_objects"]
 
 
 def __getattr__(name):
-    if name in _LATER:
-        raise AttributeError(f"ray.util.state.{name} is not in Mobula yet")
-    raise AttributeError(f"module 'ray.util.state' has no attribute '{name}'")
+    raise no_attribute(__name__, name)
 
 
 @dataclass(frozen=True)
