@@ -490,6 +490,8 @@ void node_tasks_cancel(node_client_t *client);        /* those that a dead clien
 /* Tells the driver, once a shape, that the node will never have what it needs. */
 void node_warn_if_never(node_t *node, uint32_t shape, mob_kind_t kind, const char *name);
 size_t node_task_name(node_t *node, const node_task_t *task, char *ret_name, size_t capacity);
+/* The name of a call in the timeline: A.m, each half cut where it is too long. */
+void node_event_name(control_event_t *event, const node_actor_t *actor, const char *method, size_t size);
 
 /* actor.c */
 void node_actor_create(node_t *node, node_task_t *task);
