@@ -355,7 +355,7 @@ void node_events_read(node_client_t *w) {
             .start_ns = e.start_ns, .end_ns = e.end_ns, .pid = w->pid, .worker = w->number, .kind = e.kind};
         uint8_t size = e.name_size < sizeof e.name ? e.name_size : sizeof e.name;
         if (e.kind == MOB_ACTOR_CALL && w->actor != NULL)
-            snprintf(event.name, sizeof event.name, "%.23s.%.*s", w->actor->name, size < 22 ? size : 22, e.name);
+            node_event_name(&event, w->actor, e.name, size);
         else
             memcpy(event.name, e.name, size);
         control_event_add(w->node->control, &event);

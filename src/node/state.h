@@ -497,6 +497,8 @@ node_task_t *node_task_follower(node_t *node, const node_task_t *task);
 void node_task_lost(node_t *node, node_task_t *task); /* its worker is certainly dead */
 void node_tasks_cancel(node_client_t *client);        /* those that a dead client submitted and nobody began */
 size_t node_task_name(node_t *node, const node_task_t *task, char *ret_name, size_t capacity);
+/* The name of a call in the timeline: A.m, each half cut where it is too long. */
+void node_event_name(control_event_t *event, const node_actor_t *actor, const char *method, size_t size);
 
 /* actor.c */
 void node_actor_create(node_t *node, node_task_t *task);

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "node/state.h"
 
 enum { MOST_OOM_RUNS = 20 };
@@ -193,10 +194,17 @@ size_t node_task_name(node_t *n, const node_task_t *t, char *ret_name, size_t ca
     const char *from = t->block ? (const char *)n->arena.base + t->block + skip : (const char *)record->body + skip;
     if (t->block == 0 && skip + size > WIRE_RECORD_BODY) size = 0;
     if (t->block != 0 && t->block + skip + size > n->store_bytes) size = 0;
-    if (size >= capacity) size = capacity - 1;
+    if (size >= capacity) size = base_utf8_whole(from, capacity - 1);
     memcpy(ret_name, from, size);
     ret_name[size] = 0;
     return size;
+}
+
+void node_event_name(control_event_t *e, const node_actor_t *a, const char *method, size_t size) {
+    enum { HALF = sizeof e->name / 2 - 1 };
+    int class_size = (int)base_utf8_whole(a->name, strnlen(a->name, HALF));
+    int method_size = (int)base_utf8_whole(method, size < HALF ? size : HALF);
+    snprintf(e->name, sizeof e->name, "%.*s.%.*s", class_size, a->name, method_size, method);
 }
 
 /* Whoever seals its missing arguments must not find it any more. */
@@ -242,9 +250,8 @@ static void note_event(node_t *n, const node_task_t *t, const node_client_t *wor
     e.start_ns = n->records[t->record].start_ns;
     e.end_ns = n->records[t->record].end_ns;
     if (t->kind == MOB_ACTOR_CALL && t->actor != NULL) {
-        char method[48];
-        node_task_name(n, t, method, sizeof method);
-        snprintf(e.name, sizeof e.name, "%.23s.%.22s", t->actor->name, method);
+        char method[sizeof e.name];
+        node_event_name(&e, t->actor, method, node_task_name(n, t, method, sizeof method));
     } else {
         node_task_name(n, t, e.name, sizeof e.name);
     }

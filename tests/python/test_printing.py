@@ -164,13 +164,19 @@ def test_names_of_more_than_one_line_and_very_long_ones(folder):
     body = TASK + (
         "ray.get(speak.options(name='two\\nlines').remote('a'))\n"
         "ray.get(speak.options(name='日' * 200).remote('b'))\n"
+        "actor = ray.remote(type('é' * 40, (), {'x' + 'é' * 40: lambda self: 1})).remote()\n"
+        "ray.get(getattr(actor, 'x' + 'é' * 40).remote())\n"
         "names = {event['name'] for event in ray.timeline()}\n"
+        "ray.kill(actor)\n"
+        "try:\n    ray.get(getattr(actor, 'x' + 'é' * 40).remote())\n"
+        "except ray.exceptions.ActorDiedError as error:\n    names.add(str(error)[:20])\n"
         "ray.shutdown()\nprint(names)"
     )
     first, second, names = lines(folder, body)
     assert re.fullmatch(r"\(two lines pid=\d+\) a", first)
     assert re.fullmatch(r"\(日{85} pid=\d+\) b", second)
-    assert "'日日日日日日日日日日日日日日日'" in names
+    assert "'日日日日日日日日日日日日日日日'" in names and "'ééééééééééé.xéééééééééé'" in names
+    assert "the actor éééééééééé" in names
 
 
 def test_a_workers_streams_are_like_those_of_any_program(folder):
