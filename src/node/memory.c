@@ -350,7 +350,8 @@ mob_status_t node_memory_grant(node_t *n, uint32_t owner, uint64_t size, bool pr
     for (uint64_t g = granule; g < granule + size / SHM_GRANULE; g++) n->granule_owner[g] = (uint16_t)owner;
     atomic_store_explicit(&n->extents[granule].freed, shm_extent_count(serial, 0), memory_order_relaxed);
     /* Not unused, until its owner's first allocation. */
-    atomic_store_explicit(&n->extents[granule].used, shm_extent_count(serial, !promised), memory_order_relaxed);
+    atomic_store_explicit(&n->extents[granule].used, shm_extent_count(serial, promised ? 0 : SHM_EXTENT_IN_HAND),
+                          memory_order_relaxed);
     atomic_store_explicit(&n->extents[granule].word, serial << 2 | (promised ? SHM_EXTENT_EMPTY : SHM_EXTENT_OWNED),
                           memory_order_release);
     *ret_offset = offset;
@@ -462,7 +463,8 @@ static void orphan_extents_clean(node_t *n) {
     for (uint64_t g = 0; n->orphan_extents > 0 && g < n->store_bytes / SHM_GRANULE;) {
         node_extent_t *e = &n->books[g];
         uint64_t step = e->size ? e->size / SHM_GRANULE : 1;
-        if (e->size && e->owner == NODE_ORPHAN && extent_clean(n, g)) extent_close(n, g);
+        bool counted = e->size / SHM_BLOCK_UNIT < SHM_EXTENT_IN_HAND && shm_extent_is_left_empty(&n->extents[g]);
+        if (e->size && e->owner == NODE_ORPHAN && (counted || extent_clean(n, g))) extent_close(n, g);
         g += step;
     }
 }

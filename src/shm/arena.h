@@ -11,7 +11,8 @@
  * `used` counts what its owner has allocated in it less what it freed itself, `freed` what others have freed; if the two are equal, nothing in it is used.
  * The daemon may then take it although it is OWNED: it makes it EMPTY and looks at `used` again; the owner raises `used` and then looks at the word. Both are
  * sequentially consistent, so one of them sees the other: the daemon puts OWNED back, or the owner finds that it must take the extent again, or has lost it.
- * A new extent has used = 1 until its owner's first allocation.
+ * While its owner has it in hand without a block of it (a new one until the first allocation, one that it takes again or sweeps), `used` has IN_HAND more than there
+ * are. So an extent whose owner is dead has nothing that is used if the two are equal, or IN_HAND apart: what lies in a new one may be anything.
  *
  * Both counts carry the grant's serial number and change by compare-and-swap only, so a former owner, or somebody who freed a block and was held up before it
  * counted that, can't change them after the extent was granted anew. They are never set back: who dies between freeing and counting leaves `freed` too low, and the
@@ -57,6 +58,8 @@ typedef struct shm_block {
 
 _Static_assert(sizeof(shm_extent_t) == 32 && sizeof(shm_block_t) == 16, "layout");
 
+#define SHM_EXTENT_IN_HAND UINT64_C(0x80000000) /* units: more than an extent can have */
+
 /* What a block holds. 63 bits: which table, the index, the low bits of the generation. */
 static inline uint64_t shm_tag(bool is_record, uint32_t index, uint64_t generation) {
     return (uint64_t)is_record << 62 | (uint64_t)(index & 0xffffff) << 38 | (generation & 0x3fffffffff);
@@ -65,6 +68,12 @@ static inline uint64_t shm_tag(bool is_record, uint32_t index, uint64_t generati
 static inline uint64_t shm_granule_round(uint64_t size) { return (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE; }
 /* A count of an extent: modulo 2^32 units, which is more than any extent has at one time. */
 static inline uint64_t shm_extent_count(uint64_t serial, uint64_t units) { return serial << 32 | (units & 0xffffffff); }
+/* Nothing in it is used, provided that its owner is dead; false says nothing. */
+static inline bool shm_extent_is_left_empty(const shm_extent_t *extent) {
+    uint64_t used = atomic_load(&extent->used), freed = atomic_load(&extent->freed),
+             units = (used - freed) & 0xffffffff;
+    return used >> 32 == freed >> 32 && (units == 0 || units == SHM_EXTENT_IN_HAND);
+}
 static inline uint64_t shm_block_used(uint64_t tag) { return tag << 1 | 1; }
 
 /* Ends the life of the block with data at `data`, if it still is the tag's: by its owner, another client, or the daemon, and harmless

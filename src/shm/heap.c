@@ -149,7 +149,8 @@ static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, uint64_t least,
             continue;
         }
         if (now != empty || e.size < size || e.size > size + size / 4 + SHM_GRANULE) continue;
-        if (!use_publish(heap, &e, e.used + 1)) continue; /* not unused to the daemon while we write its first header */
+        if (!use_publish(heap, &e, e.used + SHM_EXTENT_IN_HAND))
+            continue; /* not unused to the daemon while we write its first header */
         /* acquire: what readers of the old block did comes before our writes */
         if (!atomic_compare_exchange_strong_explicit(word, &empty, e.serial << 2 | SHM_EXTENT_OWNED,
                                                      memory_order_acq_rel, memory_order_relaxed))
@@ -164,7 +165,7 @@ static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, uint64_t least,
     if (status != MOB_OK) return status;
     assert(e.offset % SHM_GRANULE == 0 && e.size >= least && (e.offset + e.size) / SHM_GRANULE <= heap->granules);
     places_forget(heap, e.offset, e.size);
-    e.published = shm_extent_count(e.serial, 1); /* as granted */
+    e.published = shm_extent_count(e.serial, SHM_EXTENT_IN_HAND); /* as granted */
     extent_warm(heap, &e);
     *ret_extent = e;
     return MOB_OK;
@@ -260,7 +261,7 @@ static void heap_sweep(shm_heap_t *heap) {
         shm_extent_t *entry = &heap->extents[e->offset / SHM_GRANULE];
         size_t runs = heap->runs.count;
         /* Ours for as long as we look at it. */
-        if (!use_publish(heap, e, e->used + 1) || !word_is_ours(heap, e)) {
+        if (!use_publish(heap, e, e->used + SHM_EXTENT_IN_HAND) || !word_is_ours(heap, e)) {
             small_remove(heap, i);
             continue;
         }

@@ -190,6 +190,12 @@ static void test_impossible_numbers_are_faults(void **state) {
 }
 
 /* A block in `e` that a live slot names. */
+/* What its owner allocated there. */
+static void use(extent_t e, uint64_t units) {
+    uint64_t granule = e.offset / SHM_GRANULE;
+    atomic_store(&n->extents[granule].used, shm_extent_count(n->books[granule].serial, units));
+}
+
 static uint32_t value_make(node_client_t *owner, extent_t e) {
     node_memory_slots(owner, 1);
     uint32_t slot = fixture_heard(owner).a;
@@ -198,6 +204,7 @@ static uint32_t value_make(node_client_t *owner, extent_t e) {
     block->back = SHM_BLOCK_WHOLE;
     atomic_store(&block->units, (uint32_t)((e.size - SHM_BLOCK_FIRST) / SHM_BLOCK_UNIT));
     atomic_store(&block->word, shm_block_used(shm_tag(false, slot, generation)));
+    use(e, block->units);
     n->slots[slot].value.large.block = data;
     n->slots[slot].value.large.ref_count = 0;
     n->slots[slot].meta = store_meta(100, MOB_FORMAT_DIRECT, MOB_OK, false);
@@ -217,6 +224,18 @@ static void test_a_dead_clients_memory_comes_back(void **state) {
     assert_int_equal(node_memory_free_bytes(n), STORE - SHM_GRANULE);
     assert_true(n->free_slots.count > 0);
     assert_int_equal(n->orphan_slots.count, 0);
+}
+
+/* It died before its first block: what lies there is of an earlier grant. */
+static void test_old_bytes_in_what_was_never_cut(void **state) {
+    (void)state;
+    extent_t e = granted(a, STORE / 2);
+    shm_block_t *block = (shm_block_t *)(n->arena.base + e.offset + SHM_BLOCK_FIRST);
+    memset(n->arena.base + e.offset, 1, e.size);
+    *block = (shm_block_t){.units = 7};
+    node_memory_forget(a);
+    books_check();
+    assert_int_equal(node_memory_free_bytes(n), STORE);
 }
 
 static void test_what_others_hold_outlives_its_owner(void **state) {
@@ -247,6 +266,7 @@ static void test_scribbled_headers_stay_inside(void **state) {
         node_client_t *c = fixture_client_new(n, WIRE_WORKER);
         extent_t e = granted(c, 2 * SHM_GRANULE);
         memset(n->arena.base + e.offset, 0xa5 + (int)i, e.size);
+        use(e, 2);
         atomic_store(&((shm_block_t *)(n->arena.base + e.offset + SHM_BLOCK_FIRST))->units, units[i]);
         node_memory_forget(c);
         books_check();
@@ -291,6 +311,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_slots_by_blocks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_impossible_numbers_are_faults, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_dead_clients_memory_comes_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_old_bytes_in_what_was_never_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_others_hold_outlives_its_owner, setup, teardown),
         cmocka_unit_test_setup_teardown(test_scribbled_headers_stay_inside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_random_grants, setup, teardown),

@@ -54,7 +54,7 @@ static mob_status_t grant(void *context, uint64_t size, uint64_t least, uint64_t
         extent_serial[first] = ++serials;
         atomic_store(&extents[first].word, serials << 2 | SHM_EXTENT_OWNED);
         atomic_store(&extents[first].freed, shm_extent_count(serials, 0));
-        atomic_store(&extents[first].used, shm_extent_count(serials, 1)); /* until its first block */
+        atomic_store(&extents[first].used, shm_extent_count(serials, SHM_EXTENT_IN_HAND)); /* until its first block */
         *ret_offset = first * SHM_GRANULE;
         *ret_size = extent_size[first];
         *ret_serial = serials;
