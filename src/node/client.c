@@ -192,8 +192,13 @@ static void on_process_end(uv_poll_t *poll, int status, int events) {
 
 void node_client_welcome(node_client_t *c) {
     node_t *n = c->node;
-    if (!number_take(c) || shm_segment_create("mobula-client", SHM_CLIENT_BYTES, &c->segment) != MOB_OK) {
-        node_client_refuse(c, MOB_ELIMIT, "the node has no room for another process");
+    if (!number_take(c)) {
+        node_client_refuse(c, MOB_ELIMIT, "the node has as many processes as it can have");
+        return;
+    }
+    if (shm_segment_create("mobula-client", SHM_CLIENT_BYTES, &c->segment) != MOB_OK) {
+        node_client_refuse(c, MOB_ELIMIT, mob_last_error());
+        if (c->role == WIRE_WORKER) node_worker_useless(n, mob_last_error(), true);
         return;
     }
     c->up = (shm_ring_t *)c->segment.base;

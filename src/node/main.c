@@ -80,12 +80,25 @@ static void on_event(uv_poll_t *poll, int status, int events) {
     }
 }
 
+/* No descriptor is left for who knocks, and the kernel would tell us of it for ever: it is let in by the one that is kept for this, and sent away. */
+static void connection_refuse(node_t *n) {
+    close(n->spare_fd);
+    int sock = accept4(n->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (sock >= 0) close(sock);
+    n->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (n->starting.count > 0)
+        node_worker_useless(n, "the daemon has as many files open as it may: see ulimit -n", true);
+}
+
 static void on_connection(uv_poll_t *poll, int status, int events) {
     (void)status, (void)events;
     node_t *n = poll->data;
     int sock = accept4(n->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     node_client_t *client;
-    if (sock >= 0) node_client_accept(n, sock, &client);
+    if (sock >= 0)
+        node_client_accept(n, sock, &client);
+    else if (errno == EMFILE || errno == ENFILE)
+        connection_refuse(n);
 }
 
 static void on_signal(uv_signal_t *signal, int number) {
@@ -99,6 +112,8 @@ static void on_signal(uv_signal_t *signal, int number) {
 static mob_status_t loop_start(node_t *n) {
     n->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (n->event_fd < 0) return base_fail(MOB_ESYS, "eventfd: %s", strerror(errno));
+    n->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (n->spare_fd < 0) return base_fail(MOB_ESYS, "opening /dev/null: %s", strerror(errno));
     uv_poll_init(&n->loop, &n->listen_poll, n->listen_fd);
     uv_poll_init(&n->loop, &n->event_poll, n->event_fd);
     uv_prepare_init(&n->loop, &n->prepare);

@@ -248,6 +248,7 @@ typedef VEC(node_gap_t) node_gaps_t;
 struct node {
     uv_loop_t loop;
     uv_poll_t listen_poll, event_poll;
+    int spare_fd; /* open for nothing but to be closed when no other is left */
     uv_prepare_t prepare;
     uv_check_t check;
     uv_idle_t idle_handle; /* active: do not sleep */

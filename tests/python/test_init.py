@@ -380,3 +380,22 @@ def test_processes_of_ours_are_known(start):
     known = dict(support.processes())
     assert worker in known and support.daemon_pid() in known
     assert len(known) >= 3  # and the zygote
+
+
+@pytest.mark.parametrize("files", [20, 24, 25, 26, 27, 28, 32])
+def test_few_open_files_are_enough_or_an_error(tmp_path, files):
+    code = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))
+import ray
+try:
+    ray.init(num_cpus=2)
+    print(ray.get([ray.remote(lambda: 1).remote() for _ in range(10)], timeout=40))
+except ray.exceptions.GetTimeoutError:
+    raise
+except ray.exceptions.RaySystemError as error:
+    print(error)
+"""
+    done = support.run_driver(support.script(tmp_path, code))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
