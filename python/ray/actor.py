@@ -137,16 +137,15 @@ class ActorMethod(RemoteCall):
     collector's next visit.
     """
 
-    __slots__ = ("_actor", "_definition", "_known", "_label", "_name", "remote")
+    __slots__ = ("_actor", "_definition", "_known", "_name", "remote")
 
-    def __init__(self, actor, definition, name, num_returns, least, most, label=None):
+    def __init__(self, actor, definition, name, num_returns, least, most):
         self._actor = actor
         self._definition = definition
         self._name = name
         self._known = (num_returns, least, most)
-        self._label = label
         self.remote = _core.Submitter(
-            lambda: _prepare_call(definition, name, num_returns, label),
+            lambda: _prepare_call(definition, name, num_returns),
             lambda *args, **kwargs: definition.bind(args, kwargs, name),
             least,
             most,
@@ -154,12 +153,11 @@ class ActorMethod(RemoteCall):
         )
 
     def options(self, **options) -> "ActorMethod":
-        """The same method with these options (num_returns, name)."""
+        """The same method with these options (num_returns)."""
         num_returns, least, most = self._known
         checked = _options.for_method(options)
         num_returns = _options.chosen(checked, "num_returns", num_returns)
-        label = _options.chosen(checked, "name", self._label)
-        return ActorMethod(self._actor, self._definition, self._name, num_returns, least, most, label)
+        return ActorMethod(self._actor, self._definition, self._name, num_returns, least, most)
 
     def __call__(self, *args, **kwargs):
         raise TypeError(
@@ -174,7 +172,7 @@ class ActorMethod(RemoteCall):
         return self
 
     def __reduce__(self):
-        return ActorMethod, (self._actor, self._definition, self._name, *self._known, self._label)
+        return ActorMethod, (self._actor, self._definition, self._name, *self._known)
 
 
 def make(target: type, options: dict) -> ActorClass:
@@ -210,7 +208,7 @@ def _concurrency(definition, options) -> int:
     return most if is_async or most > 1 else 0
 
 
-def _prepare_call(definition, name, num_returns, label):
+def _prepare_call(definition, name, num_returns):
     if num_returns == "streaming":
         raise not_yet(f"{definition.name}.{name} yields, and a generator as an actor's method")
     return {
@@ -220,6 +218,5 @@ def _prepare_call(definition, name, num_returns, label):
         "max_retries": 0,
         "retry_exceptions": False,
         "name": name,
-        "label": label or f"{definition.name}.{name}",
         "max_calls": 0,
     }

@@ -197,7 +197,7 @@ class CActorMethod(actor.ActorMethod):
     __slots__ = ()
 
     def options(self, **options) -> "CActorMethod":
-        """The same method with these options (num_returns, name)."""
+        """The same method with these options (num_returns)."""
         return _for_arrays(super().options(**options))
 
     def __reduce__(self):

@@ -241,7 +241,6 @@ def test_an_actor(library, cluster, folder):
     box = c_class(library, "Box").remote(path)
     assert ray.get([box.calls.remote() for _ in range(1000)]) == list(range(1, 1001))
     assert ray.get(box.add.remote(1, 2)) == 3
-    assert ray.get(box.add.options(name="other").remote(1, 2)) == 3
     assert ray.get(box.sum.options(num_returns=1).remote(bytearray(16))) == 0.0
     assert ray.get(box.pid.remote()) != os.getpid()
     assert words_of(box.fails.remote()).startswith("ray::Box.fails() (pid=")

@@ -51,6 +51,7 @@ _LATER_METHOD = {
     "concurrency_group": (),
     "enable_task_events": (True,),
     "max_task_retries": (0,),
+    "name": (),
     "retry_exceptions": (False,),
     "tensor_transport": (),
 }
@@ -138,7 +139,7 @@ _TASK = {
     "retry_exceptions": _retry_exceptions,
 }
 _ACTOR = {**_RESOURCES, "max_concurrency": _count(1)}
-_METHOD = {"name": _text, "num_returns": _num_returns}
+_METHOD = {"num_returns": _num_returns}
 
 
 def _checked(what, known, later, given):
