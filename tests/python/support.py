@@ -53,18 +53,24 @@ def sessions() -> list:
         return []
 
 
-def alive(pid: int) -> bool:
-    """Whether the process is there and no zombie."""
+def state(pid: int) -> str:
+    """One letter, as ps shows it; none for a process or thread that is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+            return file.read().rpartition(b")")[2].split()[0].decode()
     except OSError:
-        return False
+        return ""
+
+
+def alive(pid: int) -> bool:
+    """Whether this process exists and is no zombie."""
+    return state(pid) not in ("", "Z", "X")
 
 
 def kill_both(driver, daemon: int):
     """Ends a driver (a Popen) and its daemon so that neither can clear up after the other."""
     os.kill(driver.pid, signal.SIGSTOP)
+    assert wait_until(lambda: all(state(int(task)) == "T" for task in os.listdir(f"/proc/{driver.pid}/task")))
     os.kill(daemon, signal.SIGKILL)
     assert wait_until(lambda: not alive(daemon))  # dying takes time, and its lock goes last
     driver.kill()
