@@ -273,9 +273,11 @@ static void event_tell(mob_client_t *c, const client_job_t *job, wire_record_t *
     e->start_ns = record->start_ns;
     e->end_ns = record->end_ns;
     e->kind = record->kind;
-    e->name_size = record->name_size;
-    if (e->name_size > sizeof e->name) e->name_size = (uint8_t)base_utf8_whole(job->job.name, sizeof e->name);
-    memcpy(e->name, job->job.name, e->name_size);
+    /* As it was when we claimed the record: its submitter can still write there. */
+    size_t size = job->job.name_size;
+    if (size > sizeof e->name) size = base_utf8_whole(job->job.name, sizeof e->name);
+    memcpy(e->name, job->job.name, size);
+    e->name_size = (uint8_t)size;
     if (shm_events_publish(c->events)) client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
     record->flags |= WIRE_TOLD; /* it may become KNOWN yet, and the daemon's then */
 }

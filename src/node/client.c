@@ -197,8 +197,10 @@ void node_client_welcome(node_client_t *c) {
         return;
     }
     if (shm_segment_create("mobula-client", SHM_CLIENT_BYTES, &c->segment) != MOB_OK) {
-        node_client_refuse(c, MOB_ELIMIT, mob_last_error());
-        if (c->role == WIRE_WORKER) node_worker_useless(n, mob_last_error(), true);
+        char why[256];
+        snprintf(why, sizeof why, "%s", mob_last_error());
+        if (c->role == WIRE_WORKER) node_worker_useless(n, why, true);
+        node_client_refuse(c, MOB_ELIMIT, why);
         return;
     }
     c->up = (shm_ring_t *)c->segment.base;

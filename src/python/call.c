@@ -150,21 +150,17 @@ int core_call_make(const mob_job_t *job, core_call_t *call) {
         if (call_make(job, call) == 0) return 0;
         if (call->status != MOB_EFULL) return -1;
         PyErr_Fetch(&type, &error, &trace);
-        core_call_fini(call);
-        *call = (core_call_t){.status = MOB_EFULL};
-        bool again;
-        Py_BEGIN_ALLOW_THREADS again = mob_room_retry(core.client, job->deps, job->dep_count, tries);
-        Py_END_ALLOW_THREADS if (!again) {
+        core_call_fini(call); /* runs Python code: the session may end meanwhile */
+        *call = (core_call_t){0};
+        mob_client_t *client = core.client;
+        bool again = false;
+        Py_BEGIN_ALLOW_THREADS if (client != NULL) again = mob_room_retry(client, job->deps, job->dep_count, tries);
+        Py_END_ALLOW_THREADS if (!again || core.client == NULL) {
             PyErr_Restore(type, error, trace);
             return -1;
         }
         Py_XDECREF(type);
         Py_XDECREF(error);
         Py_XDECREF(trace);
-        *call = (core_call_t){0};
-        if (core.client == NULL) {
-            core_raise_ended();
-            return -1;
-        }
     }
 }

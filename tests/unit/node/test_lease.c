@@ -324,14 +324,18 @@ static void test_one_that_goes_on_by_itself_was_not_lent(void **state) {
     assert_int_equal(w->state, NODE_LIVE);
 }
 
-/* All CPUs are used, one of them was lent, and then its owner goes on. */
-static void lend_and_go_on(node_client_t **workers, uint32_t *records) {
+/* All CPUs are used, one of them was lent, and then its owner goes on; it has not said so yet. */
+static void lend_and_go_on_quietly(node_client_t **workers, uint32_t *records) {
     busy_workers(workers, records);
     assert_true(shm_lease_move(lease_of(workers[2]), SHM_LEASE_BUSY, SHM_LEASE_BLOCKED));
     node_client_t *other = worker_new();
     uint32_t record = submit(1);
     assert_true(told_to_run(other, record));
     assert_true(shm_lease_go_on(lease_of(workers[2])));
+}
+
+static void lend_and_go_on(node_client_t **workers, uint32_t *records) {
+    lend_and_go_on_quietly(workers, records);
     fixture_say(workers[2], WIRE_UNBLOCK, 0, 0);
     assert_int_equal(cpus_free(), -1);
 }
@@ -359,12 +363,7 @@ static void test_one_that_goes_on_takes_no_other_task_by_itself(void **state) {
     (void)state;
     node_client_t *workers[CPUS];
     uint32_t records[CPUS];
-    busy_workers(workers, records);
-    assert_true(shm_lease_move(lease_of(workers[2]), SHM_LEASE_BUSY, SHM_LEASE_BLOCKED));
-    node_client_t *other = worker_new();
-    uint32_t record = submit(1);
-    assert_true(told_to_run(other, record));
-    assert_true(shm_lease_go_on(lease_of(workers[2])));
+    lend_and_go_on_quietly(workers, records);
     assert_int_equal(lease_word(workers[2]), SHM_LEASE_BUSY | SHM_LEASE_RECALL);
     node_schedule(n); /* what it lent is not there yet */
     assert_int_equal(lease_word(workers[2]), SHM_LEASE_BUSY | SHM_LEASE_RECALL);
