@@ -55,11 +55,12 @@ mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena
     heap->granules = arena_size / SHM_GRANULE;
     heap->small_extent = arena_size / 64 < HEAP_FIRST_EXTENT ? shm_granule_round(arena_size / 64) : HEAP_FIRST_EXTENT;
     if (heap->small_extent < SHM_GRANULE) heap->small_extent = SHM_GRANULE;
-    heap->warm = calloc(heap->granules / 64 + 1, sizeof *heap->warm);
-    heap->mine = calloc(heap->granules + 1, sizeof *heap->mine);
-    if (heap->warm != NULL && heap->mine != NULL) return MOB_OK;
-    shm_heap_fini(heap);
-    return MOB_ENOMEM;
+    /* One block for both: large enough that it is the kernel's zeroed pages, of which only those that are used get memory. */
+    size_t words = heap->granules / 64 + 1;
+    heap->warm = calloc(1, words * sizeof *heap->warm + (heap->granules + 1) * sizeof *heap->mine);
+    if (heap->warm == NULL) return MOB_ENOMEM;
+    heap->mine = (uint32_t *)(heap->warm + words);
+    return MOB_OK;
 }
 
 void shm_heap_fini(shm_heap_t *heap) {
@@ -68,7 +69,6 @@ void shm_heap_fini(shm_heap_t *heap) {
     vec_free(&heap->runs);
     for (int i = 0; i < SHM_HEAP_CLASSES; i++) vec_free(&heap->classes[i]);
     free(heap->warm);
-    free(heap->mine);
     heap->warm = NULL;
     heap->mine = NULL;
 }

@@ -267,9 +267,42 @@ def test_workers_have_the_drivers_environment_and_folder():
 
     run, folder, environment = ray.get(where.remote())
     assert (run, folder) == (support.run_folder(), os.getcwd())
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
-        if name not in os.environ and name == "CUDA_VISIBLE_DEVICES":
-            assert name not in environment
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
+        assert environment.get(name) == os.environ.get(name)
+
+
+def test_workers_have_the_drivers_numbers_of_threads(folder, monkeypatch):
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    code = """
+import os, ray
+ray.init(num_cpus=1)
+@ray.remote
+def numbers():
+    return [os.environ.get(name) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")]
+print(*ray.get(numbers.remote()))
+"""
+    for given, expected in (({}, "1 None None"), ({"OPENBLAS_NUM_THREADS": "3"}, "1 3 None")):
+        result = support.run_driver(support.script(folder, code), env=given)
+        assert result.stdout.strip() == expected, result.stderr
+
+
+def test_a_worker_finds_its_modules_loaded(folder):
+    """What the process that workers are forked from has not loaded, each worker would have to."""
+    code = """
+import subprocess, sys, ray
+ray.init(num_cpus=1)
+@ray.remote
+class Actor:
+    def modules(self):
+        import sys
+        return set(sys.modules)
+listing = [sys.executable, "-c", "import ray._private.zygote, sys; print(*sys.modules)"]
+known = subprocess.check_output(listing, text=True)
+print("more:", *sorted(ray.get(Actor.remote().modules.remote()) - set(known.split())))
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert result.stdout.strip() == "more:", result.stderr
 
 
 def test_workers_have_the_drivers_search_path():

@@ -21,19 +21,20 @@ _now = 1
 
 
 def begin():
-    """In the zygote, before anything is loaded: one thread for all of them."""
+    """In the zygote, before anything is loaded: one thread for all of them.
+
+    Each heeds OMP_NUM_THREADS, unless its own variable is set.
+    """
     for name in VARIABLES:
-        _given[name] = os.environ.get(name)
-        os.environ[name] = "1"
+        if name in os.environ:
+            _given[name] = os.environ[name]
+            os.environ[name] = "1"
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def restore():
-    """In a worker: the user's own variables again; without them, Python libraries are to use one thread a CPU."""
-    for name, value in _given.items():
-        if value is not None:
-            os.environ[name] = value
-        elif name != "OMP_NUM_THREADS":
-            os.environ.pop(name, None)
+    """In a worker: the user's own variables again."""
+    os.environ.update(_given)
 
 
 def use(cpus: float):

@@ -153,7 +153,8 @@ def _set_logging_level(level):
 
 def _start(config):
     global _reader, _exit_registered
-    connect(SCRIPT_MODE, config["namespace"])
+    set_hooks()
+    take_part(SCRIPT_MODE, config["namespace"])
     if "cloudpickle" not in sys.modules:
         # Needed by the first remote function, slow to import, and this thread is about to wait for the daemon.
         _thread.start_new_thread(__import__, ("cloudpickle",))
@@ -169,14 +170,18 @@ def _start(config):
         _exit_registered = True
 
 
-def connect(mode: int, namespace: str):
-    """Makes this process ready to take part in a new session, as a driver or as a worker."""
-    from ray._private import definition, futures, serialization, sites
-
+def take_part(mode: int, namespace: str):
+    """Notes that this process takes part in a new session, as a driver or as a worker."""
     session.epoch += 1
     session.pid = os.getpid()
     session.mode = mode
     session.namespace = namespace
+
+
+def set_hooks():
+    """Tells the core what to call for values, functions and errors."""
+    from ray._private import definition, futures, serialization, sites
+
     _core.set_hooks(
         dumps=serialization.dumps,
         loads=serialization.loads,
@@ -328,7 +333,7 @@ def _set_shape(shape):
 
 
 def note_visible_gpus():
-    """In a new worker: remembers which GPUs the driver sees."""
+    """For the workers: remembers which GPUs the driver sees."""
     global _visible_gpus
     from ray._private.services import visible_gpus
 

@@ -7,6 +7,12 @@ from ray import _core
 from ray._private import streams, worker
 
 
+def prepare():
+    """What is the same in every worker, done once in the process that they are forked from."""
+    worker.note_visible_gpus()
+    worker.set_hooks()
+
+
 def main(setup: "bytes | None"):
     """Takes part as a worker until told to end; `setup` is what the driver hands to every worker."""
     status = 1
@@ -47,16 +53,15 @@ def _apply(setup):
     sys.argv[:] = ["ray::worker"]
     _reseed()
     streams.redirect()
-    worker.note_visible_gpus()
-    worker.connect(worker.WORKER_MODE, namespace)
+    worker.take_part(worker.WORKER_MODE, namespace)
 
 
 def _reseed():
-    # All workers are forked from one process: without this, they would draw the same numbers.
-    for name in ("random", "numpy.random"):
-        module = sys.modules.get(name)
-        if module is not None:
-            module.seed()
+    # All workers are forked from one process: without this, they would draw the same numbers. Python's own generator
+    # seeds itself anew after a fork.
+    module = sys.modules.get("numpy.random")
+    if module is not None:
+        module.seed()
 
 
 def end(status: int):

@@ -18,6 +18,7 @@ from ray._private import (  # noqa: F401  (for the workers)
     futures,
     serialization,
     services,
+    sites,
     threads,
     worker_main,
 )
@@ -26,6 +27,7 @@ from ray._private import (  # noqa: F401  (for the workers)
 def main():
     """Serves the daemon's requests; goes on as a worker in each process that it forks."""
     threads.begin()
+    worker_main.prepare()
     # What is loaded now never becomes garbage; left to the collector, its marks would unshare the pages.
     gc.collect()
     gc.freeze()
