@@ -168,12 +168,18 @@ typedef struct mob_buffer {
     uint64_t size;
     uint64_t block;
     uint32_t ref_count;
+    bool cold; /* its pages are new to this process, and slow to write unless they are mapped before */
     mob_ref_t ref;
     uint8_t small[MOB_SMALL];
 } mob_buffer_t;
 
 /* Makes room for a value of `size` bytes that contains `ref_count` references. Commit or abort it, in any thread. MOB_EROOM: not now. */
 MOB_API mob_status_t mob_put_begin(mob_client_t *client, uint64_t size, uint32_t ref_count, mob_buffer_t *ret_buffer);
+/* Copies `size` bytes to `offset` in the buffer: for much of it the fastest way, since pages that are new to the process are mapped on the way, and other threads help where there are CPUs for them. */
+MOB_API void mob_buffer_write(mob_client_t *client, mob_buffer_t *buffer, uint64_t offset, const void *data,
+                              uint64_t size);
+/* Maps the pages of all of it, for who writes it by other means. */
+MOB_API void mob_buffer_map(mob_client_t *client, mob_buffer_t *buffer);
 /* Publishes it. `refs` are borrowed; the object keeps what they name alive. */
 MOB_API mob_status_t mob_put_commit(mob_client_t *client, mob_buffer_t *buffer, mob_format_t format,
                                     const mob_ref_t *refs, mob_ref_t *ret_ref);

@@ -1,10 +1,16 @@
-/* Copying large buffers. */
+/* Copying much, and mapping the pages of memory that is new to this process. */
 #ifndef BASE_COPY_H
 #define BASE_COPY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* As memcpy; for what is larger than the caches, at the memory's full speed whatever the alignment of the two. */
-void base_copy(void *to, const void *from, size_t size);
+/*
+ * As memcpy; for what is larger than the caches, at the memory's full speed whatever the alignment of the two. `cold`: the target's pages are not mapped yet; that
+ * costs ten times the copy. Up to `helpers` threads, which live for no longer than the call, take part in what is worth it.
+ */
+void base_copy(void *to, const void *from, size_t size, bool cold, unsigned helpers);
+/* Maps the pages that these bytes lie in, for whoever writes them next. Their content stays. */
+void base_map(void *at, size_t size, unsigned helpers);
 
 #endif

@@ -184,6 +184,7 @@ bool client_spin(mob_client_t *c, client_look_fn there, void *context);
 bool client_sleep(mob_client_t *c, uint32_t seen, int64_t timeout_ns); /* as shm_bell_sleep, on our own bell */
 void client_awake(mob_client_t *c, bool awake);
 bool client_may_spin(mob_client_t *c);
+unsigned client_idle_cpus(mob_client_t *c); /* that no process of the session uses now, so far as is known */
 
 /* queue.c: tasks that workers take by themselves. */
 void client_queue_push(mob_client_t *c, uint32_t lane, uint32_t record,
@@ -265,6 +266,8 @@ bool client_is_sealed(const mob_client_t *c, mob_ref_t ref);
 bool client_is_pending(const mob_client_t *c, mob_ref_t ref); /* its task is still to be done */
 mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
                                  mob_buffer_t *ret_buffer);
+/* Before it is published or freed: the daemon counts on no more memory for it. */
+void client_buffer_told(mob_client_t *c, const mob_buffer_t *buffer);
 void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
                          const mob_ref_t *refs);
 

@@ -2,9 +2,11 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/copy.h"
 #include "client/client.h"
 
 static const int64_t LOOK_UP_NS = 1000000000;
+enum { LARGE_COPY = 1 << 20 };
 
 mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
                                  mob_buffer_t *ret_buffer) {
@@ -12,6 +14,7 @@ mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, 
     ret_buffer->ref_count = ref_count;
     ret_buffer->ref = ref;
     ret_buffer->block = 0;
+    ret_buffer->cold = false;
     ret_buffer->data = ret_buffer->small;
     if (size <= STORE_INLINE && ref_count == 0) return MOB_OK;
     if (size > c->arena.size)
@@ -21,8 +24,26 @@ mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, 
                          (unsigned long long)size, (unsigned long long)c->arena.size);
     uint64_t tag = shm_tag(false, ref.slot, ref.generation);
     mob_status_t status = shm_heap_alloc(&c->heap, store_block_size(size, ref_count), tag, &ret_buffer->block);
-    if (status == MOB_OK) ret_buffer->data = c->arena.base + ret_buffer->block;
-    return status;
+    if (status != MOB_OK) return status;
+    ret_buffer->data = c->arena.base + ret_buffer->block;
+    ret_buffer->cold = size > SHM_HEAP_SMALL && shm_heap_cold(&c->heap, ret_buffer->block, size);
+    return MOB_OK;
+}
+
+void mob_buffer_write(mob_client_t *c, mob_buffer_t *buffer, uint64_t offset, const void *data, uint64_t size) {
+    char *to = (char *)buffer->data + offset;
+    if (size < LARGE_COPY)
+        memcpy(to, data, size);
+    else
+        base_copy(to, data, size, buffer->cold, client_idle_cpus(c));
+}
+
+void mob_buffer_map(mob_client_t *c, mob_buffer_t *buffer) {
+    if (buffer->cold) base_map(buffer->data, buffer->size, client_idle_cpus(c));
+}
+
+void client_buffer_told(mob_client_t *c, const mob_buffer_t *buffer) {
+    if (buffer->cold) client_push_quietly(c, WIRE_BACKED, 0, buffer->block, 0);
 }
 
 /* Fills the slot's fields; the slot is PENDING and ours to seal. */
@@ -69,6 +90,7 @@ mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t 
     client_buffer_store(c, buffer, format, MOB_OK, refs);
     pthread_mutex_lock(&c->mutex);
     c->local[index] = (client_local_t){.count = 1, .owned = true, .escaped = buffer->ref_count > 0};
+    client_buffer_told(c, buffer);
     store_slot_seal(&c->slots[index], buffer->ref_count > 0);
     if (buffer->ref_count > 0) {
         for (uint32_t i = 0; i < buffer->ref_count; i++)
@@ -83,6 +105,7 @@ mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t 
 void mob_put_abort(mob_client_t *c, mob_buffer_t *buffer) {
     if (client_check(c) != MOB_OK) return;
     pthread_mutex_lock(&c->mutex);
+    client_buffer_told(c, buffer);
     if (buffer->block != 0)
         shm_heap_free(&c->heap, buffer->block, shm_tag(false, buffer->ref.slot, buffer->ref.generation));
     store_slot_close(&c->slots[buffer->ref.slot]);
@@ -96,7 +119,7 @@ mob_status_t mob_put(mob_client_t *c, const void *data, uint64_t size, mob_forma
     while ((status = mob_put_begin(c, size, 0, &buffer)) == MOB_EROOM)
         if ((status = mob_room_await(c)) != MOB_OK) return status;
     if (status != MOB_OK) return status;
-    if (size > 0) memcpy(buffer.data, data, size);
+    if (size > 0) mob_buffer_write(c, &buffer, 0, data, size);
     return mob_put_commit(c, &buffer, format, NULL, ret_ref);
 }
 

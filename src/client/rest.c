@@ -19,12 +19,24 @@ static void pause_cpu(void) {
 #endif
 }
 
-bool client_may_spin(mob_client_t *c) {
-    uint32_t cpus = atomic_load_explicit(&c->node->cpus, memory_order_relaxed);
+/* Processes that are awake. */
+static uint32_t awake_count(mob_client_t *c) {
     uint32_t awake = atomic_load_explicit(&c->node->daemon_sleeps, memory_order_relaxed) == 0;
     for (uint32_t w = 0; w < shm_node_words(c->node); w++)
         awake += (uint32_t)__builtin_popcountll(atomic_load_explicit(&c->node->awake[w], memory_order_relaxed));
-    return cpus > 1 && awake <= cpus;
+    return awake;
+}
+
+static uint32_t cpu_count(mob_client_t *c) { return atomic_load_explicit(&c->node->cpus, memory_order_relaxed); }
+
+bool client_may_spin(mob_client_t *c) {
+    uint32_t cpus = cpu_count(c);
+    return cpus > 1 && awake_count(c) <= cpus;
+}
+
+unsigned client_idle_cpus(mob_client_t *c) {
+    uint32_t cpus = cpu_count(c), awake = awake_count(c);
+    return awake < cpus ? cpus - awake : 0;
 }
 
 bool client_spin(mob_client_t *c, client_look_fn there, void *context) {

@@ -65,6 +65,7 @@ static void copy_run(uv_work_t *work) {
 
 /* The value lies in two places: one of them is freed. */
 static void value_settle(node_t *n, const moved_t *m, bool copied) {
+    node_memory_backed(n, 0, m->to);
     node_object_t *o = n->objects[m->item.slot];
     uint64_t tag = shm_tag(false, m->item.slot, m->item.generation);
     bool here = o != NULL && o->generation == m->item.generation && o->moving;

@@ -260,9 +260,16 @@ void node_memory_return_gaps(node_t *n, const node_gap_t *gaps, size_t count) {
     for (size_t i = 0; i < count; i++) gap_add(n, gaps[i].offset, gaps[i].size, gaps[i].last_owner);
 }
 
+static void granules_unback(node_t *n, uint64_t first, uint64_t count) {
+    for (uint64_t g = first; g < first + count; g++) n->backed[g / 64] &= ~((uint64_t)1 << (g % 64));
+    shm_segment_unback(&n->arena, first * SHM_GRANULE, count * SHM_GRANULE);
+}
+
 static void extent_close(node_t *n, uint64_t granule) {
     node_extent_t *e = &n->books[granule];
     uint64_t size = e->size;
+    if (e->cold > 0) granules_unback(n, granule, size / SHM_GRANULE); /* who knows what its owner has got */
+    n->cold -= e->cold;
     memset(&n->granule_owner[granule], 0, size / SHM_GRANULE * sizeof *n->granule_owner);
     if (e->owner == NODE_ORPHAN)
         n->orphan_extents--;
@@ -315,21 +322,28 @@ uint64_t node_memory_free_bytes(node_t *n) {
     return bytes;
 }
 
-/* Gives memory to a stretch. MOB_EROOM: the machine has none left. */
-static mob_status_t granules_back(node_t *n, uint64_t offset, uint64_t size) {
+/*
+ * Gives memory to a stretch. A large one gets it as its owner maps the pages: the kernel clears them, a gigabyte in most of a second, and this loop can't stand still for so long. *ret_cold: the
+ * bytes that are to come. MOB_EROOM: the machine has none left.
+ */
+static mob_status_t granules_back(node_t *n, uint64_t offset, uint64_t size, uint64_t *ret_cold) {
     uint64_t first = offset / SHM_GRANULE, end = (offset + size) / SHM_GRANULE, cold = 0;
     for (uint64_t g = first; g < end; g++) cold += !node_memory_is_backed(n, g);
+    *ret_cold = 0;
     if (cold == 0) return MOB_OK;
-    n->unbacked_short = memory_is_short(cold * SHM_GRANULE) || shm_segment_back(&n->arena, offset, size) != MOB_OK;
+    bool at_once = size <= SHM_BACKED_AT_ONCE;
+    n->unbacked_short = memory_is_short(cold * SHM_GRANULE + n->cold) ||
+                        (at_once && shm_segment_back(&n->arena, offset, size) != MOB_OK);
     if (n->unbacked_short) return MOB_EROOM;
+    if (!at_once) *ret_cold = cold * SHM_GRANULE;
     for (uint64_t g = first; g < end; g++) n->backed[g / 64] |= (uint64_t)1 << (g % 64);
     return MOB_OK;
 }
 
 /* A place with memory, taken out of the gaps. */
-static bool place_find(node_t *n, uint64_t size, uint32_t owner, uint64_t *ret_offset) {
+static bool place_find(node_t *n, uint64_t size, uint32_t owner, uint64_t *ret_offset, uint64_t *ret_cold) {
     if (gap_take(n, size, owner, false, ret_offset)) {
-        if (granules_back(n, *ret_offset, size) == MOB_OK) return true;
+        if (granules_back(n, *ret_offset, size, ret_cold) == MOB_OK) return true;
         gap_add(n, *ret_offset, size, owner);
     }
     return gap_take(n, size, owner, true, ret_offset);
@@ -337,15 +351,19 @@ static bool place_find(node_t *n, uint64_t size, uint32_t owner, uint64_t *ret_o
 
 mob_status_t node_memory_grant(node_t *n, uint32_t owner, uint64_t size, bool promised, uint64_t *ret_offset,
                                uint64_t *ret_serial) {
-    uint64_t offset;
-    if (!place_find(n, size, owner, &offset)) {
+    uint64_t offset, cold = 0;
+    if (!place_find(n, size, owner, &offset, &cold)) {
         empties_take(n);
         orphan_extents_clean(n);
-        if (!place_find(n, size, owner, &offset)) return MOB_EROOM;
+        if (!place_find(n, size, owner, &offset, &cold)) return MOB_EROOM;
     }
     uint64_t granule = offset / SHM_GRANULE, serial = ++n->next_serial;
-    n->books[granule] = (node_extent_t){
-        .size = size, .serial = serial, .owner = owner, .promised_ns = promised ? base_clock_mono_ns() : 0};
+    n->books[granule] = (node_extent_t){.size = size,
+                                        .serial = serial,
+                                        .owner = owner,
+                                        .promised_ns = promised ? base_clock_mono_ns() : 0,
+                                        .cold = cold};
+    n->cold += cold;
     if (n->clients[owner] != NULL) n->clients[owner]->extents++;
     for (uint64_t g = granule; g < granule + size / SHM_GRANULE; g++) n->granule_owner[g] = (uint16_t)owner;
     atomic_store_explicit(&n->extents[granule].freed, shm_extent_count(serial, 0), memory_order_relaxed);
@@ -357,6 +375,13 @@ mob_status_t node_memory_grant(node_t *n, uint32_t owner, uint64_t size, bool pr
     *ret_offset = offset;
     *ret_serial = serial;
     return MOB_OK;
+}
+
+void node_memory_backed(node_t *n, uint32_t owner, uint64_t block) {
+    uint64_t granule = block / SHM_GRANULE; /* a large block begins in its extent's first */
+    if (block >= n->store_bytes || n->books[granule].owner != owner) return; /* it may be somebody else's by now */
+    n->cold -= n->books[granule].cold;
+    n->books[granule].cold = 0;
 }
 
 /* `size`, or less but at least `least` if there is no more now. */
@@ -401,8 +426,8 @@ void node_memory_give_back(node_t *n) {
         uint64_t first = n->gaps.items[i].offset / SHM_GRANULE, end = first + n->gaps.items[i].size / SHM_GRANULE;
         for (uint64_t g = first; g < end; g++) {
             uint64_t from = g;
-            while (g < end && node_memory_is_backed(n, g)) n->backed[g / 64] &= ~((uint64_t)1 << (g % 64)), g++;
-            if (g > from) shm_segment_unback(&n->arena, from * SHM_GRANULE, (g - from) * SHM_GRANULE);
+            while (g < end && node_memory_is_backed(n, g)) g++;
+            if (g > from) granules_unback(n, from, g - from);
         }
     }
 }

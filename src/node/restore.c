@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/copy.h"
 #include "node/state.h"
 
 typedef struct {
@@ -19,6 +20,7 @@ typedef struct {
     node_t *node;
     char *path;
     store_spill_item_t item;
+    bool cold; /* the block's pages are new to us */
     int error;
 } read_t;
 
@@ -32,6 +34,7 @@ static void askers_tell(node_t *n, node_object_t *o, mob_status_t status) {
 
 static void read_run(uv_work_t *work) {
     read_t *r = work->data;
+    if (r->cold) base_map(r->node->arena.base + r->item.block, r->item.bytes, 0);
     r->error = store_spill_read(r->path, r->node->incarnation, r->node->arena.base, &r->item);
 }
 
@@ -52,6 +55,7 @@ static void read_done(uv_work_t *work, int status) {
     read_t *r = work->data;
     node_t *n = r->node;
     node_object_t *o = n->objects[r->item.slot];
+    node_memory_backed(n, 0, r->item.block);
     bool here = o != NULL && o->generation == r->item.generation && o->moving, good = r->error == 0;
     if (!here || !good) shm_heap_free(&n->heap, r->item.block, shm_tag(false, r->item.slot, r->item.generation));
     if (here) {
@@ -84,8 +88,10 @@ bool node_restore_begin(node_t *n, node_object_t *o) {
     }
     *r = (read_t){.node = n, .path = path, .item = o->copy->item};
     r->item.block = block;
+    r->cold = shm_heap_cold(&n->heap, block, r->item.bytes);
     r->work.data = r;
     if (uv_queue_work(&n->loop, &r->work, read_run, read_done) != 0) {
+        node_memory_backed(n, 0, block);
         shm_heap_free(&n->heap, block, tag);
         free(r);
         free(path);

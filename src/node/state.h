@@ -237,6 +237,7 @@ typedef struct {
     uint64_t serial;
     uint32_t owner;       /* client; 0: the daemon's own or an orphan */
     uint64_t promised_ns; /* granted to somebody who waited, and may not have seen it yet */
+    uint64_t cold;        /* bytes that its owner is getting memory for */
 } node_extent_t;
 
 typedef struct {
@@ -321,7 +322,8 @@ struct node {
     VEC(node_object_t *) zero;                 /* without holders: freed once all rings were read */
     node_extent_t *books;                      /* by granule */
     uint16_t *granule_owner;
-    uint64_t *backed; /* one bit a granule */
+    uint64_t *backed; /* one bit a granule: it has memory, or its owner is getting it */
+    uint64_t cold;    /* bytes that owners are getting memory for: not gone from the machine's yet */
     node_gaps_t gaps;
     uint64_t next_serial, arena_free, orphan_extents;
     VEC(uint32_t) warned; /* shapes that can never fit, already told, by their places */
@@ -385,6 +387,8 @@ void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least);
 /* MOB_EROOM: not now. `promised`: the extent is EMPTY, for somebody who is about to be told of it. */
 mob_status_t node_memory_grant(node_t *node, uint32_t owner, uint64_t size, bool promised, uint64_t *ret_offset,
                                uint64_t *ret_serial);
+/* The owner of a large block has got memory for it, or gives it up. */
+void node_memory_backed(node_t *node, uint32_t owner, uint64_t block);
 bool node_memory_owns(node_t *node, uint32_t owner, uint64_t offset, uint64_t size);
 uint64_t node_memory_free_bytes(node_t *node);
 /* Takes what is free between two places out of the gaps, and gives it back. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/copy.h"
 
 enum { BIG_COPY = 1 << 20 };
 
@@ -176,14 +175,19 @@ static void target_commit(core_target_t *t, mob_buffer_t *buffer, mob_format_t f
         mob_put_commit(core.client, buffer, format, refs, &t->ref);
 }
 
-static void copy_in(void *to, const void *from, size_t size) {
+/* -1 with an exception: the session is over. */
+static int copy_in(mob_buffer_t *buffer, uint64_t offset, const void *from, size_t size) {
     if (size < BIG_COPY) {
-        memcpy(to, from, size);
-        return;
+        memcpy((uint8_t *)buffer->data + offset, from, size);
+        return 0;
     }
+    mob_client_t *began = core.client;
     CORE_ALLOW_THREADS_BEGIN
-    base_copy(to, from, size);
+    mob_buffer_write(client, buffer, offset, from, size);
     CORE_ALLOW_THREADS_END
+    if (core.client == began) return 0;
+    core_raise_ended();
+    return -1;
 }
 
 static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count, const collector_t *collector,
@@ -209,11 +213,7 @@ static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count, con
         at = (at + 63) & ~(uint64_t)63;
         head->buffers[i].offset = at;
         head->buffers[i].size = (uint64_t)views[i].len;
-        copy_in(data + at, views[i].buf, (size_t)views[i].len);
-        if (core.client != began) {
-            core_raise_ended();
-            return -1;
-        }
+        if (copy_in(&buffer, at, views[i].buf, (size_t)views[i].len) < 0) return -1;
         at += (uint64_t)views[i].len;
     }
     target_commit(target, &buffer, MOB_FORMAT_PICKLE, MOB_OK, collector->refs.items);
@@ -251,6 +251,10 @@ static int pickle_store(PyObject *value, const char *what, core_target_t *target
 int core_value_store(PyObject *value, const char *what, core_target_t *target) {
     Py_ssize_t size = core_direct_size(value);
     if (size < 0) return pickle_store(value, what, target);
+    if (size > BIG_COPY && PyBytes_CheckExact(value))
+        return core_bytes_store(PyBytes_AS_STRING(value), (size_t)size - 9, false, MOB_OK, NULL, 0, target);
+    if (size > BIG_COPY && PyUnicode_CheckExact(value)) /* its UTF-8 is kept in the object */
+        return core_bytes_store(PyUnicode_AsUTF8(value), (size_t)size - 9, true, MOB_OK, NULL, 0, target);
     mob_buffer_t buffer;
     if (target_begin(target, (uint64_t)size, 0, &buffer) < 0) return -1;
     core_direct_write(value, buffer.data);
@@ -266,7 +270,7 @@ int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t er
     uint8_t *at = buffer.data;
     *at = as_str ? MOB_STR : MOB_BYTES;
     memcpy(at + 1, &length, 8);
-    memcpy(at + 9, data, size);
+    if (copy_in(&buffer, 9, data, size) < 0) return -1;
     target_commit(target, &buffer, MOB_FORMAT_DIRECT, error, refs);
     return 0;
 }

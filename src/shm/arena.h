@@ -37,6 +37,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A larger extent is granted without memory: its owner gets that from the kernel as it maps the pages, and then says so. */
+enum { SHM_BACKED_AT_ONCE = 4 << 20 };
 enum { SHM_GRANULE = 16 * 1024, SHM_BLOCK_UNIT = 64, SHM_BLOCK_FIRST = 48 };
 #define SHM_BLOCK_WHOLE 0xffffffffu
 

@@ -22,7 +22,8 @@
 
 #include <assert.h>
 #include <string.h>
-#include <sys/mman.h>
+
+#include "base/copy.h"
 
 enum {
     HEAP_FIRST_EXTENT = 1 << 20,
@@ -30,10 +31,6 @@ enum {
     HEAP_FEW_RUNS = 16,  /* a long list of small runs means that the next sweep is near */
     HEAP_LOOK_BACK = 64, /* how many kept extents an allocation looks at */
 };
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 static shm_block_t *block_at(shm_heap_t *heap, uint64_t header) { return (shm_block_t *)(heap->base + header); }
 
@@ -73,16 +70,14 @@ void shm_heap_fini(shm_heap_t *heap) {
     heap->mine = NULL;
 }
 
-static void extent_warm(shm_heap_t *heap, const shm_heap_extent_t *extent) {
-    uint64_t first = extent->offset / SHM_GRANULE, end = (extent->offset + extent->size) / SHM_GRANULE;
+bool shm_heap_cold(shm_heap_t *heap, uint64_t data, uint64_t size) {
     bool cold = false;
-    for (uint64_t g = first; g < end; g++) {
+    for (uint64_t g = data / SHM_GRANULE; g <= (data + size - 1) / SHM_GRANULE; g++) {
         uint64_t bit = (uint64_t)1 << (g % 64);
         cold |= !(heap->warm[g / 64] & bit);
         heap->warm[g / 64] |= bit;
     }
-    /* A kernel without it answers with an error, and the pages are then mapped one by one as they are written. */
-    if (cold) madvise(heap->base + extent->offset, extent->size, MADV_POPULATE_WRITE);
+    return cold;
 }
 
 /* Tells the daemon how much of an extent is used. False: it is not ours any more. Sequentially consistent, since a look at the extent's word follows: see
@@ -156,7 +151,6 @@ static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, uint64_t least,
                                                      memory_order_acq_rel, memory_order_relaxed))
             continue;
         vec_swap_remove(&heap->kept, i);
-        extent_warm(heap, &e);
         *ret_extent = e;
         return MOB_OK;
     }
@@ -166,7 +160,6 @@ static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, uint64_t least,
     assert(e.offset % SHM_GRANULE == 0 && e.size >= least && (e.offset + e.size) / SHM_GRANULE <= heap->granules);
     places_forget(heap, e.offset, e.size);
     e.published = shm_extent_count(e.serial, SHM_EXTENT_IN_HAND); /* as granted */
-    extent_warm(heap, &e);
     *ret_extent = e;
     return MOB_OK;
 }
@@ -343,6 +336,7 @@ static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
     mob_status_t status =
         extent_take(heap, wanted, least, &e); /* the last bit of a full store is handed out in small pieces */
     if (status != MOB_OK) return status;
+    if (shm_heap_cold(heap, e.offset, e.size)) base_map(heap->base + e.offset, e.size, 0);
     if (heap->small_extent == HEAP_FIRST_EXTENT && heap->small_bytes >= HEAP_LAST_EXTENT)
         heap->small_extent = HEAP_LAST_EXTENT;
     block_write(heap, e.offset + SHM_BLOCK_FIRST, extent_units(&e), e.offset, false);

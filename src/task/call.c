@@ -267,7 +267,7 @@ static mob_status_t result_write(mob_call_t *call, uint32_t index, uint8_t tag, 
     uint8_t *at = buffer.data;
     *at = tag;
     if (size > 0) memcpy(at + 1, from, size);
-    if (data_size > 0) memcpy(at + 1 + size, data, data_size);
+    if (data_size > 0) mob_buffer_write(call->client, &buffer, 1 + size, data, data_size);
     result_commit(call, index, &buffer, MOB_FORMAT_DIRECT);
     return MOB_OK;
 }
@@ -308,7 +308,7 @@ mob_status_t mob_call_return(mob_call_t *call, uint32_t index, mob_writer_t *wri
             base_fail(MOB_EINVAL, "a result is one value, and %u were written: make a tuple of them", writer->count);
     if (status == MOB_OK) status = result_begin(call, index, size, &buffer);
     if (status != MOB_OK) return status;
-    memcpy(buffer.data, data, size);
+    mob_buffer_write(call->client, &buffer, 0, data, size);
     result_commit(call, index, &buffer, MOB_FORMAT_DIRECT);
     return MOB_OK;
 }
@@ -320,6 +320,7 @@ mob_status_t mob_call_return_array(mob_call_t *call, uint32_t index, const char 
     mob_status_t status = task_array_plan(dtype, count, item_size, &array);
     if (status == MOB_OK) status = result_begin(call, index, array.size, &buffer);
     if (status != MOB_OK) return status;
+    mob_buffer_map(call->client, &buffer);
     *ret_data = task_array_write(&array, buffer.data);
     /* At once: nobody reads it before the job is finished, and an error takes its place, and its memory, until then. It is not in the slot itself, where it would be copied now. */
     result_commit(call, index, &buffer, MOB_FORMAT_PICKLE);

@@ -27,6 +27,7 @@ enum {
     WIRE_NEED_SLOTS,    /* a: how many */
     WIRE_NEED_RECORDS,  /* a: how many */
     WIRE_NEED_EXTENT,   /* b: bytes, c: at least, if so many can't be had at once */
+    WIRE_BACKED,        /* b: a large block of the sender's. Its extent has memory now, or will not get any more */
     WIRE_QUERY,         /* a: what, b: argument, c: block for the answer (0: the scratch page), d: its size */
     WIRE_SHAPE, /* a: resources, b: bytes; c, d: as above, with the demand. The sender holds the shape it is answered with */
     WIRE_SHAPE_DROP,   /* a: a shape that the sender holds, once less */

@@ -103,6 +103,27 @@ static void test_put_and_get_all_sizes(void **state) {
     }
 }
 
+static void test_a_buffer_is_written_in_parts(void **state) {
+    mob_client_t *c = *state;
+    const uint64_t size = 24 << 20, middle = 9 << 20;
+    unsigned char *data = malloc(size);
+    for (uint64_t k = 0; k < size; k++) data[k] = (unsigned char)(k * 7 + (k >> 13));
+    for (int round = 0; round < 3; round++) {
+        mob_buffer_t buffer;
+        mob_ref_t ref;
+        assert_int_equal(mob_put_begin(c, size, 0, &buffer), MOB_OK);
+        assert_int_equal(buffer.cold, round == 0); /* the same place each time */
+        if (round == 1) mob_buffer_map(c, &buffer);
+        mob_buffer_write(c, &buffer, 0, data, middle + 1);
+        mob_buffer_write(c, &buffer, middle + 1, data + middle + 1, 100);
+        mob_buffer_write(c, &buffer, middle + 101, data + middle + 101, size - middle - 101);
+        assert_int_equal(mob_put_commit(c, &buffer, MOB_FORMAT_DIRECT, NULL, &ref), MOB_OK);
+        assert_memory_equal(peek_ok(c, ref).data, data, size);
+        mob_ref_release(c, ref);
+    }
+    free(data);
+}
+
 static void test_nothing_may_be_put(void **state) {
     mob_ref_t ref;
     assert_int_equal(mob_put(*state, NULL, 0, MOB_FORMAT_DIRECT, &ref), MOB_OK);
@@ -499,6 +520,7 @@ int main(int argc, char **argv) {
     daemon_path = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_put_and_get_all_sizes, system_start, system_stop),
+        cmocka_unit_test_setup_teardown(test_a_buffer_is_written_in_parts, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_nothing_may_be_put, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_a_value_with_references, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_abort_leaves_nothing, system_start, system_stop),

@@ -1,6 +1,10 @@
 /* What the daemon grants: slots, records and extents; what it takes back; and what a dead client leaves. */
 #include "fixture.h"
 
+#include <sys/stat.h>
+
+#include "base/copy.h"
+
 enum { GRANULES = 64 };
 static const uint64_t STORE = (uint64_t)GRANULES * SHM_GRANULE;
 
@@ -150,6 +154,57 @@ static void test_small_ones_from_the_bottom_large_ones_from_the_top(void **state
     extent_t none;
     assert_int_equal(ask(a, STORE, &none), MOB_EROOM); /* so that it is taken back */
     assert_int_equal(granted(b, STORE / 64).offset, 0);
+}
+
+static uint64_t arena_memory(void) {
+    struct stat st;
+    assert_int_equal(fstat(n->arena.fd, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+static extent_t granted_large(node_client_t *c, uint64_t size) {
+    node_memory_extent(c, size, size);
+    shm_message_t m = fixture_heard(c);
+    assert_int_equal(m.kind, WIRE_EXTENT);
+    assert_int_equal(m.a, 0);
+    return (extent_t){.offset = m.b, .size = m.c, .serial = m.d};
+}
+
+/* The kernel takes long to clear much memory: the owner waits for that, and not the daemon. */
+static void test_owners_get_memory_for_large_ones(void **state) {
+    (void)state;
+    const uint64_t large = 16 << 20;
+    fixture_node_free(n);
+    n = fixture_node_new(2 * large);
+    a = fixture_client_new(n, WIRE_WORKER);
+    b = fixture_client_new(n, WIRE_WORKER);
+    granted_large(b, SHM_BACKED_AT_ONCE);
+    assert_int_equal(arena_memory(), SHM_BACKED_AT_ONCE);
+    assert_int_equal(n->cold, 0);
+    extent_t e = granted_large(a, large);
+    assert_int_equal(arena_memory(), SHM_BACKED_AT_ONCE);
+    assert_int_equal(n->cold, large); /* is counted with what the next one asks for */
+    base_map(n->arena.base + e.offset, e.size, 0);
+    fixture_say(b, WIRE_BACKED, 0, e.offset + SHM_BLOCK_FIRST); /* not its own */
+    fixture_say(b, WIRE_BACKED, 0, UINT64_MAX);
+    assert_int_equal(n->cold, large);
+    fixture_say(a, WIRE_BACKED, 0, e.offset + SHM_BLOCK_FIRST);
+    assert_int_equal(n->cold, 0);
+    fixture_say(a, WIRE_BACKED, 0, e.offset + SHM_BLOCK_FIRST);
+    assert_int_equal(n->cold, 0);
+    make_empty(e);
+    e = granted_large(b, large); /* with the memory that it has */
+    assert_int_equal(n->cold, 0);
+    make_empty(e);
+    node_memory_give_back(n);
+    assert_int_equal(arena_memory(), SHM_BACKED_AT_ONCE);
+    /* One that is given up, nobody knows with how much. */
+    e = granted_large(a, large);
+    base_map(n->arena.base + e.offset, e.size / 4, 0);
+    make_empty(e);
+    granted_large(b, n->store_bytes - SHM_BACKED_AT_ONCE);
+    assert_int_equal(n->cold, n->store_bytes - SHM_BACKED_AT_ONCE);
+    assert_int_equal(arena_memory(), SHM_BACKED_AT_ONCE);
 }
 
 static void test_an_old_serial_takes_nothing(void **state) {
@@ -307,6 +362,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_empty_ones_are_taken_back_when_short, setup, teardown),
         cmocka_unit_test_setup_teardown(test_neighbours_join, setup, teardown),
         cmocka_unit_test_setup_teardown(test_small_ones_from_the_bottom_large_ones_from_the_top, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_owners_get_memory_for_large_ones, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_old_serial_takes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slots_by_blocks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_impossible_numbers_are_faults, setup, teardown),

@@ -191,6 +191,21 @@ static void test_large_extent_is_taken_again(void **state) {
     assert_int_equal(grants, 2);
 }
 
+/* Whoever writes a large block maps its pages, which takes long: once in each process. */
+static void test_a_large_block_is_cold_once(void **state) {
+    (void)state;
+    uint64_t size = 5 << 20, data = alloc_ok(size, 1);
+    assert_true(shm_heap_cold(&heap, data, size));
+    assert_false(shm_heap_cold(&heap, data, size));
+    shm_heap_free(&heap, data, 1);
+    uint64_t again = alloc_ok(size, 2), other = alloc_ok(size, 3);
+    assert_int_equal(again, data);
+    assert_false(shm_heap_cold(&heap, again, size));
+    assert_true(shm_heap_cold(&heap, other, size));
+    uint64_t small = alloc_ok(1000, 4);
+    assert_false(shm_heap_cold(&heap, small, 1000));
+}
+
 static void test_gone_extent_is_forgotten(void **state) {
     (void)state;
     uint64_t data = alloc_ok(1 << 20, 1);
@@ -464,6 +479,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_sweep_finds_what_others_freed, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_adjacent_free_blocks_join, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_large_extent_is_taken_again, heap_make, heap_unmake),
+        cmocka_unit_test_setup_teardown(test_a_large_block_is_cold_once, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_gone_extent_is_forgotten, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_another_grant_of_the_place_is_not_ours, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_unused_extents_can_be_recalled, heap_make, heap_unmake),
