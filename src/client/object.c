@@ -26,7 +26,7 @@ mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, 
     mob_status_t status = shm_heap_alloc(&c->heap, store_block_size(size, ref_count), tag, &ret_buffer->block);
     if (status != MOB_OK) return status;
     ret_buffer->data = c->arena.base + ret_buffer->block;
-    ret_buffer->cold = size > SHM_HEAP_SMALL && shm_heap_cold(&c->heap, ret_buffer->block, size);
+    ret_buffer->cold = size > SHM_HEAP_SMALL && shm_heap_cold(&c->heap, ret_buffer->block);
     return MOB_OK;
 }
 

@@ -88,7 +88,7 @@ bool node_restore_begin(node_t *n, node_object_t *o) {
     }
     *r = (read_t){.node = n, .path = path, .item = o->copy->item};
     r->item.block = block;
-    r->cold = shm_heap_cold(&n->heap, block, r->item.bytes);
+    r->cold = r->item.bytes > SHM_HEAP_SMALL && shm_heap_cold(&n->heap, block);
     r->work.data = r;
     if (uv_queue_work(&n->loop, &r->work, read_run, read_done) != 0) {
         node_memory_backed(n, 0, block);

@@ -52,12 +52,8 @@ mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena
     heap->granules = arena_size / SHM_GRANULE;
     heap->small_extent = arena_size / 64 < HEAP_FIRST_EXTENT ? shm_granule_round(arena_size / 64) : HEAP_FIRST_EXTENT;
     if (heap->small_extent < SHM_GRANULE) heap->small_extent = SHM_GRANULE;
-    /* One block for both: large enough that it is the kernel's zeroed pages, of which only those that are used get memory. */
-    size_t words = heap->granules / 64 + 1;
-    heap->warm = calloc(1, words * sizeof *heap->warm + (heap->granules + 1) * sizeof *heap->mine);
-    if (heap->warm == NULL) return MOB_ENOMEM;
-    heap->mine = (uint32_t *)(heap->warm + words);
-    return MOB_OK;
+    heap->mine = calloc(heap->granules + 1, sizeof *heap->mine);
+    return heap->mine != NULL ? MOB_OK : MOB_ENOMEM;
 }
 
 void shm_heap_fini(shm_heap_t *heap) {
@@ -65,19 +61,19 @@ void shm_heap_fini(shm_heap_t *heap) {
     vec_free(&heap->kept);
     vec_free(&heap->runs);
     for (int i = 0; i < SHM_HEAP_CLASSES; i++) vec_free(&heap->classes[i]);
-    free(heap->warm);
-    heap->warm = NULL;
+    free(heap->mine);
     heap->mine = NULL;
 }
 
-bool shm_heap_cold(shm_heap_t *heap, uint64_t data, uint64_t size) {
-    bool cold = false;
-    for (uint64_t g = data / SHM_GRANULE; g <= (data + size - 1) / SHM_GRANULE; g++) {
-        uint64_t bit = (uint64_t)1 << (g % 64);
-        cold |= !(heap->warm[g / 64] & bit);
-        heap->warm[g / 64] |= bit;
+bool shm_heap_cold(shm_heap_t *heap, uint64_t data) {
+    for (size_t i = heap->kept.count; i-- > 0;) {
+        shm_heap_extent_t *e = &heap->kept.items[i];
+        if (e->offset / SHM_GRANULE != data / SHM_GRANULE) continue;
+        bool cold = !e->mapped;
+        e->mapped = true;
+        return cold;
     }
-    return cold;
+    return false;
 }
 
 /* Tells the daemon how much of an extent is used. False: it is not ours any more. Sequentially consistent, since a look at the extent's word follows: see
@@ -336,7 +332,8 @@ static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
     mob_status_t status =
         extent_take(heap, wanted, least, &e); /* the last bit of a full store is handed out in small pieces */
     if (status != MOB_OK) return status;
-    if (shm_heap_cold(heap, e.offset, e.size)) base_map(heap->base + e.offset, e.size, 0);
+    if (!e.mapped) base_map(heap->base + e.offset, e.size, 0);
+    e.mapped = true;
     if (heap->small_extent == HEAP_FIRST_EXTENT && heap->small_bytes >= HEAP_LAST_EXTENT)
         heap->small_extent = HEAP_LAST_EXTENT;
     block_write(heap, e.offset + SHM_BLOCK_FIRST, extent_units(&e), e.offset, false);

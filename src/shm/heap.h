@@ -23,6 +23,7 @@ typedef struct {
     uint64_t used;      /* units, as `used` in the extent table counts them */
     uint64_t published; /* the extent table's `used` as we last set it */
     uint64_t swept;     /* units of `freed` at the last sweep */
+    bool mapped;        /* since it was granted */
 } shm_heap_extent_t;
 
 typedef struct {
@@ -39,7 +40,6 @@ typedef struct shm_heap {
     VEC(shm_heap_extent_t) kept;  /* extents with one large block, or without any: OWNED, EMPTY or by now GONE */
     VEC(shm_heap_run_t) runs;     /* free stretches to cut from, found by the last sweep */
     VEC(uint64_t) classes[SHM_HEAP_CLASSES]; /* blocks that we freed, by size: offsets of headers */
-    uint64_t *warm;                          /* one bit a granule: this process has mapped all its pages */
     uint32_t *mine;                          /* one a granule: 1 + its extent's place in `small`, 0 if it is in none */
     uint64_t granules;
     uint64_t small_bytes;  /* in `small` */
@@ -51,9 +51,9 @@ mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena
 void shm_heap_fini(shm_heap_t *heap);
 /* A block for `size` bytes of data, aligned to 64, USED(tag). ret_data is its offset in the arena; never 0. */
 mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint64_t *ret_data);
-/* Whether pages of a large block are new to this process, which is to map them before it writes (base/copy.h): a matter of milliseconds, so it is not done here. They count as
- * known from now on. Those of a small one are mapped. */
-bool shm_heap_cold(shm_heap_t *heap, uint64_t data, uint64_t size);
+/* Whether the pages of a large block that was just allocated may have no memory, or are new to this process, which is to map them before it writes (base/copy.h): a matter of milliseconds, so it is not done here. They
+ * count as mapped from now on. Those of a small one are. */
+bool shm_heap_cold(shm_heap_t *heap, uint64_t data);
 /* The least extent in which a value of `size` bytes has room. */
 uint64_t shm_heap_extent_for(uint64_t size);
 /* An extent that was granted later than it was asked for, and is EMPTY until it is used. */
