@@ -266,7 +266,7 @@ bool client_is_sealed(const mob_client_t *c, mob_ref_t ref);
 bool client_is_pending(const mob_client_t *c, mob_ref_t ref); /* its task is still to be done */
 mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
                                  mob_buffer_t *ret_buffer);
-/* Before it is published or freed: the daemon counts on no more memory for it. */
+/* Before one that is cold is published or freed: the daemon counts on no more memory for it. */
 void client_buffer_told(mob_client_t *c, const mob_buffer_t *buffer);
 void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
                          const mob_ref_t *refs);

@@ -215,7 +215,7 @@ void mob_job_result_commit(mob_client_t *c, mob_job_t *public_job, uint32_t inde
     /* A result may be replaced, by an error, until the job is finished. */
     if (job->results[index].has_block)
         shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, buffer->ref.slot, buffer->ref.generation));
-    client_buffer_told(c, buffer);
+    if (buffer->cold) client_buffer_told(c, buffer);
     client_buffer_store(c, buffer, format, error, refs);
     for (uint32_t i = 0; i < buffer->ref_count; i++)
         if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i].slot);

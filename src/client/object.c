@@ -43,7 +43,7 @@ void mob_buffer_map(mob_client_t *c, mob_buffer_t *buffer) {
 }
 
 void client_buffer_told(mob_client_t *c, const mob_buffer_t *buffer) {
-    if (buffer->cold) client_push_quietly(c, WIRE_BACKED, 0, buffer->block, 0);
+    client_push_quietly(c, WIRE_BACKED, 0, buffer->block, 0);
 }
 
 /* Fills the slot's fields; the slot is PENDING and ours to seal. */
@@ -90,7 +90,7 @@ mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t 
     client_buffer_store(c, buffer, format, MOB_OK, refs);
     pthread_mutex_lock(&c->mutex);
     c->local[index] = (client_local_t){.count = 1, .owned = true, .escaped = buffer->ref_count > 0};
-    client_buffer_told(c, buffer);
+    if (buffer->cold) client_buffer_told(c, buffer);
     store_slot_seal(&c->slots[index], buffer->ref_count > 0);
     if (buffer->ref_count > 0) {
         for (uint32_t i = 0; i < buffer->ref_count; i++)
@@ -105,7 +105,7 @@ mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t 
 void mob_put_abort(mob_client_t *c, mob_buffer_t *buffer) {
     if (client_check(c) != MOB_OK) return;
     pthread_mutex_lock(&c->mutex);
-    client_buffer_told(c, buffer);
+    if (buffer->cold) client_buffer_told(c, buffer);
     if (buffer->block != 0)
         shm_heap_free(&c->heap, buffer->block, shm_tag(false, buffer->ref.slot, buffer->ref.generation));
     store_slot_close(&c->slots[buffer->ref.slot]);

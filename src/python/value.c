@@ -248,13 +248,17 @@ static int pickle_store(PyObject *value, const char *what, core_target_t *target
     return result;
 }
 
+/* A str or bytes, copied without the interpreter's lock. */
+static int large_store(PyObject *value, size_t size, core_target_t *target) {
+    bool as_str = PyUnicode_CheckExact(value);
+    const char *data = as_str ? PyUnicode_AsUTF8(value) : PyBytes_AS_STRING(value); /* a str keeps its UTF-8 */
+    return core_bytes_store(data, size, as_str, MOB_OK, NULL, 0, target);
+}
+
 int core_value_store(PyObject *value, const char *what, core_target_t *target) {
     Py_ssize_t size = core_direct_size(value);
     if (size < 0) return pickle_store(value, what, target);
-    if (size > BIG_COPY && PyBytes_CheckExact(value))
-        return core_bytes_store(PyBytes_AS_STRING(value), (size_t)size - 9, false, MOB_OK, NULL, 0, target);
-    if (size > BIG_COPY && PyUnicode_CheckExact(value)) /* its UTF-8 is kept in the object */
-        return core_bytes_store(PyUnicode_AsUTF8(value), (size_t)size - 9, true, MOB_OK, NULL, 0, target);
+    if (size > BIG_COPY && !PyTuple_CheckExact(value)) return large_store(value, (size_t)size - 9, target);
     mob_buffer_t buffer;
     if (target_begin(target, (uint64_t)size, 0, &buffer) < 0) return -1;
     core_direct_write(value, buffer.data);
