@@ -34,9 +34,7 @@ test: build
 	@$(PYTEST)
 	@echo "Again, with everything through the daemon:"
 	@MOBULA_FAST_PATH=0 $(PYTEST)
-	@# Their time windows are for a quiet machine, which nobody can promise: what misses one gets a second chance.
-	@if [ -e $(SEEDS) ]; then $(PYTHON) $(SEEDS) --python $(PYTHON) || \
-	{ echo "Once more:"; $(PYTHON) $(SEEDS) --python $(PYTHON); }; \
+	@if [ -e $(SEEDS) ]; then $(PYTHON) $(SEEDS) --python $(PYTHON); \
 	else echo "The seeds' programs were not run: $(SEEDS) is not there."; fi
 
 bench: build
