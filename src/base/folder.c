@@ -3,10 +3,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { DEPTH = 2 };
+enum { DEPTH = 2, OWN_TRIES = 100, OWN_PAUSE_US = 1000 };
 
 static void folder_empty(int fd, int depth) {
     DIR *dir = fdopendir(fd);
@@ -33,4 +36,43 @@ bool base_folder_remove(const char *path) {
         if (errno != ENOTEMPTY && errno != EEXIST) return false;
     }
     return false;
+}
+
+int base_folder_own(const char *path) {
+    /* Between its making and its lock somebody who clears up may take it for one that was left: it is ours if the name still leads to what we locked. */
+    for (int tries = 0; tries < OWN_TRIES; tries++) {
+        struct stat by_name, by_fd;
+        if (tries > 0) usleep(OWN_PAUSE_US);
+        if (mkdir(path, 0700) != 0 && errno != EEXIST) return -1;
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && errno != ENOENT) return -1;
+        if (fd < 0) continue;
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0 && stat(path, &by_name) == 0 && fstat(fd, &by_fd) == 0 &&
+            by_name.st_ino == by_fd.st_ino && by_name.st_dev == by_fd.st_dev)
+            return fd;
+        close(fd);
+    }
+    errno = EBUSY;
+    return -1;
+}
+
+/* Somebody's own folder may begin alike. */
+static bool is_numbered(const char *name, const char *prefix) {
+    size_t skip = strlen(prefix);
+    return strncmp(name, prefix, skip) == 0 && name[skip] != 0 &&
+           name[skip + strspn(name + skip, "0123456789abcdef_")] == 0;
+}
+
+void base_folder_clear(const char *parent, const char *prefix) {
+    DIR *dir = opendir(parent);
+    if (dir == NULL) return;
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+        char path[4608];
+        if (!is_numbered(e->d_name, prefix)) continue;
+        if (snprintf(path, sizeof path, "%s/%s", parent, e->d_name) >= (int)sizeof path) continue;
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) base_folder_remove(path);
+        if (fd >= 0) close(fd);
+    }
+    closedir(dir);
 }

@@ -1,16 +1,12 @@
 /*
- * The session's folder: <temp>/mobula-<uid>/session_<time>_<pid>, with the socket and a lock. Only its user may enter it.
- *
- * The lock tells the living from the dead: a daemon holds it as long as it lives, so a folder whose lock can be taken was left behind by one that
- * was killed, and is removed by the next daemon that starts.
+ * The session's folder: <temp>/mobula-<uid>/session_<time>_<pid>, with the socket. Only its user may enter it. It is locked as long as its daemon lives; one
+ * that is not was left behind by a daemon that was killed, and is removed by the next that starts.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -42,34 +38,15 @@ static mob_status_t folder_make(const char *path) {
     return MOB_OK;
 }
 
-static void stale_remove(const char *parent) {
-    DIR *dir = opendir(parent);
-    if (dir == NULL) return;
-    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
-        if (strncmp(e->d_name, "session_", 8) != 0) continue;
-        char path[4096], lock[4352];
-        snprintf(path, sizeof path, "%s/%s", parent, e->d_name);
-        snprintf(lock, sizeof lock, "%s/lock", path);
-        int fd = open(lock, O_RDWR | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) base_folder_remove(path);
-        if (fd >= 0) close(fd);
-    }
-    closedir(dir);
-}
-
-static mob_status_t lock_take(node_t *n) {
-    char path[4096], fresh[4096];
-    snprintf(path, sizeof path, "%s/lock", n->session_dir);
-    snprintf(fresh, sizeof fresh, "%s/new", n->session_dir);
-    /* Locked before it has its name, so that nobody finds it unlocked. */
-    n->lock_fd = open(fresh, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (n->lock_fd < 0 || flock(n->lock_fd, LOCK_EX | LOCK_NB) != 0 || rename(fresh, path) != 0)
-        return folder_fail("locking", path);
-    /* A word on disk shows now, not later, whether there is space. */
-    char text[32];
-    int size = snprintf(text, sizeof text, "%d\n", (int)getpid());
-    if (write(n->lock_fd, text, (size_t)size) != size) return folder_fail("writing", path);
-    return MOB_OK;
+/* A word on disk shows now, not later, whether there is space. */
+static mob_status_t pid_write(const node_t *n) {
+    char path[4096], text[32];
+    snprintf(path, sizeof path, "%s/pid", n->session_dir);
+    int size = snprintf(text, sizeof text, "%d\n", (int)getpid()),
+        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    mob_status_t status = fd >= 0 && write(fd, text, (size_t)size) == size ? MOB_OK : folder_fail("writing", path);
+    if (fd >= 0) close(fd);
+    return status;
 }
 
 static mob_status_t socket_listen(node_t *n) {
@@ -92,8 +69,8 @@ static mob_status_t folders_make(const char *parent, const char *dir) {
     for (int tries = 0; tries < 10; tries++) {
         status = folder_make(parent);
         if (status != MOB_OK) return status;
-        if (tries == 0) stale_remove(parent);
-        if (mkdir(dir, 0700) == 0) return MOB_OK;
+        if (tries == 0) base_folder_clear(parent, "session_");
+        if (base_folder_own(dir) >= 0) return MOB_OK; /* the descriptor stays open until we end */
         status = folder_fail("making the folder", dir);
         if (errno != ENOENT) break;
     }
@@ -114,7 +91,7 @@ mob_status_t node_session_open(node_t *n) {
     }
     n->session_dir = dir;
     if (asprintf(&n->socket_path, "%s/socket", dir) < 0) return MOB_ENOMEM;
-    status = lock_take(n);
+    status = pid_write(n);
     return status == MOB_OK ? socket_listen(n) : status;
 }
 

@@ -15,13 +15,11 @@
  * The thread reads the arena while others go on: a value does not change, and if it is freed meanwhile, nobody will ask for what was written. Everything else happens in the loop's
  * own thread. A file goes when nothing in it is needed any more; a piece of it is given back to the disk before that.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,41 +51,6 @@ typedef struct {
 
 /* ---- folders and files ---- */
 
-/* Folders that daemons left which were killed, if their driver was too. Each holds a lock on its own for as long as it lives. */
-static void stale_remove(const char *parent) {
-    DIR *dir = opendir(parent);
-    if (dir == NULL) return;
-    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
-        if (strncmp(e->d_name, "mobula_spill_", 13) != 0) continue;
-        char path[4608];
-        snprintf(path, sizeof path, "%s/%s", parent, e->d_name);
-        int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) base_folder_remove(path);
-        if (fd >= 0) close(fd);
-    }
-    closedir(dir);
-}
-
-/* Makes this session's folder in `parent`, and locks it: the descriptor stays open until we end. NULL, and errno. */
-static char *folder_make(node_t *n, const char *parent) {
-    char *path;
-    struct stat by_name, by_fd;
-    if (asprintf(&path, WIRE_SPILL_FOLDER, parent, (unsigned long long)n->incarnation) < 0) return NULL;
-    for (int tries = 0; tries < 10; tries++) {
-        int fd = mkdir(path, 0700) == 0 || errno == EEXIST ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-        if (fd < 0) break;
-        /* Another daemon that clears up may have found it before it was locked. */
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0 && stat(path, &by_name) == 0 && fstat(fd, &by_fd) == 0 &&
-            by_name.st_ino == by_fd.st_ino)
-            return path;
-        close(fd);
-    }
-    int error = errno;
-    free(path);
-    errno = error;
-    return NULL;
-}
-
 static bool is_among(const node_t *n, const char *path) {
     for (size_t i = 0; i < n->spill_folders.count; i++)
         if (strcmp(n->spill_folders.items[i], path) == 0) return true;
@@ -100,13 +63,15 @@ static int folders_make(node_t *n) {
     if (n->spill_dirs.count == 0 && !vec_push(&n->spill_dirs, n->session_dir)) return ENOMEM;
     int error = ENOMEM;
     for (size_t i = 0; i < n->spill_dirs.count; i++) {
-        stale_remove(n->spill_dirs.items[i]);
-        char path[4096];
-        snprintf(path, sizeof path, WIRE_SPILL_FOLDER, n->spill_dirs.items[i], (unsigned long long)n->incarnation);
-        if (is_among(n, path)) continue; /* the same one twice */
-        char *made = folder_make(n, n->spill_dirs.items[i]);
-        if (made == NULL) error = errno;
-        if (made != NULL && !vec_push(&n->spill_folders, made)) free(made);
+        base_folder_clear(n->spill_dirs.items[i], "mobula_spill_");
+        char *path;
+        if (asprintf(&path, WIRE_SPILL_FOLDER, n->spill_dirs.items[i], (unsigned long long)n->incarnation) < 0) break;
+        bool good = !is_among(n, path);          /* the same one twice */
+        if (good && base_folder_own(path) < 0) { /* the descriptor stays open until we end */
+            error = errno;
+            good = false;
+        }
+        if (!good || !vec_push(&n->spill_folders, path)) free(path);
     }
     return n->spill_folders.count > 0 ? 0 : error;
 }

@@ -267,7 +267,7 @@ struct node {
     uint64_t store_bytes;
     bool log_to_driver;
     uint64_t incarnation;
-    int listen_fd, event_fd, lock_fd;
+    int listen_fd, event_fd;
     void *setup;
     size_t setup_size;
 

@@ -281,7 +281,7 @@ def test_nothing_is_left_by_a_daemon_that_is_killed(folder):
     process, daemon = driver(folder)
     assert files(folder)
     os.kill(daemon, signal.SIGKILL)
-    assert support.wait_until(lambda: os.listdir(folder) == [], 5)
+    assert support.wait_until(lambda: os.listdir(folder) == [] and support.sessions() == [], 5)
     process.kill()
     process.wait()
 

@@ -153,6 +153,13 @@ time.sleep(100)
     assert not os.path.exists(stale)
 
 
+def test_a_folder_that_was_half_removed_is_cleared(start, folder):
+    half = os.path.join(folder, f"mobula-{os.geteuid()}", "session_6606a559833ad_18229")
+    os.makedirs(half, mode=0o700)
+    start(num_cpus=1, _temp_dir=folder)
+    assert not os.path.exists(half)
+
+
 def test_a_session_that_is_alive_is_not_cleared(start, folder):
     context = start(num_cpus=1, _temp_dir=folder)
     code = "import ray, sys\nray.init(num_cpus=1, _temp_dir=sys.argv[1])\nprint(ray.get(ray.put(5)))"

@@ -38,10 +38,13 @@ def _lives(folder) -> bool:
     import fcntl
 
     try:
-        with open(os.path.join(folder, "lock")) as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
     except BlockingIOError:  # its daemon holds it
         return True
-    except OSError:
-        pass
-    return False
+    finally:
+        os.close(fd)
