@@ -155,8 +155,9 @@ static mob_status_t arguments_read(node_t *n, int argc, char **argv) {
             if (!vec_push(&n->preload, argv[i] + 10)) return MOB_ENOMEM;
         } else if (strncmp(argv[i], "--resource=", 11) == 0) {
             double amount = strtod(argv[i] + 11, &end);
-            if (*end != '=' || amount < 0) return base_fail(MOB_EINVAL, "mobulad: %s", argv[i]);
-            sched_amount_t r = {.name = end + 1, .amount = (uint64_t)(amount * SCHED_UNIT + 0.5)};
+            if (*end != '=' || !(amount >= 0)) return base_fail(MOB_EINVAL, "mobulad: %s", argv[i]);
+            double units = amount * SCHED_UNIT + 0.5, most = 2.0 * SCHED_AMOUNT_MAX; /* which the scheduler refuses */
+            sched_amount_t r = {.name = end + 1, .amount = (uint64_t)(units < most ? units : most)};
             if (!vec_push(&n->resources, r)) return MOB_ENOMEM;
         } else {
             return base_fail(MOB_EINVAL, "mobulad: unknown argument %s", argv[i]);

@@ -6,10 +6,11 @@
  *
  *   1. nothing new is started: leases are recalled, tasks wait; unless nothing runs, for then nothing would ever end
  *   2. the store gives back what it does not use, and moves objects to disk; idle workers that kept much of what their last task used are sent home
- *   3. still short after PATIENCE_NS, or about to reach the limit itself: one process is ended, and the driver is told, with the largest ones. The newest task that may be run again; else the newest task; else the newest actor
+ *   3. still short after PATIENCE_NS and the store has no more to give, or about to reach the limit itself: one process is ended, and the driver is told, with the largest ones. The newest task that may be run again;
+ *      else the newest task; else the newest actor. A leap of what is used may look like the limit; so while the store still gives, that counts only after PATIENCE_NS too (if it was no leap, the kernel ends the same worker)
  *
- * A task that was ended so is run again later, without using up its retries; one that can't be, or that ran alone and so needs more than there is, fails with MOB_EOOM. The next one is ended only after this one's
- * memory had time to come back. Daemon and driver are never chosen. If the kernel is faster, it finds workers marked as the ones to take (oom_score_adj), and we tell by the group's count of kills.
+ * A task that was ended so is run again later, without using up its retries; one that can't be, or that ran alone while the store had nothing to give and so needs more than there is, fails with MOB_EOOM. The next one
+ * is ended only after this one's memory had time to come back. Daemon and driver are never chosen. If the kernel is faster, it finds workers marked as the ones to take (oom_score_adj), and we tell by the group's count of kills.
  *
  * Nothing polls while nothing runs: then `watched` is 0, and whoever wakes to work tells us (shm/node.h). The timer stops when it finds all at rest.
  */
@@ -22,10 +23,12 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/process.h"
 #include "node/state.h"
 
 static const uint64_t BLIND_NS = 5000000000u, PATIENCE_NS = 400000000, KILL_PAUSE_NS = 1000000000,
-                      KERNEL_NS = 2000000000u, RELIEF_NS = 50000000, RELIEF_MOST_NS = 2000000000u;
+                      KERNEL_NS = 2000000000u, RELIEF_NS = 50000000, RELIEF_MOST_NS = 2000000000u,
+                      GIVING_NS = 5000000000u;
 static const double AHEAD_NS = 1e8;
 enum { LEAST_MS = 20, LARGEST = 5, IDLE_BYTES = 32 << 20, FAST = 2 << 20 /* bytes that few processes add in 1 ms */ };
 
@@ -109,16 +112,9 @@ static bool one_is_dying(node_t *n) {
 
 /* ---- words ---- */
 
-/* What a process has for itself, in bytes: without what it shares, the object store above all. */
-static uint64_t private_bytes(pid_t pid) {
-    char path[64];
-    unsigned long long size, resident = 0, shared = 0;
-    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return 0;
-    if (fscanf(file, "%llu %llu %llu", &size, &resident, &shared) != 3) resident = shared = 0;
-    fclose(file);
-    return resident > shared ? (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+/* What a worker has, and the processes that its task started. The driver's children are not its own: we are among them. */
+static uint64_t bytes_of(const node_t *n, const node_client_t *c) {
+    return base_process_bytes(c->pid) + (c == n->driver ? 0 : base_process_children_bytes(c->pid));
 }
 
 static void name_of(node_t *n, const busy_t *b, char *ret_name, size_t capacity) {
@@ -150,7 +146,7 @@ static void largest_text(node_t *n, char *text, size_t capacity) {
     size_t count = 0, at = 0;
     for (uint32_t i = 1; i < n->client_next; i++)
         if (n->clients[i] != NULL && n->clients[i]->state == NODE_LIVE)
-            all[count++] = (sized_t){.bytes = private_bytes(n->clients[i]->pid), .client = n->clients[i]};
+            all[count++] = (sized_t){.bytes = bytes_of(n, n->clients[i]), .client = n->clients[i]};
     qsort(all, count, sizeof *all, sized_compare);
     text[0] = 0;
     for (size_t i = 0; i < count && i < LARGEST && at < capacity; i++) {
@@ -171,6 +167,8 @@ static bool is_rather(const busy_t *a, const busy_t *b) {
     if (a->retries != b->retries) return a->retries;
     return a->start_ns > b->start_ns;
 }
+
+static bool store_gives(const node_t *n);
 
 static void worker_end(node_t *n, const busy_t *b, bool again, const char *why) {
     char name[320], largest[900];
@@ -199,7 +197,7 @@ static void one_end(node_t *n, uint64_t used, uint64_t soon, uint64_t limit) {
                  (unsigned long long)(soon - used) >> 20);
     snprintf(why, sizeof why, "Memory is short, %.1f %% of %llu MiB are used%s", 100.0 * (double)used / (double)limit,
              (unsigned long long)(limit >> 20), growth);
-    worker_end(n, &chosen, chosen.retries && tasks_running(n, chosen.worker) > 0, why);
+    worker_end(n, &chosen, chosen.retries && (tasks_running(n, chosen.worker) > 0 || store_gives(n)), why);
 }
 
 /* Tasks that use more than the memory= that they asked for, if that is to be enforced. */
@@ -213,8 +211,10 @@ static void greedy_end(node_t *n) {
         size_t count =
             sched_shape_valid(n->sched, shape) ? sched_shape_demand(n->sched, shape, demand, SCHED_NEEDS_MAX) : 0;
         for (size_t k = 0; k < count; k++) {
-            uint64_t asked = demand[k].amount / SCHED_UNIT, has = private_bytes(b.worker->pid);
-            if (strcmp(demand[k].name, "memory") != 0 || has <= asked) continue;
+            if (strcmp(demand[k].name, "memory") != 0) continue;
+            uint64_t asked = demand[k].amount / SCHED_UNIT, has = bytes_of(n, b.worker), born = b.worker->born_bytes;
+            has = has > born ? has - born : 0;
+            if (has <= asked) continue;
             char why[200];
             snprintf(why, sizeof why, "It asked for memory=%llu and uses %llu bytes", (unsigned long long)asked,
                      (unsigned long long)has);
@@ -222,6 +222,10 @@ static void greedy_end(node_t *n) {
             break;
         }
     }
+}
+
+void node_pressure_begins(node_client_t *w) {
+    if (w->node->enforce_memory) w->born_bytes = bytes_of(w->node, w);
 }
 
 /* Kills of the kernel whose victims we have not seen; those of other processes are forgotten after a while. */
@@ -241,7 +245,7 @@ void node_pressure_died(node_client_t *w) {
     if (n->kernel_owes == 0 || base_clock_mono_ns() - n->kernel_kill_ns > KERNEL_NS) return; /* somebody's kill -9 */
     n->kernel_owes--;
     snprintf(w->oom, sizeof w->oom, "The kernel ended it, for the memory of its control group is used up");
-    w->oom_again = tasks_running(n, w) > 0;
+    w->oom_again = tasks_running(n, w) > 0 || store_gives(n);
     node_warn(n, "The worker %d: %s.", (int)w->pid, w->oom);
 }
 
@@ -280,8 +284,8 @@ static void watch_stop(node_t *n) {
 static void store_relieve(node_t *n, uint64_t bytes) {
     uint64_t now = base_clock_mono_ns(), free_before = n->arena_free;
     if (n->spills > 0 || now < n->relief_ns) return;
-    node_memory_give_back(n);
     node_spill_idlest(n, bytes);
+    node_memory_give_back(n); /* what was free, and what had a copy on disk and so went at once */
     bool moved = n->spills > 0 || n->arena_free != free_before;
     n->relief_pause_ns = moved                                 ? RELIEF_NS
                          : n->relief_pause_ns < RELIEF_MOST_NS ? 2 * n->relief_pause_ns + RELIEF_NS
@@ -289,12 +293,15 @@ static void store_relieve(node_t *n, uint64_t bytes) {
     n->relief_ns = now + n->relief_pause_ns;
 }
 
+/* It is giving memory back, or was when it was last asked to. */
+static bool store_gives(const node_t *n) { return n->spills > 0 || n->relief_pause_ns == RELIEF_NS; }
+
 /* Nobody misses a worker without a task, and it may have kept much of what its last one used: beyond what it was born with, which it shares with the zygote. */
 static void idle_end(node_t *n) {
-    uint64_t most = (n->idle.count > 0 ? private_bytes(n->zygote_pid) : 0) + IDLE_BYTES;
+    uint64_t most = (n->idle.count > 0 ? base_process_bytes(n->zygote_pid) : 0) + IDLE_BYTES;
     for (size_t i = n->idle.count; i-- > 0;) {
         node_client_t *w = n->idle.items[i];
-        if (private_bytes(w->pid) < most || !node_worker_retire(w)) continue;
+        if (base_process_bytes(w->pid) < most || !node_worker_retire(w)) continue;
         snprintf(w->oom, sizeof w->oom, "Memory is short"); /* nobody else is ended before this one is gone */
         node_client_kill(w);
     }
@@ -305,11 +312,12 @@ static void pressure_relieve(node_t *n, uint64_t used, uint64_t soon, uint64_t l
     if (n->short_since_ns == 0) n->short_since_ns = now;
     n->paused = true;
     node_leases_recall(n);
-    store_relieve(n, (soon > allowed ? soon - allowed : 0) + limit / 50);
+    store_relieve(n, (soon > allowed ? soon - allowed : 0) + limit / 20);
     idle_end(n);
-    bool at_once = soon >= limit, patient = now - n->short_since_ns < PATIENCE_NS;
+    uint64_t since = now - n->short_since_ns;
+    bool gives = store_gives(n), patient = since < PATIENCE_NS, at_once = soon >= limit && !(gives && patient);
     if (at_once ? now - n->last_kill_ns > KILL_PAUSE_NS / 10
-                : used > allowed && !patient && n->spills == 0 && now - n->last_kill_ns > KILL_PAUSE_NS)
+                : used > allowed && !patient && !(gives && since < GIVING_NS) && now - n->last_kill_ns > KILL_PAUSE_NS)
         one_end(n, used, soon, limit);
 }
 

@@ -225,10 +225,11 @@ struct node_client {
     int exit_status;
     bool exited;
     const char *fault;
-    bool killed;       /* by us */
-    char oom[200];     /* why it was ended, if it was for want of memory */
-    bool oom_again;    /* and its task may be run again without counting */
-    uint64_t actor_ns; /* when it became one, wall clock */
+    bool killed;         /* by us */
+    char oom[200];       /* why it was ended, if it was for want of memory */
+    bool oom_again;      /* and its task may be run again without counting */
+    uint64_t actor_ns;   /* when it became one, wall clock */
+    uint64_t born_bytes; /* what its process had when its task or actor began */
 };
 
 /* An extent of the arena, by its first granule. */
@@ -414,8 +415,9 @@ mob_status_t node_environment_read(node_t *node);
 /* pressure.c: memory short */
 void node_pressure_start(node_t *node);
 void node_pressure_watch(node_t *node);
-void node_pressure_spare(node_client_t *worker); /* an actor: the kernel is rather to end a task */
-void node_pressure_died(node_client_t *worker);  /* finds out whether it was for want of memory */
+void node_pressure_spare(node_client_t *worker);  /* an actor: the kernel is rather to end a task */
+void node_pressure_begins(node_client_t *worker); /* is about to be given a task: what it has now is not that one's */
+void node_pressure_died(node_client_t *worker);   /* finds out whether it was for want of memory */
 bool node_is_paused(node_t *node);
 
 /* room.c: who waits for memory */

@@ -169,6 +169,7 @@ static void run_link(node_task_t *t, node_client_t *worker) {
 
 void node_task_run_on(node_t *n, node_task_t *t, node_client_t *worker) {
     (void)n;
+    if (worker->runs == NULL && t->kind != MOB_ACTOR_CALL) node_pressure_begins(worker);
     run_link(t, worker);
     node_client_tell(worker, WIRE_RUN, t->record, t->generation, t->lease.gpu_mask, t->retries != 0);
 }

@@ -179,6 +179,29 @@ print([len(value) for value in ray.get(refs)] == [5 << 20] * 10)
     assert "was ended" not in done.stderr, done.stderr
 
 
+def test_a_leap_moves_objects_and_ends_nobody(run_limited, tmp_path):
+    done = run_limited(f"""
+import numpy as np
+ray.shutdown()
+ray.init(num_cpus=2, object_store_memory=280 << 20, object_spilling_directory={str(tmp_path)!r})
+refs = [ray.put(np.full(10 << 20, i, dtype=np.uint8)) for i in range(26)]
+
+@ray.remote
+def leap(times):
+    kept = []
+    for _ in range(times):
+        kept.append(bytearray(b"x") * (50 << 20))
+        time.sleep(0.5)
+    return times
+
+print(ray.get([leap.remote(4)]))
+print([ray.get(ref)[0] for ref in refs] == list(range(26)))
+# Now they have copies on disk, and room is made at once: even who may not be run again goes through.
+print(ray.get([leap.options(max_retries=0).remote(4)]))
+""")
+    assert done.stdout == "[4]\nTrue\n[4]\n", done.stdout + done.stderr
+
+
 def test_the_watch_can_be_switched_off(run_limited):
     done = run_limited(
         """
@@ -215,6 +238,39 @@ for size in (20, 150):
     done = run_limited(code, MOBULA_ENFORCE_MEMORY="1")
     assert done.stdout == "20\nTrue\n", done.stdout + done.stderr
     assert run_limited(code).stdout == "20\n150\n"
+
+
+def test_memory_counts_from_the_beginning_of_a_task_and_with_its_processes(run_limited):
+    done = run_limited(
+        """
+import subprocess, sys
+ray.shutdown()
+ray.init(num_cpus=1)
+
+@ray.remote
+def keep():
+    sys.kept = bytearray(b"x") * (100 << 20)
+    return os.getpid()
+
+@ray.remote(memory=40 << 20, max_retries=0)
+def small():
+    time.sleep(1)
+    return os.getpid()
+
+@ray.remote(memory=40 << 20, max_retries=0)
+def start():
+    subprocess.run([sys.executable, "-c", "import time; x = bytearray(b'x') * (100 << 20); time.sleep(60)"])
+
+print(ray.get(keep.remote()) == ray.get(small.remote(), timeout=30))
+try:
+    ray.get(start.remote(), timeout=30)
+except OutOfMemoryError as error:
+    print("memory=%d" % (40 << 20) in str(error))
+""",
+        MOBULA_ENFORCE_MEMORY="1",
+    )
+    assert done.stdout == "True\nTrue\n", done.stdout + done.stderr
+    assert re.search(r"Largest processes: worker \d+ \(the task start\) [12]\d\d MiB", done.stderr), done.stderr
 
 
 def test_memory_that_was_asked_for_is_the_limit_of_actors_too(run_limited):

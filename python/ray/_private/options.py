@@ -77,8 +77,8 @@ def resources(value):
     for name, amount in value.items():
         if not isinstance(name, str):
             raise TypeError(f"the name of a resource must be a str, not {type(name).__name__}")
-        if not name:
-            raise ValueError("the name of a resource must not be empty")
+        if not name or "\0" in name:
+            raise ValueError(f"the name of a resource must not be empty or contain a NUL, as {name!r} does")
         if name in _RESERVED:
             raise ValueError(f"resources can't have {name!r}: use {_RESERVED[name]} instead")
         quantity(f"resources[{name!r}]", amount)
