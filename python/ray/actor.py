@@ -19,7 +19,8 @@ def method(*args, **options):
         raise ValueError("'name' is no option for ray.method; use .options(name=...) at the call")
 
     def decorate(function):
-        function.__ray_num_returns__ = _options.chosen(checked, "num_returns", 1)
+        inner = function.__func__ if isinstance(function, (staticmethod, classmethod)) else function
+        inner.__ray_num_returns__ = _options.chosen(checked, "num_returns", 1)
         return function
 
     return decorate

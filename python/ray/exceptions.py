@@ -35,6 +35,10 @@ class RayTaskError(RayError):
         cause = None if plain.cause is None else Carried(plain.cause)
         return _rebuild_task_error, (plain.function_name, plain.traceback_str, cause, plain.pid)
 
+    def __copy__(self):
+        plain = self._ray_plain()
+        return _rebuild_task_error(plain.function_name, plain.traceback_str, plain.cause, plain.pid)
+
     def _ray_plain(self):
         """The error without its cause's class, whose fields may hide those of this one."""
         return self.__dict__.get("_ray_plain_error", self)

@@ -38,18 +38,24 @@ bool base_folder_remove(const char *path) {
     return false;
 }
 
+/*
+ * Locks a folder. Between its opening and its lock somebody may have removed it and made another of the same name: it is
+ * ours only if the name still leads to what we locked. From then on it does, for nobody removes a folder without its lock.
+ */
+static bool folder_lock(const char *path, int fd) {
+    struct stat by_name, by_fd;
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 && lstat(path, &by_name) == 0 && fstat(fd, &by_fd) == 0 &&
+           by_name.st_ino == by_fd.st_ino && by_name.st_dev == by_fd.st_dev;
+}
+
 int base_folder_own(const char *path) {
-    /* Between its making and its lock somebody who clears up may take it for one that was left: it is ours if the name still leads to what we locked. */
     for (int tries = 0; tries < OWN_TRIES; tries++) {
-        struct stat by_name, by_fd;
         if (tries > 0) usleep(OWN_PAUSE_US);
         if (mkdir(path, 0700) != 0 && errno != EEXIST) return -1;
         int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 && errno != ENOENT) return -1;
         if (fd < 0) continue;
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0 && stat(path, &by_name) == 0 && fstat(fd, &by_fd) == 0 &&
-            by_name.st_ino == by_fd.st_ino && by_name.st_dev == by_fd.st_dev)
-            return fd;
+        if (folder_lock(path, fd)) return fd;
         close(fd);
     }
     errno = EBUSY;
@@ -71,7 +77,7 @@ void base_folder_clear(const char *parent, const char *prefix) {
         if (!is_numbered(e->d_name, prefix)) continue;
         if (snprintf(path, sizeof path, "%s/%s", parent, e->d_name) >= (int)sizeof path) continue;
         int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) base_folder_remove(path);
+        if (fd >= 0 && folder_lock(path, fd)) base_folder_remove(path);
         if (fd >= 0) close(fd);
     }
     closedir(dir);

@@ -174,6 +174,8 @@ void client_notify(mob_client_t *c); /* the daemon is to look at its rings, and 
 void client_listen(mob_client_t *c); /* takes what is on the ring down */
 /* Whether the daemon is still there; looks at the socket. Any thread, with or without the mutex. */
 bool client_daemon_alive(mob_client_t *c);
+/* MOB_ECLOSED, with the words for it. */
+mob_status_t client_daemon_gone(void);
 /* Wakes those whom a slot's old word names. True if the daemon must be asked to ring all bells. */
 bool client_wake(mob_client_t *c, uint64_t slot_word);
 

@@ -15,13 +15,17 @@ static const int64_t LOOK_UP_NS = 1000000000; /* how often a sleeper makes sure 
 
 _Atomic bool client_forked;
 
+mob_status_t client_daemon_gone(void) {
+    return base_fail(MOB_ECLOSED, "the daemon mobulad is gone, and with it all objects and actors: end this session "
+                                  "(ray.shutdown) and start another (ray.init)");
+}
+
 mob_status_t client_check(const mob_client_t *c) {
     if (atomic_load_explicit(&client_forked, memory_order_relaxed))
         return base_fail(MOB_EFORKED,
                          "this process was forked from one that is connected to Mobula; start work from the parent, "
                          "or run the child as a new program");
-    if (atomic_load_explicit(&c->dead, memory_order_relaxed))
-        return base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+    if (atomic_load_explicit(&c->dead, memory_order_relaxed)) return client_daemon_gone();
     return MOB_OK;
 }
 
@@ -97,8 +101,7 @@ mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t 
         uint32_t seen = shm_bell_listen(bell);
         client_listen(c);
         if (c->answered && c->answer.kind == answer_kind) break;
-        if (atomic_load_explicit(&c->dead, memory_order_relaxed))
-            return base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+        if (atomic_load_explicit(&c->dead, memory_order_relaxed)) return client_daemon_gone();
         client_sleep(c, seen, LOOK_UP_NS);
         if (!shm_ring_has_more(c->down)) client_daemon_alive(c);
     }

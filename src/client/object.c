@@ -215,7 +215,7 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
         if (client_is_sealed(c, refs[count - 1])) continue;
         if (has_error(c, refs, count)) break;
         if (!client_daemon_alive(c)) {
-            status = base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+            status = client_daemon_gone();
             break;
         }
         if (base_clock_mono_ns() >= look_up) {
@@ -263,7 +263,7 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
             break;
         }
         if (!client_daemon_alive(c)) {
-            status = base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+            status = client_daemon_gone();
             break;
         }
         if (base_clock_mono_ns() >= look_up && mark_ready(c, refs, count, needed, ret_ready) < needed) {

@@ -25,7 +25,7 @@ static ssize_t frame_receive(int sock, void *frame, size_t capacity) {
     do n = recv(sock, frame, capacity, 0);
     while (n < 0 && errno == EINTR);
     if (n > 0) return n;
-    base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+    client_daemon_gone();
     return -1;
 }
 

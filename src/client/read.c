@@ -108,7 +108,7 @@ static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t co
         if (passed >= slice)
             return slice < (uint64_t)LOOK_UP_NS ? MOB_ETIMEOUT
                    : client_daemon_alive(c)     ? MOB_EINTR
-                                                : base_fail(MOB_ECLOSED, "the daemon mobulad is gone");
+                                                : client_daemon_gone();
         if (!client_sleep(c, seen, (int64_t)(slice - passed))) return MOB_EINTR;
     }
 }

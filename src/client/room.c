@@ -97,9 +97,7 @@ mob_status_t mob_room_wait(mob_client_t *c) {
         bool signalled = !client_sleep(c, seen, LOOK_UP_NS);
         if (!signalled && base_clock_mono_ns() < look_up) continue;
         /* Who asks again is known to be still there. */
-        status = !client_daemon_alive(c) ? base_fail(MOB_ECLOSED, "the daemon mobulad is gone")
-                 : signalled             ? MOB_EINTR
-                                         : MOB_OK;
+        status = !client_daemon_alive(c) ? client_daemon_gone() : signalled ? MOB_EINTR : MOB_OK;
         break;
     }
     return status == MOB_EFULL || status == MOB_EDISK ? client_refuse(c, status, wanted.size) : status;

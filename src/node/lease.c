@@ -38,7 +38,7 @@ void node_lane_open(node_t *n, uint32_t shape) {
     if (!n->fast || lane == SHM_LANES || n->lanes[lane].shape == shape) return;
     sched_amount_t demand[2];
     if (sched_shape_demand(n->sched, shape, demand, 2) != 1 || strcmp(demand[0].name, "CPU") != 0) return;
-    if (lane > 0 && !sched_shape_fits_ever(n->sched, shape, NULL, NULL)) return; /* it would keep it for nothing */
+    if (lane > 0 && !sched_shape_fits_ever(n->sched, shape)) return; /* it would keep it for nothing */
     sched_shape_hold(n->sched, shape);
     n->lanes[lane] = (node_lane_t){.shape = shape, .cpus = (int64_t)demand[0].amount};
     atomic_store(&n->shared->lanes[lane].more, 1);
@@ -103,7 +103,7 @@ static void lane_request(node_t *n, uint32_t l) {
     if (atomic_load(more) == 0) atomic_store(more, 1);
     if (!more_is_needed(n, l)) return;
     atomic_store(more, 0);
-    if (!sched_shape_fits_ever(n->sched, lane->shape, NULL, NULL)) {
+    if (!sched_shape_fits_ever(n->sched, lane->shape)) {
         char name[256];
         first_name(n, l, name, sizeof name);
         node_warn_if_never(n, lane->shape, MOB_TASK, name);

@@ -91,12 +91,24 @@ static bool warning_note(node_t *n, uint32_t shape) {
     return !told;
 }
 
+/* Bytes without an exponent, fractions without noise. */
+static void amount_text(double amount, char *ret_text, size_t size) {
+    snprintf(ret_text, size, amount < 1e15 && amount == (double)(uint64_t)amount ? "%.0f" : "%g", amount);
+}
+
 void node_warn_if_never(node_t *n, uint32_t shape, mob_kind_t kind, const char *name) {
-    sched_amount_t missing;
-    uint64_t total;
-    if (sched_shape_fits_ever(n->sched, shape, &missing, &total) || !warning_note(n, shape)) return;
-    node_warn(
-        n, "%s %s needs %s: %g, but this node has %g in all. It waits until that changes; until then it can't start.",
-        kind == MOB_ACTOR_CREATE ? "The actor" : "The task", name, missing.name, (double)missing.amount / SCHED_UNIT,
-        (double)total / SCHED_UNIT);
+    enum { TOLD = 8 };
+    sched_amount_t missing[TOLD];
+    uint64_t totals[TOLD];
+    if (sched_shape_fits_ever(n->sched, shape) || !warning_note(n, shape)) return;
+    size_t count = sched_shape_lacks(n->sched, shape, missing, totals, TOLD), at = 0;
+    char needs[600] = "", asked[32], total[32];
+    for (size_t i = 0; i < count && i < TOLD && at < sizeof needs; i++) {
+        amount_text((double)missing[i].amount / SCHED_UNIT, asked, sizeof asked);
+        amount_text((double)totals[i] / SCHED_UNIT, total, sizeof total);
+        at += (size_t)snprintf(needs + at, sizeof needs - at, "%s%s: %s, but this node has %s in all",
+                               i > 0 ? "; " : "", missing[i].name, asked, total);
+    }
+    node_warn(n, "%s %s needs %s%s. It waits until that changes; until then it can't start.",
+              kind == MOB_ACTOR_CREATE ? "The actor" : "The task", name, needs, count > TOLD ? "; and more" : "");
 }

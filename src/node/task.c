@@ -148,7 +148,7 @@ void node_task_ready(node_task_t *t, node_t *n) {
         return;
     }
     char name[256];
-    if (!sched_shape_fits_ever(n->sched, t->shape, NULL, NULL)) {
+    if (!sched_shape_fits_ever(n->sched, t->shape)) {
         node_task_name(n, t, name, sizeof name);
         node_warn_if_never(n, t->shape, (mob_kind_t)t->kind, name);
     }

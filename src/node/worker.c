@@ -113,8 +113,8 @@ void node_zygote_died(node_t *n) {
     n->zygote_pid = 0;
     while (n->starting.count > 0) node_client_close(vec_pop(&n->starting)); /* asked for again of the next one */
     if (++n->zygote_failures <= MAX_FAILURES && node_zygote_start(n) == MOB_OK) return;
-    const char *text = "the Python process that workers are forked from can't be started; run its command by hand to "
-                       "see why: python -c 'import ray'";
+    const char *text = "the Python process that workers are forked from can't be started. What it said before it ended "
+                       "tells why; try it by hand, in the same folder: python -c 'import ray._private.zygote'";
     if (n->driver != NULL && n->driver->state == NODE_GREETING) {
         node_client_refuse(n->driver, MOB_ESYS, text);
         node_end(n);

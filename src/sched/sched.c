@@ -139,16 +139,23 @@ void sched_shape_drop(sched_t *sched, uint32_t shape) { sched_shapes_drop(&sched
 
 bool sched_shape_valid(const sched_t *sched, uint32_t shape) { return sched_shapes_find(&sched->shapes, shape); }
 
-bool sched_shape_fits_ever(const sched_t *sched, uint32_t shape, sched_amount_t *ret_missing, uint64_t *ret_total) {
+bool sched_shape_fits_ever(const sched_t *sched, uint32_t shape) { return shape_get(sched, shape)->possible; }
+
+size_t sched_shape_lacks(const sched_t *sched, uint32_t shape, sched_amount_t *ret_missing, uint64_t *ret_totals,
+                         size_t capacity) {
     const sched_shape_t *asked = shape_get(sched, shape);
-    if (asked->possible) return true;
-    const sched_need_t *missing = sched_shape_missing(asked, &sched->total);
-    if (ret_missing) {
-        ret_missing->name = sched->names.names[missing->resource];
-        ret_missing->amount = (uint64_t)missing->amount;
+    size_t count = 0;
+    for (uint32_t i = 0; i < asked->count; i++) {
+        const sched_need_t *need = &asked->needs[i];
+        if (sched_pool_has(&sched->total, need)) continue;
+        if (count < capacity) {
+            ret_missing[count] =
+                (sched_amount_t){.name = sched->names.names[need->resource], .amount = (uint64_t)need->amount};
+            ret_totals[count] = (uint64_t)sched->total.free[need->resource];
+        }
+        count++;
     }
-    if (ret_total) *ret_total = (uint64_t)sched->total.free[missing->resource];
-    return false;
+    return count;
 }
 
 bool sched_shape_covers(const sched_t *sched, uint32_t whole, uint32_t part) {

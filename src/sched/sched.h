@@ -97,10 +97,12 @@ void sched_shape_drop(sched_t *sched, uint32_t shape);
 bool sched_shape_valid(const sched_t *sched, uint32_t shape);
 /* Where it lies in a table of shapes: below SCHED_SHAPES_MAX, and no higher than as many as there were at once need. */
 static inline uint32_t sched_shape_place(uint32_t shape) { return shape & ((1u << SCHED_PLACE_BITS) - 1); }
-/* Whether a node with nothing running could take it. If not, ret_missing is the first resource that it has too little
- * of, with the amount asked for, and ret_total what there is in all; either may be NULL. The name is borrowed for the
- * scheduler's life. */
-bool sched_shape_fits_ever(const sched_t *sched, uint32_t shape, sched_amount_t *ret_missing, uint64_t *ret_total);
+/* Whether a node with nothing running could take it. */
+bool sched_shape_fits_ever(const sched_t *sched, uint32_t shape);
+/* What it asks for that such a node has too little of, and what there is of each in all: writes up to `capacity` lines, returns how many there are. Names are borrowed for
+ * the scheduler's life. */
+size_t sched_shape_lacks(const sched_t *sched, uint32_t shape, sched_amount_t *ret_missing, uint64_t *ret_totals,
+                         size_t capacity);
 /* Whether everything that `part` asks for is in `whole` too, at least as much of it. */
 bool sched_shape_covers(const sched_t *sched, uint32_t whole, uint32_t part);
 /* What a shape asks for: writes up to `capacity` lines, returns how many there are. Names are borrowed for the scheduler's life. */

@@ -251,11 +251,22 @@ def test_num_returns_of_methods():
         def none(self):
             pass
 
+        @ray.method(num_returns=2)
+        @staticmethod
+        def plain():
+            return 3, 4
+
+        @classmethod
+        @ray.method(num_returns=2)
+        def of_class(cls):
+            return 5, 6
+
     multi = Multi.remote()
     assert ray.get(multi.two.remote()) == [1, 2]
     assert ray.get(multi.pair.remote()) == (1, 2)
     assert ray.get(multi.pair.options(num_returns=2).remote()) == [1, 2]
     assert multi.none.remote() is None
+    assert ray.get(multi.plain.remote()) == [3, 4] and ray.get(multi.of_class.remote()) == [5, 6]
     with pytest.raises(ValueError):
         ray.get(multi.pair.options(num_returns=3).remote())
 

@@ -1,5 +1,6 @@
 """Exceptions in tasks: they arrive as themselves, with the story of what happened."""
 
+import copy
 import os
 import pickle
 import sys
@@ -334,6 +335,8 @@ def test_a_caught_error_can_be_pickled_and_sent():
     assert isinstance(again, Custom) and isinstance(again, RayTaskError) and str(again) == str(found)
     back = ray.get(echo.remote(found))
     assert isinstance(back, Custom) and back.code == 1
+    for same in (copy.copy(found), copy.deepcopy(found)):
+        assert isinstance(same, Custom) and same.code == 1 and str(same) == str(found)
 
 
 def test_a_task_that_exits_fails_but_its_worker_lives():

@@ -210,6 +210,7 @@ def test_namespace_is_kept(start):
         {"runtime_env": {"pip": ["x"]}},
         {"dashboard_host": "127.0.0.1"},
         {"dashboard_port": 8265},
+        {"dashboard_port": 0},
         {"labels": {"a": "b"}},
         {"include_dashboard": True},
         {"include_webui": True},

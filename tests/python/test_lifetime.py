@@ -103,7 +103,7 @@ for call in (lambda: ray.get(refs), lambda: ray.wait(refs), lambda: ray.get(busy
         call()
         print("no error")
     except ray.exceptions.RayError as error:
-        print(type(error).__name__)
+        print(type(error).__name__ if "mobulad is gone" in str(error) and "ray.init" in str(error) else error)
     assert time.monotonic() - begin < 25
 ray.shutdown()
 ray.init(num_cpus=1, _temp_dir=os.path.dirname(__file__))

@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 
 import pytest
 import support
@@ -277,6 +278,51 @@ def test_a_slow_reader_does_not_stop_the_tasks(folder):
     finally:
         driver.kill()
         driver.communicate()
+
+
+def test_shutdown_waits_for_a_reader_that_takes_its_time(folder):
+    """Longer than it waits for a daemon without a word; what was printed before a result arrives whole."""
+    code = """
+import ray, sys
+ray.init(num_cpus=1)
+ray._private.worker._Printer._PATIENCE = 0.2
+@ray.remote
+def chatter():
+    for i in range(20000):
+        print('x' * 50)
+ray.get(chatter.remote())
+sys.stderr.write('7')
+sys.stderr.flush()
+ray.shutdown()
+"""
+    driver = support.start_driver(support.script(folder, code))
+    try:
+        assert driver.stderr.read(1) == "7"
+        time.sleep(1.5)
+        assert driver.communicate(timeout=40)[0].count("x" * 50) == 20000
+    finally:
+        driver.kill()
+        driver.communicate()
+
+
+def test_an_output_of_the_users_that_fails_stops_no_later_line(folder):
+    body = (
+        TASK
+        + """
+class Fussy:
+    encoding, real = "utf-8", sys.stdout
+    def write(self, text):
+        if "bad" in text: raise RuntimeError("not with me")
+        return self.real.write(text)
+    def flush(self): self.real.flush()
+sys.stdout = Fussy()
+for word in ("one", "bad", "two"):
+    ray.get(speak.remote(word))
+    time.sleep(0.2)  # else they may come in one piece
+ray.shutdown()
+"""
+    )
+    assert [line.split()[-1] for line in lines(folder, body)] == ["one", "two"]
 
 
 @pytest.mark.parametrize("word", ["input()", "sys.stdin.read()"])

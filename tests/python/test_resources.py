@@ -396,6 +396,15 @@ def test_what_can_never_fit_warns_and_waits(folder, option, missing):
     assert missing in result.stderr and "greedy" in result.stderr
 
 
+def test_everything_that_is_missing_is_named(folder):
+    option = "num_cpus=64, memory=1 << 45, resources={'unicorn': 0.5, 'disk': 1}"
+    result = support.run_driver(support.script(folder, NEVER % option))
+    assert "CPU: 64, but this node has 2 in all" in result.stderr, result.stderr
+    assert "unicorn: 0.5, but this node has 0 in all" in result.stderr
+    assert f"memory: {1 << 45}, but" in result.stderr
+    assert "disk" not in result.stderr
+
+
 def test_a_plain_task_on_a_node_without_cpus_warns(folder):
     code = """
 import ray

@@ -176,6 +176,11 @@ def test_builtin_and_imported_functions():
     assert ray.get(ray.remote(math.sqrt).remote(16)) == 4
     assert ray.get(ray.remote(len).remote([1, 2])) == 2
     assert ray.get(ray.remote(os.path.join).remote("a", "b")) == "a/b"
+    assert ray.get(ray.remote(max).remote(3, 5)) == 5  # has no signature to look at
+    with pytest.raises(TypeError):
+        ray.remote(len).remote()
+    with pytest.raises(TypeError):
+        ray.remote(math.sqrt).remote(1, 2)
 
 
 @pytest.mark.parametrize("thing", [5, "text", None, object(), [len]], ids=lambda thing: type(thing).__name__)

@@ -206,8 +206,8 @@ def _flags(function) -> int:
 def _arity(function, bound):
     """(least, most) of a function, the first `bound` arguments left out."""
     code = getattr(function, "__code__", None)
-    if code is None:
-        return 0, -1
+    if code is None:  # written in C: its signature is looked at, if it has one
+        return _EVERY_CALL
     if code.co_kwonlyargcount > len(getattr(function, "__kwdefaults__", None) or ()):
         return _EVERY_CALL
     count = max(code.co_argcount - bound, 0)

@@ -17,7 +17,7 @@ SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
 
 _FUNCTION = type(lambda: None)
 _starting = _thread.RLock()
-_reader = None  # (process that has it, a lock that it holds until its end)
+_printer = None
 _exit_registered = False
 _exiting = False
 
@@ -140,7 +140,7 @@ def _refuse_again(ignore_reinit_error):
 
 def _refuse_later(**options):
     for name, value in options.items():
-        if value:
+        if value is not None and value is not False and value != {}:
             raise not_yet(f"ray.init({name}={value!r})")
 
 
@@ -152,17 +152,14 @@ def _set_logging_level(level):
 
 
 def _start(config):
-    global _reader, _exit_registered
+    global _printer, _exit_registered
     set_hooks()
     take_part(SCRIPT_MODE, config["namespace"])
     if "cloudpickle" not in sys.modules:
         # Needed by the first remote function, slow to import, and this thread is about to wait for the daemon.
         _thread.start_new_thread(__import__, ("cloudpickle",))
     _core.start(config)
-    done = _thread.allocate_lock()
-    done.acquire()
-    _thread.start_new_thread(_print_messages, (done,))
-    _reader = (os.getpid(), done)
+    _printer = _Printer()
     if not _exit_registered:
         import atexit
 
@@ -217,14 +214,13 @@ def shutdown():
 
     Remote functions and classes work again after the next `ray.init`; references and handles do not.
     """
-    global _reader
+    global _printer
     if session.mode == WORKER_MODE:
         raise RuntimeError("ray.shutdown() can't be called in a task or an actor: the driver ends the session")
     with _starting:
-        reader, _reader = _reader, None
-        if reader is not None and reader[0] == os.getpid():  # a forked child has no such thread
-            _core.finish_messages()
-            reader[1].acquire(True, 5)  # the daemon may be stuck or gone: an end is more than the last lines
+        printer, _printer = _printer, None
+        if printer is not None:
+            printer.finish()
         _core.shutdown()
 
 
@@ -237,27 +233,50 @@ def _at_exit(pid):
         shutdown()
 
 
-def _print_messages(done):
+class _Printer:
     """The driver's one thread: sleeps until a worker has printed something, and prints it here."""
-    try:
-        while True:
-            message = _core.read_message()
-            if message is None:
-                return
-            kind, pid, name, text = message
-            prefix = "(raylet) " if kind == "warn" else f"({name} pid={pid}) " if name else f"(pid={pid}) "
-            stream = sys.stdout if kind == "out" else sys.stderr
-            lines = "".join([f"{prefix}{line}\n" for line in text.split("\n")])
-            try:
+
+    _PATIENCE = 5  # seconds without a word from the daemon
+
+    def __init__(self):
+        self._pid = os.getpid()
+        self._steps = 0  # odd while a text is being written
+        self._ended = _thread.allocate_lock()
+        self._ended.acquire()
+        _thread.start_new_thread(self._run, ())
+
+    def finish(self):
+        """Returns when everything is printed that there was. Whoever reads it may take any time for that."""
+        if self._pid != os.getpid():  # a forked child has no such thread
+            return
+        _core.finish_messages()
+        steps = self._steps
+        # The daemon may be stuck or gone: an end is more than the last lines.
+        while not self._ended.acquire(True, self._PATIENCE) and (self._steps % 2 == 1 or self._steps != steps):
+            steps = self._steps
+
+    def _run(self):
+        try:
+            while (message := _core.read_message()) is not None:
+                self._steps += 1
                 try:
-                    stream.write(lines)
-                except UnicodeEncodeError:
-                    stream.write(lines.encode(stream.encoding, "backslashreplace").decode(stream.encoding))
-                stream.flush()
-            except (AttributeError, OSError, ValueError):  # no stream, a closed one or a full disk: the program goes on
-                pass
-    finally:
-        done.release()
+                    _print_message(*message)
+                except Exception:  # no stream, a closed one, one of the user's that fails: the program goes on
+                    pass
+                self._steps += 1
+        finally:
+            self._ended.release()
+
+
+def _print_message(kind, pid, name, text):
+    prefix = "(raylet) " if kind == "warn" else f"({name} pid={pid}) " if name else f"(pid={pid}) "
+    stream = sys.stdout if kind == "out" else sys.stderr
+    lines = "".join([f"{prefix}{line}\n" for line in text.split("\n")])
+    try:
+        stream.write(lines)
+    except UnicodeEncodeError:
+        stream.write(lines.encode(stream.encoding, "backslashreplace").decode(stream.encoding))
+    stream.flush()
 
 
 def remote(*args, **options):

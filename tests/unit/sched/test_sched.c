@@ -197,19 +197,25 @@ static void test_different_shapes_one_after_the_other(void **state) {
 static void test_never_fits(void **state) {
     (void)state;
     sched_t *sched = node(AMOUNTS({"CPU", 4}, {"GPU", 1}));
-    sched_amount_t missing = {0};
-    uint64_t total = 77;
-    assert_true(sched_shape_fits_ever(sched, shape(sched, AMOUNTS({"CPU", 4}, {"GPU", 0.5})), &missing, &total));
-    assert_null(missing.name);
-    assert_false(sched_shape_fits_ever(sched, shape(sched, AMOUNTS({"CPU", 1}, {"GPU", 2})), &missing, &total));
-    assert_string_equal(missing.name, "GPU");
-    assert_int_equal(missing.amount, 2 * SCHED_UNIT);
-    assert_int_equal(total, SCHED_UNIT);
-    uint32_t unheard = shape(sched, AMOUNTS({"tpu", 0.5}));
-    assert_false(sched_shape_fits_ever(sched, unheard, &missing, &total));
-    assert_string_equal(missing.name, "tpu");
-    assert_int_equal(total, 0);
-    assert_false(sched_shape_fits_ever(sched, unheard, NULL, NULL));
+    sched_amount_t missing[2] = {0};
+    uint64_t totals[2] = {77, 77};
+    uint32_t fits = shape(sched, AMOUNTS({"CPU", 4}, {"GPU", 0.5}));
+    assert_true(sched_shape_fits_ever(sched, fits));
+    assert_int_equal(sched_shape_lacks(sched, fits, missing, totals, 2), 0);
+    assert_null(missing[0].name);
+    uint32_t much = shape(sched, AMOUNTS({"CPU", 1}, {"GPU", 2}));
+    assert_false(sched_shape_fits_ever(sched, much));
+    assert_int_equal(sched_shape_lacks(sched, much, missing, totals, 2), 1);
+    assert_string_equal(missing[0].name, "GPU");
+    assert_int_equal(missing[0].amount, 2 * SCHED_UNIT);
+    assert_int_equal(totals[0], SCHED_UNIT);
+    uint32_t unheard = shape(sched, AMOUNTS({"CPU", 5}, {"tpu", 0.5}));
+    assert_false(sched_shape_fits_ever(sched, unheard));
+    assert_int_equal(sched_shape_lacks(sched, unheard, missing, totals, 2), 2);
+    assert_string_equal(missing[0].name, "CPU");
+    assert_string_equal(missing[1].name, "tpu");
+    assert_int_equal(totals[1], 0);
+    assert_int_equal(sched_shape_lacks(sched, unheard, missing, totals, 0), 2);
 
     /* It waits, and holds nobody up however long. */
     sched_task_t never = {0}, fine = {0};
