@@ -1,5 +1,5 @@
 # Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but make.
-.PHONY: help setup build run test bench bench-c bench-memory bench-plots sanitize format clean
+.PHONY: help setup build run test proof bench bench-c bench-memory bench-plots sanitize format clean
 
 PYTHON := .venv/bin/python
 # meson looks for ninja on the path.
@@ -12,6 +12,7 @@ help:
 	@echo "make run          build, then a short tour"
 	@echo "make build        .venv/bin/python imports ray, .venv/bin/ray is the command line, build/ holds the rest"
 	@echo "make test         all tests"
+	@echo "make proof        what takes too long for the tests: kills, a million tasks, idleness, fairness"
 	@echo "make bench        Mobula beside Ray and multiprocessing.Pool"
 	@echo "make bench-memory objects on disk, and very many of them, beside Ray"
 	@echo "make bench-c      tasks a second between two C processes"
@@ -33,9 +34,13 @@ test: build
 	@$(MESON) test -C build --print-errorlogs
 	@$(PYTEST)
 	@echo "Again, with everything through the daemon:"
+	@MOBULA_FAST_PATH=0 $(MESON) test -C build --print-errorlogs
 	@MOBULA_FAST_PATH=0 $(PYTEST)
 	@if [ -e $(SEEDS) ]; then $(PYTHON) $(SEEDS) --python $(PYTHON); \
 	else echo "The seeds' programs were not run: $(SEEDS) is not there."; fi
+
+proof: build
+	@$(PYTHON) bench/proof.py
 
 bench: build
 	@scripts/setup.sh bench

@@ -20,7 +20,7 @@ python_is_complete() {
     python3 - 2>/dev/null <<'PYTHON'
 import ensurepip, os, sys, sysconfig, venv
 header = os.path.join(sysconfig.get_path("include"), "Python.h")
-sys.exit(not (sys.version_info >= (3, 9) and os.path.exists(header)))
+sys.exit(not (sys.version_info >= (3, 10) and os.path.exists(header)))
 PYTHON
 }
 
@@ -58,7 +58,7 @@ if command -v dpkg-query >/dev/null; then
 fi
 
 if ! [ -x .venv/bin/python ] && ! python_is_complete; then
-    echo "The python3 on the path ($(command -v python3 || echo none)) must be 3.9 or newer, with venv and its headers." >&2
+    echo "The python3 on the path ($(command -v python3 || echo none)) must be 3.10 or newer, with venv and its headers." >&2
     exit 1
 fi
 

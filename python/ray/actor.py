@@ -15,8 +15,6 @@ def method(*args, **options):
     if args or not options:
         raise TypeError("ray.method takes options by name, as in @ray.method(num_returns=2); without any, leave it out")
     checked = _options.for_method(options)
-    if "name" in checked:
-        raise ValueError("'name' is no option for ray.method; use .options(name=...) at the call")
 
     def decorate(function):
         inner = function.__func__ if isinstance(function, (staticmethod, classmethod)) else function

@@ -73,8 +73,9 @@ def make(function, options: dict) -> RemoteFunction:
 
 
 def _with_options(definition, options, outline):
-    classes = options.get("retry_exceptions")
-    if isinstance(classes, tuple) and definition.retry != classes:
+    given = options.get("retry_exceptions")
+    classes = given if isinstance(given, tuple) else None
+    if given and definition.retry != classes:
         # The classes travel with the function: the worker that sees the exception decides.
         definition = definition.retrying(classes)
     return RemoteFunction(definition, options, outline)

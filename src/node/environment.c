@@ -40,5 +40,11 @@ mob_status_t node_environment_read(node_t *n) {
     if (status == MOB_OK) status = number_read("RAY_memory_monitor_refresh_ms", 0, 1e9, &refresh_ms);
     if (status == MOB_OK) status = switch_read("MOBULA_ENFORCE_MEMORY", &n->enforce_memory);
     n->refresh_ms = (uint64_t)refresh_ms;
+    if (status == MOB_OK && (double)n->refresh_ms != refresh_ms)
+        return base_fail(MOB_EINVAL, "the environment has RAY_memory_monitor_refresh_ms=%s; it must be a whole number",
+                         value_of("RAY_memory_monitor_refresh_ms"));
+    if (status == MOB_OK && n->enforce_memory && n->refresh_ms == 0)
+        return base_fail(MOB_EINVAL, "the environment has MOBULA_ENFORCE_MEMORY=1 and RAY_memory_monitor_refresh_ms=0, "
+                                     "with which nobody looks how much memory a task uses: leave one of them out");
     return status;
 }

@@ -1,8 +1,26 @@
 /*
  * Reading the rings. A client's bit in `pending` says that it has pushed; what it pushed is read up to where its ring ended when we looked,
- * so that one client can't keep us from the others.
+ * so that one client can't keep us from the others. Nor by questions, which cost more than other messages: a client waits for its answer before it asks again, and one that does not is served in turn with the others.
  */
 #include "node/state.h"
+
+enum { MOST_QUESTIONS = 64 };
+
+static bool is_question(uint32_t kind) {
+    switch (kind) {
+    case WIRE_KILL:
+    case WIRE_NEED_SLOTS:
+    case WIRE_NEED_RECORDS:
+    case WIRE_NEED_EXTENT:
+    case WIRE_NEED_CALLS:
+    case WIRE_QUERY:
+    case WIRE_SHAPE:
+    case WIRE_SITE:
+        return true;
+    default:
+        return false;
+    }
+}
 
 static void object_message(node_client_t *c, const shm_message_t *m) {
     node_t *n = c->node;
@@ -134,7 +152,7 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
 static void ring_read(node_client_t *c) {
     node_client_flush(c); /* it may have made room */
     /* Bounded by the ring's size, not by a second look at its end. */
-    for (int i = 0; i < SHM_UP_MESSAGES; i++) {
+    for (int i = 0, questions = 0; i < SHM_UP_MESSAGES && questions < MOST_QUESTIONS; i++) {
         shm_message_t m;
         switch (shm_ring_pop(c->up, SHM_UP_MESSAGES, &m)) {
         case SHM_RING_EMPTY:
@@ -145,6 +163,7 @@ static void ring_read(node_client_t *c) {
         case SHM_RING_MESSAGE:
             message_handle(c, &m);
             node_client_flush(c);
+            questions += is_question(m.kind);
         }
         if (c->state == NODE_DEAD || c->node->ending || c->fault != NULL) return;
     }

@@ -306,9 +306,12 @@ bool node_leases_yield(node_t *n) {
 }
 
 void node_leases_recall(node_t *n) {
+    uint64_t now = base_clock_mono_ns();
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_FREE, busy = SHM_LEASE_BUSY;
-        if (w->state == NODE_LIVE && atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_NONE))
+        /* One that was given just now has not had the time to take anything. */
+        if (w->state == NODE_LIVE && now - w->leased_ns >= RECALL_NS &&
+            atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_NONE))
             lease_end(w);
         else
             atomic_compare_exchange_strong(&lease_of(w)->word, &busy, SHM_LEASE_BUSY | SHM_LEASE_RECALL);

@@ -4,12 +4,12 @@
  * While something runs, a timer looks how much is used. Above the threshold (RAY_memory_usage_threshold of the limit), in this order
  * (or when it would be reached in AHEAD_NS if it went on like this, so long may the end of a process take):
  *
- *   1. nothing new is started: leases are recalled, tasks wait; unless nothing runs, for then nothing would ever end
+ *   1. nothing new is started: leases are recalled, what was given to workers ahead is taken back; tasks wait, and one after the other is let through, for else nothing would ever end
  *   2. the store gives back what it does not use, and moves objects to disk; idle workers that kept much of what their last task used are sent home
  *   3. still short after PATIENCE_NS and the store has no more to give, or about to reach the limit itself: one process is ended, and the driver is told, with the largest ones. The newest task that may be run again;
  *      else the newest task; else the newest actor. A leap of what is used may look like the limit; so while the store still gives, that counts only after PATIENCE_NS too (if it was no leap, the kernel ends the same worker)
  *
- * A task that was ended so is run again later, without using up its retries; one that can't be, or that ran alone while the store had nothing to give and so needs more than there is, fails with MOB_EOOM. The next one
+ * A task that was ended so is run again later, without using up its retries; one that can't be, or that ran alone while the store had nothing to give and so needs more than there is, fails with MOB_EOOM; one that has less than what is too much goes on alone. The next one
  * is ended only after this one's memory had time to come back. Daemon and driver are never chosen. If the kernel is faster, it finds workers marked as the ones to take (oom_score_adj), and we tell by the group's count of kills.
  *
  * Nothing polls while nothing runs: then `watched` is 0, and whoever wakes to work tells us (shm/node.h). The timer stops when it finds all at rest.
@@ -182,7 +182,7 @@ static void worker_end(node_t *n, const busy_t *b, bool again, const char *why) 
     n->last_kill_ns = base_clock_mono_ns();
 }
 
-static void one_end(node_t *n, uint64_t used, uint64_t soon, uint64_t limit) {
+static void one_end(node_t *n, uint64_t used, uint64_t soon, uint64_t allowed, uint64_t limit) {
     busy_t chosen = {0}, b;
     if (one_is_dying(n)) return;
     for (uint32_t i = 1; i < n->client_next; i++) {
@@ -190,6 +190,9 @@ static void one_end(node_t *n, uint64_t used, uint64_t soon, uint64_t limit) {
         if (chosen.worker == NULL || is_rather(&b, &chosen)) chosen = b;
     }
     if (chosen.worker == NULL) return;
+    bool alone = tasks_running(n, chosen.worker) == 0;
+    /* Somebody else has the memory, the driver or who is none of ours: ending a small task would not help, and it would fail for good. */
+    if (alone && !chosen.is_actor && bytes_of(n, chosen.worker) < soon - allowed) return;
     char why[200];
     char growth[80] = "";
     if (soon >= limit && soon > used)
@@ -197,7 +200,7 @@ static void one_end(node_t *n, uint64_t used, uint64_t soon, uint64_t limit) {
                  (unsigned long long)(soon - used) >> 20);
     snprintf(why, sizeof why, "Memory is short, %.1f %% of %llu MiB are used%s", 100.0 * (double)used / (double)limit,
              (unsigned long long)(limit >> 20), growth);
-    worker_end(n, &chosen, chosen.retries && (tasks_running(n, chosen.worker) > 0 || store_gives(n)), why);
+    worker_end(n, &chosen, chosen.retries && (!alone || store_gives(n)), why);
 }
 
 /* Tasks that use more than the memory= that they asked for, if that is to be enforced. */
@@ -312,13 +315,14 @@ static void pressure_relieve(node_t *n, uint64_t used, uint64_t soon, uint64_t l
     if (n->short_since_ns == 0) n->short_since_ns = now;
     n->paused = true;
     node_leases_recall(n);
+    node_workers_hold_back(n);
     store_relieve(n, (soon > allowed ? soon - allowed : 0) + limit / 20);
     idle_end(n);
     uint64_t since = now - n->short_since_ns;
     bool gives = store_gives(n), patient = since < PATIENCE_NS, at_once = soon >= limit && !(gives && patient);
     if (at_once ? now - n->last_kill_ns > KILL_PAUSE_NS / 10
                 : used > allowed && !patient && !(gives && since < GIVING_NS) && now - n->last_kill_ns > KILL_PAUSE_NS)
-        one_end(n, used, soon, limit);
+        one_end(n, used, soon, allowed, limit);
 }
 
 /* Nothing new is held back any more. */
@@ -370,11 +374,24 @@ void node_pressure_watch(node_t *n) {
     if (n->refresh_ms == 0 || atomic_load_explicit(&n->shared->watched, memory_order_relaxed) != 0 || all_rest(n))
         return;
     atomic_store(&n->shared->watched, 1);
-    timer_set(n, n->look_ms);
+    timer_set(n, LEAST_MS < n->refresh_ms ? LEAST_MS : n->refresh_ms); /* others may have used much meanwhile */
 }
 
-/* Nothing new is to be started now. If nothing runs, something has to be, or nothing would ever change. */
-bool node_is_paused(node_t *n) { return n->paused && tasks_running(n, NULL) > 0; }
+/* A task runs, or is about to: who has a lease will take one, or gives it up when we look next. Actors are not asked, and who waits for others does nothing by itself. */
+static bool one_runs(node_t *n) {
+    if (n->waiting_for_worker > 0) return true;
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        node_client_t *w = n->clients[i];
+        if (w == NULL || w->role != WIRE_WORKER || w->actor != NULL) continue;
+        if (w->state == NODE_DYING ? w->oom[0] != 0
+                                   : w->state == NODE_LIVE && (w->runs != NULL || w->leased) && !is_blocked(n, w))
+            return true;
+    }
+    return false;
+}
+
+/* Nothing new is to be started now. If nothing runs, one has to be, or nothing would ever change. */
+bool node_is_paused(node_t *n) { return n->paused && one_runs(n); }
 
 void node_pressure_start(node_t *n) {
     n->look_ms = look_pause(n, 0, 0);

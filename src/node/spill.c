@@ -44,10 +44,45 @@ typedef struct {
 
 typedef struct {
     uv_work_t work;
+    enum {
+        CHORE_REMOVE, /* the file goes */
+        CHORE_PUNCH,  /* the item's part of it goes */
+        CHORE_CLEAR,  /* what sessions left in this folder that are over: it may be very much */
+    } what;
     char *path;
-    bool whole; /* the file goes */
     store_spill_item_t item;
 } chore_t;
+
+/* ---- chores: somebody else waits for the disk ---- */
+
+static void chore_run(uv_work_t *work) {
+    chore_t *chore = work->data;
+    if (chore->what == CHORE_REMOVE)
+        unlink(chore->path);
+    else if (chore->what == CHORE_PUNCH)
+        store_spill_punch(chore->path, &chore->item);
+    else
+        base_folder_clear(chore->path, "mobula_spill_");
+}
+
+static void chore_done(uv_work_t *work, int status) {
+    (void)status;
+    chore_t *chore = work->data;
+    free(chore->path);
+    free(chore);
+}
+
+/* The path is TAKEN. Without memory for it what is to go stays, until the session's end or the next one. */
+static void chore_start(node_t *n, chore_t what) {
+    chore_t *chore = what.path != NULL ? malloc(sizeof *chore) : NULL;
+    if (chore == NULL) {
+        free(what.path);
+        return;
+    }
+    *chore = what;
+    chore->work.data = chore;
+    if (uv_queue_work(&n->loop, &chore->work, chore_run, chore_done) != 0) chore_done(&chore->work, 0);
+}
 
 /* ---- folders and files ---- */
 
@@ -63,7 +98,6 @@ static int folders_make(node_t *n) {
     if (n->spill_dirs.count == 0 && !vec_push(&n->spill_dirs, n->session_dir)) return ENOMEM;
     int error = ENOMEM;
     for (size_t i = 0; i < n->spill_dirs.count; i++) {
-        base_folder_clear(n->spill_dirs.items[i], "mobula_spill_");
         char *path;
         if (asprintf(&path, WIRE_SPILL_FOLDER, n->spill_dirs.items[i], (unsigned long long)n->incarnation) < 0) break;
         bool good = !is_among(n, path);          /* the same one twice */
@@ -71,7 +105,10 @@ static int folders_make(node_t *n) {
             error = errno;
             good = false;
         }
-        if (!good || !vec_push(&n->spill_folders, path)) free(path);
+        if (good && vec_push(&n->spill_folders, path))
+            chore_start(n, (chore_t){.what = CHORE_CLEAR, .path = strdup(n->spill_dirs.items[i])});
+        else
+            free(path);
     }
     return n->spill_folders.count > 0 ? 0 : error;
 }
@@ -84,45 +121,15 @@ static node_file_t *file_new(node_t *n) {
     return NULL;
 }
 
-static void chore_run(uv_work_t *work) {
-    chore_t *chore = work->data;
-    if (chore->whole)
-        unlink(chore->path);
-    else
-        store_spill_punch(chore->path, &chore->item);
-}
-
-static void chore_done(uv_work_t *work, int status) {
-    (void)status;
-    chore_t *chore = work->data;
-    free(chore->path);
-    free(chore);
-}
-
-/* Somebody else waits for the disk. */
-static void chore_start(node_t *n, char *path, const store_spill_item_t *item) {
-    chore_t *chore = calloc(1, sizeof *chore);
-    if (chore == NULL) {
-        if (item == NULL) unlink(path);
-        free(path);
-        return;
-    }
-    chore->work.data = chore;
-    chore->path = path;
-    chore->whole = item == NULL;
-    if (item != NULL) chore->item = *item;
-    if (uv_queue_work(&n->loop, &chore->work, chore_run, chore_done) != 0) chore_done(&chore->work, 0);
-}
-
 static void file_check(node_t *n, node_file_t *file) {
     if (file->live > 0) return;
-    chore_start(n, file->path, NULL);
+    chore_start(n, (chore_t){.what = CHORE_REMOVE, .path = file->path});
     free(file);
 }
 
 static void item_punch(node_t *n, node_file_t *file, const store_spill_item_t *item) {
-    char *path = item->bytes >= PUNCH_BYTES ? strdup(file->path) : NULL;
-    if (path != NULL) chore_start(n, path, item);
+    if (item->bytes >= PUNCH_BYTES)
+        chore_start(n, (chore_t){.what = CHORE_PUNCH, .path = strdup(file->path), .item = *item});
 }
 
 void node_copy_drop(node_t *n, node_object_t *o) {

@@ -571,6 +571,7 @@ void node_worker_free(node_client_t *worker); /* it has nothing to do now */
 /* Sends an idle one home. False: not while tasks of its own are open, which would be cancelled with it. */
 bool node_worker_retire(node_client_t *worker);
 void node_worker_blocked(node_client_t *worker); /* its task waits for others */
+void node_workers_hold_back(node_t *node); /* what they were given ahead of the task that they run is taken back */
 void node_worker_forget(node_client_t *worker);
 void node_worker_start_failed(node_client_t *worker);
 /* A worker ended without having run anything. After some in a row, the tasks that wait for one fail. */

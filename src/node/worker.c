@@ -161,10 +161,14 @@ static bool worker_ask(node_client_t *w) {
 
 static bool worker_start(node_t *n) {
     node_client_t *w = node_client_new(n);
-    if (w == NULL || !vec_push(&n->starting, w)) return false;
+    if (w == NULL) return false;
     w->state = NODE_STARTING;
     w->role = WIRE_WORKER;
     w->token = ++n->next_token;
+    if (!vec_push(&n->starting, w)) {
+        node_client_close(w);
+        return false;
+    }
     return n->zygote == NULL || worker_ask(w);
 }
 
@@ -441,11 +445,15 @@ void node_worker_blocked(node_client_t *w) {
     sched_lease_block(w->node->sched, &w->runs->lease);
 }
 
+void node_workers_hold_back(node_t *n) {
+    for (uint32_t i = 1; i < n->client_next; i++)
+        if (n->clients[i] != NULL && n->clients[i]->actor == NULL) ahead_take_all(n->clients[i]);
+}
+
 static void tasks_start(node_t *n) {
-    if (node_is_paused(n)) return;
     sched_lease_t lease;
     uint64_t now = base_clock_mono_ns();
-    for (sched_task_t *q; (q = sched_task_next(n->sched, now, &lease)) != NULL;) {
+    for (sched_task_t *q; !node_is_paused(n) && (q = sched_task_next(n->sched, now, &lease)) != NULL;) {
         int lane = node_lane_of_request(n, q);
         if (lane >= 0) {
             node_lease_granted(n, (uint32_t)lane, &lease);

@@ -12,8 +12,6 @@
 typedef struct {
     PyObject_HEAD mob_job_t *job; /* NULL: it is finished */
     PyObject *task;
-    uint32_t awaits;    /* results that it awaits */
-    uint64_t period;    /* mob_waiting_begin's */
     mob_value_t failed; /* an argument that is an error */
 } job_object_t;
 

@@ -43,6 +43,7 @@ enum {
     WIRE_SITE,         /* b: bytes of a text; c, d: as WIRE_SHAPE's. Answered with its number */
     WIRE_MADE_AT,      /* an object, c: number of the place where it was made */
     WIRE_RESTORE,      /* an object that is AWAY is to come back; c: 1 if the sender waits for it and is to be told */
+    WIRE_UP_END,       /* none: what follows the last of these */
 
     /* daemon to client */
     WIRE_RUN = 64, /* a record; c: worker lease's GPUs */

@@ -15,8 +15,8 @@ import ray
 pytestmark = pytest.mark.usefixtures("cluster")
 
 MAGIC, VERSION = 0x4D4F4255, 1
-HELLO, WELCOME, FORK, READY = 1, 2, 6, 8
-DRIVER, WORKER, ZYGOTE = 1, 2, 3
+HELLO, WELCOME, FORK, READY, ASK = 1, 2, 6, 8, 10
+DRIVER, WORKER, ZYGOTE, OBSERVER = 1, 2, 3, 4
 
 
 @ray.remote
@@ -112,6 +112,35 @@ def test_random_bytes():
                 connection.send(data)
         except (BrokenPipeError, ConnectionError):
             pass
+        connection.close()
+
+
+def ask(query, argument, kind=ASK, magic=MAGIC):
+    return struct.pack("<IIIIQ", magic, kind, query, 0, argument)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [b"x", bytes(24), ask(1, 0, kind=FORK), ask(1, 0, magic=7), ask(1, 0)[:20], ask(1, 0) + b"x", b"A" * 65536],
+    ids=["byte", "zeros", "kind", "magic", "short", "long", "very long"],
+)
+def test_rubbish_from_one_who_only_looks(frame):
+    connection = connect()
+    connection.send(hello(role=OBSERVER))
+    connection.send(frame)
+    assert is_closed(connection)
+    connection.close()
+
+
+def test_questions_without_sense():
+    generator = random.Random(6)
+    for _ in range(300):
+        connection = connect()
+        connection.send(hello(role=OBSERVER))
+        query = generator.choice([generator.randrange(20), generator.getrandbits(32)])
+        connection.send(ask(query, generator.choice([0, 1, 7, generator.getrandbits(64), (1 << 64) - 1])))
+        if generator.random() < 0.7:  # else it is gone before its answer is
+            assert connection.recv(1 << 17)
         connection.close()
 
 

@@ -4,6 +4,8 @@ The layout is that of src/shm/node.h and src/shm/ring.h: two rings in a segment 
 """
 
 import random
+import re
+from pathlib import Path
 
 import pytest
 import support
@@ -13,7 +15,21 @@ from ray.exceptions import WorkerCrashedError
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
-KINDS = [kind for kind in range(0, 24) if kind != 10]  # 10 is to kill an actor: anybody may who can name it
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+
+def kinds_of_messages() -> dict:
+    """Number and name of every message from a client to the daemon."""
+    lines = (SOURCE / "wire" / "message.h").read_text().partition("/* client to daemon */")[2]
+    names = re.findall(r"^    WIRE_(\w+)(?: = 1)?,", lines.partition("/* daemon to client */")[0], re.MULTILINE)
+    assert names[0] == "SUBMIT" and names[-1] == "UP_END"
+    return dict(enumerate(names, 1))
+
+
+NAMES = kinds_of_messages()
+# Anybody may kill an actor who can name it. 0 and UP_END are no message.
+KINDS = [0, *(kind for kind, name in NAMES.items() if name != "KILL")]
+RING = int(re.search(r"SHM_UP_MESSAGES = (\d+)", (SOURCE / "shm" / "node.h").read_text())[1])
 
 
 @ray.remote
@@ -55,7 +71,7 @@ def unharmed(cluster, capsys):
 
 
 @ray.remote(max_retries=0)
-def attack(messages, tail=None, head=None, patience=0.01):
+def attack(messages, tail=None, head=None, patience=0.01, ring_size=RING):
     """Pushes these messages (kind, a, b, c, d) to the daemon, moves the indices if asked to, rings, and dies."""
     import ctypes
     import os
@@ -74,7 +90,7 @@ def attack(messages, tail=None, head=None, patience=0.01):
     ring_tail = ctypes.c_uint64.from_address(ring + 64)
     for message in messages:
         data = struct.pack("<IIQQQ", *message)
-        ctypes.memmove(ring + 128 + ring_tail.value % 4096 * 32, data, 32)
+        ctypes.memmove(ring + 128 + ring_tail.value % ring_size * 32, data, 32)
         ring_tail.value += 1
     if tail is not None:
         ring_tail.value = tail
@@ -125,7 +141,7 @@ def some_message(generator):
     return (kind, some_number(generator, 32), *(some_number(generator, 64) for _ in range(3)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: NAMES.get(kind, str(kind)))
 def test_every_kind_of_message_with_senseless_numbers(kind):
     generator = random.Random(kind)
     for a in (0, 5, 0xFFFFFFFF):
@@ -140,16 +156,19 @@ def test_random_messages(seed):
         expect_death(ref)
 
 
-@pytest.mark.parametrize("tail", [0, 1, 5000, 1 << 32, (1 << 63), (1 << 64) - 1])
+@pytest.mark.parametrize("tail", [0, 1, RING + 1000, 1 << 32, (1 << 63), (1 << 64) - 1])
 def test_impossible_indices(tail):
     expect_death(attack.remote([], tail=tail))
     expect_death(attack.remote([], head=tail))
     expect_death(attack.remote([(6, 1, 1, 0, 0)] * 10, tail=tail, head=tail))
 
 
-def test_a_full_ring_of_requests():
-    for kind in (11, 12, 13, 14, 15):
-        expect_death(attack.remote([(kind, 1, 4096, 0, 64)] * 4000))
+ASKED = ["NEED_SLOTS", "NEED_RECORDS", "NEED_EXTENT", "QUERY", "SHAPE", "SITE", "NEED_CALLS", "RESTORE"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind, name in NAMES.items() if name in ASKED], ids=NAMES.get)
+def test_more_requests_than_there_is_room_for_answers(kind):
+    expect_death(attack.remote([(kind, 1, 4096, 0, 64)] * 2000))
 
 
 SCRIBBLE = """
@@ -187,7 +206,9 @@ os._exit(0)
 """
 
 
-@pytest.mark.parametrize("names", ["slots", "records", "extents", "arena", "slots,records,extents,arena,client"])
+@pytest.mark.parametrize(
+    "names", ["slots", "records", "extents", "arena", "queues", "node", "slots,records,extents,arena,queues,client"]
+)
 @pytest.mark.parametrize("seed", range(2))
 def test_rubbish_all_over_the_shared_tables(folder, names, seed):
     path = support.script(folder, SCRIBBLE)

@@ -1,5 +1,6 @@
 """Starting and ending the system, and what it says about itself."""
 
+import logging
 import os
 import re
 import subprocess
@@ -232,6 +233,19 @@ def test_system_config_is_ignored_with_a_warning(start):
     assert ray.get(echo.remote(1)) == 1
 
 
+def test_the_logger_is_left_alone_if_asked_to(start):
+    logger = logging.getLogger("ray")
+    before = logger.level
+    try:
+        start(num_cpus=1, logging_level="CRITICAL", configure_logging=False)
+        assert logger.level == before
+        ray.shutdown()
+        start(num_cpus=1, logging_level="CRITICAL")
+        assert logger.level == logging.CRITICAL
+    finally:
+        logger.setLevel(before)
+
+
 def test_init_itself_warns_of_nothing(start):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -289,7 +303,7 @@ def test_amounts_that_no_node_can_have(start, options, error, words):
     "name, values",
     [
         ("RAY_memory_usage_threshold", ["0", "-1", "abc", "nan", "95%", "0,5", "inf", "1e9"]),
-        ("RAY_memory_monitor_refresh_ms", ["-1", "soon", "nan", "1e10"]),
+        ("RAY_memory_monitor_refresh_ms", ["-1", "soon", "nan", "1e10", "0.5"]),
         ("MOBULA_ENFORCE_MEMORY", ["yes", "2"]),
         ("MOBULA_FAST_PATH", ["no", "-1"]),
     ],
@@ -302,6 +316,13 @@ def test_bad_values_in_the_environment(start, monkeypatch, name, values):
     monkeypatch.setenv(name, "1")
     start(num_cpus=1)
     assert ray.get(echo.remote(1), timeout=30) == 1
+
+
+def test_switches_of_the_environment_that_contradict_each_other(start, monkeypatch):
+    monkeypatch.setenv("MOBULA_ENFORCE_MEMORY", "1")
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
+    with pytest.raises(ValueError, match="leave one of them out"):
+        start(num_cpus=1)
 
 
 def test_too_few_open_files(folder):

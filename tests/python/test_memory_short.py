@@ -116,6 +116,44 @@ print(ray.get(eat.remote(20), timeout=30))
     assert all("that ran eat died" in line and "memory" in line.lower() for line in lines[:2])
 
 
+def test_while_memory_is_short_tasks_are_held_back(run_limited):
+    """One after the other is let through: nobody takes the memory from the driver, and all would wait for ever else."""
+    done = run_limited(
+        """
+@ray.remote(max_retries=-1)
+def span():
+    begin = time.monotonic()
+    time.sleep(0.2)
+    return begin, time.monotonic()
+
+def overlaps():
+    spans = sorted(ray.get([span.remote() for _ in range(20)], timeout=50))
+    return sum(begin < end for (_, end), (begin, _) in zip(spans, spans[1:]))
+
+before = overlaps()
+kept = [bytearray(os.urandom(1 << 16)) * 80 for _ in range(40)]
+time.sleep(0.6)
+during = overlaps()
+kept.clear()
+time.sleep(0.6)
+print(before, during, overlaps())
+""",
+        RAY_memory_usage_threshold="0.45",
+    )
+    before, during, after = map(int, done.stdout.split())
+    # Some begin before it is noticed.
+    assert 2 * during < before and 2 * during < after, done.stdout + done.stderr
+
+
+def test_the_default_store_is_a_share_of_the_groups_memory(run_limited):
+    done = run_limited("""
+ray.shutdown()
+ray.init(num_cpus=1)
+print(ray.cluster_resources()["object_store_memory"])
+""")
+    assert 0.25 * 400 * MB < float(done.stdout) <= 0.3 * 400 * MB, done.stdout + done.stderr
+
+
 def test_one_that_may_not_be_run_again_is_spared_as_long_as_others_are_there(run_limited):
     done = run_limited("""
 first = eat_once.remote(120, 3)

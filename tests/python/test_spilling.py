@@ -18,6 +18,7 @@ import support
 
 import ray
 from ray.exceptions import ObjectLostError, ObjectStoreFullError, OutOfDiskError
+from ray.util.state import list_objects
 
 MB = 1 << 20
 STORE = 40 * MB
@@ -293,8 +294,20 @@ def test_the_next_one_removes_what_two_that_were_killed_have_left(folder, start)
     assert len(left) == 1
     start(num_cpus=1, object_store_memory=20 * MB, object_spilling_directory=folder)
     refs = [ray.put(array(i)) for i in range(20)]
-    assert files(folder) and left[0] not in os.listdir(folder)
+    assert files(folder) and support.wait_until(lambda: left[0] not in os.listdir(folder))
     del refs
+
+
+def test_what_was_used_last_goes_last(session):
+    refs = [ray.put(array(i)) for i in range(12)]
+    time.sleep(0.3)
+    for ref in refs[:4]:  # the oldest
+        ray.get(ref)
+    time.sleep(0.3)
+    more = [ray.put(array(100 + i)) for i in range(10)]
+    states = [list_objects(filters=[("object_id", "=", ref.hex())])[0].state for ref in refs]
+    assert "SPILLED" in states[4:] and "SPILLED" not in states[:4], states
+    del more
 
 
 def flip(path):

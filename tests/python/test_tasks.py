@@ -229,6 +229,9 @@ def test_retry_exceptions_of_some_classes_only(folder):
             ray.get(picky.remote(kind))
     names = [name.split("-")[0] for name in os.listdir(folder)]
     assert (names.count("KeyError"), names.count("ValueError")) == (3, 1)
+    with pytest.raises(ValueError):  # what is asked for last counts
+        ray.get(picky.options(retry_exceptions=True).remote(ValueError))
+    assert len([name for name in os.listdir(folder) if name.startswith("ValueError")]) == 4
 
 
 def test_an_exception_is_not_retried_unasked(folder):

@@ -63,7 +63,7 @@ def init(
         object_store_memory: bytes for objects; by default 30 % of the memory.
         ignore_reinit_error: a second call is fine, and changes nothing.
         include_dashboard: None or False; include_webui is its old name.
-        logging_level: the level of the logger "ray".
+        logging_level: the level of the logger "ray"; with configure_logging=False it is left alone.
         log_to_driver: whether the output of workers is printed here; it is by default.
         namespace: the namespace of this driver's named actors.
         object_spilling_directory: where objects go that memory has no room for; a folder, or several that are used by
@@ -113,7 +113,8 @@ def init(
                 log_to_driver,
                 object_spilling_directory,
             )
-            _set_logging_level(logging_level)
+            if configure_logging:
+                _set_logging_level(logging_level)
             _start(config)
         return RayContext(_core.session())
 

@@ -163,6 +163,63 @@ static void test_garbage_limits_nothing(void **state) {
     assert_int_equal(headroom(), 5000);
 }
 
+static void expect_use(uint64_t expected_used, uint64_t expected_limit) {
+    uint64_t used = 0, most = 0;
+    assert_int_equal(base_memory_usage(root, &used, &most), MOB_OK);
+    assert_int_equal(used, expected_used);
+    assert_int_equal(most, expected_limit);
+}
+
+/* The machine or a group: whichever is closest to its limit. */
+static void test_who_is_fullest(void **state) {
+    (void)state;
+    uint64_t used = 77, most = 77;
+    assert_int_equal(base_memory_usage(root, &used, &most), MOB_ESYS);
+    put("/proc/meminfo", MEMINFO);
+    expect_use(TOTAL - FREE, TOTAL);
+    put("/proc/self/mountinfo", MOUNT_V2);
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/sys/fs/cgroup/a/memory.max", "500000\n");
+    put("/sys/fs/cgroup/a/memory.current", "50000\n");
+    expect_use(TOTAL - FREE, TOTAL);
+    put("/sys/fs/cgroup/a/memory.current", "300000\n");
+    expect_use(300000, 500000);
+    put("/sys/fs/cgroup/a/memory.stat", "inactive_file 30000\n"); /* could be given up */
+    expect_use(270000, 500000);
+    put("/sys/fs/cgroup/a/b/memory.max", "20000\n");
+    put("/sys/fs/cgroup/a/b/memory.current", "19000\n");
+    expect_use(19000, 20000);
+    put("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 1 kB\n");
+    expect_use(999 * 1024, TOTAL);
+}
+
+static void test_who_is_fullest_v1(void **state) {
+    (void)state;
+    put("/proc/meminfo", MEMINFO);
+    put("/proc/self/mountinfo", MOUNT_V1);
+    put("/proc/self/cgroup", "4:memory:/job/x\n");
+    put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "600000\n");
+    put("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "590000\n");
+    put("/sys/fs/cgroup/memory/job/memory.stat", "total_inactive_file 90000\n");
+    expect_use(500000, 600000);
+}
+
+static void test_kills(void **state) {
+    (void)state;
+    assert_int_equal(base_memory_kills(root), 0);
+    put("/proc/self/mountinfo", MOUNT_V2);
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/sys/fs/cgroup/a/b/memory.events.local", "low 1\nmax 9\noom 4\noom_kill 3\noom_group_kill 0\n");
+    put("/sys/fs/cgroup/a/b/memory.events", "oom_kill 70\n"); /* those of the groups below too */
+    assert_int_equal(base_memory_kills(root), 3);
+    put("/proc/self/mountinfo", MOUNT_V1);
+    put("/proc/self/cgroup", "4:memory:/job\n");
+    put("/sys/fs/cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
+    assert_int_equal(base_memory_kills(root), 5);
+    put("/sys/fs/cgroup/memory/job/memory.oom_control", "oom_kill many\n");
+    assert_int_equal(base_memory_kills(root), 0);
+}
+
 static void test_this_machine(void **state) {
     (void)state;
     uint64_t all = 0, room = 0;
@@ -180,6 +237,9 @@ int main(void) {
         TREE_TEST(test_hybrid),
         TREE_TEST(test_no_room_left),
         TREE_TEST(test_garbage_limits_nothing),
+        TREE_TEST(test_who_is_fullest),
+        TREE_TEST(test_who_is_fullest_v1),
+        TREE_TEST(test_kills),
         cmocka_unit_test(test_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

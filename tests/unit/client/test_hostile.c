@@ -229,7 +229,7 @@ static void random_messages(mob_client_t *c) {
     seed ^= (uint64_t)getpid() << 20;
     if (record_draft(c) == 0) return;
     for (int i = 0; i < 2000; i++) {
-        shm_message_t m = {.kind = (uint32_t)(next_random() % (WIRE_MESSAGES_END + 2)), .a = (uint32_t)some_number(c)};
+        shm_message_t m = {.kind = (uint32_t)(next_random() % (WIRE_UP_END + 2)), .a = (uint32_t)some_number(c)};
         if (m.kind == WIRE_QUERY && m.a == 0) continue;
         m.b = some_number(c);
         m.c = some_number(c);
