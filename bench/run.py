@@ -22,7 +22,8 @@ from child import HERE, Child, Floor, RowError, System
 from spec import FRESH, IDLE, ROWS, WINDOWS, Row
 
 SETTLE = 0.3
-IDLE_SECONDS = 5.0
+SETTLE_IDLE = 5.0  # after the first task
+IDLE_SECONDS = 30.0
 ERROR_WIDTH = 60
 
 
@@ -137,12 +138,12 @@ class Bench:
         try:
             child.ask("init", 60)
             child.ask("first", 60)
-            time.sleep(IDLE_SECONDS)
+            time.sleep(SETTLE_IDLE)
             names = child.family()
+            size = procs.memory(child.process.pid, names)
             cpu, switches = procs.cpu_seconds(names), procs.switches(names)
             time.sleep(IDLE_SECONDS)
             used, woken = procs.cpu_seconds(names) - cpu, procs.switches(names) - switches
-            size = procs.memory(child.process.pid, names)
         finally:
             if child.usable:
                 child.quit()

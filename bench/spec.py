@@ -36,6 +36,11 @@ def _call_us(wake_us: float) -> float:
     return WAKE_UPS * wake_us
 
 
+def _trips(microseconds: float) -> float:
+    """Round trips a second."""
+    return 1e6 / microseconds
+
+
 def _copies(gigabytes: float) -> float:
     """1 MB arrays per second that two copies each leave room for."""
     return gigabytes * 1e9 / 2e6
@@ -54,7 +59,7 @@ IDLE = [
 ]
 
 WINDOWS = [
-    Row("tasks_one", "tasks one at a time", "/s", 150e3, pool=True),
+    Row("tasks_one", "tasks one at a time", "/s", 150e3, False, "spin", _trips, pool=True),
     Row("tasks_apart", "a task every 300 us, time of a call", "us", 70, True, "wake", _call_us, pool=True),
     Row("tasks_many", "tasks, 1,000 at once", "/s", 400e3, pool=True),
     Row("tasks_kilobyte", "... each with a 1 KB argument", "/s", 300e3, pool=True),
@@ -71,11 +76,11 @@ WINDOWS = [
     Row("tasks_chain", "chain of 100 dependent tasks", "/s", 100e3),
     Row("tasks_nested", "tasks submitted by tasks", "/s", 100e3),
     Row("drain", "100,000 queued, then drained", "s", 0.5, less=True, timeout=400, pool=True),
-    Row("actor_one", "actor call, one at a time", "/s", 150e3),
+    Row("actor_one", "actor call, one at a time", "/s", 150e3, False, "spin", _trips),
     Row("actor_many", "actor call, 1,000 at once", "/s", 500e3),
     Row("async_one", "async actor, one at a time", "/s", 15e3),
     Row("async_many", "async actor, 1,000 at once", "/s", 150e3),
-    Row("actors_created", "actors created", "/s", 400, floor="fork", from_floor=lambda us: 1e6 / us, timeout=120),
+    Row("actors_created", "actors created", "/s", 400, floor="fork", from_floor=_trips, timeout=120),
     Row("put_small", "put of a small value", "/s", 1e6),
     Row("get_small", "get of one", "/s", 2e6),
     Row("put_cold", "put of a 200 MiB array, the first", "GB/s", None, floor="cold"),

@@ -7,6 +7,7 @@
  *
  *     wake    microseconds to wake a sleeping process on another CPU, back to back
  *     near    the same with both processes on one CPU
+ *     spin    microseconds of a round trip between two processes that never sleep, on a CPU each
  *     fork    microseconds to fork a process and see it end
  *     copy    GB/s of memcpy into shared memory that this process has touched before
  *     cold    GB/s of memcpy into shared memory that nobody has touched
@@ -55,16 +56,22 @@ static void floor_die(const char *what) {
     exit(1);
 }
 
-static void floor_word_post(_Atomic uint32_t *word, uint32_t turn) {
+typedef enum { FLOOR_WAKE, FLOOR_NEAR, FLOOR_SPIN } floor_way_t;
+
+static void floor_word_post(_Atomic uint32_t *word, uint32_t turn, floor_way_t way) {
     atomic_store(word, turn);
-    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+    if (way != FLOOR_SPIN) {
+        syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+    }
 }
 
-static void floor_word_await(_Atomic uint32_t *word, uint32_t turn) {
+static void floor_word_await(_Atomic uint32_t *word, uint32_t turn, floor_way_t way) {
     uint32_t seen;
 
     while ((seen = atomic_load(word)) != turn) {
-        syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
+        if (way != FLOOR_SPIN) {
+            syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
+        }
     }
 }
 
@@ -104,7 +111,7 @@ static void floor_cpu_pin(int nth) {
     }
 }
 
-static pid_t floor_echo_start(floor_pair_t *pair, bool near) {
+static pid_t floor_echo_start(floor_pair_t *pair, floor_way_t way) {
     pid_t pid = fork();
 
     if (pid < 0) {
@@ -112,33 +119,33 @@ static pid_t floor_echo_start(floor_pair_t *pair, bool near) {
     }
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        floor_cpu_pin(near ? 0 : 1);
+        floor_cpu_pin(way == FLOOR_NEAR ? 0 : 1);
         for (uint32_t turn = 1;; turn++) {
-            floor_word_await(&pair->ping, turn);
-            floor_word_post(&pair->pong, turn);
+            floor_word_await(&pair->ping, turn, way);
+            floor_word_post(&pair->pong, turn, way);
         }
     }
     return pid;
 }
 
 /* The mean, because the rates that it is set beside are means too. */
-static double floor_wake_measure(double seconds, bool near) {
+static double floor_trip_measure(double seconds, floor_way_t way) {
     floor_pair_t *pair = floor_shared_map(sizeof(*pair));
-    pid_t pid = floor_echo_start(pair, near);
+    pid_t pid = floor_echo_start(pair, way);
     double begin, now;
     uint32_t turn = 0;
 
     floor_cpu_pin(0);
     begin = floor_clock_us();
     do {
-        floor_word_post(&pair->ping, ++turn);
-        floor_word_await(&pair->pong, turn);
+        floor_word_post(&pair->ping, ++turn, way);
+        floor_word_await(&pair->pong, turn, way);
         now = floor_clock_us();
     } while (now - begin < seconds * 1e6);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     munmap(pair, sizeof(*pair));
-    return (now - begin) / turn / 2;
+    return (now - begin) / turn;
 }
 
 static double floor_fork_measure(double seconds) {
@@ -208,14 +215,18 @@ int main(int argc, char **argv) {
     double seconds = argc == 3 ? atof(argv[2]) : 0;
     double value;
 
-    if (strcmp(mode, "wake") == 0 || strcmp(mode, "near") == 0) {
-        value = floor_wake_measure(seconds, strcmp(mode, "near") == 0);
+    if (strcmp(mode, "wake") == 0) {
+        value = floor_trip_measure(seconds, FLOOR_WAKE) / 2;
+    } else if (strcmp(mode, "near") == 0) {
+        value = floor_trip_measure(seconds, FLOOR_NEAR) / 2;
+    } else if (strcmp(mode, "spin") == 0) {
+        value = floor_trip_measure(seconds, FLOOR_SPIN);
     } else if (strcmp(mode, "fork") == 0) {
         value = floor_fork_measure(seconds);
     } else if (strcmp(mode, "copy") == 0 || strcmp(mode, "cold") == 0) {
         value = floor_copy_measure(seconds, strcmp(mode, "cold") == 0);
     } else {
-        fprintf(stderr, "usage: floor wake|near|fork|copy|cold SECONDS\n");
+        fprintf(stderr, "usage: floor wake|near|spin|fork|copy|cold SECONDS\n");
         return 2;
     }
     printf("%.4f\n", value);
