@@ -22,7 +22,9 @@
  * it has started. What it lacked once stays closed: otherwise a task that needs two things could see each of them
  * taken while it waits for the other. So each of its needs can be lost to a younger task at most once more, and it
  * starts after as many task lengths as it has needs, at the latest. Things that it does not lack stay open, so the
- * rest of the node goes on working.
+ * rest of the node goes on working. And CPUs stay open until it lacks nothing else: nearly every task needs them, so a
+ * node whose GPU is busy for an hour would stand still for as long. Then all that it needs is closed at once, so what
+ * is there stays there while CPUs come free.
  *
  * Why `later` and not `total`: waiting for an actor's GPU, or for one that a task holds while it waits in get for a
  * child which needs the other GPU, would close that other GPU to the very task that is to bring the end. A
@@ -52,7 +54,7 @@ struct sched {
     sched_shapes_t shapes;
     uint64_t last_order;
     uint64_t patient;             /* order number of the task that younger ones may not rob; 0: none */
-    bool lacked[SCHED_NEEDS_MAX]; /* the patient lacked this need of its shape at some time since */
+    bool lacked[SCHED_NEEDS_MAX]; /* the patient lacked this need of its shape at some time since, or only CPUs */
 };
 
 /* ---- The node ---------------------------------------------------------------------------------------------------- */
@@ -303,7 +305,13 @@ static bool patient_note(sched_t *sched, const sched_task_t *task, const sched_s
         sched->patient = task->order;
         memset(sched->lacked, 0, sizeof sched->lacked);
     }
-    for (uint32_t i = 0; i < shape->count; i++) sched->lacked[i] |= !sched_pool_has(&sched->now, &shape->needs[i]);
+    bool only_cpus = true;
+    for (uint32_t i = 0; i < shape->count; i++) {
+        if (shape->needs[i].resource == SCHED_CPU || sched_pool_has(&sched->now, &shape->needs[i])) continue;
+        sched->lacked[i] = true;
+        only_cpus = false;
+    }
+    for (uint32_t i = 0; only_cpus && i < shape->count; i++) sched->lacked[i] = true;
     return true;
 }
 

@@ -63,6 +63,7 @@ def test_one_that_waits_for_something_else_is_in_nobodys_way(start, folder):
     held = holder.remote()
     ray.get(echo.remote())
     waits = both.remote()
+    time.sleep(0.5)  # more than its patience
     for i in range(20):
         assert ray.get(echo.remote(i), timeout=20) == i  # the GPU is not free before these are done
     open(opened, "w").close()

@@ -149,7 +149,12 @@ static slot_t *model_expect(model_t *model, const sums_t *now) {
     if (model->now - first->since < SCHED_PATIENCE_NS) return model_oldest(model, now, NULL);
     if (model->patient != first->order) memset(model->lacked, 0, sizeof model->lacked);
     model->patient = first->order;
-    for (int r = 0; r < RESOURCES; r++) model->lacked[r] |= !sums_have(now, demands[first->demand], r);
+    bool only_cpus = true;
+    for (int r = CPU + 1; r < RESOURCES; r++) {
+        model->lacked[r] |= !sums_have(now, demands[first->demand], r);
+        only_cpus &= sums_have(now, demands[first->demand], r);
+    }
+    for (int r = 0; only_cpus && r < RESOURCES; r++) model->lacked[r] |= demands[first->demand][r] > 0;
     return model_oldest(model, now, model->lacked);
 }
 

@@ -361,6 +361,32 @@ static void test_patience_with_two_needs(void **state) {
     sched_free(sched);
 }
 
+/* While somebody waits for a GPU, the CPUs go on working; once there is one, it gets a CPU, and nobody takes the GPU. */
+static void test_patience_leaves_cpus_open(void **state) {
+    (void)state;
+    sched_t *sched = node(AMOUNTS({"CPU", 1}, {"GPU", 1}));
+    uint32_t gpu = shape(sched, AMOUNTS({"GPU", 1})), cpu = shape(sched, AMOUNTS({"CPU", 1}));
+    uint32_t both = shape(sched, AMOUNTS({"CPU", 1}, {"GPU", 1}));
+    sched_task_t holder = {0}, big = {0}, later = {0}, small[8] = {0};
+    sched_lease_t held = {0}, lease = {0}, none = {0};
+    sched_task_add(sched, &holder, gpu, 0);
+    assert_ptr_equal(sched_task_next(sched, 0, &held), &holder);
+    sched_task_add(sched, &big, both, 0);
+    for (int i = 0; i < 8; i++) {
+        uint64_t now = MS(300 + i);
+        sched_task_add(sched, &small[i], cpu, now);
+        assert_ptr_equal(sched_task_next(sched, now, &lease), &small[i]);
+        assert_null(sched_task_next(sched, now, &none));
+        if (i < 7) sched_lease_release(sched, &lease);
+    }
+    sched_lease_release(sched, &held);
+    sched_task_add(sched, &later, gpu, MS(310));
+    assert_null(sched_task_next(sched, MS(310), &none));
+    sched_lease_release(sched, &lease);
+    assert_ptr_equal(sched_task_next(sched, MS(311), &lease), &big);
+    sched_free(sched);
+}
+
 /* An actor's GPU does not come back by waiting, so the other GPU is not kept free for one that wants both. */
 static void test_no_waiting_for_actors(void **state) {
     (void)state;
@@ -557,6 +583,7 @@ int main(void) {
         cmocka_unit_test(test_patience),
         cmocka_unit_test(test_patience_ends_with_removal),
         cmocka_unit_test(test_patience_with_two_needs),
+        cmocka_unit_test(test_patience_leaves_cpus_open),
         cmocka_unit_test(test_no_waiting_for_actors),
         cmocka_unit_test(test_no_waiting_for_blocked),
         cmocka_unit_test(test_gpu_indices),
