@@ -54,16 +54,17 @@ ENDS = {
 }
 
 
-def no_core():
+def prepare():
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
 
 
 @pytest.mark.parametrize("how", ENDS)
 def test_nothing_is_left_a_second_after_the_driver(folder, how):
     code, status = ENDS[how]
-    result = support.run_driver(support.script(folder, HEAD + code), preexec_fn=no_core)
+    result = support.run_driver(support.script(folder, HEAD + code), preexec_fn=prepare)
     ended = time.monotonic()
     assert result.returncode == status, result.stderr
     child = int(result.stdout.split()[0])
