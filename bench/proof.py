@@ -61,7 +61,7 @@ class Killer:
                     pids = {int(line.split()[1]) for line in file.read().split(b"\n")[1:-1]}
                 os.kill(generator.choice(sorted(pids)), signal.SIGKILL)
                 self.count += 1
-            except (OSError, ProcessLookupError):  # nobody has written yet, or it is dead already
+            except OSError:  # nobody has written yet, or it is dead already
                 pass
 
     def __enter__(self) -> Killer:

@@ -40,7 +40,8 @@ bool base_folder_remove(const char *path) {
 
 /*
  * Locks a folder. Between its opening and its lock somebody may have removed it and made another of the same name: it is
- * ours only if the name still leads to what we locked. From then on it does, for nobody removes a folder without its lock.
+ * ours only if the name still leads to what we locked. From then on it does: who clears up needs the lock, and a driver
+ * removes only what its own daemon left, whose names come once.
  */
 static bool folder_lock(const char *path, int fd) {
     struct stat by_name, by_fd;

@@ -310,15 +310,17 @@ def test_an_output_of_the_users_that_fails_stops_no_later_line(folder):
         TASK
         + """
 class Fussy:
-    encoding, real = "utf-8", sys.stdout
+    encoding, real, seen = "utf-8", sys.stdout, []
     def write(self, text):
+        self.seen.append(text)
         if "bad" in text: raise RuntimeError("not with me")
         return self.real.write(text)
     def flush(self): self.real.flush()
 sys.stdout = Fussy()
 for word in ("one", "bad", "two"):
     ray.get(speak.remote(word))
-    time.sleep(0.2)  # else they may come in one piece
+    while not any(word in text for text in Fussy.seen):  # else they may come in one piece
+        time.sleep(0.01)
 ray.shutdown()
 """
     )
