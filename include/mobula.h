@@ -347,9 +347,9 @@ typedef enum mob_query {
 MOB_API mob_status_t mob_query(mob_client_t *client, mob_query_t query, uint64_t argument, void **ret_answer,
                                size_t *ret_size);
 
-/* The same for a session that this process need not take part in: by the socket in the session's folder. */
-MOB_API mob_status_t mob_observe(const char *socket_path, mob_query_t query, uint64_t argument, void **ret_answer,
-                                 size_t *ret_size);
+/* The same for a session that this process need not take part in: by the socket in the session's folder. Waits for the whole answer at most timeout_ms (-1: for ever), then MOB_ETIMEOUT. */
+MOB_API mob_status_t mob_observe(const char *socket_path, mob_query_t query, uint64_t argument, int64_t timeout_ms,
+                                 void **ret_answer, size_t *ret_size);
 /* For people who look at the objects: where one was made. A text is told once, and has a number. */
 enum { MOB_SITE_MAX = 1024 };
 MOB_API mob_status_t mob_site(mob_client_t *client, const char *text, uint32_t *ret_site);

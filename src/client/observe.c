@@ -2,58 +2,74 @@
  * Looking at a session from outside: a question by the daemon's socket, without taking part. Works in any process of the user, also in a driver or a worker, and needs no room in the store.
  */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/client.h"
 
-enum { PATIENCE_MS = 20000, ANSWER_MAX = 1 << 30 };
+enum { ANSWER_MAX = 1 << 30 };
 
-/* One frame; its size, or -1 with the words set. */
-static ssize_t frame_receive(int sock, void *frame, size_t capacity) {
-    ssize_t n;
-    int ready;
-    do ready = poll(&(struct pollfd){.fd = sock, .events = POLLIN}, 1, PATIENCE_MS);
-    while (ready < 0 && errno == EINTR);
-    if (ready == 0) {
-        base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %d s", PATIENCE_MS / 1000);
-        return -1;
-    }
-    do n = recv(sock, frame, capacity, 0);
-    while (n < 0 && errno == EINTR);
-    if (n > 0) return n;
-    client_daemon_gone();
-    return -1;
+/* How long it may take. */
+typedef struct patience {
+    int64_t limit_ms; /* -1: for ever */
+    uint64_t start_ns;
+} patience_t;
+
+/* What is left of it, as poll takes it. */
+static int patience_left(const patience_t *p) {
+    if (p->limit_ms < 0) return -1;
+    int64_t passed = (int64_t)((base_clock_mono_ns() - p->start_ns) / 1000000);
+    int64_t left = p->limit_ms > passed ? p->limit_ms - passed : 0;
+    return left < INT_MAX ? (int)left : INT_MAX;
 }
 
-static mob_status_t answer_receive(int sock, void **ret_answer, size_t *ret_size) {
+static mob_status_t frame_receive(int sock, const patience_t *patience, void *frame, size_t capacity,
+                                  size_t *ret_size) {
+    ssize_t n;
+    int ready;
+    do ready = poll(&(struct pollfd){.fd = sock, .events = POLLIN}, 1, patience_left(patience));
+    while (ready < 0 && errno == EINTR);
+    if (ready == 0)
+        return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %.3g s",
+                         (double)patience->limit_ms / 1000);
+    do n = recv(sock, frame, capacity, 0);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0) return client_daemon_gone();
+    *ret_size = (size_t)n;
+    return MOB_OK;
+}
+
+static mob_status_t answer_receive(int sock, const patience_t *patience, void **ret_answer, size_t *ret_size) {
     wire_answer_t head;
-    ssize_t n = frame_receive(sock, &head, sizeof head);
-    if (n < 0) return MOB_ECLOSED;
-    if ((size_t)n < sizeof head || head.frame.magic != WIRE_MAGIC || head.frame.kind != WIRE_ANSWERED ||
-        head.size > ANSWER_MAX)
+    size_t n;
+    mob_status_t status = frame_receive(sock, patience, &head, sizeof head, &n);
+    if (status != MOB_OK) return status;
+    if (n < sizeof head || head.frame.magic != WIRE_MAGIC || head.frame.kind != WIRE_ANSWERED || head.size > ANSWER_MAX)
         return base_fail(MOB_EPROTO, "the daemon does not answer such questions: it is of another version");
     if (head.status != MOB_OK)
         return base_fail((mob_status_t)head.status, "the daemon could not answer: %s",
                          mob_status_text((mob_status_t)head.status));
     unsigned char *data = malloc(head.size + 1);
     if (data == NULL) return MOB_ENOMEM;
-    for (uint64_t at = 0; at < head.size; at += (uint64_t)n) {
-        n = frame_receive(sock, data + at, head.size - at);
-        if (n >= 0) continue;
+    for (uint64_t at = 0; at < head.size; at += n) {
+        status = frame_receive(sock, patience, data + at, head.size - at, &n);
+        if (status == MOB_OK) continue;
         free(data);
-        return MOB_ECLOSED;
+        return status;
     }
     *ret_answer = data;
     *ret_size = head.size;
     return MOB_OK;
 }
 
-mob_status_t mob_observe(const char *socket_path, mob_query_t query, uint64_t argument, void **ret_answer,
-                         size_t *ret_size) {
+mob_status_t mob_observe(const char *socket_path, mob_query_t query, uint64_t argument, int64_t timeout_ms,
+                         void **ret_answer, size_t *ret_size) {
+    patience_t patience = {.limit_ms = timeout_ms, .start_ns = base_clock_mono_ns()};
     int sock;
     mob_status_t status = client_socket_connect(socket_path, &sock);
     if (status != MOB_OK) return status;
@@ -63,7 +79,7 @@ mob_status_t mob_observe(const char *socket_path, mob_query_t query, uint64_t ar
     if (send(sock, &hello, sizeof hello, MSG_NOSIGNAL) < 0 || send(sock, &ask, sizeof ask, MSG_NOSIGNAL) < 0)
         status = base_fail(MOB_ECLOSED, "asking the daemon: %s", strerror(errno));
     else
-        status = answer_receive(sock, ret_answer, ret_size);
+        status = answer_receive(sock, &patience, ret_answer, ret_size);
     close(sock);
     return status;
 }

@@ -87,6 +87,7 @@ PyObject *core_array_load(const void *stream, uint64_t size,
 void core_array_learn(const void *stream, uint64_t size, PyObject *buffer, PyObject *array);
 
 /* value.c: objects in the store */
+int core_timeout(PyObject *seconds, int64_t *ret_ms); /* -1 for None and for what is negative */
 int core_value_ready(PyObject *module);
 bool core_connected(void);                 /* starts the system if need be; false with an exception */
 PyObject *core_raise_ended(void);          /* the session ended meanwhile; returns NULL */

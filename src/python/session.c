@@ -246,16 +246,19 @@ uint32_t core_site(void) {
     return (uint32_t)number;
 }
 
-/* observe(socket, limit): the objects of a session, and who holds them. */
+/* observe(socket, limit, timeout): the objects of a session, and who holds them. */
 PyObject *core_observe(PyObject *module, PyObject *args) {
     (void)module;
     const char *path;
     unsigned long long limit;
+    PyObject *timeout;
+    int64_t timeout_ms;
     void *data;
     size_t size;
     mob_status_t status;
-    if (!PyArg_ParseTuple(args, "sK:observe", &path, &limit)) return NULL;
-    Py_BEGIN_ALLOW_THREADS status = mob_observe(path, MOB_QUERY_OBJECTS, limit, &data, &size);
+    if (!PyArg_ParseTuple(args, "sKO:observe", &path, &limit, &timeout)) return NULL;
+    if (core_timeout(timeout, &timeout_ms) < 0) return NULL;
+    Py_BEGIN_ALLOW_THREADS status = mob_observe(path, MOB_QUERY_OBJECTS, limit, timeout_ms, &data, &size);
     Py_END_ALLOW_THREADS if (status != MOB_OK) return core_raise(status);
     const uint8_t *at = data;
     PyObject *value = core_direct_read(&at, at + size);

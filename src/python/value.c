@@ -355,8 +355,7 @@ static PyObject *value_load(mob_ref_t ref, const mob_value_t *value) {
     return loaded;
 }
 
-/* Seconds to milliseconds; -1 for None and for what is negative. */
-static int timeout_of(PyObject *seconds, int64_t *ret_ms) {
+int core_timeout(PyObject *seconds, int64_t *ret_ms) {
     *ret_ms = -1;
     if (seconds == NULL || seconds == Py_None) return 0;
     double s = PyFloat_AsDouble(seconds);
@@ -392,20 +391,21 @@ static int warn_in_loop(const char *function) {
                             function);
 }
 
-static bool is_there(mob_ref_t ref) {
+/* What mob_get_begin says now. */
+static mob_status_t look_at(mob_ref_t ref) {
     mob_value_t value;
     mob_status_t status = mob_get_begin(core.client, ref, &value);
     if (status == MOB_OK) mob_get_end(core.client, ref, &value);
-    return status != MOB_ETIMEOUT;
+    return status;
 }
 
 static void raise_get_timeout(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
     size_t ready = 0, missing = count - 1;
     for (size_t i = count; i-- > 0;) {
-        if (is_there(refs[i]))
-            ready++;
-        else
+        if (look_at(refs[i]) == MOB_ETIMEOUT)
             missing = i;
+        else
+            ready++;
     }
     char seconds[32];
     snprintf(seconds, sizeof seconds, "%g", (double)timeout_ms / 1000);
@@ -572,7 +572,7 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     if (nargs == 1 && kwnames == NULL) {
         found[0] = args[0];
     } else if (arguments_of("ray.get", args, nargs, kwnames, names, found) < 0 ||
-               timeout_of(found[1], &timeout_ms) < 0) {
+               core_timeout(found[1], &timeout_ms) < 0) {
         return NULL;
     }
     PyObject *what = found[0];
@@ -591,12 +591,15 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     return list;
 }
 
-/* is_there(ref): whether get would not wait. */
+/* is_there(ref): True: get would not wait. False: the object is not made yet. None: it is on disk. */
 PyObject *core_is_there(PyObject *module, PyObject *object) {
     (void)module;
     if (!core_ref_check(object)) return not_a_ref("is_there", object);
     ref_object_t *ref = core_ref_of(object);
-    return ref == NULL ? NULL : PyBool_FromLong(is_there(ref->ref));
+    if (ref == NULL) return NULL;
+    mob_status_t status = look_at(ref->ref);
+    if (status == MOB_EAWAY) Py_RETURN_NONE;
+    return PyBool_FromLong(status != MOB_ETIMEOUT);
 }
 
 /* Whether each is there once. A hash set that is kept between calls and emptied by counting `round` up; under the interpreter's lock. */
@@ -696,7 +699,7 @@ PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, P
     static const char *const names[] = {"ray_waitables", "num_returns", "timeout", "fetch_local", NULL};
     PyObject *found[4] = {NULL, NULL, NULL, NULL};
     int64_t timeout_ms;
-    if (arguments_of("ray.wait", args, nargs, kwnames, names, found) < 0 || timeout_of(found[2], &timeout_ms) < 0)
+    if (arguments_of("ray.wait", args, nargs, kwnames, names, found) < 0 || core_timeout(found[2], &timeout_ms) < 0)
         return NULL;
     if (found[2] != NULL && found[2] != Py_None && PyFloat_AsDouble(found[2]) < 0) {
         PyErr_SetString(PyExc_ValueError, "timeout must not be negative");

@@ -6,10 +6,12 @@ import os
 import signal
 import threading
 
+import numpy as np
 import pytest
 import support
 
 import ray
+from ray.util.state import list_objects
 
 pytestmark = pytest.mark.usefixtures("session")
 
@@ -328,5 +330,67 @@ def test_results_beside_thousands_that_wait(folder):
             assert await other.remote(i) == i
         support.touch(f"{folder}/gate")
         assert await asyncio.gather(*waiting) == [i for i in range(3000) for _ in range(3)]
+
+    asyncio.run(main())
+
+
+def _one_on_disk():
+    """Puts more than the store holds; an array of it that is on disk, and the others, which keep it there."""
+    refs = [ray.put(np.full(5 << 20, i, dtype=np.uint8)) for i in range(20)]
+    spilled = {state.object_id for state in list_objects(filters=[("state", "=", "SPILLED")])}
+    return next(i for i, ref in enumerate(refs) if ref.hex() in spilled), refs
+
+
+@pytest.mark.init(num_cpus=2, object_store_memory=60 << 20)
+def test_the_loop_goes_on_while_an_object_comes_back_from_disk():
+    number, refs = _one_on_disk()
+    daemon = support.daemon_pid()
+    went_on = threading.Event()
+
+    def give_up():  # else a loop that stands still would be the end of this test
+        if not went_on.wait(20):
+            os.kill(daemon, signal.SIGCONT)
+
+    async def main():
+        os.kill(daemon, signal.SIGSTOP)  # so that nothing comes back
+        watchdog = threading.Thread(target=give_up)
+        watchdog.start()
+        waiting = asyncio.ensure_future(value(refs[number]))
+        await asyncio.sleep(0.1)
+        stood_still = not watchdog.is_alive()
+        went_on.set()
+        assert not stood_still and not waiting.done()
+        os.kill(daemon, signal.SIGCONT)
+        array = await waiting
+        assert array.nbytes == 5 << 20 and (array == number).all()
+
+    asyncio.run(main())
+
+
+@pytest.mark.init(num_cpus=2, object_store_memory=60 << 20)
+def test_an_async_actor_awaits_objects_on_disk():
+    @ray.remote
+    class Reader:
+        async def total(self, refs):
+            return sum(int(array.sum()) for array in await asyncio.gather(*refs))
+
+    _, refs = _one_on_disk()
+    sums = [i * (5 << 20) for i in range(20)]
+    reader = Reader.remote()
+    for i in range(0, 20, 4):  # one after the other: what is read stays in memory until all four are there
+        assert ray.get(reader.total.remote(refs[i : i + 4])) == sum(sums[i : i + 4])
+
+
+@pytest.mark.init(num_cpus=2, object_store_memory=60 << 20)
+def test_an_await_of_an_object_on_disk_can_be_cancelled():
+    number, refs = _one_on_disk()
+
+    async def main():
+        waiting = asyncio.ensure_future(value(refs[number]))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert (await refs[number] == number).all()
 
     asyncio.run(main())

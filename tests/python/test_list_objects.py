@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -136,6 +137,21 @@ def test_limits_and_filters(session):
         with pytest.raises(ValueError):
             list_objects(limit=wrong)
     del refs
+
+
+def test_a_daemon_that_does_not_answer(session):
+    daemon = support.daemon_pid()
+    os.kill(daemon, signal.SIGSTOP)
+    try:
+        with pytest.raises(TimeoutError, match=r"did not answer in 0\.2 s"):
+            list_objects(timeout=0.2)
+    finally:
+        os.kill(daemon, signal.SIGCONT)
+    assert list_objects(timeout=None) == []
+    with pytest.raises(ValueError, match="timeout must not be negative"):
+        list_objects(timeout=-1)
+    with pytest.raises(TypeError, match="timeout must be a number of seconds"):
+        list_objects(timeout="soon")
 
 
 def test_a_store_that_is_full_can_be_looked_at(session):

@@ -75,10 +75,12 @@ def adopt(loop, link: Link):
 
 def await_ref(ref):
     """The generator behind `await ref`."""
-    if not _core.is_there(ref):
+    there = _core.is_there(ref)
+    if not there:
         import asyncio
 
         loop = asyncio.get_running_loop()
+    if there is False:
         link = link_of(loop)
         future = loop.create_future()
         watch = link.waker.watch(ref, future)
@@ -88,6 +90,9 @@ def await_ref(ref):
         except BaseException:  # cancelled
             watch.forget()
             raise
+        there = _core.is_there(ref)
+    if there is None:  # on disk: others of the loop go on while it comes back
+        return (yield from loop.run_in_executor(None, _core.get, ref))
     return _core.get(ref)
 
 

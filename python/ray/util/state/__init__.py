@@ -46,32 +46,32 @@ class ObjectState:
         return asdict(self)
 
 
-def list_objects(
-    address=None, filters=None, limit=100, timeout=30, detail=False, raise_on_missing_output=True, explain=False
-) -> list:
+def list_objects(address=None, filters=None, limit=100, timeout=30, detail=False, raise_on_missing_output=True) -> list:
     """The objects of the session, and who holds each for what reason.
 
     Args:
         address: the folder of a session; by default this process's own, else the newest of this user.
         filters: tuples of a field's name, "=" or "!=", and a value; all of them have to be met.
         limit: how many are given at most.
-
-    The other arguments are there for programs that pass them: everything is always given.
+        timeout: seconds for the answer, after which it is a TimeoutError; None: for ever.
+        detail, raise_on_missing_output: make no difference, since every field is always given and none is ever missing.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit <= 0:
         raise ValueError(f"limit must be a positive int, not {limit!r}")
+    if isinstance(timeout, (int, float)) and timeout < 0:
+        raise ValueError(f"timeout must not be negative, and is {timeout}")
     matches = _matcher(filters or [])
-    found = (state for state in objects(address, 1 << 62 if filters else limit)[1] if matches(state))
+    found = (state for state in objects(address, 1 << 62 if filters else limit, timeout)[1] if matches(state))
     return [state for _, state in zip(range(limit), found)]
 
 
-def objects(address=None, limit=1 << 62) -> tuple:
-    """How many objects there are, and the states of the first `limit`."""
+def objects(address=None, limit=1 << 62, timeout=30) -> tuple:
+    """How many objects there are, and the states of the first `limit`; waits `timeout` seconds for the answer."""
     from ray import _core
     from ray._private import sessions
     from ray._private.services import LOOPBACK
 
-    count, node, rows = _core.observe(sessions.find_socket(address), limit)
+    count, node, rows = _core.observe(sessions.find_socket(address), limit, timeout)
     return count, [
         ObjectState(
             object_id=f"{node & 0xFFFFFFFFFFFFFFFF:016x}{slot:08x}{generation:016x}",
