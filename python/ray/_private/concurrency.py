@@ -83,8 +83,9 @@ def _serve_in_loop(creation):
             link.soon()
 
     def begin(job):
-        # Plain methods are tasks too, so that calls begin in their order.
-        job.task = loop.create_task(run(job))
+        # Plain methods are tasks too, so that calls begin in their order. Not by loop.create_task, nor with a name of
+        # its own: that takes a tenth of a call.
+        job.task = asyncio.Task(run(job), loop=loop, name="call")
 
     link = futures.Link(loop, begin, loop.stop)
     futures.adopt(loop, link)
