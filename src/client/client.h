@@ -77,6 +77,7 @@ typedef struct {
     uint64_t size;
     mob_ref_t ref;
     mob_status_t status;
+    uint64_t number; /* counts them */
 } client_refusal_t;
 
 /* Entries of a table that the daemon granted to us, and those of them known to be free. */
@@ -125,6 +126,7 @@ struct mob_client {
 
     uint32_t room_news;             /* counts what the daemon said about room that somebody here waits for */
     VEC(client_refusal_t) refusals; /* the newest last */
+    uint64_t refusals_told;         /* how many there ever were */
 
     _Atomic bool woke; /* our last push woke somebody: he may want our CPU. A hint */
     bool answered;
@@ -230,8 +232,10 @@ void client_record_give(mob_client_t *c, uint32_t record);
 mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset, uint64_t *ret_size,
                                uint64_t *ret_serial);
 void client_room_told(mob_client_t *c, const shm_message_t *m); /* by WIRE_ROOM or WIRE_RESTORED */
-/* Takes the answer out if it was refused; MOB_OK: it was not. Under the mutex. */
-mob_status_t client_refusal_take(mob_client_t *c, uint64_t size, mob_ref_t ref);
+/* Takes the answer out if so much room was refused; MOB_OK: it was not. Under the mutex. */
+mob_status_t client_refusal_take(mob_client_t *c, uint64_t size);
+/* Whether an object did not come back since so many refusals had been told; it is told to every thread that waits for it. Under the mutex. */
+mob_status_t client_refusal_find(mob_client_t *c, mob_ref_t ref, uint64_t told);
 /* Gives it words: who has the memory. Not under the mutex. */
 mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size);
 

@@ -84,23 +84,28 @@ mob_status_t mob_get_begin(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_valu
     return MOB_OK;
 }
 
-static void ask_back(mob_client_t *c, const mob_ref_t *refs, size_t count) {
-    client_push(c, WIRE_RESTORE, refs[0].slot, refs[0].generation, 1, 0);
+static void ask_back(mob_client_t *c, const mob_ref_t *refs, size_t count, bool goes_on) {
+    client_push(c, WIRE_RESTORE, refs[0].slot, refs[0].generation, 1, goes_on);
     for (size_t i = 1; i < count && i <= AHEAD; i++)
         if (client_slot_valid(refs[i].slot) && is_away(c, refs[i]))
             client_push(c, WIRE_RESTORE, refs[i].slot, refs[i].generation, 0, 0);
 }
 
+/* What this thread waited for until it was to look up; its caller calls again, and it goes on. */
+static _Thread_local mob_ref_t awaited;
+
 static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
+    bool goes_on = awaited.slot == refs[0].slot && awaited.generation == refs[0].generation;
+    uint64_t told = 0; /* refusals, when we asked */
     uint64_t start = base_clock_mono_ns(), slice = (uint64_t)LOOK_UP_NS;
     if (timeout_ms >= 0 && (uint64_t)timeout_ms * 1000000 < slice) slice = (uint64_t)timeout_ms * 1000000;
     for (bool asked = false;; asked = true) {
         uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);
         pthread_mutex_lock(&c->mutex);
         client_listen(c);
-        mob_status_t refused = client_refusal_take(c, 0, refs[0]);
-        while (!asked && refused != MOB_OK) refused = client_refusal_take(c, 0, refs[0]); /* older ones */
-        if (!asked && is_away(c, refs[0])) ask_back(c, refs, count);
+        if (!asked) told = c->refusals_told;
+        mob_status_t refused = client_refusal_find(c, refs[0], told);
+        if (!asked && is_away(c, refs[0])) ask_back(c, refs, count, goes_on);
         pthread_mutex_unlock(&c->mutex);
         if (!is_away(c, refs[0])) return MOB_OK;
         if (refused != MOB_OK) return refused;
@@ -120,6 +125,7 @@ mob_status_t mob_get_fetch(mob_client_t *c, const mob_ref_t *refs, size_t count,
     /* Pinned while it is asked for: what comes back stays. */
     pin(c, refs[0].slot);
     status = await_back(c, refs, count, timeout_ms); /* not long: a job's CPUs stay its own */
+    awaited = status == MOB_EINTR ? refs[0] : (mob_ref_t){0};
     if (status == MOB_OK) {
         pinned_open(c, refs[0], ret_value);
         return MOB_OK;

@@ -13,20 +13,23 @@
 #include "client/client.h"
 
 static const int64_t LOOK_UP_NS = 1000000000;
-enum { MOST_REFUSALS = 64, MOST_TRIES = 5 };
+enum { MOST_REFUSALS = 256, MOST_TRIES = 5 };
 
 /* What this thread was told to wait for. */
 static _Thread_local struct {
     uint64_t size;
     uint32_t seen; /* room_news then */
+    bool goes_on;  /* it waited, and was neither granted nor refused anything */
 } wanted;
 
 mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset, uint64_t *ret_size,
                                uint64_t *ret_serial) {
     mob_client_t *c = context;
-    shm_message_t m = {.kind = WIRE_NEED_EXTENT, .b = size, .c = least}, answer;
+    shm_message_t m = {.kind = WIRE_NEED_EXTENT, .a = wanted.goes_on && wanted.size == size, .b = size, .c = least};
+    shm_message_t answer;
     wanted.size = size;
-    while (client_refusal_take(c, size, (mob_ref_t){0}) != MOB_OK) { /* that somebody got who did not wait for it */
+    wanted.goes_on = false;
+    while (client_refusal_take(c, size) != MOB_OK) { /* that somebody got who did not wait for it */
     }
     wanted.seen = c->room_news; /* before we ask: what is granted later may be heard together with the answer */
     mob_status_t status = client_ask(c, &m, WIRE_EXTENT, &answer);
@@ -57,13 +60,22 @@ void client_room_told(mob_client_t *c, const shm_message_t *m) {
         memmove(c->refusals.items, c->refusals.items + 1, (c->refusals.count - 1) * sizeof *c->refusals.items);
         c->refusals.count--;
     }
+    refusal.number = ++c->refusals_told;
     (void)vec_push(&c->refusals, refusal);
 }
 
-mob_status_t client_refusal_take(mob_client_t *c, uint64_t size, mob_ref_t ref) {
+mob_status_t client_refusal_find(mob_client_t *c, mob_ref_t ref, uint64_t told) {
+    for (size_t i = c->refusals.count; i-- > 0 && c->refusals.items[i].number > told;) {
+        mob_ref_t r = c->refusals.items[i].ref;
+        if (r.slot == ref.slot && r.generation == ref.generation) return c->refusals.items[i].status;
+    }
+    return MOB_OK;
+}
+
+mob_status_t client_refusal_take(mob_client_t *c, uint64_t size) {
     for (size_t i = 0; i < c->refusals.count; i++) {
         client_refusal_t r = c->refusals.items[i];
-        if (r.size != size || r.ref.slot != ref.slot || r.ref.generation != ref.generation) continue;
+        if (r.size != size || r.ref.slot != 0) continue;
         memmove(c->refusals.items + i, c->refusals.items + i + 1, (c->refusals.count - i - 1) * sizeof r);
         c->refusals.count--;
         return r.status;
@@ -91,7 +103,7 @@ mob_status_t mob_room_wait(mob_client_t *c) {
         pthread_mutex_lock(&c->mutex);
         client_listen(c);
         bool news = c->room_news != wanted.seen;
-        status = client_refusal_take(c, wanted.size, (mob_ref_t){0});
+        status = client_refusal_take(c, wanted.size);
         pthread_mutex_unlock(&c->mutex);
         if (news || status != MOB_OK) break;
         bool signalled = !client_sleep(c, seen, LOOK_UP_NS);
@@ -100,6 +112,7 @@ mob_status_t mob_room_wait(mob_client_t *c) {
         status = !client_daemon_alive(c) ? client_daemon_gone() : signalled ? MOB_EINTR : MOB_OK;
         break;
     }
+    wanted.goes_on = status == MOB_OK || status == MOB_EINTR;
     return status == MOB_EFULL || status == MOB_EDISK ? client_refuse(c, status, wanted.size) : status;
 }
 

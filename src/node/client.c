@@ -23,7 +23,8 @@
 enum {
     MOST_OBSERVERS = 64,
     OUTBOX_LIMIT = 4 << 20,
-    ANSWER_ROOM = 8, /* places on the ring down that only answers use; a client asks for one thing at a time */
+    MOST_NEWS = 4096, /* in a backlog: more than a client has threads that wait */
+    ANSWER_ROOM = 8,  /* places on the ring down that only answers use; a client asks for one thing at a time */
 };
 
 static void on_socket(uv_poll_t *poll, int status, int events);
@@ -124,12 +125,17 @@ static void outbox_flush(node_client_t *c) {
     if (c == c->node->driver && c->outbox_bytes < OUTBOX_LIMIT / 2) node_streams_resume(c->node);
 }
 
+/* What a client is told only because it asked, and as often as that: so it is bounded, unless it asks and never reads. */
+static bool is_news(uint32_t kind) { return kind == WIRE_ROOM || kind == WIRE_RESTORED; }
+
 void node_client_flush(node_client_t *c) {
     if (c->backlog.count == 0 || c->state != NODE_LIVE) return;
     size_t sent = 0;
     while (sent < c->backlog.count && shm_ring_count(c->down) < SHM_DOWN_MESSAGES - ANSWER_ROOM &&
-           shm_ring_push(c->down, SHM_DOWN_MESSAGES, &c->backlog.items[sent]))
+           shm_ring_push(c->down, SHM_DOWN_MESSAGES, &c->backlog.items[sent])) {
+        c->backlog_news -= is_news(c->backlog.items[sent].kind);
         sent++;
+    }
     memmove(c->backlog.items, c->backlog.items + sent, (c->backlog.count - sent) * sizeof *c->backlog.items);
     c->backlog.count -= sent;
     if (sent > 0) shm_bell_ring(&c->node->shared->bells[c->number]);
@@ -148,7 +154,11 @@ void node_client_tell(node_client_t *c, uint32_t kind, uint32_t a, uint64_t b, u
         !is_answer(kind) && (c->backlog.count > 0 || shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_ROOM);
     if (waits || !shm_ring_push(c->down, SHM_DOWN_MESSAGES, &m)) {
         /* It makes room by reading, and says so when it has read much; then, or with its next message, this goes on. */
-        if (!vec_push(&c->backlog, m)) node_client_fault(c, "has too many messages waiting");
+        c->backlog_news += is_news(kind);
+        if (is_answer(kind) || c->backlog_news > MOST_NEWS || !vec_push(&c->backlog, m)) {
+            node_client_fault(c, "asks, and does not read the answers");
+            return;
+        }
         node_client_flush(c);
         return;
     }

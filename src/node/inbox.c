@@ -94,13 +94,14 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
         node_memory_records(c, m->a);
         break;
     case WIRE_NEED_EXTENT:
-        node_memory_extent(c, m->b, m->c);
+        node_memory_extent(c, m->b, m->c, m->a != 0);
         break;
     case WIRE_BACKED:
         node_memory_backed(c->node, c->number, m->b);
         break;
     case WIRE_RESTORE:
-        if (m->a < STORE_MAX_SLOTS) node_restore(c, (mob_ref_t){.slot = m->a, .generation = m->b}, m->c != 0);
+        if (m->a < STORE_MAX_SLOTS)
+            node_restore(c, (mob_ref_t){.slot = m->a, .generation = m->b}, m->c != 0, m->d != 0);
         break;
     case WIRE_SITE:
         node_site(c, m);

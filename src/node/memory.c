@@ -401,7 +401,7 @@ static mob_status_t own_grant(void *context, uint64_t size, uint64_t least, uint
     return grant_some(n, 0, size, least, ret_offset, ret_size, ret_serial);
 }
 
-void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least) {
+void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least, bool goes_on) {
     node_t *n = client->node;
     uint64_t offset = 0, given = 0, serial = 0;
     if (least == 0 || least > size) {
@@ -416,7 +416,7 @@ void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least) {
     mob_status_t status =
         n->wants.count > 0 ? MOB_EROOM : grant_some(n, client->number, size, least, &offset, &given, &serial);
     node_client_tell(client, WIRE_EXTENT, status, offset, given, serial);
-    if (status == MOB_EROOM) node_room_want(n, client->number, size, least, (mob_ref_t){0});
+    if (status == MOB_EROOM) node_room_want(n, client->number, size, least, (mob_ref_t){0}, goes_on);
 }
 
 void node_memory_give_back(node_t *n) {
@@ -430,14 +430,6 @@ void node_memory_give_back(node_t *n) {
             if (g > from) granules_unback(n, from, g - from);
         }
     }
-}
-
-uint64_t node_memory_extent_end(node_t *n, uint64_t offset) {
-    if (offset >= n->store_bytes || n->granule_owner[offset / SHM_GRANULE] == 0) return offset;
-    uint64_t g = offset / SHM_GRANULE;
-    while (g > 0 && n->books[g].size == 0) g--;
-    uint64_t end = g * SHM_GRANULE + n->books[g].size;
-    return end > offset ? end : offset;
 }
 
 bool node_memory_owns(node_t *n, uint32_t owner, uint64_t offset, uint64_t size) {

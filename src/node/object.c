@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/state.h"
+#include "node/survey.h"
 #include "wire/direct.h"
 
 static bool slot_is_current(node_t *n, mob_ref_t ref) {
@@ -123,21 +123,17 @@ void node_object_unuse_ref(node_t *n, mob_ref_t ref) {
     if (o != NULL) node_object_unuse(n, o);
 }
 
-/* Copies the list of references inside a value out of shared memory, bounded. */
+/* Copies the list of references inside a value out of shared memory. It lies in the block that is this slot's own and in no other's: so all lists together take no more memory than the store has. */
 static void contents_copy(node_t *n, node_object_t *o) {
     const store_slot_t *slot = &n->slots[o->slot];
     uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
-    uint32_t count = slot->value.large.ref_count;
-    if (store_meta_inline(meta) || count == 0 || block % SHM_BLOCK_UNIT != 0 || block >= n->store_bytes ||
-        size > n->store_bytes - block)
-        return;
-    uint64_t start = block + store_refs_offset(size);
-    /* It ends in the extent that it begins in: nobody makes us read the whole arena. */
-    uint64_t bytes = (uint64_t)count * sizeof(mob_ref_t);
-    if (bytes > node_memory_extent_end(n, block) - block || start > node_memory_extent_end(n, block) - bytes ||
+    uint64_t extent, tag = shm_tag(false, o->slot, o->generation);
+    uint32_t units, count = slot->value.large.ref_count;
+    if (store_meta_inline(meta) || count == 0 || size > n->store_bytes ||
+        !node_survey_block(n, block, tag, store_block_size(size, count), &extent, &units) ||
         !vec_reserve(&o->contents, count))
         return;
-    memcpy(o->contents.items, n->arena.base + start, bytes);
+    memcpy(o->contents.items, n->arena.base + block + store_refs_offset(size), (uint64_t)count * sizeof(mob_ref_t));
     o->contents.count = count;
 }
 
@@ -147,7 +143,9 @@ void node_object_contents_hold(node_t *n, node_object_t *o) {
     o->contents_held = true;
     contents_copy(n, o);
     for (size_t i = 0; i < o->contents.count; i++) {
-        node_object_t *inner = node_object_find(n, o->contents.items[i]);
+        /* Not its own slot: a newer object there would take the place of this one. */
+        mob_ref_t ref = o->contents.items[i];
+        node_object_t *inner = ref.slot != o->slot ? node_object_find(n, ref) : NULL;
         if (inner != NULL)
             node_object_use(inner);
         else
@@ -173,11 +171,8 @@ static void slot_release(node_t *n, uint32_t index, uint64_t generation) {
 
 static void object_discard(node_t *n, node_object_t *o) {
     n->objects[o->slot] = NULL;
-    for (size_t i = 0; o->at_zero && i < n->zero.count; i++) {
-        if (n->zero.items[i] != o) continue;
-        vec_swap_remove(&n->zero, i);
-        break;
-    }
+    for (size_t i = 0; o->at_zero && i < n->zero.count; i++)
+        if (n->zero.items[i] == o) n->zero.items[i] = NULL; /* the others stay in their places: some are counted */
     while (o->holders.count > 0) {
         node_client_t *holder = n->clients[vec_pop(&o->holders) & ~NODE_CACHED];
         if (holder != NULL) holder->held--;
@@ -209,10 +204,11 @@ void node_objects_sweep(node_t *n, size_t count) {
     memcpy(settled.items, n->zero.items, count * sizeof *settled.items);
     memmove(n->zero.items, n->zero.items + count, (n->zero.count - count) * sizeof *n->zero.items);
     n->zero.count -= count;
-    for (size_t i = 0; i < count; i++) settled.items[i]->at_zero = false;
+    for (size_t i = 0; i < count; i++)
+        if (settled.items[i] != NULL) settled.items[i]->at_zero = false;
     for (size_t i = 0; i < count; i++) {
         node_object_t *o = settled.items[i];
-        if (o->at_zero) continue; /* put aside again, by one before it */
+        if (o == NULL || o->at_zero) continue; /* discarded meanwhile; or put aside again, by one before it */
         if (o->holders.count > 0 || o->uses > 0) continue;
         if (o->actor != NULL) {
             node_actor_release(n, o->actor);

@@ -286,10 +286,10 @@ static void watch_stop(node_t *n) {
 /* The store's part; with pauses that grow as long as there is nothing to be had. */
 static void store_relieve(node_t *n, uint64_t bytes) {
     uint64_t now = base_clock_mono_ns(), free_before = n->arena_free;
-    if (n->spills > 0 || now < n->relief_ns) return;
+    if (node_spill_is_writing(n) || now < n->relief_ns) return;
     node_spill_idlest(n, bytes);
     node_memory_give_back(n); /* what was free, and what had a copy on disk and so went at once */
-    bool moved = n->spills > 0 || n->arena_free != free_before;
+    bool moved = node_spill_is_writing(n) || n->arena_free != free_before;
     n->relief_pause_ns = moved                                 ? RELIEF_NS
                          : n->relief_pause_ns < RELIEF_MOST_NS ? 2 * n->relief_pause_ns + RELIEF_NS
                                                                : RELIEF_MOST_NS;
@@ -297,7 +297,7 @@ static void store_relieve(node_t *n, uint64_t bytes) {
 }
 
 /* It is giving memory back, or was when it was last asked to. */
-static bool store_gives(const node_t *n) { return n->spills > 0 || n->relief_pause_ns == RELIEF_NS; }
+static bool store_gives(const node_t *n) { return node_spill_is_writing(n) || n->relief_pause_ns == RELIEF_NS; }
 
 /* Nobody misses a worker without a task, and it may have kept much of what its last one used: beyond what it was born with, which it shares with the zygote. */
 static void idle_end(node_t *n) {
@@ -360,7 +360,7 @@ static void on_timer(uv_timer_t *timer) {
     } else if (n->short_since_ns != 0 && now - n->last_kill_ns > KILL_PAUSE_NS) {
         pressure_over(n);
     }
-    if (all_rest(n) && n->spills == 0) {
+    if (all_rest(n) && !node_spill_is_writing(n)) {
         /* Whoever holds the memory, it is none of ours that works. What waits is begun, or nothing would ever change. */
         if (n->paused) pressure_over(n);
         watch_stop(n);

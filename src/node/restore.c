@@ -101,7 +101,7 @@ bool node_restore_begin(node_t *n, node_object_t *o) {
     return true;
 }
 
-void node_restore(node_client_t *client, mob_ref_t ref, bool waits) {
+void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on) {
     node_t *n = client->node;
     node_object_t *o = node_object_known(n, ref);
     if (o == NULL || o->copy == NULL || !node_object_is_away(n, o)) {
@@ -118,7 +118,7 @@ void node_restore(node_client_t *client, mob_ref_t ref, bool waits) {
     /* Who waits in line for room is not overtaken by what is merely needed soon. */
     if ((n->wants.count == 0 || waits) && node_restore_begin(n, o)) return;
     uint64_t size = shm_heap_extent_for(o->copy->item.bytes);
-    if (waits) node_room_want(n, 0, size, size, ref);
+    if (waits) node_room_want(n, 0, size, size, ref, goes_on);
 }
 
 void node_restore_refuse(node_t *n, mob_ref_t ref, mob_status_t status) {

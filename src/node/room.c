@@ -9,8 +9,11 @@
  * What a client waited for is granted as an extent that is EMPTY and promised: it finds it when it looks, and if it has given up, the extent is taken back like any that is not used. Who waits asks
  * again once a second; a want that nobody asks for any more is forgotten.
  *
- * A want is refused when for FULL_NS nothing could be moved for it: MOB_EFULL; or when that long the disk has failed: MOB_EDISK. One at a time: whoever is refused may give up what the others need.
+ * A want is refused when for FULL_NS nothing could be moved for it: MOB_EFULL; or when for DISK_NS the disk has failed: MOB_EDISK. One at a time: whoever is refused may give up what the others need. How
+ * long one waited in vain is remembered for PAST_NS: a thread that could not ask for a while (another keeps Python's lock) goes on where it was, and of several threads that ask for the same, and of which one was
+ * refused, the others need not begin anew.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,8 +21,14 @@
 #include "node/state.h"
 
 static const uint64_t FULL_NS = 3000000000u, DISK_NS = 1000000000, FORGET_NS = 1700000000, REFUSE_NS = 500000000,
-                      SURVEY_NS = 10000000, LONGEST_NS = 320000000;
-enum { LOOK_MS = 10, MOST_WANTS = 256 /* of one client */, MOST_HELPED = 4, MOST_COMPACTIONS = 3 /* for one want */ };
+                      SURVEY_NS = 10000000, LONGEST_NS = 320000000, PAST_NS = 10000000000u;
+enum {
+    LOOK_MS = 10,
+    MOST_WANTS = 256 /* of one client */,
+    MOST_PAST = 256,
+    MOST_HELPED = 4,
+    MOST_COMPACTIONS = 3 /* for one want */
+};
 
 static void on_timer(uv_timer_t *timer) { node_room_serve(timer->data); }
 
@@ -36,19 +45,49 @@ static void want_refuse(node_t *n, const node_want_t *w, mob_status_t status) {
         node_client_tell(c, WIRE_ROOM, status, w->size, 0, 0);
 }
 
-void node_room_want(node_t *n, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref) {
+static bool want_is_same(const node_want_t *a, const node_want_t *b) {
+    return a->client == b->client && a->size == b->size && a->ref.slot == b->ref.slot &&
+           a->ref.generation == b->ref.generation;
+}
+
+static void past_remove(node_t *n, size_t index) {
+    memmove(&n->past_wants.items[index], &n->past_wants.items[index + 1],
+            (n->past_wants.count - index - 1) * sizeof *n->past_wants.items);
+    n->past_wants.count--;
+}
+
+/* The want is no more, but whoever asks for the same again may go on. */
+static void want_remember(node_t *n, const node_want_t *w) {
+    if (w->stuck_ns == 0 && w->disk_ns == 0) return;
+    if (n->past_wants.count >= MOST_PAST) past_remove(n, 0);
+    (void)vec_push(&n->past_wants, *w);
+}
+
+static void want_go_on(node_t *n, node_want_t *want) {
+    while (n->past_wants.count > 0 && want->asked_ns - n->past_wants.items[0].asked_ns > PAST_NS) past_remove(n, 0);
+    for (size_t i = 0; i < n->past_wants.count; i++) {
+        if (!want_is_same(&n->past_wants.items[i], want)) continue;
+        want->stuck_ns = n->past_wants.items[i].stuck_ns;
+        want->disk_ns = n->past_wants.items[i].disk_ns;
+        want->compactions = n->past_wants.items[i].compactions;
+        past_remove(n, i);
+        return;
+    }
+}
+
+void node_room_want(node_t *n, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref, bool goes_on) {
     node_want_t want = {.client = client, .size = size, .least = least, .ref = ref, .asked_ns = base_clock_mono_ns()};
     uint32_t has = 0;
     n->wanted_ns = want.asked_ns;
     for (size_t i = 0; i < n->wants.count; i++) {
         node_want_t *w = &n->wants.items[i];
         has += w->client == client;
-        if (w->client != client || w->size != size || w->ref.slot != ref.slot || w->ref.generation != ref.generation)
-            continue;
+        if (!want_is_same(w, &want)) continue;
         w->asked_ns = want.asked_ns;
         if (least < w->least) w->least = least;
         return;
     }
+    if (goes_on) want_go_on(n, &want);
     if ((client != 0 && has >= MOST_WANTS) || !vec_push(&n->wants, want)) {
         want_refuse(n, &want, MOB_EFULL);
         return;
@@ -93,7 +132,9 @@ static size_t all_serve(node_t *n) {
                 i++;
                 continue;
             }
-            if (now - w.asked_ns > FORGET_NS || want_is_over(n, &w) || (w.size < failed && want_serve(n, &w))) {
+            bool over = want_is_over(n, &w), forgotten = now - w.asked_ns > FORGET_NS;
+            if (forgotten && !over) want_remember(n, &w);
+            if (over || forgotten || (w.size < failed && want_serve(n, &w))) {
                 want_remove(n, i);
                 if (first != SIZE_MAX && first > i) first--;
                 continue;
@@ -103,6 +144,11 @@ static size_t all_serve(node_t *n) {
             i++;
         }
     return first;
+}
+
+void node_room_disk_works(node_t *n) {
+    for (size_t i = 0; i < n->wants.count; i++) n->wants.items[i].disk_ns = 0;
+    for (size_t i = 0; i < n->past_wants.count; i++) n->past_wants.items[i].disk_ns = 0;
 }
 
 /* Notes how it goes with making room for it. */
@@ -122,7 +168,7 @@ static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
         return true;
     }
     /* One write after the other; what has a copy can go meanwhile. */
-    bool writing = n->spills > 0;
+    bool writing = node_spill_is_writing(n);
     node_spilled_t spilled = node_spill(n, shm_granule_round(w->size), writing);
     if (!writing) want_note(w, spilled, now);
     return spilled == NODE_SPILL_FREED || spilled == NODE_SPILL_WRITES;
@@ -151,6 +197,7 @@ static void one_refuse(node_t *n) {
         want_remove(n, i);
         if (w.least < w.size && extent_serve(n, &w, w.least)) return;
         n->refused_ns = now;
+        want_remember(n, &w);
         want_refuse(n, &w, full ? MOB_EFULL : MOB_EDISK);
     }
 }
@@ -223,7 +270,7 @@ void node_room_text(node_t *n, uint64_t size, char *text, size_t capacity) {
     bool disk = u.idle > 0 && n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < 2 * FULL_NS;
     if (disk && at < capacity)
         at += (size_t)snprintf(text + at, capacity - at, "; writing %s failed: %s", n->disk_error_path,
-                               strerror(n->disk_error));
+                               n->disk_error == ETIMEDOUT ? "the disk does not answer" : strerror(n->disk_error));
     if (at < capacity)
         snprintf(text + at, capacity - at,
                  ". Drop references and arrays that are no longer needed, or give ray.init a larger "

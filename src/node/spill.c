@@ -13,7 +13,7 @@
  *   dropped meanwhile        -> what was written of it is of no use, and is punched out of the file
  *
  * The thread reads the arena while others go on: a value does not change, and if it is freed meanwhile, nobody will ask for what was written. Everything else happens in the loop's
- * own thread. A file goes when nothing in it is needed any more; a piece of it is given back to the disk before that.
+ * own thread. Folders take turns; what one can't take goes to the next at once, and one that has failed, or in which no write has ended for HUNG_NS, is left out for a while if there are others. A file goes when nothing in it is needed any more; a piece of it is given back to the disk before that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,8 @@
 #include "node/survey.h"
 
 static const uint64_t BATCH_BYTES = 128 << 20, EXTRA_BYTES = 16 << 20, FILE_BYTES = 256 << 20,
-                      DISK_PAUSE_NS = 100000000, DEMAND_NS = 200000000, PUNCH_BYTES = 64 << 10;
+                      DISK_PAUSE_NS = 100000000, DEMAND_NS = 200000000, PUNCH_BYTES = 64 << 10, FAILED_NS = 1000000000,
+                      HUNG_NS = 5000000000u, DEAD_NS = 30000000000u;
 
 enum { RECENT = 32, AHEAD_PARTS = 4 };
 
@@ -38,6 +39,7 @@ typedef struct {
     node_file_t *file;
     VEC(store_spill_item_t) items;
     uint64_t bytes, size;
+    size_t folder, tries; /* the place of its folder, and how many could not take it */
     bool ahead;
     int error;
 } write_t;
@@ -88,7 +90,7 @@ static void chore_start(node_t *n, chore_t what) {
 
 static bool is_among(const node_t *n, const char *path) {
     for (size_t i = 0; i < n->spill_folders.count; i++)
-        if (strcmp(n->spill_folders.items[i], path) == 0) return true;
+        if (strcmp(n->spill_folders.items[i].path, path) == 0) return true;
     return false;
 }
 
@@ -105,7 +107,7 @@ static int folders_make(node_t *n) {
             error = errno;
             good = false;
         }
-        if (good && vec_push(&n->spill_folders, path))
+        if (good && vec_push(&n->spill_folders, ((node_folder_t){.path = path})))
             chore_start(n, (chore_t){.what = CHORE_CLEAR, .path = strdup(n->spill_dirs.items[i])});
         else
             free(path);
@@ -113,9 +115,40 @@ static int folders_make(node_t *n) {
     return n->spill_folders.count > 0 ? 0 : error;
 }
 
-static node_file_t *file_new(node_t *n) {
+static uint64_t silent_ns(const node_folder_t *f) { return f->writes > 0 ? base_clock_mono_ns() - f->moved_ns : 0; }
+
+bool node_spill_is_writing(const node_t *n) {
+    for (size_t i = 0; i < n->spill_folders.count; i++)
+        if (n->spill_folders.items[i].writes > 0 && silent_ns(&n->spill_folders.items[i]) < HUNG_NS) return true;
+    return false;
+}
+
+/* The folder whose turn it is, of those that are good; else of those that only failed; SIZE_MAX: none answers. */
+static size_t folder_choose(node_t *n) {
+    uint64_t now = base_clock_mono_ns();
+    for (int failed = 0; failed < 2; failed++)
+        for (size_t tried = 0; tried < n->spill_folders.count; tried++) {
+            size_t i = n->spill_turn++ % n->spill_folders.count;
+            node_folder_t *f = &n->spill_folders.items[i];
+            bool hung = silent_ns(f) >= HUNG_NS;
+            if (hung && !f->told)
+                node_warn(n, "Writing to %s has not ended for %d s", f->path, (int)(HUNG_NS / 1000000000));
+            f->told = hung;
+            if (!hung && (failed || f->failed_ns == 0 || now - f->failed_ns > FAILED_NS)) return i;
+        }
+    return SIZE_MAX;
+}
+
+/* In none a write has ended for so long. */
+static bool folders_are_silent(const node_t *n, uint64_t ns) {
+    for (size_t i = 0; i < n->spill_folders.count; i++)
+        if (silent_ns(&n->spill_folders.items[i]) < ns) return false;
+    return n->spill_folders.count > 0;
+}
+
+static node_file_t *file_new(node_t *n, size_t folder) {
     node_file_t *file = calloc(1, sizeof *file);
-    const char *dir = n->spill_folders.items[n->spill_turn++ % n->spill_folders.count];
+    const char *dir = n->spill_folders.items[folder].path;
     if (file != NULL && asprintf(&file->path, "%s/%llu", dir, (unsigned long long)n->next_file++) >= 0) return file;
     free(file);
     return NULL;
@@ -143,7 +176,7 @@ void node_copy_drop(node_t *n, node_object_t *o) {
 }
 
 void node_spill_end(node_t *n) {
-    for (size_t i = 0; i < n->spill_folders.count; i++) base_folder_remove(n->spill_folders.items[i]);
+    for (size_t i = 0; i < n->spill_folders.count; i++) base_folder_remove(n->spill_folders.items[i].path);
 }
 
 /* ---- what goes ---- */
@@ -279,27 +312,41 @@ static void disk_failed(node_t *n, int error, const char *path) {
     snprintf(n->disk_error_path, sizeof n->disk_error_path, "%s", path);
 }
 
+static bool write_start(node_t *n, write_t *w);
+
 static void write_done(uv_work_t *work, int status) {
     (void)status;
     write_t *w = work->data;
     node_t *n = w->node;
     uint64_t now = base_clock_mono_ns();
+    node_folder_t *folder = &n->spill_folders.items[w->folder];
+    folder->writes--;
+    folder->moved_ns = now;
+    folder->failed_ns = w->error ? now : 0;
     if (--n->spills == 0) n->spill_busy_ns += now - n->spill_begun_ns;
     if (w->ahead) n->ahead_flying -= w->bytes;
+    if (w->error != 0 && ++w->tries < n->spill_folders.count) {
+        node_file_t *failed = w->file;
+        bool elsewhere = !n->ending && write_start(n, w);
+        file_check(n, failed);
+        if (elsewhere) return;
+        w->file = NULL;
+    }
     if (w->error == 0) {
         n->disk_error = 0;
+        node_room_disk_works(n);
         n->spilled_bytes += w->bytes;
         n->spilled_objects += w->items.count;
         for (size_t i = 0; i < w->items.count; i++) item_commit(n, w->file, &w->items.items[i], w->ahead);
         if (n->spills == 0) spill_tell(n);
     } else {
-        disk_failed(n, w->error, w->file->path);
+        disk_failed(n, w->error, folder->path);
         for (size_t i = 0; i < w->items.count; i++) {
             node_object_t *o = n->objects[w->items.items[i].slot];
             if (o != NULL && o->generation == w->items.items[i].generation) o->moving = false;
         }
     }
-    file_check(n, w->file);
+    if (w->file != NULL) file_check(n, w->file);
     write_free(w);
     node_room_serve(n);
     if (n->paused) node_memory_give_back(n);
@@ -310,7 +357,8 @@ static void write_done(uv_work_t *work, int status) {
 static bool write_start(node_t *n, write_t *w) {
     w->node = n;
     w->work.data = w;
-    w->file = file_new(n);
+    w->folder = folder_choose(n);
+    w->file = w->folder != SIZE_MAX ? file_new(n, w->folder) : NULL;
     if (w->file == NULL) return false;
     if (uv_queue_work(&n->loop, &w->work, write_run, write_done) != 0) {
         free(w->file->path);
@@ -318,6 +366,8 @@ static bool write_start(node_t *n, write_t *w) {
         return false;
     }
     if (n->spills++ == 0) n->spill_begun_ns = base_clock_mono_ns();
+    node_folder_t *folder = &n->spill_folders.items[w->folder];
+    if (folder->writes++ == 0) folder->moved_ns = base_clock_mono_ns();
     if (w->ahead) n->ahead_flying += w->bytes;
     return true;
 }
@@ -363,12 +413,16 @@ static void item_move(node_t *n, const store_spill_item_t *item, uint64_t extent
 static node_spilled_t chosen_move(node_t *n, const node_survey_t *extents) {
     /* After a failure the disk is left alone for a moment: what has a copy can go nevertheless. */
     bool pause = n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < DISK_PAUSE_NS;
-    mover_t m = {.extents = extents, .may_write = !pause};
+    bool hung = folders_are_silent(n, HUNG_NS);
+    mover_t m = {.extents = extents, .may_write = !pause && !hung};
     int error = m.may_write ? folders_make(n) : 0;
     if (error != 0) {
         disk_failed(n, error, n->spill_dirs.count > 0 ? n->spill_dirs.items[0] : n->session_dir);
         m.may_write = false;
     }
+    /* A disk that is merely slow is waited for, but not for ever. */
+    bool dead = hung && folders_are_silent(n, DEAD_NS);
+    if (dead) disk_failed(n, ETIMEDOUT, n->spill_folders.items[0].path);
     uint32_t before = n->spills;
     node_survey_walk(n, item_move, &m);
     mover_flush(n, &m, false);
@@ -378,6 +432,7 @@ static node_spilled_t chosen_move(node_t *n, const node_survey_t *extents) {
            : m.bytes > 0        ? NODE_SPILL_FREED
            : n->spills > before ? NODE_SPILL_WRITES /* only ahead; what was to go is in use by now */
            : m.may_write        ? NODE_SPILL_NOTHING
+           : hung && !dead      ? NODE_SPILL_WRITES
                                 : NODE_SPILL_DISK;
 }
 

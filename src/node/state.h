@@ -116,6 +116,15 @@ typedef struct {
     uint64_t stuck_ns, disk_ns; /* since when nothing can be moved for it, or not to the disk; 0: it can */
 } node_want_t;
 
+/* Where values go that are moved to disk. */
+typedef struct {
+    char *path;
+    uint32_t writes;    /* under way */
+    uint64_t moved_ns;  /* when the first of them began, or the last one ended */
+    uint64_t failed_ns; /* when one last failed; 0: never */
+    bool told;          /* that it does not answer */
+} node_folder_t;
+
 /* An object that more than its owner may know of. */
 struct node_object {
     uint64_t generation;
@@ -201,6 +210,7 @@ struct node_client {
     shm_segment_t segment;
     shm_ring_t *up, *down;
     VEC(shm_message_t) backlog; /* what did not fit on the ring down */
+    uint32_t backlog_news;      /* in it: what it was told because it asked */
 
     node_spans_t slots, records; /* granted to it */
     uint64_t extents;            /* how many */
@@ -337,13 +347,14 @@ struct node {
         relief_pause_ns, kernel_kills, kernel_kill_ns, kernel_owes;
     bool paused, enforce_memory;
     VEC(node_want_t) wants;              /* in order */
+    VEC(node_want_t) past_wants;         /* that were refused or forgotten a short while ago, in that order */
     uv_timer_t room_timer;               /* runs while there are any */
     uint64_t wanted_ns;                  /* when the last one came */
     uint64_t refused_ns;                 /* when one was last refused */
     uint64_t survey_ns, survey_pause_ns; /* not before: the last look found nothing */
     bool unbacked_short;                 /* what has no memory yet can't get any: the machine is short */
     VEC(char *) spill_dirs;              /* as configured */
-    VEC(char *) spill_folders;           /* ours in them, from the first use on */
+    VEC(node_folder_t) spill_folders;    /* ours in them, from the first use on */
     uint32_t spill_turn;                 /* files made */
     uint64_t next_file;
     int disk_error; /* errno of the last write that failed; 0: none, or one has succeeded since */
@@ -384,7 +395,7 @@ mob_status_t node_memory_init(node_t *node);
 void node_memory_fini(node_t *node);
 void node_memory_slots(node_client_t *client, uint32_t wanted);
 void node_memory_records(node_client_t *client, uint32_t wanted);
-void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least);
+void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least, bool goes_on);
 /* MOB_EROOM: not now. `promised`: the extent is EMPTY, for somebody who is about to be told of it. */
 mob_status_t node_memory_grant(node_t *node, uint32_t owner, uint64_t size, bool promised, uint64_t *ret_offset,
                                uint64_t *ret_serial);
@@ -396,10 +407,7 @@ uint64_t node_memory_free_bytes(node_t *node);
 void node_memory_take_gaps(node_t *node, uint64_t from, uint64_t to, node_gaps_t *ret_taken);
 void node_memory_return_gaps(node_t *node, const node_gap_t *gaps, size_t count);
 bool node_memory_is_backed(const node_t *node, uint64_t granule);
-void node_memory_give_back(node_t *node); /* what is not used, to the machine */
-uint64_t
-node_memory_extent_end(node_t *node,
-                       uint64_t offset); /* of the extent that this place lies in; the place itself if it is in none */
+void node_memory_give_back(node_t *node);       /* what is not used, to the machine */
 void node_memory_forget(node_client_t *client); /* a dead client's grants */
 bool node_memory_slot_is(node_t *node, uint32_t slot, uint32_t owner);
 bool node_memory_record_is(node_t *node, uint32_t record, uint32_t owner);
@@ -421,7 +429,9 @@ void node_pressure_died(node_client_t *worker);   /* finds out whether it was fo
 bool node_is_paused(node_t *node);
 
 /* room.c: who waits for memory */
-void node_room_want(node_t *node, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref);
+/* goes_on: whoever asks has asked before, and how long that one waited in vain counts. */
+void node_room_want(node_t *node, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref, bool goes_on);
+void node_room_disk_works(node_t *node); /* something was written: nobody waits in vain for the disk */
 void node_room_serve(node_t *node);
 void node_room_start(node_t *node);
 void node_room_text(node_t *node, uint64_t size, char *text, size_t capacity); /* who has the memory */
@@ -435,6 +445,8 @@ typedef enum {
     NODE_SPILL_NOTHING, /* there is no such piece */
 } node_spilled_t;
 node_spilled_t node_spill(node_t *node, uint64_t size, bool copied_only);
+/* Whether writes are under way, other than to a folder that does not answer. */
+bool node_spill_is_writing(const node_t *node);
 /* Moves about so many bytes, longest unused first. */
 void node_spill_idlest(node_t *node, uint64_t bytes);
 void node_copy_drop(node_t *node, node_object_t *object); /* its value on disk is not needed any more */
@@ -448,7 +460,7 @@ void node_spill_end(node_t *node);                                    /* removes
 bool node_compact(node_t *node, uint64_t size);
 
 /* restore.c: and back */
-void node_restore(node_client_t *client, mob_ref_t ref, bool waits);
+void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on); /* goes_on: as for node_room_want */
 /* Begins to read it; false: there is no room. */
 bool node_restore_begin(node_t *node, node_object_t *object);
 void node_restore_refuse(node_t *node, mob_ref_t ref, mob_status_t status);

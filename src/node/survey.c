@@ -36,6 +36,19 @@ static uint64_t extent_of(const node_t *n, uint64_t data) {
     return n->books[g].size > 0 && g * SHM_GRANULE + n->books[g].size > data ? g : UINT64_MAX;
 }
 
+bool node_survey_block(const node_t *n, uint64_t data, uint64_t tag, uint64_t bytes, uint64_t *ret_extent,
+                       uint32_t *ret_units) {
+    uint64_t extent = extent_of(n, data);
+    if (extent == UINT64_MAX) return false;
+    const shm_block_t *header = (const shm_block_t *)(n->arena.base + data - sizeof *header);
+    uint32_t units = atomic_load_explicit(&header->units, memory_order_relaxed);
+    *ret_extent = extent;
+    *ret_units = units;
+    return atomic_load_explicit(&header->word, memory_order_relaxed) == shm_block_used(tag) &&
+           bytes + sizeof *header <= (uint64_t)units * SHM_BLOCK_UNIT &&
+           data + bytes <= extent * SHM_GRANULE + n->books[extent].size;
+}
+
 /* Whether this slot's value can go, and what it is then. Clients write the slot: everything is bounded here. */
 static bool slot_can_go(node_t *n, uint32_t index, store_spill_item_t *ret_item, uint64_t *ret_extent,
                         uint32_t *ret_units) {
@@ -45,15 +58,10 @@ static bool slot_can_go(node_t *n, uint32_t index, store_spill_item_t *ret_item,
     uint64_t meta = slot->meta, block = slot->value.large.block, size = store_meta_size(meta);
     uint32_t ref_count = slot->value.large.ref_count;
     if (store_meta_inline(meta) || store_meta_error(meta) != MOB_OK) return false;
-    uint64_t extent = extent_of(n, block), generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
-    if (extent == UINT64_MAX || size > n->store_bytes) return false;
-    shm_block_t *header = (shm_block_t *)(n->arena.base + block - sizeof *header);
-    uint32_t units = atomic_load_explicit(&header->units, memory_order_relaxed);
+    uint64_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
     uint64_t bytes = store_block_size(size, ref_count);
-    if (atomic_load_explicit(&header->word, memory_order_relaxed) !=
-            shm_block_used(shm_tag(false, index, generation)) ||
-        bytes + sizeof *header > (uint64_t)units * SHM_BLOCK_UNIT ||
-        block + bytes > extent * SHM_GRANULE + n->books[extent].size)
+    if (size > n->store_bytes ||
+        !node_survey_block(n, block, shm_tag(false, index, generation), bytes, ret_extent, ret_units))
         return false;
     if (bytes > STORE_SPILL_SMALL && block % STORE_SPILL_PAGE != STORE_SPILL_PLACE) return false;
     node_object_t *o = n->objects[index];
@@ -61,8 +69,6 @@ static bool slot_can_go(node_t *n, uint32_t index, store_spill_item_t *ret_item,
     if (ref_count > 0 && (o == NULL || !o->contents_held)) return false; /* we have not read yet what is inside */
     *ret_item = (store_spill_item_t){
         .slot = index, .ref_count = ref_count, .generation = generation, .meta = meta, .block = block, .bytes = bytes};
-    *ret_extent = extent;
-    *ret_units = units;
     return true;
 }
 

@@ -35,6 +35,9 @@ typedef double (*node_cost_fn)(const node_t *node, const node_survey_t *extent, 
 /* The cheapest stretch of at least `size` bytes with something in it that has to go. */
 bool node_survey_stretch(const node_t *node, const node_survey_t *extents, uint64_t size, node_cost_fn cost,
                          const void *context, node_stretch_t *ret_stretch);
+/* Whether the block with data at `data` is used under `tag` and holds `bytes`: in which extent, and of how many units. Clients write slots and headers: everything is bounded here. */
+bool node_survey_block(const node_t *node, uint64_t data, uint64_t tag, uint64_t bytes, uint64_t *ret_extent,
+                       uint32_t *ret_units);
 /* Calls `f` for every value that can go. */
 typedef void (*node_value_fn)(node_t *node, const store_spill_item_t *item, uint64_t extent, uint32_t units,
                               void *context);

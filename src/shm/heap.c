@@ -10,7 +10,8 @@
  * at its word; what is lost is forgotten.
  *
  * A large allocation has an extent of its own. When its block is freed, by anyone, the extent is EMPTY: ours to take again, warm, until the daemon
- * takes it back because somebody else is short. `kept` names such extents, newest last.
+ * takes it back because somebody else is short. `kept` names such extents, newest last. An allocation looks at the newest, which are warm in the caches too, and at some of the others in turn, for of
+ * many that are dropped oldest first the newest are all in use. Those that are GONE are removed when the list has doubled.
  *
  * Warm is per process: the first touch of a page costs about ten times what copying it costs, so a new extent's pages are mapped in one
  * call before they are used.
@@ -29,7 +30,8 @@ enum {
     HEAP_FIRST_EXTENT = 1 << 20,
     HEAP_LAST_EXTENT = 4 << 20,
     HEAP_FEW_RUNS = 16,  /* a long list of small runs means that the next sweep is near */
-    HEAP_LOOK_BACK = 64, /* how many kept extents an allocation looks at */
+    HEAP_LOOK_BACK = 64, /* how many kept extents an allocation looks at: of the newest, and then of the others */
+    HEAP_KEPT_FEW = 256, /* fewer are not worth cleaning up */
 };
 
 static shm_block_t *block_at(shm_heap_t *heap, uint64_t header) { return (shm_block_t *)(heap->base + header); }
@@ -124,32 +126,62 @@ static void places_forget(shm_heap_t *heap, uint64_t offset, uint64_t size) {
 void shm_heap_adopt(shm_heap_t *heap, uint64_t offset, uint64_t size, uint64_t serial) {
     assert(offset % SHM_GRANULE == 0 && (offset + size) / SHM_GRANULE <= heap->granules);
     places_forget(heap, offset, size);
-    shm_heap_extent_t e = {.offset = offset, .size = size, .serial = serial, .published = shm_extent_count(serial, 0)};
+    shm_heap_extent_t e = {
+        .offset = offset, .size = size, .serial = serial, .published = shm_extent_count(serial, 0), .adopted = true};
     (void)vec_push(&heap->kept, e); /* without memory for that the daemon takes it back */
+}
+
+static bool kept_is_gone(const shm_heap_t *heap, const shm_heap_extent_t *e) {
+    uint64_t word = atomic_load_explicit(&heap->extents[e->offset / SHM_GRANULE].word, memory_order_relaxed);
+    return word >> 2 != e->serial || (word & 3) == SHM_EXTENT_GONE;
+}
+
+static void kept_clean(shm_heap_t *heap) {
+    size_t left = 0;
+    for (size_t i = 0; i < heap->kept.count; i++)
+        if (!kept_is_gone(heap, &heap->kept.items[i])) heap->kept.items[left++] = heap->kept.items[i];
+    heap->kept.count = heap->kept_clean = left;
+}
+
+/* Takes kept.items[i] if it is EMPTY and fits well. */
+static bool kept_take(shm_heap_t *heap, size_t i, uint64_t size, uint64_t least, shm_heap_extent_t *ret_extent) {
+    shm_heap_extent_t e = heap->kept.items[i];
+    _Atomic uint64_t *word = &heap->extents[e.offset / SHM_GRANULE].word;
+    uint64_t empty = e.serial << 2 | SHM_EXTENT_EMPTY;
+    if (atomic_load_explicit(word, memory_order_relaxed) != empty || e.size < (e.adopted ? least : size) ||
+        e.size > size + size / 4 + SHM_GRANULE)
+        return false;
+    /* Not unused to the daemon while we write its first header. */
+    if (!use_publish(heap, &e, e.used + SHM_EXTENT_IN_HAND)) return false;
+    /* acquire: what readers of the old block did comes before our writes */
+    if (!atomic_compare_exchange_strong_explicit(word, &empty, e.serial << 2 | SHM_EXTENT_OWNED, memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return false;
+    vec_swap_remove(&heap->kept, i);
+    e.adopted = false;
+    *ret_extent = e;
+    return true;
+}
+
+static bool kept_find(shm_heap_t *heap, uint64_t size, uint64_t least, shm_heap_extent_t *ret_extent) {
+    size_t newest = heap->kept.count > HEAP_LOOK_BACK ? heap->kept.count - HEAP_LOOK_BACK : 0;
+    for (size_t i = heap->kept.count; i-- > newest;) {
+        if (kept_is_gone(heap, &heap->kept.items[i]))
+            vec_swap_remove(&heap->kept, i);
+        else if (kept_take(heap, i, size, least, ret_extent))
+            return true;
+    }
+    for (size_t looked = 0; looked < HEAP_LOOK_BACK && looked < newest; looked++) {
+        if (heap->kept_turn >= newest) heap->kept_turn = 0;
+        if (kept_take(heap, heap->kept_turn++, size, least, ret_extent)) return true;
+    }
+    return false;
 }
 
 /* An extent of at least `size` bytes, or `least` if no more is to be had, OWNED by us: a kept one that fits well, or a new one. */
 static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, uint64_t least, shm_heap_extent_t *ret_extent) {
-    size_t looked = 0;
-    for (size_t i = heap->kept.count; i-- > 0 && looked < HEAP_LOOK_BACK; looked++) {
-        shm_heap_extent_t e = heap->kept.items[i];
-        _Atomic uint64_t *word = &heap->extents[e.offset / SHM_GRANULE].word;
-        uint64_t now = atomic_load_explicit(word, memory_order_relaxed), empty = e.serial << 2 | SHM_EXTENT_EMPTY;
-        if (now >> 2 != e.serial || (now & 3) == SHM_EXTENT_GONE) {
-            vec_swap_remove(&heap->kept, i);
-            continue;
-        }
-        if (now != empty || e.size < size || e.size > size + size / 4 + SHM_GRANULE) continue;
-        if (!use_publish(heap, &e, e.used + SHM_EXTENT_IN_HAND))
-            continue; /* not unused to the daemon while we write its first header */
-        /* acquire: what readers of the old block did comes before our writes */
-        if (!atomic_compare_exchange_strong_explicit(word, &empty, e.serial << 2 | SHM_EXTENT_OWNED,
-                                                     memory_order_acq_rel, memory_order_relaxed))
-            continue;
-        vec_swap_remove(&heap->kept, i);
-        *ret_extent = e;
-        return MOB_OK;
-    }
+    if (kept_find(heap, size, least, ret_extent)) return MOB_OK;
+    if (heap->kept.count >= HEAP_KEPT_FEW && heap->kept.count >= 2 * heap->kept_clean) kept_clean(heap);
     shm_heap_extent_t e = {0};
     mob_status_t status = heap->grant(heap->context, size, least, &e.offset, &e.size, &e.serial);
     if (status != MOB_OK) return status;

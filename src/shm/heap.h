@@ -24,6 +24,7 @@ typedef struct {
     uint64_t published; /* the extent table's `used` as we last set it */
     uint64_t swept;     /* units of `freed` at the last sweep */
     bool mapped;        /* since it was granted */
+    bool adopted;       /* and not used since: it may be the least that was asked for */
 } shm_heap_extent_t;
 
 typedef struct {
@@ -40,7 +41,9 @@ typedef struct shm_heap {
     VEC(shm_heap_extent_t) kept;  /* extents with one large block, or without any: OWNED, EMPTY or by now GONE */
     VEC(shm_heap_run_t) runs;     /* free stretches to cut from, found by the last sweep */
     VEC(uint64_t) classes[SHM_HEAP_CLASSES]; /* blocks that we freed, by size: offsets of headers */
-    uint32_t *mine;                          /* one a granule: 1 + its extent's place in `small`, 0 if it is in none */
+    size_t kept_turn;                        /* where in `kept` the next search goes on */
+    size_t kept_clean; /* how many of `kept` there were when those that are GONE were last removed */
+    uint32_t *mine;    /* one a granule: 1 + its extent's place in `small`, 0 if it is in none */
     uint64_t granules;
     uint64_t small_bytes;  /* in `small` */
     uint64_t small_extent; /* size of the next small extent to ask for */

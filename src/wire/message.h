@@ -26,9 +26,9 @@ enum {
     WIRE_KILL,          /* an actor, by its slot; answered */
     WIRE_NEED_SLOTS,    /* a: how many */
     WIRE_NEED_RECORDS,  /* a: how many */
-    WIRE_NEED_EXTENT,   /* b: bytes, c: at least, if so many can't be had at once */
-    WIRE_BACKED,        /* b: a large block of the sender's. Its extent has memory now, or will not get any more */
-    WIRE_QUERY,         /* a: what, b: argument, c: block for the answer (0: the scratch page), d: its size */
+    WIRE_NEED_EXTENT, /* a: 1 if this thread has asked before and goes on waiting; b: bytes, c: at least, if so many can't be had at once */
+    WIRE_BACKED, /* b: a large block of the sender's. Its extent has memory now, or will not get any more */
+    WIRE_QUERY,  /* a: what, b: argument, c: block for the answer (0: the scratch page), d: its size */
     WIRE_SHAPE, /* a: resources, b: bytes; c, d: as above, with the demand. The sender holds the shape it is answered with */
     WIRE_SHAPE_DROP,   /* a: a shape that the sender holds, once less */
     WIRE_MESSAGES_END, /* send what was printed, then close the messages */
@@ -42,8 +42,8 @@ enum {
     WIRE_CALLS_ENDED,  /* a: a queue that the sender will not look at any more */
     WIRE_SITE,         /* b: bytes of a text; c, d: as WIRE_SHAPE's. Answered with its number */
     WIRE_MADE_AT,      /* an object, c: number of the place where it was made */
-    WIRE_RESTORE,      /* an object that is AWAY is to come back; c: 1 if the sender waits for it and is to be told */
-    WIRE_UP_END,       /* none: what follows the last of these */
+    WIRE_RESTORE, /* an object that is AWAY is to come back; c: 1 if the sender waits for it and is to be told; d: 1 if it goes on waiting */
+    WIRE_UP_END,  /* none: what follows the last of these */
 
     /* daemon to client */
     WIRE_RUN = 64, /* a record; c: worker lease's GPUs */

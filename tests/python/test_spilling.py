@@ -1,6 +1,7 @@
 """More objects than memory has room for: they go to disk and come back, and nothing is lost, wrong or left behind."""
 
 import contextlib
+import ctypes
 import glob
 import hashlib
 import os
@@ -238,6 +239,90 @@ def test_who_gave_up_waiting_does_not_spoil_it_for_the_next(session):
     assert ray.get(ray.put(np.zeros(8 * MB, dtype=np.uint8))).nbytes == 8 * MB
 
 
+def _refused_at(call, threads=6):
+    """Seconds after which each thread that calls it was refused."""
+    seconds = []
+
+    def run():
+        with pytest.raises(ObjectStoreFullError):
+            call()
+        seconds.append(time.monotonic() - begin)
+
+    begin = time.monotonic()
+    running = [threading.Thread(target=run) for _ in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert len(seconds) == threads
+    return seconds
+
+
+def test_threads_that_wait_for_the_same_are_refused_together(session):
+    spilled = [ray.put(array(i, 12 * MB)) for i in range(4)]
+    views = ray.get(spilled[1:])
+    alone = _refused_at(lambda: ray.get(spilled[0]), threads=1)[0]
+    assert max(_refused_at(lambda: ray.get(spilled[0]))) < 3 * alone
+    assert max(_refused_at(lambda: ray.put(array(9, 12 * MB)))) < 3 * alone
+    del views
+    assert digest(ray.get(spilled[0])) == digest(array(0, 12 * MB))
+
+
+def test_who_can_not_ask_for_a_while_is_refused_all_the_same(session):
+    """A thread keeps Python's lock for seconds at a time."""
+    views = [ray.get(ray.put(array(i, 12 * MB))) for i in range(3)]
+    refused = threading.Event()
+
+    def put():
+        with pytest.raises(ObjectStoreFullError):
+            ray.put(array(9, 12 * MB))
+        refused.set()
+
+    keep = ctypes.PyDLL(None).usleep  # with Python's lock
+    thread = threading.Thread(target=put)
+    thread.start()
+    for _ in range(6):
+        if not refused.wait(0.01):
+            keep(2500000)
+    thread.join()
+    assert refused.is_set() and len(views) == 3
+
+
+def test_who_needs_little_gets_it_beside_who_is_refused(session):
+    """Something is free, but in pieces that are smaller than what a process likes to ask for."""
+
+    @ray.remote(num_cpus=0)
+    class Small:
+        def __init__(self):
+            self.kept = []
+
+        def put(self):
+            self.kept.append(ray.put(np.zeros(200_000, dtype=np.uint8)))
+            self.kept.append(ray.get(self.kept[-1]))
+            return True
+
+    def free():
+        return int(ray.available_resources()["object_store_memory"])
+
+    small = Small.remote()
+    before = free()
+    while free() == before:
+        assert ray.get(small.put.remote())
+    ray.get([small.put.remote() for _ in range(3)])  # its first extent is full
+    views, granule = [], 16 << 10
+    while free() > 6 * MB:
+        views.append(ray.get(ray.put(np.zeros(4 * MB, dtype=np.uint8))))
+    while free() > 2 * MB:
+        views.append(ray.get(ray.put(np.zeros(MB - granule, dtype=np.uint8))))
+    while free() > 40 * granule:
+        views.append(ray.get(ray.put(np.zeros(20 * granule - 4096, dtype=np.uint8))))
+    thread = threading.Thread(target=_refused_at, args=(lambda: ray.put(array(1, 8 * MB)), 1))
+    thread.start()
+    time.sleep(0.5)
+    assert ray.get(small.put.remote(), timeout=40)
+    thread.join()
+
+
 def test_files_go_with_their_objects(session, folder):
     refs = [ray.put(array(i)) for i in range(60)]
     assert len(files(folder)) > 1
@@ -369,6 +454,45 @@ def test_a_folder_that_fails_leaves_the_others(start, tmp_path):
     assert os.listdir(folders[0]) == []
 
 
+def test_one_of_two_disks_is_full(start, small_disk, tmp_path):
+    start(num_cpus=1, object_store_memory=STORE, object_spilling_directory=[small_disk, str(tmp_path / "good")])
+    refs = [None] * 60
+
+    def put(k):
+        for i in range(k, 60, 10):
+            refs[i] = ray.put(array(i, 4 * MB + k * 65536))
+
+    running = [threading.Thread(target=put, args=(k,)) for k in range(10)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert [digest(ray.get(refs[i])) for i in range(60)] == [
+        digest(array(i, 4 * MB + i % 10 * 65536)) for i in range(60)
+    ]
+
+
+def test_one_of_two_disks_does_not_answer(start, tmp_path, capfd):
+    image, disk = str(tmp_path / "image"), str(tmp_path / "disk")
+    with open(image, "wb") as file:
+        file.truncate(300 * MB)
+    made = subprocess.run(["mkfs.ext4", "-q", image], capture_output=True)
+    if made.returncode != 0:
+        pytest.skip("no file system can be made here: " + made.stderr.decode().strip())
+    with mounted(disk, "-o", "loop", device=image):
+        start(num_cpus=1, object_store_memory=STORE, object_spilling_directory=[disk, str(tmp_path / "good")])
+        refs = [ray.put(array(i)) for i in range(40)]
+        subprocess.run(["fsfreeze", "-f", disk], check=True)
+        try:
+            for i in range(40, 80):
+                refs.append(ray.put(array(i)))
+        finally:
+            subprocess.run(["fsfreeze", "-u", disk], check=True)
+        assert [digest(ray.get(ref)) for ref in refs] == [digest(array(i)) for i in range(80)]
+        ray.shutdown()
+    assert f"Writing to {disk}" in capfd.readouterr().err
+
+
 def test_folders_that_make_no_sense(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(ValueError, match="object_spilling_directory"):
@@ -379,9 +503,9 @@ def test_folders_that_make_no_sense(tmp_path):
 
 
 @contextlib.contextmanager
-def mounted(path, *options):
+def mounted(path, *options, device="none"):
     os.mkdir(path)
-    made = subprocess.run(["mount", *options, "none", path], capture_output=True)
+    made = subprocess.run(["mount", *options, device, path], capture_output=True)
     if made.returncode != 0:
         pytest.skip("nothing can be mounted here: " + made.stderr.decode().strip())
     yield path

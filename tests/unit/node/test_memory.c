@@ -53,7 +53,7 @@ static void books_check(void) {
 }
 
 static mob_status_t ask(node_client_t *c, uint64_t size, extent_t *ret_extent) {
-    node_memory_extent(c, size, size);
+    node_memory_extent(c, size, size, false);
     shm_message_t m = fixture_heard(c);
     assert_int_equal(m.kind, WIRE_EXTENT);
     books_check();
@@ -118,7 +118,7 @@ static void test_full_is_not_for_ever(void **state) {
 
 static void test_nothing_is_a_fault(void **state) {
     (void)state;
-    node_memory_extent(a, 0, 0);
+    node_memory_extent(a, 0, 0, false);
     assert_int_equal(a->state, NODE_DYING);
     assert_non_null(a->fault);
 }
@@ -163,7 +163,7 @@ static uint64_t arena_memory(void) {
 }
 
 static extent_t granted_large(node_client_t *c, uint64_t size) {
-    node_memory_extent(c, size, size);
+    node_memory_extent(c, size, size, false);
     shm_message_t m = fixture_heard(c);
     assert_int_equal(m.kind, WIRE_EXTENT);
     assert_int_equal(m.a, 0);

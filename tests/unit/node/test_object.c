@@ -4,7 +4,7 @@
 static node_t *n;
 static node_client_t *owner, *other;
 static uint32_t next_slot;
-static uint64_t next_block;
+static uint64_t extent, next_block;
 
 static int setup(void **state) {
     (void)state;
@@ -13,8 +13,9 @@ static int setup(void **state) {
     other = fixture_client_new(n, WIRE_WORKER);
     node_memory_slots(owner, STORE_SLOT_BLOCK);
     next_slot = fixture_heard(owner).a;
-    node_memory_extent(owner, 16 * SHM_GRANULE, 16 * SHM_GRANULE);
-    next_block = fixture_heard(owner).b + 64;
+    node_memory_extent(owner, 16 * SHM_GRANULE, 16 * SHM_GRANULE, false);
+    extent = fixture_heard(owner).b;
+    next_block = extent + 64;
     return 0;
 }
 
@@ -34,7 +35,7 @@ static mob_ref_t value_put(const mob_ref_t *inside, uint32_t count) {
     uint64_t data = next_block;
     next_block += 4096;
     shm_block_t *block = (shm_block_t *)(n->arena.base + data - sizeof(shm_block_t));
-    block->back = 0;
+    block->back = (uint32_t)(data / SHM_GRANULE - extent / SHM_GRANULE);
     atomic_store(&block->units, 64);
     atomic_store(&block->word, shm_block_used(shm_tag(false, ref.slot, ref.generation)));
     if (count > 0) memcpy(n->arena.base + data + store_refs_offset(20), inside, count * sizeof *inside);
@@ -298,6 +299,81 @@ static void test_a_container_that_named_itself_from_the_start(void **state) {
     fixture_settle(n);
 }
 
+/* A slot that its owner opens again without having told us. */
+static mob_ref_t opened_again(mob_ref_t ref) {
+    store_slot_close(slot_of(ref));
+    ref.generation = store_slot_open(slot_of(ref));
+    slot_of(ref)->meta = store_meta(0, MOB_FORMAT_DIRECT, MOB_OK, true);
+    store_slot_seal(slot_of(ref), true);
+    return ref;
+}
+
+static void test_a_new_generation_while_the_old_one_is_at_zero(void **state) {
+    (void)state;
+    mob_ref_t refs[3];
+    for (int i = 0; i < 3; i++) {
+        refs[i] = value_put(NULL, 0);
+        assert_non_null(node_object_find(n, refs[i]));
+        say(owner, WIRE_DROP, refs[i]);
+    }
+    size_t settled = n->zero.count;
+    assert_int_equal(settled, 3);
+    mob_ref_t again = opened_again(refs[0]);
+    say(other, WIRE_HOLD, again); /* the old one is discarded */
+    mob_ref_t late = value_put(NULL, 0);
+    assert_non_null(node_object_find(n, late));
+    say(owner, WIRE_DROP, late);
+    node_objects_sweep(n, settled);
+    assert_int_equal(word_of(refs[1]), STORE_FREE);
+    assert_int_equal(word_of(refs[2]), STORE_FREE);
+    assert_int_equal(word_of(late) & STORE_STATE, STORE_SEALED); /* came after the count: rings are to be read first */
+    assert_non_null(node_object_known(n, again));
+    fixture_settle(n);
+    assert_int_equal(word_of(late), STORE_FREE);
+}
+
+static void test_a_container_with_a_newer_self_inside(void **state) {
+    (void)state;
+    mob_ref_t inside = value_put(NULL, 0), container = value_put(&inside, 1);
+    node_object_t *o = node_object_find(n, container);
+    assert_non_null(o);
+    uint64_t block = slot_of(container)->value.large.block;
+    mob_ref_t again = opened_again(container);
+    slot_of(container)->value.large.block = block;
+    slot_of(container)->value.large.ref_count = 1;
+    slot_of(container)->meta = store_meta(20, MOB_FORMAT_PICKLE, MOB_OK, false);
+    *contents_of(container) = again;
+    node_object_contents_hold(n, o);
+    assert_ptr_equal(n->objects[container.slot], o);
+    assert_int_equal(o->contents.count, 1);
+    assert_int_equal(o->contents.items[0].slot, 0);
+}
+
+static void test_references_in_a_block_of_another(void **state) {
+    (void)state;
+    mob_ref_t inside = value_put(NULL, 0), container = value_put(&inside, 1), thief = value_put(NULL, 0);
+    slot_of(thief)->value.large.block = slot_of(container)->value.large.block;
+    slot_of(thief)->value.large.ref_count = 1;
+    node_object_t *o = node_object_find(n, thief), *held = node_object_find(n, container);
+    node_object_contents_hold(n, o);
+    assert_int_equal(o->contents.count, 0);
+    node_object_contents_hold(n, held);
+    assert_int_equal(held->contents.count, 1);
+}
+
+/* ---- clients that ask and do not read ---- */
+
+static void test_answers_that_nobody_reads(void **state) {
+    (void)state;
+    mob_ref_t nothing = {.slot = next_slot, .generation = 1};
+    for (int i = 0; i < 100000 && other->state == NODE_LIVE; i++) node_restore(other, nothing, true, false);
+    assert_int_not_equal(other->state, NODE_LIVE);
+    assert_true(other->backlog.count < 10000);
+    for (int i = 0; i < 100000 && owner->state == NODE_LIVE; i++) node_client_tell(owner, WIRE_ANSWER, MOB_OK, 0, 0, 0);
+    assert_int_not_equal(owner->state, NODE_LIVE);
+    assert_int_equal(owner->backlog.count, 0);
+}
+
 static void test_impossible_blocks(void **state) {
     (void)state;
     const struct {
@@ -348,7 +424,10 @@ static void test_random_messages(void **state) {
         }
         if (rand_r(&seed) % 200 == 0)
             atomic_store(&slot_of(refs[rand_r(&seed) % KNOWN])->word, (uint64_t)rand_r(&seed) % 16);
-        say(rand_r(&seed) % 2 ? owner : other, kinds[rand_r(&seed) % 5], ref);
+        node_client_t *sender = rand_r(&seed) % 2 ? owner : other;
+        say(sender, kinds[rand_r(&seed) % 5], ref);
+        while (fixture_heard(sender).kind != 0) {
+        }
         if (rand_r(&seed) % 10 == 0) node_objects_sweep(n, n->zero.count);
     }
     assert_int_equal(owner->state, NODE_LIVE);
@@ -374,6 +453,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_dead_submitters_results_stay_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_container_that_names_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_container_that_named_itself_from_the_start, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_new_generation_while_the_old_one_is_at_zero, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_container_with_a_newer_self_inside, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_references_in_a_block_of_another, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_answers_that_nobody_reads, setup, teardown),
         cmocka_unit_test_setup_teardown(test_impossible_blocks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_random_messages, setup, teardown),
     };

@@ -405,7 +405,7 @@ static void test_submitting_twice(void **state) {
 
 static void test_bodies_in_the_arena(void **state) {
     (void)state;
-    node_memory_extent(driver, 2 * SHM_GRANULE, 2 * SHM_GRANULE);
+    node_memory_extent(driver, 2 * SHM_GRANULE, 2 * SHM_GRANULE, false);
     uint64_t offset = fixture_heard(driver).b;
     const uint64_t bad[] = {offset + 2 * SHM_GRANULE, offset + 2 * SHM_GRANULE - 64, offset + 65,
                             offset + 63 * 1024 + 8};

@@ -334,6 +334,36 @@ static void test_last_room_is_given_in_small_pieces(void **state) {
     assert_int_equal(granted_bytes(), SHM_GRANULE);
 }
 
+/* It waited for more, and got the least that it had asked for. */
+static void test_a_little_that_was_granted_late_is_used(void **state) {
+    (void)state;
+    uint64_t data, offset, size, serial;
+    limit = 0;
+    assert_int_equal(shm_heap_alloc(&heap, 100, 1, &data), MOB_EFULL);
+    limit = SHM_GRANULE;
+    assert_int_equal(grant(NULL, SHM_GRANULE, SHM_GRANULE, &offset, &size, &serial), MOB_OK);
+    atomic_store(&extents[offset / SHM_GRANULE].word, serial << 2 | SHM_EXTENT_EMPTY);
+    atomic_store(&extents[offset / SHM_GRANULE].used, shm_extent_count(serial, 0));
+    shm_heap_adopt(&heap, offset, size, serial);
+    data = alloc_ok(100, 1);
+    assert_int_equal(data / SHM_GRANULE, offset / SHM_GRANULE);
+    assert_int_equal(grants, 1);
+}
+
+/* Many that live long, the oldest dropped first: their memory is found again, and what is gone is forgotten. */
+static void test_many_large_ones_dropped_oldest_first(void **state) {
+    (void)state;
+    enum { LIVE = 100, ROUNDS = 20000 };
+    static uint64_t data[LIVE];
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        if (i >= LIVE) assert_true(shm_block_release(arena, extents, data[i % LIVE], i - LIVE + 1));
+        if (i % 50 == 0) empties_take();
+        data[i % LIVE] = alloc_ok(300000, i + 1);
+    }
+    assert_true(heap.kept.count < 1000);
+    assert_true(grants < ROUNDS / 10);
+}
+
 static void test_full_store_still_finds_its_free_blocks(void **state) {
     (void)state;
     enum { MOST = 4096 };
@@ -493,6 +523,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_late_count_does_not_hide_a_block, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_full_passes_through, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_last_room_is_given_in_small_pieces, heap_make, heap_unmake),
+        cmocka_unit_test_setup_teardown(test_a_little_that_was_granted_late_is_used, heap_make, heap_unmake),
+        cmocka_unit_test_setup_teardown(test_many_large_ones_dropped_oldest_first, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_full_store_still_finds_its_free_blocks, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_impossible_sizes_are_full, heap_make, heap_unmake),
         cmocka_unit_test(test_model),
