@@ -335,9 +335,22 @@ def _gpu_name(index):
     return int(name) if name.isdigit() else name
 
 
+# In a worker that has GPUs now: what a task without them is to find again, in a list.
+_before_gpus = []
+
+
 def _set_gpus(indices):
-    """Called in a worker when it was given GPUs, before the first task that may use them."""
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join([str(_gpu_name(index)) for index in indices])
+    """Called in a worker when its next task has other GPUs than the one before, or none again."""
+    if indices:
+        if not _before_gpus:
+            _before_gpus.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join([str(_gpu_name(index)) for index in indices])
+    elif _before_gpus:
+        before = _before_gpus.pop()
+        if before is None:
+            os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+        else:
+            os.environ["CUDA_VISIBLE_DEVICES"] = before
 
 
 @functools.lru_cache(1024)
