@@ -8,6 +8,8 @@ from ray._private.later import not_yet
 from ray._private.remote_call import RemoteCall
 
 _ASYNC_CONCURRENCY = 1000  # as in Ray
+_FUNCTION = type(lambda: None)
+_OWN = frozenset(("_create", "_definition", "_options", "_outline"))  # of an ActorClass
 
 
 def method(*args, **options):
@@ -69,6 +71,23 @@ class ActorClass(RemoteCall):
     @property
     def __ray_actor_class__(self):
         return self._definition.target
+
+    def __getattr__(self, name):
+        # Only reached for what is not the actor class's own: its user's attributes, static and class methods. Nothing
+        # is looked up in an object that is not made yet, nor what Python itself asks for: this is no such class.
+        if name in _OWN or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(f"'ActorClass' object has no attribute '{name}'")
+        target = self._definition.target
+        raw = next((base.__dict__[name] for base in target.__mro__ if name in base.__dict__), None)
+        if isinstance(raw, _FUNCTION):
+            raise AttributeError(
+                f"'{name}' is a method of instances of {self.__name__}: make an actor with {self.__name__}.remote(...) "
+                f"and call its .{name}.remote(...)"
+            )
+        try:
+            return getattr(target, name)
+        except AttributeError:
+            raise AttributeError(f"actor class '{self.__name__}' has no attribute '{name}'") from None
 
     def __call__(self, *args, **kwargs):
         raise TypeError(

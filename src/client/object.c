@@ -5,7 +5,7 @@
 #include "base/copy.h"
 #include "client/client.h"
 
-static const int64_t LOOK_UP_NS = 1000000000;
+static const int64_t LOOK_UP_NS = 1000000000, LOOK_SOON_NS = 20000000;
 enum { LARGE_COPY = 1 << 20 };
 
 mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
@@ -170,50 +170,62 @@ static mob_status_t refs_check(const mob_client_t *c, const mob_ref_t *refs, siz
     return MOB_OK;
 }
 
+static bool is_error(const mob_client_t *c, mob_ref_t ref) {
+    return store_meta_error(c->slots[ref.slot].meta) != MOB_OK;
+}
+
 static bool has_error(const mob_client_t *c, const mob_ref_t *refs, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (client_is_sealed(c, refs[i]) && store_meta_error(c->slots[refs[i].slot].meta) != MOB_OK) return true;
+        if (client_is_sealed(c, refs[i]) && is_error(c, refs[i])) return true;
     return false;
+}
+
+/* Leaves out what is there at the end of the list. True if the wait is over: nothing is left, or what was met last is an error. */
+static bool end_is_there(const mob_client_t *c, const mob_ref_t *refs, size_t *count) {
+    for (; *count > 0; --*count) {
+        if (!client_is_sealed(c, refs[*count - 1])) return false;
+        if (is_error(c, refs[*count - 1])) return true;
+    }
+    return true;
 }
 
 static bool last_is_sealed(mob_client_t *c, void *context) { return client_is_sealed(c, *(mob_ref_t *)context); }
 
 /*
  * Tasks mostly end in the order they were submitted in, so we sleep on the last one that is missing: one wake-up for a thousand results. An
- * error among the others makes the daemon ring every bell; woken though our slot is still missing, we look for one.
+ * error among the others makes the daemon ring every bell; woken though our slot is still missing, we look for one. Woken by our slot we don't, for a look at a
+ * thousand others for each that arrives would take too long; but an error may have rung at the same moment, so the next sleep is a short one.
  */
 mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
     mob_status_t status = client_check(c);
     if (status == MOB_OK) status = refs_check(c, refs, count);
     if (status != MOB_OK) return status;
-    while (count > 0 && client_is_sealed(c, refs[count - 1])) count--;
-    if (count == 0 || has_error(c, refs, count)) return MOB_OK;
-    if (timeout_ms == 0) return MOB_ETIMEOUT;
+    if (end_is_there(c, refs, &count)) return MOB_OK;
+    if (timeout_ms == 0) return has_error(c, refs, count) ? MOB_OK : MOB_ETIMEOUT;
     mob_ref_t last = refs[count - 1];
-    if (!atomic_exchange_explicit(&c->woke, false, memory_order_relaxed) && client_spin(c, last_is_sealed, &last)) {
-        while (count > 0 && client_is_sealed(c, refs[count - 1])) count--;
-        if (count == 0) return MOB_OK;
-    }
+    if (!atomic_exchange_explicit(&c->woke, false, memory_order_relaxed) && client_spin(c, last_is_sealed, &last) &&
+        end_is_there(c, refs, &count))
+        return MOB_OK;
     uint64_t deadline = deadline_of(timeout_ms), look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
     client_wait_t wait = client_waiting_begin(c);
-    for (;;) {
+    for (bool look = true;;) {
         uint32_t seen = shm_bell_listen(bell);
         bool still = store_slot_wait(&c->slots[refs[count - 1].slot], c->number);
-        while (count > 0 && client_is_sealed(c, refs[count - 1])) count--;
-        if (count == 0) break;
+        if (end_is_there(c, refs, &count)) break;
         if (!still) continue;
+        if (look && has_error(c, refs, count)) break; /* after we listen: later ones ring */
         int64_t slice = slice_ns(deadline);
         if (slice == 0) {
-            status = MOB_ETIMEOUT;
+            if (look || !has_error(c, refs, count)) status = MOB_ETIMEOUT;
             break;
         }
-        if (!client_sleep(c, seen, slice)) {
+        if (!client_sleep(c, seen, look || slice < LOOK_SOON_NS ? slice : LOOK_SOON_NS)) {
             status = MOB_EINTR;
             break;
         }
-        if (client_is_sealed(c, refs[count - 1])) continue;
-        if (has_error(c, refs, count)) break;
+        look = !client_is_sealed(c, refs[count - 1]);
+        if (!look) continue;
         if (!client_daemon_alive(c)) {
             status = client_daemon_gone();
             break;

@@ -150,7 +150,7 @@ PyObject *core_job_title(const mob_job_t *job); /* what people call it: A.m for 
 int core_job_prepare(const mob_job_t *job);     /* its name, GPUs and CPUs become the process's; -1 with an exception */
 /* Calls it: the value, or NULL with an exception, or with an argument that is an error. ret_callable is NEW, and may stay NULL. */
 PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *ret_failed);
-/* Stores what came of it and publishes. STEALS callable and value. False, with SystemExit set: a method ended its actor, and the process is to end. */
+/* Stores what came of it and publishes. STEALS callable and value. False, with SystemExit set: a method ended its actor, or this is a child that the job forked; the process is to end. */
 bool core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed);
 PyObject *core_serve(PyObject *module, PyObject *unused);
 PyObject *core_current(PyObject *module, PyObject *unused);

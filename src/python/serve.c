@@ -8,8 +8,15 @@
  */
 #include "python/core.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
+
+/* Set in the child that a job forks; asking for the process's id would be a system call for each job. */
+static _Atomic bool forked;
+
+static void on_fork_in_child(void) { atomic_store_explicit(&forked, true, memory_order_relaxed); }
+static void install_fork_handler(void) { pthread_atfork(NULL, NULL, on_fork_in_child); }
 
 static int gpus_set(uint64_t mask) {
     if (mask == core.gpu_mask) return 0;
@@ -112,7 +119,25 @@ static bool value_store(mob_job_t *job, PyObject *callable, PyObject *value, con
     return !stored && core_exception_store(job, callable);
 }
 
+/*
+ * A child that the job forked came back from it. The job is its parent's, and the store is not there for it. What is left of its program is nothing, so it ends as a
+ * forked child of a driver does at the end of the script: with 0, whatever it returned; with its traceback and 1; or as its sys.exit says. SystemExit is set then.
+ */
+static void forked_child_leave(PyObject *value) {
+    if (value == NULL && PyErr_ExceptionMatches(PyExc_SystemExit)) return;
+    if (PyErr_Occurred()) PyErr_Print();
+    PyObject *status = PyLong_FromLong(value == NULL);
+    PyErr_SetObject(PyExc_SystemExit, status);
+    Py_XDECREF(status);
+    Py_XDECREF(value);
+}
+
 bool core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed) {
+    if (atomic_load_explicit(&forked, memory_order_relaxed)) {
+        forked_child_leave(value);
+        Py_XDECREF(callable);
+        return false;
+    }
     /* The call stays without a result: the daemon gives it one when the process is gone, and all others with it. */
     bool ends = value == NULL && job->kind == MOB_ACTOR_CALL && PyErr_ExceptionMatches(PyExc_SystemExit);
     bool again = !ends && value_store(job, callable, value, failed);
@@ -152,6 +177,8 @@ mob_job_t *core_job_take(void) {
 
 PyObject *core_serve(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install_fork_handler);
     for (mob_job_t *job; (job = core_job_take()) != NULL;) {
         core.job = job;
         if (core_native_run(job)) continue;

@@ -645,6 +645,61 @@ def test_actors_are_not_called_directly():
         counter.add()
 
 
+class Base:
+    INHERITED = "base"
+
+
+@ray.remote
+class Worker(Base):
+    LIMIT = 10
+    _private = [1]
+
+    class Inner:
+        pass
+
+    @staticmethod
+    def helper(x):
+        return x + Worker.LIMIT
+
+    @classmethod
+    def name(cls):
+        return cls.__name__, cls.LIMIT
+
+    def method(self):
+        return Worker.LIMIT, Worker._private, Worker.helper(1), Worker.name(), Worker.INHERITED, self.helper(2)
+
+
+def test_what_belongs_to_the_class_itself():
+    there = (10, [1], 11, ("Worker", 10), "base")
+
+    @ray.remote
+    def look(given):
+        return [(c.LIMIT, c._private, c.helper(1), c.name(), c.INHERITED) for c in (Worker, given)]
+
+    @ray.remote
+    class Local:
+        LIMIT = 5
+
+        def limit(self):
+            return Local.LIMIT
+
+    assert (Worker.LIMIT, Worker._private, Worker.helper(1), Worker.name(), Worker.INHERITED) == there
+    assert Worker.options(num_cpus=0).LIMIT == 10 and Worker.Inner.__name__ == "Inner"
+    assert ray.get(look.remote(Worker)) == [there, there]
+    assert ray.get(Worker.remote().method.remote()) == (*there, 12)
+    assert ray.get(Local.remote().limit.remote()) == 5
+
+
+def test_what_a_class_does_not_have():
+    for _ in range(2):
+        with pytest.raises(AttributeError, match="'Worker' has no attribute 'nothing'"):
+            Worker.nothing  # noqa: B018
+    with pytest.raises(AttributeError, match=r"instances of Worker: make an actor with Worker\.remote"):
+        Worker.method()
+    assert not hasattr(Worker, "__wrapped__") and not hasattr(ray.actor.ActorClass.__new__(type(Worker)), "LIMIT")
+    assert copy.copy(Worker).LIMIT == 10
+
+
 def test_an_actor_class_can_not_be_inherited_from():
     with pytest.raises(TypeError):
 

@@ -343,6 +343,50 @@ def test_a_constructor_that_raises():
         ray.get(Bad.remote().run.remote())
 
 
+@pytest.mark.parametrize("most", [None, 1])
+def test_an_async_constructor(most):
+    class Base:
+        async def __init__(self, x, *, y):
+            self.loop = asyncio.get_running_loop()
+            self.context = ray.get_runtime_context().get_actor_id()
+            await asyncio.sleep(0.05)
+            self.found = [x, y, await echo.remote(3)]
+
+    class Made(Base):
+        def get(self):  # the only async method is the constructor
+            assert self.loop is asyncio.get_running_loop()
+            return self.found, self.context
+
+        def __repr__(self):
+            return "made"
+
+    actor = ray.remote(Made).options(**({"max_concurrency": most} if most else {})).remote(echo.remote(1), y=ray.put(2))
+    assert ray.get([actor.get.remote(), actor.get.remote()]) == [([1, 2, 3], actor._actor_id.hex())] * 2
+    with pytest.raises(TypeError):
+        ray.remote(Made).remote(1)
+
+
+def test_an_async_constructor_that_raises():
+    @ray.remote
+    class Bad:
+        async def __init__(self, x=None):
+            await asyncio.sleep(0)
+            raise ValueError("no luck")
+
+        async def run(self):
+            return 1
+
+    with pytest.raises(ray.exceptions.ActorDiedError, match=r"(?s)Bad\.__init__.*ValueError: no luck"):
+        ray.get(Bad.remote().run.remote())
+
+    @ray.remote
+    def bad():
+        raise KeyError("an argument")
+
+    with pytest.raises(ray.exceptions.ActorDiedError, match="an argument"):
+        ray.get(Bad.remote(bad.remote()).run.remote())
+
+
 def test_each_call_has_its_own_task_id():
     a = Async.remote()
     assert len(set(ray.get([a.task_id.remote() for _ in range(50)]))) == 50

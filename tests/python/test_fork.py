@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -172,6 +173,63 @@ def test_a_fork_in_a_task(start):
 
     assert "fork" in ray.get(forks.remote(), timeout=40).lower()
     assert ray.get(add.remote(1)) == 2
+
+
+def fork_and(leave):
+    """The status of a child that leaves the task or method that forked it, as a shell gives it."""
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        return leave()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def leave_by_raising():
+    raise KeyError("in the child")
+
+
+WAYS = {
+    "sys.exit(0)": (sys.exit, 0),
+    "sys.exit(5)": (lambda: sys.exit(5), 5),
+    "sys.exit of a text": (lambda: sys.exit("text"), 1),
+    "a value": (lambda: "the child's", 0),
+    "a large value": (lambda: np.zeros(1 << 20), 0),
+    "an exception": (leave_by_raising, 1),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("where", ["task", "actor", "constructor", "threads", "loop"])
+def test_a_child_that_leaves_the_task_that_forked_it(start, capfd, where, way):
+    """It ends as a child of a driver does, and the job stays its parent's."""
+    start(num_cpus=1)
+    leave, expected = WAYS[way]
+
+    class Plain:
+        def __init__(self, leave=None):
+            self.made = leave and fork_and(leave)
+
+        def run(self, leave):
+            return self.made if leave is None else fork_and(leave)
+
+    class Loop:
+        async def run(self, leave):
+            return fork_and(leave)
+
+    if where == "task":
+        task = ray.remote(fork_and)
+        assert ray.get([task.remote(leave), task.remote(leave)], timeout=40) == [expected] * 2
+    else:
+        made = {"threads": {"max_concurrency": 2}}.get(where, {})
+        actor = ray.remote(Loop if where == "loop" else Plain).options(num_cpus=0, **made)
+        actor = actor.remote(leave) if where == "constructor" else actor.remote()
+        given = None if where == "constructor" else leave
+        assert ray.get([actor.run.remote(given), actor.run.remote(given)], timeout=40) == [expected] * 2
+    assert ray.get(add.remote(1), timeout=40) == 2
+    ray.shutdown()
+    said = capfd.readouterr().err
+    assert ("KeyError: 'in the child'" in said) == (way == "an exception"), said
+    assert "Traceback" not in said or way == "an exception", said
 
 
 def test_a_spawned_child_is_a_driver_of_its_own(start, folder):

@@ -421,3 +421,52 @@ except ray.exceptions.RaySystemError as error:
     done = support.run_driver(support.script(tmp_path, code))
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+def test_exit_functions_may_use_the_system(folder):
+    """Whether they were registered before or after ray.init, as long as ray was imported."""
+    code = """
+import atexit, ray
+@ray.remote
+def f(x):
+    print("ran", x)
+    return x
+@atexit.register
+def last():
+    print("before init", ray.is_initialized(), ray.get(f.remote(1), timeout=30), flush=True)
+ray.init(num_cpus=1)
+atexit.register(lambda: print("after init", ray.get(f.remote(2), timeout=30), flush=True))
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert (result.stderr, result.returncode) == ("", 0)
+    lines = [line for line in result.stdout.splitlines() if "pid=" not in line]
+    assert lines == ["after init 2", "before init True 1"]
+    assert sum("ran 1" in line for line in result.stdout.splitlines()) == 1  # the end waits for what is printed
+
+
+def test_an_import_alone_starts_nothing_at_exit(folder):
+    code = "import atexit, ray\natexit.register(lambda: print(ray.is_initialized()))"
+    result = support.run_driver(support.script(folder, code))
+    assert (result.stdout, result.stderr, result.returncode) == ("False\n", "", 0)
+
+
+@pytest.mark.parametrize("before", ["", "ray.init(num_cpus=1); ray.shutdown()"])
+def test_a_forked_childs_own_session_ends_with_it(folder, before):
+    """Of a parent that has none now."""
+    code = f"""
+import os, ray, sys
+{before}
+@ray.remote
+def f():
+    print("in the child's session")
+pid = os.fork()
+if pid == 0:
+    ray.init(num_cpus=1)
+    f.remote()
+    ray.get(f.remote(), timeout=30)
+    sys.exit(3)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert (result.stderr, result.returncode) == ("", 0)
+    assert result.stdout.count("in the child's session") == 2

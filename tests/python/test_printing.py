@@ -339,3 +339,42 @@ def read():
 print(ray.get(read.remote(), timeout=30))
 """
     assert lines(folder, body)[0] in ("end", "''")
+
+
+def test_threads_that_print_first_at_the_same_moment(folder):
+    """None of their text goes ahead of the name: here every first write is held up until another one has arrived."""
+    body = """
+import io, threading
+@ray.remote(max_concurrency=4)
+class Crowd:
+    def __init__(self):
+        self.barrier = threading.Barrier(4)
+        self.written, self.arrived, first = [], threading.Event(), threading.Lock()
+        class Raw(io.RawIOBase):
+            def writable(self):
+                return True
+            def write(raw, data):
+                data = bytes(data)
+                if first.acquire(blocking=False):
+                    self.arrived.wait(30)
+                self.written.append(data)
+                self.arrived.set()
+                return len(data)
+        self.stream = type(sys.stdout)(Raw(), encoding="utf-8", newline="\\n", write_through=True)
+    def speak(self, i):
+        self.barrier.wait(30)
+        print("shown", i)
+        self.stream.write(f"{i}\\n")
+    def found(self):
+        return self.written
+for _ in range(5):
+    crowd = Crowd.remote()
+    ray.get([crowd.speak.remote(i) for i in range(4)])
+    written = ray.get(crowd.found.remote())
+    assert written[0].startswith(b"\\x01Crowd\\n"), written
+    assert sorted(text.split(b"\\n")[-2] for text in written) == [b"0", b"1", b"2", b"3"], written
+"""
+    found = lines(folder, body)
+    # A line and its end are two writes, so two threads' may share a line; but each line has the name.
+    assert "".join(found).count("shown") == 20
+    assert [line for line in found if not re.match(r"\(Crowd pid=\d+\) ", line)] == []

@@ -192,6 +192,33 @@ def test_a_task_with_gpus_has_a_fresh_process(start):
     assert len({ray.get(pid.remote()) for _ in range(3)}) == 3
 
 
+@pytest.mark.parametrize("visible", [None, "5,7"])
+def test_a_worker_forgets_the_gpus_that_it_had(start, monkeypatch, visible):
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    start(num_cpus=1, num_gpus=2)
+
+    @ray.remote(num_gpus=1, max_calls=0)
+    def with_gpu():
+        return os.getpid(), os.environ["CUDA_VISIBLE_DEVICES"]
+
+    @ray.remote
+    def without():
+        return os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES"), ray.get_gpu_ids()
+
+    had, met = set(), 0
+    for _ in range(50):
+        pid, gpu = ray.get(with_gpu.remote())
+        assert gpu in ("0", "1", "5", "7")
+        had.add(pid)
+        pid, *found = ray.get(without.remote())
+        assert found == [visible, []]
+        met += pid in had
+        if met == 3:
+            return
+    raise AssertionError("no worker ran both")
+
+
 def test_an_actor_keeps_its_gpu(start):
     start(num_cpus=2, num_gpus=2)
 

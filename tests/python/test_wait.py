@@ -1,5 +1,6 @@
 """ray.wait, and the timeouts of get."""
 
+import threading
 import time
 
 import numpy as np
@@ -215,3 +216,58 @@ def test_an_early_error_ends_a_get_of_many(gated):
 
     with pytest.raises(KeyError):
         ray.get([begin("never-a"), fail.remote(), begin("never-b")], timeout=30)
+
+
+@pytest.mark.parametrize("timeout", [None, 30])
+@pytest.mark.parametrize("before", [True, False], ids=["before", "during"])
+@pytest.mark.parametrize("place", ["last", "middle", "behind"])
+def test_an_error_ends_a_get_wherever_it_is(gated, folder, place, before, timeout):
+    begin, _ = gated
+
+    @ray.remote(num_cpus=0)
+    def fail():
+        support.wait_for_file(f"{folder}/fail")
+        raise KeyError("early")
+
+    failing, there = fail.remote(), ray.put(1)
+    refs = {
+        "last": [there, begin("a"), failing],
+        "middle": [begin("a"), there, failing, begin("b")],
+        "behind": [begin("a"), failing, there, there],
+    }[place]
+    if before:
+        support.touch(f"{folder}/fail")
+        ray.wait([failing])
+    else:
+        threading.Timer(0.3, support.touch, [f"{folder}/fail"]).start()
+    with pytest.raises(KeyError, match="early"):
+        ray.get(refs, timeout=timeout)
+
+
+def test_an_error_that_is_there_is_no_timeout(gated):
+    begin, _ = gated
+
+    @ray.remote
+    def fail():
+        raise KeyError("early")
+
+    failed = fail.remote()
+    ray.wait([failed])
+    for timeout in (0, 0.05):
+        with pytest.raises(KeyError, match="early"):
+            ray.get([begin("a"), failed], timeout=timeout)
+        with pytest.raises(KeyError, match="early"):
+            ray.get([begin("a"), failed, begin("b")], timeout=timeout)
+
+
+def test_an_error_among_many_that_arrive(gated):
+    begin, _ = gated
+
+    @ray.remote
+    def maybe(i):
+        if i == 1500:
+            raise KeyError("early")
+        return i
+
+    with pytest.raises(KeyError, match="early"):
+        ray.get([begin("a"), *[maybe.remote(i) for i in range(2000)]], timeout=30)

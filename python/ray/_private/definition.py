@@ -91,6 +91,8 @@ class Definition:
             self._export = (session.epoch, reference)
         if self.methods is not None:
             every_actor.give_to(self._target)
+            if _flags(self._target.__init__) & _COROUTINE:
+                return _awaited(self._target)
         return Retrying(self._target, self.retry) if self.retry else self._target
 
     def retrying(self, classes):
@@ -216,8 +218,21 @@ def _arity(function, bound):
 
 
 def is_async(target) -> bool:
-    """Whether an actor of this class runs its calls in an event loop."""
+    """Whether an actor of this class, or of what `load` made of it, runs its calls in an event loop."""
+    if _flags(target) & _COROUTINE:  # what _awaited made
+        return True
     return any(_flags(_function(value)) & (_COROUTINE | _ASYNC_GENERATOR) for value in _members(target).values())
+
+
+def _awaited(target):
+    """What makes an instance of a class whose __init__ is `async def`, to be awaited."""
+
+    async def make(*args, **kwargs):
+        made = target.__new__(target, *args, **kwargs)
+        await made.__init__(*args, **kwargs)
+        return made
+
+    return make
 
 
 def _members(target):

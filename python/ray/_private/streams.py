@@ -27,8 +27,10 @@ class WorkerStream(io.TextIOWrapper):
             text = text.replace("\x01", "\x01\x01")
         name = _core.current_name()
         if name != self._announced:
-            self._announced = name
             super().write(f"\x01{(name or '').translate(_NOT_IN_MARKS)}\n{text}")
+            # Only now: the interpreter's lock is released in between, and another thread's text must not go ahead of
+            # its name. It brings a mark of its own then.
+            self._announced = name
         else:
             super().write(text)
         return size

@@ -4,6 +4,7 @@ The hooks are how the core, which knows nothing of Python's modules, asks for pi
 """
 
 import _thread
+import atexit
 import functools
 import os
 import sys
@@ -18,7 +19,6 @@ SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
 _FUNCTION = type(lambda: None)
 _starting = _thread.RLock()
 _printer = None
-_exit_registered = False
 _exiting = False
 
 
@@ -153,7 +153,7 @@ def _set_logging_level(level):
 
 
 def _start(config):
-    global _printer, _exit_registered
+    global _printer
     set_hooks()
     take_part(SCRIPT_MODE, config["namespace"])
     if "cloudpickle" not in sys.modules:
@@ -161,11 +161,6 @@ def _start(config):
         _thread.start_new_thread(__import__, ("cloudpickle",))
     _core.start(config)
     _printer = _Printer()
-    if not _exit_registered:
-        import atexit
-
-        atexit.register(_at_exit, os.getpid())
-        _exit_registered = True
 
 
 def take_part(mode: int, namespace: str):
@@ -225,13 +220,18 @@ def shutdown():
         _core.shutdown()
 
 
-def _at_exit(pid):
+def _at_exit():
     global _exiting
     _exiting = True
-    # A forked child runs its parent's exit functions too, and the system is not its to end.
-    if pid == os.getpid():
+    # A forked child runs its parent's exit functions too, and the system is not its to end; nor is it a worker's.
+    if session.pid == os.getpid() and session.mode == SCRIPT_MODE:
         _core.begin_exit()
         shutdown()
+
+
+# Now, and not when a session begins: the last registered is called first, and what the program registers from here on
+# may still use the system.
+atexit.register(_at_exit)
 
 
 class _Printer:
@@ -335,9 +335,22 @@ def _gpu_name(index):
     return int(name) if name.isdigit() else name
 
 
+# In a worker that has GPUs now: what a task without them is to find again, in a list.
+_before_gpus = []
+
+
 def _set_gpus(indices):
-    """Called in a worker when it was given GPUs, before the first task that may use them."""
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join([str(_gpu_name(index)) for index in indices])
+    """Called in a worker when its next task has other GPUs than the one before, or none again."""
+    if indices:
+        if not _before_gpus:
+            _before_gpus.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join([str(_gpu_name(index)) for index in indices])
+    elif _before_gpus:
+        before = _before_gpus.pop()
+        if before is None:
+            os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+        else:
+            os.environ["CUDA_VISIBLE_DEVICES"] = before
 
 
 @functools.lru_cache(1024)
