@@ -474,8 +474,10 @@ def mounted(path, *options, device="none"):
     made = subprocess.run(["mount", *options, device, path], capture_output=True)
     if made.returncode != 0:
         pytest.skip("nothing can be mounted here: " + made.stderr.decode().strip())
-    yield path
-    subprocess.run(["umount", "-l", path], check=True)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "-l", path], check=True)
 
 
 @pytest.fixture
