@@ -123,18 +123,24 @@ bool node_spill_is_writing(const node_t *n) {
     return false;
 }
 
+static void silent_tell(node_t *n) {
+    for (size_t i = 0; i < n->spill_folders.count; i++) {
+        node_folder_t *f = &n->spill_folders.items[i];
+        bool hung = silent_ns(f) >= HUNG_NS;
+        if (hung && !f->told)
+            node_warn(n, "Writing to %s has not ended for %d s", f->path, (int)(HUNG_NS / 1000000000));
+        f->told = hung;
+    }
+}
+
 /* The folder whose turn it is, of those that are good; else of those that only failed; SIZE_MAX: none answers. */
 static size_t folder_choose(node_t *n) {
     uint64_t now = base_clock_mono_ns();
     for (int failed = 0; failed < 2; failed++)
         for (size_t tried = 0; tried < n->spill_folders.count; tried++) {
             size_t i = n->spill_turn++ % n->spill_folders.count;
-            node_folder_t *f = &n->spill_folders.items[i];
-            bool hung = silent_ns(f) >= HUNG_NS;
-            if (hung && !f->told)
-                node_warn(n, "Writing to %s has not ended for %d s", f->path, (int)(HUNG_NS / 1000000000));
-            f->told = hung;
-            if (!hung && (failed || f->failed_ns == 0 || now - f->failed_ns > FAILED_NS)) return i;
+            const node_folder_t *f = &n->spill_folders.items[i];
+            if (silent_ns(f) < HUNG_NS && (failed || f->failed_ns == 0 || now - f->failed_ns > FAILED_NS)) return i;
         }
     return SIZE_MAX;
 }
@@ -414,6 +420,7 @@ static node_spilled_t chosen_move(node_t *n, const node_survey_t *extents) {
     /* After a failure the disk is left alone for a moment: what has a copy can go nevertheless. */
     bool pause = n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < DISK_PAUSE_NS;
     bool hung = folders_are_silent(n, HUNG_NS);
+    silent_tell(n);
     mover_t m = {.extents = extents, .may_write = !pause && !hung};
     int error = m.may_write ? folders_make(n) : 0;
     if (error != 0) {
