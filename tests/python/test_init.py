@@ -426,16 +426,18 @@ except ray.exceptions.RaySystemError as error:
 def test_exit_functions_may_use_the_system(folder):
     """Whether they were registered before or after ray.init, as long as ray was imported."""
     code = """
-import atexit, ray
+import atexit, ray, sys
 @ray.remote
 def f(x):
     print("ran", x)
     return x
+def say(text):
+    sys.stdout.write(text + "\\n")  # in one piece: what workers print may come between any two
 @atexit.register
 def last():
-    print("before init", ray.is_initialized(), ray.get(f.remote(1), timeout=30), flush=True)
+    say(f"before init {ray.is_initialized()} {ray.get(f.remote(1), timeout=30)}")
 ray.init(num_cpus=1)
-atexit.register(lambda: print("after init", ray.get(f.remote(2), timeout=30), flush=True))
+atexit.register(lambda: say(f"after init {ray.get(f.remote(2), timeout=30)}"))
 """
     result = support.run_driver(support.script(folder, code))
     assert (result.stderr, result.returncode) == ("", 0)
