@@ -65,13 +65,13 @@ def pass_through(path: str, write: bool, size: int) -> float:
 
 def disk(folder: str) -> dict[str, float]:
     """GB/s of the disk itself, with a file of 1 GiB: written; read, the faster of two, for a disk may itself remember
-    what it has read before; and read until a third as much has also been written, by another thread: what the gets of
-    a store of 16 arrays do when 48 more are on disk."""
+    what it has read before; and read until a fifth as much has also been written, by another thread: what the daemon
+    does during the gets of that row, by its own count of bytes."""
     path, other = os.path.join(folder, "disk"), os.path.join(folder, "other")
     written = pass_through(path, True, GIB)
     read = min(pass_through(path, False, GIB) for _ in range(2))
     begin = time.perf_counter()
-    writer = threading.Thread(target=pass_through, args=(other, True, GIB // 3))
+    writer = threading.Thread(target=pass_through, args=(other, True, GIB // 5))
     writer.start()
     pass_through(path, False, GIB)
     writer.join()

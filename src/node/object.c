@@ -123,7 +123,7 @@ void node_object_unuse_ref(node_t *n, mob_ref_t ref) {
     if (o != NULL) node_object_unuse(n, o);
 }
 
-/* Copies the list of references inside a value out of shared memory. It lies in the block that is this slot's own and in no other's: so all lists together take no more memory than the store has. */
+/* Copies the list of references inside a value out of shared memory. It has to lie in a block that names this slot, so one list does not count for many slots. */
 static void contents_copy(node_t *n, node_object_t *o) {
     const store_slot_t *slot = &n->slots[o->slot];
     uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
