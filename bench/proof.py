@@ -176,15 +176,26 @@ def short():
         pass
 
 
-def times_of(options: dict) -> list[float]:
-    """Submits tasks, one at a time: how long each took, in ms."""
-    task, times = nothing.options(**options), []
-    for _ in range(100):
-        begin = time.perf_counter()
+def stolen() -> int:
+    """Ticks in which a CPU of this machine had work, and its host ran something else."""
+    with open("/proc/stat") as file:
+        return int(file.readline().split()[8])
+
+
+def times_of(options: dict) -> tuple[list[float], int]:
+    """Submits tasks, one at a time: how long each took, in ms. Those in which the machine itself stood still for a tick
+    say nothing about us; they are only counted."""
+    task, times, disturbed = nothing.options(**options), [], 0
+    while len(times) < 100 and disturbed < 100:
+        before, begin = stolen(), time.perf_counter()
         ray.get(task.remote(1))
-        times.append(1000 * (time.perf_counter() - begin))
+        took = 1000 * (time.perf_counter() - begin)
+        if stolen() == before:
+            times.append(took)
+        else:
+            disturbed += 1
         time.sleep(0.01)
-    return times
+    return times, disturbed
 
 
 @ray.remote
@@ -200,13 +211,15 @@ def fair() -> None:
     """Others submit beside a driver whose backlog of tasks of 1 ms would take seconds."""
     ray.init(num_cpus=2)
     ray.get([nothing.remote(i) for i in range(100)])
+    time.sleep(1)  # the zygote loads numpy behind the first tasks: a third process that wants one of two CPUs
 
-    def told(name: str, times: list[float], backlog: list) -> None:
+    def told(name: str, found: tuple[list[float], int], backlog: list) -> None:
         waiting = len(ray.wait(backlog, num_returns=len(backlog), timeout=0)[1])
-        ordered = sorted(times)
-        middle, late = statistics.median(ordered), ordered[int(0.9 * len(ordered))]
-        text = f"{name}: {middle:.1f} ms in the middle, {late:.1f} ms nine of ten, {ordered[-1]:.1f} ms at most"
-        check(middle <= FAIR_MS and waiting > 0, f"{text}; {waiting} of {len(backlog)} tasks of 1 ms still wait")
+        times, disturbed = sorted(found[0]), found[1]
+        middle, late, most = statistics.median(times), times[int(0.9 * len(times))], times[-1]
+        text = f"{name}: {middle:.1f} ms in the middle, {late:.1f} ms nine of ten, {most:.1f} ms at most"
+        text += f" of {len(times)} ({disturbed} others met a machine that stood still)"
+        check(most <= FAIR_MS and waiting > 0, f"{text}; {waiting} of {len(backlog)} tasks of 1 ms still wait")
         ray.get(backlog)
 
     path = f"{tempfile.gettempdir()}/mobula-proof-{os.getpid()}"

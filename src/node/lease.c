@@ -190,6 +190,11 @@ enum { ANY_LANE = SHM_LANES };
 
 static bool is_in(const node_client_t *w, uint32_t lane) { return lane == ANY_LANE || w->lane == lane; }
 
+/* Looks again when it is time, not when a whole RECALL_NS has passed once more. A timer counts in milliseconds from a clock that may be one behind: it must not go off too early. */
+static void look_at(node_t *n, uint64_t due_ns, uint64_t now_ns) {
+    node_look_again(n, (due_ns > now_ns ? due_ns - now_ns : 0) / 1000000 + 1);
+}
+
 /* Takes one that is not used, and not about to be. The CPUs that it had; 0: there is none. */
 static int64_t free_take(node_t *n, uint32_t lane) {
     uint64_t now = base_clock_mono_ns();
@@ -197,7 +202,7 @@ static int64_t free_take(node_t *n, uint32_t lane) {
         uint32_t word = SHM_LEASE_FREE;
         if (w->state != NODE_LIVE || state_of(w) != SHM_LEASE_FREE || !is_in(w, lane)) continue;
         if (now - w->leased_ns < RECALL_NS && queued_count(n, w->lane) > 0) {
-            node_look_again(n, RECALL_NS / 1000000);
+            look_at(n, w->leased_ns + RECALL_NS, now);
             continue;
         }
         if (!atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_NONE)) continue;
@@ -251,11 +256,15 @@ static int64_t recall_one(node_t *n, uint32_t lane, uint64_t now) {
     return 0;
 }
 
-/* Whether there is one that could be recalled, now or later. */
-static bool may_recall(node_t *n, uint32_t lane) {
-    EACH_LEASED (n, w)
-        if (is_in(w, lane) && atomic_load(&lease_of(w)->word) == SHM_LEASE_BUSY) return true;
-    return false;
+/* When the next one can be recalled for somebody who waits since then; UINT64_MAX: there is none. */
+static uint64_t recall_due(node_t *n, uint32_t lane, uint64_t since) {
+    uint64_t due = UINT64_MAX;
+    EACH_LEASED (n, w) {
+        if (!is_in(w, lane) || atomic_load(&lease_of(w)->word) != SHM_LEASE_BUSY) continue;
+        uint64_t one = (w->leased_ns > since ? w->leased_ns : since) + RECALL_NS;
+        if (one < due) due = one;
+    }
+    return due;
 }
 
 /* More CPUs are used than there are, since blocked tasks went on: as many leases are to end. */
@@ -298,9 +307,11 @@ bool node_leases_yield(node_t *n) {
     EACH_LANE (n, l) {
         if (lacking[l] <= 0 || n->lanes[l].leases == 0) continue;
         if (free_take(n, l) > 0) return true;
-        if (now - since[l] >= RECALL_NS && recalled(n, ANY_LANE) < lacking[l]) recall_one(n, l, now);
+        int64_t missing = lacking[l] - recalled(n, ANY_LANE), got = 1;
+        while (missing > 0 && now - since[l] >= RECALL_NS && (got = recall_one(n, l, now)) > 0) missing -= got;
         /* Who was recalled says so when it is over; the others only if they are looked at again. */
-        if (recalled(n, ANY_LANE) < lacking[l] && may_recall(n, l)) node_look_again(n, RECALL_NS / 1000000);
+        uint64_t due = missing > 0 ? recall_due(n, l, since[l]) : UINT64_MAX;
+        if (due != UINT64_MAX) look_at(n, due, now);
     }
     return false;
 }
