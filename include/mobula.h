@@ -210,6 +210,8 @@ MOB_API mob_status_t mob_get_fetch(mob_client_t *client, const mob_ref_t *refs, 
 /* One more mob_get_end is to come; for a value that is open, and of more than MOB_SMALL bytes. */
 MOB_API void mob_get_keep(mob_client_t *client, mob_ref_t ref);
 MOB_API void mob_get_end(mob_client_t *client, mob_ref_t ref, const mob_value_t *value);
+/* Copies `size` bytes of a value that is open to memory of the caller's own that nothing was written to yet: for much of it the fastest way, as mob_buffer_write. */
+MOB_API void mob_value_copy(mob_client_t *client, const void *data, uint64_t size, void *to);
 /* Before unpacking a value that contains references: gives the caller one count of each. */
 MOB_API void mob_value_adopt(mob_client_t *client, mob_ref_t container, const mob_value_t *value);
 /* Waits until `needed` of the refs are there; marks them in ret_ready (up to `needed`, in the order of the list). Returns

@@ -10,6 +10,8 @@
  * costs ten times the copy. Up to `helpers` threads, which live for no longer than the call, take part in what is worth it.
  */
 void base_copy(void *to, const void *from, size_t size, bool cold, unsigned helpers);
+/* The same, into memory that this process has just got from the kernel for itself alone: in large pages, where the kernel has them, which it clears twice as fast. */
+void base_copy_fresh(void *to, const void *from, size_t size, unsigned helpers);
 /* Maps the pages that these bytes lie in, for whoever writes them next. Their content stays. */
 void base_map(void *at, size_t size, unsigned helpers);
 

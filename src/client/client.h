@@ -188,6 +188,7 @@ bool client_spin(mob_client_t *c, client_look_fn there, void *context);
 bool client_sleep(mob_client_t *c, uint32_t seen, int64_t timeout_ns); /* as shm_bell_sleep, on our own bell */
 void client_awake(mob_client_t *c, bool awake);
 bool client_may_spin(mob_client_t *c);
+enum { CLIENT_LARGE_COPY = 1 << 20 };       /* worth more than memcpy */
 unsigned client_idle_cpus(mob_client_t *c); /* that no process of the session uses now, so far as is known */
 
 /* queue.c: tasks that workers take by themselves. */

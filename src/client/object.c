@@ -6,7 +6,6 @@
 #include "client/client.h"
 
 static const int64_t LOOK_UP_NS = 1000000000, LOOK_SOON_NS = 20000000;
-enum { LARGE_COPY = 1 << 20 };
 
 mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
                                  mob_buffer_t *ret_buffer) {
@@ -32,7 +31,7 @@ mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, 
 
 void mob_buffer_write(mob_client_t *c, mob_buffer_t *buffer, uint64_t offset, const void *data, uint64_t size) {
     char *to = (char *)buffer->data + offset;
-    if (size < LARGE_COPY)
+    if (size < CLIENT_LARGE_COPY)
         memcpy(to, data, size);
     else
         base_copy(to, data, size, buffer->cold, client_idle_cpus(c));

@@ -5,11 +5,16 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/copy.h"
 #include "client/client.h"
 #include "store/pins.h"
 
 static const int64_t LOOK_UP_NS = 1000000000;
-enum { AHEAD = 8 }; /* objects that are brought back before they are asked for */
+enum {
+    AHEAD = 8, /* objects that are brought back before they are asked for */
+    /* The C library keeps the pages of what is freed and gives them out again, up to here. Beyond, each object's memory is new from the kernel. */
+    FRESH_FROM = 32 << 20,
+};
 
 void client_unpin(mob_client_t *c, uint32_t slot) {
     c->local[slot].pins = 0;
@@ -141,4 +146,13 @@ void mob_get_keep(mob_client_t *c, mob_ref_t ref) {
 
 void mob_get_end(mob_client_t *c, mob_ref_t ref, const mob_value_t *value) {
     if (value->pinned && client_slot_valid(ref.slot) && client_check(c) == MOB_OK) unpin(c, ref.slot);
+}
+
+void mob_value_copy(mob_client_t *c, const void *data, uint64_t size, void *to) {
+    if (size < CLIENT_LARGE_COPY)
+        memcpy(to, data, size);
+    else if (size < FRESH_FROM)
+        base_copy(to, data, size, false, client_idle_cpus(c));
+    else
+        base_copy_fresh(to, data, size, client_idle_cpus(c));
 }

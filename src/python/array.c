@@ -1,13 +1,18 @@
 /*
- * A shortcut for numpy arrays. Unpickling one costs twenty times what making it costs, because the pickle names its functions and describes its dtype
+ * A shortcut for numpy arrays. Pickling and unpickling one costs twenty times what copying and making it costs, because the pickle names its functions and describes its dtype
  * anew each time. Arrays with the same pickle stream differ only in their buffer: so the first one that is unpickled teaches us shape, dtype and order, and the
- * next with the same stream is made directly.
+ * next with the same stream is made directly. And the other way round: the first one that is pickled teaches us the stream of all that have its dtype, shape and order.
+ *
+ * This holds for arrays whose memory is one buffer beside the pickle, so that is how every array is stored, small ones too.
  */
 #include "python/core.h"
 
-enum { MAX_TEMPLATES = 256, MAX_STREAM = 1024 };
+#include <string.h>
+
+enum { MAX_TEMPLATES = 256, MAX_STREAM = 1024, MAX_DIMENSIONS = 16 };
 
 static PyObject *templates; /* dict: stream to the arguments of ndarray: (shape, dtype, order) */
+static PyObject *streams;   /* dict: key_of an array to (stream, dtype) */
 
 PyObject *core_array_load(const void *stream, uint64_t size, PyObject *buffer) {
     PyTypeObject *type = core_ndarray_type();
@@ -59,5 +64,70 @@ void core_array_learn(const void *stream, uint64_t size, PyObject *buffer, PyObj
     Py_XDECREF(shape);
     Py_XDECREF(dtype);
     Py_XDECREF(known);
+    PyErr_Clear();
+}
+
+bool core_array_check(PyObject *value) {
+    PyTypeObject *type = core_ndarray_type();
+    return type != NULL && Py_TYPE(value) == type;
+}
+
+/*
+ * What the stream depends on, NEW: the dtype, by its address (two that are equal may still differ in what they say of themselves; the entry keeps it alive), the order, whether it may be
+ * written, and the shape. Numbers of one dimension are in both orders; numpy calls that C.
+ */
+static PyObject *key_of(PyObject *array, const Py_buffer *view, PyObject **ret_dtype) {
+    uint64_t key[3 + MAX_DIMENSIONS] = {0};
+    if (view->ndim > MAX_DIMENSIONS || (*ret_dtype = PyObject_GetAttrString(array, "dtype")) == NULL) return NULL;
+    key[0] = (uintptr_t)*ret_dtype;
+    key[1] = PyBuffer_IsContiguous(view, 'C') != 0;
+    key[2] = view->readonly != 0;
+    for (int i = 0; i < view->ndim; i++) key[3 + i] = (uint64_t)view->shape[i];
+    PyObject *made = PyBytes_FromStringAndSize((const char *)key, (Py_ssize_t)sizeof *key * (3 + view->ndim));
+    if (made == NULL) Py_CLEAR(*ret_dtype);
+    return made;
+}
+
+PyObject *core_array_stream(PyObject *array, Py_buffer *ret_view) {
+    PyObject *dtype, *found = NULL;
+    if (streams == NULL) return NULL;
+    if (PyObject_GetBuffer(array, ret_view, PyBUF_ANY_CONTIGUOUS) == 0) {
+        PyObject *key = key_of(array, ret_view, &dtype);
+        PyObject *entry = key != NULL ? PyDict_GetItemWithError(streams, key) : NULL;
+        if (entry != NULL) found = Py_NewRef(PyTuple_GET_ITEM(entry, 0));
+        if (key != NULL) Py_DECREF(dtype);
+        Py_XDECREF(key);
+        if (found == NULL) PyBuffer_Release(ret_view);
+    }
+    PyErr_Clear(); /* pickle will say what is wrong */
+    return found;
+}
+
+/* One with named fields can be changed in place: its names are not its address's. */
+static bool is_fixed(PyObject *dtype) {
+    PyObject *names = PyObject_GetAttrString(dtype, "names");
+    Py_XDECREF(names);
+    return names == Py_None;
+}
+
+void core_array_note(PyObject *array, PyObject *stream, const Py_buffer *buffer) {
+    Py_buffer view;
+    PyObject *dtype;
+    if (PyBytes_GET_SIZE(stream) > MAX_STREAM) return;
+    if (streams == NULL && (streams = PyDict_New()) == NULL) PyErr_Clear();
+    if (streams == NULL || PyObject_GetBuffer(array, &view, PyBUF_ANY_CONTIGUOUS) < 0) {
+        PyErr_Clear();
+        return;
+    }
+    PyObject *key = view.buf == buffer->buf && view.len == buffer->len ? key_of(array, &view, &dtype) : NULL;
+    if (key != NULL) {
+        if (PyDict_GET_SIZE(streams) >= MAX_TEMPLATES) PyDict_Clear(streams);
+        PyObject *entry = is_fixed(dtype) ? PyTuple_Pack(2, stream, dtype) : NULL;
+        if (entry != NULL) PyDict_SetItem(streams, key, entry);
+        Py_XDECREF(entry);
+        Py_DECREF(dtype);
+        Py_DECREF(key);
+    }
+    PyBuffer_Release(&view);
     PyErr_Clear();
 }

@@ -85,6 +85,11 @@ PyTypeObject *core_ndarray_type(void); /* numpy's, if numpy is loaded; else NULL
 PyObject *core_array_load(const void *stream, uint64_t size,
                           PyObject *buffer); /* NULL without an exception: not known */
 void core_array_learn(const void *stream, uint64_t size, PyObject *buffer, PyObject *array);
+bool core_array_check(PyObject *value); /* exactly numpy's own type */
+/* The pickle stream of an array, NEW, and its memory, to be released. NULL without an exception: not known. */
+PyObject *core_array_stream(PyObject *array, Py_buffer *ret_view);
+/* It was pickled to this stream, with one buffer beside it. */
+void core_array_note(PyObject *array, PyObject *stream, const Py_buffer *buffer);
 
 /* value.c: objects in the store */
 int core_timeout(PyObject *seconds, int64_t *ret_ms); /* -1 for None and for what is negative */

@@ -3,7 +3,7 @@
  *
  * What does not change from call to call (function, resources, name) is asked for once a session, by `prepare`. An actor's method has its actor, which
  * starts no session: it is of one that there is, or was. Arguments are encoded into a buffer that
- * goes into the record: small plain values directly, other small ones pickled, references as such; what is large or has buffers becomes an
+ * goes into the record: small plain values directly, other small ones pickled, references as such; what is large or has buffers, and every array, becomes an
  * object of its own first, so that the task reads it in place.
  */
 #include "python/core.h"
@@ -144,7 +144,7 @@ static int write_value(arguments_t *a, PyObject *value, submitter_t *self, Py_ss
         snprintf(what, sizeof what, "argument %.100s of %.100s", PyUnicode_AsUTF8(keyword), name);
     else
         snprintf(what, sizeof what, "argument %zd of %.100s", index, name);
-    return size >= 0 ? write_object(a, value, what) : write_pickle(a, value, what);
+    return size >= 0 || core_array_check(value) ? write_object(a, value, what) : write_pickle(a, value, what);
 }
 
 static int write_all(arguments_t *a, submitter_t *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {

@@ -130,7 +130,8 @@ static int arguments_of(const char *function, PyObject *const *args, Py_ssize_t 
 
 PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector) {
     core_collector_push(collector);
-    PyObject *made = PyObject_CallFunction(core.dumps, "OOs", value, core_is_plain(value) ? Py_True : Py_False, what);
+    PyObject *made = PyObject_CallFunction(core.dumps, "OOsO", value, core_is_plain(value) ? Py_True : Py_False, what,
+                                           core_array_check(value) ? Py_True : Py_False);
     if (made != NULL && (!PyTuple_Check(made) || PyTuple_GET_SIZE(made) != 2 ||
                          !PyBytes_Check(PyTuple_GET_ITEM(made, 0)) || !PyList_Check(PyTuple_GET_ITEM(made, 1)))) {
         PyErr_SetString(PyExc_TypeError, "the dumps hook must return (bytes, list)");
@@ -220,9 +221,21 @@ static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count, con
     return 0;
 }
 
+/* An array of a kind that was pickled before. */
+static int array_store(PyObject *stream, Py_buffer *view, core_target_t *target) {
+    static const collector_t no_references;
+    int result = pickled_store(stream, view, 1, &no_references, target);
+    PyBuffer_Release(view);
+    Py_DECREF(stream);
+    return result;
+}
+
 static int pickle_store(PyObject *value, const char *what, core_target_t *target) {
     collector_t collector;
     int result = -1;
+    Py_buffer known;
+    PyObject *seen = core_array_check(value) ? core_array_stream(value, &known) : NULL;
+    if (seen != NULL) return array_store(seen, &known, target);
     mob_client_t *began = core.client;
     PyObject *made = core_pickle(value, what, &collector);
     if (made != NULL && core.client != began) {
@@ -240,6 +253,8 @@ static int pickle_store(PyObject *value, const char *what, core_target_t *target
             PyErr_NoMemory();
         else if (got == count)
             result = pickled_store(PyTuple_GET_ITEM(made, 0), views, (uint32_t)count, &collector, target);
+        if (result == 0 && got == 1 && core_array_check(value))
+            core_array_note(value, PyTuple_GET_ITEM(made, 0), &views[0]);
         while (got > 0) PyBuffer_Release(&views[--got]);
         PyMem_Free(views);
         Py_DECREF(made);
@@ -344,9 +359,34 @@ static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
     return loaded;
 }
 
+/* Whether it is bytes, and so many that others should go on while they are copied. */
+static bool is_large_bytes(const mob_value_t *value) {
+    return value->size > BIG_COPY && *(const uint8_t *)value->data == MOB_BYTES;
+}
+
+static PyObject *large_bytes_load(const mob_value_t *value) {
+    uint64_t length;
+    const uint8_t *data = (const uint8_t *)value->data + 9;
+    memcpy(&length, data - 8, 8);
+    if (length != value->size - 9) {
+        PyErr_SetString(PyExc_ValueError, "bytes in the store are cut short");
+        return NULL;
+    }
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
+    if (bytes == NULL) return NULL;
+    mob_client_t *began = core.client;
+    CORE_ALLOW_THREADS_BEGIN
+    mob_value_copy(client, data, length, PyBytes_AS_STRING(bytes));
+    CORE_ALLOW_THREADS_END
+    if (core.client == began) return bytes;
+    Py_DECREF(bytes);
+    return core_raise_ended();
+}
+
 static PyObject *value_load(mob_ref_t ref, const mob_value_t *value) {
     const uint8_t *at = value->data;
-    if (value->error == MOB_OK && value->format == MOB_FORMAT_DIRECT) return core_direct_read(&at, at + value->size);
+    if (value->error == MOB_OK && value->format == MOB_FORMAT_DIRECT)
+        return is_large_bytes(value) ? large_bytes_load(value) : core_direct_read(&at, at + value->size);
     mob_client_t *began = core.client;
     if (value->ref_count > 0) mob_value_adopt(began, ref, value);
     PyObject *loaded = value->error != MOB_OK ? core_raise_error(value) : pickled_load(ref, value);

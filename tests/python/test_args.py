@@ -181,7 +181,9 @@ def test_a_task_can_not_change_the_callers_arguments():
     assert ray.get(spoil.remote(ref)) == [] and ray.get(ref) == [1, 2]
 
 
-@pytest.mark.parametrize("size", [0, 1, 31, 40, 41, 100, 1000, 4095, 4096, 10_000, 100_000, 1 << 20, 10 << 20])
+@pytest.mark.parametrize(
+    "size", [0, 1, 31, 40, 41, 100, 1000, 4095, 4096, 10_000, 100_000, 1 << 20, 10 << 20, (33 << 20) + 7]
+)
 def test_arguments_of_every_size(size):
     data = bytes(range(256)) * (size // 256) + b"e" * (size % 256)
     assert ray.get(echo.remote(data)) == data

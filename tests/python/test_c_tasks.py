@@ -110,7 +110,8 @@ def test_arrays(c):
         c("sum").remote(np.zeros(10, dtype="M8[s]"))
     with pytest.raises(TypeError, match="contiguous"):
         c("sum").remote(np.ones((100, 100))[:, ::2])
-    assert "without a buffer of its own" in words_of(c("sum").remote(ray.put(np.ones(3))))
+    assert ray.get(c("sum").remote(ray.put(np.ones(3)))) == 3
+    assert "without a buffer of its own" in words_of(c("sum").remote(ray.put([np.ones(3)])))
     assert "argument 0 is an int, and bytes or an array is needed" in words_of(c("sum").remote(3))
 
 

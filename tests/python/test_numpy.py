@@ -49,6 +49,53 @@ def test_arrays_come_back_as_they_were(array):
         assert np.array_equal(found, array)
 
 
+def test_arrays_of_a_kind_that_was_met_before():
+    """The second of a kind is not pickled: what it takes from the first must be all that they have in common."""
+
+    @ray.remote
+    def tell(array):
+        return array, array.flags.c_contiguous, array.flags.f_contiguous
+
+    kinds = {
+        "one axis": np.zeros(100),
+        "read-only": np.zeros(100),
+        "two axes": np.zeros((10, 10)),
+        "the other order": np.zeros((10, 10), order="F"),
+        "other axes": np.zeros((4, 25)),
+        "no axis": np.array(0.0),
+        "another type": np.zeros(100, dtype=np.float32),
+        "the other end first": np.zeros(100, dtype=">f8"),
+        "with a note": np.zeros(100, dtype=np.dtype(float, metadata={"unit": "m"})),
+        "large": np.zeros(100_000),
+        "many axes": np.zeros((1,) * 20),
+        "nothing": np.zeros((0, 3)),
+    }
+    for round_ in range(3):
+        for name, kind in kinds.items():
+            array = kind + round_ if name != "nothing" else kind
+            array = np.asarray(array, dtype=kind.dtype, order="F" if name == "the other order" else "C")
+            array.flags.writeable = name != "read-only"
+            for found, c_order, f_order in (ray.get(tell.remote(array)), ray.get(tell.remote(ray.put(array)))):
+                assert np.array_equal(found, array) and found.shape == array.shape, name
+                assert found.dtype == array.dtype and found.dtype.byteorder == array.dtype.byteorder, name
+                assert (c_order, f_order) == (array.flags.c_contiguous, array.flags.f_contiguous), name
+
+
+def test_a_record_whose_fields_get_other_names():
+    array = np.zeros(100, dtype=[("a", "i4"), ("b", "f8")])
+    assert ray.get(ray.put(array)).dtype.names == ("a", "b")
+    array.dtype.names = ("c", "d")
+    assert ray.get(ray.put(array)).dtype.names == ("c", "d")
+
+
+def test_subclasses_stay_what_they_are():
+    for _ in range(3):
+        records = ray.get(ray.put(np.rec.array([(1, 2.5)], dtype=[("a", int), ("b", float)])))
+        assert type(records) is np.recarray and records.b[0] == 2.5
+        masked = ray.get(ray.put(np.ma.masked_array([1, 2, 3], mask=[0, 1, 0])))
+        assert masked.sum() == 4
+
+
 def test_get_copies_nothing():
     ref = ray.put(np.ones(MIB))
     first, second = ray.get(ref), ray.get(ref)
@@ -63,7 +110,8 @@ def test_arrays_are_aligned():
 
 
 def test_arrays_are_read_only():
-    for array in (ray.get(ray.put(np.zeros(100_000))), ray.get(echo.remote(np.zeros(100_000)))):
+    arrays = [np.zeros(100_000), np.zeros(3)]
+    for array in ray.get([ray.put(array) for array in arrays] + [echo.remote(array) for array in arrays]):
         assert not array.flags.writeable
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1

@@ -2,8 +2,8 @@
 
 Plain data goes through the C pickler. Everything else goes through cloudpickle, which carries functions and classes
 of the main script by value; it is slow to import, so that waits until something needs it. Buffers of a few kilobytes
-and more stay outside of the pickle: the core copies them once, straight into shared memory, and a reader gets views
-of them.
+and more, and the memory of a value that is an array itself, stay outside of the pickle: the core copies them once,
+straight into shared memory, and a reader gets views of them.
 """
 
 import _thread
@@ -27,13 +27,15 @@ def active() -> bool:
     return _state.depth > 0
 
 
-def dumps(value, plain: bool = False, what: str = "the value"):
-    """(bytes, buffers) of a value; TypeError, naming the part that is to blame, if it can't be pickled."""
+def dumps(value, plain: bool = False, what: str = "the value", apart: bool = False):
+    """(bytes, buffers) of a value; TypeError, naming the part that is to blame, if it can't be pickled. With `apart`,
+    small buffers stay outside too."""
     buffers = []
+    least = 1 if apart else _LARGE
 
     def keep_inside(buffer):
         try:
-            large = buffer.raw().nbytes >= _LARGE
+            large = buffer.raw().nbytes >= least
         except BufferError:  # not contiguous
             return True
         if large:

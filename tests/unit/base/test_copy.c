@@ -73,6 +73,23 @@ static void test_every_byte(void **state) {
             }
 }
 
+/* In memory of its own, whose pages may become large ones: what lies around the bytes is left alone too. */
+static void test_every_byte_in_fresh_memory(void **state) {
+    (void)state;
+    static const size_t sizes[] = {0, 1, (2 << 20) - 1, (4 << 20) + 3, (33 << 20) - 5};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t at = 32; at < 3 << 20; at += (1 << 20) + 4096 * i + 17) {
+            unsigned char *fresh =
+                mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            assert_true(fresh != MAP_FAILED);
+            fresh[at - 1] = 7, fresh[at + sizes[i]] = 8;
+            base_copy_fresh(fresh + at, from + i, sizes[i], (unsigned)i % 3);
+            assert_memory_equal(fresh + at, from + i, sizes[i]);
+            assert_true(fresh[at - 1] == 7 && fresh[at + sizes[i]] == 8);
+            munmap(fresh, ROOM);
+        }
+}
+
 static void test_mapping_gives_memory_and_keeps_what_is_there(void **state) {
     (void)state;
     pages_drop();
@@ -106,6 +123,7 @@ static void test_signals_do_not_disturb(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_every_byte, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_every_byte_in_fresh_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_mapping_gives_memory_and_keeps_what_is_there, setup, teardown),
         cmocka_unit_test_setup_teardown(test_signals_do_not_disturb, setup, teardown),
     };
