@@ -214,6 +214,8 @@ MOB_API void mob_get_end(mob_client_t *client, mob_ref_t ref, const mob_value_t 
 MOB_API void mob_value_copy(mob_client_t *client, const void *data, uint64_t size, void *to);
 /* Before unpacking a value that contains references: gives the caller one count of each. */
 MOB_API void mob_value_adopt(mob_client_t *client, mob_ref_t container, const mob_value_t *value);
+/* After it: takes these counts back. */
+MOB_API void mob_value_release(mob_client_t *client, const mob_value_t *value);
 /* Waits until `needed` of the refs are there; marks them in ret_ready (up to `needed`, in the order of the list). Returns
  * MOB_OK with fewer marked when the time ran out. ret_ready is always written. */
 MOB_API mob_status_t mob_wait(mob_client_t *client, const mob_ref_t *refs, size_t count, size_t needed,

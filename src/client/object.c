@@ -148,6 +148,14 @@ void mob_value_adopt(mob_client_t *c, mob_ref_t container, const mob_value_t *va
     pthread_mutex_unlock(&c->mutex);
 }
 
+void mob_value_release(mob_client_t *c, const mob_value_t *value) {
+    if (client_check(c) != MOB_OK) return;
+    pthread_mutex_lock(&c->mutex);
+    for (uint32_t i = 0; i < value->ref_count; i++)
+        if (client_slot_valid(value->refs[i].slot)) client_ref_release(c, value->refs[i].slot);
+    pthread_mutex_unlock(&c->mutex);
+}
+
 static int64_t slice_ns(uint64_t deadline_ns) {
     if (deadline_ns == UINT64_MAX) return LOOK_UP_NS;
     uint64_t now = base_clock_mono_ns();

@@ -12,6 +12,9 @@
  * An escape is registered before the bytes that carry it are published: the record or container that carries it goes up our ring, in order, before
  * any WIRE_DROP of ours.
  */
+#include <endian.h>
+#include <string.h>
+
 #include "client/client.h"
 
 void client_ref_retain(mob_client_t *c, uint32_t slot) { c->local[slot].count++; }
@@ -93,17 +96,20 @@ void mob_ref_release(mob_client_t *c, mob_ref_t ref) {
 }
 
 void mob_ref_id(const mob_client_t *c, mob_ref_t ref, uint8_t ret_id[MOB_ID_SIZE]) {
-    for (int i = 0; i < 8; i++) ret_id[i] = (uint8_t)(c->incarnation >> (56 - 8 * i));
-    for (int i = 0; i < 4; i++) ret_id[8 + i] = (uint8_t)(ref.slot >> (24 - 8 * i));
-    for (int i = 0; i < 8; i++) ret_id[12 + i] = (uint8_t)(ref.generation >> (56 - 8 * i));
+    uint64_t incarnation = htobe64(c->incarnation), generation = htobe64(ref.generation);
+    uint32_t slot = htobe32(ref.slot);
+    memcpy(ret_id, &incarnation, 8);
+    memcpy(ret_id + 8, &slot, 4);
+    memcpy(ret_id + 12, &generation, 8);
 }
 
 mob_status_t mob_ref_from_id(const mob_client_t *c, const uint8_t id[MOB_ID_SIZE], mob_ref_t *ret_ref) {
-    uint64_t incarnation = 0, generation = 0;
-    uint32_t slot = 0;
-    for (int i = 0; i < 8; i++) incarnation = incarnation << 8 | id[i];
-    for (int i = 8; i < 12; i++) slot = slot << 8 | id[i];
-    for (int i = 12; i < 20; i++) generation = generation << 8 | id[i];
+    uint64_t incarnation, generation;
+    uint32_t slot;
+    memcpy(&incarnation, id, 8);
+    memcpy(&slot, id + 8, 4);
+    memcpy(&generation, id + 12, 8);
+    incarnation = be64toh(incarnation), slot = be32toh(slot), generation = be64toh(generation);
     if (incarnation != c->incarnation || !client_slot_valid(slot))
         return base_fail(
             MOB_ESTALE,

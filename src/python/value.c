@@ -391,7 +391,7 @@ static PyObject *value_load(mob_ref_t ref, const mob_value_t *value) {
     if (value->ref_count > 0) mob_value_adopt(began, ref, value);
     PyObject *loaded = value->error != MOB_OK ? core_raise_error(value) : pickled_load(ref, value);
     /* Python code ran: the session may be over, and `value` with it. */
-    for (uint32_t i = 0; core.client == began && i < value->ref_count; i++) mob_ref_release(began, value->refs[i]);
+    if (core.client == began && value->ref_count > 0) mob_value_release(began, value);
     return loaded;
 }
 

@@ -92,10 +92,16 @@ static void test_contents_are_registered_once(void **state) {
     assert_int_equal(m.b, 6);
     mob_value_adopt(c, container, &value);
     daemon_hears_nothing(c);
-    for (int i = 0; i < 2; i++) mob_ref_release(c, inside[0]);
-    assert_int_equal(daemon_hears(c).kind, WIRE_DROP);
-    mob_ref_release(c, inside[1]);
+    mob_value_release(c, &value);
     daemon_hears_nothing(c);
+    mob_ref_retain(c, inside[1]);
+    mob_value_release(c, &value);
+    assert_int_equal(daemon_hears(c).a, inside[0].slot);
+    daemon_hears_nothing(c);
+    mob_ref_release(c, inside[1]);
+    m = daemon_hears(c);
+    assert_int_equal(m.kind, WIRE_DROP);
+    assert_int_equal(m.a, inside[1].slot);
 }
 
 static void test_pool_grows_and_sweeps(void **state) {
