@@ -122,6 +122,7 @@ static void lease_give(node_client_t *w, uint32_t lane, const sched_lease_t *lea
     w->owes = false;
     w->lease = *lease;
     w->leased_ns = base_clock_mono_ns();
+    w->recalled_ns = 0;
     w->node->leases++;
     w->node->lanes[lane].leases++;
     atomic_store(&lease_of(w)->lane, lane);
@@ -235,23 +236,25 @@ static void owing_settle(node_t *n) {
     n->owing = false;
 }
 
-/* CPUs that will come back by recalls that were made. One that goes on and has not said so has none to give. */
-static int64_t recalled(node_t *n, uint32_t lane) {
+/* CPUs that will come back by recalls that were made since then. One that goes on and has not said so has none to give. */
+static int64_t recalled(node_t *n, uint64_t since) {
     int64_t amount = 0;
     EACH_LEASED (n, w)
-        if (is_in(w, lane) && w->lease.state == SCHED_LEASE_HELD &&
+        if (w->recalled_ns >= since && w->lease.state == SCHED_LEASE_HELD &&
             atomic_load(&lease_of(w)->word) == (SHM_LEASE_BUSY | SHM_LEASE_RECALL))
             amount += n->lanes[w->lane].cpus;
     return amount;
 }
 
-/* Recalls one that was given RECALL_NS before `now`. The CPUs that will come back; 0: there is none. */
-static int64_t recall_one(node_t *n, uint32_t lane, uint64_t now) {
+/* Recalls one that was given before that. The CPUs that will come back; 0: there is none. */
+static int64_t recall_one(node_t *n, uint32_t lane, uint64_t given_before) {
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_BUSY;
-        if (is_in(w, lane) && now - w->leased_ns >= RECALL_NS &&
-            atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_BUSY | SHM_LEASE_RECALL))
-            return n->lanes[w->lane].cpus;
+        if (!is_in(w, lane) || w->leased_ns > given_before ||
+            !atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_BUSY | SHM_LEASE_RECALL))
+            continue;
+        w->recalled_ns = base_clock_mono_ns();
+        return n->lanes[w->lane].cpus;
     }
     return 0;
 }
@@ -273,7 +276,7 @@ static void overdraft_settle(node_t *n) {
     if (n->leases == 0) return;
     while (over > 0 && (got = free_take(n, ANY_LANE)) > 0) over -= got;
     if (over <= 0 && n->owing && !n->paused) owing_settle(n);
-    if (over > 0) over -= recalled(n, ANY_LANE);
+    if (over > 0) over -= recalled(n, 0);
     while (over > 0 && (got = recall_one(n, ANY_LANE, UINT64_MAX)) > 0) over -= got;
 }
 
@@ -307,10 +310,11 @@ bool node_leases_yield(node_t *n) {
     EACH_LANE (n, l) {
         if (lacking[l] <= 0 || n->lanes[l].leases == 0) continue;
         if (free_take(n, l) > 0) return true;
-        int64_t missing = lacking[l] - recalled(n, ANY_LANE), got = 1;
-        while (missing > 0 && now - since[l] >= RECALL_NS && (got = recall_one(n, l, now)) > 0) missing -= got;
-        /* Who was recalled says so when it is over; the others only if they are looked at again. */
-        uint64_t due = missing > 0 ? recall_due(n, l, since[l]) : UINT64_MAX;
+        /* Who was recalled says so when its task is over, which may be long; the others only if they are looked at again. So after a while another one is recalled, too. */
+        int64_t missing = lacking[l] - recalled(n, now - RECALL_NS), got = 1;
+        bool late = now - since[l] >= RECALL_NS;
+        while (late && missing > 0 && (got = recall_one(n, l, now - RECALL_NS)) > 0) missing -= got;
+        uint64_t due = recall_due(n, l, missing > 0 ? since[l] : now);
         if (due != UINT64_MAX) look_at(n, due, now);
     }
     return false;

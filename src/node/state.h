@@ -222,12 +222,13 @@ struct node_client {
     node_task_t *runs, *runs_tail; /* handed to it, oldest first; the first has the lease, the others follow it */
     uint32_t run_count;
     node_actor_t *actor;
-    sched_lease_t lease; /* an actor's, once it is made; or that of a worker that takes from the queues */
-    uint64_t leased_ns;  /* when its lease was given */
-    uint32_t lane;       /* what it is for */
-    bool leased;         /* takes tasks from queues */
-    bool owes;           /* its task went on after its CPU was lent, and it takes no other */
-    bool takes;          /* took tasks or calls from queues at some time: records may name it that we do not know of */
+    sched_lease_t lease;  /* an actor's, once it is made; or that of a worker that takes from the queues */
+    uint64_t leased_ns;   /* when its lease was given */
+    uint64_t recalled_ns; /* when it was recalled for somebody who waits; 0: it was not */
+    uint32_t lane;        /* what it is for */
+    bool leased;          /* takes tasks from queues */
+    bool owes;            /* its task went on after its CPU was lent, and it takes no other */
+    bool takes;           /* took tasks or calls from queues at some time: records may name it that we do not know of */
     shm_events_t *events;
     bool idle, retiring, has_worked;
     uint64_t idle_since_ns;

@@ -3,16 +3,39 @@
  * anew each time. Arrays with the same pickle stream differ only in their buffer: so the first one that is unpickled teaches us shape, dtype and order, and the
  * next with the same stream is made directly. And the other way round: the first one that is pickled teaches us the stream of all that have its dtype, shape and order.
  *
- * This holds for arrays whose memory is one buffer beside the pickle, so that is how every array is stored, small ones too.
+ * This holds for numpy's own way to pickle an array whose memory is one buffer beside the pickle, so that is how every array is stored, small ones too.
  */
 #include "python/core.h"
 
 #include <string.h>
 
+enum { HEAD = 11 }; /* protocol and frame, before the first opcode */
 enum { MAX_TEMPLATES = 256, MAX_STREAM = 1024, MAX_DIMENSIONS = 16 };
 
 static PyObject *templates; /* dict: stream to the arguments of ndarray: (shape, dtype, order) */
 static PyObject *streams;   /* dict: key_of an array to (stream, dtype) */
+
+/* Whether the pickle is numpy's own, of one array, and not what a class or a reducer of the user's made of it. */
+static bool is_numpys(const char *stream, uint64_t size) {
+    static const char *const begins[] = {
+        "\x8c\x13numpy._core.numeric\x94\x8c\x0b_frombuffer\x94\x93",
+        "\x8c\x12numpy.core.numeric\x94\x8c\x0b_frombuffer\x94\x93"}; /* since 2, before */
+    if (size > MAX_STREAM) return false;
+    for (size_t i = 0; i < 2; i++) {
+        size_t length = strlen(begins[i]);
+        if (size > HEAD + length && memcmp(stream + HEAD, begins[i], length) == 0) return true;
+    }
+    return false;
+}
+
+/* Whether it stays as it is: names of fields can be changed in place, and so can what somebody noted in it. */
+static bool is_fixed(PyObject *dtype) {
+    PyObject *names = PyObject_GetAttrString(dtype, "names"), *notes = PyObject_GetAttrString(dtype, "metadata");
+    bool fixed = names == Py_None && notes == Py_None;
+    Py_XDECREF(names);
+    Py_XDECREF(notes);
+    return fixed;
+}
 
 PyObject *core_array_load(const void *stream, uint64_t size, PyObject *buffer) {
     PyTypeObject *type = core_ndarray_type();
@@ -22,7 +45,9 @@ PyObject *core_array_load(const void *stream, uint64_t size, PyObject *buffer) {
     if (known != NULL && (zero = PyLong_FromLong(0)) != NULL) {
         PyObject *args[] = {PyTuple_GET_ITEM(known, 0), PyTuple_GET_ITEM(known, 1), buffer, zero, Py_None,
                             PyTuple_GET_ITEM(known, 2)};
+        Py_INCREF(known); /* a finaliser that runs meanwhile may load others, and empty the dict */
         array = PyObject_Vectorcall((PyObject *)type, args, 6, NULL);
+        Py_DECREF(known);
         Py_DECREF(zero);
     }
     Py_XDECREF(key);
@@ -46,7 +71,7 @@ static char order_of(PyObject *array, const Py_buffer *buffer) {
 void core_array_learn(const void *stream, uint64_t size, PyObject *buffer, PyObject *array) {
     PyTypeObject *type = core_ndarray_type();
     Py_buffer view;
-    if (type == NULL || Py_TYPE(array) != type || size > MAX_STREAM) return;
+    if (type == NULL || Py_TYPE(array) != type || !is_numpys(stream, size)) return;
     if (templates == NULL && (templates = PyDict_New()) == NULL) PyErr_Clear();
     if (templates == NULL || PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE) < 0) {
         PyErr_Clear();
@@ -58,7 +83,8 @@ void core_array_learn(const void *stream, uint64_t size, PyObject *buffer, PyObj
     if (PyDict_GET_SIZE(templates) >= MAX_TEMPLATES) PyDict_Clear(templates);
     PyObject *key = PyBytes_FromStringAndSize(stream, (Py_ssize_t)size);
     PyObject *shape = PyObject_GetAttrString(array, "shape"), *dtype = PyObject_GetAttrString(array, "dtype");
-    PyObject *known = shape && dtype ? Py_BuildValue("OOs", shape, dtype, order == 'C' ? "C" : "F") : NULL;
+    PyObject *known =
+        shape && dtype && is_fixed(dtype) ? Py_BuildValue("OOs", shape, dtype, order == 'C' ? "C" : "F") : NULL;
     if (key != NULL && known != NULL) PyDict_SetItem(templates, key, known);
     Py_XDECREF(key);
     Py_XDECREF(shape);
@@ -88,9 +114,22 @@ static PyObject *key_of(PyObject *array, const Py_buffer *view, PyObject **ret_d
     return made;
 }
 
+/* Whether the user has said how arrays are to be pickled. */
+static bool has_reducer(PyObject *array) {
+    static PyObject *reducers;
+    if (reducers == NULL) {
+        PyObject *copyreg = PyImport_ImportModule("copyreg");
+        reducers = copyreg != NULL ? PyObject_GetAttrString(copyreg, "dispatch_table") : NULL; /* kept for good */
+        Py_XDECREF(copyreg);
+    }
+    bool has = reducers == NULL || PyDict_Contains(reducers, (PyObject *)Py_TYPE(array)) != 0;
+    PyErr_Clear();
+    return has;
+}
+
 PyObject *core_array_stream(PyObject *array, Py_buffer *ret_view) {
     PyObject *dtype, *found = NULL;
-    if (streams == NULL) return NULL;
+    if (streams == NULL || has_reducer(array)) return NULL;
     if (PyObject_GetBuffer(array, ret_view, PyBUF_ANY_CONTIGUOUS) == 0) {
         PyObject *key = key_of(array, ret_view, &dtype);
         PyObject *entry = key != NULL ? PyDict_GetItemWithError(streams, key) : NULL;
@@ -103,17 +142,10 @@ PyObject *core_array_stream(PyObject *array, Py_buffer *ret_view) {
     return found;
 }
 
-/* One with named fields can be changed in place: its names are not its address's. */
-static bool is_fixed(PyObject *dtype) {
-    PyObject *names = PyObject_GetAttrString(dtype, "names");
-    Py_XDECREF(names);
-    return names == Py_None;
-}
-
 void core_array_note(PyObject *array, PyObject *stream, const Py_buffer *buffer) {
     Py_buffer view;
     PyObject *dtype;
-    if (PyBytes_GET_SIZE(stream) > MAX_STREAM) return;
+    if (!is_numpys(PyBytes_AS_STRING(stream), (uint64_t)PyBytes_GET_SIZE(stream))) return;
     if (streams == NULL && (streams = PyDict_New()) == NULL) PyErr_Clear();
     if (streams == NULL || PyObject_GetBuffer(array, &view, PyBUF_ANY_CONTIGUOUS) < 0) {
         PyErr_Clear();
@@ -121,8 +153,8 @@ void core_array_note(PyObject *array, PyObject *stream, const Py_buffer *buffer)
     }
     PyObject *key = view.buf == buffer->buf && view.len == buffer->len ? key_of(array, &view, &dtype) : NULL;
     if (key != NULL) {
-        if (PyDict_GET_SIZE(streams) >= MAX_TEMPLATES) PyDict_Clear(streams);
         PyObject *entry = is_fixed(dtype) ? PyTuple_Pack(2, stream, dtype) : NULL;
+        if (entry != NULL && PyDict_GET_SIZE(streams) >= MAX_TEMPLATES) PyDict_Clear(streams);
         if (entry != NULL) PyDict_SetItem(streams, key, entry);
         Py_XDECREF(entry);
         Py_DECREF(dtype);

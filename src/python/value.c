@@ -1,6 +1,6 @@
 /*
  * Values in the store: put, get, wait. A pickled value is written straight into shared memory, its large buffers copied once; it is read in
- * place, and each buffer that is handed out is a Pin that keeps the object alive.
+ * place, and each buffer that is handed out is a Pin that keeps the object alive, but for small ones.
  */
 #include "python/core.h"
 
@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 
-enum { BIG_COPY = 1 << 20 };
+enum { BIG_COPY = 1 << 20, PIN_FROM = 4096 };
 
 /* ---- Pin: a read-only view of shared memory ---- */
 
@@ -130,8 +130,9 @@ static int arguments_of(const char *function, PyObject *const *args, Py_ssize_t 
 
 PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector) {
     core_collector_push(collector);
-    PyObject *made = PyObject_CallFunction(core.dumps, "OOsO", value, core_is_plain(value) ? Py_True : Py_False, what,
-                                           core_array_check(value) ? Py_True : Py_False);
+    PyObject *plain = core_is_plain(value) ? Py_True : Py_False;
+    PyObject *apart = plain == Py_True && core_array_check(value) ? Py_True : Py_False;
+    PyObject *made = PyObject_CallFunction(core.dumps, "OOsO", value, plain, what, apart);
     if (made != NULL && (!PyTuple_Check(made) || PyTuple_GET_SIZE(made) != 2 ||
                          !PyBytes_Check(PyTuple_GET_ITEM(made, 0)) || !PyList_Check(PyTuple_GET_ITEM(made, 1)))) {
         PyErr_SetString(PyExc_TypeError, "the dumps hook must return (bytes, list)");
@@ -238,10 +239,6 @@ static int pickle_store(PyObject *value, const char *what, core_target_t *target
     if (seen != NULL) return array_store(seen, &known, target);
     mob_client_t *began = core.client;
     PyObject *made = core_pickle(value, what, &collector);
-    if (made != NULL && core.client != began) {
-        core_raise_ended(); /* while Python code ran */
-        Py_CLEAR(made);
-    }
     if (made != NULL) {
         PyObject *list = PyTuple_GET_ITEM(made, 1);
         Py_ssize_t count = PyList_GET_SIZE(list), got = 0;
@@ -249,12 +246,14 @@ static int pickle_store(PyObject *value, const char *what, core_target_t *target
         while (views != NULL && got < count &&
                PyObject_GetBuffer(PyList_GET_ITEM(list, got), &views[got], PyBUF_ANY_CONTIGUOUS) == 0)
             got++;
+        if (views != NULL && got == count && count == 1 && core_array_check(value))
+            core_array_note(value, PyTuple_GET_ITEM(made, 0), &views[0]);
         if (views == NULL)
             PyErr_NoMemory();
+        else if (got == count && core.client != began)
+            core_raise_ended(); /* while Python code ran */
         else if (got == count)
             result = pickled_store(PyTuple_GET_ITEM(made, 0), views, (uint32_t)count, &collector, target);
-        if (result == 0 && got == 1 && core_array_check(value))
-            core_array_note(value, PyTuple_GET_ITEM(made, 0), &views[0]);
         while (got > 0) PyBuffer_Release(&views[--got]);
         PyMem_Free(views);
         Py_DECREF(made);
@@ -319,6 +318,11 @@ PyObject *core_put(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
 
 /* ---- reading ---- */
 
+/* A small one is copied: who keeps a million small arrays keeps nothing in the store. */
+static PyObject *buffer_open(mob_ref_t ref, const char *data, Py_ssize_t size) {
+    return size < PIN_FROM ? PyBytes_FromStringAndSize(data, size) : pin_new(ref, data, size);
+}
+
 static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
     const mob_pickle_t *head = value->data;
     uint64_t count = value->size >= sizeof *head ? head->buffer_count : 0, table = sizeof *head + count * 16;
@@ -329,16 +333,15 @@ static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
     PyObject *buffers = PyList_New((Py_ssize_t)count);
     for (uint64_t i = 0; buffers != NULL && i < count; i++) {
         uint64_t offset = head->buffers[i].offset, size = head->buffers[i].size;
-        PyObject *pin = offset <= value->size && size <= value->size - offset
-                            ? pin_new(ref, (const char *)value->data + offset, (Py_ssize_t)size)
-                            : NULL;
-        if (pin == NULL) {
+        bool inside = offset <= value->size && size <= value->size - offset;
+        PyObject *buffer = inside ? buffer_open(ref, (const char *)value->data + offset, (Py_ssize_t)size) : NULL;
+        if (buffer == NULL) {
             if (!PyErr_Occurred())
                 PyErr_SetString(PyExc_ValueError, "a pickled object in the store has a buffer out of bounds");
             Py_CLEAR(buffers);
             break;
         }
-        PyList_SET_ITEM(buffers, (Py_ssize_t)i, pin);
+        PyList_SET_ITEM(buffers, (Py_ssize_t)i, buffer);
     }
     if (buffers == NULL) return NULL;
     const char *bytes = (const char *)value->data + table;
@@ -368,7 +371,7 @@ static PyObject *large_bytes_load(const mob_value_t *value) {
     uint64_t length;
     const uint8_t *data = (const uint8_t *)value->data + 9;
     memcpy(&length, data - 8, 8);
-    if (length != value->size - 9) {
+    if (length > value->size - 9) {
         PyErr_SetString(PyExc_ValueError, "bytes in the store are cut short");
         return NULL;
     }

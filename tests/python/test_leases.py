@@ -47,6 +47,31 @@ def test_a_question_takes_the_cpus_that_nobody_uses(start):
         assert ray.get(echo.remote(2), timeout=40) == 2
 
 
+def test_one_that_was_recalled_and_runs_for_long_is_not_waited_for(start, folder):
+    start(num_cpus=2, resources={"x": 1})
+    opened = os.path.join(folder, "open")
+
+    @ray.remote
+    def hold():
+        while not os.path.exists(opened):
+            time.sleep(0.01)
+
+    @ray.remote
+    def short():
+        time.sleep(0.01)
+
+    ray.get([short.remote() for _ in range(4)])
+    long = hold.remote()
+    time.sleep(0.05)
+    backlog = [short.remote() for _ in range(3000)]  # half a minute's, for the other worker
+    time.sleep(0.05)
+    assert ray.get(echo.options(resources={"x": 1}).remote(), timeout=20) == 1
+    assert len(ray.wait(backlog, num_returns=3000, timeout=0)[1]) > 0
+    with open(opened, "w"):
+        pass
+    ray.get(long, timeout=40)
+
+
 def test_one_that_waits_for_something_else_is_in_nobodys_way(start, folder):
     start(num_cpus=1, num_gpus=1)
     opened = os.path.join(folder, "open")

@@ -1,6 +1,8 @@
 """numpy arrays: read where they lie, read-only, and valid as long as anybody looks at them."""
 
+import copyreg
 import gc
+import pickle
 
 import numpy as np
 import pytest
@@ -82,10 +84,65 @@ def test_arrays_of_a_kind_that_was_met_before():
 
 
 def test_a_record_whose_fields_get_other_names():
+    @ray.remote
+    def rename(array):
+        names = array.dtype.names
+        array.dtype.names = ("e", "f")
+        return names
+
     array = np.zeros(100, dtype=[("a", "i4"), ("b", "f8")])
     assert ray.get(ray.put(array)).dtype.names == ("a", "b")
     array.dtype.names = ("c", "d")
     assert ray.get(ray.put(array)).dtype.names == ("c", "d")
+    assert [ray.get(rename.remote(array)) for _ in range(4)] == [("c", "d")] * 4
+
+
+def test_what_is_noted_in_a_dtype_goes_along():
+    array = np.zeros(100, dtype=np.dtype(float, metadata={"unit": ["m"], "ref": [ray.put("kept")]}))
+    for unit in ("m", "km", "ft"):
+        array.dtype.metadata["unit"][0] = unit
+        found = ray.get(ray.put(array))
+        assert found.dtype.metadata["unit"] == [unit]
+        assert ray.get(found.dtype.metadata["ref"][0]) == "kept"
+
+
+def test_arrays_that_the_user_pickles_in_a_way_of_his_own():
+    def with_sum(array):
+        return rebuilt, (pickle.PickleBuffer(array), float(array.sum()))
+
+    assert ray.get(ray.put(np.full(4, 1.0))).shape == (4,)
+    copyreg.pickle(np.ndarray, with_sum)
+    try:
+        assert [ray.get(ray.put(np.full(4, float(i))))[1] for i in range(3)] == [0, 4, 8]
+    finally:
+        del copyreg.dispatch_table[np.ndarray]
+    assert [ray.get(ray.put(np.full(4, float(i))))[1] for i in range(3)] == [0, 1, 2]
+
+
+def rebuilt(buffer, total):
+    return np.array([len(buffer) / 8, total])
+
+
+class Frame:
+    """Comes back as an array, of which its pickle does not say how long it is."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __reduce_ex__(self, protocol):
+        return np.frombuffer, (pickle.PickleBuffer(self.data), "u1")
+
+
+def test_other_things_that_come_back_as_arrays():
+    for size in (5000, 9000, 100_000):
+        assert ray.get(ray.put(Frame(bytes(size)))).shape == (size,)
+
+
+def test_small_arrays_that_are_kept_keep_nothing_in_the_store():
+    before = support.store_free_settled()
+    kept = [ray.get(ray.put(np.full(400, i))) for i in range(20_000)]  # 64 MiB
+    assert support.store_free_settled() > before - 16 * MIB
+    assert all((array == i).all() for i, array in enumerate(kept))
 
 
 def test_subclasses_stay_what_they_are():
