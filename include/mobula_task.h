@@ -66,8 +66,8 @@ MOB_API mob_status_t mob_value_float(const mob_value_t *value, double *ret_real)
 MOB_API mob_status_t mob_value_bool(const mob_value_t *value, bool *ret_truth);
 MOB_API mob_status_t mob_value_str(const mob_value_t *value, const char **ret_text,
                                    uint64_t *ret_size); /* no zero follows */
-/* The memory of bytes, or of the one buffer of a Python value: a numpy array of 4,096 bytes or more, aligned to 64. (Python keeps smaller ones inside the pickle, where
- * they have no place of their own; ray.cross_language hands them over as bytes.) What the numbers are is for both sides to agree on. */
+/* The memory of bytes, or of the one buffer of a Python value: a numpy array, aligned to 64. (Small buffers inside of other values are in the pickle, where
+ * they have no place of their own.) What the numbers are is for both sides to agree on. */
 MOB_API mob_status_t mob_value_buffer(const mob_value_t *value, const void **ret_data, uint64_t *ret_size);
 /* The words of a value whose `error` is set, Python's traceback too. No zero follows. */
 MOB_API mob_status_t mob_error_text(const mob_value_t *value, const char **ret_text, uint64_t *ret_size);

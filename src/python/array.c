@@ -15,12 +15,15 @@ enum { MAX_TEMPLATES = 256, MAX_STREAM = 1024, MAX_DIMENSIONS = 16 };
 static PyObject *templates; /* dict: stream to the arguments of ndarray: (shape, dtype, order) */
 static PyObject *streams;   /* dict: key_of an array to (stream, dtype) */
 
-/* Whether the pickle is numpy's own, of one array, and not what a class or a reducer of the user's made of it. */
+/* Whether the pickle is numpy's own, of one array, or one of a function in C (task/array.c), and not what a class or a reducer of the user's made of it. */
 static bool is_numpys(const char *stream, uint64_t size) {
+    static const char from_c[] = "\x80\x05"
+                                 "cnumpy\nndarray\n";
     static const char *const begins[] = {
         "\x8c\x13numpy._core.numeric\x94\x8c\x0b_frombuffer\x94\x93",
         "\x8c\x12numpy.core.numeric\x94\x8c\x0b_frombuffer\x94\x93"}; /* since 2, before */
-    if (size > MAX_STREAM) return false;
+    if (size > MAX_STREAM || size < sizeof from_c) return false;
+    if (memcmp(stream, from_c, sizeof from_c - 1) == 0) return true;
     for (size_t i = 0; i < 2; i++) {
         size_t length = strlen(begins[i]);
         if (size > HEAD + length && memcmp(stream + HEAD, begins[i], length) == 0) return true;
