@@ -27,6 +27,10 @@ os.environ.pop("CUDA_VISIBLE_DEVICES", None)
 # Tests of crashes want the signal itself; the address sanitizer would turn it into an exit with a report.
 os.environ["ASAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "handle_segv=0:handle_abort=0"]))
 
+# A run in the background is started with these ignored, and hands that on to whatever it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 import support  # noqa: E402
 
 import ray  # noqa: E402  (it reads the environment)

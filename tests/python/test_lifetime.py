@@ -58,7 +58,6 @@ def prepare():
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
 
 
 @pytest.mark.parametrize("how", ENDS)
