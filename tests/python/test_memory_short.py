@@ -275,7 +275,8 @@ for size in (20, 150):
 """
     done = run_limited(code, MOBULA_ENFORCE_MEMORY="1")
     assert done.stdout == "20\nTrue\n", done.stdout + done.stderr
-    assert run_limited(code).stdout == "20\n150\n"
+    done = run_limited(code)
+    assert done.stdout == "20\n150\n", done.stdout + done.stderr
 
 
 def test_memory_counts_from_the_beginning_of_a_task_and_with_its_processes(run_limited):
