@@ -216,6 +216,9 @@ def fair() -> None:
     def told(name: str, found: tuple[list[float], int], backlog: list) -> None:
         waiting = len(ray.wait(backlog, num_returns=len(backlog), timeout=0)[1])
         times, disturbed = sorted(found[0]), found[1]
+        if disturbed > len(times):
+            check(False, f"{name}: the machine stood still in {disturbed} of {len(times) + disturbed} calls")
+            return
         middle, late, most = statistics.median(times), times[int(0.9 * len(times))], times[-1]
         text = f"{name}: {middle:.1f} ms in the middle, {late:.1f} ms nine of ten, {most:.1f} ms at most"
         text += f" of {len(times)} ({disturbed} others met a machine that stood still)"

@@ -311,7 +311,7 @@ bool node_leases_yield(node_t *n) {
         if (lacking[l] <= 0 || n->lanes[l].leases == 0) continue;
         if (free_take(n, l) > 0) return true;
         /* Who was recalled says so when its task is over, which may be long; the others only if they are looked at again. So after a while another one is recalled, too. */
-        int64_t missing = lacking[l] - recalled(n, now - RECALL_NS), got = 1;
+        int64_t missing = lacking[l] - recalled(n, now - RECALL_NS), got;
         bool late = now - since[l] >= RECALL_NS;
         while (late && missing > 0 && (got = recall_one(n, l, now - RECALL_NS)) > 0) missing -= got;
         uint64_t due = recall_due(n, l, missing > 0 ? since[l] : now);

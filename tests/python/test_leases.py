@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+import support
 
 import ray
 
@@ -51,11 +52,13 @@ def test_a_question_takes_the_cpus_that_nobody_uses(start):
     os.environ.get("MOBULA_FAST_PATH") == "0", reason="one queue for all is served in the order of submission"
 )
 def test_one_that_was_recalled_and_runs_for_long_is_not_waited_for(start, folder):
-    start(num_cpus=2, resources={"x": 1})
+    """Whichever of four workers is recalled first, three of them would be waited for."""
+    start(num_cpus=4, resources={"x": 1})
     opened = os.path.join(folder, "open")
 
     @ray.remote
-    def hold():
+    def hold(i):
+        support.touch(os.path.join(folder, str(i)))
         while not os.path.exists(opened):
             time.sleep(0.01)
 
@@ -63,15 +66,14 @@ def test_one_that_was_recalled_and_runs_for_long_is_not_waited_for(start, folder
     def short():
         time.sleep(0.01)
 
-    ray.get([short.remote() for _ in range(4)])
-    long = hold.remote()
-    time.sleep(0.05)
-    backlog = [short.remote() for _ in range(3000)]  # half a minute's, for the other worker
-    time.sleep(0.05)
+    long = [hold.remote(i) for i in range(3)]
+    for i in range(3):
+        support.wait_for_file(os.path.join(folder, str(i)))
+    backlog = [short.remote() for _ in range(3000)]  # half a minute's, for the fourth
+    ray.get(backlog[0], timeout=40)
     assert ray.get(echo.options(resources={"x": 1}).remote(), timeout=20) == 1
     assert len(ray.wait(backlog, num_returns=3000, timeout=0)[1]) > 0
-    with open(opened, "w"):
-        pass
+    support.touch(opened)
     ray.get(long, timeout=40)
 
 
