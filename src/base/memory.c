@@ -3,9 +3,10 @@
  * can be seen. A group without a limit says "max" (v2) or a number larger than any machine (v1), and neither ever is
  * the minimum.
  *
- * A group's usage contains the page cache that its files filled. The kernel drops the inactive part of that before it
- * kills anybody, so it is taken off; without this a program that has read a large file would seem to have no memory
- * left. Both memory.stat fields used here count the groups below as well, as the usage does. Swap is left out of the
+ * A group's usage contains the page cache that its files filled. The kernel drops that before it kills anybody, the
+ * active part (what was read twice) as well as the inactive one, and MemAvailable counts both as available; so both are
+ * taken off. Without this a program that has read a large file would seem to have no memory left. The memory.stat fields
+ * used here count the groups below as well, as the usage does; neither contains shared memory. Swap is left out of the
  * sums: an object store that fills it is slower than one that says that it is full.
  */
 #include "base/memory.h"
@@ -61,13 +62,16 @@ static bool group_limit(base_cgroup_version_t version, const char *folder, uint6
     return value_read(folder, version == BASE_CGROUP_V1 ? "memory.limit_in_bytes" : "memory.max", "", ret_bytes);
 }
 
-/* What a group has in use and could not give up easily. */
+/* What a group has in use beside the page cache. */
 static uint64_t group_used(base_cgroup_version_t version, const char *folder) {
     bool v1 = version == BASE_CGROUP_V1;
+    const char *const cached[] = {v1 ? "total_inactive_file" : "inactive_file",
+                                  v1 ? "total_active_file" : "active_file"};
     uint64_t used, cache;
     if (!value_read(folder, v1 ? "memory.usage_in_bytes" : "memory.current", "", &used)) return 0;
-    if (!value_read(folder, "memory.stat", v1 ? "total_inactive_file" : "inactive_file", &cache)) return used;
-    return cache < used ? used - cache : 0;
+    for (size_t i = 0; i < sizeof cached / sizeof *cached; i++)
+        if (value_read(folder, "memory.stat", cached[i], &cache)) used = cache < used ? used - cache : 0;
+    return used;
 }
 
 static void bytes_lower(uint64_t *bytes, uint64_t value) {

@@ -17,12 +17,12 @@
 mob_status_t base_memory_limit(const char *root, uint64_t *ret_bytes);
 
 /* How much more can be allocated before the machine runs short or a group reaches its limit (and the kernel starts to
- * kill). File pages that the kernel would drop first count as free. A guess that others can make wrong at any time:
+ * kill). The page cache, which the kernel drops before that, counts as free. A guess that others can make wrong at any time:
  * keep a reserve. */
 mob_status_t base_memory_headroom(const char *root, uint64_t *ret_bytes);
 
-/* Of the machine and the groups, the one that is fullest: what is used (file pages aside that the kernel would drop), and
- * how much that may be. */
+/* Of the machine and the groups, the one that is fullest: what is used (the page cache aside, which the kernel would drop),
+ * and how much that may be. */
 mob_status_t base_memory_usage(const char *root, uint64_t *ret_used, uint64_t *ret_limit);
 
 /* How often the kernel has killed in these groups because they were full. */

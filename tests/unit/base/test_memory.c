@@ -90,13 +90,13 @@ static void test_v2(void **state) {
     put("/sys/fs/cgroup/a/memory.current", "300000\n");
     assert_int_equal(limit(), 500000);
     assert_int_equal(headroom(), 200000);
-    put("/sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file_more 5\ninactive_file 120000\nactive_file 7\n");
-    assert_int_equal(headroom(), 320000);
+    put("/sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file_more 5\ninactive_file 120000\nactive_file 700\n");
+    assert_int_equal(headroom(), 320700);
     /* The innermost has the lower limit, the one above less room. */
     put("/sys/fs/cgroup/a/b/memory.max", "400000\n");
     put("/sys/fs/cgroup/a/b/memory.current", "10\n");
     assert_int_equal(limit(), 400000);
-    assert_int_equal(headroom(), 320000);
+    assert_int_equal(headroom(), 320700);
 }
 
 static void test_v1(void **state) {
@@ -110,9 +110,10 @@ static void test_v1(void **state) {
     assert_int_equal(headroom(), FREE);
     put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "600000\n");
     put("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "590000\n");
-    put("/sys/fs/cgroup/memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 90000\n");
+    put("/sys/fs/cgroup/memory/job/memory.stat",
+        "inactive_file 1\nactive_file 2\ntotal_inactive_file 90000\ntotal_active_file 5000\n");
     assert_int_equal(limit(), 600000);
-    assert_int_equal(headroom(), 100000);
+    assert_int_equal(headroom(), 105000);
 }
 
 static void test_hybrid(void **state) {
@@ -133,7 +134,7 @@ static void test_no_room_left(void **state) {
     put("/sys/fs/cgroup/memory.max", "5000\n");
     put("/sys/fs/cgroup/memory.current", "6000\n");
     assert_int_equal(headroom(), 0);
-    put("/sys/fs/cgroup/memory.stat", "inactive_file 9000\n");
+    put("/sys/fs/cgroup/memory.stat", "inactive_file 3000\nactive_file 9000\n");
     assert_int_equal(headroom(), 5000);
     put("/sys/fs/cgroup/memory.max", "0\n");
     assert_int_equal(limit(), 0);
@@ -184,7 +185,7 @@ static void test_who_is_fullest(void **state) {
     expect_use(TOTAL - FREE, TOTAL);
     put("/sys/fs/cgroup/a/memory.current", "300000\n");
     expect_use(300000, 500000);
-    put("/sys/fs/cgroup/a/memory.stat", "inactive_file 30000\n"); /* could be given up */
+    put("/sys/fs/cgroup/a/memory.stat", "inactive_file 10000\nactive_file 20000\n"); /* could be given up */
     expect_use(270000, 500000);
     put("/sys/fs/cgroup/a/b/memory.max", "20000\n");
     put("/sys/fs/cgroup/a/b/memory.current", "19000\n");
