@@ -164,6 +164,31 @@ def test_a_pool_of_the_driver(start):
     assert ray.get(add.remote(1)) == 2
 
 
+def test_a_fork_right_after_init_waits_for_no_import(folder):
+    """ray.init imports in another thread while it waits: in a child, that thread would never end its import."""
+    code = """
+import os, signal, sys, time
+
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "cloudpickle":
+            time.sleep(2)
+
+sys.meta_path.insert(0, Slow())
+import ray
+assert "cloudpickle" not in sys.modules
+ray.init(num_cpus=1)
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)
+    import cloudpickle
+    os._exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert result.stdout == "3\n", result.stderr
+
+
 def test_a_fork_in_a_task(start):
     start(num_cpus=1)
 
