@@ -80,6 +80,12 @@ typedef struct {
     uint64_t number; /* counts them */
 } client_refusal_t;
 
+/* How long it is worth to look before one sleeps, for one kind of wait: see rest.c. Hints, so several threads may share it. */
+typedef struct {
+    _Atomic uint64_t since_ns; /* when the last look began */
+    _Atomic uint64_t spin_ns;  /* 0: the least */
+} client_patience_t;
+
 /* Entries of a table that the daemon granted to us, and those of them known to be free. */
 typedef struct {
     struct {
@@ -128,7 +134,9 @@ struct mob_client {
     VEC(client_refusal_t) refusals; /* the newest last */
     uint64_t refusals_told;         /* how many there ever were */
 
-    _Atomic bool woke; /* our last push woke somebody: he may want our CPU. A hint */
+    _Atomic bool woke;         /* our last push woke somebody: he may want our CPU. A hint */
+    _Atomic uint32_t spinners; /* threads in client_spin */
+    client_patience_t get_patience, job_patience;
     bool answered;
     shm_message_t answer;
 
@@ -183,8 +191,10 @@ bool client_wake(mob_client_t *c, uint64_t slot_word);
 
 /* rest.c: waiting. Any thread, without the mutex. */
 typedef bool (*client_look_fn)(mob_client_t *c, void *context);
-/* Looks for some microseconds, if there are CPUs for it; true as soon as it is there. */
-bool client_spin(mob_client_t *c, client_look_fn there, void *context);
+/* Looks for a while, if there are CPUs for it; true as soon as it is there. */
+bool client_spin(mob_client_t *c, client_patience_t *patience, client_look_fn there, void *context);
+/* It was not, but is now. */
+void client_patience_learn(client_patience_t *patience);
 bool client_sleep(mob_client_t *c, uint32_t seen, int64_t timeout_ns); /* as shm_bell_sleep, on our own bell */
 void client_awake(mob_client_t *c, bool awake);
 bool client_may_spin(mob_client_t *c);
@@ -217,7 +227,7 @@ void client_lease_job(mob_client_t *c, uint32_t record_and_one);
 /* Whether others may rely on us to look into the queues before we sleep. */
 void client_looking(mob_client_t *c, bool looking);
 void client_looked(mob_client_t *c); /* they may not any more; what came meanwhile is somebody else's */
-bool client_lease_look(mob_client_t *c, uint32_t seen);  /* for some microseconds; true: there is something to do */
+bool client_lease_look(mob_client_t *c, uint32_t seen);  /* for a while; true: there is something to do */
 bool client_lease_sleep(mob_client_t *c, uint32_t seen); /* false if a signal handler ran */
 void client_watch(mob_client_t *c);
 void client_lease_block(mob_client_t *c);

@@ -60,6 +60,7 @@ void client_lease_job(mob_client_t *c, uint32_t record_and_one) {
 
 static bool work_is_there(mob_client_t *c, void *context) {
     uint32_t seen = *(uint32_t *)context;
+    if (c->looking && !is_free(c, c->looking_lane)) return true; /* others rely on us, in vain */
     return shm_bell_listen(&c->node->bells[c->number]) != seen || client_calls_have(c) ||
            (atomic_load_explicit(&lease_of(c)->word, memory_order_relaxed) == SHM_LEASE_FREE &&
             client_queues_have(c, client_lane(c)));
@@ -70,9 +71,9 @@ bool client_lease_look(mob_client_t *c, uint32_t seen) {
     if (c->looking && !is_free(c, c->looking_lane)) client_looked(c); /* another lease, or none */
     if (atomic_load(&lease_of(c)->word) == SHM_LEASE_FREE) {
         client_looking(c, true);
-        found = client_spin(c, work_is_there, &seen);
+        found = client_spin(c, &c->job_patience, work_is_there, &seen);
     } else if (c->calls.count > 0) {
-        found = client_spin(c, work_is_there, &seen);
+        found = client_spin(c, &c->job_patience, work_is_there, &seen);
     }
     if (found) return true; /* and goes on looking, until it has claimed something */
     client_looked(c);
@@ -102,7 +103,10 @@ bool client_lease_sleep(mob_client_t *c, uint32_t seen) {
         if (!leased) idle_bit_take(c, lane);
     }
     if (c->calls.count > 0) atomic_store(&lease_of(c)->rests, 1);
-    if (!(leased && client_queues_have(c, lane)) && !client_calls_have(c)) woken = client_sleep(c, seen, -1);
+    if (!(leased && client_queues_have(c, lane)) && !client_calls_have(c)) {
+        woken = client_sleep(c, seen, -1);
+        client_patience_learn(&c->job_patience);
+    }
     if (c->calls.count > 0) atomic_store(&lease_of(c)->rests, 0);
     if (leased) idle_bit_take(c, lane);
     client_watch(c);

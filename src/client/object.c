@@ -210,9 +210,8 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
     if (end_is_there(c, refs, &count)) return MOB_OK;
     if (timeout_ms == 0) return has_error(c, refs, count) ? MOB_OK : MOB_ETIMEOUT;
     mob_ref_t last = refs[count - 1];
-    if (!atomic_exchange_explicit(&c->woke, false, memory_order_relaxed) && client_spin(c, last_is_sealed, &last) &&
-        end_is_there(c, refs, &count))
-        return MOB_OK;
+    bool spun = !atomic_exchange_explicit(&c->woke, false, memory_order_relaxed);
+    if (spun && client_spin(c, &c->get_patience, last_is_sealed, &last) && end_is_there(c, refs, &count)) return MOB_OK;
     uint64_t deadline = deadline_of(timeout_ms), look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
     client_wait_t wait = client_waiting_begin(c);
@@ -243,6 +242,7 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
         }
     }
     client_waiting_end(c, wait);
+    if (spun) client_patience_learn(&c->get_patience);
     return status;
 }
 
