@@ -51,7 +51,7 @@ void client_calls_add(mob_client_t *c, uint32_t number) {
 
 void client_calls_end(mob_client_t *c, uint32_t number) {
     for (size_t i = 0; i < c->calls.count; i++)
-        if (c->calls.items[i].queue == number) c->calls.items[i].ending = true;
+        if (c->calls.items[i].queue == number) c->calls.items[i].ending = c->calls_ending = true;
 }
 
 /* Whether its first entry, if there is one, may be taken. */
@@ -90,16 +90,6 @@ static bool call_is_ready(mob_client_t *c, client_calls_t *calls, uint64_t entry
     return true;
 }
 
-/* Says of the queues that get nothing more, and have nothing more, that they are done with. */
-static void calls_finish(mob_client_t *c) {
-    for (size_t i = c->calls.count; i-- > 0;) {
-        uint32_t queue = c->calls.items[i].queue;
-        if (!c->calls.items[i].ending || shm_queue_count(&c->queues[queue]) > 0) continue;
-        client_push(c, WIRE_CALLS_ENDED, queue, 0, 0, 0);
-        vec_swap_remove(&c->calls, i);
-    }
-}
-
 bool client_call_take(mob_client_t *c, client_claim_fn claim) {
     for (size_t tried = 0; tried < c->calls.count; tried++) {
         size_t i = (c->calls_turn + tried) % c->calls.count;
@@ -117,6 +107,20 @@ bool client_call_take(mob_client_t *c, client_claim_fn claim) {
             return true;
         }
     }
-    calls_finish(c);
     return false;
+}
+
+void client_calls_finish(mob_client_t *c) {
+    if (!c->calls_ending || c->job_unclaimable) return;
+    c->calls_ending = false;
+    for (size_t i = c->calls.count; i-- > 0;) {
+        uint32_t queue = c->calls.items[i].queue;
+        if (!c->calls.items[i].ending) continue;
+        if (shm_queue_count(&c->queues[queue]) > 0) {
+            c->calls_ending = true;
+            continue;
+        }
+        client_push(c, WIRE_CALLS_ENDED, queue, 0, 0, 0);
+        vec_swap_remove(&c->calls, i);
+    }
 }

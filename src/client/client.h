@@ -153,6 +153,7 @@ struct mob_client {
     bool job_unclaimable;      /* a record makes no sense, or there is no memory for it */
     VEC(client_calls_t) calls; /* an actor's */
     size_t calls_turn;
+    bool calls_ending;              /* some of them are */
     client_job_t *jobs, *free_jobs; /* all that were ever needed at once, and those that are not in use */
     mob_job_t *claimed, forget;     /* what was taken last */
     uint32_t running, limit;        /* jobs that are not finished, and how many there may be */
@@ -218,6 +219,8 @@ void client_calls_end(mob_client_t *c, uint32_t number);
 bool client_calls_have(mob_client_t *c); /* one that can be taken now */
 bool client_calls_wait(mob_client_t *c); /* any */
 bool client_call_take(mob_client_t *c, client_claim_fn claim);
+void client_calls_finish(
+    mob_client_t *c); /* says of queues that get nothing more, and have nothing more, that they are done with */
 
 /* lease.c: a worker's right to take them. */
 uint32_t client_lane(mob_client_t *c);    /* that our lease is for */

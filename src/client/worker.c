@@ -86,6 +86,7 @@ static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
     } else {
         client_listen(c);
     }
+    client_calls_finish(c); /* now, however much else there is to do: what such a caller sends next waits for it */
     if (claimed) {
         *ret_job = c->claimed;
         return MOB_OK;

@@ -180,8 +180,15 @@ void node_actor_pump(node_t *n, node_actor_t *a) {
     }
 }
 
+/* A caller may have told us of a call's arguments, and not have put it into the queue yet. */
+static void books_forget(node_t *n, const node_actor_t *a) {
+    for (uint32_t r = 0; a->in_flight > 0 && r < n->records_granted; r++)
+        if (n->tasks[r] != NULL && n->tasks[r]->actor == a) n->tasks[r]->actor = NULL;
+}
+
 static void actor_free(node_t *n, node_actor_t *a) {
     node_object_t *o = n->objects[a->id.slot];
+    books_forget(n, a);
     if (o != NULL && o->actor == a) {
         o->actor = NULL;
         if (o->holders.count == 0 && o->uses == 0 && !o->at_zero) o->at_zero = vec_push(&n->zero, o);

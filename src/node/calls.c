@@ -115,8 +115,9 @@ static void queue_take_over(node_t *n, node_pair_t *p) {
 /* The caller died and the actor goes on: what lies there stays where it is, in its order, but we keep books on it, since nobody else does. */
 static void queue_adopt(node_t *n, node_pair_t *p) {
     shm_queue_t *q = queue_of(n, p);
-    uint64_t head = atomic_load(&q->head), count = shm_queue_count(q);
-    for (uint64_t i = 0; i < count && i < SHM_QUEUE_ENTRIES; i++) {
+    /* Each read once, for the actor goes on: what it takes meanwhile is void, and what lies behind that must not be left out. */
+    uint64_t head = atomic_load(&q->head), tail = atomic_load(&q->tail);
+    for (uint64_t i = 0; (int64_t)(tail - head - i) > 0 && i < SHM_QUEUE_ENTRIES; i++) {
         uint64_t entry = atomic_load_explicit(&q->entries[(head + i) % SHM_QUEUE_ENTRIES], memory_order_relaxed);
         node_task_adopt(n, wire_entry_index(entry), entry, p->caller);
     }

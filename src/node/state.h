@@ -80,6 +80,7 @@ struct node_task {
     bool retries_exceptions;
     bool waiting_for_worker;
     bool queued;    /* workers take it from its submitter's queue, or one has; who is found when it says so, or dies */
+    bool adopted;   /* a dead caller's, that was seen in the queue */
     uint64_t block; /* of the body; 0: in the record */
     mob_ref_t function;
     node_actor_t *actor;
@@ -319,6 +320,7 @@ struct node {
     VEC(mob_ref_t) done_early; /* records whose worker was heard before their submitter */
     uint64_t next_token;
     int start_failures;
+    uint64_t runs_noted;       /* by the workers that lived at the last of these failures */
     uint64_t first_failure_ns; /* of that series */
     VEC(pid_t) dead_sessions;  /* of workers that died: their descendants, which become our children, are ended too */
     VEC(node_question_t) questions; /* that are answered when what is done has been heard of */

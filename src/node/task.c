@@ -557,7 +557,8 @@ void node_task_adopt(node_t *n, uint32_t index, uint64_t entry, uint32_t owner) 
         uint64_t word = atomic_load_explicit(&n->records[index].word, memory_order_acquire);
         if (!wire_entry_names(entry, word)) return; /* begun: found among its owner's records */
         if (!(word & WIRE_KNOWN) && !wire_record_make_known(&n->records[index], word)) continue;
-        if (n->tasks[index] == NULL) (void)queued_open(n, index, wire_word_generation(word));
+        node_task_t *t = n->tasks[index] ? n->tasks[index] : queued_open(n, index, wire_word_generation(word));
+        if (t != NULL) t->adopted = true;
         return;
     }
 }
@@ -584,8 +585,8 @@ static void queue_take_over(node_client_t *client) {
     node_t *n = client->node;
     EACH_RECORD_OF (client, r) {
         node_task_t *t = n->tasks[r];
-        /* Calls that have a book stay in their queues. */
-        if (t != NULL && (!t->queued || t->kind == MOB_ACTOR_CALL)) continue;
+        /* Calls that were seen in their queues stay there. One that has a book by its arguments need not be in any: its caller may have died before it pushed it. */
+        if (t != NULL && (!t->queued || t->adopted)) continue;
         /* Until it is ours or over: workers go on meanwhile. */
         for (;;) {
             uint64_t word = atomic_load_explicit(&n->records[r].word, memory_order_acquire);

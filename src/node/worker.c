@@ -172,8 +172,18 @@ static bool worker_start(node_t *n) {
     return n->zygote == NULL || worker_ask(w);
 }
 
+/* What the workers that live have run without telling us of each. */
+static uint64_t runs_noted(node_t *n) {
+    uint64_t runs = 0;
+    for (uint32_t i = 1; i < n->client_next; i++)
+        if (n->clients[i] != NULL && n->clients[i]->events != NULL) runs += atomic_load(&n->clients[i]->events->tail);
+    return runs;
+}
+
 void node_worker_useless(node_t *n, const char *how, bool by_itself) {
-    uint64_t now = base_clock_mono_ns();
+    uint64_t now = base_clock_mono_ns(), runs = runs_noted(n);
+    if (runs != n->runs_noted) n->start_failures = 0; /* not in a row: others have worked since */
+    n->runs_noted = runs;
     if (n->start_failures++ == 0) n->first_failure_ns = now;
     /* Workers that somebody else kills say nothing about the next one, unless it goes on and on. */
     if (n->start_failures < MAX_USELESS || (!by_itself && now - n->first_failure_ns < PATIENCE_NS)) return;
@@ -537,6 +547,7 @@ void node_worker_forget(node_client_t *w) {
     for (node_task_t *t = w->runs; t != NULL; t = t->run_next)
         w->has_worked |= wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) !=
                          WIRE_READY_STATE;
+    if (w->has_worked) n->start_failures = 0;
     bool useless = !w->has_worked && !w->retiring;
     while (w->runs != NULL) {
         node_task_t *t = w->runs;

@@ -57,6 +57,33 @@ def test_calls_made_before_the_actor_is_there():
     assert ray.get(log.take.remote()) == [(i,) for i in range(2000)]
 
 
+def test_who_drops_its_handle_and_gets_another_does_not_wait_for_the_others():
+    """Its queue has to be ended first, which the actor must say although it always has something else to do."""
+    log = Log.remote()
+    box = [ray.put([log])]
+    ending, fed = threading.Event(), []
+
+    def feed():
+        waiting = [log.slowly.remote(0, 0.01) for _ in range(10)]
+        while not ending.is_set():
+            waiting.append(log.slowly.remote(0, 0.01))
+            fed.append(ray.get(waiting.pop(0)))
+        ray.get(waiting)
+
+    @ray.remote(num_cpus=4)
+    def call(box):
+        return ray.get(ray.get(box[0])[0].pid.remote())
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    try:
+        assert support.wait_until(lambda: fed)
+        assert len({ray.get(call.remote(box), timeout=20) for _ in range(4)}) == 1
+    finally:
+        ending.set()
+        feeder.join()
+
+
 def test_several_callers_each_in_its_order():
     log = Log.remote()
 

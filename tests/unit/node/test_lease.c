@@ -115,6 +115,26 @@ static void test_without_any_worker_the_queue_fails(void **state) {
     assert_int_equal(take(w, &driver), record);
 }
 
+/* Ten that ended at once are no reason if others worked meanwhile, of which the daemon hears nothing. */
+static void test_useless_workers_that_are_not_in_a_row(void **state) {
+    (void)state;
+    node_client_t *good = busy_worker(0, NULL, NULL);
+    mob_ref_t result = slot_open(&driver);
+    push(&driver, result, 3);
+    for (int i = 0; i < 30; i++) {
+        if (i % 9 == 0) atomic_fetch_add(&good->events->tail, 1); /* it has run another */
+        node_worker_useless(n, "a test", true);
+    }
+    assert_int_equal(word_of(result) & STORE_STATE, STORE_PENDING);
+    /* Nor if one that has worked died. */
+    for (int i = 0; i < 6; i++) node_worker_useless(n, "a test", true);
+    node_client_died(good);
+    node_worker_useless(n, "a test", true);
+    assert_int_equal(word_of(result) & STORE_STATE, STORE_PENDING);
+    for (int i = 0; i < 10; i++) node_worker_useless(n, "a test", true);
+    assert_int_equal(error_of(result), MOB_ESYS);
+}
+
 static void test_without_the_fast_path_nobody_has_a_lease(void **state) {
     (void)state;
     n->fast = false;
@@ -534,6 +554,7 @@ int main(void) {
         TEST(test_no_more_leases_than_cpus),
         TEST(test_a_lease_waits_for_a_worker),
         TEST(test_without_any_worker_the_queue_fails),
+        TEST(test_useless_workers_that_are_not_in_a_row),
         TEST(test_without_the_fast_path_nobody_has_a_lease),
         TEST(test_a_free_lease_is_taken_at_once),
         TEST(test_a_task_of_three_cpus_takes_as_many_as_it_lacks),
