@@ -84,6 +84,9 @@ typedef struct mob_config {
     const char *const *
         spill_dirs; /* NULL-terminated: where objects are moved that memory has no room for, by turns; NULL: the session's own folder */
     bool log_to_driver; /* whether what workers print is sent to mob_message_read */
+    void (*meanwhile)(
+        void *context); /* called once by this thread while the daemon starts, which takes some time; or NULL */
+    void *meanwhile_context;
 } mob_config_t;
 
 MOB_API unsigned mob_default_cpus(void);

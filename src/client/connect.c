@@ -223,10 +223,12 @@ static mob_status_t welcome_apply(mob_client_t *c, const char *frame, size_t siz
     return segments_open(c, &welcome, fds);
 }
 
-static mob_status_t handshake(mob_client_t *c, uint64_t token, const void *setup, size_t setup_size) {
+/* A worker has no `config`. */
+static mob_status_t handshake(mob_client_t *c, uint64_t token, const mob_config_t *config) {
     int fds[WIRE_WELCOME_FDS], fd_count = 0;
     size_t size = 0;
-    mob_status_t status = hello_send(c, token, setup, setup_size);
+    mob_status_t status = hello_send(c, token, config ? config->setup : NULL, config ? config->setup_size : 0);
+    if (config != NULL && config->meanwhile != NULL) config->meanwhile(config->meanwhile_context);
     c->frame = malloc(WIRE_FRAME_MAX);
     if (c->frame == NULL) return MOB_ENOMEM;
     mob_status_t heard = frame_receive(c->sock, c->frame, &size, fds, &fd_count);
@@ -339,7 +341,7 @@ mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client) {
         status = MOB_ENOMEM;
     }
     if (status == MOB_OK) status = daemon_spawn(c, words.items);
-    if (status == MOB_OK) status = handshake(c, 0, config->setup, config->setup_size);
+    if (status == MOB_OK) status = handshake(c, 0, config);
     for (size_t i = 0; i < words.count; i++) free(words.items[i]);
     vec_free(&words);
     if (status != MOB_OK) {
@@ -408,7 +410,7 @@ mob_status_t mob_worker_connect(const char *socket_path, uint64_t token, mob_cli
     mob_client_t *c = client_new(WIRE_WORKER);
     if (c == NULL) return MOB_ENOMEM;
     mob_status_t status = client_socket_connect(socket_path, &c->sock);
-    if (status == MOB_OK) status = handshake(c, token, NULL, 0);
+    if (status == MOB_OK) status = handshake(c, token, NULL);
     if (status != MOB_OK) {
         client_free(c);
         return status;

@@ -42,6 +42,19 @@ static const char *text_of(PyObject *dict, const char *key) {
     return found != NULL && PyUnicode_Check(found) ? PyUnicode_AsUTF8(found) : NULL;
 }
 
+/* What Python does while the daemon starts, in this thread: an import in another one would be in the way of a fork, and might take itself for the main one. */
+typedef struct {
+    PyObject *call;
+    PyThreadState *thread; /* saved while the lock is let go */
+} meanwhile_t;
+
+static void meanwhile(void *context) {
+    meanwhile_t *m = context;
+    PyEval_RestoreThread(m->thread);
+    Py_XDECREF(PyObject_CallNoArgs(m->call)); /* an exception is found by core_start */
+    m->thread = PyEval_SaveThread();
+}
+
 PyObject *core_start(PyObject *module, PyObject *config) {
     (void)module;
     if (core.client != NULL) {
@@ -56,6 +69,7 @@ PyObject *core_start(PyObject *module, PyObject *config) {
     PyObject *resources = PyDict_GetItemString(config, "resources"), *setup = PyDict_GetItemString(config, "setup");
     PyObject *store = PyDict_GetItemString(config, "object_store_memory"),
              *log = PyDict_GetItemString(config, "log_to_driver");
+    meanwhile_t other = {.call = PyDict_GetItemString(config, "meanwhile")};
     const char **argv = strings_of(PyDict_GetItemString(config, "argv")),
                **preload = strings_of(PyDict_GetItemString(config, "preload")),
                **spill = strings_of(PyDict_GetItemString(config, "spill"));
@@ -72,15 +86,23 @@ PyObject *core_start(PyObject *module, PyObject *config) {
         c.setup = PyBytes_AS_STRING(setup);
         c.setup_size = (size_t)PyBytes_GET_SIZE(setup);
     }
+    if (other.call != NULL) {
+        c.meanwhile = meanwhile;
+        c.meanwhile_context = &other;
+    }
     if (!PyErr_Occurred() && argv != NULL && preload != NULL && spill != NULL && c.daemon_path != NULL) {
-        Py_BEGIN_ALLOW_THREADS status = mob_init(&c, &client);
-        Py_END_ALLOW_THREADS
+        other.thread = PyEval_SaveThread();
+        status = mob_init(&c, &client);
+        PyEval_RestoreThread(other.thread);
     }
     PyMem_Free(argv);
     PyMem_Free(preload);
     PyMem_Free(spill);
     PyMem_Free(amounts);
-    if (PyErr_Occurred()) return NULL;
+    if (PyErr_Occurred()) { /* by what was done meanwhile, too */
+        mob_shutdown(client);
+        return NULL;
+    }
     if (status != MOB_OK) return core_raise(status);
     mob_session_t session;
     mob_client_session(client, &session);

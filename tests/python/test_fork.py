@@ -165,7 +165,7 @@ def test_a_pool_of_the_driver(start):
 
 
 def test_a_fork_right_after_init_waits_for_no_import(folder):
-    """ray.init imports in another thread while it waits: in a child, that thread would never end its import."""
+    """What ray.init imports while it waits is whole when it returns: a thread would never end its import in a child."""
     code = """
 import os, signal, sys, time
 

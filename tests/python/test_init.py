@@ -472,3 +472,40 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
     result = support.run_driver(support.script(folder, code))
     assert (result.stderr, result.returncode) == ("", 0)
     assert result.stdout.count("in the child's session") == 2
+
+
+def test_the_main_thread_stays_pythons_main_thread(folder):
+    """Whichever thread imports `threading` first takes itself for it."""
+    code = """
+import ray
+ray.init(num_cpus=1)
+import asyncio, threading, warnings
+warnings.simplefilter("ignore")
+print(threading.current_thread() is threading.main_thread(), threading.main_thread().is_alive())
+asyncio.get_event_loop().close()
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert result.stdout == "True True\n" and result.returncode == 0, result.stderr
+
+
+def test_an_interrupt_while_the_daemon_starts_leaves_nothing(folder):
+    code = """
+import sys
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "cloudpickle":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+import ray
+try:
+    ray.init(num_cpus=1)
+except KeyboardInterrupt:
+    print(ray.is_initialized())
+sys.meta_path.pop(0)
+ray.init(num_cpus=1)
+print(ray.get(ray.put(5)))
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert result.stdout == "False\n5\n", result.stderr

@@ -156,34 +156,16 @@ def _start(config):
     global _printer
     set_hooks()
     take_part(SCRIPT_MODE, config["namespace"])
-    # Needed by the first remote function, slow to import, and this thread is about to wait for the daemon.
-    imported = _import_meanwhile("cloudpickle")
-    try:
-        _core.start(config)
-    finally:
-        # A program that forks while a thread of ours imports would have a child that waits for that thread for ever.
-        imported.acquire()
+    _core.start({**config, "meanwhile": _load_cloudpickle})
     _printer = _Printer()
 
 
-def _import_meanwhile(name):
-    """Imports a module in another thread; returns a lock that is free when it has ended."""
-    done = _thread.allocate_lock()
-    done.acquire()
-
-    def run():
-        try:
-            __import__(name)
-        except Exception:  # raised again where it is needed
-            pass
-        finally:
-            done.release()
-
-    if name in sys.modules:
-        done.release()
-    else:
-        _thread.start_new_thread(run, ())
-    return done
+def _load_cloudpickle():
+    """The first remote function needs it, and it is slow to import."""
+    try:
+        import cloudpickle  # noqa: F401
+    except ImportError:  # told of where it is needed
+        pass
 
 
 def take_part(mode: int, namespace: str):
