@@ -16,7 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#endif
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,6 +64,16 @@ static void hook(void (*function)(void)) {
     if (function != NULL) function();
 }
 
+/* The C library has told the kernel where it wants the number of its CPU kept up to date. The one in the middle shares our memory, so the kernel forgot that for it and for its child, whose
+ * sched_getcpu would be wrong for ever; and allocators that keep memory by CPU rely on it. */
+static void rseq_restore(void) {
+#if defined(RSEQ_SIG) && defined(SYS_rseq)
+    enum { FIRST_SIZE = 32 }; /* of the area; later kernels take it too */
+    if (__rseq_size > 0)
+        (void)syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset, FIRST_SIZE, 0, RSEQ_SIG);
+#endif
+}
+
 /* 1 in the grandchild, once it is the daemon's; 0 in the zygote; -1 if the fork failed. The one in the middle shares our memory while we stand still (vfork): it
  * does nothing but fork, as we would have, and go. So the memory is copied once, not twice. */
 static int fork_twice(const mob_zygote_ops_t *ops) {
@@ -69,6 +83,7 @@ static int fork_twice(const mob_zygote_ops_t *ops) {
         volatile pid_t me = getpid();
         pid_t second = fork();
         if (second != 0) _exit(second < 0);
+        rseq_restore();
         while (getppid() == me) sched_yield();
         if (!die_with_daemon()) _exit(1);
         hook(ops->after_fork_child);

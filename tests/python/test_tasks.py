@@ -38,6 +38,23 @@ def test_tasks_run_in_other_processes():
     assert ray.get(pid.remote()) != os.getpid()
 
 
+def test_a_worker_knows_which_cpu_it_runs_on():
+    """The C library keeps the number where the kernel writes it, which has to be told so in each worker."""
+
+    @ray.remote
+    def cpus():
+        import ctypes
+
+        found, allowed = [], os.sched_getaffinity(0)
+        for cpu in sorted(allowed) * 2:
+            os.sched_setaffinity(0, {cpu})
+            found.append(ctypes.CDLL(None).sched_getcpu() == cpu)
+        os.sched_setaffinity(0, allowed)
+        return found
+
+    assert all(ray.get(cpus.remote()))
+
+
 def test_tasks_run_at_the_same_time(folder):
     @ray.remote
     def meet(i):
