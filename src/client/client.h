@@ -190,6 +190,9 @@ mob_status_t client_daemon_gone(void);
 /* Wakes those whom a slot's old word names. True if the daemon must be asked to ring all bells. */
 bool client_wake(mob_client_t *c, uint64_t slot_word);
 
+/* worker.c */
+bool client_forgets(void); /* this thread must not wait for anybody */
+
 /* rest.c: waiting. Any thread, without the mutex. */
 typedef bool (*client_look_fn)(mob_client_t *c, void *context);
 /* Looks for a while, if there are CPUs for it; true as soon as it is there. */

@@ -196,6 +196,13 @@ static bool end_is_there(const mob_client_t *c, const mob_ref_t *refs, size_t *c
     return true;
 }
 
+/* Before a sleep. */
+static mob_status_t wait_check(void) {
+    if (!client_forgets()) return MOB_OK;
+    return base_fail(MOB_ELIMIT, "a result that is not there yet can't be waited for while a worker unloads a function "
+                                 "that nobody refers to any more (in a __del__, most likely): leave it to a task");
+}
+
 static bool last_is_sealed(mob_client_t *c, void *context) { return client_is_sealed(c, *(mob_ref_t *)context); }
 
 /*
@@ -212,6 +219,7 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
     mob_ref_t last = refs[count - 1];
     bool spun = !atomic_exchange_explicit(&c->woke, false, memory_order_relaxed);
     if (spun && client_spin(c, &c->get_patience, last_is_sealed, &last) && end_is_there(c, refs, &count)) return MOB_OK;
+    if ((status = wait_check()) != MOB_OK) return status;
     uint64_t deadline = deadline_of(timeout_ms), look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
     client_wait_t wait = client_waiting_begin(c);
@@ -264,6 +272,7 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
     if (status != MOB_OK) return status;
     *ret_count = mark_ready(c, refs, count, needed, ret_ready);
     if (*ret_count >= needed || timeout_ms == 0) return MOB_OK;
+    if ((status = wait_check()) != MOB_OK) return status;
     uint64_t deadline = deadline_of(timeout_ms), look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
     bool noted = false;

@@ -65,7 +65,15 @@ static bool run_take(mob_client_t *c, shm_message_t *ret_run) {
 
 enum { MOST_FORGETS = 64 };
 
+/* This thread runs what a function that is unloaded leaves to be run (finalizers), and takes no jobs meanwhile. Everybody else thinks that it is idle: its CPU is not its own, and what it waits for
+ * may be given to itself. */
+static _Thread_local bool forgets;
+
+bool client_forgets(void) { return forgets; }
+
 static mob_status_t forget_take(mob_client_t *c, mob_job_t **ret_job) {
+    forgets = true;
+    client_looked(c);
     c->forget = (mob_job_t){.kind = MOB_FORGET, .function = vec_pop(&c->forgets)};
     *ret_job = &c->forget;
     return MOB_OK;
@@ -75,6 +83,7 @@ static mob_status_t forget_take(mob_client_t *c, mob_job_t **ret_job) {
 static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
     shm_message_t run;
     bool claimed = false, full = c->running >= c->limit;
+    forgets = false;
     /* Not only when there is nothing else to do: who always has more tasks for us would fill our memory with old functions. */
     if (c->forgets.count >= MOST_FORGETS) return forget_take(c, ret_job);
     if (!full) {

@@ -289,3 +289,42 @@ def test_what_can_not_be_pickled_is_named():
     with pytest.raises(TypeError, match="lock") as info:
         f.remote()
     assert "f" in str(info.value)
+
+
+def test_a_finalizer_that_waits_while_its_function_is_unloaded(folder):
+    """The worker has no task then, and what it waited for could only be run by itself."""
+    code = """
+import gc, os, time
+import ray
+ray.init(num_cpus=1)
+DRIVER = os.getpid()
+
+@ray.remote
+def one():
+    return 1
+
+class Last:
+    def __del__(self):
+        if os.getpid() != DRIVER:
+            ray.get(one.remote())
+
+def make():
+    last = Last()
+
+    @ray.remote
+    def function():
+        return last is not None
+
+    return function
+
+function = make()
+print(ray.get(function.remote()))
+del function
+gc.collect()
+print(ray.get([one.remote() for _ in range(10)], timeout=30) == [1] * 10)
+time.sleep(0.2)
+print(ray.get(one.remote(), timeout=30))
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert result.stdout == "True\nTrue\n1\n", result.stdout + result.stderr
+    assert "can't be waited for while a worker unloads a function" in result.stderr, result.stderr
