@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DEPTH = 2, OWN_TRIES = 100, OWN_PAUSE_US = 1000 };
+/* Tries, not a time: whoever stands still himself has not waited. 5 s in all, for who clears up may be off the CPU while he has the lock. */
+enum { DEPTH = 2, OWN_TRIES = 5000, OWN_PAUSE_US = 1000 };
 
 static void folder_empty(int fd, int depth) {
     DIR *dir = fdopendir(fd);
@@ -41,12 +42,14 @@ bool base_folder_remove(const char *path) {
 /*
  * Locks a folder. Between its opening and its lock somebody may have removed it and made another of the same name: it is
  * ours only if the name still leads to what we locked. From then on it does: who clears up needs the lock, and a driver
- * removes only what its own daemon left, whose names come once.
+ * removes only what its own daemon left, whose names come once. False and errno, ENOENT if what was locked is not there any more.
  */
 static bool folder_lock(const char *path, int fd) {
     struct stat by_name, by_fd;
-    return flock(fd, LOCK_EX | LOCK_NB) == 0 && lstat(path, &by_name) == 0 && fstat(fd, &by_fd) == 0 &&
-           by_name.st_ino == by_fd.st_ino && by_name.st_dev == by_fd.st_dev;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || lstat(path, &by_name) != 0 || fstat(fd, &by_fd) != 0) return false;
+    if (by_name.st_ino == by_fd.st_ino && by_name.st_dev == by_fd.st_dev) return true;
+    errno = ENOENT;
+    return false;
 }
 
 int base_folder_own(const char *path) {
@@ -57,7 +60,10 @@ int base_folder_own(const char *path) {
         if (fd < 0 && errno != ENOENT) return -1;
         if (fd < 0) continue;
         if (folder_lock(path, fd)) return fd;
+        int error = errno;
         close(fd);
+        errno = error;
+        if (error != EWOULDBLOCK && error != EINTR && error != ENOENT) return -1; /* there are no locks here, say */
     }
     errno = EBUSY;
     return -1;

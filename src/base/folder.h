@@ -9,7 +9,8 @@ bool base_folder_remove(const char *path);
 
 /*
  * Makes a folder that belongs to this process, in one that is there. Returns a descriptor that holds a lock on it, to be kept open: the kernel lets go of the lock when the
- * process ends, however it does, and that is how others know what was left behind. -1 and errno.
+ * process ends, however it does, and that is how others know what was left behind. -1 and errno;
+ * EBUSY if somebody else has had the lock for about 5 s.
  */
 int base_folder_own(const char *path);
 

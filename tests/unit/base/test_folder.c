@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -111,6 +112,28 @@ static void test_it_can_be_owned_once(void **state) {
     assert_int_equal(errno, ENOENT);
 }
 
+/* Who clears up has the lock for a moment, which is long if he is off the CPU then. */
+static void test_it_waits_for_who_clears_up(void **state) {
+    (void)state;
+    int ready[2];
+    char word;
+    assert_int_equal(mkdir(in_root("s_1"), 0700), 0);
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int held = open(in_root("s_1"), O_RDONLY | O_DIRECTORY);
+        if (flock(held, LOCK_EX) == 0 && write(ready[1], "x", 1) == 1) usleep(1000000);
+        _exit(0);
+    }
+    assert_int_equal(read(ready[0], &word, 1), 1);
+    int fd = base_folder_own(in_root("s_1"));
+    if (fd < 0) fail_msg("%s", strerror(errno));
+    close(fd);
+    waitpid(child, NULL, 0);
+    close(ready[0]);
+    close(ready[1]);
+}
+
 /* Who clears up at the same time takes nothing that is owned. */
 static void test_clearing_beside_making(void **state) {
     (void)state;
@@ -137,6 +160,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_what_nobody_owns_goes_whatever_is_in_it, root_make, root_remove),
         cmocka_unit_test_setup_teardown(test_the_lock_goes_with_its_process, root_make, root_remove),
         cmocka_unit_test_setup_teardown(test_it_can_be_owned_once, root_make, root_remove),
+        cmocka_unit_test_setup_teardown(test_it_waits_for_who_clears_up, root_make, root_remove),
         cmocka_unit_test_setup_teardown(test_clearing_beside_making, root_make, root_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
