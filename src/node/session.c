@@ -16,14 +16,20 @@
 #include "base/folder.h"
 #include "node/state.h"
 
+enum { MAKE_TRIES = 100, MAKE_PAUSE_US = 1000 };
+
+/* Leaves errno as it is. */
 static mob_status_t folder_fail(const char *what, const char *path) {
+    int error = errno;
     mob_status_t status = errno == ENOSPC || errno == EDQUOT                    ? MOB_ENOSPC
                           : errno == EACCES || errno == EPERM || errno == EROFS ? MOB_EPERM
                                                                                 : MOB_ESYS;
     const char *advice = errno == EMFILE   ? "Raise the limit of open files (ulimit -n)"
                          : errno == ENFILE ? "The machine has as many files open as it can"
                                            : "Give ray.init another _temp_dir, or set RAY_TMPDIR";
-    return base_fail(status, "%s %s: %s. %s", what, path, strerror(errno), advice);
+    base_fail(status, "%s %s: %s. %s", what, path, strerror(error), advice);
+    errno = error;
+    return status;
 }
 
 /* The user's own folder: made if need be, refused if somebody else could write into it. */
@@ -63,16 +69,18 @@ static mob_status_t socket_listen(node_t *n) {
     return MOB_OK;
 }
 
-/* Makes both folders; again if another daemon that ended has just removed the outer one. */
+/* Makes both folders; again if another daemon that ended has just removed the outer one, before we looked at it or made the inner one. */
 static mob_status_t folders_make(const char *parent, const char *dir) {
     mob_status_t status = MOB_OK;
-    for (int tries = 0; tries < 10; tries++) {
+    for (int tries = 0; tries < MAKE_TRIES; tries++) {
+        if (tries > 0) usleep(MAKE_PAUSE_US); /* not in step with who makes and removes it */
         status = folder_make(parent);
-        if (status != MOB_OK) return status;
-        if (tries == 0) base_folder_clear(parent, "session_");
-        if (base_folder_own(dir) >= 0) return MOB_OK; /* the descriptor stays open until we end */
-        status = folder_fail("making the folder", dir);
-        if (errno != ENOENT) break;
+        if (status == MOB_OK) {
+            if (tries == 0) base_folder_clear(parent, "session_"); /* one that was removed since had nothing in it */
+            if (base_folder_own(dir) >= 0) return MOB_OK;          /* the descriptor stays open until we end */
+            status = folder_fail("making the folder", dir);
+        }
+        if (status != MOB_ESYS || errno != ENOENT) break;
     }
     return status;
 }

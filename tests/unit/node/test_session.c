@@ -1,0 +1,88 @@
+/* The session's folder, and other sessions of the user that begin and end meanwhile. */
+#include "fixture.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/folder.h"
+
+enum { SESSIONS = 1500 };
+
+static char root[PATH_MAX], parent[2 * PATH_MAX];
+static pid_t others;
+
+static int setup(void **state) {
+    (void)state;
+    const char *temp = getenv("TMPDIR");
+    snprintf(root, sizeof root, "%s/mobula-session-XXXXXX", temp ? temp : "/tmp");
+    if (mkdtemp(root) == NULL) return -1;
+    snprintf(parent, sizeof parent, "%s/mobula-%u", root, (unsigned)geteuid());
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    if (others > 0) {
+        kill(others, SIGKILL);
+        waitpid(others, NULL, 0);
+    }
+    return base_folder_remove(root) ? 0 : -1;
+}
+
+static mob_status_t session_open_and_close(node_t *n) {
+    *n = (node_t){.temp_dir = root, .listen_fd = -1};
+    int first = fcntl(0, F_DUPFD, 0); /* the lowest number that is free: what is opened comes from there on */
+    close(first);
+    mob_status_t status = node_session_open(n);
+    node_session_close(n);
+    syscall(SYS_close_range, first, ~0u, 0); /* the folder's descriptor too, which a daemon keeps until it ends */
+    free(n->session_dir);
+    free(n->socket_path);
+    return status;
+}
+
+/* Others that end remove the folder of all sessions as soon as it is empty: also between two steps of ours. */
+static void test_the_outer_folder_comes_and_goes(void **state) {
+    (void)state;
+    others = fork();
+    if (others == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) {
+            mkdir(parent, 0700);
+            rmdir(parent);
+            usleep(50);
+        }
+    }
+    node_t *n = malloc(sizeof *n);
+    assert_non_null(n);
+    for (int i = 0; i < SESSIONS; i++)
+        if (session_open_and_close(n) != MOB_OK) fail_msg("session %d: %s", i, mob_last_error());
+    free(n);
+}
+
+static void test_a_folder_that_is_not_there(void **state) {
+    (void)state;
+    char nowhere[2 * PATH_MAX];
+    snprintf(nowhere, sizeof nowhere, "%s/nowhere", root);
+    node_t *n = calloc(1, sizeof *n);
+    assert_non_null(n);
+    n->temp_dir = nowhere;
+    assert_int_equal(node_session_open(n), MOB_ESYS);
+    assert_non_null(strstr(mob_last_error(), "nowhere"));
+    assert_null(n->session_dir);
+    free(n);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_the_outer_folder_comes_and_goes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_folder_that_is_not_there, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
