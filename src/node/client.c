@@ -285,8 +285,10 @@ static void hello_handle(node_client_t *c, const char *frame, size_t size) {
             return;
         }
         memcpy(n->setup, frame + sizeof hello, n->setup_size);
-        if (n->zygote_argv == NULL || n->zygote_ready) node_client_welcome(c);
-        return; /* else when the zygote can fork */
+        if (n->zygote_argv != NULL && !n->zygote_ready) return; /* welcomed when the zygote can fork */
+        node_client_welcome(c);
+        if (c->state == NODE_LIVE) node_schedule(n); /* the spares have waited for the setup */
+        return;
     }
     if (hello.role == WIRE_WORKER) {
         node_worker_hello(c, hello.token);

@@ -309,6 +309,7 @@ static size_t pool_wanted(node_t *n) {
 
 static void spares_start(node_t *n) {
     if (!n->spares_wanted || n->zygote == NULL || n->waiting_for_worker > 0 || n->starting.count > 0) return;
+    if (n->setup == NULL) return; /* a worker keeps what it is welcomed with: the driver's hello comes first */
     n->spares_wanted = false;
     size_t wanted = pool_wanted(n) < MAX_SPARE ? pool_wanted(n) : MAX_SPARE;
     for (size_t there = pool_size(n); there < wanted && worker_start(n); there++) {
