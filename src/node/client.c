@@ -60,17 +60,23 @@ mob_status_t node_client_accept(node_t *n, int sock, node_client_t **ret_client)
     }
     c->state = NODE_GREETING;
     c->pid = peer.pid;
-    node_client_attach(c, sock);
+    mob_status_t status = node_client_attach(c, sock);
+    if (status != MOB_OK) {
+        node_client_close(c);
+        return status;
+    }
     *ret_client = c;
     return MOB_OK;
 }
 
-void node_client_attach(node_client_t *c, int sock) {
+mob_status_t node_client_attach(node_client_t *c, int sock) {
     c->sock = sock;
-    uv_poll_init(&c->node->loop, &c->sock_poll, sock);
+    int error = uv_poll_init(&c->node->loop, &c->sock_poll, sock); /* the user may watch no more, say */
+    if (error != 0) return base_fail(MOB_ESYS, "watching a connection: %s", uv_strerror(error));
     c->sock_poll.data = c;
     c->sock_polled = true;
     poll_start(c);
+    return MOB_OK;
 }
 
 /* ---- sending ---- */
@@ -238,11 +244,10 @@ void node_client_welcome(node_client_t *c) {
     c->state = NODE_LIVE;
     node_client_send(c, frame, sizeof head + dir_size + n->setup_size, fds, WIRE_WELCOME_FDS);
     free(frame);
-    /* A worker is our child and is reaped; a driver's end is told by its pidfd. */
+    /* A worker is our child and is reaped; a driver's end is told by its pidfd, or else by its socket. */
     if (c->role == WIRE_DRIVER) {
         c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
-        if (c->pidfd < 0) return;
-        uv_poll_init(&n->loop, &c->pid_poll, c->pidfd);
+        if (c->pidfd < 0 || uv_poll_init(&n->loop, &c->pid_poll, c->pidfd) != 0) return;
         c->pid_poll.data = c;
         uv_poll_start(&c->pid_poll, UV_READABLE, on_process_end);
     }

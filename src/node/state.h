@@ -378,7 +378,8 @@ void node_session_close(node_t *node);
 /* client.c: connections */
 mob_status_t node_client_accept(node_t *node, int sock, node_client_t **ret_client);
 node_client_t *node_client_new(node_t *node);
-void node_client_attach(node_client_t *client, int sock); /* takes the socket */
+/* Takes the socket, also if it fails: it goes with the client then, which is to be closed. */
+mob_status_t node_client_attach(node_client_t *client, int sock);
 void node_client_send(node_client_t *client, const void *frame, size_t size, const int *fds, int fd_count);
 void node_client_tell(node_client_t *client, uint32_t kind, uint32_t a, uint64_t b, uint64_t c, uint64_t d);
 void node_client_flush(node_client_t *client);
@@ -596,6 +597,7 @@ void node_children_reap(node_t *node);
 size_t node_children_list(pid_t *ret_children, size_t capacity); /* our children, from the kernel */
 
 /* text.c: what workers print */
+/* Takes the descriptor, also if it fails. */
 mob_status_t node_stream_open(node_client_t *client, node_stream_t *stream, int fd, int kind);
 void node_stream_close(node_stream_t *stream);
 void node_streams_finish(node_t *node);

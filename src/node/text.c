@@ -127,7 +127,8 @@ mob_status_t node_stream_open(node_client_t *c, node_stream_t *s, int fd, int ki
     s->fd = fd;
     fcntl(fd, F_SETFL, O_NONBLOCK);
     /* libuv ties a poll handle to its descriptor: a worker that is asked for again gets a new struct instead. */
-    if (uv_poll_init(&c->node->loop, &s->poll, fd) != 0) return MOB_ESYS;
+    int error = uv_poll_init(&c->node->loop, &s->poll, fd);
+    if (error != 0) return base_fail(MOB_ESYS, "watching a pipe: %s", uv_strerror(error));
     s->poll.data = c;
     s->live = true;
     uv_poll_start(&s->poll, UV_READABLE, on_output);

@@ -135,28 +135,37 @@ static void starting_remove(node_client_t *w) {
     }
 }
 
-/* Asks the zygote for it. False: there are no descriptors left; it is gone then. */
-static bool worker_ask(node_client_t *w) {
+/* It has no pipes, and so it is gone; later there may be some. */
+static void worker_give_up(node_client_t *w, const char *why) {
     node_t *n = w->node;
+    char text[192];
+    snprintf(text, sizeof text, "the daemon could not make its pipes: %s", why);
+    starting_remove(w);
+    node_client_close(w);
+    node_worker_useless(n, text, true);
+    node_look_again(n, 1000);
+}
+
+/* Asks the zygote for it. False: there are no descriptors left, or they can't be watched; it is gone then. */
+static bool worker_ask(node_client_t *w) {
     int out[2] = {-1, -1}, err[2] = {-1, -1};
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
-        char why[128];
-        snprintf(why, sizeof why, "the daemon could not make its pipes: %s", strerror(errno));
+        const char *why = strerror(errno);
         if (out[0] >= 0) close(out[0]), close(out[1]);
-        starting_remove(w);
-        node_client_close(w);
-        node_worker_useless(n, why, true);
-        node_look_again(n, 1000);
+        worker_give_up(w, why);
         return false;
     }
-    node_stream_open(w, &w->out, out[0], MOB_MESSAGE_OUT);
-    node_stream_open(w, &w->err, err[0], MOB_MESSAGE_ERR);
+    /* Both are its from here on, whatever comes. */
+    mob_status_t out_status = node_stream_open(w, &w->out, out[0], MOB_MESSAGE_OUT),
+                 err_status = node_stream_open(w, &w->err, err[0], MOB_MESSAGE_ERR);
+    bool opened = out_status == MOB_OK && err_status == MOB_OK;
     wire_fork_t frame = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_FORK}, .token = w->token};
     int fds[2] = {out[1], err[1]};
-    node_client_send(n->zygote, &frame, sizeof frame, fds, 2);
+    if (opened) node_client_send(w->node->zygote, &frame, sizeof frame, fds, 2);
     close(out[1]);
     close(err[1]);
-    return true;
+    if (!opened) worker_give_up(w, mob_last_error());
+    return opened;
 }
 
 static bool worker_start(node_t *n) {
@@ -221,15 +230,13 @@ void node_worker_hello(node_client_t *connection, uint64_t token) {
     }
     starting_remove(w);
     /* The connection's socket moves over; its own struct goes. */
-    int sock = dup(connection->sock);
+    int sock = fcntl(connection->sock, F_DUPFD_CLOEXEC, 0);
     w->pid = connection->pid;
     node_client_close(connection);
-    if (sock < 0) {
-        node_client_close(w);
+    if (sock < 0 || node_client_attach(w, sock) != MOB_OK) {
+        node_worker_start_failed(w);
         return;
     }
-    fcntl(sock, F_SETFD, FD_CLOEXEC);
-    node_client_attach(w, sock);
     node_client_welcome(w);
     if (w->state == NODE_LIVE) node_worker_free(w);
 }

@@ -20,7 +20,7 @@ static int setup(void **state) {
     int pair[2], pipes[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
-    node_client_attach(driver, pair[0]);
+    assert_int_equal(node_client_attach(driver, pair[0]), MOB_OK);
     far_end = pair[1];
     printer = pipes[1];
     assert_int_equal(node_stream_open(worker, &worker->out, pipes[0], MOB_MESSAGE_OUT), MOB_OK);
