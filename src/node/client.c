@@ -408,6 +408,10 @@ void node_client_close(node_client_t *c) {
         break;
     }
     if (c->number != 0) n->clients[c->number] = NULL;
+    if (c == n->driver) { /* refused: there is nobody to be here for */
+        n->driver = NULL;
+        node_end(n);
+    }
     if (n->zygote == c || n->next_zygote == c) {
         bool was_current = n->zygote == c;
         if (n->zygote == c) n->zygote = NULL;

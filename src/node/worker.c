@@ -117,7 +117,6 @@ void node_zygote_died(node_t *n) {
                        "tells why; try it by hand, in the same folder: python -c 'import ray._private.zygote'";
     if (n->driver != NULL && n->driver->state == NODE_GREETING) {
         node_client_refuse(n->driver, MOB_ESYS, text);
-        node_end(n);
     } else {
         n->zygote_failures = 0; /* the next task tries again */
         waiting_fail(n, text);

@@ -126,6 +126,14 @@ static size_t descriptors_open(void) {
     return count;
 }
 
+static void test_a_driver_that_is_refused_is_the_end(void **state) {
+    (void)state;
+    node_client_refuse(n->driver, MOB_ELIMIT, "a test");
+    assert_null(n->driver);
+    assert_true(n->ending);
+    node_warn(n, "nobody hears this");
+}
+
 static void test_a_file_is_no_connection(void **state) {
     (void)state;
     FILE *file = tmpfile();
@@ -230,6 +238,7 @@ static void test_a_worker_that_can_not_be_watched(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_no_spares_before_the_driver_has_said_hello),
+        TEST(test_a_driver_that_is_refused_is_the_end),
         TEST(test_spares_once_the_zygote_is_ready),
         TEST(test_a_file_is_no_connection),
         TEST(test_a_connection_that_can_not_be_watched_is_closed),
