@@ -197,8 +197,8 @@ bool client_forgets(void); /* this thread must not wait for anybody */
 typedef bool (*client_look_fn)(mob_client_t *c, void *context);
 /* Looks for a while, if there are CPUs for it; true as soon as it is there. */
 bool client_spin(mob_client_t *c, client_patience_t *patience, client_look_fn there, void *context);
-/* It was not, but is now. */
-void client_patience_learn(client_patience_t *patience);
+/* It was not, and we slept: it is there now; or we were woken for nothing. */
+void client_patience_learn(client_patience_t *patience, bool there);
 bool client_sleep(mob_client_t *c, uint32_t seen, int64_t timeout_ns); /* as shm_bell_sleep, on our own bell */
 void client_awake(mob_client_t *c, bool awake);
 bool client_may_spin(mob_client_t *c);
@@ -280,6 +280,7 @@ void client_jobs_free(mob_client_t *c);
 typedef struct {
     uint64_t period; /* 0: there was no job */
     uint32_t jobs;
+    bool lends; /* others may run because we wait */
 } client_wait_t;
 client_wait_t client_waiting_begin(mob_client_t *c);
 void client_waiting_end(mob_client_t *c, client_wait_t wait);

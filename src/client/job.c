@@ -96,7 +96,9 @@ client_wait_t client_waiting_begin(mob_client_t *c) {
     if (c->role != WIRE_WORKER || atomic_load_explicit(&client_forked, memory_order_relaxed)) return wait;
     pthread_mutex_lock(&c->mutex);
     if (c->running > 0) {
-        wait = (client_wait_t){.period = c->period, .jobs = jobs_here > 0 ? jobs_here : 1};
+        wait = (client_wait_t){.period = c->period,
+                               .jobs = jobs_here > 0 ? jobs_here : 1,
+                               .lends = c->leased || c->holds != MOB_SHAPE_NOTHING};
         c->waiting += wait.jobs;
         lending_settle(c);
     }

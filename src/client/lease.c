@@ -103,10 +103,7 @@ bool client_lease_sleep(mob_client_t *c, uint32_t seen) {
         if (!leased) idle_bit_take(c, lane);
     }
     if (c->calls.count > 0) atomic_store(&lease_of(c)->rests, 1);
-    if (!(leased && client_queues_have(c, lane)) && !client_calls_have(c)) {
-        woken = client_sleep(c, seen, -1);
-        client_patience_learn(&c->job_patience);
-    }
+    if (!(leased && client_queues_have(c, lane)) && !client_calls_have(c)) woken = client_sleep(c, seen, -1);
     if (c->calls.count > 0) atomic_store(&lease_of(c)->rests, 0);
     if (leased) idle_bit_take(c, lane);
     client_watch(c);

@@ -71,9 +71,10 @@ bool client_spin(mob_client_t *c, client_patience_t *patience, client_look_fn th
     return found;
 }
 
-void client_patience_learn(client_patience_t *patience) {
-    uint64_t took = base_clock_mono_ns() - atomic_load_explicit(&patience->since_ns, memory_order_relaxed);
-    atomic_store_explicit(&patience->spin_ns, took < SOON_NS ? LONG_SPIN_NS : SPIN_NS, memory_order_relaxed);
+void client_patience_learn(client_patience_t *patience, bool there) {
+    bool soon =
+        there && base_clock_mono_ns() - atomic_load_explicit(&patience->since_ns, memory_order_relaxed) < SOON_NS;
+    atomic_store_explicit(&patience->spin_ns, soon ? LONG_SPIN_NS : SPIN_NS, memory_order_relaxed);
 }
 
 void client_awake(mob_client_t *c, bool awake) {

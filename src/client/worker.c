@@ -91,6 +91,8 @@ static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
         if (!claimed && !c->job_unclaimable) claimed = client_call_take(c, entry_claim);
         if (!claimed && !c->told_to_exit && client_lease_begin(c))
             claimed = client_queue_take(c, client_lane(c), entry_claim);
+        /* With the lease still taken, if there is one: nobody is to rely on us meanwhile. */
+        if (!claimed && c->forgets.count > 0) return forget_take(c, ret_job);
         if (!claimed) client_lease_rest(c);
     } else {
         client_listen(c);
@@ -115,15 +117,17 @@ mob_status_t mob_job_try(mob_client_t *c, mob_job_t **ret_job) {
 }
 
 mob_status_t mob_job_next(mob_client_t *c, mob_job_t **ret_job) {
-    for (;;) {
+    for (bool slept = false;;) {
         uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);
         pthread_mutex_lock(&c->mutex);
         mob_status_t status = job_take(c, ret_job);
         bool full = status == MOB_ELIMIT, none = full || status == MOB_ETIMEOUT;
         c->awaits_end = none && (full || c->told_to_exit); /* whoever finishes a job then rings */
         pthread_mutex_unlock(&c->mutex);
+        if (slept) client_patience_learn(&c->job_patience, !none);
         if (!none) return status;
-        if (!full && client_lease_look(c, seen)) continue;
+        slept = !full && !client_lease_look(c, seen);
+        if (!full && !slept) continue;
         /* No limit: the daemon's death ends its workers by signal, so there is nothing to look up for. */
         if (!(full ? client_sleep(c, seen, -1) : client_lease_sleep(c, seen))) return MOB_EINTR;
     }

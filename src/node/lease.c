@@ -70,6 +70,14 @@ static bool more_is_needed(node_t *n, uint32_t lane) {
     return queued > looking;
 }
 
+bool node_lane_is_served(node_t *n, uint32_t lane) {
+    bool served = false;
+    EACH_LEASED (n, w)
+        served |= w->lane == lane && w->state == NODE_LIVE &&
+                  (state_of(w) == SHM_LEASE_FREE || state_of(w) == SHM_LEASE_BUSY);
+    return served;
+}
+
 bool node_record_name(node_t *n, uint32_t record, char *ret_name, size_t capacity) {
     wire_record_t copy;
     wire_body_t body;

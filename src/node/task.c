@@ -393,7 +393,6 @@ static node_task_t *task_of(node_client_t *client, uint32_t record, uint64_t gen
 void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd) {
     node_task_t *t = task_of(client, record, generation, WIRE_DONE_STATE);
     client->has_worked = true;
-    client->node->start_failures = 0;
     if (t != NULL) task_complete(client->node, t);
     if (crowd) node_bells_ring(client->node);
 }
@@ -643,7 +642,15 @@ static void queue_fail(node_t *n, uint32_t number, uint32_t client, const char *
     }
 }
 
-void node_queues_fail(node_t *n, const char *text) {
-    for (uint32_t l = 0; l < SHM_LANES; l++)
-        for (uint32_t i = 1; i < n->client_next; i++) queue_fail(n, shm_lane_queue(l, i), i, text);
+bool node_queues_fail(node_t *n, const char *text) {
+    bool all = true;
+    for (uint32_t l = 0; l < SHM_LANES; l++) {
+        bool served = node_lane_is_served(n, l);
+        for (uint32_t i = 1; i < n->client_next; i++) {
+            uint32_t queue = shm_lane_queue(l, i);
+            if (!served) queue_fail(n, queue, i, text);
+            all &= shm_queue_count(&n->queues[queue]) == 0;
+        }
+    }
+    return all;
 }

@@ -35,9 +35,18 @@
 
 extern char **environ;
 
-static const uint64_t PATIENCE_NS = 4000000000; /* an error comes within 5 s */
+static const uint64_t PATIENCE_NS = 4000000000, /* an error comes within 5 s */
+    FORGET_NS = 30000000000;
 
-enum { MAX_STARTING = 16, MAX_SPARE = 16, MAX_FAILURES = 3, MAX_USELESS = 10, IDLE_MS = 2000, MAX_AHEAD = 16 };
+enum {
+    MAX_PAUSE_MS = 50,
+    MAX_STARTING = 16,
+    MAX_SPARE = 16,
+    MAX_FAILURES = 3,
+    MAX_USELESS = 10,
+    IDLE_MS = 2000,
+    MAX_AHEAD = 16
+};
 
 /* ---- the zygote ---- */
 
@@ -173,6 +182,7 @@ static bool worker_start(node_t *n) {
     w->state = NODE_STARTING;
     w->role = WIRE_WORKER;
     w->token = ++n->next_token;
+    w->started_ns = base_clock_mono_ns();
     if (!vec_push(&n->starting, w)) {
         node_client_close(w);
         return false;
@@ -180,18 +190,24 @@ static bool worker_start(node_t *n) {
     return n->zygote == NULL || worker_ask(w);
 }
 
-/* What the workers that live have run without telling us of each. */
-static uint64_t runs_noted(node_t *n) {
-    uint64_t runs = 0;
-    for (uint32_t i = 1; i < n->client_next; i++)
-        if (n->clients[i] != NULL && n->clients[i]->events != NULL) runs += atomic_load(&n->clients[i]->events->tail);
-    return runs;
+/* It has run something; of what it takes by itself we see only the notes. */
+static bool has_worked(const node_client_t *w) {
+    return w->has_worked || (w->events != NULL && atomic_load(&w->events->tail) > 0);
+}
+
+/* Whether one that was started after the first that ended at once is of use. What older ones do says nothing about those that can't begin. */
+static bool newer_one_works(node_t *n) {
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        node_client_t *w = n->clients[i];
+        if (w != NULL && w->role == WIRE_WORKER && w->started_ns > n->first_failure_ns && has_worked(w)) return true;
+    }
+    return false;
 }
 
 void node_worker_useless(node_t *n, const char *how, bool by_itself) {
-    uint64_t now = base_clock_mono_ns(), runs = runs_noted(n);
-    if (runs != n->runs_noted) n->start_failures = 0; /* not in a row: others have worked since */
-    n->runs_noted = runs;
+    uint64_t now = base_clock_mono_ns();
+    if (now - n->last_failure_ns > FORGET_NS || newer_one_works(n)) n->start_failures = 0; /* not in a row */
+    n->last_failure_ns = now;
     if (n->start_failures++ == 0) n->first_failure_ns = now;
     /* Workers that somebody else kills say nothing about the next one, unless it goes on and on. */
     if (n->start_failures < MAX_USELESS || (!by_itself && now - n->first_failure_ns < PATIENCE_NS)) return;
@@ -201,6 +217,15 @@ void node_worker_useless(node_t *n, const char *how, bool by_itself) {
              n->start_failures, how);
     n->start_failures = 0; /* the next task tries again */
     waiting_fail(n, text);
+}
+
+/* A pause after each that ended at once, the longer the more there were: or the machine would do nothing but start them. */
+static bool start_is_held(node_t *n) {
+    if (n->start_failures == 0) return false;
+    uint64_t pause_ms = (uint64_t)(n->start_failures < MAX_PAUSE_MS ? n->start_failures : MAX_PAUSE_MS);
+    if (base_clock_mono_ns() >= n->last_failure_ns + pause_ms * 1000000) return false;
+    node_look_again(n, pause_ms);
+    return true;
 }
 
 void node_worker_start_failed(node_client_t *w) {
@@ -277,7 +302,7 @@ static void wait_push(node_t *n, node_task_t *t) {
 
 static void waiting_fail(node_t *n, const char *text) {
     node_lease_abandon(n);
-    node_queues_fail(n, text);
+    if (!node_queues_fail(n, text)) node_warn(n, "%s. Tasks wait for the workers that there are.", text);
     for (node_task_t *t; (t = wait_pop(n)) != NULL;) {
         if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL)
             node_actor_died(n, t->actor, text); /* fails the creation too */
@@ -518,7 +543,9 @@ void node_schedule(node_t *n) {
         waiting_fail(n, mob_last_error());
     /* A worker whose results are published is about to say so, and is free then. */
     size_t soon = n->starting.count < n->waiting_for_worker ? node_workers_due(n, false) : 0;
-    while (n->starting.count + soon < n->waiting_for_worker && n->starting.count < MAX_STARTING && worker_start(n)) {
+    bool held = n->starting.count + soon < n->waiting_for_worker && start_is_held(n);
+    while (!held && n->starting.count + soon < n->waiting_for_worker && n->starting.count < MAX_STARTING &&
+           worker_start(n)) {
     }
     spares_start(n);
     if (n->idle.count > 1) idle_trim(n);
@@ -550,11 +577,11 @@ void node_worker_forget(node_client_t *w) {
     node_events_read(w);
     node_lease_forget(w);
     node_tasks_find_taken(w);
-    w->has_worked |= w->events != NULL && atomic_load(&w->events->tail) > 0;
+    w->has_worked = has_worked(w);
     for (node_task_t *t = w->runs; t != NULL; t = t->run_next)
         w->has_worked |= wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) !=
                          WIRE_READY_STATE;
-    if (w->has_worked) n->start_failures = 0;
+    if (w->has_worked && w->started_ns > n->first_failure_ns) n->start_failures = 0;
     bool useless = !w->has_worked && !w->retiring;
     while (w->runs != NULL) {
         node_task_t *t = w->runs;

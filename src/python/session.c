@@ -99,8 +99,14 @@ PyObject *core_start(PyObject *module, PyObject *config) {
     PyMem_Free(preload);
     PyMem_Free(spill);
     PyMem_Free(amounts);
+    /* Another one, begun by what was done meanwhile: a signal handler, say. */
+    if (status == MOB_OK && core.client != NULL && !PyErr_Occurred())
+        PyErr_SetString(PyExc_RuntimeError, "this process was connected by something else while it started");
     if (PyErr_Occurred()) { /* by what was done meanwhile, too */
-        mob_shutdown(client);
+        PyObject *type, *error, *trace;
+        PyErr_Fetch(&type, &error, &trace);
+        Py_BEGIN_ALLOW_THREADS mob_shutdown(client);
+        Py_END_ALLOW_THREADS PyErr_Restore(type, error, trace);
         return NULL;
     }
     if (status != MOB_OK) return core_raise(status);

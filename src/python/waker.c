@@ -149,7 +149,7 @@ static int results_look(waker_t *self, bool *found) {
 }
 
 static int jobs_look(waker_t *self, bool *found) {
-    for (int i = 0; i < MOST_JOBS && !self->ended; i++) {
+    for (int i = 0; i < MOST_JOBS && !self->ended;) {
         mob_job_t *job;
         mob_status_t status = mob_job_try(core.client, &job);
         self->full = status == MOB_ELIMIT;
@@ -159,10 +159,11 @@ static int jobs_look(waker_t *self, bool *found) {
             return 0;
         }
         *found = true;
-        if (job->kind == MOB_FORGET) {
+        if (job->kind == MOB_FORGET) { /* is over when the next one is asked for, so it can't be the last */
             core_function_forget(job);
             continue;
         }
+        i++;
         PyObject *object = core_job_new(job), *begun = object ? PyObject_CallOneArg(self->begin, object) : NULL;
         Py_XDECREF(object);
         Py_XDECREF(begun);

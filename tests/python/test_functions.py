@@ -328,3 +328,47 @@ print(ray.get(one.remote(), timeout=30))
     result = support.run_driver(support.script(folder, code))
     assert result.stdout == "True\nTrue\n1\n", result.stdout + result.stderr
     assert "can't be waited for while a worker unloads a function" in result.stderr, result.stderr
+
+
+@pytest.mark.skipif(
+    os.environ.get("MOBULA_FAST_PATH") == "0", reason="the daemon takes a worker that unloads for an idle one"
+)
+def test_a_slow_finalizer_holds_nobody_up(folder):
+    """Tasks in the queue go to another worker meanwhile."""
+    code = f"""
+import gc, os, sys
+import ray
+sys.path.append({os.path.dirname(support.__file__)!r})
+import support
+ray.init(num_cpus=2)
+DRIVER = os.getpid()
+
+@ray.remote
+def one():
+    return 1
+
+class Last:
+    def __del__(self):
+        if os.getpid() != DRIVER:
+            support.touch({folder!r} + "/begun")
+            support.wait_for_file({folder!r} + "/go")
+
+def make():
+    last = Last()
+
+    @ray.remote
+    def function():
+        return last is not None
+
+    return function
+
+function = make()
+print(ray.get(function.remote()))
+del function
+gc.collect()
+support.wait_for_file({folder!r} + "/begun")
+print(sum(ray.get(one.remote(), timeout=30) for _ in range(10)))
+support.touch({folder!r} + "/go")
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert result.stdout == "True\n10\n", result.stdout + result.stderr

@@ -115,24 +115,41 @@ static void test_without_any_worker_the_queue_fails(void **state) {
     assert_int_equal(take(w, &driver), record);
 }
 
-/* Ten that ended at once are no reason if others worked meanwhile, of which the daemon hears nothing. */
-static void test_useless_workers_that_are_not_in_a_row(void **state) {
+static void useless(int count) {
+    for (int i = 0; i < count; i++) node_worker_useless(n, "a test", true);
+}
+
+/* No new worker can be had, but there is one that takes from the queue, as long as it does not wait for others itself. */
+static void test_without_a_new_worker_the_queue_waits_for_the_old_one(void **state) {
     (void)state;
-    node_client_t *good = busy_worker(0, NULL, NULL);
+    node_client_t *old = busy_worker(0, NULL, NULL);
     mob_ref_t result = slot_open(&driver);
     push(&driver, result, 3);
-    for (int i = 0; i < 30; i++) {
-        if (i % 9 == 0) atomic_fetch_add(&good->events->tail, 1); /* it has run another */
-        node_worker_useless(n, "a test", true);
-    }
+    useless(30);
     assert_int_equal(word_of(result) & STORE_STATE, STORE_PENDING);
-    /* Nor if one that has worked died. */
-    for (int i = 0; i < 6; i++) node_worker_useless(n, "a test", true);
-    node_client_died(good);
-    node_worker_useless(n, "a test", true);
-    assert_int_equal(word_of(result) & STORE_STATE, STORE_PENDING);
-    for (int i = 0; i < 10; i++) node_worker_useless(n, "a test", true);
+    atomic_store(&lease_of(old)->word, SHM_LEASE_BLOCKED);
+    useless(10);
     assert_int_equal(error_of(result), MOB_ESYS);
+}
+
+/* What older workers do says nothing about those that can't begin. */
+static void test_useless_workers_are_counted_in_a_row(void **state) {
+    (void)state;
+    node_client_t *old = busy_worker(0, NULL, NULL);
+    useless(5);
+    atomic_fetch_add(&old->events->tail, 1);
+    useless(1);
+    assert_int_equal(n->start_failures, 6);
+    node_client_t *newer = worker_new();
+    newer->started_ns = base_clock_mono_ns();
+    useless(1);
+    assert_int_equal(n->start_failures, 7);
+    atomic_fetch_add(&newer->events->tail, 1);
+    useless(1);
+    assert_int_equal(n->start_failures, 1);
+    n->last_failure_ns -= 3600000000000u; /* an hour ago */
+    useless(1);
+    assert_int_equal(n->start_failures, 1);
 }
 
 static void test_without_the_fast_path_nobody_has_a_lease(void **state) {
@@ -554,7 +571,8 @@ int main(void) {
         TEST(test_no_more_leases_than_cpus),
         TEST(test_a_lease_waits_for_a_worker),
         TEST(test_without_any_worker_the_queue_fails),
-        TEST(test_useless_workers_that_are_not_in_a_row),
+        TEST(test_without_a_new_worker_the_queue_waits_for_the_old_one),
+        TEST(test_useless_workers_are_counted_in_a_row),
         TEST(test_without_the_fast_path_nobody_has_a_lease),
         TEST(test_a_free_lease_is_taken_at_once),
         TEST(test_a_task_of_three_cpus_takes_as_many_as_it_lacks),
