@@ -52,7 +52,7 @@ typedef struct collector {
 } collector_t;
 
 /* Around a call of the client that is made without the interpreter's lock: shutdown waits for it. `client` is the session's that it began in; if
- * core.client is another one afterwards, that session is over. */
+ * core.incarnation is another one afterwards, that session is over (a new client may have the address of the old one). */
 #define CORE_ALLOW_THREADS_BEGIN            \
     {                                       \
         mob_client_t *client = core.client; \
@@ -114,6 +114,9 @@ int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t er
                      uint32_t ref_count, core_target_t *target);
 /* Pickles: (bytes, list of buffers), with references collected. */
 PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector);
+/* Stores what core_pickle made of the value, in the session `began`. -1 with an exception. */
+int core_pickled_store(PyObject *value, PyObject *made, const collector_t *collector, uint64_t began,
+                       core_target_t *target);
 PyObject *core_put(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *core_is_there(PyObject *module, PyObject *object);
@@ -176,8 +179,9 @@ PyObject *core_zygote(PyObject *module, PyObject *unused);
 /* session.c */
 PyObject *core_start(PyObject *module, PyObject *config);
 PyObject *core_begin_exit(PyObject *module, PyObject *unused);
-/* Where a call finds no session: does not return in a daemon thread at the end of the program, which Python would let hang too. */
-void core_stay_at_exit(void);
+/* Where a call finds no session: in another thread, at the end of the program, it raises SystemExit, which ends the thread without a word (and lets its locks go), and returns true. */
+bool core_exit_raises(void);
+PyObject *core_actor(PyObject *module, PyObject *unused); /* the instance that this worker serves, or None */
 PyObject *core_shutdown(PyObject *module, PyObject *unused);
 PyObject *core_finish_messages(PyObject *module, PyObject *unused);
 PyObject *core_session(PyObject *module, PyObject *unused);

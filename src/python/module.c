@@ -80,6 +80,7 @@ static PyMethodDef methods[] = {
     {"kill_actor", core_kill_actor, METH_VARARGS, NULL},
     {"current", core_current, METH_NOARGS, NULL},
     {"current_name", core_current_name, METH_NOARGS, NULL},
+    {"actor", core_actor, METH_NOARGS, NULL},
     {"serve", core_serve, METH_NOARGS, NULL},
     {"next_job", core_next_job, METH_NOARGS, NULL},
     {"zygote", core_zygote, METH_NOARGS, NULL},

@@ -25,7 +25,7 @@ bool core_ref_check(PyObject *object) { return Py_TYPE(object) == ref_type; }
 ref_object_t *core_ref_of(PyObject *object) {
     ref_object_t *self = (ref_object_t *)object;
     if (core.client != NULL && self->incarnation == core.incarnation) return self;
-    core_stay_at_exit();
+    if (core_exit_raises()) return NULL;
     PyObject *error =
         core.load_error
             ? PyObject_CallFunction(

@@ -16,7 +16,7 @@ int core_results_store(mob_job_t *job, PyObject *value) {
     if (job->kind == MOB_ACTOR_CREATE) return result_store(job, 0, Py_None);
     if (job->num_returns == 0) return 0;
     if (job->num_returns == 1) return result_store(job, 0, value);
-    PyObject *items = PySequence_Fast(value, "");
+    PyObject *items = PySequence_Tuple(value); /* the task's own list may change while Python code pickles */
     if (items == NULL) {
         PyErr_Clear();
         PyErr_Format(PyExc_TypeError, "num_returns is %u, but the task returned %s, not a sequence of as many",
@@ -24,13 +24,13 @@ int core_results_store(mob_job_t *job, PyObject *value) {
         return -1;
     }
     int result = 0;
-    if (PySequence_Fast_GET_SIZE(items) != (Py_ssize_t)job->num_returns) {
+    if (PyTuple_GET_SIZE(items) != (Py_ssize_t)job->num_returns) {
         PyErr_Format(PyExc_ValueError, "num_returns is %u, but the task returned %zd values", job->num_returns,
-                     PySequence_Fast_GET_SIZE(items));
+                     PyTuple_GET_SIZE(items));
         result = -1;
     }
     for (uint32_t i = 0; result == 0 && i < job->num_returns; i++)
-        result = result_store(job, i, PySequence_Fast_GET_ITEM(items, i));
+        result = result_store(job, i, PyTuple_GET_ITEM(items, i));
     Py_DECREF(items);
     return result;
 }

@@ -201,6 +201,11 @@ PyObject *core_current_name(PyObject *module, PyObject *unused) {
     return Py_NewRef(name ? name : Py_None);
 }
 
+PyObject *core_actor(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return Py_NewRef(core.actor ? core.actor : Py_None);
+}
+
 static PyObject *id_text(mob_ref_t ref) {
     uint8_t id[MOB_ID_SIZE];
     char text[2 * MOB_ID_SIZE + 1];

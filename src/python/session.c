@@ -133,10 +133,10 @@ PyObject *core_begin_exit(PyObject *module, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-void core_stay_at_exit(void) {
-    if (core.exit_thread == 0 || core.exit_thread == PyThread_get_thread_ident()) return;
-    Py_BEGIN_ALLOW_THREADS for (;;) pause();
-    Py_END_ALLOW_THREADS
+bool core_exit_raises(void) {
+    if (core.exit_thread == 0 || core.exit_thread == PyThread_get_thread_ident()) return false;
+    PyErr_SetNone(PyExc_SystemExit);
+    return true;
 }
 
 PyObject *core_shutdown(PyObject *module, PyObject *unused) {
@@ -170,14 +170,14 @@ PyObject *core_session(PyObject *module, PyObject *unused) {
 PyObject *core_read_message(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     static const char *const kinds[] = {"", "out", "err", "warn"};
-    mob_client_t *began = core.client;
+    uint64_t began = core.incarnation;
     mob_message_t m;
     mob_status_t status;
-    if (began == NULL) Py_RETURN_NONE;
+    if (core.client == NULL) Py_RETURN_NONE;
     CORE_ALLOW_THREADS_BEGIN
     status = mob_message_read(client, &m);
     CORE_ALLOW_THREADS_END
-    if (status != MOB_OK || core.client != began) Py_RETURN_NONE;
+    if (status != MOB_OK || core.incarnation != began) Py_RETURN_NONE;
     PyObject *name = PyUnicode_DecodeUTF8(m.name, (Py_ssize_t)strlen(m.name), "replace");
     PyObject *text = PyUnicode_DecodeUTF8(m.text, (Py_ssize_t)m.text_size, "replace");
     if (name == NULL || text == NULL) {

@@ -31,7 +31,8 @@ static PyTypeObject *submitter_type;
 /* ---- the call's arguments ---- */
 
 typedef struct {
-    mob_client_t *client; /* that the call began with: pickling runs Python code, and the session may end meanwhile */
+    uint64_t
+        incarnation; /* of the session that the call began in: pickling runs Python code, and the session may end meanwhile */
     uint8_t *data;
     size_t size, capacity;
     uint8_t local[512];
@@ -55,7 +56,7 @@ static bool arguments_reserve(arguments_t *a, size_t more) {
 }
 
 static void arguments_fini(arguments_t *a) {
-    for (size_t i = 0; core.client == a->client && i < a->temporary.count; i++)
+    for (size_t i = 0; core.incarnation == a->incarnation && i < a->temporary.count; i++)
         mob_ref_release(core.client, a->temporary.items[i]);
     if (a->data != a->local) PyMem_Free(a->data);
     vec_free(&a->deps);
@@ -77,32 +78,36 @@ static int write_dep(arguments_t *a, mob_ref_t ref) {
     return 0;
 }
 
-static int write_object(arguments_t *a, PyObject *value, const char *what) {
-    core_target_t target = {0};
-    if (core_value_store(value, what, &target) < 0) return -1;
-    if (!vec_push(&a->temporary, target.ref)) {
-        mob_ref_release(core.client, target.ref);
+/* An object that was made for this call. STEALS one count */
+static int write_temporary(arguments_t *a, mob_ref_t ref) {
+    if (!vec_push(&a->temporary, ref)) {
+        mob_ref_release(core.client, ref);
         PyErr_NoMemory();
         return -1;
     }
-    return write_dep(a, target.ref);
+    return write_dep(a, ref);
+}
+
+static int write_object(arguments_t *a, PyObject *value, const char *what) {
+    core_target_t target = {0};
+    return core_value_store(value, what, &target) < 0 ? -1 : write_temporary(a, target.ref);
 }
 
 static int write_pickle(arguments_t *a, PyObject *value, const char *what) {
     collector_t collector;
     int result = -1;
     PyObject *made = core_pickle(value, what, &collector);
-    if (made != NULL && core.client != a->client) {
+    if (made != NULL && core.incarnation != a->incarnation) {
         core_raise_ended();
         Py_CLEAR(made);
     }
     if (made != NULL && (PyList_GET_SIZE(PyTuple_GET_ITEM(made, 1)) > 0 ||
                          PyBytes_GET_SIZE(PyTuple_GET_ITEM(made, 0)) > INLINE_LIMIT)) {
-        core_collector_pop(&collector);
+        core_target_t target = {0};
+        if (core_pickled_store(value, made, &collector, a->incarnation, &target) == 0)
+            result = write_temporary(a, target.ref);
         Py_DECREF(made);
-        return write_object(a, value, what);
-    }
-    if (made != NULL) {
+    } else if (made != NULL) {
         PyObject *stream = PyTuple_GET_ITEM(made, 0);
         uint64_t size = (uint64_t)PyBytes_GET_SIZE(stream);
         bool room = arguments_reserve(a, 9 + size);
@@ -139,11 +144,14 @@ static int write_value(arguments_t *a, PyObject *value, submitter_t *self, Py_ss
         return 0;
     }
     char what[300];
-    const char *name = self->task.name ? self->task.name : "the call";
+    enum { MOST = 100 };
+    const char *name = self->task.name ? self->task.name : "the call", *word = keyword ? PyUnicode_AsUTF8(keyword) : "";
+    int name_size = (int)base_utf8_whole(name, strnlen(name, MOST)),
+        word_size = (int)base_utf8_whole(word, strnlen(word, MOST));
     if (keyword != NULL)
-        snprintf(what, sizeof what, "argument %.100s of %.100s", PyUnicode_AsUTF8(keyword), name);
+        snprintf(what, sizeof what, "argument %.*s of %.*s", word_size, word, name_size, name);
     else
-        snprintf(what, sizeof what, "argument %zd of %.100s", index, name);
+        snprintf(what, sizeof what, "argument %zd of %.*s", index, name_size, name);
     return size >= 0 || core_array_check(value) ? write_object(a, value, what) : write_pickle(a, value, what);
 }
 
@@ -302,7 +310,7 @@ static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_
     uint32_t site = core_site();
     if (core.client == NULL) return core_raise_ended();
     if (self->incarnation != core.incarnation && submitter_prepare(self) < 0) return NULL;
-    arguments_t a = {.client = core.client, .capacity = sizeof a.local};
+    arguments_t a = {.incarnation = core.incarnation, .capacity = sizeof a.local};
     a.data = a.local;
     PyObject *result = write_all(&a, self, args, nargs, kwnames) == 0 ? submit(self, &a, site) : NULL;
     arguments_fini(&a);

@@ -81,7 +81,7 @@ PyObject *core_raise(mob_status_t status) {
 }
 
 PyObject *core_raise_ended(void) {
-    core_stay_at_exit();
+    if (core_exit_raises()) return NULL;
     return raise_code("system", PyUnicode_FromString("the session ended while this call was in it"));
 }
 
@@ -92,7 +92,7 @@ PyObject *core_raise_error(const mob_value_t *value) {
 
 bool core_connected(void) {
     if (core.client != NULL) return true;
-    core_stay_at_exit();
+    if (core_exit_raises()) return false;
     PyObject *done = core.auto_init ? PyObject_CallNoArgs(core.auto_init) : NULL;
     Py_XDECREF(done);
     if (core.client != NULL) return true;
@@ -143,15 +143,15 @@ PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector)
 
 int core_room_wait(void) {
     mob_status_t status;
-    mob_client_t *began = core.client;
+    uint64_t began = core.incarnation;
     CORE_ALLOW_THREADS_BEGIN
     status = mob_room_wait(client);
     CORE_ALLOW_THREADS_END
-    if (core.client != began) {
+    if (PyErr_CheckSignals() < 0) return -1;
+    if (core.incarnation != began) { /* by another thread, or by a handler */
         core_raise_ended();
         return -1;
     }
-    if (PyErr_CheckSignals() < 0) return -1;
     if (status == MOB_OK || status == MOB_EINTR) return 0;
     core_raise(status);
     return -1;
@@ -183,11 +183,11 @@ static int copy_in(mob_buffer_t *buffer, uint64_t offset, const void *from, size
         memcpy((uint8_t *)buffer->data + offset, from, size);
         return 0;
     }
-    mob_client_t *began = core.client;
+    uint64_t began = core.incarnation;
     CORE_ALLOW_THREADS_BEGIN
     mob_buffer_write(client, buffer, offset, from, size);
     CORE_ALLOW_THREADS_END
-    if (core.client == began) return 0;
+    if (core.incarnation == began) return 0;
     core_raise_ended();
     return -1;
 }
@@ -198,9 +198,9 @@ static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count, con
              size = table + stream_size;
     for (uint32_t i = 0; i < count; i++) size = ((size + 63) & ~(uint64_t)63) + (uint64_t)views[i].len;
     mob_buffer_t buffer;
-    mob_client_t *began = core.client;
+    uint64_t began = core.incarnation;
     if (target_begin(target, size, (uint32_t)collector->refs.count, &buffer) < 0) return -1;
-    if (core.client != began) {
+    if (core.incarnation != began) {
         core_raise_ended(); /* while it waited for room */
         return -1;
     }
@@ -231,33 +231,38 @@ static int array_store(PyObject *stream, Py_buffer *view, core_target_t *target)
     return result;
 }
 
+int core_pickled_store(PyObject *value, PyObject *made, const collector_t *collector, uint64_t began,
+                       core_target_t *target) {
+    PyObject *list = PyTuple_GET_ITEM(made, 1);
+    int result = -1;
+    Py_ssize_t count = PyList_GET_SIZE(list), got = 0;
+    Py_buffer *views = PyMem_Calloc((size_t)count + 1, sizeof *views);
+    while (views != NULL && got < count &&
+           PyObject_GetBuffer(PyList_GET_ITEM(list, got), &views[got], PyBUF_ANY_CONTIGUOUS) == 0)
+        got++;
+    if (views != NULL && got == count && count == 1 && core_array_check(value))
+        core_array_note(value, PyTuple_GET_ITEM(made, 0), &views[0]);
+    if (views == NULL)
+        PyErr_NoMemory();
+    else if (got == count && core.incarnation != began)
+        core_raise_ended(); /* while Python code ran */
+    else if (got == count)
+        result = pickled_store(PyTuple_GET_ITEM(made, 0), views, (uint32_t)count, collector, target);
+    while (got > 0) PyBuffer_Release(&views[--got]);
+    PyMem_Free(views);
+    return result;
+}
+
 static int pickle_store(PyObject *value, const char *what, core_target_t *target) {
     collector_t collector;
     int result = -1;
     Py_buffer known;
     PyObject *seen = core_array_check(value) ? core_array_stream(value, &known) : NULL;
     if (seen != NULL) return array_store(seen, &known, target);
-    mob_client_t *began = core.client;
+    uint64_t began = core.incarnation;
     PyObject *made = core_pickle(value, what, &collector);
-    if (made != NULL) {
-        PyObject *list = PyTuple_GET_ITEM(made, 1);
-        Py_ssize_t count = PyList_GET_SIZE(list), got = 0;
-        Py_buffer *views = PyMem_Calloc((size_t)count + 1, sizeof *views);
-        while (views != NULL && got < count &&
-               PyObject_GetBuffer(PyList_GET_ITEM(list, got), &views[got], PyBUF_ANY_CONTIGUOUS) == 0)
-            got++;
-        if (views != NULL && got == count && count == 1 && core_array_check(value))
-            core_array_note(value, PyTuple_GET_ITEM(made, 0), &views[0]);
-        if (views == NULL)
-            PyErr_NoMemory();
-        else if (got == count && core.client != began)
-            core_raise_ended(); /* while Python code ran */
-        else if (got == count)
-            result = pickled_store(PyTuple_GET_ITEM(made, 0), views, (uint32_t)count, &collector, target);
-        while (got > 0) PyBuffer_Release(&views[--got]);
-        PyMem_Free(views);
-        Py_DECREF(made);
-    }
+    if (made != NULL) result = core_pickled_store(value, made, &collector, began, target);
+    Py_XDECREF(made);
     core_collector_pop(&collector);
     return result;
 }
@@ -377,11 +382,11 @@ static PyObject *large_bytes_load(const mob_value_t *value) {
     }
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
     if (bytes == NULL) return NULL;
-    mob_client_t *began = core.client;
+    uint64_t began = core.incarnation;
     CORE_ALLOW_THREADS_BEGIN
     mob_value_copy(client, data, length, PyBytes_AS_STRING(bytes));
     CORE_ALLOW_THREADS_END
-    if (core.client == began) return bytes;
+    if (core.incarnation == began) return bytes;
     Py_DECREF(bytes);
     return core_raise_ended();
 }
@@ -390,11 +395,11 @@ static PyObject *value_load(mob_ref_t ref, const mob_value_t *value) {
     const uint8_t *at = value->data;
     if (value->error == MOB_OK && value->format == MOB_FORMAT_DIRECT)
         return is_large_bytes(value) ? large_bytes_load(value) : core_direct_read(&at, at + value->size);
-    mob_client_t *began = core.client;
-    if (value->ref_count > 0) mob_value_adopt(began, ref, value);
+    uint64_t began = core.incarnation;
+    if (value->ref_count > 0) mob_value_adopt(core.client, ref, value);
     PyObject *loaded = value->error != MOB_OK ? core_raise_error(value) : pickled_load(ref, value);
     /* Python code ran: the session may be over, and `value` with it. */
-    if (core.client == began && value->ref_count > 0) mob_value_release(began, value);
+    if (core.incarnation == began && value->ref_count > 0) mob_value_release(core.client, value);
     return loaded;
 }
 
@@ -467,16 +472,16 @@ static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
     if (timeout_ms != 0 && warn_in_loop("ray.get") < 0) return -1;
     for (;;) {
         mob_status_t status;
-        mob_client_t *began = core.client;
+        uint64_t began = core.incarnation;
         int64_t start = now_ms();
-        if (began == NULL) {
+        if (core.client == NULL) {
             core_raise_ended();
             return -1;
         }
         CORE_ALLOW_THREADS_BEGIN
         status = mob_get_wait(client, refs, count, timeout_ms);
         CORE_ALLOW_THREADS_END
-        if (core.client != began) {
+        if (core.incarnation != began) {
             core_raise_ended();
             return -1;
         }
@@ -497,15 +502,15 @@ static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
 /* mob_get_fetch until it is there: its time limit is the caller's. */
 static mob_status_t value_fetch(const mob_ref_t *refs, size_t count, int64_t timeout_ms, mob_value_t *ret_value) {
     mob_status_t status;
-    mob_client_t *began = core.client;
+    uint64_t began = core.incarnation;
     do {
         int64_t start = now_ms();
         CORE_ALLOW_THREADS_BEGIN
         status = mob_get_fetch(client, refs, count, timeout_ms, ret_value);
         CORE_ALLOW_THREADS_END
         timeout_ms = time_left(timeout_ms, start);
-    } while (status == MOB_EINTR && core.client == began && PyErr_CheckSignals() == 0);
-    if (core.client != began) {
+    } while (status == MOB_EINTR && PyErr_CheckSignals() == 0 && core.incarnation == began);
+    if (core.incarnation != began) {
         if (!PyErr_Occurred()) core_raise_ended();
         return MOB_ECLOSED;
     }
@@ -519,11 +524,21 @@ mob_status_t core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *r
     return status;
 }
 
-/* Loads what is open, and closes it. */
+/* Loads what is open, and closes it. A pickle is read in place while Python code runs, and the session may end meanwhile: the store stays mapped for as long, and what is small lies elsewhere, so it is copied. */
 PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value) {
-    mob_client_t *began = core.client;
-    PyObject *loaded = value_load(ref, value);
-    if (core.client == began) mob_get_end(began, ref, value);
+    uint64_t began = core.incarnation;
+    mob_client_t *client = core.client;
+    bool plain = value->error == MOB_OK && value->format == MOB_FORMAT_DIRECT;
+    mob_value_t kept = *value;
+    uint8_t small[MOB_SMALL];
+    if (!plain) mob_view_hold(client);
+    if (!plain && value->size <= sizeof small) {
+        memcpy(small, value->data, value->size);
+        kept.data = small;
+    }
+    PyObject *loaded = value_load(ref, &kept);
+    if (core.incarnation == began) mob_get_end(client, ref, value);
+    if (!plain) mob_view_release(client);
     return loaded;
 }
 
@@ -583,10 +598,10 @@ static mob_ref_t *refs_of(const char *function, PyObject *sequence, Py_ssize_t *
 static PyObject *load_all(const mob_ref_t *refs, Py_ssize_t count, int64_t timeout_ms) {
     PyObject *list = PyList_New(count);
     mob_value_t value;
-    mob_client_t *began = core.client;
+    uint64_t began = core.incarnation;
     int64_t start = now_ms();
     for (Py_ssize_t i = 0; list != NULL && i < count; i++) {
-        if (core.client != began) {
+        if (core.incarnation != began) {
             core_raise_ended();
             Py_CLEAR(list);
             break;
@@ -714,7 +729,7 @@ static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeo
         PyErr_Format(PyExc_ValueError, "num_returns is %zd, but the list has only %zd ObjectRefs", num_returns, count);
     } else if (check_distinct(refs, count) == 0 && (timeout_ms == 0 || warn_in_loop("ray.wait") == 0)) {
         mob_status_t status;
-        mob_client_t *began = core.client;
+        uint64_t began = core.incarnation;
         int signalled = 0;
         do {
             int64_t start = now_ms();
@@ -723,8 +738,8 @@ static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeo
             CORE_ALLOW_THREADS_END
             if (status == MOB_EINTR) signalled = PyErr_CheckSignals();
             timeout_ms = time_left(timeout_ms, start);
-        } while (status == MOB_EINTR && signalled == 0 && core.client == began);
-        if (signalled == 0 && core.client != began)
+        } while (status == MOB_EINTR && signalled == 0 && core.incarnation == began);
+        if (signalled == 0 && core.incarnation != began)
             core_raise_ended();
         else if (status == MOB_OK)
             result = split_ready(held, ready, count, ready_count);

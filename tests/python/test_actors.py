@@ -786,3 +786,45 @@ def test_an_actor_that_gets_its_own_calls_result_from_another_thread():
     threaded = Threaded.remote()
     ray.get(threaded.start.remote(Counter.remote()))
     assert ray.get(threaded.finish.remote()) == [1]
+
+
+@pytest.mark.parametrize("way", ["the last handle", "__ray_terminate__", "exit_actor", "async"])
+def test_the_hook_at_an_actors_end(folder, way):
+    class Keeper:
+        def leave(self):
+            ray.actor.exit_actor()
+
+        def __ray_shutdown__(self):
+            support.touch(f"{folder}/told")
+            raise KeyError("which is printed, and no more")
+
+    class Loop:
+        async def one(self):
+            return 1
+
+        async def __ray_shutdown__(self):
+            support.touch(f"{folder}/told")
+
+    keeper = ray.remote(Loop if way == "async" else Keeper).remote()
+    ray.get(keeper.__ray_ready__.remote())
+    if way == "exit_actor":
+        keeper.leave.remote()
+    elif way == "__ray_terminate__":
+        keeper.__ray_terminate__.remote()
+    else:
+        del keeper
+    support.wait_for_file(f"{folder}/told")
+
+
+def test_the_hook_does_not_come_where_an_actor_is_killed(folder):
+    class Keeper:
+        def __ray_shutdown__(self):
+            support.touch(f"{folder}/told")
+
+    keeper = ray.remote(Keeper).remote()
+    ray.get(keeper.__ray_ready__.remote())
+    ray.kill(keeper)
+    with pytest.raises(ActorDiedError):
+        ray.get(keeper.__ray_ready__.remote())
+    time.sleep(0.2)
+    assert os.listdir(folder) == []

@@ -242,3 +242,39 @@ def test_submitting_does_not_wait_for_the_tasks(folder):
     assert ray.wait(refs, timeout=0) == ([], refs)
     support.touch(f"{folder}/go")
     assert ray.get(refs) == list(range(20))
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_an_argument_is_pickled_once(size):
+    class Once:
+        """Its state can be had once."""
+
+        def __init__(self):
+            self.state = ["x" * size]
+
+        def __getstate__(self):
+            state, self.state = self.state, None
+            return state
+
+        def __setstate__(self, state):
+            self.state = state
+
+    @ray.remote
+    def length(once):
+        return len(once.state[0])
+
+    assert ray.get(length.remote(Once())) == size
+    assert ray.get(length.remote(once=Once())) == size
+
+
+def test_long_names_of_several_bytes_a_letter():
+    """They are named in errors, cut between two letters."""
+    assert ray.get(echo.options(name="\u4e2d" * 40).remote([1])) == [1]
+
+    @ray.remote
+    def keywords(**given):
+        return given
+
+    assert ray.get(keywords.remote(**{"\u4e2d" * 40: [1]})) == {"\u4e2d" * 40: [1]}
+    with pytest.raises(TypeError, match="\u4e2d"):
+        keywords.remote(**{"\u4e2d" * 40: (i for i in [])})

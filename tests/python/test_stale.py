@@ -119,3 +119,24 @@ def test_closures_over_old_refs(start):
     start(num_cpus=1)
     with pytest.raises(STALE, match="(?i)session|shutdown"):
         ray.get(use.remote(), timeout=10)
+
+
+def test_a_session_that_is_another_one_after_pickling(start):
+    """A new client may lie where the old one lay: nothing of the call goes on in the new session."""
+    start(num_cpus=1)
+
+    class Restarts:
+        def __reduce__(self):
+            ray.shutdown()
+            ray.init(num_cpus=1)
+            return int, ()
+
+    for call in (
+        lambda ref: ray.put([ref, Restarts()]),
+        lambda ref: echo.remote([ref, Restarts()]),
+        lambda ref: echo.remote([ref, Restarts(), "x" * 100_000]),
+        lambda ref: echo.remote(ref, [Restarts()]),
+    ):
+        with pytest.raises((RayError, TypeError)):
+            call(ray.put(1))
+    assert ray.get(echo.remote(5)) == 5

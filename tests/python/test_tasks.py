@@ -454,3 +454,17 @@ def test_deep_recursion_in_a_task():
     with pytest.raises(RecursionError):
         ray.get(deep.remote(10**6))
     assert ray.get(add.remote(1)) == 11
+
+
+def test_results_that_change_while_they_are_stored():
+    @ray.remote(num_returns=3, max_retries=0)
+    def clears():
+        class Clearing:
+            def __reduce__(self):
+                results.clear()
+                return int, ()
+
+        results = [Clearing(), [1, 2], [3]]
+        return results
+
+    assert ray.get(clears.remote()) == [0, [1, 2], [3]]

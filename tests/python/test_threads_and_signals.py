@@ -341,3 +341,93 @@ def test_tasks_have_ordinary_signals(start):
         return len(rang), signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
     assert ray.get(own_alarm.remote()) == (1, set())
+
+
+UNPICKLING = """
+import threading, time
+import ray
+
+class Slow:
+    def __reduce__(self):
+        return time.sleep, (0.4,)  # the session ends meanwhile
+
+ray.init(num_cpus=1)
+ref = ray.put([Slow(), "x" * SIZE, Slow()])
+
+def load():
+    try:
+        print(len(ray.get(ref)))
+    except ray.exceptions.RayError as error:
+        print(type(error).__name__)
+
+thread = threading.Thread(target=load, daemon=True)
+thread.start()
+time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize("size", [0, 20_000, 3_000_000])
+def test_the_session_ends_while_a_thread_unpickles(folder, size):
+    code = UNPICKLING.replace("SIZE", str(size)) + "ray.shutdown()\nthread.join()\n"
+    result = support.run_driver(support.script(folder, code))
+    assert (result.stdout, result.returncode) == ("3\n", 0), result.stderr
+
+
+def test_the_program_ends_while_a_thread_unpickles(folder):
+    result = support.run_driver(support.script(folder, UNPICKLING.replace("SIZE", "20_000")))
+    assert result.returncode == 0 and result.stderr == "", (result.returncode, result.stderr)
+
+
+def test_a_thread_that_calls_at_the_end_lets_its_locks_go(folder):
+    """Exit functions that were registered before ours wait for them: logging's does."""
+    code = """
+import logging, threading, time
+import ray
+ray.init(num_cpus=1)
+
+@ray.remote
+class Sink:
+    def log(self, text):
+        return len(text)
+
+sink = Sink.remote()
+
+class Handler(logging.Handler):
+    def emit(self, record):
+        ray.get(sink.log.remote(record.getMessage()))
+        said.set()
+
+said = threading.Event()
+log = logging.getLogger("sink")
+log.addHandler(Handler())
+log.setLevel("INFO")
+log.propagate = False
+
+def work():
+    while True:
+        log.info("hello")
+
+threading.Thread(target=work, daemon=True).start()
+said.wait()
+print("done")
+"""
+    result = support.run_driver(support.script(folder, code), timeout=30)
+    assert (result.stdout, result.returncode, result.stderr) == ("done\n", 0, ""), result.stderr
+
+
+def test_a_handler_that_ends_the_session_while_a_put_waits_for_room(folder):
+    code = """
+import signal
+import numpy as np
+import ray
+ray.init(num_cpus=1, object_store_memory=80 << 20)
+views = [ray.get(ray.put(np.zeros(8 << 20, "u1"))) for _ in range(8)]  # in use: they can't go to disk
+signal.signal(signal.SIGALRM, lambda number, frame: ray.shutdown())
+signal.setitimer(signal.ITIMER_REAL, 0.5)
+try:
+    ray.put(np.zeros(30 << 20, "u1"))
+except ray.exceptions.RaySystemError as error:
+    print("ended" in str(error))
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert (result.stdout, result.returncode) == ("True\n", 0), result.stderr

@@ -4,7 +4,7 @@ import os
 import sys
 
 from ray import _core
-from ray._private import streams, worker
+from ray._private import session, streams, worker
 
 
 def prepare():
@@ -65,10 +65,14 @@ def _reseed():
 
 
 def end(status: int):
-    """What Python does at its end, without tearing down the interpreter: threads of libraries may still run."""
+    """What Python does at its end, without tearing down the interpreter: threads of libraries may still run.
+
+    An actor's `__ray_shutdown__` comes first. (Where its process is killed, by ray.kill say, it does not come at all.)
+    """
     import atexit
 
     try:
+        _tell(_core.actor())
         atexit._run_exitfuncs()
     except BaseException:
         import traceback
@@ -76,3 +80,19 @@ def end(status: int):
         traceback.print_exc()
     finally:
         os._exit(status)
+
+
+def _tell(actor):
+    hook = getattr(type(actor), "__ray_shutdown__", None)
+    if hook is None or session.pid != os.getpid():  # a child that one of its methods forked is not the actor
+        return
+    try:
+        result = hook(actor)
+        if type(result).__name__ == "coroutine":
+            import asyncio
+
+            asyncio.new_event_loop().run_until_complete(result)
+    except Exception:  # the exit functions come all the same
+        import traceback
+
+        traceback.print_exc()
