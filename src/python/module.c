@@ -15,6 +15,11 @@ static PyObject *set_hooks(PyObject *module, PyObject *args, PyObject *kwargs) {
                           &core.load_error, &core.load_function, &core.should_retry, &core.set_gpus,
                           &core.set_shape,  &core.await_ref,     &core.future_of,    &core.site};
     PyObject *given[12] = {NULL};
+    /* Here, for every import of ray comes here, and not all of them by PyInit: a second interpreter gets a copy of the module. */
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError, "ray can't be used in a sub-interpreter: a process takes part once");
+        return NULL;
+    }
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOOOOOO:set_hooks", names, &given[0], &given[1], &given[2],
                                      &given[3], &given[4], &given[5], &given[6], &given[7], &given[8], &given[9],
                                      &given[10], &given[11]))

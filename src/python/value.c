@@ -560,8 +560,8 @@ static PyObject *get_one(PyObject *object, int64_t timeout_ms) {
     return status == MOB_OK ? core_value_take(ref->ref, &value) : core_raise(status);
 }
 
-static PyObject *not_a_ref(const char *function, PyObject *object) {
-    PyErr_Format(PyExc_TypeError, "%s takes an ObjectRef or a list of them, and got %s", function,
+static PyObject *not_a_ref(PyObject *kind, const char *function, PyObject *object) {
+    PyErr_Format(kind, "%s takes an ObjectRef or a list of them, and got %s", function,
                  Py_TYPE(object)->tp_name);
     return NULL;
 }
@@ -635,7 +635,7 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     }
     PyObject *what = found[0];
     if (core_ref_check(what)) return get_one(what, timeout_ms);
-    if (!PyList_Check(what) && !PyTuple_Check(what)) return not_a_ref("ray.get", what);
+    if (!PyList_Check(what) && !PyTuple_Check(what)) return not_a_ref(PyExc_ValueError, "ray.get", what); /* as in Ray */
     /* A reference is of a session that there is, or was: it starts none. */
     if (PySequence_Fast_GET_SIZE(what) == 0 && !core_connected()) return NULL;
     Py_ssize_t count;
@@ -652,7 +652,7 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
 /* is_there(ref): True: get would not wait. False: the object is not made yet. None: it is on disk. */
 PyObject *core_is_there(PyObject *module, PyObject *object) {
     (void)module;
-    if (!core_ref_check(object)) return not_a_ref("is_there", object);
+    if (!core_ref_check(object)) return not_a_ref(PyExc_TypeError, "is_there", object);
     ref_object_t *ref = core_ref_of(object);
     if (ref == NULL) return NULL;
     mob_status_t status = look_at(ref->ref);
