@@ -78,8 +78,11 @@ static void cpus_take_back(mob_client_t *c) {
         client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0);
 }
 
+/* Jobs run, or what an actor does at its end does. */
+static bool is_at_work(const mob_client_t *c) { return c->running > 0 || c->told_to_exit; }
+
 static void lending_settle(mob_client_t *c) {
-    bool lent = c->running > 0 && c->waiting >= c->running;
+    bool lent = is_at_work(c) && c->waiting > 0 && c->waiting >= c->running;
     if (lent == c->lent) return;
     c->lent = lent;
     if (lent)
@@ -95,7 +98,7 @@ client_wait_t client_waiting_begin(mob_client_t *c) {
     client_wait_t wait = {0};
     if (c->role != WIRE_WORKER || atomic_load_explicit(&client_forked, memory_order_relaxed)) return wait;
     pthread_mutex_lock(&c->mutex);
-    if (c->running > 0) {
+    if (is_at_work(c)) {
         wait = (client_wait_t){.period = c->period,
                                .jobs = jobs_here > 0 ? jobs_here : 1,
                                .lends = c->leased || c->holds != MOB_SHAPE_NOTHING};
@@ -109,7 +112,7 @@ client_wait_t client_waiting_begin(mob_client_t *c) {
 void client_waiting_end(mob_client_t *c, client_wait_t wait) {
     if (wait.period == 0 || atomic_load_explicit(&client_forked, memory_order_relaxed)) return;
     pthread_mutex_lock(&c->mutex);
-    if (c->running > 0 && c->period == wait.period) {
+    if (is_at_work(c) && c->period == wait.period) {
         c->waiting -= wait.jobs;
         lending_settle(c);
     }

@@ -251,7 +251,7 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
     }
     client_waiting_end(c, wait);
     /* What came because we lent our CPU would not have come while we looked. */
-    if (spun && status == MOB_OK && !wait.lends) client_patience_learn(&c->get_patience, true);
+    if (spun && !wait.lends) client_patience_learn(&c->get_patience, status == MOB_OK);
     return status;
 }
 

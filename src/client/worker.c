@@ -64,6 +64,7 @@ static bool run_take(mob_client_t *c, shm_message_t *ret_run) {
 }
 
 enum { MOST_FORGETS = 64 };
+static const uint32_t FORGETTING = UINT32_MAX; /* in the place of a job's record: nothing that ends in a moment */
 
 /* This thread runs what a function that is unloaded leaves to be run (finalizers), and takes no jobs meanwhile. Everybody else thinks that it is idle: its CPU is not its own, and what it waits for
  * may be given to itself. */
@@ -74,6 +75,7 @@ bool client_forgets(void) { return forgets; }
 static mob_status_t forget_take(mob_client_t *c, mob_job_t **ret_job) {
     forgets = true;
     client_looked(c);
+    if (c->running == 0) client_lease_job(c, FORGETTING);
     c->forget = (mob_job_t){.kind = MOB_FORGET, .function = vec_pop(&c->forgets)};
     *ret_job = &c->forget;
     return MOB_OK;
@@ -83,6 +85,7 @@ static mob_status_t forget_take(mob_client_t *c, mob_job_t **ret_job) {
 static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
     shm_message_t run;
     bool claimed = false, full = c->running >= c->limit;
+    if (forgets && c->running == 0) client_lease_job(c, 0);
     forgets = false;
     /* Not only when there is nothing else to do: who always has more tasks for us would fill our memory with old functions. */
     if (c->forgets.count >= MOST_FORGETS) return forget_take(c, ret_job);
@@ -91,9 +94,6 @@ static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
         if (!claimed && !c->job_unclaimable) claimed = client_call_take(c, entry_claim);
         if (!claimed && !c->told_to_exit && client_lease_begin(c))
             claimed = client_queue_take(c, client_lane(c), entry_claim);
-        /* With the lease still taken, if there is one: nobody is to rely on us meanwhile. */
-        if (!claimed && c->forgets.count > 0) return forget_take(c, ret_job);
-        if (!claimed) client_lease_rest(c);
     } else {
         client_listen(c);
     }
@@ -102,7 +102,9 @@ static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
         *ret_job = c->claimed;
         return MOB_OK;
     }
+    /* With the lease still taken, if there is one: nobody is to rely on us meanwhile. */
     if (c->forgets.count > 0) return forget_take(c, ret_job);
+    if (!full) client_lease_rest(c);
     c->ended_ns = 0;
     /* An actor that nobody can call any more ends after the calls that it has. */
     bool over = c->told_to_exit && c->running == 0 && (c->job_unclaimable || !client_calls_wait(c));

@@ -70,14 +70,6 @@ static bool more_is_needed(node_t *n, uint32_t lane) {
     return queued > looking;
 }
 
-bool node_lane_is_served(node_t *n, uint32_t lane) {
-    bool served = false;
-    EACH_LEASED (n, w)
-        served |= w->lane == lane && w->state == NODE_LIVE &&
-                  (state_of(w) == SHM_LEASE_FREE || state_of(w) == SHM_LEASE_BUSY);
-    return served;
-}
-
 bool node_record_name(node_t *n, uint32_t record, char *ret_name, size_t capacity) {
     wire_record_t copy;
     wire_body_t body;
@@ -346,7 +338,8 @@ size_t node_leases_due(node_t *n) {
     EACH_LEASED (n, w) {
         if (state_of(w) != SHM_LEASE_BUSY) continue;
         uint32_t job = atomic_load(&lease_of(w)->job);
-        uint64_t word = job > 0 && job <= WIRE_MAX_RECORDS ? atomic_load(&n->records[job - 1].word) : 0;
+        if (job > WIRE_MAX_RECORDS) continue; /* it unloads a function, which may take any time */
+        uint64_t word = job > 0 ? atomic_load(&n->records[job - 1].word) : 0;
         count += wire_word_state(word) != WIRE_TAKEN || wire_word_worker(word) != w->number;
     }
     return count;

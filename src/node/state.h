@@ -321,7 +321,6 @@ struct node {
     VEC(mob_ref_t) done_early; /* records whose worker was heard before their submitter */
     uint64_t next_token;
     int start_failures;
-    uint64_t runs_noted;                        /* by the workers that lived at the last of these failures */
     uint64_t first_failure_ns, last_failure_ns; /* of that series */
     VEC(pid_t) dead_sessions; /* of workers that died: their descendants, which become our children, are ended too */
     VEC(node_question_t) questions; /* that are answered when what is done has been heard of */
@@ -502,8 +501,7 @@ void node_task_arguments(node_client_t *client, uint32_t record, uint64_t genera
 /* Finds what a dead worker had taken from queues: its runs are complete then. */
 void node_tasks_find_taken(node_client_t *worker);
 /* No worker can be had: what lies in the queues fails. */
-/* What nobody will take any more. False: some of it waits for workers that there are. */
-bool node_queues_fail(node_t *node, const char *text);
+void node_queues_fail(node_t *node, const char *text);
 /* Takes a record that `entry` names, and that nobody has begun, out of a queue of its owner's: it is ours to run or to fail. NULL: it is begun, done, or makes no sense. */
 node_task_t *node_task_take_over(node_t *node, uint32_t record, uint64_t entry, uint32_t owner);
 /* Keeps a book on a record that stays in its dead owner's queue, if nobody has begun it. */
@@ -557,9 +555,8 @@ void node_lease_request(node_t *node); /* asks the scheduler for one more, if th
 void node_lease_granted(node_t *node, uint32_t lane, const sched_lease_t *lease); /* the scheduler's answer */
 void node_lane_open(node_t *node, uint32_t shape);                /* if it is of CPUs alone, and there is a lane left */
 int node_lane_of_request(node_t *node, const sched_task_t *task); /* -1: it is none */
-bool node_lease_claim(node_client_t *worker);          /* takes the one that waits for a worker, if one does */
-void node_lease_abandon(node_t *node);                 /* no worker can be had for it */
-bool node_lane_is_served(node_t *node, uint32_t lane); /* by a worker that does not wait for others */
+bool node_lease_claim(node_client_t *worker); /* takes the one that waits for a worker, if one does */
+void node_lease_abandon(node_t *node);        /* no worker can be had for it */
 void node_lease_returned(node_client_t *worker);
 void node_lease_unblocked(node_client_t *worker);
 void node_lease_forget(node_client_t *worker); /* it is dead */

@@ -642,15 +642,7 @@ static void queue_fail(node_t *n, uint32_t number, uint32_t client, const char *
     }
 }
 
-bool node_queues_fail(node_t *n, const char *text) {
-    bool all = true;
-    for (uint32_t l = 0; l < SHM_LANES; l++) {
-        bool served = node_lane_is_served(n, l);
-        for (uint32_t i = 1; i < n->client_next; i++) {
-            uint32_t queue = shm_lane_queue(l, i);
-            if (!served) queue_fail(n, queue, i, text);
-            all &= shm_queue_count(&n->queues[queue]) == 0;
-        }
-    }
-    return all;
+void node_queues_fail(node_t *n, const char *text) {
+    for (uint32_t l = 0; l < SHM_LANES; l++)
+        for (uint32_t i = 1; i < n->client_next; i++) queue_fail(n, shm_lane_queue(l, i), i, text);
 }

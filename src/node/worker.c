@@ -204,19 +204,30 @@ static bool newer_one_works(node_t *n) {
     return false;
 }
 
-void node_worker_useless(node_t *n, const char *how, bool by_itself) {
+/* One has ended before it ran anything: the next one waits a little. */
+static void useless_note(node_t *n) {
     uint64_t now = base_clock_mono_ns();
     if (now - n->last_failure_ns > FORGET_NS || newer_one_works(n)) n->start_failures = 0; /* not in a row */
     n->last_failure_ns = now;
     if (n->start_failures++ == 0) n->first_failure_ns = now;
+}
+
+/* Whether it is so many by now that who waits for one is to hear of it. */
+static void useless_tell(node_t *n, const char *how, bool by_itself) {
     /* Workers that somebody else kills say nothing about the next one, unless it goes on and on. */
-    if (n->start_failures < MAX_USELESS || (!by_itself && now - n->first_failure_ns < PATIENCE_NS)) return;
+    if (n->start_failures < MAX_USELESS || (!by_itself && n->last_failure_ns - n->first_failure_ns < PATIENCE_NS))
+        return;
     char text[512];
     snprintf(text, sizeof text,
              "%d workers in a row ended before they ran anything (the last one: %s). What they printed tells why",
              n->start_failures, how);
     n->start_failures = 0; /* the next task tries again */
     waiting_fail(n, text);
+}
+
+void node_worker_useless(node_t *n, const char *how, bool by_itself) {
+    useless_note(n);
+    useless_tell(n, how, by_itself);
 }
 
 /* A pause after each that ended at once, the longer the more there were: or the machine would do nothing but start them. */
@@ -302,7 +313,7 @@ static void wait_push(node_t *n, node_task_t *t) {
 
 static void waiting_fail(node_t *n, const char *text) {
     node_lease_abandon(n);
-    if (!node_queues_fail(n, text)) node_warn(n, "%s. Tasks wait for the workers that there are.", text);
+    node_queues_fail(n, text);
     for (node_task_t *t; (t = wait_pop(n)) != NULL;) {
         if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL)
             node_actor_died(n, t->actor, text); /* fails the creation too */
@@ -589,8 +600,9 @@ void node_worker_forget(node_client_t *w) {
         if (w->runs == t) break; /* can't be: a lost task is never still handed out */
     }
     if (useless && n->idle.count == 0) {
+        useless_note(n);
         node_schedule(n); /* what it was to run waits for the next one */
-        node_worker_useless(n, how, !(WIFSIGNALED(w->exit_status) && WTERMSIG(w->exit_status) == SIGKILL));
+        useless_tell(n, how, !(WIFSIGNALED(w->exit_status) && WTERMSIG(w->exit_status) == SIGKILL));
     }
     if (actor != NULL) {
         sched_lease_release(n->sched, &w->lease);

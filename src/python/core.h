@@ -179,7 +179,7 @@ PyObject *core_zygote(PyObject *module, PyObject *unused);
 /* session.c */
 PyObject *core_start(PyObject *module, PyObject *config);
 PyObject *core_begin_exit(PyObject *module, PyObject *unused);
-/* Where a call finds no session: in another thread, at the end of the program, it raises SystemExit, which ends the thread without a word (and lets its locks go), and returns true. */
+/* Where a call finds no session: in another thread, at the end of the program, it raises SystemExit, which ends the thread without a word (and lets its locks go), and returns true; in an event loop's it does not return. */
 bool core_exit_raises(void);
 PyObject *core_actor(PyObject *module, PyObject *unused); /* the instance that this worker serves, or None */
 PyObject *core_shutdown(PyObject *module, PyObject *unused);

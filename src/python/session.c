@@ -133,8 +133,25 @@ PyObject *core_begin_exit(PyObject *module, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+/* Whether this thread runs an event loop. */
+static bool is_in_loop(void) {
+    PyObject *name = PyUnicode_FromString("_asyncio"), *module = name ? PyImport_GetModule(name) : NULL;
+    PyObject *loop = module ? PyObject_CallMethod(module, "_get_running_loop", NULL) : NULL;
+    bool found = loop != NULL && loop != Py_None;
+    Py_XDECREF(loop);
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return found;
+}
+
 bool core_exit_raises(void) {
     if (core.exit_thread == 0 || core.exit_thread == PyThread_get_thread_ident()) return false;
+    /* A loop would tell everybody of its tasks' exception. */
+    while (is_in_loop()) {
+        Py_BEGIN_ALLOW_THREADS sleep(1);
+        Py_END_ALLOW_THREADS
+    }
     PyErr_SetNone(PyExc_SystemExit);
     return true;
 }

@@ -469,12 +469,12 @@ static void raise_get_timeout(const mob_ref_t *refs, size_t count, int64_t timeo
 /* Waits, with the interpreter's lock released, until all are there or one is an error. */
 static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
     int64_t limit_ms = timeout_ms;
+    uint64_t began = core.incarnation; /* the references are this session's */
     if (timeout_ms != 0 && warn_in_loop("ray.get") < 0) return -1;
     for (;;) {
         mob_status_t status;
-        uint64_t began = core.incarnation;
         int64_t start = now_ms();
-        if (core.client == NULL) {
+        if (core.incarnation != began) {
             core_raise_ended();
             return -1;
         }
@@ -561,8 +561,7 @@ static PyObject *get_one(PyObject *object, int64_t timeout_ms) {
 }
 
 static PyObject *not_a_ref(PyObject *kind, const char *function, PyObject *object) {
-    PyErr_Format(kind, "%s takes an ObjectRef or a list of them, and got %s", function,
-                 Py_TYPE(object)->tp_name);
+    PyErr_Format(kind, "%s takes an ObjectRef or a list of them, and got %s", function, Py_TYPE(object)->tp_name);
     return NULL;
 }
 
@@ -635,7 +634,8 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     }
     PyObject *what = found[0];
     if (core_ref_check(what)) return get_one(what, timeout_ms);
-    if (!PyList_Check(what) && !PyTuple_Check(what)) return not_a_ref(PyExc_ValueError, "ray.get", what); /* as in Ray */
+    if (!PyList_Check(what) && !PyTuple_Check(what))
+        return not_a_ref(PyExc_ValueError, "ray.get", what); /* as in Ray */
     /* A reference is of a session that there is, or was: it starts none. */
     if (PySequence_Fast_GET_SIZE(what) == 0 && !core_connected()) return NULL;
     Py_ssize_t count;

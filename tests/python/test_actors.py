@@ -1,5 +1,6 @@
 """Actors: state in a process of its own, calls in order, and the end."""
 
+import _thread
 import asyncio
 import copy
 import functools
@@ -14,6 +15,16 @@ import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
 
 pytestmark = pytest.mark.usefixtures("cluster")
+
+
+@pytest.fixture
+def start_alone():
+    """A session of one CPU in the place of the module's."""
+    ray.shutdown()
+    ray.init(num_cpus=1)
+    yield
+    ray.shutdown()
+    ray.init(num_cpus=4)
 
 
 @ray.remote
@@ -828,3 +839,44 @@ def test_the_hook_does_not_come_where_an_actor_is_killed(folder):
         ray.get(keeper.__ray_ready__.remote())
     time.sleep(0.2)
     assert os.listdir(folder) == []
+
+
+def test_the_hook_may_wait_for_tasks(start_alone, folder):
+    """The actor's CPU is lent meanwhile, as it is while a method waits."""
+
+    @ray.remote(num_cpus=1)
+    def save():
+        support.touch(f"{folder}/saved")
+
+    @ray.remote(num_cpus=1)
+    class Keeper:
+        def __ray_shutdown__(self):
+            ray.get(save.remote())
+
+    keeper = Keeper.remote()
+    ray.get(keeper.__ray_ready__.remote())
+    del keeper
+    support.wait_for_file(f"{folder}/saved")
+    assert support.wait_until(lambda: ray.available_resources().get("CPU") == 1)
+
+
+def test_the_hook_comes_once_however_many_threads_end_the_actor(folder):
+    @ray.remote(max_concurrency=4)
+    class Keeper:
+        def leave(self):
+            support.touch(f"{folder}/leaves-{_thread.get_ident()}")
+            support.wait_until(lambda: len(os.listdir(folder)) >= 2, 30)
+            ray.actor.exit_actor()
+
+        def __ray_shutdown__(self):
+            support.touch(f"{folder}/begins-{_thread.get_ident()}")
+            time.sleep(0.3)
+            support.touch(f"{folder}/ends-{_thread.get_ident()}")
+
+    keeper = Keeper.remote()
+    refs = [keeper.leave.remote(), keeper.leave.remote()]
+    for ref in refs:
+        with pytest.raises(ActorDiedError):
+            ray.get(ref, timeout=40)
+    names = sorted(name.partition("-")[0] for name in os.listdir(folder))
+    assert names == ["begins", "ends", "leaves", "leaves"]

@@ -431,3 +431,64 @@ except ray.exceptions.RaySystemError as error:
 """
     result = support.run_driver(support.script(folder, code))
     assert (result.stdout, result.returncode) == ("True\n", 0), result.stderr
+
+
+def test_a_handler_that_starts_another_session_while_a_get_waits(folder):
+    """The new session's objects have the same numbers."""
+    code = """
+import signal, time
+import ray
+ray.init(num_cpus=1)
+
+@ray.remote
+def old():
+    time.sleep(30)
+    return "old"
+
+@ray.remote
+def new():
+    return "new"
+
+kept = []
+
+def restart(number, frame):
+    ray.shutdown()
+    ray.init(num_cpus=1)
+    kept.extend(new.remote() for _ in range(5))
+
+signal.signal(signal.SIGALRM, restart)
+for get in (lambda ref: ray.get(ref), lambda ref: ray.get([ref])):
+    ref = old.remote()
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        print(get(ref))
+    except ray.exceptions.RaySystemError as error:
+        print("ended" in str(error))
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert (result.stdout, result.returncode) == ("True\nTrue\n", 0), result.stderr
+
+
+def test_an_event_loop_of_another_thread_at_the_programs_end(folder):
+    """Its tasks are left where they are, without a word."""
+    code = """
+import asyncio, threading, time
+import ray
+ray.init(num_cpus=1)
+
+@ray.remote
+def one():
+    return 1
+
+async def work():
+    while True:
+        await one.remote()
+
+loop = asyncio.new_event_loop()
+threading.Thread(target=loop.run_forever, daemon=True).start()
+asyncio.run_coroutine_threadsafe(work(), loop)
+time.sleep(0.3)
+print("done")
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert (result.stdout, result.returncode, result.stderr) == ("done\n", 0, ""), result.stderr

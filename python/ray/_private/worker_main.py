@@ -1,10 +1,13 @@
 """A worker's life in Python, from the fork to its end; the core runs the tasks in between."""
 
+import _thread
 import os
 import sys
 
 from ray import _core
 from ray._private import session, streams, worker
+
+_ending = _thread.allocate_lock()
 
 
 def prepare():
@@ -71,6 +74,7 @@ def end(status: int):
     """
     import atexit
 
+    _ending.acquire()  # one thread does it: others of an actor that end it too wait here until the process is gone
     try:
         _tell(_core.actor())
         atexit._run_exitfuncs()
@@ -92,7 +96,9 @@ def _tell(actor):
             import asyncio
 
             asyncio.new_event_loop().run_until_complete(result)
-    except Exception:  # the exit functions come all the same
+    except SystemExit:
+        pass
+    except BaseException:  # the exit functions come all the same
         import traceback
 
         traceback.print_exc()

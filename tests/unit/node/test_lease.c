@@ -119,19 +119,6 @@ static void useless(int count) {
     for (int i = 0; i < count; i++) node_worker_useless(n, "a test", true);
 }
 
-/* No new worker can be had, but there is one that takes from the queue, as long as it does not wait for others itself. */
-static void test_without_a_new_worker_the_queue_waits_for_the_old_one(void **state) {
-    (void)state;
-    node_client_t *old = busy_worker(0, NULL, NULL);
-    mob_ref_t result = slot_open(&driver);
-    push(&driver, result, 3);
-    useless(30);
-    assert_int_equal(word_of(result) & STORE_STATE, STORE_PENDING);
-    atomic_store(&lease_of(old)->word, SHM_LEASE_BLOCKED);
-    useless(10);
-    assert_int_equal(error_of(result), MOB_ESYS);
-}
-
 /* What older workers do says nothing about those that can't begin. */
 static void test_useless_workers_are_counted_in_a_row(void **state) {
     (void)state;
@@ -571,7 +558,6 @@ int main(void) {
         TEST(test_no_more_leases_than_cpus),
         TEST(test_a_lease_waits_for_a_worker),
         TEST(test_without_any_worker_the_queue_fails),
-        TEST(test_without_a_new_worker_the_queue_waits_for_the_old_one),
         TEST(test_useless_workers_are_counted_in_a_row),
         TEST(test_without_the_fast_path_nobody_has_a_lease),
         TEST(test_a_free_lease_is_taken_at_once),
