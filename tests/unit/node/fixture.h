@@ -82,7 +82,10 @@ static inline void fixture_node_free(node_t *n) {
     for (uint32_t s = 0; s < n->slots_granted; s++) {
         node_object_t *o = n->objects[s];
         if (o == NULL) continue;
-        if (o->actor != NULL) vec_free(&o->actor->callers);
+        if (o->actor != NULL) {
+            vec_free(&o->actor->callers);
+            vec_free(&o->actor->queues);
+        }
         free(o->actor);
         vec_free(&o->holders);
         vec_free(&o->contents);
