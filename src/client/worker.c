@@ -64,7 +64,6 @@ static bool run_take(mob_client_t *c, shm_message_t *ret_run) {
 }
 
 enum { MOST_FORGETS = 64 };
-static const uint32_t FORGETTING = UINT32_MAX; /* in the place of a job's record: nothing that ends in a moment */
 
 /* This thread runs what a function that is unloaded leaves to be run (finalizers), and takes no jobs meanwhile. Everybody else thinks that it is idle: its CPU is not its own, and what it waits for
  * may be given to itself. */
@@ -75,7 +74,7 @@ bool client_forgets(void) { return forgets; }
 static mob_status_t forget_take(mob_client_t *c, mob_job_t **ret_job) {
     forgets = true;
     client_looked(c);
-    if (c->running == 0) client_lease_job(c, FORGETTING);
+    if (c->running == 0) client_lease_job(c, SHM_LEASE_FORGETS);
     c->forget = (mob_job_t){.kind = MOB_FORGET, .function = vec_pop(&c->forgets)};
     *ret_job = &c->forget;
     return MOB_OK;

@@ -338,8 +338,8 @@ size_t node_leases_due(node_t *n) {
     EACH_LEASED (n, w) {
         if (state_of(w) != SHM_LEASE_BUSY) continue;
         uint32_t job = atomic_load(&lease_of(w)->job);
-        if (job > WIRE_MAX_RECORDS) continue; /* it unloads a function, which may take any time */
-        uint64_t word = job > 0 ? atomic_load(&n->records[job - 1].word) : 0;
+        if (job == SHM_LEASE_FORGETS) continue;
+        uint64_t word = job > 0 && job <= WIRE_MAX_RECORDS ? atomic_load(&n->records[job - 1].word) : 0;
         count += wire_word_state(word) != WIRE_TAKEN || wire_word_worker(word) != w->number;
     }
     return count;

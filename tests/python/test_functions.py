@@ -291,12 +291,12 @@ def test_what_can_not_be_pickled_is_named():
     assert "f" in str(info.value)
 
 
-def test_a_finalizer_that_waits_while_its_function_is_unloaded(folder):
-    """The worker has no task then, and what it waited for could only be run by itself."""
-    code = """
-import gc, os, time
+UNLOADED = """
+import gc, os, sys
 import ray
-ray.init(num_cpus=1)
+sys.path.append(TESTS)
+import support
+ray.init(num_cpus=CPUS)
 DRIVER = os.getpid()
 
 @ray.remote
@@ -306,7 +306,7 @@ def one():
 class Last:
     def __del__(self):
         if os.getpid() != DRIVER:
-            ray.get(one.remote())
+            FINALIZER
 
 def make():
     last = Last()
@@ -321,13 +321,28 @@ function = make()
 print(ray.get(function.remote()))
 del function
 gc.collect()
-print(ray.get([one.remote() for _ in range(10)], timeout=30) == [1] * 10)
-time.sleep(0.2)
-print(ray.get(one.remote(), timeout=30))
+support.wait_for_file(FOLDER + "/begun")
+print(sum(ray.get(one.remote(), timeout=30) for _ in range(10)))
+support.touch(FOLDER + "/go")
 """
+
+
+def unload(folder, finalizer, cpus):
+    """Runs a driver whose worker unloads a function, whose finalizer makes the file `begun`."""
+    code = UNLOADED.replace("FINALIZER", finalizer).replace("CPUS", str(cpus))
+    code = code.replace("TESTS", repr(os.path.dirname(support.__file__))).replace("FOLDER", repr(folder))
     result = support.run_driver(support.script(folder, code))
-    assert result.stdout == "True\nTrue\n1\n", result.stdout + result.stderr
-    assert "can't be waited for while a worker unloads a function" in result.stderr, result.stderr
+    assert result.stdout == "True\n10\n", result.stdout + result.stderr
+    return result.stderr
+
+
+def test_a_finalizer_that_waits_while_its_function_is_unloaded(folder):
+    """The worker has no task then, and what it waited for could only be run by itself."""
+    waits = """try:
+                ray.get(one.remote())
+            finally:
+                support.touch(FOLDER + "/begun")"""
+    assert "can't be waited for while a worker unloads a function" in unload(folder, waits, 1)
 
 
 @pytest.mark.skipif(
@@ -335,40 +350,6 @@ print(ray.get(one.remote(), timeout=30))
 )
 def test_a_slow_finalizer_holds_nobody_up(folder):
     """Tasks in the queue go to another worker meanwhile."""
-    code = f"""
-import gc, os, sys
-import ray
-sys.path.append({os.path.dirname(support.__file__)!r})
-import support
-ray.init(num_cpus=2)
-DRIVER = os.getpid()
-
-@ray.remote
-def one():
-    return 1
-
-class Last:
-    def __del__(self):
-        if os.getpid() != DRIVER:
-            support.touch({folder!r} + "/begun")
-            support.wait_for_file({folder!r} + "/go")
-
-def make():
-    last = Last()
-
-    @ray.remote
-    def function():
-        return last is not None
-
-    return function
-
-function = make()
-print(ray.get(function.remote()))
-del function
-gc.collect()
-support.wait_for_file({folder!r} + "/begun")
-print(sum(ray.get(one.remote(), timeout=30) for _ in range(10)))
-support.touch({folder!r} + "/go")
-"""
-    result = support.run_driver(support.script(folder, code))
-    assert result.stdout == "True\n10\n", result.stdout + result.stderr
+    waits = """support.touch(FOLDER + "/begun")
+            support.wait_for_file(FOLDER + "/go")"""
+    unload(folder, waits, 2)

@@ -343,39 +343,51 @@ def test_tasks_have_ordinary_signals(start):
     assert ray.get(own_alarm.remote()) == (1, set())
 
 
-UNPICKLING = """
-import threading, time
-import ray
-
-class Slow:
-    def __reduce__(self):
-        return time.sleep, (0.4,)  # the session ends meanwhile
-
-ray.init(num_cpus=1)
-ref = ray.put([Slow(), "x" * SIZE, Slow()])
-
-def load():
-    try:
-        print(len(ray.get(ref)))
-    except ray.exceptions.RayError as error:
-        print(type(error).__name__)
-
-thread = threading.Thread(target=load, daemon=True)
-thread.start()
-time.sleep(0.2)
-"""
-
-
 @pytest.mark.parametrize("size", [0, 20_000, 3_000_000])
 def test_the_session_ends_while_a_thread_unpickles(folder, size):
-    code = UNPICKLING.replace("SIZE", str(size)) + "ray.shutdown()\nthread.join()\n"
+    code = f"""
+import os, threading, time
+import ray
+
+class Reduced:
+    def __init__(self, *call):
+        self.call = call
+
+    def __reduce__(self):
+        return self.call
+
+reading, writing = os.pipe()
+ray.init(num_cpus=1)
+ref = ray.put([Reduced(os.write, (writing, b"x")), Reduced(time.sleep, (0.4,)), "x" * {size}, Reduced(int, ())])
+thread = threading.Thread(target=lambda: print(len(ray.get(ref))))
+thread.start()
+os.read(reading, 1)  # it has begun
+ray.shutdown()
+thread.join()
+"""
     result = support.run_driver(support.script(folder, code))
-    assert (result.stdout, result.returncode) == ("3\n", 0), result.stderr
+    assert (result.stdout, result.returncode) == ("4\n", 0), result.stderr
 
 
 def test_the_program_ends_while_a_thread_unpickles(folder):
-    result = support.run_driver(support.script(folder, UNPICKLING.replace("SIZE", "20_000")))
-    assert result.returncode == 0 and result.stderr == "", (result.returncode, result.stderr)
+    code = """
+import threading
+from fractions import Fraction
+import ray
+ray.init(num_cpus=1)
+ref = ray.put([Fraction(i, 7) for i in range(20_000)])
+begun = threading.Event()
+
+def load():
+    while True:
+        ray.get(ref)
+        begun.set()
+
+threading.Thread(target=load, daemon=True).start()
+begun.wait()
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert (result.returncode, result.stderr) == (0, ""), result.stderr
 
 
 def test_a_thread_that_calls_at_the_end_lets_its_locks_go(folder):
