@@ -10,7 +10,8 @@
  *
  * Handing out ahead: when more small tasks wait than can start, a busy worker is given a few behind the one that it runs, so that it goes on without asking us.
  * They have no resources of their own: each takes over the lease of the one before it. Only tasks of one CPU and nothing else, and only while nothing
- * else waits, so nobody is passed over. What was not begun is taken back as soon as it could start elsewhere, or when the worker's task waits for others.
+ * else waits, so nobody is passed over. What was not begun is taken back as soon as it could start elsewhere, when the worker's task waits for others, or while more
+ * CPUs are used than there are (those of tasks that had waited and went on): a lease that is always taken over would never be given back.
  *
  * So is one that waits for nothing but the results of the last one that a worker has: by the time its turn comes, they are there. A chain of tasks then runs in one worker
  * without waiting for us at each link. If the one before it has to run again, the worker finds an argument missing and gives it back (WIRE_UNREADY).
@@ -495,6 +496,8 @@ node_client_t *node_worker_idle(node_t *n) {
 void node_worker_blocked(node_client_t *w) {
     if (w->runs == NULL) return;
     ahead_take_all(w);
+    /* It has begun the next one: this message is late, its task had gone on and ended before we read it. Nothing is to be lent. */
+    if (w->run_count > 1) return;
     sched_lease_block(w->node->sched, &w->runs->lease);
 }
 
@@ -544,7 +547,9 @@ void node_schedule(node_t *n) {
     }
     while (node_cpus_free(n) >= SCHED_UNIT && sched_queued(n->sched, n->cpu_shape) == 0 && ahead_take_one(n))
         tasks_start(n);
-    if (!n->paused) {
+    if (node_cpus_free(n) < 0) {
+        node_workers_hold_back(n);
+    } else if (!n->paused) {
         if (n->idle.count == 0) ahead_give(n);
         followers_give(n);
     }

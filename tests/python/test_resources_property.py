@@ -138,6 +138,35 @@ def test_blocked_tasks_lend_no_more_than_they_have(start):
     assert most_at_once([(begin, end, 1) for begin, end, _ in found]) <= 2
 
 
+def test_what_waited_and_goes_on_is_paid_back(start, tmp_path):
+    """Who waited takes its CPU back at once, so more are used than there are until a task ends, whatever follows it."""
+    start(num_cpus=2)
+
+    @ray.remote(num_cpus=1)
+    class Waiting:
+        def go_on(self, refs):
+            ray.get(refs)
+            for _ in range(3):
+                ray.available_resources()  # so the daemon knows
+            begin = time.monotonic_ns()
+            time.sleep(0.6)
+            return begin, time.monotonic_ns(), 1
+
+    @ray.remote
+    def exists(path):
+        while not os.path.exists(path):
+            time.sleep(0.01)
+
+    went_on = Waiting.remote().go_on.remote([exists.remote(str(tmp_path / "go"))])
+    tasks = [span.remote(0.03) for _ in range(60)]
+    ray.wait(tasks, num_returns=4, timeout=50)  # both CPUs have tasks, and the actor's was lent
+    (tmp_path / "go").touch()
+    actor = ray.get(went_on, timeout=50)
+    begun = [(begin, end, 1) for begin, end, _ in ray.get(tasks, timeout=50) if actor[0] < begin < actor[1]]
+    assert len(begun) > 2
+    assert most_at_once([actor, *begun]) <= 2
+
+
 def test_a_daemon_that_is_late_lends_nothing_twice(start):
     """Workers take tasks without the daemon; one whose CPU was lent may not before the daemon knows that it goes on."""
     start(num_cpus=2)
