@@ -10,8 +10,8 @@
  *
  * Handing out ahead: when more small tasks wait than can start, a busy worker is given a few behind the one that it runs, so that it goes on without asking us.
  * They have no resources of their own: each takes over the lease of the one before it. Only tasks of one CPU and nothing else, and only while nothing
- * else waits, so nobody is passed over. What was not begun is taken back as soon as it could start elsewhere, when the worker's task waits for others, or while more
- * CPUs are used than there are (those of tasks that had waited and went on): a lease that is always taken over would never be given back.
+ * else waits, so nobody is passed over. What was not begun is taken back as soon as it could start elsewhere, when the worker's task waits for others, or when more CPUs
+ * are used than there are, since tasks that had waited went on: a lease that is always taken over would never be given back.
  *
  * So is one that waits for nothing but the results of the last one that a worker has: by the time its turn comes, they are there. A chain of tasks then runs in one worker
  * without waiting for us at each link. If the one before it has to run again, the worker finds an argument missing and gives it back (WIRE_UNREADY).
@@ -403,11 +403,14 @@ void node_worker_free(node_client_t *w) {
 
 /* ---- handing out ahead ---- */
 
-static bool may_have_more(const node_client_t *w) {
-    return w->state == NODE_LIVE && !w->retiring && !w->leased && w->actor == NULL && w->runs != NULL &&
-           w->runs->kind == MOB_TASK && w->runs->shape == w->node->cpu_shape && w->runs->max_calls == 0 &&
-           w->runs->lease.state == SCHED_LEASE_HELD && w->run_count <= MAX_AHEAD;
+/* Whether what it runs is such a task, whose lease another one can take over. */
+static bool lease_can_pass(const node_client_t *w) {
+    return w != NULL && w->role == WIRE_WORKER && w->state == NODE_LIVE && !w->retiring && !w->leased &&
+           w->actor == NULL && w->runs != NULL && w->runs->kind == MOB_TASK && w->runs->shape == w->node->cpu_shape &&
+           w->runs->max_calls == 0 && w->runs->lease.state == SCHED_LEASE_HELD;
 }
+
+static bool may_have_more(const node_client_t *w) { return lease_can_pass(w) && w->run_count <= MAX_AHEAD; }
 
 /* Gives the busy workers one more each in turn, until the queue is short or they have enough. */
 static void ahead_give(node_t *n) {
@@ -415,7 +418,7 @@ static void ahead_give(node_t *n) {
         given = false;
         for (uint32_t i = 1; i < n->client_next; i++) {
             node_client_t *w = n->clients[i];
-            if (w == NULL || w->role != WIRE_WORKER || !may_have_more(w)) continue;
+            if (!may_have_more(w)) continue;
             sched_task_t *q = sched_task_ahead(n->sched, n->cpu_shape);
             if (q == NULL) return;
             node_task_t *t = (node_task_t *)q;
@@ -435,7 +438,6 @@ static void followers_give(node_t *n) {
     if (n->missing_arguments == 0 || sched_cpu_lacking(n->sched, NULL, &since) > 0) return;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
-        if (w == NULL || w->role != WIRE_WORKER) continue;
         for (node_task_t *t; may_have_more(w) && (t = node_task_follower(n, w->runs_tail)) != NULL;)
             node_task_run_on(n, t, w);
     }
@@ -444,6 +446,17 @@ static void followers_give(node_t *n) {
 static void ahead_take_all(node_client_t *w) {
     while (w->run_count > 1 && node_task_take_back(w->node, w->runs_tail)) {
     }
+}
+
+/* More CPUs are used than there are. As many are to come back when what runs now ends: that many workers keep nothing to go on with. */
+static void ahead_settle(node_t *n, int64_t over) {
+    for (int taking = 0; taking <= 1; taking++)
+        for (uint32_t i = 1; i < n->client_next && over > 0; i++) {
+            node_client_t *w = n->clients[i];
+            if (!lease_can_pass(w) || (w->run_count > 1) != taking) continue;
+            if (taking) ahead_take_all(w);
+            if (w->run_count == 1) over -= SCHED_UNIT;
+        }
 }
 
 /* Whether something that it has not begun could start elsewhere. */
@@ -548,7 +561,7 @@ void node_schedule(node_t *n) {
     while (node_cpus_free(n) >= SCHED_UNIT && sched_queued(n->sched, n->cpu_shape) == 0 && ahead_take_one(n))
         tasks_start(n);
     if (node_cpus_free(n) < 0) {
-        node_workers_hold_back(n);
+        ahead_settle(n, -node_cpus_free(n));
     } else if (!n->paused) {
         if (n->idle.count == 0) ahead_give(n);
         followers_give(n);
