@@ -1,7 +1,7 @@
 """The runner's side of a child process (see serve.py for its protocol), and the floor program.
 
-Every command has a time limit. A child that does not answer in time, or dies, is ended with all of its system's
-processes, and the next command for that system starts a fresh one.
+Every command has a time limit. A child that does not answer in time, or dies, is ended with all of
+its system's processes, and the next command for that system starts a fresh one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class Child:
             raise RowError(f"does not start: {lines[-1] if lines else error}") from None
 
     def ask(self, command: str, timeout: float) -> dict:
-        """Sends a command and returns its answer; RowError if that is an error, does not come, or the child is dead."""
+        """Sends a command and returns its answer; RowError if that is an error, does not come, or
+        the child is dead.
+        """
         try:
             self.process.stdin.write(command.encode() + b"\n")
             self.process.stdin.flush()
@@ -136,10 +138,16 @@ class Floor:
         self.program = scratch / "floor"
         source = HERE / "floor" / "floor.c"
         compiler = os.environ.get("CC", "cc")
-        subprocess.run([compiler, "-std=gnu11", "-O2", str(source), "-o", str(self.program)], check=True)
+        subprocess.run(
+            [compiler, "-std=gnu11", "-O2", str(source), "-o", str(self.program)], check=True
+        )
 
     def measure(self, mode: str, seconds: float) -> float:
         done = subprocess.run(
-            [str(self.program), mode, str(seconds)], capture_output=True, text=True, timeout=60, check=True
+            [str(self.program), mode, str(seconds)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
         )
         return float(done.stdout)

@@ -1,6 +1,8 @@
-"""The curves of scaling.py: what grows, what is measured at each size, and whether its cost may grow.
+"""The curves of scaling.py: what grows, what is measured at each size, and whether its cost may
+grow.
 
-This is the only place that lists them; the workload has a row for each, and figures.py and plots.py show them.
+This is the only place that lists them; the workload has a row for each, and figures.py and plots.py
+show them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Line:
-    """One figure at each size. With `per`, the line is a cost that must not grow beyond the size `base`."""
+    """One figure at each size. With `per`, the line is a cost that must not grow beyond the size
+    `base`.
+    """
 
     key: str
     label: str
@@ -63,7 +67,8 @@ SUBMITTERS = Curve(
     (Line("nested", "empty tasks, all submitters together", "/s"),),
 )
 
-# The base is the least size at which waking two workers, or asking for the first memory, is a small part of the whole.
+# The base is the least size at which waking two workers, or asking for the first memory, is a small
+# part of the whole.
 QUEUED = Curve(
     "queued",
     "1 to 1,000,000 queued tasks",
@@ -78,7 +83,8 @@ QUEUED = Curve(
     ),
 )
 
-# A reference costs the same whatever it stands for; a copy is paid by the byte once it is more than the call itself.
+# A reference costs the same whatever it stands for; a copy is paid by the byte once it is more than
+# the call itself.
 ARGUMENTS = Curve(
     "arguments",
     "arguments of 8 B to 256 MiB",

@@ -1,9 +1,10 @@
-"""Does the store's memory crumble? A long mix of sizes and lifetimes in three processes, then how much is still usable.
+"""Does the store's memory crumble? A long mix of sizes and lifetimes in three processes, then how
+much is still usable.
 
     .venv/bin/python bench/fragment.py [--seconds 60] [--store 512]
 
-Usable is what lives plus what the driver can still put, in arrays of 1 MiB, before anything has to go to disk; of the
-store's size. Prints a line every tenth of the time.
+Usable is what lives plus what the driver can still put, in arrays of 1 MiB, before anything has to
+go to disk; of the store's size. Prints a line every tenth of the time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ MIB = 1 << 20
 
 
 def size_of(rng: random.Random, store: int) -> int:
-    """From a hundred bytes to a twentieth of the store; most are small, most bytes are in large ones."""
+    """From a hundred bytes to a twentieth of the store; most are small, most bytes are in large
+    ones.
+    """
     return min(int(rng.lognormvariate(9, 3)) + 100, store // 20)
 
 
@@ -66,7 +69,9 @@ class Churn:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--store", type=int, default=512, help="in MiB")
     options = parser.parse_args()
@@ -81,7 +86,9 @@ def main() -> None:
         spilled = len(list_objects(filters=[("state", "=", "SPILLED")], limit=10**6))
         print(f"{puts:,} puts, {live / MIB:.0f} MiB live, {spilled} objects on disk", flush=True)
     filled = here.fill()
-    print(f"the driver can put {filled} MiB more: usable {100 * (live + filled * MIB) / store:.1f} %")
+    print(
+        f"the driver can put {filled} MiB more: usable {100 * (live + filled * MIB) / store:.1f} %"
+    )
     ray.shutdown()
 
 

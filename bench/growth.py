@@ -1,4 +1,6 @@
-"""Whether a cost grows faster than its work: the cost of one task, byte or call at each size, beside that at a base."""
+"""Whether a cost grows faster than its work: the cost of one task, byte or call at each size,
+beside that at a base.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from curves import CURVES, Curve, Line
 
 @dataclass(frozen=True)
 class Growth:
-    """How many times the cost at the base it is at the largest size, and at the costliest beyond the base."""
+    """How many times the cost at the base it is at the largest size, and at the costliest beyond
+    the base.
+    """
 
     base: int
     last: int
@@ -20,7 +24,10 @@ class Growth:
 
 def costs(line: Line, points: list[dict]) -> dict[int, float]:
     """The cost of one unit of work at each size."""
-    return {point["size"]: point["best"] / (point["size"] if line.per == "byte" else 1) for point in points}
+    return {
+        point["size"]: point["best"] / (point["size"] if line.per == "byte" else 1)
+        for point in points
+    }
 
 
 def growth(cost: dict[int, float], base: int) -> Growth:
@@ -33,8 +40,8 @@ def verdict(curve: Curve, line: Line, points: list[dict]) -> str:
     """A sentence for a line that must not grow."""
     found = growth(costs(line, points), line.base)
     text = (
-        f"{line.label}: cost per {line.per} at {curve.size_text(found.last)} is {found.ratio:.2g} times that at "
-        f"{curve.size_text(found.base)}"
+        f"{line.label}: cost per {line.per} at {curve.size_text(found.last)} is {found.ratio:.2g} "
+        f"times that at {curve.size_text(found.base)}"
     )
     if found.worst != found.last:
         text += f" (the most is {found.worst_ratio:.2g} times, at {curve.size_text(found.worst)})"

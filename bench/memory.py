@@ -1,9 +1,10 @@
-"""Rows about memory: objects that go to disk and come back, and very many of them. Mobula beside Ray, in one run.
+"""Rows about memory: objects that go to disk and come back, and very many of them. Mobula beside
+Ray, in one run.
 
     python bench/memory.py --mobula .venv/bin/python --ray .venv-bench/bin/python
 
-Every figure is of a fresh system (workload_memory.py), the systems in turn, the best of several; beside them what the
-disk itself does. Prints a table.
+Every figure is of a fresh system (workload_memory.py), the systems in turn, the best of several;
+beside them what the disk itself does. Prints a table.
 """
 
 from __future__ import annotations
@@ -41,8 +42,18 @@ class Row:
 
 ROWS = [
     Row("spill", "put of 32 MiB arrays that push others to disk", "GB/s", device="write"),
-    Row("restore_first", "get of them, in random order, while others have to be written", "GB/s", device="both"),
-    Row("restore", "get of them, in random order, when all have a copy on disk", "GB/s", device="read"),
+    Row(
+        "restore_first",
+        "get of them, in random order, while others have to be written",
+        "GB/s",
+        device="both",
+    ),
+    Row(
+        "restore",
+        "get of them, in random order, when all have a copy on disk",
+        "GB/s",
+        device="read",
+    ),
     Row("put_full", "put of 1 MiB arrays into a full store", "GB/s", device="write"),
     Row("get_many", "100,000 objects in one get", "s", True, 100_000),
     Row("arguments", "10,000 arguments to one task", "s", True, 10_000),
@@ -64,9 +75,11 @@ def pass_through(path: str, write: bool, size: int) -> float:
 
 
 def disk(folder: str) -> dict[str, float]:
-    """GB/s of the disk itself, with a file of 1 GiB: written; read, the faster of two, for a disk may itself remember
-    what it has read before; and read until a fifth as much has also been written, by another thread: what the daemon
-    does during the gets of that row, by its own count of bytes."""
+    """GB/s of the disk itself, with a file of 1 GiB: written; read, the faster of two, for a disk
+    may itself remember what it has read before; and read until a fifth as much has also been
+    written, by another thread: what the daemon does during the gets of that row, by its own count
+    of bytes.
+    """
     path, other = os.path.join(folder, "disk"), os.path.join(folder, "other")
     written = pass_through(path, True, GIB)
     read = min(pass_through(path, False, GIB) for _ in range(2))
@@ -117,7 +130,9 @@ def text(figure) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mobula", required=True)
     parser.add_argument("--ray", help="Ray's Python; without it only Mobula is measured")
     parser.add_argument("--rows", default="", help="only these, by key, with commas between")
@@ -127,7 +142,8 @@ def main() -> None:
     rows = [row for row in ROWS if not options.rows or row.key in options.rows.split(",")]
     folder = tempfile.mkdtemp(prefix="mobula-bench-", dir=options.folder)
     print(
-        "| row | unit | Mobula | Ray | times Ray | the disk itself | of the disk |\n|---|---|---:|---:|---:|---:|---:|"
+        "| row | unit | Mobula | Ray | times Ray | the disk itself | of the disk "
+        "|\n|---|---|---:|---:|---:|---:|---:|"
     )
     try:
         for row in rows:
@@ -144,7 +160,9 @@ def main() -> None:
                 times = text(other / mine if row.less else mine / other)
             if not isinstance(mine, str) and not isinstance(limit, str):
                 share = f"{mine / limit:.2f}"
-            note = f" (of {row.ray_count:,})" if row.ray_count and not isinstance(other, str) else ""
+            note = (
+                f" (of {row.ray_count:,})" if row.ray_count and not isinstance(other, str) else ""
+            )
             cells = [row.title, row.unit, text(mine), text(other) + note, times, text(limit), share]
             print("| " + " | ".join(cells) + " |", flush=True)
     finally:

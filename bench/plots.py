@@ -21,7 +21,8 @@ from matplotlib import pyplot  # noqa: E402  (after the choice of what it draws 
 from matplotlib.ticker import FuncFormatter  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-# Text stays text, and the names of parts do not change from run to run. White behind, because a page may be dark.
+# Text stays text, and the names of parts do not change from run to run. White behind, because a
+# page may be dark.
 STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "mobula",
@@ -51,10 +52,19 @@ def short(value: float, _position=None) -> str:
 def panel(axes, curve: Curve, lines: dict[str, dict[int, float]], label: str) -> None:
     """The measured lines on one pair of axes: sizes grow by factors, so theirs is logarithmic."""
     for number, (name, values) in enumerate(lines.items()):
-        axes.plot(list(values), list(values.values()), "o-", color=COLOURS[number], markersize=3.5, label=name)
+        axes.plot(
+            list(values),
+            list(values.values()),
+            "o-",
+            color=COLOURS[number],
+            markersize=3.5,
+            label=name,
+        )
     axes.set_xscale("log")
     ticks = ARGUMENT_TICKS if curve is ARGUMENTS else sorted(set().union(*lines.values()))
-    axes.set_xticks(ticks, [bytes_text(size) if curve is ARGUMENTS else short(size) for size in ticks])
+    axes.set_xticks(
+        ticks, [bytes_text(size) if curve is ARGUMENTS else short(size) for size in ticks]
+    )
     axes.set_xlabel(curve.what)
     axes.set_ylabel(label)
 
@@ -89,7 +99,9 @@ def draw_workers(figure, results: dict) -> None:
     finish(empty, log=False)
     rates(busy, WORKERS, results, "busy")
     cores = results["cores"]
-    ideal(busy, {size: min(size, cores) * 1e4 for size in WORKERS.sizes}, f"what {cores} cores can do")
+    ideal(
+        busy, {size: min(size, cores) * 1e4 for size in WORKERS.sizes}, f"what {cores} cores can do"
+    )
     finish(busy, log=False)
 
 
@@ -103,11 +115,20 @@ def draw_queued(figure, results: dict) -> None:
     time, memory = figure.subplots(1, 2)
     lines = {line: best(results["curves"]["queued"][line.key]) for line in QUEUED.lines}
     timed = {line: values for line, values in lines.items() if line.unit == "us"}
-    panel(time, QUEUED, {line.label: values for line, values in timed.items()}, "microseconds per task")
+    panel(
+        time,
+        QUEUED,
+        {line.label: values for line, values in timed.items()},
+        "microseconds per task",
+    )
     for number, (line, values) in enumerate(timed.items()):
         # One entry in the legend for all of them.
         level = values[line.base]
-        ideal(time, {line.base: level, max(values): level}, "_" if number else "cost per task constant")
+        ideal(
+            time,
+            {line.base: level, max(values): level},
+            "_" if number else "cost per task constant",
+        )
     finish(time, log=True)
     weighed = {line.label: values for line, values in lines.items() if line.unit == "B"}
     panel(memory, QUEUED, weighed, "bytes per task")
@@ -117,7 +138,12 @@ def draw_queued(figure, results: dict) -> None:
 def draw_arguments(figure, results: dict) -> None:
     call, byte = figure.subplots(1, 2)
     lines = {line: results["curves"]["arguments"][line.key] for line in ARGUMENTS.lines}
-    panel(call, ARGUMENTS, {line.label: best(points) for line, points in lines.items()}, "microseconds per call")
+    panel(
+        call,
+        ARGUMENTS,
+        {line.label: best(points) for line, points in lines.items()},
+        "microseconds per call",
+    )
     copied = {
         line.label: {size: 1e3 * cost for size, cost in costs(line, points).items()}
         for line, points in lines.items()
@@ -133,7 +159,12 @@ def draw_arguments(figure, results: dict) -> None:
         finish(axes, log=True)
 
 
-DRAWN = {WORKERS: draw_workers, SUBMITTERS: draw_submitters, QUEUED: draw_queued, ARGUMENTS: draw_arguments}
+DRAWN = {
+    WORKERS: draw_workers,
+    SUBMITTERS: draw_submitters,
+    QUEUED: draw_queued,
+    ARGUMENTS: draw_arguments,
+}
 
 
 def draw(curve: Curve, results: dict, path: Path) -> None:
@@ -148,8 +179,12 @@ def draw(curve: Curve, results: dict, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Draws the results of scaling.py.")
-    parser.add_argument("--results", type=Path, default=HERE / "scaling.json", help="what scaling.py wrote")
-    parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "plots", help="folder to draw into")
+    parser.add_argument(
+        "--results", type=Path, default=HERE / "scaling.json", help="what scaling.py wrote"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=HERE.parent / "docs" / "plots", help="folder to draw into"
+    )
     options = parser.parse_args()
     results = json.loads(options.results.read_text())
     options.out.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,9 @@
 """What the processes of a system use, read from /proc.
 
-A system's processes are the descendants of its driver and everything that carries the driver's mark in its environment
-(a daemon that has left the family still has that). A process is named by its id and its start time, so that an id that
-was given to somebody else meanwhile is neither counted nor killed.
+A system's processes are the descendants of its driver and everything that carries the driver's mark
+in its environment (a daemon that has left the family still has that). A process is named by its id
+and its start time, so that an id that was given to somebody else meanwhile is neither counted nor
+killed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ Name = tuple[int, str]
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the command's name; None if the process is gone or a zombie."""
+    """The fields of /proc/PID/stat after the command's name; None if the process is gone or a
+    zombie.
+    """
     try:
         fields = (PROC / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):
@@ -38,7 +41,9 @@ def _marked(pid: int, mark: str) -> bool:
 
 def family(driver: int, mark: str) -> list[Name]:
     """The system's processes, without its driver."""
-    stats = {int(entry.name): _stat(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit()}
+    stats = {
+        int(entry.name): _stat(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit()
+    }
     stats = {pid: fields for pid, fields in stats.items() if fields is not None}
     members = {driver} | {pid for pid in stats if _marked(pid, mark)}
     grown = True
@@ -78,7 +83,9 @@ def _private(pid: int) -> int:
 
 
 def _shared_files(pid: int) -> dict[tuple[int, int], int]:
-    """Bytes in memory of each shared-memory file that the process holds open or mapped, by device and inode."""
+    """Bytes in memory of each shared-memory file that the process holds open or mapped, by device
+    and inode.
+    """
     files = {}
     for folder in ("fd", "map_files"):
         try:
@@ -96,7 +103,8 @@ def _shared_files(pid: int) -> dict[tuple[int, int], int]:
 
 
 def memory(driver: int, names: list[Name]) -> int:
-    """Bytes: proportional private and file pages of the system's processes, and every shared page once.
+    """Bytes: proportional private and file pages of the system's processes, and every shared page
+    once.
 
     The driver's own pages are left out, but not the shared memory that it alone holds.
     """
@@ -130,5 +138,7 @@ def switches(names: list[Name]) -> int:
                 lines = status.read_text().splitlines()
             except OSError:
                 continue
-            total += sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+            total += sum(
+                int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches")
+            )
     return total

@@ -1,8 +1,10 @@
-"""Where the time of a task goes: samples of the driver and of one worker, by step, in nanoseconds a task.
+"""Where the time of a task goes: samples of the driver and of one worker, by step, in nanoseconds a
+task.
 
 Usage: profile.py [--seconds 5]        with the Python that has Mobula; needs the program `perf`
 
-Samples are taken by the CPU's clock, so they also show where a process only waits for the other (spins).
+Samples are taken by the CPU's clock, so they also show where a process only waits for the other
+(spins).
 """
 
 from __future__ import annotations
@@ -19,13 +21,20 @@ import time
 
 # The first that matches a symbol, in this order, is its step.
 STEPS = [
-    ("spins, looking for the other", r"client_spin|client_may_spin|last_is_sealed|work_is_there|client_lease_look"),
+    (
+        "spins, looking for the other",
+        r"client_spin|client_may_spin|last_is_sealed|work_is_there|client_lease_look",
+    ),
     (
         "submit: arguments, record, queue",
         r"submit|draft|argument|write_|body_write|record_write|task_check|may_queue|"
-        r"queue_choose|client_queue_push|client_queue_tell|shm_queue_push|shm_node_rouse|client_record|pool_|wire_body_size",
+        r"queue_choose|client_queue_push|client_queue_tell|shm_queue_push|shm_node_rouse"
+        r"|client_record|pool_|wire_body_size",
     ),
-    ("references: made, counted, dropped", r"ref_|mob_ref|client_slot|store_slot_drop|store_slot_open"),
+    (
+        "references: made, counted, dropped",
+        r"ref_|mob_ref|client_slot|store_slot_drop|store_slot_open",
+    ),
     (
         "get: look, decode",
         r"core_get|get_one|wait_all|load_all|mob_get|client_is_sealed|has_error|refs_of|refs_check|"
@@ -36,7 +45,10 @@ STEPS = [
         r"queue_take|queues_have|entry_claim|client_job_claim|job_take|mob_job_next|run_take|"
         r"client_listen|client_call_take|client_lease|client_looking|client_queues|wire_body_split|shm_queue",
     ),
-    ("call: function, arguments", r"core_job_call|core_call|core_job_callable|job_name_set|core_job_take|core_serve"),
+    (
+        "call: function, arguments",
+        r"core_job_call|core_call|core_job_callable|job_name_set|core_job_take|core_serve",
+    ),
     ("result: encode, store", r"result|core_value_store|core_direct|size_of|client_buffer|target_"),
     (
         "publish: done, seal, wake, timeline",
@@ -126,7 +138,8 @@ def measure(mode: str, seconds: float) -> tuple[int, dict, dict]:
         data = os.path.join(folder, "perf.data")
         frequency = 5000
         perf = subprocess.Popen(
-            ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(frequency), "-o", data, "-p", f"{driver},{worker}"],
+            "perf record -q -e cpu-clock".split()
+            + ["-F", str(frequency), "-o", data, "-p", f"{driver},{worker}"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         time.sleep(0.5)  # it attaches
@@ -148,14 +161,19 @@ def table(title: str, driver: dict, worker: dict) -> str:
     rows = [f"| {title} | driver | worker |", "|---|---:|---:|"]
     for step in ORDER:
         if max(driver.get(step, 0), worker.get(step, 0)) >= 1:
-            cells = [f"{side.get(step, 0):.0f} ns" if side.get(step, 0) >= 1 else "" for side in (driver, worker)]
+            cells = [
+                f"{side.get(step, 0):.0f} ns" if side.get(step, 0) >= 1 else ""
+                for side in (driver, worker)
+            ]
             rows.append(f"| {step} | {cells[0]} | {cells[1]} |")
     rows.append(f"| together | {sum(driver.values()):.0f} ns | {sum(worker.values()):.0f} ns |")
     return "\n".join(rows)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--work", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -166,7 +184,11 @@ def main():
         sys.exit("profile.py needs the program perf (Debian: linux-perf)")
     for mode, title in (("many", "a task, 1,000 at once"), ("one", "a task, one at a time")):
         done, driver, worker = measure(mode, options.seconds)
-        print(table(title, driver, worker), f"\n{done / options.seconds:,.0f} tasks a second\n", sep="\n")
+        print(
+            table(title, driver, worker),
+            f"\n{done / options.seconds:,.0f} tasks a second\n",
+            sep="\n",
+        )
 
 
 if __name__ == "__main__":

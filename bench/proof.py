@@ -1,9 +1,11 @@
-"""What takes too long for the tests, or is a time: kills, a million tasks, half a minute of nothing, fairness.
+"""What takes too long for the tests, or is a time: kills, a million tasks, half a minute of
+nothing, fairness.
 
     .venv/bin/python bench/proof.py [kills] [flat] [idle] [fair]
 
-Prints a line for each thing that it saw, and ends with 1 if one of them is not as it must be. The figures in
-docs/reliability.md come from here. MOBULA_FAST_PATH=0 sends everything through the daemon, as always.
+Prints a line for each thing that it saw, and ends with 1 if one of them is not as it must be. The
+figures in docs/reliability.md come from here. MOBULA_FAST_PATH=0 sends everything through the
+daemon, as always.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ def daemon_pid() -> int:
 
 
 class Killer:
-    """Ends one of the workers that wrote the last lines, every few milliseconds while the block runs."""
+    """Ends one of the workers that wrote the last lines, every few milliseconds while the block
+    runs.
+    """
 
     def __init__(self, path: str) -> None:
         self.count = 0
@@ -75,7 +79,9 @@ class Killer:
 
 @ray.remote
 def note(path, i):
-    """One write of 16 bytes at a file's end: they lie in one page, so a kill does not cut them in two."""
+    """One write of 16 bytes at a file's end: they lie in one page, so a kill does not cut them in
+    two.
+    """
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(file, b"%7d %7d\n" % (i, os.getpid()))
     os.close(file)
@@ -108,7 +114,10 @@ def kills() -> None:
         told = f"max_retries={retries}: {killer.count} kills, {results} results, {crashed} told as crashed, "
         told += f"{len(ran)} runs of {len(set(ran))} tasks"
         if retries == 0:
-            check(len(ran) == len(set(ran)) and results + crashed == TASKS and missing <= crashed, told)
+            check(
+                len(ran) == len(set(ran)) and results + crashed == TASKS and missing <= crashed,
+                told,
+            )
         else:
             check(results == TASKS and missing == 0, told)
         limit = time.monotonic() + 10
@@ -137,7 +146,9 @@ def flat() -> None:
         for i in range(count):
             ray.put(i)
 
-    call_and_drop(MANY // 2)  # pools and the timeline, which keeps 262,144 runs, have their size then
+    call_and_drop(
+        MANY // 2
+    )  # pools and the timeline, which keeps 262,144 runs, have their size then
     put_and_drop(MANY // 10)
     for work, name in ((call_and_drop, "tasks"), (put_and_drop, "puts")):
         pids = {"driver": os.getpid(), "daemon": daemon_pid()}
@@ -145,10 +156,17 @@ def flat() -> None:
         before = {who: anonymous(pid) for who, pid in pids.items()}
         free = ray.available_resources()["object_store_memory"]
         work(MANY)
-        grown = {who: anonymous(pid) - before[who] for who, pid in pids.items() if os.path.exists(f"/proc/{pid}")}
+        grown = {
+            who: anonymous(pid) - before[who]
+            for who, pid in pids.items()
+            if os.path.exists(f"/proc/{pid}")
+        }
         text = ", ".join(f"{who} {bytes_ >> 10:+} KiB" for who, bytes_ in grown.items())
         lost = free - ray.available_resources()["object_store_memory"]
-        check(max(grown.values()) < GROWTH and lost < GROWTH, f"{MANY} {name}: {text}, store {-lost / 1024:+.0f} KiB")
+        check(
+            max(grown.values()) < GROWTH and lost < GROWTH,
+            f"{MANY} {name}: {text}, store {-lost / 1024:+.0f} KiB",
+        )
     ray.shutdown()
 
 
@@ -183,8 +201,9 @@ def stolen() -> int:
 
 
 def times_of(options: dict) -> tuple[list[float], int]:
-    """Submits tasks, one at a time: how long each took, in ms. Those in which the machine itself stood still for a tick
-    say nothing about us; they are only counted."""
+    """Submits tasks, one at a time: how long each took, in ms. Those in which the machine itself
+    stood still for a tick say nothing about us; they are only counted.
+    """
     task, times, disturbed = nothing.options(**options), [], 0
     while len(times) < 100 and disturbed < 100:
         before, begin = stolen(), time.perf_counter()
@@ -211,18 +230,26 @@ def fair() -> None:
     """Others submit beside a driver whose backlog of tasks of 1 ms would take seconds."""
     ray.init(num_cpus=2)
     ray.get([nothing.remote(i) for i in range(100)])
-    time.sleep(1)  # the zygote loads numpy behind the first tasks: a third process that wants one of two CPUs
+    time.sleep(
+        1
+    )  # the zygote loads numpy behind the first tasks: a third process that wants one of two CPUs
 
     def told(name: str, found: tuple[list[float], int], backlog: list) -> None:
         waiting = len(ray.wait(backlog, num_returns=len(backlog), timeout=0)[1])
         times, disturbed = sorted(found[0]), found[1]
         if disturbed > len(times):
-            check(False, f"{name}: the machine stood still in {disturbed} of {len(times) + disturbed} calls")
+            check(
+                False,
+                f"{name}: the machine stood still in {disturbed} of {len(times) + disturbed} calls",
+            )
             return
         middle, late, most = statistics.median(times), times[int(0.9 * len(times))], times[-1]
         text = f"{name}: {middle:.1f} ms in the middle, {late:.1f} ms nine of ten, {most:.1f} ms at most"
         text += f" of {len(times)} ({disturbed} others met a machine that stood still)"
-        check(most <= FAIR_MS and waiting > 0, f"{text}; {waiting} of {len(backlog)} tasks of 1 ms still wait")
+        check(
+            most <= FAIR_MS and waiting > 0,
+            f"{text}; {waiting} of {len(backlog)} tasks of 1 ms still wait",
+        )
         ray.get(backlog)
 
     path = f"{tempfile.gettempdir()}/mobula-proof-{os.getpid()}"

@@ -2,7 +2,8 @@
 
     python bench/run.py --mobula .venv/bin/python --ray .venv-bench/bin/python
 
-Prints a table with ratios and writes results.json and results.md into this folder. README.md says how to read them.
+Prints a table with ratios and writes results.json and results.md into this folder. README.md says
+how to read them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ ERROR_WIDTH = 60
 
 
 def error_text(error: Exception) -> str:
-    """A cell's text for a failure: short, and "not there yet" for what a system says it does not have yet."""
+    """A cell's text for a failure: short, and "not there yet" for what a system says it does not
+    have yet.
+    """
     text = " ".join(str(error).split())
     if text.startswith("NotImplementedError") or "not in Mobula yet" in text:
         return "not there yet"
@@ -55,7 +58,9 @@ class Bench:
         cell.update(more)
 
     def fail(self, row: Row, name: str, error: Exception) -> None:
-        """An error takes the place of what earlier windows gave: a figure that can't be repeated is none."""
+        """An error takes the place of what earlier windows gave: a figure that can't be repeated is
+        none.
+        """
         self.rows.setdefault(row.key, {})[name] = {"error": error_text(error)}
 
     def failed(self, row: Row, name: str) -> bool:
@@ -202,7 +207,12 @@ class Bench:
             # What the neighbour still had to tidy up is over.
             time.sleep(SETTLE)
             value = child.ask(f"run {key} {self.options.seconds}", row.timeout)["value"]
-            self.note(row, system.name, value * 10 if tenth else value, **({"scaled": True} if tenth else {}))
+            self.note(
+                row,
+                system.name,
+                value * 10 if tenth else value,
+                **({"scaled": True} if tenth else {}),
+            )
         except RowError as error:
             self.fail(row, system.name, error)
 
@@ -217,21 +227,37 @@ class Bench:
 
     def measure_floor(self, row: Row) -> None:
         if row.floor is not None:
-            self.note(row, "floor", row.from_floor(self.floor.measure(row.floor, min(self.options.seconds, 0.5))))
+            self.note(
+                row,
+                "floor",
+                row.from_floor(self.floor.measure(row.floor, min(self.options.seconds, 0.5))),
+            )
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Mobula beside Ray and multiprocessing.Pool.")
-    parser.add_argument("--mobula", type=Path, default=Path(".venv/bin/python"), help="a Python that has Mobula")
-    parser.add_argument("--ray", type=Path, default=Path(".venv-bench/bin/python"), help="a Python that has Ray")
+    parser.add_argument(
+        "--mobula", type=Path, default=Path(".venv/bin/python"), help="a Python that has Mobula"
+    )
+    parser.add_argument(
+        "--ray", type=Path, default=Path(".venv-bench/bin/python"), help="a Python that has Ray"
+    )
     parser.add_argument("--cpus", type=int, default=2, help="CPUs given to each system (2)")
-    parser.add_argument("--windows", type=int, default=3, help="windows a row and system; the best counts (3)")
+    parser.add_argument(
+        "--windows", type=int, default=3, help="windows a row and system; the best counts (3)"
+    )
     parser.add_argument("--seconds", type=float, default=1.5, help="length of a window (1.5)")
-    parser.add_argument("--quick", action="store_true", help="2 windows of 0.5 s; 10,000 tasks queued, times 10")
+    parser.add_argument(
+        "--quick", action="store_true", help="2 windows of 0.5 s; 10,000 tasks queued, times 10"
+    )
     parser.add_argument("--separate", action="store_true", help="only one system up at a time")
     parser.add_argument("--only", default="", help="systems, by name and comma: mobula,ray,pool")
-    parser.add_argument("--rows", default="", help="rows, by key and comma: " + ",".join(row.key for row in ROWS))
-    parser.add_argument("--out", type=Path, default=HERE, help="folder for results.json and results.md")
+    parser.add_argument(
+        "--rows", default="", help="rows, by key and comma: " + ",".join(row.key for row in ROWS)
+    )
+    parser.add_argument(
+        "--out", type=Path, default=HERE, help="folder for results.json and results.md"
+    )
     options = parser.parse_args()
     options.rows = set(filter(None, options.rows.split(",")))
     unknown = options.rows - {row.key for row in ROWS}
@@ -243,7 +269,9 @@ def parse() -> argparse.Namespace:
 
 
 def find_systems(options: argparse.Namespace, scratch: Path) -> list[System]:
-    """The systems that are installed. A home and a temp folder of its own keep Ray from leaving files in the user's."""
+    """The systems that are installed. A home and a temp folder of its own keep Ray from leaving
+    files in the user's.
+    """
     # Not resolved: a virtual environment is known by the link's place, not by where it points.
     mobula, ray = Path(os.path.abspath(options.mobula)), Path(os.path.abspath(options.ray))
     home = scratch / "home"
@@ -262,7 +290,9 @@ def find_systems(options: argparse.Namespace, scratch: Path) -> list[System]:
         if system.python.exists():
             found.append(system)
         else:
-            print(f"{system.name} is left out: it has no Python at the place given", file=sys.stderr)
+            print(
+                f"{system.name} is left out: it has no Python at the place given", file=sys.stderr
+            )
     return found
 
 
@@ -283,7 +313,9 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict:
         "seconds": options.seconds,
         "separate": options.separate,
         "load": [load, os.getloadavg()[0]],
-        "wake_us": {mode: min(bench.floor.measure(mode, 0.5) for _ in range(3)) for mode in ("wake", "near")},
+        "wake_us": {
+            mode: min(bench.floor.measure(mode, 0.5) for _ in range(3)) for mode in ("wake", "near")
+        },
         "rows": bench.rows,
     }
 

@@ -1,8 +1,10 @@
-"""How Mobula's costs grow: with workers, submitting processes, queued tasks, and the size of an argument.
+"""How Mobula's costs grow: with workers, submitting processes, queued tasks, and the size of an
+argument.
 
     python bench/scaling.py --mobula .venv/bin/python
 
-Prints tables and writes scaling.json into this folder; plots.py draws it. README.md says how to read it.
+Prints tables and writes scaling.json into this folder; plots.py draws it. README.md says how to
+read it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ SETTLE = 0.2
 TIMEOUT = 120
 
 
-def measure_point(curve: Curve, size: int, options: argparse.Namespace, scratch: Path) -> tuple[str, list[dict]]:
+def measure_point(
+    curve: Curve, size: int, options: argparse.Namespace, scratch: Path
+) -> tuple[str, list[dict]]:
     """A fresh system, and in it one window after the other. The version, and each window's figures."""
     # Not resolved: a virtual environment is known by the link's place, not by where it points.
     python = Path(os.path.abspath(options.mobula))
@@ -62,7 +66,8 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict:
     load = os.getloadavg()[0]
     wanted = [curve for curve in CURVES if not options.curves or curve.key in options.curves]
     curves, version = {curve.key: {} for curve in wanted}, ""
-    # Pass by pass, so that the processes of one point lie minutes apart: a neighbour does not meet all of them.
+    # Pass by pass, so that the processes of one point lie minutes apart: a neighbour does not meet
+    # all of them.
     for number in range(options.passes):
         for curve in wanted:
             print(f"  {curve.title}, {number + 1} of {options.passes}", file=sys.stderr, flush=True)
@@ -86,12 +91,18 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="How Mobula's costs grow.")
-    parser.add_argument("--mobula", type=Path, default=Path(".venv/bin/python"), help="a Python that has Mobula")
+    parser.add_argument(
+        "--mobula", type=Path, default=Path(".venv/bin/python"), help="a Python that has Mobula"
+    )
     parser.add_argument("--passes", type=int, default=3, help="fresh processes a point (3)")
-    parser.add_argument("--windows", type=int, default=2, help="windows in each; the best counts (2)")
+    parser.add_argument(
+        "--windows", type=int, default=2, help="windows in each; the best counts (2)"
+    )
     parser.add_argument("--seconds", type=float, default=0.4, help="length of a window (0.4)")
     parser.add_argument("--quick", action="store_true", help="1 pass, 1 window of 0.1 s")
-    parser.add_argument("--curves", default="", help="by key and comma: " + ",".join(curve.key for curve in CURVES))
+    parser.add_argument(
+        "--curves", default="", help="by key and comma: " + ",".join(curve.key for curve in CURVES)
+    )
     parser.add_argument("--out", type=Path, default=HERE / "scaling.json", help="the file to write")
     options = parser.parse_args()
     options.curves = set(filter(None, options.curves.split(",")))

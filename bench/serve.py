@@ -1,4 +1,5 @@
-"""The child's side of the bench: one measured system in one process, told what to do line by line on standard input.
+"""The child's side of the bench: one measured system in one process, told what to do line by line
+on standard input.
 
     init            start the system                         {"seconds": s}
     first           run one task and get its result          {"seconds": s}
@@ -7,11 +8,12 @@
     end ROW         drop what the row had prepared           {}
     quit            stop the system and leave                {}
 
-Every command is answered by one JSON line; one that raised is answered by {"error": text}. The first line, before any
-command, is {"version": v}: the system is imported but not started.
+Every command is answered by one JSON line; one that raised is answered by {"error": text}. The
+first line, before any command, is {"version": v}: the system is imported but not started.
 
-The answers go to a private copy of standard output, and standard output itself is pointed at standard error, because a
-system may print its workers' output there. Standard input is replaced too, so that no daemon holds the runner's pipe.
+The answers go to a private copy of standard output, and standard output itself is pointed at
+standard error, because a system may print its workers' output there. Standard input is replaced
+too, so that no daemon holds the runner's pipe.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ Rows = dict[str, Callable[[], Iterator[Measure]]]
 def rate(body: Callable[[], int]) -> Measure:
     """Makes a row of things per second out of a body that does some of them and says how many.
 
-    The body is run once before each window: the first must not pay for shipping a function or starting a worker, nor
-    the later ones for what a system lets go of (leases, warm caches) while its neighbours are measured.
+    The body is run once before each window: the first must not pay for shipping a function or
+    starting a worker, nor the later ones for what a system lets go of (leases, warm caches) while
+    its neighbours are measured.
     """
 
     def measure(seconds: float) -> float:
@@ -45,7 +48,9 @@ def rate(body: Callable[[], int]) -> Measure:
 
 
 def median_us(call: Callable[[], object], pause: float) -> Measure:
-    """Makes a row of the median time of a call, in microseconds, with a pause of that many seconds before each."""
+    """Makes a row of the median time of a call, in microseconds, with a pause of that many seconds
+    before each.
+    """
 
     def measure(seconds: float) -> float:
         samples = []
@@ -62,14 +67,18 @@ def median_us(call: Callable[[], object], pause: float) -> Measure:
 
 
 def filled(count: int):
-    """An array of that many float64 with random content: untouched zeros would all be one page, read from the cache."""
+    """An array of that many float64 with random content: untouched zeros would all be one page,
+    read from the cache.
+    """
     import numpy
 
     return numpy.random.default_rng(7).random(count)
 
 
 class Server:
-    """Obeys the commands. A row is a generator: it prepares, yields its measure, and cleans up when it is resumed."""
+    """Obeys the commands. A row is a generator: it prepares, yields its measure, and cleans up when
+    it is resumed.
+    """
 
     def __init__(self, system, rows: Rows) -> None:
         self.system = system

@@ -1,9 +1,10 @@
-"""Everything at once for a long time: tasks, actors, objects on disk, workers that are killed. Is anything left over?
+"""Everything at once for a long time: tasks, actors, objects on disk, workers that are killed. Is
+anything left over?
 
     .venv/bin/python bench/soak.py [--minutes 30]
 
-Checks every result. Prints, each minute, memory and descriptors of daemon and driver, then how they grew after the
-first tenth of the time. The figures in docs/reliability.md come from here.
+Checks every result. Prints, each minute, memory and descriptors of daemon and driver, then how they
+grew after the first tenth of the time. The figures in docs/reliability.md come from here.
 """
 
 from __future__ import annotations
@@ -146,7 +147,9 @@ def slope(samples: list[tuple[float, dict]], key: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -159,13 +162,18 @@ def main() -> None:
             due = passed + min(60, options.minutes * 6)
             samples.append((passed, soak.sample()))
             text = ", ".join(f"{key} {value:,}" for key, value in samples[-1][1].items())
-            print(f"{passed / 60:5.1f} min, {soak.rounds:,} rounds, {soak.kills} kills: {text}", flush=True)
+            print(
+                f"{passed / 60:5.1f} min, {soak.rounds:,} rounds, {soak.kills} kills: {text}",
+                flush=True,
+            )
     late = [sample for sample in samples if sample[0] >= options.minutes * 60 * SETTLE]
     for key in samples[-1][1]:
         print(f"{key}: {slope(late, key):+,.0f} per hour")
     soak.objects.clear()
     time.sleep(2)
-    whole, free = (f()["object_store_memory"] / MIB for f in (ray.cluster_resources, ray.available_resources))
+    whole, free = (
+        f()["object_store_memory"] / MIB for f in (ray.cluster_resources, ray.available_resources)
+    )
     print(f"of the store's {whole:.0f} MiB, {free:.1f} are free after all was dropped")
     ray.shutdown()
 

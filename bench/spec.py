@@ -1,4 +1,6 @@
-"""The table's rows: what each is called, what is better, what Mobula aims at, and what the machine itself allows."""
+"""The table's rows: what each is called, what is better, what Mobula aims at, and what the machine
+itself allows.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ WAKE_UPS = 2  # of the worker and of the caller
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. `floor` is a mode of the floor program, `from_floor` turns its figure into the row's."""
+    """One line of the table. `floor` is a mode of the floor program, `from_floor` turns its figure
+    into the row's.
+    """
 
     key: str
     title: str
@@ -47,7 +51,16 @@ def _copies(gigabytes: float) -> float:
 
 
 FRESH = [
-    Row("init", "init", "s", 0.08, less=True, floor="fork", from_floor=lambda us: us / 1e6, pool=True),
+    Row(
+        "init",
+        "init",
+        "s",
+        0.08,
+        less=True,
+        floor="fork",
+        from_floor=lambda us: us / 1e6,
+        pool=True,
+    ),
     Row("first", "first task after it", "s", 0.02, less=True, pool=True),
 ]
 
@@ -55,12 +68,23 @@ IDLE = [
     Row("memory", "memory of the idle system", "MB", 30, less=True, pool=True),
     Row("processes", "its processes", "", 4, less=True, pool=True),
     Row("idle_cpu", "its CPU while idle", "%", 0, less=True, pool=True),
-    Row("idle_switches", "its voluntary context switches while idle", "/s", 0, less=True, pool=True),
+    Row(
+        "idle_switches", "its voluntary context switches while idle", "/s", 0, less=True, pool=True
+    ),
 ]
 
 WINDOWS = [
     Row("tasks_one", "tasks one at a time", "/s", 150e3, False, "spin", _trips, pool=True),
-    Row("tasks_apart", "a task every 300 us, time of a call", "us", 70, True, "wake", _call_us, pool=True),
+    Row(
+        "tasks_apart",
+        "a task every 300 us, time of a call",
+        "us",
+        70,
+        True,
+        "wake",
+        _call_us,
+        pool=True,
+    ),
     Row("tasks_many", "tasks, 1,000 at once", "/s", 400e3, pool=True),
     Row("tasks_kilobyte", "... each with a 1 KB argument", "/s", 300e3, pool=True),
     Row(
@@ -80,7 +104,9 @@ WINDOWS = [
     Row("actor_many", "actor call, 1,000 at once", "/s", 500e3),
     Row("async_one", "async actor, one at a time", "/s", 15e3),
     Row("async_many", "async actor, 1,000 at once", "/s", 150e3),
-    Row("actors_created", "actors created", "/s", 400, floor="fork", from_floor=_trips, timeout=120),
+    Row(
+        "actors_created", "actors created", "/s", 400, floor="fork", from_floor=_trips, timeout=120
+    ),
     Row("put_small", "put of a small value", "/s", 1e6),
     Row("get_small", "get of one", "/s", 2e6),
     Row("put_cold", "put of a 200 MiB array, the first", "GB/s", None, floor="cold"),
@@ -94,7 +120,9 @@ ROWS = FRESH + IDLE + WINDOWS
 
 
 def goal(row: Row, floor: float | None) -> float | None:
-    """The row's goal; that of a copy depends on what a copy costs here. `floor` is in the row's unit."""
+    """The row's goal; that of a copy depends on what a copy costs here. `floor` is in the row's
+    unit.
+    """
     if row.goal_of_floor is not None and floor is not None:
         return row.goal_of_floor * floor
     return row.goal

@@ -48,7 +48,9 @@ def lines(results: dict) -> list[list[str]]:
         cells = results["rows"].get(row.key)
         if cells is None:
             continue
-        mobula, ray, pool, floor = (_best(cells, name) for name in ("Mobula", "Ray", "Pool", "floor"))
+        mobula, ray, pool, floor = (
+            _best(cells, name) for name in ("Mobula", "Ray", "Pool", "floor")
+        )
         aim = goal(row, floor)
         made.append(
             [
@@ -68,9 +70,10 @@ def notes(results: dict) -> list[str]:
     wake = results["wake_us"]
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     return [
-        f"{versions}; {results['cpus']} CPUs; best of {results['windows']} windows of {results['seconds']:g} s, "
-        f"{'each system alone' if results['separate'] else 'taken in turn'}; "
-        f"load average before {results['load'][0]:.2f}, after {results['load'][1]:.2f}.",
+        f"{versions}; {results['cpus']} CPUs; best of {results['windows']} windows of "
+        f"{results['seconds']:g} s, "
+        f"{'each system alone' if results['separate'] else 'taken in turn'}; load average before "
+        f"{results['load'][0]:.2f}, after {results['load'][1]:.2f}.",
         f"Waking a sleeping process, at the end of the run: {wake['wake']:.1f} us on another CPU, "
         f"{wake['near']:.1f} us on the same one.",
     ]
@@ -82,7 +85,9 @@ def plain(results: dict) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     text = []
     for row in rows:
-        cells = [row[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1])]
+        cells = [row[0].ljust(widths[0])] + [
+            cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1])
+        ]
         text.append("  ".join([*cells, row[-1]]).rstrip())
     return "\n".join([*text, "", *notes(results)])
 
@@ -90,5 +95,7 @@ def plain(results: dict) -> str:
 def markdown(results: dict) -> str:
     """For a page."""
     text = ["| " + " | ".join(HEAD) + " |", "|---|" + "---:|" * (len(HEAD) - 2) + "---|"]
-    text += ["| " + " | ".join(cell.replace("|", "/") for cell in row) + " |" for row in lines(results)]
+    text += [
+        "| " + " | ".join(cell.replace("|", "/") for cell in row) + " |" for row in lines(results)
+    ]
     return "\n".join([*text, "", *(f"- {note}" for note in notes(results))]) + "\n"

@@ -1,4 +1,5 @@
-"""The rows, written against the API that Mobula and Ray share: the same file is run by either one's Python.
+"""The rows, written against the API that Mobula and Ray share: the same file is run by either one's
+Python.
 
 `python workload.py CPUS`, then commands on standard input (see serve.py).
 """
@@ -137,7 +138,9 @@ def tasks_nested():
 
 
 def drain(count):
-    """Seconds from the first submission to the last result; its length is its own, whatever the window's."""
+    """Seconds from the first submission to the last result; its length is its own, whatever the
+    window's.
+    """
 
     def row():
         def measure(_seconds):

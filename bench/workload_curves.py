@@ -1,4 +1,5 @@
-"""The rows of scaling.py: one for each curve and size, named `curve_size`. Each measure gives a figure for every line.
+"""The rows of scaling.py: one for each curve and size, named `curve_size`. Each measure gives a
+figure for every line.
 
 `python workload_curves.py CPUS`, then commands on standard input (see serve.py).
 """
@@ -24,7 +25,9 @@ LEAST_FOR_MEMORY = 1000
 
 @ray.remote
 def busy():
-    """CPU time, not time: with more workers than cores, a loop of 100 us on the clock would do less and less work."""
+    """CPU time, not time: with more workers than cores, a loop of 100 us on the clock would do less
+    and less work.
+    """
     end = time.thread_time_ns() + BUSY_NS
     while time.thread_time_ns() < end:
         pass
@@ -36,13 +39,17 @@ def nap(_value):
 
 
 def wake_all(value=None):
-    """As many tasks at once as there may be workers: all of them are there, and have met the value, when it is over."""
+    """As many tasks at once as there may be workers: all of them are there, and have met the value,
+    when it is over.
+    """
     ray.get([nap.remote(value) for _ in range(CPUS)])
 
 
 @ray.remote
 def hold(path):
-    """Keeps its worker until the driver lets go of its lock on the file; a byte in the file says that it has begun."""
+    """Keeps its worker until the driver lets go of its lock on the file; a byte in the file says
+    that it has begun.
+    """
     with open(path, "ab", buffering=0) as file:
         file.write(b"x")
         fcntl.flock(file, fcntl.LOCK_SH)
@@ -96,14 +103,18 @@ def memory():
 
 
 class Round:
-    """So many tasks are submitted while no worker can take them, then all workers are let go and all results got."""
+    """So many tasks are submitted while no worker can take them, then all workers are let go and
+    all results got.
+    """
 
     def __init__(self, count):
         self.count = count
         self.bytes = 0
 
     def run(self, weigh=False):
-        """Seconds of each part. With `weigh`, the memory of the queued tasks is measured on the way."""
+        """Seconds of each part. With `weigh`, the memory of the queued tasks is measured on the
+        way.
+        """
         with tempfile.NamedTemporaryFile() as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             holds = [hold.remote(file.name) for _ in range(CPUS)]
@@ -130,7 +141,10 @@ class Round:
         rounds = [self.run()]
         while time.perf_counter() < end:
             rounds.append(self.run())
-        return {key: sum(took[key] for took in rounds) / len(rounds) / self.count * 1e6 for key in rounds[0]}
+        return {
+            key: sum(took[key] for took in rounds) / len(rounds) / self.count * 1e6
+            for key in rounds[0]
+        }
 
 
 def queued(count):
@@ -168,7 +182,9 @@ def arguments(size):
 
 KINDS = {WORKERS: workers, SUBMITTERS: submitters, QUEUED: queued, ARGUMENTS: arguments}
 ROWS = {
-    f"{curve.key}_{size}": lambda kind=KINDS[curve], size=size: kind(size) for curve in CURVES for size in curve.sizes
+    f"{curve.key}_{size}": lambda kind=KINDS[curve], size=size: kind(size)
+    for curve in CURVES
+    for size in curve.sizes
 }
 
 if __name__ == "__main__":

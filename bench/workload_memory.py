@@ -1,4 +1,5 @@
-"""One row about memory, against the API that Mobula and Ray share: `python workload_memory.py ROW FOLDER COUNT`.
+"""One row about memory, against the API that Mobula and Ray share: `python workload_memory.py ROW
+FOLDER COUNT`.
 
 Prints its figure as JSON: {"value": ...}. FOLDER is where objects go that memory has no room for.
 """

@@ -1,6 +1,8 @@
-"""The rows that multiprocessing.Pool has an answer to. It has no objects, no actors, and no tasks that wait for tasks.
+"""The rows that multiprocessing.Pool has an answer to. It has no objects, no actors, and no tasks
+that wait for tasks.
 
-Tasks are submitted one by one (apply, apply_async): map would send many calls in one message, which is another thing.
+Tasks are submitted one by one (apply, apply_async): map would send many calls in one message, which
+is another thing.
 """
 
 from __future__ import annotations

@@ -8,7 +8,10 @@ import ray
 
 start = time.perf_counter()
 ray.init(num_cpus=4)
-print(f"Up after {(time.perf_counter() - start) * 1000:.0f} ms, with {ray.cluster_resources()['CPU']:.0f} CPUs.")
+print(
+    f"Up after {(time.perf_counter() - start) * 1000:.0f} ms, with "
+    f"{ray.cluster_resources()['CPU']:.0f} CPUs."
+)
 
 
 @ray.remote
@@ -42,7 +45,10 @@ data = np.random.rand(4_000_000)
 ref = ray.put(data)
 start = time.perf_counter()
 view = ray.get(ref)
-print(f"Objects: {view.nbytes >> 20} MiB fetched in {(time.perf_counter() - start) * 1e6:.0f} us, without a copy.")
+print(
+    f"Objects: {view.nbytes >> 20} MiB fetched in {(time.perf_counter() - start) * 1e6:.0f} us, "
+    f"without a copy."
+)
 
 
 @ray.remote
@@ -60,7 +66,10 @@ print(f"Actors keep state: {ray.get([counter.increment.remote() for _ in range(5
 
 pending = [slow_square.remote(x) for x in range(8)]
 ready, pending = ray.wait(pending, num_returns=4)
-print(f"wait: {len(ready)} of 8 are ready, {len(pending)} are not; the rest adds up to {sum(ray.get(pending))}.")
+print(
+    f"wait: {len(ready)} of 8 are ready, {len(pending)} are not; the rest adds up to "
+    f"{sum(ray.get(pending))}."
+)
 
 
 @ray.remote

@@ -1,13 +1,15 @@
 /*
  * Mobula's C API: remote tasks, actors and shared-memory objects for one machine.
  *
- * Everything that the Python package does goes through these calls. Values are byte buffers in one of the formats of
- * mob_format_t; the direct encoding (below) is the one that C and Python programs share without pickle.
+ * Everything that the Python package does goes through these calls. Values are byte buffers in one
+ * of the formats of mob_format_t; the direct encoding (below) is the one that C and Python programs
+ * share without pickle.
  *
- * Threads: every call may be made from any thread of the process that made the client, unless it says otherwise.
- * Fork: a child of a client's process is not a client; its calls return MOB_EFORKED, and nothing that it does harms
- * the parent's client. Values of more than MOB_SMALL bytes that were looked at before the fork stay readable in the child.
- * Ownership: what a call gives out through `ret_` is written only when it returns MOB_OK. References are counted in the
+ * Threads: every call may be made from any thread of the process that made the client, unless it
+ * says otherwise. Fork: a child of a client's process is not a client; its calls return
+ * MOB_EFORKED, and nothing that it does harms the parent's client. Values of more than MOB_SMALL
+ * bytes that were looked at before the fork stay readable in the child. Ownership: what a call
+ * gives out through `ret_` is written only when it returns MOB_OK. References are counted in the
  * process: every mob_ref_t that a call gives out is one count, given back by mob_ref_release.
  */
 #ifndef MOBULA_H
@@ -27,7 +29,7 @@ extern "C" {
 #define MOB_API
 #endif
 
-/* ---- Status ------------------------------------------------------------------------------------------------------ */
+/* ---- Status -------------------------------------------------------------- */
 
 typedef enum mob_status {
     MOB_OK = 0,
@@ -58,11 +60,11 @@ typedef enum mob_status {
 
 MOB_API const char *mob_status_name(mob_status_t status); /* "store_full"; never NULL */
 MOB_API const char *mob_status_text(mob_status_t status); /* a sentence; never NULL */
-/* What went wrong in this thread's last failed call, with the names and sizes concerned; "" if there is no more to say.
- * Valid until the thread's next call. */
+/* What went wrong in this thread's last failed call, with the names and sizes concerned; "" if
+ * there is no more to say. Valid until the thread's next call. */
 MOB_API const char *mob_last_error(void);
 
-/* ---- Client ------------------------------------------------------------------------------------------------------ */
+/* ---- Client -------------------------------------------------------------- */
 
 typedef struct mob_client mob_client_t;
 
@@ -72,20 +74,23 @@ typedef struct mob_resource {
 } mob_resource_t;
 
 typedef struct mob_config {
-    const char *daemon_path;         /* the mobulad program */
-    const char *temp_dir;            /* where the session's folder is made; NULL: $RAY_TMPDIR, $TMPDIR, /tmp */
-    const char *const *zygote_argv;  /* the command of the process that workers are forked from; NULL: no workers */
-    const mob_resource_t *resources; /* what this node offers; CPU is added by the CPU count if it is not named */
+    const char *daemon_path; /* the mobulad program */
+    const char *temp_dir; /* where the session's folder is made; NULL: $RAY_TMPDIR, $TMPDIR, /tmp */
+    const char *const *
+        zygote_argv; /* the command of the process that workers are forked from; NULL: no workers */
+    const mob_resource_t
+        *resources; /* what this node offers; CPU is added by the CPU count if it is not named */
     size_t resource_count;
-    uint64_t store_bytes; /* size of the object store; 0: 30 % of the memory that the machine or its cgroup allows */
+    uint64_t store_bytes; /* size of the object store; 0: 30 % of the memory that the machine or its
+                             cgroup allows */
     const void *setup;    /* handed to every worker as it is */
     size_t setup_size;
     const char *const *preload; /* NULL-terminated: modules that the zygote loads after its start */
-    const char *const *
-        spill_dirs; /* NULL-terminated: where objects are moved that memory has no room for, by turns; NULL: the session's own folder */
-    bool log_to_driver; /* whether what workers print is sent to mob_message_read */
-    void (*meanwhile)(
-        void *context); /* called once by this thread while the daemon starts, which takes some time; or NULL */
+    const char *const *spill_dirs;    /* NULL-terminated: where objects are moved that memory has no
+                                         room for, by turns; NULL: the session's own folder */
+    bool log_to_driver;               /* whether what workers print is sent to mob_message_read */
+    void (*meanwhile)(void *context); /* called once by this thread while the daemon starts, which
+                                         takes some time; or NULL */
     void *meanwhile_context;
 } mob_config_t;
 
@@ -93,15 +98,20 @@ MOB_API unsigned mob_default_cpus(void);
 MOB_API uint64_t mob_default_store_bytes(void);
 MOB_API uint64_t mob_memory_limit(void);
 
-/* Starts a daemon and connects to it as its driver. The daemon ends when the driver does, however that happens. */
+/* Starts a daemon and connects to it as its driver. The daemon ends when the driver does, however
+ * that happens. */
 MOB_API mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client);
-/* Ends the session: the daemon, its workers and all objects. Values of more than MOB_SMALL bytes stay readable while mob_view_hold says so.
- * Takes the client; NULL is fine. No other thread may be inside a call. */
+/* Ends the session: the daemon, its workers and all objects. Values of more than MOB_SMALL bytes
+ * stay readable while mob_view_hold says so. Takes the client; NULL is fine. No other thread may be
+ * inside a call. */
 MOB_API void mob_shutdown(mob_client_t *client);
-/* Makes every call that waits in another thread return MOB_ECLOSED soon, so that mob_shutdown can follow. */
+/* Makes every call that waits in another thread return MOB_ECLOSED soon, so that mob_shutdown can
+ * follow. */
 MOB_API void mob_client_stop(mob_client_t *client);
-/* Connects to a running daemon as a worker. The token is the one that the daemon gave when it asked for this worker. */
-MOB_API mob_status_t mob_worker_connect(const char *socket_path, uint64_t token, mob_client_t **ret_client);
+/* Connects to a running daemon as a worker. The token is the one that the daemon gave when it asked
+ * for this worker. */
+MOB_API mob_status_t mob_worker_connect(const char *socket_path, uint64_t token,
+                                        mob_client_t **ret_client);
 
 typedef struct mob_session {
     const char *session_dir;
@@ -115,7 +125,11 @@ typedef struct mob_session {
 MOB_API void mob_client_session(const mob_client_t *client, mob_session_t *ret_session);
 
 /* What the daemon has to tell a driver: worker output and warnings. */
-typedef enum mob_message_kind { MOB_MESSAGE_OUT = 1, MOB_MESSAGE_ERR = 2, MOB_MESSAGE_WARN = 3 } mob_message_kind_t;
+typedef enum mob_message_kind {
+    MOB_MESSAGE_OUT = 1,
+    MOB_MESSAGE_ERR = 2,
+    MOB_MESSAGE_WARN = 3
+} mob_message_kind_t;
 typedef struct mob_message {
     mob_message_kind_t kind;
     int pid;
@@ -123,14 +137,15 @@ typedef struct mob_message {
     const char *text; /* whole lines */
     size_t text_size;
 } mob_message_t;
-/* Waits for the next message. For one thread at a time. The strings are valid until that thread's next call.
- * MOB_ECLOSED: there will be no more. */
+/* Waits for the next message. For one thread at a time. The strings are valid until that thread's
+ * next call. MOB_ECLOSED: there will be no more. */
 MOB_API mob_status_t mob_message_read(mob_client_t *client, mob_message_t *ret_message);
-/* Asks the daemon to send everything that was printed so far and then to close the stream of messages, so that
- * mob_message_read returns MOB_ECLOSED once all has been read. To be followed by mob_shutdown. */
+/* Asks the daemon to send everything that was printed so far and then to close the stream of
+ * messages, so that mob_message_read returns MOB_ECLOSED once all has been read. To be followed by
+ * mob_shutdown. */
 MOB_API void mob_message_finish(mob_client_t *client);
 
-/* ---- References and objects --------------------------------------------------------------------------------------- */
+/* ---- References and objects ---------------------------------------------- */
 
 typedef struct mob_ref {
     uint32_t slot; /* 0: no reference */
@@ -140,10 +155,12 @@ typedef struct mob_ref {
 
 enum { MOB_ID_SIZE = 20 };
 MOB_API void mob_ref_id(const mob_client_t *client, mob_ref_t ref, uint8_t ret_id[MOB_ID_SIZE]);
-MOB_API mob_status_t mob_ref_from_id(const mob_client_t *client, const uint8_t id[MOB_ID_SIZE], mob_ref_t *ret_ref);
+MOB_API mob_status_t mob_ref_from_id(const mob_client_t *client, const uint8_t id[MOB_ID_SIZE],
+                                     mob_ref_t *ret_ref);
 MOB_API void mob_ref_retain(mob_client_t *client, mob_ref_t ref);
 MOB_API void mob_ref_release(mob_client_t *client, mob_ref_t ref);
-/* Keeps the memory of values readable beyond mob_shutdown, until released as often. The client itself is freed with the last one. */
+/* Keeps the memory of values readable beyond mob_shutdown, until released as often. The client
+ * itself is freed with the last one. */
 MOB_API void mob_view_hold(mob_client_t *client);
 MOB_API void mob_view_release(mob_client_t *client);
 
@@ -156,31 +173,39 @@ typedef struct mob_value {
     const void *data; /* in shared memory: read only */
     uint64_t size;
     mob_format_t format;
-    mob_status_t
-        error; /* MOB_OK: a value. Else what failed; data is then the error: direct text, or pickle for MOB_ETASK */
+    mob_status_t error; /* MOB_OK: a value. Else what failed; data is then the error: direct text,
+                           or pickle for MOB_ETASK */
     const mob_ref_t *refs; /* the references inside the value */
     uint32_t ref_count;
     bool pinned; /* it would move if it were not open */
 } mob_value_t;
 
-enum { MOB_SMALL = 40 }; /* a value of up to so many bytes, without references, lies in its slot: copy it out at once */
+enum {
+    MOB_SMALL = 40
+}; /* a value of up to so many bytes, without references, lies in its slot: copy it out at once */
 
-/* Room for a value that is being written. Small ones live in the struct itself until they are committed. */
+/* Room for a value that is being written. Small ones live in the struct itself until they are
+ * committed. */
 typedef struct mob_buffer {
     void *data; /* write here, up to size bytes */
     uint64_t size;
     uint64_t block;
     uint32_t ref_count;
-    bool cold; /* its pages are new to this process, and slow to write unless they are mapped before */
+    bool cold; /* its pages are new to this process, and slow to write unless they are mapped before
+                */
     mob_ref_t ref;
     uint8_t small[MOB_SMALL];
 } mob_buffer_t;
 
-/* Makes room for a value of `size` bytes that contains `ref_count` references. Commit or abort it, in any thread. MOB_EROOM: not now. */
-MOB_API mob_status_t mob_put_begin(mob_client_t *client, uint64_t size, uint32_t ref_count, mob_buffer_t *ret_buffer);
-/* Copies `size` bytes to `offset` in the buffer: for much of it the fastest way, since pages that are new to the process are mapped on the way, and other threads help where there are CPUs for them. */
-MOB_API void mob_buffer_write(mob_client_t *client, mob_buffer_t *buffer, uint64_t offset, const void *data,
-                              uint64_t size);
+/* Makes room for a value of `size` bytes that contains `ref_count` references. Commit or abort it,
+ * in any thread. MOB_EROOM: not now. */
+MOB_API mob_status_t mob_put_begin(mob_client_t *client, uint64_t size, uint32_t ref_count,
+                                   mob_buffer_t *ret_buffer);
+/* Copies `size` bytes to `offset` in the buffer: for much of it the fastest way, since pages that
+ * are new to the process are mapped on the way, and other threads help where there are CPUs for
+ * them. */
+MOB_API void mob_buffer_write(mob_client_t *client, mob_buffer_t *buffer, uint64_t offset,
+                              const void *data, uint64_t size);
 /* Maps the pages of all of it, for who writes it by other means. */
 MOB_API void mob_buffer_map(mob_client_t *client, mob_buffer_t *buffer);
 /* Publishes it. `refs` are borrowed; the object keeps what they name alive. */
@@ -188,65 +213,74 @@ MOB_API mob_status_t mob_put_commit(mob_client_t *client, mob_buffer_t *buffer, 
                                     const mob_ref_t *refs, mob_ref_t *ret_ref);
 MOB_API void mob_put_abort(mob_client_t *client, mob_buffer_t *buffer);
 /* All of it; waits for room if need be. */
-MOB_API mob_status_t mob_put(mob_client_t *client, const void *data, uint64_t size, mob_format_t format,
-                             mob_ref_t *ret_ref);
-/* After MOB_EROOM, in the same thread: objects that nobody reads are being moved to disk. MOB_OK: call again; at the latest
- * after a second. MOB_EFULL, MOB_EDISK: there will be no room, and mob_last_error says who has it. MOB_EINTR: a signal handler ran. */
+MOB_API mob_status_t mob_put(mob_client_t *client, const void *data, uint64_t size,
+                             mob_format_t format, mob_ref_t *ret_ref);
+/* After MOB_EROOM, in the same thread: objects that nobody reads are being moved to disk. MOB_OK:
+ * call again; at the latest after a second. MOB_EFULL, MOB_EDISK: there will be no room, and
+ * mob_last_error says who has it. MOB_EINTR: a signal handler ran. */
 MOB_API mob_status_t mob_room_wait(mob_client_t *client);
 /* The same, but goes on after signals. */
 MOB_API mob_status_t mob_room_await(mob_client_t *client);
-/* Objects that are needed all at once found no room (MOB_EFULL), and those that were open are closed again. Others may have waited for them as we did for theirs: waits a moment, a different one in each
- * process, and is true if it is worth another try, which is number `tries` + 1. */
+/* Objects that are needed all at once found no room (MOB_EFULL), and those that were open are
+ * closed again. Others may have waited for them as we did for theirs: waits a moment, a different
+ * one in each process, and is true if it is worth another try, which is number `tries` + 1. */
 MOB_API bool mob_room_retry(mob_client_t *client, const mob_ref_t *refs, size_t count, int tries);
 
-/* Waits until every one of `refs` is there or one of them is an error, at most timeout_ms (-1: for ever).
- * MOB_EINTR when a signal handler ran, and once a second, so that the caller can look at its own affairs. The caller holds the references
- * meanwhile. */
-MOB_API mob_status_t mob_get_wait(mob_client_t *client, const mob_ref_t *refs, size_t count, int64_t timeout_ms);
-/* Opens an object for reading in place, without waiting: MOB_ETIMEOUT if it is not there yet, MOB_EAWAY if it is on disk. The value is valid, and stays in memory, until
- * mob_get_end; the caller holds a count of ref at least as long. An error is valid as long as ref is held. */
+/* Waits until every one of `refs` is there or one of them is an error, at most timeout_ms (-1: for
+ * ever). MOB_EINTR when a signal handler ran, and once a second, so that the caller can look at its
+ * own affairs. The caller holds the references meanwhile. */
+MOB_API mob_status_t mob_get_wait(mob_client_t *client, const mob_ref_t *refs, size_t count,
+                                  int64_t timeout_ms);
+/* Opens an object for reading in place, without waiting: MOB_ETIMEOUT if it is not there yet,
+ * MOB_EAWAY if it is on disk. The value is valid, and stays in memory, until mob_get_end; the
+ * caller holds a count of ref at least as long. An error is valid as long as ref is held. */
 MOB_API mob_status_t mob_get_begin(mob_client_t *client, mob_ref_t ref, mob_value_t *ret_value);
-/* The same for refs[0], after MOB_EAWAY: waits until it is in memory. The others are what will be opened next, and are brought back on the way. MOB_EFULL, MOB_EDISK: there is no
- * room for it. Else as mob_get_wait. */
-MOB_API mob_status_t mob_get_fetch(mob_client_t *client, const mob_ref_t *refs, size_t count, int64_t timeout_ms,
-                                   mob_value_t *ret_value);
+/* The same for refs[0], after MOB_EAWAY: waits until it is in memory. The others are what will be
+ * opened next, and are brought back on the way. MOB_EFULL, MOB_EDISK: there is no room for it. Else
+ * as mob_get_wait. */
+MOB_API mob_status_t mob_get_fetch(mob_client_t *client, const mob_ref_t *refs, size_t count,
+                                   int64_t timeout_ms, mob_value_t *ret_value);
 /* One more mob_get_end is to come; for a value that is open, and of more than MOB_SMALL bytes. */
 MOB_API void mob_get_keep(mob_client_t *client, mob_ref_t ref);
 MOB_API void mob_get_end(mob_client_t *client, mob_ref_t ref, const mob_value_t *value);
-/* Copies `size` bytes of a value that is open to memory of the caller's own that nothing was written to yet: for much of it the fastest way, as mob_buffer_write. */
+/* Copies `size` bytes of a value that is open to memory of the caller's own that nothing was
+ * written to yet: for much of it the fastest way, as mob_buffer_write. */
 MOB_API void mob_value_copy(mob_client_t *client, const void *data, uint64_t size, void *to);
 /* Before unpacking a value that contains references: gives the caller one count of each. */
 MOB_API void mob_value_adopt(mob_client_t *client, mob_ref_t container, const mob_value_t *value);
 /* After it: takes these counts back. */
 MOB_API void mob_value_release(mob_client_t *client, const mob_value_t *value);
-/* Waits until `needed` of the refs are there; marks them in ret_ready (up to `needed`, in the order of the list). Returns
- * MOB_OK with fewer marked when the time ran out. ret_ready is always written. */
-MOB_API mob_status_t mob_wait(mob_client_t *client, const mob_ref_t *refs, size_t count, size_t needed,
-                              int64_t timeout_ms, uint8_t *ret_ready, size_t *ret_count);
+/* Waits until `needed` of the refs are there; marks them in ret_ready (up to `needed`, in the order
+ * of the list). Returns MOB_OK with fewer marked when the time ran out. ret_ready is always
+ * written. */
+MOB_API mob_status_t mob_wait(mob_client_t *client, const mob_ref_t *refs, size_t count,
+                              size_t needed, int64_t timeout_ms, uint8_t *ret_ready,
+                              size_t *ret_count);
 
-/* ---- Tasks and actors --------------------------------------------------------------------------------------------- */
+/* ---- Tasks and actors ---------------------------------------------------- */
 
 typedef enum mob_kind {
     MOB_TASK = 0,
     MOB_ACTOR_CREATE = 1,
     MOB_ACTOR_CALL = 2,
-    MOB_FORGET = 3, /* for workers only: `function` is not needed any more; nothing to run, nothing to finish */
+    MOB_FORGET = 3, /* for workers only: `function` is not needed any more; nothing to run, nothing
+                       to finish */
 } mob_kind_t;
 
 typedef struct mob_task {
     mob_kind_t kind;
-    mob_ref_t
-        function; /* an object that names a function or class: mob_function_c and its like, in mobula_task.h; none for calls */
-    mob_ref_t actor;  /* MOB_ACTOR_CALL */
-    const char *name; /* for people; the method for MOB_ACTOR_CALL. At most 255 bytes */
+    mob_ref_t function; /* an object that names a function or class: mob_function_c and its like, in
+                           mobula_task.h; none for calls */
+    mob_ref_t actor;    /* MOB_ACTOR_CALL */
+    const char *name;   /* for people; the method for MOB_ACTOR_CALL. At most 255 bytes */
     size_t name_size;
     uint32_t shape;      /* resources: mob_shape */
     uint32_t held_shape; /* MOB_ACTOR_CREATE: what it holds once it is made */
     uint32_t num_returns;
-    int32_t max_retries; /* when the worker dies: 0 never, -1 without end */
-    uint32_t max_calls;  /* the worker ends after so many runs of this function; 0: never */
-    uint32_t
-        max_concurrency; /* MOB_ACTOR_CREATE: so many calls may run at once, if its worker can do that; 0: one after the other */
+    int32_t max_retries;      /* when the worker dies: 0 never, -1 without end */
+    uint32_t max_calls;       /* the worker ends after so many runs of this function; 0: never */
+    uint32_t max_concurrency; /* MOB_ACTOR_CREATE: so many calls may run at once, if its worker can
+                                 do that; 0: one after the other */
     bool retry_exceptions;
     const void *args; /* see "Arguments" below */
     size_t args_size;
@@ -260,17 +294,20 @@ enum { MOB_MAX_RETURNS = 100000, MOB_MAX_DEPS = 1000000, MOB_MAX_RESOURCES = 256
 
 /* Shapes that every node knows: nothing at all, and one CPU. */
 enum { MOB_SHAPE_NOTHING = 0, MOB_SHAPE_ONE_CPU = 1 };
-/* A demand's number, to be used in mob_task_t; the same for the same demand. It is good until as many calls of mob_shape_drop; tasks that were submitted
- * before that keep theirs. A demand names at most MOB_MAX_RESOURCES. */
-MOB_API mob_status_t mob_shape(mob_client_t *client, const mob_resource_t *demand, size_t count, uint32_t *ret_shape);
+/* A demand's number, to be used in mob_task_t; the same for the same demand. It is good until as
+ * many calls of mob_shape_drop; tasks that were submitted before that keep theirs. A demand names
+ * at most MOB_MAX_RESOURCES. */
+MOB_API mob_status_t mob_shape(mob_client_t *client, const mob_resource_t *demand, size_t count,
+                               uint32_t *ret_shape);
 MOB_API void mob_shape_drop(mob_client_t *client, uint32_t shape);
-/* Hands a task to the scheduler. ret_refs has room for num_returns (1 for MOB_ACTOR_CREATE: the actor itself). All inputs are
- * borrowed; the task keeps what its references name alive. MOB_EROOM: not now. */
+/* Hands a task to the scheduler. ret_refs has room for num_returns (1 for MOB_ACTOR_CREATE: the
+ * actor itself). All inputs are borrowed; the task keeps what its references name alive. MOB_EROOM:
+ * not now. */
 MOB_API mob_status_t mob_submit(mob_client_t *client, const mob_task_t *task, mob_ref_t *ret_refs);
 /* Ends it. Calls that are made after this has returned, by whomever, find it dead. */
 MOB_API mob_status_t mob_actor_kill(mob_client_t *client, mob_ref_t actor);
 
-/* ---- Workers ------------------------------------------------------------------------------------------------------ */
+/* ---- Workers ------------------------------------------------------------- */
 
 typedef struct mob_job {
     mob_kind_t kind;
@@ -292,28 +329,39 @@ typedef struct mob_job {
     uint64_t start_ns;
 } mob_job_t;
 
-/* Waits for work. The job is valid until it is finished or retried (MOB_FORGET: until the next call). MOB_ECLOSED: the worker is to end.
- * An actor with max_concurrency may call this again before it has finished a job; it then waits while it has so many. One thread at a time. */
+/* Waits for work. The job is valid until it is finished or retried (MOB_FORGET: until the next
+ * call). MOB_ECLOSED: the worker is to end. An actor with max_concurrency may call this again
+ * before it has finished a job; it then waits while it has so many. One thread at a time. */
 MOB_API mob_status_t mob_job_next(mob_client_t *client, mob_job_t **ret_job);
-/* The same, but does not wait: MOB_ETIMEOUT if there is nothing now, MOB_ELIMIT if one has to be finished before. */
+/* The same, but does not wait: MOB_ETIMEOUT if there is nothing now, MOB_ELIMIT if one has to be
+ * finished before. */
 MOB_API mob_status_t mob_job_try(mob_client_t *client, mob_job_t **ret_job);
 /* Room for the job's result number `index`; written by mob_job_finish. MOB_EROOM: not now. */
-MOB_API mob_status_t mob_job_result_begin(mob_client_t *client, mob_job_t *job, uint32_t index, uint64_t size,
-                                          uint32_t ref_count, mob_buffer_t *ret_buffer);
-MOB_API void mob_job_result_commit(mob_client_t *client, mob_job_t *job, uint32_t index, mob_buffer_t *buffer,
-                                   mob_format_t format, mob_status_t error, const mob_ref_t *refs);
+MOB_API mob_status_t mob_job_result_begin(mob_client_t *client, mob_job_t *job, uint32_t index,
+                                          uint64_t size, uint32_t ref_count,
+                                          mob_buffer_t *ret_buffer);
+MOB_API void mob_job_result_commit(mob_client_t *client, mob_job_t *job, uint32_t index,
+                                   mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
+                                   const mob_ref_t *refs);
 /* Publishes all results at once. */
 MOB_API void mob_job_finish(mob_client_t *client, mob_job_t *job);
 /* Asks for another run instead; false if the task may not be run again: then finish it. */
 MOB_API bool mob_job_retry(mob_client_t *client, mob_job_t *job);
-/* ---- Event loops ---------------------------------------------------------------------------------------------------
- * For programs that must not sleep in mob_get_wait, mob_wait or mob_job_next: a file descriptor that is readable when it is time to look.
+/* ---- Event loops --------------------------------------------------------- */
+
+/*
+ * For programs that must not sleep in mob_get_wait, mob_wait or mob_job_next: a file descriptor
+ * that is readable when it is time to look.
  *
- *     do found = false; while ((watch = mob_event_next(event))) { ...; found = true; }   and the same with mob_job_try
- *     while (mob_event_look_again(event, found));   with other work of the loop in between, if there is any
+ *     do {
+ *         found = false;
+ *         while ((watch = mob_event_next(event))) { ...; found = true; }
+ *         the same with mob_job_try, then the loop's other work, if there is any
+ *     } while (mob_event_look_again(event, found));
  *     then sleep until the descriptor is readable
  *
- * While it sleeps so, a worker's thread counts as waiting: what its jobs hold of CPUs is lent. An event belongs to one thread at a time. */
+ * While it sleeps so, a worker's thread counts as waiting: what its jobs hold of CPUs is lent. An
+ * event belongs to one thread at a time. */
 typedef struct mob_event mob_event_t;
 
 /* Something that is waited for; its user's memory. */
@@ -322,25 +370,32 @@ typedef struct mob_watch {
     bool forgotten; /* by mob_event_forget */
 } mob_watch_t;
 
-/* takes_jobs: it also tells of jobs for mob_job_try, which this thread runs by turns; for an actor's worker, one event. */
+/* takes_jobs: it also tells of jobs for mob_job_try, which this thread runs by turns; for an
+ * actor's worker, one event. */
 MOB_API mob_status_t mob_event_open(mob_client_t *client, bool takes_jobs, mob_event_t **ret_event);
-/* May come after mob_shutdown. Watches that were not given out are forgotten: mob_event_drop them before. */
+/* May come after mob_shutdown. Watches that were not given out are forgotten: mob_event_drop them
+ * before. */
 MOB_API void mob_event_close(mob_event_t *event);
 MOB_API int mob_event_fd(const mob_event_t *event);
-/* Asks to be told when the object watch->ref is there: then mob_event_next gives out the watch, which stays where it is until then. */
+/* Asks to be told when the object watch->ref is there: then mob_event_next gives out the watch,
+ * which stays where it is until then. */
 MOB_API mob_status_t mob_event_watch(mob_event_t *event, mob_watch_t *watch);
-/* The object is not wanted any more, nor need its reference be held; mob_event_next gives out the watch soon. Only before it did. */
+/* The object is not wanted any more, nor need its reference be held; mob_event_next gives out the
+ * watch soon. Only before it did. */
 MOB_API void mob_event_forget(mob_watch_t *watch);
-/* A watch whose object is there, or will never be since the session is over, or which is forgotten; NULL: none. In the order of the watches. */
+/* A watch whose object is there, or will never be since the session is over, or which is forgotten;
+ * NULL: none. In the order of the watches. */
 MOB_API mob_watch_t *mob_event_next(mob_event_t *event);
 /* Before the end: any watch that was not given out; NULL: none is left. */
 MOB_API mob_watch_t *mob_event_drop(mob_event_t *event);
-/* To be called after a look, `found`: whether there was anything. True: look again before you sleep. False: the descriptor will tell; until then there is nothing. */
+/* To be called after a look, `found`: whether there was anything. True: look again before you
+ * sleep. False: the descriptor will tell; until then there is nothing. */
 MOB_API bool mob_event_look_again(mob_event_t *event, bool found);
-/* All events of the client are over, and tell so. No other thread may be inside a call with one. mob_shutdown does this too. */
+/* All events of the client are over, and tell so. No other thread may be inside a call with one.
+ * mob_shutdown does this too. */
 MOB_API void mob_events_end(mob_client_t *client);
 
-/* ---- Looking around ----------------------------------------------------------------------------------------------- */
+/* ---- Looking around ------------------------------------------------------ */
 
 typedef enum mob_query {
     MOB_QUERY_RESOURCES = 1,
@@ -351,19 +406,21 @@ typedef enum mob_query {
     MOB_QUERY_OBJECTS = 6 /* at most `argument` of them, and who holds each */
 } mob_query_t;
 /* The answer is a value in the direct encoding; the caller frees it with free(). */
-MOB_API mob_status_t mob_query(mob_client_t *client, mob_query_t query, uint64_t argument, void **ret_answer,
-                               size_t *ret_size);
+MOB_API mob_status_t mob_query(mob_client_t *client, mob_query_t query, uint64_t argument,
+                               void **ret_answer, size_t *ret_size);
 
-/* The same for a session that this process need not take part in: by the socket in the session's folder. Waits for the whole answer at most timeout_ms (-1: for ever), then MOB_ETIMEOUT. */
-MOB_API mob_status_t mob_observe(const char *socket_path, mob_query_t query, uint64_t argument, int64_t timeout_ms,
-                                 void **ret_answer, size_t *ret_size);
+/* The same for a session that this process need not take part in: by the socket in the session's
+ * folder. Waits for the whole answer at most timeout_ms (-1: for ever), then MOB_ETIMEOUT. */
+MOB_API mob_status_t mob_observe(const char *socket_path, mob_query_t query, uint64_t argument,
+                                 int64_t timeout_ms, void **ret_answer, size_t *ret_size);
 /* For people who look at the objects: where one was made. A text is told once, and has a number. */
 enum { MOB_SITE_MAX = 1024 };
 MOB_API mob_status_t mob_site(mob_client_t *client, const char *text, uint32_t *ret_site);
 MOB_API void mob_ref_made_at(mob_client_t *client, mob_ref_t ref, uint32_t site);
 
-/* ---- The direct encoding --------------------------------------------------------------------------------------------
- * A tag byte, then what it needs, little-endian, unaligned.
+/* ---- The direct encoding
+ * -------------------------------------------------------------------------------------------- A
+ * tag byte, then what it needs, little-endian, unaligned.
  *
  *   tag            follows
  *   MOB_NONE       -
@@ -374,9 +431,10 @@ MOB_API void mob_ref_made_at(mob_client_t *client, mob_ref_t ref, uint32_t site)
  *   MOB_BYTES      8 bytes of length, bytes
  *   MOB_TUPLE      4 bytes of count, that many values
  *
- * Arguments: 4 bytes number of positional ones, 4 bytes number of keyword ones, then the values, keyword ones preceded by a MOB_STR.
- * Beside the tags above, an argument may be MOB_ARG_DEP (4 bytes: index into deps) or MOB_ARG_PICKLE (8 bytes of length, a pickle
- * without out-of-band buffers).
+ * Arguments: 4 bytes number of positional ones, 4 bytes number of keyword ones, then the values,
+ * keyword ones preceded by a MOB_STR. Beside the tags above, an argument may be MOB_ARG_DEP (4
+ * bytes: index into deps) or MOB_ARG_PICKLE (8 bytes of length, a pickle without out-of-band
+ * buffers).
  */
 enum {
     MOB_NONE = 0,

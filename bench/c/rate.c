@@ -1,7 +1,8 @@
 /*
  * Tasks and calls a second between two C processes: this one and one worker.
  *
- * A batch is submitted, then its last result is waited for, then its references are dropped; all of it counts. The best of several windows is printed, because on a shared machine everything that
+ * A batch is submitted, then its last result is waited for, then its references are dropped; all of
+ * it counts. The best of several windows is printed, because on a shared machine everything that
  * disturbs makes a figure worse.
  *
  * Usage: rate LIBRARY [SECONDS [PART_OF_A_ROW'S_NAME]]

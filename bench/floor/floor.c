@@ -2,8 +2,8 @@
  *
  *     floor MODE SECONDS
  *
- * Each mode repeats one thing for about SECONDS and prints one number, so that the runner can take it in turn with the
- * systems it measures and both see the same neighbours:
+ * Each mode repeats one thing for about SECONDS and prints one number, so that the runner can take
+ * it in turn with the systems it measures and both see the same neighbours:
  *
  *     wake    microseconds to wake a sleeping process on another CPU, back to back
  *     near    the same with both processes on one CPU
@@ -12,12 +12,13 @@
  *     copy    GB/s of memcpy into shared memory that this process has touched before
  *     cold    GB/s of memcpy into shared memory that nobody has touched
  *
- * A wake-up is half of a futex round trip between two processes that never spin: the waiting side is asleep each
- * time, which is what a system whose idle processes use no CPU has to pay at every hop. The two are pinned, because
- * left to itself the scheduler settles on one CPU or on two, from run to run, and the figures of the two cases are
- * several times apart: waking another CPU needs an interrupt, and that CPU has to come out of its idle state. The
- * copies are 200 MiB long, from a source filled with changing bytes, because a source of untouched zeros is one page
- * read over and over from the cache. */
+ * A wake-up is half of a futex round trip between two processes that never spin: the waiting side
+ * is asleep each time, which is what a system whose idle processes use no CPU has to pay at every
+ * hop. The two are pinned, because left to itself the scheduler settles on one CPU or on two, from
+ * run to run, and the figures of the two cases are several times apart: waking another CPU needs an
+ * interrupt, and that CPU has to come out of its idle state. The copies are 200 MiB long, from a
+ * source filled with changing bytes, because a source of untouched zeros is one page read over and
+ * over from the cache. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -38,7 +39,8 @@
 
 #define COPY_BYTES ((size_t)200 << 20)
 
-/* The two sides of a round trip, a cache line each; a side sleeps until its word has reached the turn it waits for. */
+/* The two sides of a round trip, a cache line each; a side sleeps until its word has reached the
+ * turn it waits for. */
 typedef struct {
     _Alignas(64) _Atomic uint32_t ping;
     _Alignas(64) _Atomic uint32_t pong;

@@ -1,4 +1,6 @@
-"""A class for driver.c: a C program makes an actor of it. Workers find it on their search path (PYTHONPATH)."""
+"""A class for driver.c: a C program makes an actor of it. Workers find it on their search path
+(PYTHONPATH).
+"""
 
 
 class Counter:

@@ -1,5 +1,6 @@
 /*
- * A driver in C: tasks, an array by reference, nested tasks and an actor in C workers; then Python functions and an actor, in Python workers.
+ * A driver in C: tasks, an array by reference, nested tasks and an actor in C workers; then Python
+ * functions and an actor, in Python workers.
  *
  * Build: cc driver.c $(ray c-flags) -o driver
  * Usage: driver LIBTASKS
@@ -32,7 +33,8 @@ static mob_ref_t function_in_c(mob_client_t *client, const char *library, const 
 }
 
 static mob_client_t *session(const char *const *workers) {
-    const mob_config_t config = {.daemon_path = MOB_DAEMON, .zygote_argv = workers, .store_bytes = 256 << 20};
+    const mob_config_t config = {
+        .daemon_path = MOB_DAEMON, .zygote_argv = workers, .store_bytes = 256 << 20};
     mob_client_t *client;
     check(mob_init(&config, &client), "init");
     return client;
@@ -59,7 +61,8 @@ static void tasks(mob_client_t *client, const char *library) {
     mob_args_clear(&args);
     mob_write_int(&args.values, 100);
     mob_write_str(&args.values, library, strlen(library));
-    check(mob_task_run(client, function_in_c(client, library, "add_many"), "add_many", &args, &ref), "add_many");
+    check(mob_task_run(client, function_in_c(client, library, "add_many"), "add_many", &args, &ref),
+          "add_many");
     printf("0 + ... + 99, by a hundred tasks of a task: %lld\n", (long long)get_int(client, ref));
     mob_args_fini(&args);
 }
@@ -104,7 +107,8 @@ static void actor(mob_client_t *client, mob_ref_t class_, const char *where) {
     mob_ref_release(client, counter);
 }
 
-/* json.dumps((1, 2.5, "three"), indent=2), and an actor of a class in Python: collections.Counter's cousin in words.py beside this file. */
+/* json.dumps((1, 2.5, "three"), indent=2), and an actor of a class in Python: collections.Counter's
+ * cousin in words.py beside this file. */
 static void python(mob_client_t *client, const char *module) {
     mob_ref_t function, ref;
     mob_value_t value;
@@ -133,7 +137,8 @@ static void python(mob_client_t *client, const char *module) {
     check(mob_task_run(client, function, "sqrt", &args, &ref), "sqrt");
     mob_status_t status = mob_get(client, ref, -1, &value);
     const char *words = strrchr(mob_last_error(), '\n');
-    printf("math.sqrt(-1): %s: %s\n", mob_status_name(status), words ? words + 1 : mob_last_error());
+    printf("math.sqrt(-1): %s: %s\n", mob_status_name(status),
+           words ? words + 1 : mob_last_error());
     mob_ref_release(client, ref);
     mob_args_fini(&args);
 

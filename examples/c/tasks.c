@@ -1,4 +1,5 @@
-/* A library of tasks in C. Build: cc -shared -fPIC $(ray c-flags --compile) tasks.c -o libtasks.so */
+/* A library of tasks in C. Build: cc -shared -fPIC $(ray c-flags --compile) tasks.c -o
+ * libtasks.so */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,8 @@ void Counter_free(void *state);
 /* Two numbers in, one out. A wrong argument fails the task, with words that say which it was. */
 mob_status_t add(mob_call_t *call) {
     int64_t a, b;
-    if (mob_call_arity(call, 2, 2) || mob_call_int(call, 0, &a) || mob_call_int(call, 1, &b)) return MOB_EINVAL;
+    if (mob_call_arity(call, 2, 2) || mob_call_int(call, 0, &a) || mob_call_int(call, 1, &b))
+        return MOB_EINVAL;
     return mob_call_return_int(call, 0, a + b);
 }
 
@@ -26,7 +28,8 @@ mob_status_t sum(mob_call_t *call) {
     uint64_t size;
     double total = 0, x;
     if (mob_call_arity(call, 1, 1) || mob_call_buffer(call, 0, &data, &size)) return MOB_EINVAL;
-    if (size % sizeof x != 0) return mob_call_fail(call, "%llu bytes are no doubles", (unsigned long long)size);
+    if (size % sizeof x != 0)
+        return mob_call_fail(call, "%llu bytes are no doubles", (unsigned long long)size);
     for (uint64_t i = 0; i < size; i += sizeof x) {
         memcpy(&x, (const char *)data + i, sizeof x);
         total += x;
@@ -40,7 +43,8 @@ mob_status_t squares(mob_call_t *call) {
     void *data;
     if (mob_call_arity(call, 1, 1) || mob_call_int(call, 0, &count)) return MOB_EINVAL;
     if (count < 0) return mob_call_fail(call, "%lld squares", (long long)count);
-    if (mob_call_return_array(call, 0, "f8", (uint64_t)count, sizeof(double), &data)) return MOB_EFULL;
+    if (mob_call_return_array(call, 0, "f8", (uint64_t)count, sizeof(double), &data))
+        return MOB_EFULL;
     for (int64_t i = 0; i < count; i++) ((double *)data)[i] = (double)i * (double)i;
     return MOB_OK;
 }
@@ -48,23 +52,27 @@ mob_status_t squares(mob_call_t *call) {
 /* Two results: num_returns is 2. */
 mob_status_t divide(mob_call_t *call) {
     int64_t a, b;
-    if (mob_call_arity(call, 2, 2) || mob_call_int(call, 0, &a) || mob_call_int(call, 1, &b)) return MOB_EINVAL;
+    if (mob_call_arity(call, 2, 2) || mob_call_int(call, 0, &a) || mob_call_int(call, 1, &b))
+        return MOB_EINVAL;
     if (b == 0) return mob_call_fail(call, "%lld can't be divided by zero", (long long)a);
     if (mob_call_return_int(call, 0, a / b)) return MOB_EINVAL;
     return mob_call_return_int(call, 1, a % b);
 }
 
-/* A task that submits tasks: the sum of 0 to n - 1, in n tasks of `add`. The library's own path is its second argument. */
+/* A task that submits tasks: the sum of 0 to n - 1, in n tasks of `add`. The library's own path is
+ * its second argument. */
 mob_status_t add_many(mob_call_t *call) {
     mob_client_t *client = mob_call_client(call);
     int64_t n, total = 0;
     const char *text;
     uint64_t size;
-    if (mob_call_arity(call, 2, 2) || mob_call_int(call, 0, &n) || mob_call_str(call, 1, &text, &size))
+    if (mob_call_arity(call, 2, 2) || mob_call_int(call, 0, &n) ||
+        mob_call_str(call, 1, &text, &size))
         return MOB_EINVAL;
     char *library = strndup(text, size);
     mob_ref_t function, *refs = calloc((size_t)n + 1, sizeof *refs);
-    mob_status_t status = library && refs ? mob_function_c(client, library, "add", &function) : MOB_ENOMEM;
+    mob_status_t status =
+        library && refs ? mob_function_c(client, library, "add", &function) : MOB_ENOMEM;
     int64_t made = 0;
     mob_args_t args;
     mob_args_init(&args);
@@ -92,7 +100,8 @@ mob_status_t add_many(mob_call_t *call) {
 /* An actor: its state is one number. */
 mob_status_t Counter_new(mob_call_t *call) {
     int64_t start = 0, *n;
-    if (mob_call_arity(call, 0, 1) || (mob_call_count(call) == 1 && mob_call_int(call, 0, &start))) return MOB_EINVAL;
+    if (mob_call_arity(call, 0, 1) || (mob_call_count(call) == 1 && mob_call_int(call, 0, &start)))
+        return MOB_EINVAL;
     if ((n = malloc(sizeof *n)) == NULL) return MOB_ENOMEM;
     *n = start;
     mob_call_set_state(call, n);

@@ -8,8 +8,8 @@
 
     print(ray.get([square.remote(i) for i in range(4)]))
 
-This module is imported by every driver and forked into every worker, so it loads only what a first call needs;
-everything else arrives when it is first named (see `__getattr__` below).
+This module is imported by every driver and forked into every worker, so it loads only what a first
+call needs; everything else arrives when it is first named (see `__getattr__` below).
 """
 
 from ray._core import ObjectRef, get, put, wait
@@ -56,8 +56,8 @@ __all__ = [
 
 _MODULES = frozenset(
     (
-        "_private actor cloudpickle cross_language exceptions experimental ray_constants remote_function "
-        "runtime_context scripts util"
+        "_private actor cloudpickle cross_language exceptions experimental ray_constants "
+        "remote_function runtime_context scripts util"
     ).split()
 )
 _ELSEWHERE = {

@@ -15,7 +15,10 @@ _OWN = frozenset(("_create", "_definition", "_options", "_outline"))  # of an Ac
 def method(*args, **options):
     """Gives a method of an actor class options: `@ray.method(num_returns=2)`."""
     if args or not options:
-        raise TypeError("ray.method takes options by name, as in @ray.method(num_returns=2); without any, leave it out")
+        raise TypeError(
+            "ray.method takes options by name, as in @ray.method(num_returns=2); without any, "
+            "leave it out"
+        )
     checked = _options.for_method(options)
 
     def decorate(function):
@@ -27,9 +30,11 @@ def method(*args, **options):
 
 
 def exit_actor():
-    """Ends the actor whose method calls this: that call and all that come after it fail with ActorDiedError.
+    """Ends the actor whose method calls this: that call and all that come after it fail with
+    ActorDiedError.
 
-    The process ends as Python does, with its exit functions. It is the same as sys.exit() in a method.
+    The process ends as Python does, with its exit functions. It is the same as sys.exit() in a
+    method.
     """
     if not _core.is_connected() or _core.current()["actor_id"] is None:
         raise TypeError("exit_actor can be called only in a method of an actor, and this is none")
@@ -39,14 +44,15 @@ def exit_actor():
 class ActorClass(RemoteCall):
     """A class whose instances live in processes of their own.
 
-    `Class.remote(...)` makes one and returns its handle at once. `Class.options(...)` is the same class with other
-    options.
+    `Class.remote(...)` makes one and returns its handle at once. `Class.options(...)` is the same
+    class with other options.
     """
 
     def __init__(self, definition, options, outline):
         if isinstance(definition, str):  # this is what Python does for `class Sub(Base)`
             raise TypeError(
-                f"{definition} can't inherit from an actor class: inherit from the plain class, then apply ray.remote"
+                f"{definition} can't inherit from an actor class: inherit from the plain class, "
+                f"then apply ray.remote"
             )
         name, least, most = outline
         self._definition = definition
@@ -61,38 +67,45 @@ class ActorClass(RemoteCall):
         )
 
     def remote(self, *args, **kwargs) -> "ActorHandle":
-        """Makes an actor: its constructor gets these arguments, in another process. Returns its handle at once."""
+        """Makes an actor: its constructor gets these arguments, in another process. Returns its
+        handle at once.
+        """
         return ActorHandle(self._create(*args, **kwargs), self._definition, self.__name__)
 
     def options(self, **options) -> "ActorClass":
         """The same class with these options instead of the ones it was defined with."""
-        return ActorClass(self._definition, {**self._options, **_options.for_actor(options)}, self._outline)
+        return ActorClass(
+            self._definition, {**self._options, **_options.for_actor(options)}, self._outline
+        )
 
     @property
     def __ray_actor_class__(self):
         return self._definition.target
 
     def __getattr__(self, name):
-        # Only reached for what is not the actor class's own: its user's attributes, static and class methods. Nothing
-        # is looked up in an object that is not made yet, nor what Python itself asks for: this is no such class.
+        # Only reached for what is not the actor class's own: its user's attributes, static and
+        # class methods. Nothing is looked up in an object that is not made yet, nor what Python
+        # itself asks for: this is no such class.
         if name in _OWN or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(f"'ActorClass' object has no attribute '{name}'")
         target = self._definition.target
         raw = next((base.__dict__[name] for base in target.__mro__ if name in base.__dict__), None)
         if isinstance(raw, _FUNCTION):
             raise AttributeError(
-                f"'{name}' is a method of instances of {self.__name__}: make an actor with {self.__name__}.remote(...) "
-                f"and call its .{name}.remote(...)"
+                f"'{name}' is a method of instances of {self.__name__}: make an actor with "
+                f"{self.__name__}.remote(...) and call its .{name}.remote(...)"
             )
         try:
             return getattr(target, name)
         except AttributeError:
-            raise AttributeError(f"actor class '{self.__name__}' has no attribute '{name}'") from None
+            raise AttributeError(
+                f"actor class '{self.__name__}' has no attribute '{name}'"
+            ) from None
 
     def __call__(self, *args, **kwargs):
         raise TypeError(
-            f"an actor can't be made like a plain object: write {self.__name__}.remote(...) instead of "
-            f"{self.__name__}(...)"
+            f"an actor can't be made like a plain object: write {self.__name__}.remote(...) "
+            f"instead of {self.__name__}(...)"
         )
 
     def __repr__(self):
@@ -103,7 +116,9 @@ class ActorClass(RemoteCall):
 
 
 class ActorHandle:
-    """The way to an actor: `handle.method.remote(...)` calls it. The actor ends when its last handle is gone."""
+    """The way to an actor: `handle.method.remote(...)` calls it. The actor ends when its last
+    handle is gone.
+    """
 
     def __init__(self, reference, definition, name):
         self._ray_actor_ref = reference
@@ -111,7 +126,8 @@ class ActorHandle:
         self._ray_class_name = name
 
     def __getattr__(self, name):
-        # Only reached for a name that is not in __dict__, which is where the methods are kept once made.
+        # Only reached for a name that is not in __dict__, which is where the methods are kept once
+        # made.
         if name.startswith("_ray_"):
             raise AttributeError(name)
         known = self._ray_definition.methods.get(name)
@@ -149,10 +165,11 @@ class ActorHandle:
 
 
 class ActorMethod(RemoteCall):
-    """One method of one actor: `.remote(...)` calls it and returns the reference to its result at once.
+    """One method of one actor: `.remote(...)` calls it and returns the reference to its result at
+    once.
 
-    It holds the actor's reference but not the handle that holds it: a circle there would keep the actor alive until the
-    collector's next visit.
+    It holds the actor's reference but not the handle that holds it: a circle there would keep the
+    actor alive until the collector's next visit.
     """
 
     __slots__ = ("_actor", "_definition", "_known", "_name", "remote")
@@ -179,8 +196,8 @@ class ActorMethod(RemoteCall):
 
     def __call__(self, *args, **kwargs):
         raise TypeError(
-            f"an actor's method can't be called like a plain one: write .{self._name}.remote(...) instead of "
-            f".{self._name}(...), and ray.get() for its result"
+            f"an actor's method can't be called like a plain one: write .{self._name}.remote(...) "
+            f"instead of .{self._name}(...), and ray.get() for its result"
         )
 
     def __repr__(self):
@@ -196,7 +213,11 @@ class ActorMethod(RemoteCall):
 def make(target: type, options: dict) -> ActorClass:
     """The actor class of a plain one, options not yet checked."""
     definition = Definition(target)
-    made = ActorClass(definition, _options.for_actor(options), (definition.name, definition.least, definition.most))
+    made = ActorClass(
+        definition,
+        _options.for_actor(options),
+        (definition.name, definition.least, definition.most),
+    )
     for name in ("__doc__", "__module__", "__qualname__"):
         setattr(made, name, getattr(target, name, None))
     return made
@@ -204,7 +225,8 @@ def make(target: type, options: dict) -> ActorClass:
 
 def prepare_creation(definition, options: dict, max_concurrency: int) -> dict:
     """What the core asks for before the first actor of a class is made."""
-    # Without num_cpus an actor needs a CPU to be placed, and then holds none; with it, it keeps what it asked for.
+    # Without num_cpus an actor needs a CPU to be placed, and then holds none; with it, it keeps
+    # what it asked for.
     return {
         "kind": _core.ACTOR_CREATE,
         "function": definition.export(),

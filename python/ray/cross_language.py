@@ -1,4 +1,5 @@
-"""Functions and classes in C, called from Python; and how a worker finds the Python functions that C programs name.
+"""Functions and classes in C, called from Python; and how a worker finds the Python functions that
+C programs name.
 
     add = ray.cross_language.c_function("/path/libtasks.so", "add")
     ray.get(add.remote(1, 2))
@@ -7,9 +8,10 @@
     counter = Counter.remote(10)
     ray.get(counter.increment.remote())
 
-docs/c-api.md says what such a library looks like. Arguments are None, bool, int (of 64 bits), float, str, bytes, tuples
-of these (up to 16 items, four deep), references to such values, and arrays: numpy arrays and other buffers arrive as
-their memory, without a copy of what is in the store.
+docs/c-api.md says what such a library looks like. Arguments are None, bool, int (of 64 bits),
+float, str, bytes, tuples of these (up to 16 items, four deep), references to such values, and
+arrays: numpy arrays and other buffers arrive as their memory, without a copy of what is in the
+store.
 """
 
 import os
@@ -20,7 +22,8 @@ from ray._private import options as _options
 from ray._private import session
 
 _PLAIN = frozenset((type(None), bool, int, float, str, bytes, tuple, _core.ObjectRef))
-# Below this, a buffer stays inside of its pickle (see ray._private.serialization), where C has no view of it.
+# Below this, a buffer stays inside of its pickle (see ray._private.serialization), where C has no
+# view of it.
 _LARGE = 4096
 
 
@@ -30,7 +33,9 @@ def c_function(library: "str | os.PathLike", symbol: str) -> "CFunction":
 
 
 def c_class(library: "str | os.PathLike", name: str) -> "CClass":
-    """The class `name` of a shared library (functions name_new, name_free and name_<method>), as an actor class."""
+    """The class `name` of a shared library (functions name_new, name_free and name_<method>), as an
+    actor class.
+    """
     return CClass(CDefinition(*_place(library, name)), {})
 
 
@@ -71,7 +76,9 @@ class CDefinition:
 
 
 class _AnyMethod:
-    """The methods of a class in C: whether there is one is for its library to say, when it is called."""
+    """The methods of a class in C: whether there is one is for its library to say, when it is
+    called.
+    """
 
     def get(self, name):
         return None if name.startswith("_") else (1, 0, -1)
@@ -100,9 +107,13 @@ def _argument(value):
     except TypeError:
         return value  # what it is, the function says
     except ValueError as error:  # numpy has dtypes that a buffer has not
-        raise TypeError(f"an array of that kind can't be an argument of a function in C: {error}") from None
+        raise TypeError(
+            f"an array of that kind can't be an argument of a function in C: {error}"
+        ) from None
     if not view.c_contiguous:
-        raise TypeError("an array must be contiguous, in the order of C, to be an argument of a function in C")
+        raise TypeError(
+            "an array must be contiguous, in the order of C, to be an argument of a function in C"
+        )
     if "O" in view.format:
         raise TypeError("an array of Python objects can't be an argument of a function in C")
     # As a buffer, for only numpy's own pickle puts its memory apart.
@@ -110,7 +121,9 @@ def _argument(value):
 
 
 class CFunction:
-    """A function in C whose calls run as tasks: `f.remote(...)`, and `f.options(...)` as for a remote function."""
+    """A function in C whose calls run as tasks: `f.remote(...)`, and `f.options(...)` as for a
+    remote function.
+    """
 
     def __init__(self, definition, options):
         self._definition = definition
@@ -129,11 +142,16 @@ class CFunction:
         """The same function with these options."""
         checked = _options.for_task(options)
         if isinstance(checked.get("retry_exceptions"), tuple):
-            raise ValueError("retry_exceptions must be True or False for a function in C, which has no exceptions")
+            raise ValueError(
+                "retry_exceptions must be True or False for a function in C, which has no "
+                "exceptions"
+            )
         return CFunction(self._definition, {**self._options, **checked})
 
     def __call__(self, *args, **kwargs):
-        raise TypeError(f"a function in C can't be called like a plain one: write {self.__name__}.remote(...)")
+        raise TypeError(
+            f"a function in C can't be called like a plain one: write {self.__name__}.remote(...)"
+        )
 
     def __repr__(self):
         return f"CFunction({self._definition.library}: {self.__name__})"
@@ -143,7 +161,9 @@ class CFunction:
 
 
 class CClass:
-    """A class in C whose instances live in processes of their own: `C.remote(...)` makes one, returns its handle."""
+    """A class in C whose instances live in processes of their own: `C.remote(...)` makes one,
+    returns its handle.
+    """
 
     def __init__(self, definition, options):
         self._definition = definition
@@ -159,18 +179,24 @@ class CClass:
         )
 
     def remote(self, *args, **kwargs) -> "CActorHandle":
-        """Makes an actor: its constructor gets these arguments, in another process. Returns its handle at once."""
+        """Makes an actor: its constructor gets these arguments, in another process. Returns its
+        handle at once.
+        """
         return CActorHandle(self._create(*args, **kwargs), self._definition, self.__name__)
 
     def options(self, **options) -> "CClass":
         """The same class with these options."""
         checked = _options.for_actor(options)
         if _options.chosen(checked, "max_concurrency", 1) > 1:
-            raise ValueError("max_concurrency must be 1 for a class in C: its methods run one after the other")
+            raise ValueError(
+                "max_concurrency must be 1 for a class in C: its methods run one after the other"
+            )
         return CClass(self._definition, {**self._options, **checked})
 
     def __call__(self, *args, **kwargs):
-        raise TypeError(f"an actor can't be made like a plain object: write {self.__name__}.remote(...)")
+        raise TypeError(
+            f"an actor can't be made like a plain object: write {self.__name__}.remote(...)"
+        )
 
     def __repr__(self):
         return f"CClass({self._definition.library}: {self.__name__})"
@@ -180,7 +206,9 @@ class CClass:
 
 
 class CActorHandle(actor.ActorHandle):
-    """The way to an actor in C. Every name is a method; one that its library does not have fails when it is called."""
+    """The way to an actor in C. Every name is a method; one that its library does not have fails
+    when it is called.
+    """
 
     def __getattr__(self, name):
         found = _for_arrays(super().__getattr__(name))

@@ -1,4 +1,6 @@
-"""The errors of the system. Every one is a `RayError`; where Python has a fitting class, it is one of those too."""
+"""The errors of the system. Every one is a `RayError`; where Python has a fitting class, it is one
+of those too.
+"""
 
 
 class RayError(Exception):
@@ -8,8 +10,9 @@ class RayError(Exception):
 class RayTaskError(RayError):
     """A task raised an exception.
 
-    `ray.get` raises an instance of this class and of the class of the exception that the task raised, so that both
-    `except RayTaskError` and `except ValueError` (say) catch it. Its text is the traceback in the worker.
+    `ray.get` raises an instance of this class and of the class of the exception that the task
+    raised, so that both `except RayTaskError` and `except ValueError` (say) catch it. Its text is
+    the traceback in the worker.
 
     Attributes:
         function_name: the remote function or method that raised.
@@ -44,14 +47,18 @@ class RayTaskError(RayError):
         return self.__dict__.get("_ray_plain_error", self)
 
     def as_instanceof_cause(self):
-        """This error as an instance of its cause's class as well; itself where there can be no such instance."""
+        """This error as an instance of its cause's class as well; itself where there can be no such
+        instance.
+        """
         cause = self._ray_plain().cause
         # A task's SystemExit or KeyboardInterrupt must not end the one who asks for its result.
         if not isinstance(cause, Exception) or isinstance(self, type(cause)):
             return self
         try:
             return _as_cause(self, cause)
-        except Exception:  # the class can't be inherited from, or does something of its own when one is made
+        except (
+            Exception
+        ):  # the class can't be inherited from, or does something of its own when one is made
             return self
 
 
@@ -62,8 +69,8 @@ _ARGS = BaseException.args
 def _as_cause(plain, cause):
     error = _make(_dual_class(type(cause)), plain.args)
     _ARGS.__set__(error, plain.args)
-    # Straight into the fields: its class may have properties of these names, or a say in what is set. What the cause
-    # itself has under a name is what its users look for.
+    # Straight into the fields: its class may have properties of these names, or a say in what is
+    # set. What the cause itself has under a name is what its users look for.
     own = {name: value for name, value in plain.__dict__.items() if not hasattr(cause, name)}
     error.__dict__.update(own, **cause.__dict__, _ray_plain_error=plain)
     _copy_fields(cause, error)
@@ -91,7 +98,9 @@ def _dual_class(cause_class):
 
 
 def _copy_fields(source, target):
-    """Copies what an exception keeps outside of its __dict__: slots, and the C fields of OSError and its like."""
+    """Copies what an exception keeps outside of its __dict__: slots, and the C fields of OSError
+    and its like.
+    """
     kinds = (type(RayError.__dict__["__weakref__"]), type(ImportError.__dict__["name"]))
     for base in type(source).__mro__:
         if base in (Exception, BaseException, object):
@@ -244,4 +253,8 @@ class ActorHandleNotFoundError(ValueError, RayError):
     """There is no actor of that name, or the handle belongs to another session."""
 
 
-__all__ = [name for name, value in list(globals().items()) if isinstance(value, type) and issubclass(value, RayError)]
+__all__ = [
+    name
+    for name, value in list(globals().items())
+    if isinstance(value, type) and issubclass(value, RayError)
+]

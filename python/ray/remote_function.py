@@ -12,19 +12,21 @@ _ASYNC = 0x80 | 0x200
 class RemoteFunction(RemoteCall):
     """A function whose calls run as tasks in other processes.
 
-    `f.remote(...)` starts a task and returns at once with the reference to its result (a list of them with
-    num_returns > 1, None with 0). `f.options(...)` is the same function with other options.
+    `f.remote(...)` starts a task and returns at once with the reference to its result (a list of
+    them with num_returns > 1, None with 0). `f.options(...)` is the same function with other
+    options.
     """
 
     def __init__(self, definition: Definition, options: dict, outline: tuple):
-        # A recursive function holds itself while it is unpickled: the definition may still be empty here, so what the
-        # submitter must know comes beside it.
+        # A recursive function holds itself while it is unpickled: the definition may still be empty
+        # here, so what the submitter must know comes beside it.
         name, least, most = outline
         self._definition = definition
         self._options = options
         self._outline = outline
         self.__name__ = name
-        # These two must not hold `self`, or every remote function would be garbage for the collector.
+        # These two must not hold `self`, or every remote function would be garbage for the
+        # collector.
         self.remote = _core.Submitter(
             lambda: _prepare(definition, options),
             lambda *args, **kwargs: definition.bind(args, kwargs),
@@ -34,7 +36,9 @@ class RemoteFunction(RemoteCall):
 
     def options(self, **options) -> "RemoteFunction":
         """The same function with these options instead of the ones it was defined with."""
-        return _with_options(self._definition, {**self._options, **_options.for_task(options)}, self._outline)
+        return _with_options(
+            self._definition, {**self._options, **_options.for_task(options)}, self._outline
+        )
 
     @property
     def _function(self):
@@ -46,8 +50,9 @@ class RemoteFunction(RemoteCall):
 
     def __call__(self, *args, **kwargs):
         raise TypeError(
-            f"a remote function can't be called like a plain one: write {self.__name__}.remote(...) instead of "
-            f"{self.__name__}(...), and ray.get() for its result"
+            "a remote function can't be called like a plain one: write "
+            f"{self.__name__}.remote(...) instead of {self.__name__}(...), and ray.get() for its "
+            "result"
         )
 
     def __repr__(self):
@@ -62,11 +67,13 @@ def make(function, options: dict) -> RemoteFunction:
     code = getattr(function, "__code__", None)
     if code is not None and code.co_flags & _ASYNC:
         raise ValueError(
-            f"{function.__name__} is an async function, and only actors may have those: write a plain one, which may "
-            "call asyncio.run()"
+            f"{function.__name__} is an async function, and only actors may have those: write a "
+            "plain one, which may call asyncio.run()"
         )
     definition = Definition(function)
-    made = _with_options(definition, _options.for_task(options), (definition.name, definition.least, definition.most))
+    made = _with_options(
+        definition, _options.for_task(options), (definition.name, definition.least, definition.most)
+    )
     for name in ("__doc__", "__module__", "__qualname__"):
         setattr(made, name, getattr(function, name, None))
     return made

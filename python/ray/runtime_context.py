@@ -31,7 +31,9 @@ class RuntimeContext:
         return _current()["task_id"]
 
     def get_task_name(self) -> "str | None":
-        """The name of the running task: the one it was given, or that of its function, or A.m for a method."""
+        """The name of the running task: the one it was given, or that of its function, or A.m for a
+        method.
+        """
         return _current()["name"]
 
     def get_task_function_name(self) -> "str | None":

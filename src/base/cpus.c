@@ -1,18 +1,19 @@
 /*
- * A container on a large host has a quota or a CPU set, not fewer processors: a count of the host's starts dozens of
- * workers that then throttle each other. So the groups are asked.
+ * A container on a large host has a quota or a CPU set, not fewer processors: a count of the host's
+ * starts dozens of workers that then throttle each other. So the groups are asked.
  *
- * Where a group's files are takes two files to find. /proc/self/cgroup names this process's group in each hierarchy;
- * /proc/self/mountinfo says where a hierarchy can be seen, and from which of its groups on ("root" there). In a
- * container the two differ in all combinations: with a namespace of its own both are "/"; without one the group is
- * /docker/x and so is the mount's root, or the root is "/" although only /docker/x is of interest; and a group
- * outside of the namespace is written "/../y". What cannot be placed under the mount is answered with the mount point
- * itself, which is then the innermost group that can be seen. If no mount of groups is listed at all, the usual
+ * Where a group's files are takes two files to find. /proc/self/cgroup names this process's group
+ * in each hierarchy; /proc/self/mountinfo says where a hierarchy can be seen, and from which of its
+ * groups on ("root" there). In a container the two differ in all combinations: with a namespace of
+ * its own both are "/"; without one the group is /docker/x and so is the mount's root, or the root
+ * is "/" although only /docker/x is of interest; and a group outside of the namespace is written
+ * "/../y". What cannot be placed under the mount is answered with the mount point itself, which is
+ * then the innermost group that can be seen. If no mount of groups is listed at all, the usual
  * places are tried.
  *
- * Groups above count as well: a limit holds for all below, and the innermost group often has none of its own. In v2 a
- * group in which the controller is off has no such file, in v1 a group may have been removed meanwhile; both are just
- * missing files.
+ * Groups above count as well: a limit holds for all below, and the innermost group often has none
+ * of its own. In v2 a group in which the controller is off has no such file, in v1 a group may have
+ * been removed meanwhile; both are just missing files.
  */
 #include "base/cpus.h"
 
@@ -26,7 +27,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* ---- Groups ------------------------------------------------------------------------------------------------------ */
+/* ---- Groups -------------------------------------------------------------- */
 
 typedef struct cgroup_walk {
     const char *root;
@@ -73,8 +74,8 @@ static void walk_read_group(cgroup_walk_t *walk, char *line) {
 static void octal_decode(char *text) {
     char *to = text;
     for (const char *at = text; *at; to++) {
-        bool escaped = at[0] == '\\' && at[1] >= '0' && at[1] <= '3' && at[2] >= '0' && at[2] <= '7' && at[3] >= '0' &&
-                       at[3] <= '7';
+        bool escaped = at[0] == '\\' && at[1] >= '0' && at[1] <= '3' && at[2] >= '0' &&
+                       at[2] <= '7' && at[3] >= '0' && at[3] <= '7';
         *to = escaped ? (char)((at[1] - '0') * 64 + (at[2] - '0') * 8 + (at[3] - '0')) : *at;
         at += escaped ? 4 : 1;
     }
@@ -84,7 +85,8 @@ static void octal_decode(char *text) {
 /* The part of `group` below a mount that begins at `mount_root`; "" if it can't be seen there. */
 static const char *group_below(const char *group, const char *mount_root) {
     size_t size = strcmp(mount_root, "/") == 0 ? 0 : strlen(mount_root);
-    if (strncmp(group, mount_root, size) != 0 || (group[size] != '/' && group[size] != '\0')) return "";
+    if (strncmp(group, mount_root, size) != 0 || (group[size] != '/' && group[size] != '\0'))
+        return "";
     const char *below = group + size;
     if (strstr(below, "/..") || strcmp(below, "/") == 0) return "";
     return below;
@@ -97,7 +99,8 @@ static void walk_mount(cgroup_walk_t *walk, base_cgroup_version_t version, const
     char folder[PATH_MAX];
     int top = snprintf(folder, sizeof folder, "%s%s", walk->root, mount_point);
     if (top < 0 || (size_t)top >= sizeof folder) return;
-    int size = snprintf(folder + top, sizeof folder - (size_t)top, "%s", group_below(group, mount_root));
+    int size =
+        snprintf(folder + top, sizeof folder - (size_t)top, "%s", group_below(group, mount_root));
     if (size < 0 || (size_t)size >= sizeof folder - (size_t)top) folder[top] = '\0';
     for (;;) {
         walk->visit(walk->arg, version, folder);
@@ -107,7 +110,8 @@ static void walk_mount(cgroup_walk_t *walk, base_cgroup_version_t version, const
     }
 }
 
-/* One line of mountinfo: "id parent major:minor root point options [more...] - type source options". */
+/* One line of mountinfo: "id parent major:minor root point options [more...] - type source
+ * options". */
 static void walk_read_mount(cgroup_walk_t *walk, char *line) {
     char *tail = strstr(line, " - ");
     if (!tail) return;
@@ -130,7 +134,8 @@ static void walk_read_mount(cgroup_walk_t *walk, char *line) {
     walk_mount(walk, v2 ? BASE_CGROUP_V2 : BASE_CGROUP_V1, field[3], field[4]);
 }
 
-static void walk_lines(cgroup_walk_t *walk, const char *path, void (*read)(cgroup_walk_t *, char *)) {
+static void walk_lines(cgroup_walk_t *walk, const char *path,
+                       void (*read)(cgroup_walk_t *, char *)) {
     FILE *file = root_open(walk->root, path);
     if (!file) return;
     char *line = NULL;
@@ -143,8 +148,10 @@ static void walk_lines(cgroup_walk_t *walk, const char *path, void (*read)(cgrou
     fclose(file);
 }
 
-void base_cgroup_walk(const char *root, const char *controller, base_cgroup_visit_t visit, void *arg) {
-    cgroup_walk_t walk = {.root = root, .controller = controller, .visit = visit, .arg = arg, .v1 = "/", .v2 = "/"};
+void base_cgroup_walk(const char *root, const char *controller, base_cgroup_visit_t visit,
+                      void *arg) {
+    cgroup_walk_t walk = {
+        .root = root, .controller = controller, .visit = visit, .arg = arg, .v1 = "/", .v2 = "/"};
     walk_lines(&walk, "/proc/self/cgroup", walk_read_group);
     walk_lines(&walk, "/proc/self/mountinfo", walk_read_mount);
     if (walk.mounted) return;
@@ -155,7 +162,7 @@ void base_cgroup_walk(const char *root, const char *controller, base_cgroup_visi
     walk_mount(&walk, BASE_CGROUP_V2, "/", "/sys/fs/cgroup/unified");
 }
 
-/* ---- CPUs -------------------------------------------------------------------------------------------------------- */
+/* ---- CPUs ---------------------------------------------------------------- */
 
 /* The first line of a group's file; false if there is none or it is cut short. */
 static bool group_read(const char *folder, const char *name, char *ret_line, size_t size) {
@@ -188,7 +195,9 @@ static void limit_lower(unsigned *limit, uint64_t cpus) {
 
 static void limit_quota(unsigned *limit, const char *quota, const char *period) {
     uint64_t runtime, length;
-    if (!number_read(&quota, &runtime) || *quota || !number_read(&period, &length) || *period || !length) return;
+    if (!number_read(&quota, &runtime) || *quota || !number_read(&period, &length) || *period ||
+        !length)
+        return;
     limit_lower(limit, runtime / length + (runtime % length != 0));
 }
 
@@ -227,7 +236,8 @@ static void visit_quota(void *arg, base_cgroup_version_t version, const char *fo
 }
 
 static void visit_set(void *arg, base_cgroup_version_t version, const char *folder) {
-    static const char *const names[] = {"cpuset.effective_cpus", "cpuset.cpus", "cpuset.cpus.effective"};
+    static const char *const names[] = {"cpuset.effective_cpus", "cpuset.cpus",
+                                        "cpuset.cpus.effective"};
     /* A set of single CPUs takes up to six characters each. */
     char list[32768];
     int first = version == BASE_CGROUP_V1 ? 0 : 2, end = version == BASE_CGROUP_V1 ? 2 : 3;

@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Tries, not a time: whoever stands still himself has not waited. 5 s in all, for who clears up may be off the CPU while he has the lock. */
+/* Tries, not a time: whoever stands still himself has not waited. 5 s in all, for who clears up may
+ * be off the CPU while he has the lock. */
 enum { DEPTH = 2, OWN_TRIES = 5000, OWN_PAUSE_US = 1000 };
 
 static void folder_empty(int fd, int depth) {
@@ -40,13 +41,15 @@ bool base_folder_remove(const char *path) {
 }
 
 /*
- * Locks a folder. Between its opening and its lock somebody may have removed it and made another of the same name: it is
- * ours only if the name still leads to what we locked. From then on it does: who clears up needs the lock, and a driver
- * removes only what its own daemon left, whose names come once. False and errno, ENOENT if what was locked is not there any more.
+ * Locks a folder. Between its opening and its lock somebody may have removed it and made another of
+ * the same name: it is ours only if the name still leads to what we locked. From then on it does:
+ * who clears up needs the lock, and a driver removes only what its own daemon left, whose names
+ * come once. False and errno, ENOENT if what was locked is not there any more.
  */
 static bool folder_lock(const char *path, int fd) {
     struct stat by_name, by_fd;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || lstat(path, &by_name) != 0 || fstat(fd, &by_fd) != 0) return false;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || lstat(path, &by_name) != 0 || fstat(fd, &by_fd) != 0)
+        return false;
     if (by_name.st_ino == by_fd.st_ino && by_name.st_dev == by_fd.st_dev) return true;
     errno = ENOENT;
     return false;
@@ -63,7 +66,8 @@ int base_folder_own(const char *path) {
         int error = errno;
         close(fd);
         errno = error;
-        if (error != EWOULDBLOCK && error != EINTR && error != ENOENT) return -1; /* there are no locks here, say */
+        /* there are no locks here, say */
+        if (error != EWOULDBLOCK && error != EINTR && error != ENOENT) return -1;
     }
     errno = EBUSY;
     return -1;

@@ -1,12 +1,13 @@
 /*
- * Both questions are a minimum over the machine and every group that this process is in, up to the outermost one that
- * can be seen. A group without a limit says "max" (v2) or a number larger than any machine (v1), and neither ever is
- * the minimum.
+ * Both questions are a minimum over the machine and every group that this process is in, up to the
+ * outermost one that can be seen. A group without a limit says "max" (v2) or a number larger than
+ * any machine (v1), and neither ever is the minimum.
  *
- * A group's usage contains the page cache that its files filled. The kernel drops that before it kills anybody, the
- * active part (what was read twice) as well as the inactive one, and MemAvailable counts both as available; so both are
- * taken off. Without this a program that has read a large file would seem to have no memory left. The memory.stat fields
- * used here count the groups below as well, as the usage does; neither contains shared memory. Swap is left out of the
+ * A group's usage contains the page cache that its files filled. The kernel drops that before it
+ * kills anybody, the active part (what was read twice) as well as the inactive one, and
+ * MemAvailable counts both as available; so both are taken off. Without this a program that has
+ * read a large file would seem to have no memory left. The memory.stat fields used here count the
+ * groups below as well, as the usage does; neither contains shared memory. Swap is left out of the
  * sums: an object store that fills it is slower than one that says that it is full.
  */
 #include "base/memory.h"
@@ -33,7 +34,8 @@ static bool number_parse(const char *text, uint64_t *ret_value) {
     return true;
 }
 
-/* The number behind `key` in a file of lines "key  number"; with key "" the number that is the file. */
+/* The number behind `key` in a file of lines "key  number"; with key "" the number that is the
+ * file. */
 static bool value_read(const char *folder, const char *name, const char *key, uint64_t *ret_value) {
     char path[PATH_MAX], line[512];
     int length = snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -59,7 +61,8 @@ static bool meminfo_read(const char *root, const char *key, uint64_t *ret_bytes)
 }
 
 static bool group_limit(base_cgroup_version_t version, const char *folder, uint64_t *ret_bytes) {
-    return value_read(folder, version == BASE_CGROUP_V1 ? "memory.limit_in_bytes" : "memory.max", "", ret_bytes);
+    return value_read(folder, version == BASE_CGROUP_V1 ? "memory.limit_in_bytes" : "memory.max",
+                      "", ret_bytes);
 }
 
 /* What a group has in use beside the page cache. */
@@ -70,7 +73,8 @@ static uint64_t group_used(base_cgroup_version_t version, const char *folder) {
     uint64_t used, cache;
     if (!value_read(folder, v1 ? "memory.usage_in_bytes" : "memory.current", "", &used)) return 0;
     for (size_t i = 0; i < sizeof cached / sizeof *cached; i++)
-        if (value_read(folder, "memory.stat", cached[i], &cache)) used = cache < used ? used - cache : 0;
+        if (value_read(folder, "memory.stat", cached[i], &cache))
+            used = cache < used ? used - cache : 0;
     return used;
 }
 
@@ -90,11 +94,13 @@ static void visit_headroom(void *arg, base_cgroup_version_t version, const char 
     bytes_lower(arg, used < limit ? limit - used : 0);
 }
 
-static mob_status_t least(const char *root, const char *key, base_cgroup_visit_t visit, uint64_t *ret_bytes) {
+static mob_status_t least(const char *root, const char *key, base_cgroup_visit_t visit,
+                          uint64_t *ret_bytes) {
     uint64_t bytes = UINT64_MAX, machine;
     if (meminfo_read(root, key, &machine)) bytes = machine;
     base_cgroup_walk(root, "memory", visit, &bytes);
-    if (bytes == UINT64_MAX) return base_fail(MOB_ESYS, "%s is neither in /proc/meminfo nor limited by a group", key);
+    if (bytes == UINT64_MAX)
+        return base_fail(MOB_ESYS, "%s is neither in /proc/meminfo nor limited by a group", key);
     *ret_bytes = bytes;
     return MOB_OK;
 }
@@ -113,7 +119,8 @@ typedef struct {
 } fill_t;
 
 static void fill_raise(fill_t *fill, uint64_t used, uint64_t limit) {
-    if (limit > 0 && (fill->limit == 0 || (double)used / (double)limit > (double)fill->used / (double)fill->limit))
+    if (limit > 0 && (fill->limit == 0 ||
+                      (double)used / (double)limit > (double)fill->used / (double)fill->limit))
         *fill = (fill_t){.used = used, .limit = limit};
 }
 
@@ -128,7 +135,9 @@ mob_status_t base_memory_usage(const char *root, uint64_t *ret_used, uint64_t *r
     if (meminfo_read(root, "MemTotal:", &total) && meminfo_read(root, "MemAvailable:", &available))
         fill_raise(&fill, available < total ? total - available : 0, total);
     base_cgroup_walk(root, "memory", visit_fill, &fill);
-    if (fill.limit == 0) return base_fail(MOB_ESYS, "neither /proc/meminfo nor a group says how much memory is used");
+    if (fill.limit == 0)
+        return base_fail(MOB_ESYS,
+                         "neither /proc/meminfo nor a group says how much memory is used");
     *ret_used = fill.used;
     *ret_limit = fill.limit;
     return MOB_OK;
@@ -136,7 +145,8 @@ mob_status_t base_memory_usage(const char *root, uint64_t *ret_used, uint64_t *r
 
 static void visit_kills(void *arg, base_cgroup_version_t version, const char *folder) {
     uint64_t kills;
-    bool v1 = version == BASE_CGROUP_V1; /* of a v2 group's own processes, without the groups below */
+    bool v1 =
+        version == BASE_CGROUP_V1; /* of a v2 group's own processes, without the groups below */
     if (value_read(folder, v1 ? "memory.oom_control" : "memory.events.local", "oom_kill", &kills))
         *(uint64_t *)arg += kills;
 }

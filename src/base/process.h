@@ -1,15 +1,18 @@
-/* How much memory a process has for itself: without what it shares with others, the object store above all. */
+/* How much memory a process has for itself: without what it shares with others, the object store
+ * above all. */
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
 
 #include <stdint.h>
 #include <sys/types.h>
 
-/* In bytes; 0 if it is gone. What it inherited by a fork counts, as long as it lies in memory. Reads one small file. */
+/* In bytes; 0 if it is gone. What it inherited by a fork counts, as long as it lies in memory.
+ * Reads one small file. */
 uint64_t base_process_bytes(pid_t pid);
 
-/* What the processes have that it started, and those that they started: only what none of them shares with another, so of what they inherited what they changed since. Reads some files for each, and the kernel
- * walks their page tables: 1 ms or so for 500 MB. */
+/* What the processes have that it started, and those that they started: only what none of them
+ * shares with another, so of what they inherited what they changed since. Reads some files for
+ * each, and the kernel walks their page tables: 1 ms or so for 500 MB. */
 uint64_t base_process_children_bytes(pid_t pid);
 
 #endif

@@ -1,4 +1,5 @@
-/* A growing array for any element type: `VEC(int) v = {0};`. Plain memory of the caller; not for several threads. */
+/* A growing array for any element type: `VEC(int) v = {0};`. Plain memory of the caller; not for
+ * several threads. */
 #ifndef BASE_VEC_H
 #define BASE_VEC_H
 
@@ -13,7 +14,8 @@
     }
 
 /* Makes room for `n` more elements; false (and nothing changed) without memory. */
-#define vec_reserve(v, n) base_vec_grow((void **)&(v)->items, (v)->count + (n), &(v)->capacity, sizeof *(v)->items)
+#define vec_reserve(v, n) \
+    base_vec_grow((void **)&(v)->items, (v)->count + (n), &(v)->capacity, sizeof *(v)->items)
 /* Appends; false without memory. */
 #define vec_push(v, item) (vec_reserve(v, 1) && ((v)->items[(v)->count++] = (item), true))
 /* Takes the last element off; the array must not be empty. */

@@ -1,15 +1,21 @@
 /*
- * Calls of actors, straight from the caller to the actor. A queue for each pair: the caller pushes, the actor's worker takes, so calls of one caller are taken in their order.
+ * Calls of actors, straight from the caller to the actor. A queue for each pair: the caller pushes,
+ * the actor's worker takes, so calls of one caller are taken in their order.
  *
- * The caller asks the daemon for the queue at its first call of an actor, which may not even be alive yet: then the calls wait in the queue. The daemon tells the actor's worker which
- * queues are its own. It grants none while calls of the same caller are on their way through itself, and lets none through while there is a queue, so the order holds.
+ * The caller asks the daemon for the queue at its first call of an actor, which may not even be
+ * alive yet: then the calls wait in the queue. The daemon tells the actor's worker which queues are
+ * its own. It grants none while calls of the same caller are on their way through itself, and lets
+ * none through while there is a queue, so the order holds.
  *
- * An actor that died: the daemon closes its queues and fails what lies in them. A caller that pushed after that look sees `closed`, which was set before it, and says so: the daemon then fails
+ * An actor that died: the daemon closes its queues and fails what lies in them. A caller that
+ * pushed after that look sees `closed`, which was set before it, and says so: the daemon then fails
  * that call like any other of a dead actor.
  *
- * A call whose argument is not there yet stays at its queue's head until it is; the other queues go on meanwhile.
+ * A call whose argument is not there yet stays at its queue's head until it is; the other queues go
+ * on meanwhile.
  *
- * No wake-up is lost: the actor sets `rests`, then looks into its queues; a caller pushes, then reads `rests`; both sequentially consistent.
+ * No wake-up is lost: the actor sets `rests`, then looks into its queues; a caller pushes, then
+ * reads `rests`; both sequentially consistent.
  */
 #include "client/client.h"
 
@@ -19,11 +25,13 @@ enum { ASK_AGAIN = 64 }; /* calls, after the daemon had no queue for this pair *
 
 uint32_t client_calls_queue(mob_client_t *c, mob_ref_t actor) {
     client_local_t *local = &c->local[actor.slot];
-    if (local->count == 0 || atomic_load_explicit(&c->node->fast, memory_order_relaxed) == 0) return 0;
+    if (local->count == 0 || atomic_load_explicit(&c->node->fast, memory_order_relaxed) == 0)
+        return 0;
     if (local->queue != 0) return atomic_load(&c->queues[local->queue].closed) ? 0 : local->queue;
     if (local->refused > 0 && local->refused++ < ASK_AGAIN) return 0;
     shm_message_t m = {.kind = WIRE_NEED_CALLS, .a = actor.slot, .b = actor.generation}, answer;
-    if (client_ask(c, &m, WIRE_CALLS_ARE, &answer) == MOB_OK && answer.a >= SHM_FIRST_CALLS && answer.a < SHM_QUEUES)
+    if (client_ask(c, &m, WIRE_CALLS_ARE, &answer) == MOB_OK && answer.a >= SHM_FIRST_CALLS &&
+        answer.a < SHM_QUEUES)
         local->queue = answer.a;
     local->refused = local->queue == 0;
     return local->queue;
@@ -45,7 +53,8 @@ void client_call_push(mob_client_t *c, uint32_t number, uint32_t record, uint64_
 
 void client_calls_add(mob_client_t *c, uint32_t number) {
     if (number < SHM_FIRST_CALLS || number >= SHM_QUEUES) return;
-    /* Without memory for it: another process can't do it in our place, so this one ends, and its calls fail with it. */
+    /* Without memory for it: another process can't do it in our place, so this one ends, and its
+     * calls fail with it. */
     if (!vec_push(&c->calls, ((client_calls_t){.queue = number}))) c->told_to_exit = true;
 }
 
@@ -72,14 +81,19 @@ bool client_calls_wait(mob_client_t *c) {
     return false;
 }
 
-/* Whether the arguments of the call that `entry` names are there; if not, the first that is missing is noted, and we are woken for it. */
+/* Whether the arguments of the call that `entry` names are there; if not, the first that is missing
+ * is noted, and we are woken for it. */
 static bool call_is_ready(mob_client_t *c, client_calls_t *calls, uint64_t entry) {
     calls->missing = (mob_ref_t){0};
     const wire_record_t *record = &c->records[wire_entry_index(entry)];
-    if (!wire_entry_names(entry, atomic_load_explicit(&record->word, memory_order_acquire))) return true; /* void */
+    /* void */
+    if (!wire_entry_names(entry, atomic_load_explicit(&record->word, memory_order_acquire)))
+        return true;
     wire_body_t body;
-    const void *start = record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
-    if (record->num_deps == 0 || wire_body_split(record, start, record->body_size, &body) != MOB_OK) return true;
+    const void *start =
+        record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
+    if (record->num_deps == 0 || wire_body_split(record, start, record->body_size, &body) != MOB_OK)
+        return true;
     for (uint32_t i = 0; i < record->num_deps; i++) {
         mob_ref_t dep = body.deps[i];
         if (!client_slot_valid(dep.slot) || !client_is_pending(c, dep)) continue;
@@ -96,7 +110,8 @@ bool client_call_take(mob_client_t *c, client_claim_fn claim) {
         client_calls_t *calls = &c->calls.items[i];
         shm_queue_t *q = &c->queues[calls->queue];
         uint64_t position, entry;
-        while (calls_ready(c, calls) && shm_queue_peek(q, &position, &entry) && call_is_ready(c, calls, entry)) {
+        while (calls_ready(c, calls) && shm_queue_peek(q, &position, &entry) &&
+               call_is_ready(c, calls, entry)) {
             uint64_t next = shm_queue_after(q, position);
             bool claimed = claim(c, entry);
             if (!claimed && c->job_unclaimable) return false;

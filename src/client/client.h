@@ -1,9 +1,9 @@
 /*
- * The inside of a client: what its files share. Drivers and workers are clients; both map the node's segments and talk to the daemon
- * by their two rings.
+ * The inside of a client: what its files share. Drivers and workers are clients; both map the
+ * node's segments and talk to the daemon by their two rings.
  *
- * One mutex guards everything that is not atomic. It is never held while user code runs, and while it is held this process waits for nothing but
- * the daemon's answer to a request for memory.
+ * One mutex guards everything that is not atomic. It is never held while user code runs, and while
+ * it is held this process waits for nothing but the daemon's answer to a request for memory.
  */
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
@@ -21,7 +21,8 @@
 #include "wire/message.h"
 #include "wire/record.h"
 
-/* This process's counts of one slot. `owned`: we opened it and hold it since. `registered`: the daemon knows that we hold it. */
+/* This process's counts of one slot. `owned`: we opened it and hold it since. `registered`: the
+ * daemon knows that we hold it. */
 typedef struct {
     uint32_t count;
     uint32_t pins : 24; /* its value is read in place so often */
@@ -80,7 +81,8 @@ typedef struct {
     uint64_t number; /* counts them */
 } client_refusal_t;
 
-/* How long it is worth to look before one sleeps, for one kind of wait: see rest.c. Hints, so several threads may share it. */
+/* How long it is worth to look before one sleeps, for one kind of wait: see rest.c. Hints, so
+ * several threads may share it. */
 typedef struct {
     _Atomic uint64_t since_ns; /* when the last look began */
     _Atomic uint64_t spin_ns;  /* 0: the least */
@@ -93,7 +95,8 @@ typedef struct {
     } * ranges;
     size_t range_count, range_capacity;
     VEC(uint32_t) free;
-    uint32_t total, since_sweep; /* since_sweep: how many came into `free` by the last sweep and since */
+    uint32_t total,
+        since_sweep; /* since_sweep: how many came into `free` by the last sweep and since */
 } client_pool_t;
 
 struct mob_client {
@@ -110,7 +113,8 @@ struct mob_client {
     bool messages_ended;
     char *frame; /* mob_message_read's */
 
-    shm_segment_t node_segment, own_segment, slot_segment, record_segment, extent_segment, arena, queue_segment;
+    shm_segment_t node_segment, own_segment, slot_segment, record_segment, extent_segment, arena,
+        queue_segment;
     shm_node_t *node;
     shm_queue_t *queues; /* by client; ours too */
     shm_events_t *events;
@@ -130,7 +134,7 @@ struct mob_client {
     bool events_thread_runs, events_stop;
     _Atomic bool events_parked;
 
-    uint32_t room_news;             /* counts what the daemon said about room that somebody here waits for */
+    uint32_t room_news; /* counts what the daemon said about room that somebody here waits for */
     VEC(client_refusal_t) refusals; /* the newest last */
     uint64_t refusals_told;         /* how many there ever were */
 
@@ -147,26 +151,27 @@ struct mob_client {
     bool told_to_exit;
     bool looking; /* our bit in the lane's `looking` is up */
     uint32_t looking_lane;
-    uint32_t queue_turn;       /* whose queue the last task came from */
-    bool queue_has_next;       /* ... had another entry then */
-    uint64_t ended_ns;         /* when the last job ended, if nothing was waited for since; else 0 */
-    bool job_unclaimable;      /* a record makes no sense, or there is no memory for it */
+    uint32_t queue_turn;  /* whose queue the last task came from */
+    bool queue_has_next;  /* ... had another entry then */
+    uint64_t ended_ns;    /* when the last job ended, if nothing was waited for since; else 0 */
+    bool job_unclaimable; /* a record makes no sense, or there is no memory for it */
     VEC(client_calls_t) calls; /* an actor's */
     size_t calls_turn;
-    bool calls_ending;              /* some of them are */
-    client_job_t *jobs, *free_jobs; /* all that were ever needed at once, and those that are not in use */
-    mob_job_t *claimed, forget;     /* what was taken last */
-    uint32_t running, limit;        /* jobs that are not finished, and how many there may be */
-    bool awaits_end;                /* the taker of jobs can't go on before one is finished */
-    uint32_t waiting;               /* of those, how many stand still because a thread waits */
-    uint64_t period;                /* counts the times without a pause between jobs */
-    bool has_loop;                  /* they are run by turns in a loop */
-    bool leased, lent;              /* our CPU is a lease's; it, or what the actor holds, is lent */
-    uint32_t holds;                 /* the shape of what we hold without a lease */
+    bool calls_ending; /* some of them are */
+    client_job_t *jobs,
+        *free_jobs; /* all that were ever needed at once, and those that are not in use */
+    mob_job_t *claimed, forget; /* what was taken last */
+    uint32_t running, limit;    /* jobs that are not finished, and how many there may be */
+    bool awaits_end;            /* the taker of jobs can't go on before one is finished */
+    uint32_t waiting;           /* of those, how many stand still because a thread waits */
+    uint64_t period;            /* counts the times without a pause between jobs */
+    bool has_loop;              /* they are run by turns in a loop */
+    bool leased, lent;          /* our CPU is a lease's; it, or what the actor holds, is lent */
+    uint32_t holds;             /* the shape of what we hold without a lease */
 };
 
-extern _Atomic bool
-    client_forked; /* set in the child of a fork, by the handler that mob_init and mob_worker_connect install */
+extern _Atomic bool client_forked; /* set in the child of a fork, by the handler that mob_init and
+                                      mob_worker_connect install */
 
 /* connect.c */
 /* To a daemon of this user's. */
@@ -176,11 +181,13 @@ void client_folders_remove(mob_client_t *c);
 
 /* link.c: talking to the daemon. All under the mutex. */
 mob_status_t client_check(const mob_client_t *c); /* may this process call? */
-void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d);
+void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c,
+                 uint64_t rest_d);
 /* The same for what the daemon need not wake for: it is read before any later message of ours. */
 void client_push_quietly(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c);
 /* Pushes a request and waits for its answer. */
-mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t answer_kind, shm_message_t *ret_answer);
+mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t answer_kind,
+                        shm_message_t *ret_answer);
 void client_notify(mob_client_t *c); /* the daemon is to look at its rings, and at the queues */
 void client_listen(mob_client_t *c); /* takes what is on the ring down */
 /* Whether the daemon is still there; looks at the socket. Any thread, with or without the mutex. */
@@ -199,31 +206,37 @@ typedef bool (*client_look_fn)(mob_client_t *c, void *context);
 bool client_spin(mob_client_t *c, client_patience_t *patience, client_look_fn there, void *context);
 /* It was not, and we slept: it is there now; or we were woken for nothing. */
 void client_patience_learn(client_patience_t *patience, bool there);
-bool client_sleep(mob_client_t *c, uint32_t seen, int64_t timeout_ns); /* as shm_bell_sleep, on our own bell */
+/* as shm_bell_sleep, on our own bell */
+bool client_sleep(mob_client_t *c, uint32_t seen, int64_t timeout_ns);
 void client_awake(mob_client_t *c, bool awake);
 bool client_may_spin(mob_client_t *c);
-enum { CLIENT_LARGE_COPY = 1 << 20 };       /* worth more than memcpy */
-unsigned client_idle_cpus(mob_client_t *c); /* that no process of the session uses now, so far as is known */
+enum { CLIENT_LARGE_COPY = 1 << 20 }; /* worth more than memcpy */
+/* that no process of the session uses now, so far as is known */
+unsigned client_idle_cpus(mob_client_t *c);
 
 /* queue.c: tasks that workers take by themselves. */
 void client_queue_push(mob_client_t *c, uint32_t lane, uint32_t record,
-                       uint64_t generation);            /* there is room: the caller has looked */
-void client_queue_tell(mob_client_t *c, uint32_t lane); /* there is something in a queue: somebody is to be awake */
+                       uint64_t generation); /* there is room: the caller has looked */
+/* there is something in a queue: somebody is to be awake */
+void client_queue_tell(mob_client_t *c, uint32_t lane);
 bool client_queues_have(mob_client_t *c, uint32_t lane);
-void client_queues_clear(mob_client_t *c, uint32_t lane); /* forgets queues that have nothing, before a sleep */
+/* forgets queues that have nothing, before a sleep */
+void client_queues_clear(mob_client_t *c, uint32_t lane);
 typedef bool (*client_claim_fn)(mob_client_t *c, uint64_t entry);
-bool client_queue_take(mob_client_t *c, uint32_t lane, client_claim_fn claim); /* the first one that can be claimed */
+/* the first one that can be claimed */
+bool client_queue_take(mob_client_t *c, uint32_t lane, client_claim_fn claim);
 
 /* calls.c: calls of actors. */
-uint32_t client_calls_queue(mob_client_t *c, mob_ref_t actor); /* for our calls of it; 0: they go through the daemon */
+/* for our calls of it; 0: they go through the daemon */
+uint32_t client_calls_queue(mob_client_t *c, mob_ref_t actor);
 void client_call_push(mob_client_t *c, uint32_t number, uint32_t record, uint64_t generation);
 void client_calls_add(mob_client_t *c, uint32_t number);
 void client_calls_end(mob_client_t *c, uint32_t number);
 bool client_calls_have(mob_client_t *c); /* one that can be taken now */
 bool client_calls_wait(mob_client_t *c); /* any */
 bool client_call_take(mob_client_t *c, client_claim_fn claim);
-void client_calls_finish(
-    mob_client_t *c); /* says of queues that get nothing more, and have nothing more, that they are done with */
+void client_calls_finish(mob_client_t *c); /* says of queues that get nothing more, and have nothing
+                                              more, that they are done with */
 
 /* lease.c: a worker's right to take them. */
 uint32_t client_lane(mob_client_t *c);    /* that our lease is for */
@@ -232,8 +245,10 @@ void client_lease_rest(mob_client_t *c);  /* it found none */
 void client_lease_job(mob_client_t *c, uint32_t record_and_one);
 /* Whether others may rely on us to look into the queues before we sleep. */
 void client_looking(mob_client_t *c, bool looking);
-void client_looked(mob_client_t *c); /* they may not any more; what came meanwhile is somebody else's */
-bool client_lease_look(mob_client_t *c, uint32_t seen);  /* for a while; true: there is something to do */
+/* they may not any more; what came meanwhile is somebody else's */
+void client_looked(mob_client_t *c);
+/* for a while; true: there is something to do */
+bool client_lease_look(mob_client_t *c, uint32_t seen);
 bool client_lease_sleep(mob_client_t *c, uint32_t seen); /* false if a signal handler ran */
 void client_watch(mob_client_t *c);
 void client_lease_block(mob_client_t *c);
@@ -246,12 +261,13 @@ mob_status_t client_record_take(mob_client_t *c, uint32_t *ret_record);
 void client_record_give(mob_client_t *c, uint32_t record);
 
 /* room.c: memory of the arena. */
-mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset, uint64_t *ret_size,
-                               uint64_t *ret_serial);
+mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
+                               uint64_t *ret_size, uint64_t *ret_serial);
 void client_room_told(mob_client_t *c, const shm_message_t *m); /* by WIRE_ROOM or WIRE_RESTORED */
 /* Takes the answer out if so much room was refused; MOB_OK: it was not. Under the mutex. */
 mob_status_t client_refusal_take(mob_client_t *c, uint64_t size);
-/* Whether an object did not come back since so many refusals had been told; it is told to every thread that waits for it. Under the mutex. */
+/* Whether an object did not come back since so many refusals had been told; it is told to every
+ * thread that waits for it. Under the mutex. */
 mob_status_t client_refusal_find(mob_client_t *c, mob_ref_t ref, uint64_t told);
 /* Gives it words: who has the memory. Not under the mutex. */
 mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size);
@@ -272,8 +288,8 @@ void client_functions_free(mob_client_t *c);
 void client_events_forked(void); /* in the child of a fork */
 
 /* job.c */
-/* Claims a record. False: somebody else has it, or it was taken back. What can fail is done before the claim, and then this worker ends, so that
- * the task, which is not begun, goes to another. */
+/* Claims a record. False: somebody else has it, or it was taken back. What can fail is done before
+ * the claim, and then this worker ends, so that the task, which is not begun, goes to another. */
 bool client_job_claim(mob_client_t *c, const client_order_t *order);
 void client_jobs_free(mob_client_t *c);
 /* Around a wait of this thread: its jobs wait. */
@@ -292,10 +308,11 @@ mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, 
                                  mob_buffer_t *ret_buffer);
 /* Before one that is cold is published or freed: the daemon counts on no more memory for it. */
 void client_buffer_told(mob_client_t *c, const mob_buffer_t *buffer);
-void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
-                         const mob_ref_t *refs);
+void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
+                         mob_status_t error, const mob_ref_t *refs);
 
-/* The record that is next in a queue was written by another CPU: brought here while a job runs. Whose it will be is not said by that. */
+/* The record that is next in a queue was written by another CPU: brought here while a job runs.
+ * Whose it will be is not said by that. */
 static inline void client_entry_fetch(const mob_client_t *c, uint64_t entry) {
     const char *record = (const char *)&c->records[wire_entry_index(entry)];
     for (size_t at = 0; at < sizeof(wire_record_t); at += 64) __builtin_prefetch(record + at);

@@ -1,8 +1,9 @@
 /*
  * Beginning and end of a client: starting a daemon, the handshake, mapping the segments, leaving.
  *
- * A driver's connection is one end of a socket pair that the daemon inherits, so there is nothing to find and nothing to wait for but the
- * daemon's welcome. A worker connects to the socket in the session's folder.
+ * A driver's connection is one end of a socket pair that the daemon inherits, so there is nothing
+ * to find and nothing to wait for but the daemon's welcome. A worker connects to the socket in the
+ * session's folder.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,8 +51,8 @@ static mob_client_t *client_new(uint32_t role) {
     if (c == NULL) return NULL;
     c->role = role;
     c->sock = c->daemon_event = -1;
-    c->node_segment = c->own_segment = c->slot_segment = c->record_segment = c->extent_segment = c->arena =
-        c->queue_segment = SHM_SEGMENT_NONE;
+    c->node_segment = c->own_segment = c->slot_segment = c->record_segment = c->extent_segment =
+        c->arena = c->queue_segment = SHM_SEGMENT_NONE;
     atomic_init(&c->views, 1);
     c->limit = 1;
     pthread_mutex_init(&c->mutex, NULL);
@@ -68,7 +69,8 @@ static void client_disconnect(mob_client_t *c) {
                                  &c->record_segment, &c->extent_segment, &c->queue_segment};
     bool forked = atomic_load(&client_forked);
     for (size_t i = 0; i < sizeof segments / sizeof *segments; i++) {
-        if (forked) shm_segment_abandon(segments[i]); /* not inherited: something else may lie there by now */
+        /* not inherited: something else may lie there by now */
+        if (forked) shm_segment_abandon(segments[i]);
         shm_segment_fini(segments[i]);
     }
     if (forked) shm_segment_abandon(&c->arena);
@@ -104,9 +106,12 @@ static void client_free(mob_client_t *c) {
     free(c);
 }
 
-static mob_status_t hello_send(mob_client_t *c, uint64_t token, const void *setup, size_t setup_size) {
-    wire_hello_t hello = {
-        .frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = c->role, .token = token};
+static mob_status_t hello_send(mob_client_t *c, uint64_t token, const void *setup,
+                               size_t setup_size) {
+    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+                          .version = WIRE_VERSION,
+                          .role = c->role,
+                          .token = token};
     struct iovec parts[] = {{.iov_base = &hello, .iov_len = sizeof hello},
                             {.iov_base = (void *)setup, .iov_len = setup_size}};
     struct msghdr m = {.msg_iov = parts, .msg_iovlen = 2};
@@ -117,27 +122,34 @@ static mob_status_t hello_send(mob_client_t *c, uint64_t token, const void *setu
 }
 
 /* Receives one frame into `frame`, with up to WIRE_WELCOME_FDS descriptors. */
-static mob_status_t frame_receive(int sock, char *frame, size_t *ret_size, int *fds, int *ret_fd_count) {
+static mob_status_t frame_receive(int sock, char *frame, size_t *ret_size, int *fds,
+                                  int *ret_fd_count) {
     struct pollfd p = {.fd = sock, .events = POLLIN};
     int ready;
     do ready = poll(&p, 1, WELCOME_TIMEOUT_MS);
     while (ready < 0 && errno == EINTR);
     if (ready == 0)
-        return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %d s", WELCOME_TIMEOUT_MS / 1000);
+        return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %d s",
+                         WELCOME_TIMEOUT_MS / 1000);
     char control[CMSG_SPACE(sizeof(int) * WIRE_WELCOME_FDS)];
     struct iovec part = {.iov_base = frame, .iov_len = WIRE_FRAME_MAX};
-    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr m = {.msg_iov = &part,
+                       .msg_iovlen = 1,
+                       .msg_control = control,
+                       .msg_controllen = sizeof control};
     ssize_t n;
     do n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
-    if (n < 0 && errno == ECONNRESET) return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
+    if (n < 0 && errno == ECONNRESET)
+        return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
     if (n < 0) return base_fail(MOB_ESYS, "hearing from the daemon: %s", strerror(errno));
     *ret_fd_count = 0;
     for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h != NULL; h = CMSG_NXTHDR(&m, h)) {
         if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
         int count = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int)), all[WIRE_WELCOME_FDS + 2];
         memcpy(all, CMSG_DATA(h),
-               (size_t)count * sizeof(int)); /* the buffer has room for one more than asked for, no more */
+               (size_t)count *
+                   sizeof(int)); /* the buffer has room for one more than asked for, no more */
         for (int i = WIRE_WELCOME_FDS; i < count; i++) close(all[i]);
         *ret_fd_count = count < WIRE_WELCOME_FDS ? count : WIRE_WELCOME_FDS;
         memcpy(fds, all, (size_t)*ret_fd_count * sizeof(int));
@@ -173,7 +185,8 @@ static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome
     for (size_t i = 0; i < count; i++) {
         int fd = fd_above_standard(fds[i]);
         fds[i] = -1;
-        mob_status_t status = shm_segment_open(fd, wanted[i].size, wanted[i].read_only_too, wanted[i].segment);
+        mob_status_t status =
+            shm_segment_open(fd, wanted[i].size, wanted[i].read_only_too, wanted[i].segment);
         if (status != MOB_OK) return status;
     }
     c->daemon_event = fd_above_standard(fds[count]);
@@ -188,19 +201,22 @@ static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome
     c->records = (wire_record_t *)c->record_segment.base;
     void *local = mmap(NULL, STORE_MAX_SLOTS * sizeof *c->local, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (local == MAP_FAILED) return base_fail(MOB_ENOMEM, "no address space for the table of references");
+    if (local == MAP_FAILED)
+        return base_fail(MOB_ENOMEM, "no address space for the table of references");
     c->local = local;
     client_awake(c, true);
-    return shm_heap_init(&c->heap, c->arena.base, welcome->arena_size, (shm_extent_t *)c->extent_segment.base,
-                         client_heap_grant, c);
+    return shm_heap_init(&c->heap, c->arena.base, welcome->arena_size,
+                         (shm_extent_t *)c->extent_segment.base, client_heap_grant, c);
 }
 
-static mob_status_t welcome_apply(mob_client_t *c, const char *frame, size_t size, int *fds, int fd_count) {
+static mob_status_t welcome_apply(mob_client_t *c, const char *frame, size_t size, int *fds,
+                                  int fd_count) {
     wire_welcome_t welcome;
     if (size == 0) return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
     if (size < sizeof(wire_frame_t)) return base_fail(MOB_EPROTO, "a frame of %zu bytes", size);
     memcpy(&welcome.frame, frame, sizeof welcome.frame);
-    if (welcome.frame.magic != WIRE_MAGIC) return base_fail(MOB_EPROTO, "what listens there is not mobulad");
+    if (welcome.frame.magic != WIRE_MAGIC)
+        return base_fail(MOB_EPROTO, "what listens there is not mobulad");
     if (welcome.frame.kind == WIRE_REFUSED) {
         uint32_t code = MOB_ESYS;
         if (size >= sizeof(wire_frame_t) + 4) memcpy(&code, frame + sizeof(wire_frame_t), 4);
@@ -210,13 +226,15 @@ static mob_status_t welcome_apply(mob_client_t *c, const char *frame, size_t siz
     if (welcome.frame.kind != WIRE_WELCOME || size < sizeof welcome || fd_count != WIRE_WELCOME_FDS)
         return base_fail(MOB_EPROTO, "the daemon's welcome makes no sense");
     memcpy(&welcome, frame, sizeof welcome);
-    if ((uint64_t)welcome.dir_size + welcome.setup_size + sizeof welcome != size || welcome.dir_size == 0)
+    if ((uint64_t)welcome.dir_size + welcome.setup_size + sizeof welcome != size ||
+        welcome.dir_size == 0)
         return base_fail(MOB_EPROTO, "the daemon's welcome has the wrong size");
     c->number = welcome.number;
     c->incarnation = welcome.incarnation;
     c->session_dir = strndup(frame + sizeof welcome, welcome.dir_size);
     c->setup = malloc(welcome.setup_size + 1);
-    if (c->session_dir == NULL || c->setup == NULL || asprintf(&c->socket_path, "%s/socket", c->session_dir) < 0)
+    if (c->session_dir == NULL || c->setup == NULL ||
+        asprintf(&c->socket_path, "%s/socket", c->session_dir) < 0)
         return MOB_ENOMEM;
     memcpy(c->setup, frame + sizeof welcome + welcome.dir_size, welcome.setup_size);
     c->setup_size = welcome.setup_size;
@@ -227,7 +245,8 @@ static mob_status_t welcome_apply(mob_client_t *c, const char *frame, size_t siz
 static mob_status_t handshake(mob_client_t *c, uint64_t token, const mob_config_t *config) {
     int fds[WIRE_WELCOME_FDS], fd_count = 0;
     size_t size = 0;
-    mob_status_t status = hello_send(c, token, config ? config->setup : NULL, config ? config->setup_size : 0);
+    mob_status_t status =
+        hello_send(c, token, config ? config->setup : NULL, config ? config->setup_size : 0);
     if (config != NULL && config->meanwhile != NULL) config->meanwhile(config->meanwhile_context);
     c->frame = malloc(WIRE_FRAME_MAX);
     if (c->frame == NULL) return MOB_ENOMEM;
@@ -243,7 +262,8 @@ static mob_status_t handshake(mob_client_t *c, uint64_t token, const mob_config_
 
 typedef VEC(char *) words_t;
 
-__attribute__((format(printf, 2, 3))) static bool word_add(words_t *words, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static bool word_add(words_t *words, const char *format,
+                                                           ...) {
     va_list args;
     char *word;
     va_start(args, format);
@@ -259,12 +279,14 @@ static bool words_of(const mob_config_t *config, words_t *words) {
     if (temp == NULL || *temp == 0) temp = "/tmp";
     bool ok = word_add(words, "%s", config->daemon_path) && word_add(words, "--temp=%s", temp) &&
               word_add(words, "--store=%llu",
-                       (unsigned long long)(config->store_bytes ? config->store_bytes : mob_default_store_bytes())) &&
+                       (unsigned long long)(config->store_bytes ? config->store_bytes
+                                                                : mob_default_store_bytes())) &&
               word_add(words, "--log=%d", config->log_to_driver);
     bool has_cpu = false;
     for (size_t i = 0; ok && i < config->resource_count; i++) {
         has_cpu |= strcmp(config->resources[i].name, "CPU") == 0;
-        ok = word_add(words, "--resource=%.4f=%s", config->resources[i].amount, config->resources[i].name);
+        ok = word_add(words, "--resource=%.4f=%s", config->resources[i].amount,
+                      config->resources[i].name);
     }
     if (!has_cpu) ok = ok && word_add(words, "--resource=%u=CPU", mob_default_cpus());
     for (const char *const *m = config->preload; ok && m != NULL && *m != NULL; m++)
@@ -272,7 +294,8 @@ static bool words_of(const mob_config_t *config, words_t *words) {
     for (const char *const *d = config->spill_dirs; ok && d != NULL && *d != NULL; d++)
         ok = word_add(words, "--spill=%s", *d);
     if (ok && config->zygote_argv != NULL) ok = word_add(words, "--");
-    for (const char *const *w = config->zygote_argv; ok && w != NULL && *w != NULL; w++) ok = word_add(words, "%s", *w);
+    for (const char *const *w = config->zygote_argv; ok && w != NULL && *w != NULL; w++)
+        ok = word_add(words, "%s", *w);
     return ok && vec_push(words, NULL);
 }
 
@@ -291,7 +314,8 @@ static mob_status_t daemon_spawn(mob_client_t *c, char **argv) {
     posix_spawn_file_actions_adddup2(&actions, pair[1], DAEMON_FD);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &usual);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+    posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
     int error = posix_spawn(&c->daemon_pid, argv[0], &actions, &attributes, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
@@ -300,8 +324,8 @@ static mob_status_t daemon_spawn(mob_client_t *c, char **argv) {
     return error == 0 ? MOB_OK : base_fail(MOB_ESYS, "starting %s: %s", argv[0], strerror(error));
 }
 
-/* The daemon ends its workers and then itself; a session is over when nothing of it runs any more. One that is stuck is killed, and the kernel ends
- * its workers. */
+/* The daemon ends its workers and then itself; a session is over when nothing of it runs any more.
+ * One that is stuck is killed, and the kernel ends its workers. */
 static void daemon_await(pid_t pid) {
     for (int round = 0; round < DAEMON_ROUNDS; round++) {
         pid_t done = waitpid(pid, NULL, WNOHANG);
@@ -317,11 +341,14 @@ static void daemon_await(pid_t pid) {
 void client_folders_remove(mob_client_t *c) {
     char *path;
     for (size_t i = 0; i < c->spill_dirs.count; i++) {
-        if (asprintf(&path, WIRE_SPILL_FOLDER, c->spill_dirs.items[i], (unsigned long long)c->incarnation) < 0) return;
+        if (asprintf(&path, WIRE_SPILL_FOLDER, c->spill_dirs.items[i],
+                     (unsigned long long)c->incarnation) < 0)
+            return;
         base_folder_remove(path);
         free(path);
     }
-    if (c->session_dir == NULL || !base_folder_remove(c->session_dir) || (path = strdup(c->session_dir)) == NULL)
+    if (c->session_dir == NULL || !base_folder_remove(c->session_dir) ||
+        (path = strdup(c->session_dir)) == NULL)
         return;
     *strrchr(path, '/') = 0;
     rmdir(path); /* the user's folder too, if no other session is in it */
@@ -334,7 +361,8 @@ mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client) {
     if (c == NULL) return MOB_ENOMEM;
     words_t words = {0};
     mob_status_t status = words_of(config, &words) ? MOB_OK : MOB_ENOMEM;
-    for (const char *const *d = config->spill_dirs; status == MOB_OK && d != NULL && *d != NULL; d++) {
+    for (const char *const *d = config->spill_dirs; status == MOB_OK && d != NULL && *d != NULL;
+         d++) {
         char *copy = strdup(*d);
         if (copy != NULL && vec_push(&c->spill_dirs, copy)) continue;
         free(copy);
@@ -378,7 +406,9 @@ void mob_shutdown(mob_client_t *c) {
     mob_view_release(c);
 }
 
-void mob_view_hold(mob_client_t *c) { atomic_fetch_add_explicit(&c->views, 1, memory_order_relaxed); }
+void mob_view_hold(mob_client_t *c) {
+    atomic_fetch_add_explicit(&c->views, 1, memory_order_relaxed);
+}
 
 void mob_view_release(mob_client_t *c) {
     if (atomic_fetch_sub_explicit(&c->views, 1, memory_order_acq_rel) == 1) client_free(c);
@@ -406,7 +436,8 @@ mob_status_t client_socket_connect(const char *path, int *ret_sock) {
     return status;
 }
 
-mob_status_t mob_worker_connect(const char *socket_path, uint64_t token, mob_client_t **ret_client) {
+mob_status_t mob_worker_connect(const char *socket_path, uint64_t token,
+                                mob_client_t **ret_client) {
     mob_client_t *c = client_new(WIRE_WORKER);
     if (c == NULL) return MOB_ENOMEM;
     mob_status_t status = client_socket_connect(socket_path, &c->sock);

@@ -1,23 +1,31 @@
 /*
  * Events: results and calls for programs that sleep in an event loop, on a file descriptor.
  *
- * A process sleeps on its bell, which is a futex and can't be polled. So a process that has events has a thread that sleeps there in its place and, when the bell rings, writes to the
- * eventfd of each event that is armed. The owner of an event is the thread of its loop; only `armed`, `told`, `seen` and `at_ns` are shared with the bell's thread.
+ * A process sleeps on its bell, which is a futex and can't be polled. So a process that has events
+ * has a thread that sleeps there in its place and, when the bell rings, writes to the eventfd of
+ * each event that is armed. The owner of an event is the thread of its loop; only `armed`, `told`,
+ * `seen` and `at_ns` are shared with the bell's thread.
  *
- *   owner                                               the bell's thread
- *   seen = rings; armed = 1; looks once more            armed and rings != seen, and at_ns is over:
- *   sleeps in its loop                                     armed = 0; writes to the eventfd; told = 1
+ *   owner                                        the bell's thread
+ *   seen = rings; armed = 1; looks once more     armed, rings != seen, and at_ns is over:
+ *   sleeps in its loop                               armed = 0; writes to the eventfd; told = 1
  *   awake: told = 0, reads the eventfd; looks
  *
- * No wake-up is lost: what happens after `seen` was read changes `rings`; what happened before is found by the look after the arming. A thread that sleeps on the bell went there with a
- * value of `rings` that is not newer than `seen`, and one that does not sleep there compares again. `told` comes after the write, so that who sees it finds the descriptor readable.
+ * No wake-up is lost: what happens after `seen` was read changes `rings`; what happened before is
+ * found by the look after the arming. A thread that sleeps on the bell went there with a value of
+ * `rings` that is not newer than `seen`, and one that does not sleep there compares again. `told`
+ * comes after the write, so that who sees it finds the descriptor readable.
  *
- * While nothing is armed, rings are somebody else's business and the thread must not cost them a system call: it parks, and the next arming wakes it. It parks only when a ring (or a
- * second without one) finds nothing armed, so that a program which awaits one result after the other does not wake it each time.
+ * While nothing is armed, rings are somebody else's business and the thread must not cost them a
+ * system call: it parks, and the next arming wakes it. It parks only when a ring (or a second
+ * without one) finds nothing armed, so that a program which awaits one result after the other does
+ * not wake it each time.
  *
- * Looking through what is watched costs as much as there is of it, however little is there. So after a long look the next one has to wait four times as long as that one took: it never costs more
- * than a fifth of a CPU. If the look after the arming has to be left out for that, `seen` is what the bell said before the last whole look, and at_ns the time of the next: what came in between counts as a
- * ring, and the thread, which is rung for it, tells at that time.
+ * Looking through what is watched costs as much as there is of it, however little is there. So
+ * after a long look the next one has to wait four times as long as that one took: it never costs
+ * more than a fifth of a CPU. If the look after the arming has to be left out for that, `seen` is
+ * what the bell said before the last whole look, and at_ns the time of the next: what came in
+ * between counts as a ring, and the thread, which is rung for it, tells at that time.
  */
 #include <errno.h>
 #include <signal.h>
@@ -28,7 +36,8 @@
 #include "base/clock.h"
 #include "client/client.h"
 
-/* A loop that sleeps is woken by way of the thread, which takes twice as long as waking who sleeps on the bell: so it looks for longer. */
+/* A loop that sleeps is woken by way of the thread, which takes twice as long as waking who sleeps
+ * on the bell: so it looks for longer. */
 static const uint64_t SPIN_NS = 120000, LONG_LOOK_NS = 50000;
 static const int64_t LOOK_UP_NS = 1000000000;
 enum { RESTS = 4 };
@@ -42,12 +51,14 @@ struct mob_event {
     _Atomic uint32_t seen;
     _Atomic uint64_t at_ns; /* not before */
     /* the owner's */
-    client_wait_t wait;              /* while it is armed */
-    uint64_t since_ns;               /* when something was found last */
-    uint64_t not_before_ns;          /* of the next look through the watches */
-    uint64_t look_ns;                /* when this look began; 0: none has */
-    uint32_t look_rings, last_rings; /* what the bell said before this look, and before the last whole one */
-    VEC(mob_watch_t *) watches;      /* of these, [kept, read) are gone: they were given out, or moved down */
+    client_wait_t wait;     /* while it is armed */
+    uint64_t since_ns;      /* when something was found last */
+    uint64_t not_before_ns; /* of the next look through the watches */
+    uint64_t look_ns;       /* when this look began; 0: none has */
+    uint32_t look_rings,
+        last_rings; /* what the bell said before this look, and before the last whole one */
+    /* of these, [kept, read) are gone: they were given out, or moved down */
+    VEC(mob_watch_t *) watches;
     size_t kept, read;
 };
 
@@ -65,7 +76,8 @@ static void event_tell(mob_event_t *e) {
     atomic_store(&e->told, true);
 }
 
-/* Tells those whose time has come. Returns whether any was armed; *timeout_ns becomes the time to the next that is due. */
+/* Tells those whose time has come. Returns whether any was armed; *timeout_ns becomes the time to
+ * the next that is due. */
 static bool events_tell(mob_client_t *c, uint32_t rings, bool all, int64_t *timeout_ns) {
     bool any = false;
     uint64_t now = base_clock_mono_ns();
@@ -97,9 +109,11 @@ static void *bell_watch(void *context) {
         /* A worker ends with the daemon; a driver has to look whether it is there. */
         int64_t timeout = c->role == WIRE_WORKER ? -1 : LOOK_UP_NS;
         if (!events_tell(c, rings, atomic_load(&c->dead), &timeout)) {
-            /* seq_cst: an owner arms, then reads `parked`; we set that, then look whether one is armed. */
+            /* seq_cst: an owner arms, then reads `parked`; we set that, then look whether one is
+             * armed. */
             atomic_store(&c->events_parked, true);
-            while (!c->events_stop && !any_armed(c)) pthread_cond_wait(&c->events_cond, &list_mutex);
+            while (!c->events_stop && !any_armed(c))
+                pthread_cond_wait(&c->events_cond, &list_mutex);
             atomic_store(&c->events_parked, false);
             continue;
         }
@@ -124,7 +138,8 @@ static mob_status_t thread_start(mob_client_t *c) {
     return MOB_OK;
 }
 
-void client_events_forked(void) { pthread_mutex_init(&list_mutex, NULL); } /* whoever held it is not here */
+/* whoever held it is not here */
+void client_events_forked(void) { pthread_mutex_init(&list_mutex, NULL); }
 
 void mob_events_end(mob_client_t *c) {
     if (atomic_load(&client_forked)) return; /* the thread and the lists are the parent's */
@@ -180,7 +195,8 @@ void mob_event_close(mob_event_t *e) {
     if (e->pid == (int)getpid()) {
         pthread_mutex_lock(&list_mutex);
         mob_client_t *c = e->client;
-        for (mob_event_t **at = c != NULL ? &c->events_list : NULL; at != NULL && *at != NULL; at = &(*at)->next)
+        for (mob_event_t **at = c != NULL ? &c->events_list : NULL; at != NULL && *at != NULL;
+             at = &(*at)->next)
             if (*at == e) {
                 *at = e->next;
                 break;
@@ -203,7 +219,8 @@ mob_status_t mob_event_watch(mob_event_t *e, mob_watch_t *watch) {
     if (!vec_push(&e->watches, watch)) return MOB_ENOMEM;
     watch->forgotten = false;
     /* If it is there already nobody will ring for it: the next look must not be left out. */
-    if (!store_slot_wait(&e->client->slots[watch->ref.slot], e->client->number)) e->not_before_ns = 0;
+    if (!store_slot_wait(&e->client->slots[watch->ref.slot], e->client->number))
+        e->not_before_ns = 0;
     return MOB_OK;
 }
 
@@ -257,15 +274,18 @@ static void wait_settle(mob_event_t *e, mob_client_t *c) {
 
 static void event_arm(mob_event_t *e, mob_client_t *c) {
     uint32_t rings = shm_bell_listen(bell_of(c));
-    bool left_out = e->watches.count > 0 && base_clock_mono_ns() < e->not_before_ns; /* the look that follows */
+    /* the look that follows */
+    bool left_out = e->watches.count > 0 && base_clock_mono_ns() < e->not_before_ns;
     uint32_t seen = left_out ? e->last_rings : rings;
     atomic_store(&e->seen, seen);
     atomic_store(&e->at_ns, left_out ? e->not_before_ns : 0);
-    if (e->takes_jobs) atomic_store(&c->node->leases[c->number].rests, 1); /* from now on callers ring */
+    /* from now on callers ring */
+    if (e->takes_jobs) atomic_store(&c->node->leases[c->number].rests, 1);
     wait_settle(e, c);
     client_awake(c, false);
     atomic_store(&e->armed, true);
-    if (seen != rings) shm_bell_ring(bell_of(c)); /* the thread may sleep for longer than until at_ns */
+    /* the thread may sleep for longer than until at_ns */
+    if (seen != rings) shm_bell_ring(bell_of(c));
     if (!atomic_load(&c->events_parked)) return;
     pthread_mutex_lock(&list_mutex);
     pthread_cond_signal(&c->events_cond);
@@ -304,8 +324,8 @@ bool mob_event_look_again(mob_event_t *e, bool found) {
         return false;
     }
     if (e->watches.count == 0 && !e->takes_jobs) return false;
-    if (now < e->since_ns + SPIN_NS && !atomic_exchange_explicit(&c->woke, false, memory_order_relaxed) &&
-        client_may_spin(c))
+    if (now < e->since_ns + SPIN_NS &&
+        !atomic_exchange_explicit(&c->woke, false, memory_order_relaxed) && client_may_spin(c))
         return true;
     event_arm(e, c);
     return true;

@@ -1,6 +1,7 @@
 /*
- * Names of functions: an object for each ("c", library, symbol) or ("python", module, name) that this client has asked for, made once, so that a function that is named in every call
- * is loaded once by each worker.
+ * Names of functions: an object for each ("c", library, symbol) or ("python", module, name) that
+ * this client has asked for, made once, so that a function that is named in every call is loaded
+ * once by each worker.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ static mob_status_t function_of(mob_client_t *c, const char *const words[3], mob
     wire_writer_t w = {.data = data, .capacity = sizeof data};
     wire_write_tuple(&w, 3);
     for (int i = 0; i < 3; i++) wire_write_str(&w, words[i], strlen(words[i]));
-    if (w.size > sizeof data) return base_fail(MOB_EINVAL, "a function's name of %zu bytes is too long", w.size);
+    if (w.size > sizeof data)
+        return base_fail(MOB_EINVAL, "a function's name of %zu bytes is too long", w.size);
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     pthread_mutex_lock(&c->mutex);
@@ -53,7 +55,8 @@ void client_functions_free(mob_client_t *c) {
     vec_free(&c->functions);
 }
 
-mob_status_t mob_function_c(mob_client_t *c, const char *library, const char *symbol, mob_ref_t *ret_ref) {
+mob_status_t mob_function_c(mob_client_t *c, const char *library, const char *symbol,
+                            mob_ref_t *ret_ref) {
     char *path = realpath(library, NULL);
     if (path == NULL) return base_fail(MOB_EINVAL, "the library %s: %s", library, strerror(errno));
     mob_status_t status = function_of(c, (const char *const[]){"c", path, symbol}, ret_ref);
@@ -61,6 +64,7 @@ mob_status_t mob_function_c(mob_client_t *c, const char *library, const char *sy
     return status;
 }
 
-mob_status_t mob_function_python(mob_client_t *c, const char *module, const char *name, mob_ref_t *ret_ref) {
+mob_status_t mob_function_python(mob_client_t *c, const char *module, const char *name,
+                                 mob_ref_t *ret_ref) {
     return function_of(c, (const char *const[]){"python", module, name}, ret_ref);
 }

@@ -1,11 +1,15 @@
 /*
- * A job: a record that this worker has claimed, until its results are published or it is given back.
+ * A job: a record that this worker has claimed, until its results are published or it is given
+ * back.
  *
- * Publishing: results are written into their slots while those are PENDING, which only the record's holder may do. Then the record's DONE commits all of
- * them at once; then each slot's word is sealed and its waiters are woken; then the daemon is told. If we die before DONE, nothing happened and
- * the task may be run again; after it, the daemon seals what we did not, which is harmless when repeated.
+ * Publishing: results are written into their slots while those are PENDING, which only the record's
+ * holder may do. Then the record's DONE commits all of them at once; then each slot's word is
+ * sealed and its waiters are woken; then the daemon is told. If we die before DONE, nothing
+ * happened and the task may be run again; after it, the daemon seals what we did not, which is
+ * harmless when repeated.
  *
- * A worker has one job at a time, unless it is an actor that runs several calls at once. The CPUs that it holds are lent while all of its jobs wait.
+ * A worker has one job at a time, unless it is an actor that runs several calls at once. The CPUs
+ * that it holds are lent while all of its jobs wait.
  */
 #include <stddef.h>
 #include <string.h>
@@ -15,9 +19,11 @@
 #include "base/utf8.h"
 #include "client/client.h"
 
-static client_job_t *job_of(const mob_job_t *job) { return (client_job_t *)job; } /* the public part comes first */
+/* the public part comes first */
+static client_job_t *job_of(const mob_job_t *job) { return (client_job_t *)job; }
 
-/* The references of a running job are held by its record until DONE. What outlives the job is registered before. */
+/* The references of a running job are held by its record until DONE. What outlives the job is
+ * registered before. */
 static void refs_hold(mob_client_t *c, const mob_ref_t *refs, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (client_slot_valid(refs[i].slot)) client_ref_retain(c, refs[i].slot);
@@ -35,7 +41,8 @@ static void refs_release(mob_client_t *c, const mob_ref_t *refs, uint32_t count,
     }
 }
 
-/* One that is not in use, with room for so many results; NULL: no memory. It is in use once it is taken off the list. */
+/* One that is not in use, with room for so many results; NULL: no memory. It is in use once it is
+ * taken off the list. */
 static client_job_t *job_prepare(mob_client_t *c, uint32_t num_returns) {
     client_job_t *job = c->free_jobs;
     if (job == NULL) {
@@ -91,12 +98,14 @@ static void lending_settle(mob_client_t *c) {
         cpus_take_back(c);
 }
 
-/* Jobs that this thread has claimed and not finished: they all stand still while it waits. A thread without any is taken for a helper of one. */
+/* Jobs that this thread has claimed and not finished: they all stand still while it waits. A thread
+ * without any is taken for a helper of one. */
 static _Thread_local uint32_t jobs_here;
 
 client_wait_t client_waiting_begin(mob_client_t *c) {
     client_wait_t wait = {0};
-    if (c->role != WIRE_WORKER || atomic_load_explicit(&client_forked, memory_order_relaxed)) return wait;
+    if (c->role != WIRE_WORKER || atomic_load_explicit(&client_forked, memory_order_relaxed))
+        return wait;
     pthread_mutex_lock(&c->mutex);
     if (is_at_work(c)) {
         wait = (client_wait_t){.period = c->period,
@@ -130,27 +139,33 @@ bool client_job_claim(mob_client_t *c, const client_order_t *order) {
     wire_record_t *record = &c->records[order->record];
     uint64_t ready = wire_word(order->generation, 0, WIRE_READY_STATE);
     /* acquire: pairs with the submitter's release of the whole record */
-    if ((atomic_load_explicit(&record->word, memory_order_acquire) & ~(uint64_t)WIRE_KNOWN) != ready) return false;
+    if ((atomic_load_explicit(&record->word, memory_order_acquire) & ~(uint64_t)WIRE_KNOWN) !=
+        ready)
+        return false;
     /* Each number is read once: whose record it is may change it under our hands. */
     wire_record_t copy;
     memcpy(&copy, record, offsetof(wire_record_t, body));
     const void *start = copy.block ? (const void *)(c->arena.read_only + copy.block) : record->body;
     wire_body_t body;
     client_job_t *job = NULL;
-    /* Read before the claim: whoever takes it from us then may let it be filled anew, and what we read is void; so the claim comes last. */
+    /* Read before the claim: whoever takes it from us then may let it be filled anew, and what we
+     * read is void; so the claim comes last. */
     if (wire_body_split(&copy, start, copy.body_size, &body) != MOB_OK ||
         (job = job_prepare(c, copy.num_returns)) == NULL) {
-        c->job_unclaimable = wire_word_is(atomic_load(&record->word), order->generation, WIRE_READY_STATE);
+        c->job_unclaimable =
+            wire_word_is(atomic_load(&record->word), order->generation, WIRE_READY_STATE);
         c->told_to_exit |= c->job_unclaimable;
         return false;
     }
-    if (!wire_record_move(record, ready, wire_word(order->generation, c->number, WIRE_TAKEN), NULL)) return false;
+    if (!wire_record_move(record, ready, wire_word(order->generation, c->number, WIRE_TAKEN), NULL))
+        return false;
     c->free_jobs = job->next_free;
     if (order->leased && c->looking_lane == client_lane(c))
         client_looking(c, false); /* a look at those queues follows */
     else
         client_looked(c); /* also if our lease has come to be for another lane */
-    /* One that follows at once begins when the last one ended: a clock is read once a job. (In a loop other things may go on in between.) */
+    /* One that follows at once begins when the last one ended: a clock is read once a job. (In a
+     * loop other things may go on in between.) */
     bool at_once = c->ended_ns != 0 && c->limit == 1 && !c->has_loop;
     record->start_ns = at_once ? c->ended_ns : base_clock_wall_ns();
     c->ended_ns = 0; /* this one may be given back instead of ending */
@@ -196,30 +211,34 @@ bool client_job_claim(mob_client_t *c, const client_order_t *order) {
     return true;
 }
 
-mob_status_t mob_job_result_begin(mob_client_t *c, mob_job_t *job, uint32_t index, uint64_t size, uint32_t ref_count,
-                                  mob_buffer_t *ret_buffer) {
+mob_status_t mob_job_result_begin(mob_client_t *c, mob_job_t *job, uint32_t index, uint64_t size,
+                                  uint32_t ref_count, mob_buffer_t *ret_buffer) {
     mob_ref_t ref = job_of(job)->body.returns[index];
     /* What goes into the slot itself takes nothing that is shared: no lock. */
-    if (size <= STORE_INLINE && ref_count == 0) return client_buffer_begin(c, ref, size, 0, ret_buffer);
+    if (size <= STORE_INLINE && ref_count == 0)
+        return client_buffer_begin(c, ref, size, 0, ret_buffer);
     pthread_mutex_lock(&c->mutex);
     mob_status_t status = client_buffer_begin(c, ref, size, ref_count, ret_buffer);
     pthread_mutex_unlock(&c->mutex);
     return status;
 }
 
-void mob_job_result_commit(mob_client_t *c, mob_job_t *public_job, uint32_t index, mob_buffer_t *buffer,
-                           mob_format_t format, mob_status_t error, const mob_ref_t *refs) {
+void mob_job_result_commit(mob_client_t *c, mob_job_t *public_job, uint32_t index,
+                           mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
+                           const mob_ref_t *refs) {
     client_job_t *job = job_of(public_job);
     store_slot_t *slot = &c->slots[buffer->ref.slot];
     if (buffer->block == 0 && !job->results[index].has_block) {
-        client_buffer_store(c, buffer, format, error, refs); /* the job and its slots belong to this thread */
+        /* the job and its slots belong to this thread */
+        client_buffer_store(c, buffer, format, error, refs);
         job->failed |= error != MOB_OK;
         return;
     }
     pthread_mutex_lock(&c->mutex);
     /* A result may be replaced, by an error, until the job is finished. */
     if (job->results[index].has_block)
-        shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, buffer->ref.slot, buffer->ref.generation));
+        shm_heap_free(&c->heap, slot->value.large.block,
+                      shm_tag(false, buffer->ref.slot, buffer->ref.generation));
     if (buffer->cold) client_buffer_told(c, buffer);
     client_buffer_store(c, buffer, format, error, refs);
     for (uint32_t i = 0; i < buffer->ref_count; i++)
@@ -227,8 +246,10 @@ void mob_job_result_commit(mob_client_t *c, mob_job_t *public_job, uint32_t inde
     job->results[index].has_block = buffer->block != 0;
     job->results[index].escaped |= buffer->ref_count > 0;
     job->failed |= error != MOB_OK;
-    /* Now, and not when the job is finished: our own references may go before that, and their drops must come after this. */
-    if (buffer->ref_count > 0) client_push(c, WIRE_ESCAPE, buffer->ref.slot, buffer->ref.generation, 0, 0);
+    /* Now, and not when the job is finished: our own references may go before that, and their drops
+     * must come after this. */
+    if (buffer->ref_count > 0)
+        client_push(c, WIRE_ESCAPE, buffer->ref.slot, buffer->ref.generation, 0, 0);
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -249,7 +270,8 @@ static void job_close(mob_client_t *c, client_job_t *job) {
     job->next_free = c->free_jobs;
     c->free_jobs = job;
     /* A loop looks again only if it is told; that the last job is over is what it waits for. */
-    if (c->awaits_end || (c->told_to_exit && c->has_loop)) shm_bell_ring(&c->node->bells[c->number]);
+    if (c->awaits_end || (c->told_to_exit && c->has_loop))
+        shm_bell_ring(&c->node->bells[c->number]);
 }
 
 /* Of a job that the daemon does not know: what it would do when a result is sealed. */
@@ -261,7 +283,8 @@ static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
     } else if (dropped) {
         /* Its last reference went while the task ran. Block first, as whoever frees a slot. */
         if (!store_meta_inline(slot->meta))
-            shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, ref.slot, ref.generation));
+            shm_heap_free(&c->heap, slot->value.large.block,
+                          shm_tag(false, ref.slot, ref.generation));
         store_slot_close(slot);
     }
 }
@@ -288,14 +311,17 @@ static void event_tell(mob_client_t *c, const client_job_t *job, wire_record_t *
     record->flags |= WIRE_TOLD; /* it may become KNOWN yet, and the daemon's then */
 }
 
-/* The end of a job that the daemon does not know: the record is free again. False if it is KNOWN by now. */
+/* The end of a job that the daemon does not know: the record is free again. False if it is KNOWN by
+ * now. */
 static bool record_free(mob_client_t *c, const client_job_t *job, wire_record_t *record) {
     uint64_t block = record->block, done = wire_word(job->generation, c->number, WIRE_DONE_STATE);
     /* release: all that we wrote comes before the record's next life */
-    if (!atomic_compare_exchange_strong_explicit(&record->word, &done, wire_word(job->generation, 0, WIRE_FREE),
+    if (!atomic_compare_exchange_strong_explicit(&record->word, &done,
+                                                 wire_word(job->generation, 0, WIRE_FREE),
                                                  memory_order_release, memory_order_relaxed))
         return false;
-    /* After the record: until then the daemon may have to read the body. If we are killed in between, the record's owner does it. */
+    /* After the record: until then the daemon may have to read the body. If we are killed in
+     * between, the record's owner does it. */
     if (block != 0) shm_heap_free(&c->heap, block, shm_tag(true, job->record, job->generation));
     return true;
 }
@@ -310,15 +336,20 @@ void mob_job_finish(mob_client_t *c, mob_job_t *public_job) {
         c->holds = job->job.held_shape;
         if (job->job.max_concurrency > 0) c->limit = job->job.max_concurrency;
     }
-    /* Before the results are seen: who waits for them may push the next task at once, and need wake nobody. */
-    /* If there was another entry it most likely still is: then its taking decides, and nobody need look now. Others may have taken it; then a push wakes somebody without need. */
-    if (job->leased && !c->queue_has_next && !client_queues_have(c, client_lane(c))) client_looking(c, true);
+    /* Before the results are seen: who waits for them may push the next task at once, and need wake
+     * nobody. */
+    /* If there was another entry it most likely still is: then its taking decides, and nobody need
+     * look now. Others may have taken it; then a push wakes somebody without need. */
+    if (job->leased && !c->queue_has_next && !client_queues_have(c, client_lane(c)))
+        client_looking(c, true);
     bool known = false, crowd = job->failed;
-    /* release: the results come first. It can only fail if the daemon thinks that we are dead, and then we soon are. */
+    /* release: the results come first. It can only fail if the daemon thinks that we are dead, and
+     * then we soon are. */
     if (wire_record_move(record, wire_word(job->generation, c->number, WIRE_TAKEN),
                          wire_word(job->generation, c->number, WIRE_DONE_STATE), &known)) {
-        known |= !job->taken;                   /* the daemon told us to run it */
-        if (!known) event_tell(c, job, record); /* before the results: who has seen those finds it in the timeline */
+        known |= !job->taken; /* the daemon told us to run it */
+        /* before the results: who has seen those finds it in the timeline */
+        if (!known) event_tell(c, job, record);
         for (uint32_t i = 0; i < job->job.num_returns; i++) {
             mob_ref_t ref = job->body.returns[i];
             uint64_t word = store_slot_seal(&c->slots[ref.slot], job->results[i].escaped);
@@ -342,11 +373,13 @@ bool mob_job_retry(mob_client_t *c, mob_job_t *public_job) {
     for (uint32_t i = 0; i < job->job.num_returns; i++) {
         mob_ref_t ref = job->body.returns[i];
         if (job->results[i].has_block)
-            shm_heap_free(&c->heap, c->slots[ref.slot].value.large.block, shm_tag(false, ref.slot, ref.generation));
+            shm_heap_free(&c->heap, c->slots[ref.slot].value.large.block,
+                          shm_tag(false, ref.slot, ref.generation));
     }
     job_end(c, job);
     /* It goes through the daemon from now on. */
-    wire_record_make_known(&c->records[job->record], wire_word(job->generation, c->number, WIRE_TAKEN));
+    wire_record_make_known(&c->records[job->record],
+                           wire_word(job->generation, c->number, WIRE_TAKEN));
     client_push(c, WIRE_RETRY, job->record, job->generation, 0, 0);
     job_close(c, job);
     pthread_mutex_unlock(&c->mutex);

@@ -1,4 +1,5 @@
-/* A worker's own moves of its lease: see shm/lease.h. All under the mutex, apart from the sleeping. */
+/* A worker's own moves of its lease: see shm/lease.h. All under the mutex, apart from the
+ * sleeping. */
 #include "client/client.h"
 
 static shm_lease_t *lease_of(mob_client_t *c) { return &c->node->leases[c->number]; }
@@ -86,7 +87,8 @@ static void idle_bit_take(mob_client_t *c, uint32_t lane) {
     if (!is_free(c, lane) && client_queues_have(c, lane)) client_queue_tell(c, lane);
 }
 
-/* We are awake, and the words say so: the daemon is to look at memory now and then while we work. */
+/* We are awake, and the words say so: the daemon is to look at memory now and then while we
+ * work. */
 void client_watch(mob_client_t *c) {
     /* seq_cst: the daemon takes `watched` back and then looks who is at rest */
     if (atomic_load(&c->node->watched) == 0) client_notify(c);
@@ -97,13 +99,16 @@ bool client_lease_sleep(mob_client_t *c, uint32_t seen) {
     bool leased = is_free(c, lane), woken = true;
     if (leased) {
         client_queues_clear(c, lane);
-        atomic_fetch_or(&c->node->lanes[lane].workers[c->number / 64].idle, shm_node_bit(c->number));
-        /* The daemon takes the lease, then the bit. If it did so before we set the bit, nobody else will take it. */
+        atomic_fetch_or(&c->node->lanes[lane].workers[c->number / 64].idle,
+                        shm_node_bit(c->number));
+        /* The daemon takes the lease, then the bit. If it did so before we set the bit, nobody else
+         * will take it. */
         leased = is_free(c, lane);
         if (!leased) idle_bit_take(c, lane);
     }
     if (c->calls.count > 0) atomic_store(&lease_of(c)->rests, 1);
-    if (!(leased && client_queues_have(c, lane)) && !client_calls_have(c)) woken = client_sleep(c, seen, -1);
+    if (!(leased && client_queues_have(c, lane)) && !client_calls_have(c))
+        woken = client_sleep(c, seen, -1);
     if (c->calls.count > 0) atomic_store(&lease_of(c)->rests, 0);
     if (leased) idle_bit_take(c, lane);
     client_watch(c);
@@ -112,7 +117,8 @@ bool client_lease_sleep(mob_client_t *c, uint32_t seen) {
 
 /* The job waits: its CPU may be lent. */
 void client_lease_block(mob_client_t *c) {
-    if (shm_lease_move(lease_of(c), SHM_LEASE_BUSY, SHM_LEASE_BLOCKED) && atomic_load(&c->node->wanted) != 0)
+    if (shm_lease_move(lease_of(c), SHM_LEASE_BUSY, SHM_LEASE_BLOCKED) &&
+        atomic_load(&c->node->wanted) != 0)
         client_notify(c);
 }
 

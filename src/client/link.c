@@ -1,7 +1,9 @@
 /*
- * The link to the daemon. Up: our ring, and the eventfd if the daemon sleeps. Down: the daemon's ring to us, and our bell.
+ * The link to the daemon. Up: our ring, and the eventfd if the daemon sleeps. Down: the daemon's
+ * ring to us, and our bell.
  *
- * The ring down is read whenever this process waits for something; what is not the answer being waited for is kept (tasks to run).
+ * The ring down is read whenever this process waits for something; what is not the answer being
+ * waited for is kept (tasks to run).
  */
 #include <errno.h>
 #include <sched.h>
@@ -11,20 +13,23 @@
 
 #include "client/client.h"
 
-static const int64_t LOOK_UP_NS = 1000000000; /* how often a sleeper makes sure that the daemon lives */
+static const int64_t LOOK_UP_NS =
+    1000000000; /* how often a sleeper makes sure that the daemon lives */
 
 _Atomic bool client_forked;
 
 mob_status_t client_daemon_gone(void) {
-    return base_fail(MOB_ECLOSED, "the daemon mobulad is gone, and with it all objects and actors: end this session "
-                                  "(ray.shutdown) and start another (ray.init)");
+    return base_fail(
+        MOB_ECLOSED,
+        "the daemon mobulad is gone, and with it all objects and actors: end this session "
+        "(ray.shutdown) and start another (ray.init)");
 }
 
 mob_status_t client_check(const mob_client_t *c) {
     if (atomic_load_explicit(&client_forked, memory_order_relaxed))
-        return base_fail(MOB_EFORKED,
-                         "this process was forked from one that is connected to Mobula; start work from the parent, "
-                         "or run the child as a new program");
+        return base_fail(MOB_EFORKED, "this process was forked from one that is connected to "
+                                      "Mobula; start work from the parent, "
+                                      "or run the child as a new program");
     if (atomic_load_explicit(&c->dead, memory_order_relaxed)) return client_daemon_gone();
     return MOB_OK;
 }
@@ -44,17 +49,20 @@ void client_notify(mob_client_t *c) {
     }
 }
 
-static void message_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d) {
+static void message_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c,
+                         uint64_t rest_d) {
     shm_message_t m = {.kind = kind, .a = a, .b = b, .c = rest_c, .d = rest_d};
     for (int tries = 1; !shm_ring_push(c->up, SHM_UP_MESSAGES, &m); tries++) {
-        /* Full: the daemon has thousands of our messages to read first. It never waits for us, so this ends. */
+        /* Full: the daemon has thousands of our messages to read first. It never waits for us, so
+         * this ends. */
         client_notify(c);
         if (tries % 64 == 0 && !client_daemon_alive(c)) return;
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     }
 }
 
-void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d) {
+void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c,
+                 uint64_t rest_d) {
     message_push(c, kind, a, b, rest_c, rest_d);
     client_notify(c);
 }
@@ -72,7 +80,8 @@ void client_listen(mob_client_t *c) {
         case WIRE_RUN:
         case WIRE_CALLS:
         case WIRE_CALLS_END:
-            if (!vec_push(&c->runs, m)) c->told_to_exit = true; /* no memory: another worker is to run it */
+            /* no memory: another worker is to run it */
+            if (!vec_push(&c->runs, m)) c->told_to_exit = true;
             break;
         case WIRE_FORGET:
             (void)vec_push(&c->forgets, ((mob_ref_t){.slot = m.a, .generation = m.b}));
@@ -114,7 +123,8 @@ bool client_wake(mob_client_t *c, uint64_t slot_word) {
     while (bits != 0) {
         uint32_t number = (uint32_t)__builtin_ctzll(bits) + 1;
         bits &= bits - 1;
-        shm_bell_ring(&c->node->bells[number]); /* our own too: another thread may wait for what this one sealed */
+        /* our own too: another thread may wait for what this one sealed */
+        shm_bell_ring(&c->node->bells[number]);
     }
     return slot_word & STORE_CROWD;
 }

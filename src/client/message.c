@@ -1,4 +1,5 @@
-/* What the daemon tells a driver: frames on the socket, read by the driver's one background thread. */
+/* What the daemon tells a driver: frames on the socket, read by the driver's one background
+ * thread. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,7 +12,8 @@ mob_status_t mob_message_read(mob_client_t *c, mob_message_t *ret_message) {
         if (n < 0 && errno == EINTR) continue;
         wire_text_t head;
         if (n < (ssize_t)sizeof head.frame) {
-            if (!atomic_exchange(&c->dead, true) && c->number != 0) shm_bell_ring(&c->node->bells[c->number]);
+            if (!atomic_exchange(&c->dead, true) && c->number != 0)
+                shm_bell_ring(&c->node->bells[c->number]);
             if (c->role == WIRE_DRIVER) client_folders_remove(c);
             break;
         }
@@ -19,7 +21,9 @@ mob_status_t mob_message_read(mob_client_t *c, mob_message_t *ret_message) {
         if (head.frame.kind == WIRE_TEXT_END) break;
         if (head.frame.kind != WIRE_TEXT || n < (ssize_t)sizeof head) continue;
         memcpy(&head, c->frame, sizeof head);
-        if ((uint64_t)head.name_size + head.text_size + sizeof head != (uint64_t)n || head.name_size == 0) continue;
+        if ((uint64_t)head.name_size + head.text_size + sizeof head != (uint64_t)n ||
+            head.name_size == 0)
+            continue;
         ret_message->kind = (mob_message_kind_t)head.stream;
         ret_message->pid = head.pid;
         ret_message->name = c->frame + sizeof head; /* ends with its zero */

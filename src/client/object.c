@@ -17,19 +17,22 @@ mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, 
     ret_buffer->data = ret_buffer->small;
     if (size <= STORE_INLINE && ref_count == 0) return MOB_OK;
     if (size > c->arena.size)
-        return base_fail(MOB_EFULL,
-                         "an object of %llu bytes is larger than the object store, which has %llu in all. Give "
-                         "ray.init a larger object_store_memory",
-                         (unsigned long long)size, (unsigned long long)c->arena.size);
+        return base_fail(
+            MOB_EFULL,
+            "an object of %llu bytes is larger than the object store, which has %llu in all. Give "
+            "ray.init a larger object_store_memory",
+            (unsigned long long)size, (unsigned long long)c->arena.size);
     uint64_t tag = shm_tag(false, ref.slot, ref.generation);
-    mob_status_t status = shm_heap_alloc(&c->heap, store_block_size(size, ref_count), tag, &ret_buffer->block);
+    mob_status_t status =
+        shm_heap_alloc(&c->heap, store_block_size(size, ref_count), tag, &ret_buffer->block);
     if (status != MOB_OK) return status;
     ret_buffer->data = c->arena.base + ret_buffer->block;
     ret_buffer->cold = size > SHM_HEAP_SMALL && shm_heap_cold(&c->heap, ret_buffer->block);
     return MOB_OK;
 }
 
-void mob_buffer_write(mob_client_t *c, mob_buffer_t *buffer, uint64_t offset, const void *data, uint64_t size) {
+void mob_buffer_write(mob_client_t *c, mob_buffer_t *buffer, uint64_t offset, const void *data,
+                      uint64_t size) {
     char *to = (char *)buffer->data + offset;
     if (size < CLIENT_LARGE_COPY)
         memcpy(to, data, size);
@@ -46,8 +49,8 @@ void client_buffer_told(mob_client_t *c, const mob_buffer_t *buffer) {
 }
 
 /* Fills the slot's fields; the slot is PENDING and ours to seal. */
-void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
-                         const mob_ref_t *refs) {
+void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
+                         mob_status_t error, const mob_ref_t *refs) {
     store_slot_t *slot = &c->slots[buffer->ref.slot];
     bool is_inline = buffer->block == 0;
     if (is_inline) {
@@ -58,12 +61,14 @@ void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t for
                    buffer->ref_count * sizeof *refs);
         slot->value.large.block = buffer->block;
         slot->value.large.ref_count = buffer->ref_count;
-        atomic_store_explicit(&slot->value.large.used_ms, base_clock_coarse_ms(), memory_order_relaxed);
+        atomic_store_explicit(&slot->value.large.used_ms, base_clock_coarse_ms(),
+                              memory_order_relaxed);
     }
     slot->meta = store_meta(buffer->size, format, error, is_inline);
 }
 
-mob_status_t mob_put_begin(mob_client_t *c, uint64_t size, uint32_t ref_count, mob_buffer_t *ret_buffer) {
+mob_status_t mob_put_begin(mob_client_t *c, uint64_t size, uint32_t ref_count,
+                           mob_buffer_t *ret_buffer) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     pthread_mutex_lock(&c->mutex);
@@ -81,8 +86,8 @@ mob_status_t mob_put_begin(mob_client_t *c, uint64_t size, uint32_t ref_count, m
     return status;
 }
 
-mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format, const mob_ref_t *refs,
-                            mob_ref_t *ret_ref) {
+mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
+                            const mob_ref_t *refs, mob_ref_t *ret_ref) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     uint32_t index = buffer->ref.slot;
@@ -106,13 +111,15 @@ void mob_put_abort(mob_client_t *c, mob_buffer_t *buffer) {
     pthread_mutex_lock(&c->mutex);
     if (buffer->cold) client_buffer_told(c, buffer);
     if (buffer->block != 0)
-        shm_heap_free(&c->heap, buffer->block, shm_tag(false, buffer->ref.slot, buffer->ref.generation));
+        shm_heap_free(&c->heap, buffer->block,
+                      shm_tag(false, buffer->ref.slot, buffer->ref.generation));
     store_slot_close(&c->slots[buffer->ref.slot]);
     client_slot_give(c, buffer->ref.slot);
     pthread_mutex_unlock(&c->mutex);
 }
 
-mob_status_t mob_put(mob_client_t *c, const void *data, uint64_t size, mob_format_t format, mob_ref_t *ret_ref) {
+mob_status_t mob_put(mob_client_t *c, const void *data, uint64_t size, mob_format_t format,
+                     mob_ref_t *ret_ref) {
     mob_buffer_t buffer;
     mob_status_t status;
     while ((status = mob_put_begin(c, size, 0, &buffer)) == MOB_EROOM)
@@ -124,12 +131,14 @@ mob_status_t mob_put(mob_client_t *c, const void *data, uint64_t size, mob_forma
 
 bool client_is_sealed(const mob_client_t *c, mob_ref_t ref) {
     /* acquire: pairs with the seal's release, so that the value is whole */
-    return (atomic_load_explicit(&c->slots[ref.slot].word, memory_order_acquire) & STORE_STATE) == STORE_SEALED;
+    return (atomic_load_explicit(&c->slots[ref.slot].word, memory_order_acquire) & STORE_STATE) ==
+           STORE_SEALED;
 }
 
 bool client_is_pending(const mob_client_t *c, mob_ref_t ref) {
     const store_slot_t *slot = &c->slots[ref.slot];
-    return (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_PENDING &&
+    return (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) ==
+               STORE_PENDING &&
            atomic_load_explicit(&slot->generation, memory_order_relaxed) == ref.generation;
 }
 
@@ -167,12 +176,15 @@ static uint64_t deadline_of(int64_t timeout_ms) {
     return timeout_ms < 0 ? UINT64_MAX : base_clock_mono_ns() + (uint64_t)timeout_ms * 1000000u;
 }
 
-/* Whether all of them name objects that are there or pending. The caller holds them, so this does not change. */
+/* Whether all of them name objects that are there or pending. The caller holds them, so this does
+ * not change. */
 static mob_status_t refs_check(const mob_client_t *c, const mob_ref_t *refs, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (!client_slot_valid(refs[i].slot) ||
-            atomic_load_explicit(&c->slots[refs[i].slot].generation, memory_order_relaxed) != refs[i].generation ||
-            (atomic_load_explicit(&c->slots[refs[i].slot].word, memory_order_relaxed) & STORE_STATE) == STORE_FREE)
+            atomic_load_explicit(&c->slots[refs[i].slot].generation, memory_order_relaxed) !=
+                refs[i].generation ||
+            (atomic_load_explicit(&c->slots[refs[i].slot].word, memory_order_relaxed) &
+             STORE_STATE) == STORE_FREE)
             return base_fail(MOB_ESTALE, "the object that reference %zu named is gone", i);
     return MOB_OK;
 }
@@ -187,7 +199,8 @@ static bool has_error(const mob_client_t *c, const mob_ref_t *refs, size_t count
     return false;
 }
 
-/* Leaves out what is there at the end of the list. True if the wait is over: nothing is left, or what was met last is an error. */
+/* Leaves out what is there at the end of the list. True if the wait is over: nothing is left, or
+ * what was met last is an error. */
 static bool end_is_there(const mob_client_t *c, const mob_ref_t *refs, size_t *count) {
     for (; *count > 0; --*count) {
         if (!client_is_sealed(c, refs[*count - 1])) return false;
@@ -199,18 +212,25 @@ static bool end_is_there(const mob_client_t *c, const mob_ref_t *refs, size_t *c
 /* Before a sleep. */
 static mob_status_t wait_check(void) {
     if (!client_forgets()) return MOB_OK;
-    return base_fail(MOB_ELIMIT, "a result that is not there yet can't be waited for while a worker unloads a function "
-                                 "that nobody refers to any more (in a __del__, most likely): leave it to a task");
+    return base_fail(
+        MOB_ELIMIT,
+        "a result that is not there yet can't be waited for while a worker unloads a function "
+        "that nobody refers to any more (in a __del__, most likely): leave it to a task");
 }
 
-static bool last_is_sealed(mob_client_t *c, void *context) { return client_is_sealed(c, *(mob_ref_t *)context); }
+static bool last_is_sealed(mob_client_t *c, void *context) {
+    return client_is_sealed(c, *(mob_ref_t *)context);
+}
 
 /*
- * Tasks mostly end in the order they were submitted in, so we sleep on the last one that is missing: one wake-up for a thousand results. An
- * error among the others makes the daemon ring every bell; woken though our slot is still missing, we look for one. Woken by our slot we don't, for a look at a
- * thousand others for each that arrives would take too long; but an error may have rung at the same moment, so the next sleep is a short one.
+ * Tasks mostly end in the order they were submitted in, so we sleep on the last one that is
+ * missing: one wake-up for a thousand results. An error among the others makes the daemon ring
+ * every bell; woken though our slot is still missing, we look for one. Woken by our slot we don't,
+ * for a look at a thousand others for each that arrives would take too long; but an error may have
+ * rung at the same moment, so the next sleep is a short one.
  */
-mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
+mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count,
+                          int64_t timeout_ms) {
     mob_status_t status = client_check(c);
     if (status == MOB_OK) status = refs_check(c, refs, count);
     if (status != MOB_OK) return status;
@@ -218,9 +238,12 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
     if (timeout_ms == 0) return has_error(c, refs, count) ? MOB_OK : MOB_ETIMEOUT;
     mob_ref_t last = refs[count - 1];
     bool spun = !atomic_exchange_explicit(&c->woke, false, memory_order_relaxed);
-    if (spun && client_spin(c, &c->get_patience, last_is_sealed, &last) && end_is_there(c, refs, &count)) return MOB_OK;
+    if (spun && client_spin(c, &c->get_patience, last_is_sealed, &last) &&
+        end_is_there(c, refs, &count))
+        return MOB_OK;
     if ((status = wait_check()) != MOB_OK) return status;
-    uint64_t deadline = deadline_of(timeout_ms), look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
+    uint64_t deadline = deadline_of(timeout_ms),
+             look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
     client_wait_t wait = client_waiting_begin(c);
     for (bool look = true;;) {
@@ -255,7 +278,8 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, 
     return status;
 }
 
-static size_t mark_ready(const mob_client_t *c, const mob_ref_t *refs, size_t count, size_t needed, uint8_t *ready) {
+static size_t mark_ready(const mob_client_t *c, const mob_ref_t *refs, size_t count, size_t needed,
+                         uint8_t *ready) {
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
         ready[i] = found < needed && client_is_sealed(c, refs[i]);
@@ -264,8 +288,8 @@ static size_t mark_ready(const mob_client_t *c, const mob_ref_t *refs, size_t co
     return found;
 }
 
-mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size_t needed, int64_t timeout_ms,
-                      uint8_t *ret_ready, size_t *ret_count) {
+mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size_t needed,
+                      int64_t timeout_ms, uint8_t *ret_ready, size_t *ret_count) {
     *ret_count = 0;
     if (count > 0) memset(ret_ready, 0, count);
     mob_status_t status = client_check(c);
@@ -274,7 +298,8 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
     *ret_count = mark_ready(c, refs, count, needed, ret_ready);
     if (*ret_count >= needed || timeout_ms == 0) return MOB_OK;
     if ((status = wait_check()) != MOB_OK) return status;
-    uint64_t deadline = deadline_of(timeout_ms), look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
+    uint64_t deadline = deadline_of(timeout_ms),
+             look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
     bool noted = false;
     client_wait_t wait = client_waiting_begin(c);
@@ -295,7 +320,8 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
             status = client_daemon_gone();
             break;
         }
-        if (base_clock_mono_ns() >= look_up && mark_ready(c, refs, count, needed, ret_ready) < needed) {
+        if (base_clock_mono_ns() >= look_up &&
+            mark_ready(c, refs, count, needed, ret_ready) < needed) {
             status = MOB_EINTR;
             break;
         }

@@ -1,5 +1,6 @@
 /*
- * Looking at a session from outside: a question by the daemon's socket, without taking part. Works in any process of the user, also in a driver or a worker, and needs no room in the store.
+ * Looking at a session from outside: a question by the daemon's socket, without taking part. Works
+ * in any process of the user, also in a driver or a worker, and needs no room in the store.
  */
 #include <errno.h>
 #include <limits.h>
@@ -28,8 +29,8 @@ static int patience_left(const patience_t *p) {
     return left < INT_MAX ? (int)left : INT_MAX;
 }
 
-static mob_status_t frame_receive(int sock, const patience_t *patience, void *frame, size_t capacity,
-                                  size_t *ret_size) {
+static mob_status_t frame_receive(int sock, const patience_t *patience, void *frame,
+                                  size_t capacity, size_t *ret_size) {
     ssize_t n;
     int ready;
     do ready = poll(&(struct pollfd){.fd = sock, .events = POLLIN}, 1, patience_left(patience));
@@ -44,13 +45,16 @@ static mob_status_t frame_receive(int sock, const patience_t *patience, void *fr
     return MOB_OK;
 }
 
-static mob_status_t answer_receive(int sock, const patience_t *patience, void **ret_answer, size_t *ret_size) {
+static mob_status_t answer_receive(int sock, const patience_t *patience, void **ret_answer,
+                                   size_t *ret_size) {
     wire_answer_t head;
     size_t n;
     mob_status_t status = frame_receive(sock, patience, &head, sizeof head, &n);
     if (status != MOB_OK) return status;
-    if (n < sizeof head || head.frame.magic != WIRE_MAGIC || head.frame.kind != WIRE_ANSWERED || head.size > ANSWER_MAX)
-        return base_fail(MOB_EPROTO, "the daemon does not answer such questions: it is of another version");
+    if (n < sizeof head || head.frame.magic != WIRE_MAGIC || head.frame.kind != WIRE_ANSWERED ||
+        head.size > ANSWER_MAX)
+        return base_fail(MOB_EPROTO,
+                         "the daemon does not answer such questions: it is of another version");
     if (head.status != MOB_OK)
         return base_fail((mob_status_t)head.status, "the daemon could not answer: %s",
                          mob_status_text((mob_status_t)head.status));
@@ -67,16 +71,20 @@ static mob_status_t answer_receive(int sock, const patience_t *patience, void **
     return MOB_OK;
 }
 
-mob_status_t mob_observe(const char *socket_path, mob_query_t query, uint64_t argument, int64_t timeout_ms,
-                         void **ret_answer, size_t *ret_size) {
+mob_status_t mob_observe(const char *socket_path, mob_query_t query, uint64_t argument,
+                         int64_t timeout_ms, void **ret_answer, size_t *ret_size) {
     patience_t patience = {.limit_ms = timeout_ms, .start_ns = base_clock_mono_ns()};
     int sock;
     mob_status_t status = client_socket_connect(socket_path, &sock);
     if (status != MOB_OK) return status;
-    wire_hello_t hello = {
-        .frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = WIRE_OBSERVER};
-    wire_ask_t ask = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_ASK}, .query = (uint32_t)query, .argument = argument};
-    if (send(sock, &hello, sizeof hello, MSG_NOSIGNAL) < 0 || send(sock, &ask, sizeof ask, MSG_NOSIGNAL) < 0)
+    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+                          .version = WIRE_VERSION,
+                          .role = WIRE_OBSERVER};
+    wire_ask_t ask = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_ASK},
+                      .query = (uint32_t)query,
+                      .argument = argument};
+    if (send(sock, &hello, sizeof hello, MSG_NOSIGNAL) < 0 ||
+        send(sock, &ask, sizeof ask, MSG_NOSIGNAL) < 0)
         status = base_fail(MOB_ECLOSED, "asking the daemon: %s", strerror(errno));
     else
         status = answer_receive(sock, &patience, ret_answer, ret_size);

@@ -1,9 +1,10 @@
 /*
  * Slots and records that the daemon granted to this process.
  *
- * An entry's own word says whether it is free; the list of free ones is a hint. When it runs out, either a sweep over all our entries
- * finds what others freed since, or, if that is little, more are asked for. A sweep reads every entry, so the next one waits until a quarter as many have been taken: it then costs four reads for
- * each that was taken, however many there are.
+ * An entry's own word says whether it is free; the list of free ones is a hint. When it runs out,
+ * either a sweep over all our entries finds what others freed since, or, if that is little, more
+ * are asked for. A sweep reads every entry, so the next one waits until a quarter as many have been
+ * taken: it then costs four reads for each that was taken, however many there are.
  */
 #include "client/client.h"
 
@@ -15,7 +16,8 @@ static bool slot_is_free(mob_client_t *c, uint32_t index) {
 }
 
 static bool record_is_free(mob_client_t *c, uint32_t index) {
-    return wire_word_state(atomic_load_explicit(&c->records[index].word, memory_order_acquire)) == WIRE_FREE;
+    return wire_word_state(atomic_load_explicit(&c->records[index].word, memory_order_acquire)) ==
+           WIRE_FREE;
 }
 
 static void pool_sweep(mob_client_t *c, client_pool_t *pool, bool is_slots) {
@@ -23,35 +25,43 @@ static void pool_sweep(mob_client_t *c, client_pool_t *pool, bool is_slots) {
     if (!vec_reserve(&pool->free, pool->total)) return;
     for (size_t r = 0; r < pool->range_count; r++)
         for (uint32_t i = pool->ranges[r].count; i-- > 0;)
-            if (is_free(c, pool->ranges[r].first + i)) pool->free.items[pool->free.count++] = pool->ranges[r].first + i;
+            if (is_free(c, pool->ranges[r].first + i))
+                pool->free.items[pool->free.count++] = pool->ranges[r].first + i;
     pool->since_sweep = (uint32_t)pool->free.count;
 }
 
-static mob_status_t pool_grow(mob_client_t *c, client_pool_t *pool, uint32_t request, uint32_t answer_kind,
-                              uint32_t least) {
-    uint32_t wanted = pool->total < least ? least : pool->total > POOL_MAX_ASK ? POOL_MAX_ASK : pool->total;
-    if (!base_vec_grow((void **)&pool->ranges, pool->range_count + 1, &pool->range_capacity, sizeof *pool->ranges))
+static mob_status_t pool_grow(mob_client_t *c, client_pool_t *pool, uint32_t request,
+                              uint32_t answer_kind, uint32_t least) {
+    uint32_t wanted = pool->total < least          ? least
+                      : pool->total > POOL_MAX_ASK ? POOL_MAX_ASK
+                                                   : pool->total;
+    if (!base_vec_grow((void **)&pool->ranges, pool->range_count + 1, &pool->range_capacity,
+                       sizeof *pool->ranges))
         return MOB_ENOMEM;
     shm_message_t m = {.kind = request, .a = wanted}, answer;
     mob_status_t status = client_ask(c, &m, answer_kind, &answer);
     if (status != MOB_OK) return status;
     if (answer.b == 0)
-        return base_fail(MOB_ELIMIT, "too many live %s", request == WIRE_NEED_SLOTS ? "objects" : "queued tasks");
+        return base_fail(MOB_ELIMIT, "too many live %s",
+                         request == WIRE_NEED_SLOTS ? "objects" : "queued tasks");
     pool->ranges[pool->range_count].first = answer.a;
     pool->ranges[pool->range_count++].count = (uint32_t)answer.b;
     pool->total += (uint32_t)answer.b;
     pool->since_sweep += (uint32_t)answer.b;
     if (!vec_reserve(&pool->free, pool->total)) return MOB_ENOMEM;
-    for (uint32_t i = (uint32_t)answer.b; i-- > 0;) pool->free.items[pool->free.count++] = answer.a + i;
+    for (uint32_t i = (uint32_t)answer.b; i-- > 0;)
+        pool->free.items[pool->free.count++] = answer.a + i;
     return MOB_OK;
 }
 
-static mob_status_t pool_take(mob_client_t *c, client_pool_t *pool, bool is_slots, uint32_t *ret_index) {
+static mob_status_t pool_take(mob_client_t *c, client_pool_t *pool, bool is_slots,
+                              uint32_t *ret_index) {
     if (pool->free.count == 0) {
         if (pool->since_sweep >= pool->total / 4) pool_sweep(c, pool, is_slots);
         if (pool->free.count <= pool->total / 4) {
-            mob_status_t status = is_slots ? pool_grow(c, pool, WIRE_NEED_SLOTS, WIRE_SLOTS, STORE_SLOT_BLOCK)
-                                           : pool_grow(c, pool, WIRE_NEED_RECORDS, WIRE_RECORDS, WIRE_RECORD_BLOCK);
+            mob_status_t status =
+                is_slots ? pool_grow(c, pool, WIRE_NEED_SLOTS, WIRE_SLOTS, STORE_SLOT_BLOCK)
+                         : pool_grow(c, pool, WIRE_NEED_RECORDS, WIRE_RECORDS, WIRE_RECORD_BLOCK);
             if (status != MOB_OK && pool->free.count == 0) pool_sweep(c, pool, is_slots);
             if (pool->free.count == 0) return status;
         }
@@ -68,4 +78,6 @@ mob_status_t client_record_take(mob_client_t *c, uint32_t *ret_record) {
 }
 /* Giving back never fails: what the list can't hold, the next sweep finds. */
 void client_slot_give(mob_client_t *c, uint32_t slot) { (void)vec_push(&c->slot_pool.free, slot); }
-void client_record_give(mob_client_t *c, uint32_t record) { (void)vec_push(&c->record_pool.free, record); }
+void client_record_give(mob_client_t *c, uint32_t record) {
+    (void)vec_push(&c->record_pool.free, record);
+}

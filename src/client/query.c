@@ -1,6 +1,7 @@
 /*
- * Questions to the daemon. Small ones and their answers go by the scratch page of our own segment, so that they work when the store is full; an answer that
- * is larger is written by the daemon into a block that we own.
+ * Questions to the daemon. Small ones and their answers go by the scratch page of our own segment,
+ * so that they work when the store is full; an answer that is larger is written by the daemon into
+ * a block that we own.
  */
 #include <string.h>
 
@@ -13,8 +14,9 @@ static uint64_t block_tag(void) {
 }
 
 /* Asks with room for `size` bytes, which begin with `input`. Under the mutex. */
-static mob_status_t ask_with_room(mob_client_t *c, shm_message_t *request, const void *input, size_t input_size,
-                                  uint64_t size, shm_message_t *ret_answer, void **ret_copy) {
+static mob_status_t ask_with_room(mob_client_t *c, shm_message_t *request, const void *input,
+                                  size_t input_size, uint64_t size, shm_message_t *ret_answer,
+                                  void **ret_copy) {
     uint64_t tag = block_tag(), block = 0;
     unsigned char *room = c->own_segment.base + SHM_CLIENT_SCRATCH;
     if (size > SHM_SCRATCH_BYTES) {
@@ -37,7 +39,8 @@ static mob_status_t ask_with_room(mob_client_t *c, shm_message_t *request, const
     return status;
 }
 
-mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, void **ret_answer, size_t *ret_size) {
+mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, void **ret_answer,
+                       size_t *ret_size) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     pthread_mutex_lock(&c->mutex);
@@ -71,10 +74,12 @@ static bool is_one_cpu(const mob_resource_t *demand, size_t count) {
 /* Why the daemon refused a demand, in its own words. Under the mutex. */
 static mob_status_t shape_refused(const mob_client_t *c, const shm_message_t *answer) {
     int size = answer->b < SHM_SCRATCH_BYTES ? (int)answer->b : SHM_SCRATCH_BYTES;
-    return base_fail((mob_status_t)answer->a, "%.*s", size, (const char *)c->own_segment.base + SHM_CLIENT_SCRATCH);
+    return base_fail((mob_status_t)answer->a, "%.*s", size,
+                     (const char *)c->own_segment.base + SHM_CLIENT_SCRATCH);
 }
 
-mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t count, uint32_t *ret_shape) {
+mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t count,
+                       uint32_t *ret_shape) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     if (count == 0 || is_one_cpu(demand, count)) { /* known to all */
@@ -82,13 +87,15 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
         return MOB_OK;
     }
     if (count > MOB_MAX_RESOURCES)
-        return base_fail(MOB_EINVAL, "a task or actor can ask for at most %d different resources, not %zu",
+        return base_fail(MOB_EINVAL,
+                         "a task or actor can ask for at most %d different resources, not %zu",
                          MOB_MAX_RESOURCES, count);
     VEC(char) text = {0};
     for (size_t i = 0; i < count; i++) {
         size_t name_size = strlen(demand[i].name) + 1;
         /* More than any node can have counts as just that: it never fits. */
-        double most = strcmp(demand[i].name, "CPU") == 0 ? 0x1p40 : 0x1p60, units = demand[i].amount * 10000.0 + 0.5;
+        double most = strcmp(demand[i].name, "CPU") == 0 ? 0x1p40 : 0x1p60,
+               units = demand[i].amount * 10000.0 + 0.5;
         uint64_t amount = (uint64_t)(units < most ? units : most);
         if (demand[i].amount < 0 || !vec_reserve(&text, name_size + sizeof amount)) {
             vec_free(&text);
@@ -100,7 +107,8 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
     }
     if (text.count > WIRE_SHAPE_BYTES) {
         vec_free(&text);
-        return base_fail(MOB_EINVAL, "the names of the resources that a task or actor asks for are too long");
+        return base_fail(MOB_EINVAL,
+                         "the names of the resources that a task or actor asks for are too long");
     }
     shm_message_t request = {.kind = WIRE_SHAPE, .a = (uint32_t)count, .b = text.count}, answer;
     do {
@@ -117,7 +125,8 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
 void mob_shape_drop(mob_client_t *c, uint32_t shape) {
     if (shape <= MOB_SHAPE_ONE_CPU || client_check(c) != MOB_OK) return;
     pthread_mutex_lock(&c->mutex);
-    /* Tasks that name it were told before this, on the same ring. Those in a lane were not, and its shape stays. */
+    /* Tasks that name it were told before this, on the same ring. Those in a lane were not, and its
+     * shape stays. */
     client_push_quietly(c, WIRE_SHAPE_DROP, shape, 0, 0);
     pthread_mutex_unlock(&c->mutex);
 }

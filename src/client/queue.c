@@ -1,12 +1,18 @@
 /*
- * The queues that workers take tasks from. Each process has one in each lane: it alone pushes, every worker with a lease for the lane takes, the queues in turn.
+ * The queues that workers take tasks from. Each process has one in each lane: it alone pushes,
+ * every worker with a lease for the lane takes, the queues in turn.
  *
- * Who is woken by a push. A worker that looks (it is awake, and looks at all queues once more before it sleeps) will find it: nobody. Else a sleeping worker that has a
- * lease: one. Else the daemon, if it said that it may grant another. A worker that took a task and sees more does the same, so one push can wake a chain.
+ * Who is woken by a push. A worker that looks (it is awake, and looks at all queues once more
+ * before it sleeps) will find it: nobody. Else a sleeping worker that has a lease: one. Else the
+ * daemon, if it said that it may grant another. A worker that took a task and sees more does the
+ * same, so one push can wake a chain.
  *
- * No wake-up is lost. The pusher publishes the entry, then reads `looking`, `idle` and `more`. A worker that goes to sleep clears `looking`, sets `idle`, then looks at the
- * queues; the daemon sets `more`, then looks at them; all sequentially consistent. In one total order, either the pusher's read comes after the other's write and it acts on it, or the
- * other's look comes after the push and finds the entry. A bit that was taken by somebody who died before he rang: the daemon rings all bells at every death.
+ * No wake-up is lost. The pusher publishes the entry, then reads `looking`, `idle` and `more`. A
+ * worker that goes to sleep clears `looking`, sets `idle`, then looks at the queues; the daemon
+ * sets `more`, then looks at them; all sequentially consistent. In one total order, either the
+ * pusher's read comes after the other's write and it acts on it, or the other's look comes after
+ * the push and finds the entry. A bit that was taken by somebody who died before he rang: the
+ * daemon rings all bells at every death.
  */
 #include "client/client.h"
 
@@ -20,14 +26,17 @@ void client_queue_tell(mob_client_t *c, uint32_t lane) {
 void client_queue_push(mob_client_t *c, uint32_t lane, uint32_t record, uint64_t generation) {
     shm_queue_push(&c->queues[shm_lane_queue(lane, c->number)], wire_entry(record, generation));
     _Atomic uint64_t *queued = &c->node->lanes[lane].queued[c->number / 64];
-    if (!(atomic_load(queued) & shm_node_bit(c->number))) atomic_fetch_or(queued, shm_node_bit(c->number));
+    if (!(atomic_load(queued) & shm_node_bit(c->number)))
+        atomic_fetch_or(queued, shm_node_bit(c->number));
     client_queue_tell(c, lane);
 }
 
 bool client_queues_have(mob_client_t *c, uint32_t lane) {
     for (uint32_t w = 0; w < shm_node_words(c->node); w++)
-        for (uint64_t bits = atomic_load(&c->node->lanes[lane].queued[w]); bits != 0; bits &= bits - 1)
-            if (shm_queue_count(&c->queues[shm_lane_queue(lane, w * 64 + (uint32_t)__builtin_ctzll(bits))]) > 0)
+        for (uint64_t bits = atomic_load(&c->node->lanes[lane].queued[w]); bits != 0;
+             bits &= bits - 1)
+            if (shm_queue_count(
+                    &c->queues[shm_lane_queue(lane, w * 64 + (uint32_t)__builtin_ctzll(bits))]) > 0)
                 return true;
     return false;
 }
@@ -36,7 +45,8 @@ bool client_queues_have(mob_client_t *c, uint32_t lane) {
 static void queue_clear(mob_client_t *c, uint32_t lane, uint32_t number) {
     _Atomic uint64_t *queued = &c->node->lanes[lane].queued[number / 64];
     atomic_fetch_and(queued, ~shm_node_bit(number));
-    if (shm_queue_count(&c->queues[shm_lane_queue(lane, number)]) > 0) atomic_fetch_or(queued, shm_node_bit(number));
+    if (shm_queue_count(&c->queues[shm_lane_queue(lane, number)]) > 0)
+        atomic_fetch_or(queued, shm_node_bit(number));
 }
 
 void client_queues_clear(mob_client_t *c, uint32_t lane) {
@@ -44,7 +54,8 @@ void client_queues_clear(mob_client_t *c, uint32_t lane) {
         uint64_t bits = atomic_load_explicit(&c->node->lanes[lane].queued[w], memory_order_relaxed);
         for (; bits != 0; bits &= bits - 1) {
             uint32_t number = w * 64 + (uint32_t)__builtin_ctzll(bits);
-            if (shm_queue_count(&c->queues[shm_lane_queue(lane, number)]) == 0) queue_clear(c, lane, number);
+            if (shm_queue_count(&c->queues[shm_lane_queue(lane, number)]) == 0)
+                queue_clear(c, lane, number);
         }
     }
 }
@@ -64,7 +75,8 @@ static bool queue_take(mob_client_t *c, uint32_t number, client_claim_fn claim) 
     return false;
 }
 
-/* Whether a look at the queues could lead to anything: somebody sleeps with a lease, or the daemon may grant another. */
+/* Whether a look at the queues could lead to anything: somebody sleeps with a lease, or the daemon
+ * may grant another. */
 static bool somebody_to_tell(mob_client_t *c, uint32_t lane) {
     if (atomic_load(&c->node->lanes[lane].more) != 0) return true;
     for (uint32_t w = 0; w < shm_node_words(c->node); w++)
@@ -75,18 +87,22 @@ static bool somebody_to_tell(mob_client_t *c, uint32_t lane) {
 bool client_queue_take(mob_client_t *c, uint32_t lane, client_claim_fn claim) {
     uint32_t words = shm_node_words(c->node), start = c->queue_turn / 64;
     uint64_t above = c->queue_turn % 64 == 63 ? 0 : ~(uint64_t)0 << (c->queue_turn % 64 + 1);
-    /* Every queue once, beginning after the one that had its turn: the first word's lower part comes last. */
+    /* Every queue once, beginning after the one that had its turn: the first word's lower part
+     * comes last. */
     for (uint32_t i = 0; i <= words && words > 0; i++) {
         uint32_t w = (start + i) % words;
-        uint64_t bits = atomic_load(&c->node->lanes[lane].queued[w]) & (i == 0       ? above
-                                                                        : i == words ? ~above
-                                                                                     : ~(uint64_t)0);
+        uint64_t bits =
+            atomic_load(&c->node->lanes[lane].queued[w]) & (i == 0       ? above
+                                                            : i == words ? ~above
+                                                                         : ~(uint64_t)0);
         for (; bits != 0; bits &= bits - 1) {
             uint32_t number = w * 64 + (uint32_t)__builtin_ctzll(bits);
             if (!queue_take(c, shm_lane_queue(lane, number), claim)) continue;
             c->queue_turn = number;
-            /* In this order, since the queue's words are written by others all the time, and these are not. Who becomes somebody after our look here looks at the queues himself. */
-            if (somebody_to_tell(c, lane) && client_queues_have(c, lane)) client_queue_tell(c, lane);
+            /* In this order, since the queue's words are written by others all the time, and these
+             * are not. Who becomes somebody after our look here looks at the queues himself. */
+            if (somebody_to_tell(c, lane) && client_queues_have(c, lane))
+                client_queue_tell(c, lane);
             return true;
         }
     }

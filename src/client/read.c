@@ -1,6 +1,7 @@
 /*
- * Reading values in place. A value in the arena is pinned while it is read (store/pins.h), so that the daemon does not move it to disk; one that lies in its slot needs no pin, nor
- * does an error, which is never moved.
+ * Reading values in place. A value in the arena is pinned while it is read (store/pins.h), so that
+ * the daemon does not move it to disk; one that lies in its slot needs no pin, nor does an error,
+ * which is never moved.
  */
 #include <string.h>
 
@@ -12,7 +13,8 @@
 static const int64_t LOOK_UP_NS = 1000000000;
 enum {
     AHEAD = 8, /* objects that are brought back before they are asked for */
-    /* The C library keeps the pages of what is freed and gives them out again, up to here. Beyond, each object's memory is new from the kernel. */
+    /* The C library keeps the pages of what is freed and gives them out again, up to here. Beyond,
+       each object's memory is new from the kernel. */
     FRESH_FROM = 32 << 20,
 };
 
@@ -34,7 +36,8 @@ static void unpin(mob_client_t *c, uint32_t slot) {
 }
 
 static bool is_away(const mob_client_t *c, mob_ref_t ref) {
-    /* seq_cst: after the pin, see store/pins.h. acquire is in it: where the value lies was written before AWAY went */
+    /* seq_cst: after the pin, see store/pins.h. acquire is in it: where the value lies was written
+     * before AWAY went */
     return atomic_load(&c->slots[ref.slot].word) & STORE_AWAY;
 }
 
@@ -42,14 +45,16 @@ static bool is_away(const mob_client_t *c, mob_ref_t ref) {
 static void value_fill(const mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
     store_slot_t *slot = &c->slots[ref.slot];
     uint64_t meta = slot->meta, size = store_meta_size(meta);
-    *ret_value = (mob_value_t){.size = size, .format = store_meta_format(meta), .error = store_meta_error(meta)};
+    *ret_value = (mob_value_t){
+        .size = size, .format = store_meta_format(meta), .error = store_meta_error(meta)};
     if (store_meta_inline(meta)) {
         ret_value->data = slot->value.small;
         return;
     }
     ret_value->data = c->arena.read_only + slot->value.large.block;
     ret_value->ref_count = slot->value.large.ref_count;
-    ret_value->refs = (const mob_ref_t *)((const unsigned char *)ret_value->data + store_refs_offset(size));
+    ret_value->refs =
+        (const mob_ref_t *)((const unsigned char *)ret_value->data + store_refs_offset(size));
     uint32_t now = base_clock_coarse_ms();
     if (atomic_load_explicit(&slot->value.large.used_ms, memory_order_relaxed) != now)
         atomic_store_explicit(&slot->value.large.used_ms, now, memory_order_relaxed);
@@ -60,7 +65,8 @@ static bool needs_pin(const mob_client_t *c, mob_ref_t ref) {
     return !store_meta_inline(meta) && store_meta_error(meta) == MOB_OK;
 }
 
-/* Opens what is pinned and not AWAY. While it was AWAY it may have become an error, which needs no pin. */
+/* Opens what is pinned and not AWAY. While it was AWAY it may have become an error, which needs no
+ * pin. */
 static void pinned_open(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
     value_fill(c, ref, ret_value);
     ret_value->pinned = needs_pin(c, ref);
@@ -71,7 +77,8 @@ mob_status_t mob_get_begin(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_valu
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     if (!client_slot_valid(ref.slot) ||
-        atomic_load_explicit(&c->slots[ref.slot].generation, memory_order_relaxed) != ref.generation)
+        atomic_load_explicit(&c->slots[ref.slot].generation, memory_order_relaxed) !=
+            ref.generation)
         return base_fail(MOB_ESTALE, "the object that this reference named is gone");
     uint64_t word = atomic_load_explicit(&c->slots[ref.slot].word, memory_order_acquire);
     if ((word & STORE_STATE) != STORE_SEALED) return MOB_ETIMEOUT;
@@ -99,11 +106,13 @@ static void ask_back(mob_client_t *c, const mob_ref_t *refs, size_t count, bool 
 /* What this thread waited for until it was to look up; its caller calls again, and it goes on. */
 static _Thread_local mob_ref_t awaited;
 
-static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
+static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t count,
+                               int64_t timeout_ms) {
     bool goes_on = awaited.slot == refs[0].slot && awaited.generation == refs[0].generation;
     uint64_t told = 0; /* refusals, when we asked */
     uint64_t start = base_clock_mono_ns(), slice = (uint64_t)LOOK_UP_NS;
-    if (timeout_ms >= 0 && (uint64_t)timeout_ms * 1000000 < slice) slice = (uint64_t)timeout_ms * 1000000;
+    if (timeout_ms >= 0 && (uint64_t)timeout_ms * 1000000 < slice)
+        slice = (uint64_t)timeout_ms * 1000000;
     for (bool asked = false;; asked = true) {
         uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);
         pthread_mutex_lock(&c->mutex);
@@ -145,7 +154,8 @@ void mob_get_keep(mob_client_t *c, mob_ref_t ref) {
 }
 
 void mob_get_end(mob_client_t *c, mob_ref_t ref, const mob_value_t *value) {
-    if (value->pinned && client_slot_valid(ref.slot) && client_check(c) == MOB_OK) unpin(c, ref.slot);
+    if (value->pinned && client_slot_valid(ref.slot) && client_check(c) == MOB_OK)
+        unpin(c, ref.slot);
 }
 
 void mob_value_copy(mob_client_t *c, const void *data, uint64_t size, void *to) {

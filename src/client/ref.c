@@ -1,16 +1,17 @@
 /*
- * References, counted in the process. Only the first and the last of a process ever concern the daemon, and not even those while a slot
- * that we own has not escaped.
+ * References, counted in the process. Only the first and the last of a process ever concern the
+ * daemon, and not even those while a slot that we own has not escaped.
  *
- *   how a process comes to hold a slot                 what it tells the daemon when the last count goes
- *   opened it (owned), never published                 nothing: frees it itself, or leaves it to its task's end
- *   opened it, published (ESCAPED)                     WIRE_DROP (that the owner holds it needs no telling)
- *   found it inside a value (registered by             WIRE_DROP
+ *   how a process comes to hold a slot          what it tells the daemon when the last count goes
+ *   opened it (owned), never published          nothing: frees it, or leaves it to its task's end
+ *   opened it, published (ESCAPED)              WIRE_DROP (that the owner holds it goes untold)
+ *   found it inside a value (registered by      WIRE_DROP
  *     WIRE_HOLD_CONTENTS before unpacking)
- *   argument of the running job (held by the record)   nothing, unless it outlives the job: then WIRE_HOLD before WIRE_DONE
+ *   argument of what it runs (the record        nothing, unless it outlives the run:
+ *     holds it)                                   then WIRE_HOLD before WIRE_DONE
  *
- * An escape is registered before the bytes that carry it are published: the record or container that carries it goes up our ring, in order, before
- * any WIRE_DROP of ours.
+ * An escape is registered before the bytes that carry it are published: the record or container
+ * that carries it goes up our ring, in order, before any WIRE_DROP of ours.
  */
 #include <endian.h>
 #include <string.h>
@@ -21,17 +22,20 @@ void client_ref_retain(mob_client_t *c, uint32_t slot) { c->local[slot].count++;
 
 static void slot_free(mob_client_t *c, uint32_t index, uint64_t generation) {
     store_slot_t *slot = &c->slots[index];
-    /* Block first: if we die between the two, the daemon repeats it, and the tag makes that harmless. */
+    /* Block first: if we die between the two, the daemon repeats it, and the tag makes that
+     * harmless. */
     if (!store_meta_inline(slot->meta))
         shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, index, generation));
     store_slot_close(slot);
     client_slot_give(c, index);
 }
 
-/* A function goes while tasks that name it are in our queue, or run, and the daemon does not know of them: it does from now on, and keeps it for them. */
+/* A function goes while tasks that name it are in our queue, or run, and the daemon does not know
+ * of them: it does from now on, and keeps it for them. */
 static void function_tasks_tell(mob_client_t *c, uint32_t index) {
     for (size_t r = 0; r < c->record_pool.range_count; r++) {
-        uint32_t first = c->record_pool.ranges[r].first, end = first + c->record_pool.ranges[r].count;
+        uint32_t first = c->record_pool.ranges[r].first,
+                 end = first + c->record_pool.ranges[r].count;
         for (uint32_t i = first; i < end; i++) {
             wire_record_t *record = &c->records[i];
             uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire);
@@ -103,7 +107,8 @@ void mob_ref_id(const mob_client_t *c, mob_ref_t ref, uint8_t ret_id[MOB_ID_SIZE
     memcpy(ret_id + 12, &generation, 8);
 }
 
-mob_status_t mob_ref_from_id(const mob_client_t *c, const uint8_t id[MOB_ID_SIZE], mob_ref_t *ret_ref) {
+mob_status_t mob_ref_from_id(const mob_client_t *c, const uint8_t id[MOB_ID_SIZE],
+                             mob_ref_t *ret_ref) {
     uint64_t incarnation, generation;
     uint32_t slot;
     memcpy(&incarnation, id, 8);
@@ -111,9 +116,8 @@ mob_status_t mob_ref_from_id(const mob_client_t *c, const uint8_t id[MOB_ID_SIZE
     memcpy(&generation, id + 12, 8);
     incarnation = be64toh(incarnation), slot = be32toh(slot), generation = be64toh(generation);
     if (incarnation != c->incarnation || !client_slot_valid(slot))
-        return base_fail(
-            MOB_ESTALE,
-            "this reference belongs to another session: refs and actor handles do not outlive ray.shutdown()");
+        return base_fail(MOB_ESTALE, "this reference belongs to another session: refs and actor "
+                                     "handles do not outlive ray.shutdown()");
     *ret_ref = (mob_ref_t){.slot = slot, .generation = generation};
     return MOB_OK;
 }

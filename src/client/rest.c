@@ -1,16 +1,25 @@
 /*
- * Waiting. Waking a process costs tens of microseconds, a look at a word of another that is awake a fraction of one: so a waiter looks for a while before it sleeps. It does
- * so only while every process that is awake can have a CPU of its own; else it would take the CPU from the one that it waits for.
+ * Waiting. Waking a process costs tens of microseconds, a look at a word of another that is awake a
+ * fraction of one: so a waiter looks for a while before it sleeps. It does so only while every
+ * process that is awake can have a CPU of its own; else it would take the CPU from the one that it
+ * waits for.
  *
- * Nor does one spin that has just woken whom it waits for: a call to a sleeping worker took 84 us with spinning, and takes 20 to 30 us since the caller goes to sleep at once. (Waking a process
- * on the same CPU takes 3 us here, on another 28: a waker that sleeps leaves its CPU.)
+ * Nor does one spin that has just woken whom it waits for: a call to a sleeping worker took 84 us
+ * with spinning, and takes 20 to 30 us since the caller goes to sleep at once. (Waking a process on
+ * the same CPU takes 3 us here, on another 28: a waker that sleeps leaves its CPU.)
  *
- * How long is learnt. What was not there after SPIN_NS but came within SOON_NS would have been had for less than the wake-up: from then on we look for up to LONG_SPIN_NS, until something takes longer. Else a program that does
- * a little between two calls finds the worker asleep each time, and each call costs two wake-ups across CPUs, 90 to 110 us; and two processes that once slept stay so, because a wake-up takes longer than the other looks. LONG is
- * twice SOON, for what came is timed when we are awake again: with one limit for both, calls at that distance were missed by turns.
+ * How long is learnt. What was not there after SPIN_NS but came within SOON_NS would have been had
+ * for less than the wake-up: from then on we look for up to LONG_SPIN_NS, until something takes
+ * longer. Else a program that does a little between two calls finds the worker asleep each time,
+ * and each call costs two wake-ups across CPUs, 90 to 110 us; and two processes that once slept
+ * stay so, because a wake-up takes longer than the other looks. LONG is twice SOON, for what came
+ * is timed when we are awake again: with one limit for both, calls at that distance were missed by
+ * turns.
  *
- * After POLITE_NS each look is followed by a sched_yield, half a microsecond if nobody else wants this CPU. The one that we wait for may: the kernel likes to put who was woken beside its waker, and does not move it for
- * hundreds of microseconds though another CPU is idle (a call every 150 us took 85 us for that, and takes 10 to 28).
+ * After POLITE_NS each look is followed by a sched_yield, half a microsecond if nobody else wants
+ * this CPU. The one that we wait for may: the kernel likes to put who was woken beside its waker,
+ * and does not move it for hundreds of microseconds though another CPU is idle (a call every 150 us
+ * took 85 us for that, and takes 10 to 28).
  */
 #include <sched.h>
 
@@ -32,11 +41,14 @@ static void pause_cpu(void) {
 static uint32_t awake_count(mob_client_t *c) {
     uint32_t awake = atomic_load_explicit(&c->node->daemon_sleeps, memory_order_relaxed) == 0;
     for (uint32_t w = 0; w < shm_node_words(c->node); w++)
-        awake += (uint32_t)__builtin_popcountll(atomic_load_explicit(&c->node->awake[w], memory_order_relaxed));
+        awake += (uint32_t)__builtin_popcountll(
+            atomic_load_explicit(&c->node->awake[w], memory_order_relaxed));
     return awake;
 }
 
-static uint32_t cpu_count(mob_client_t *c) { return atomic_load_explicit(&c->node->cpus, memory_order_relaxed); }
+static uint32_t cpu_count(mob_client_t *c) {
+    return atomic_load_explicit(&c->node->cpus, memory_order_relaxed);
+}
 
 /* `beside`: threads of this process that spin already. */
 static bool may_spin(mob_client_t *c, uint32_t beside) {
@@ -51,8 +63,10 @@ unsigned client_idle_cpus(mob_client_t *c) {
     return awake < cpus ? cpus - awake : 0;
 }
 
-bool client_spin(mob_client_t *c, client_patience_t *patience, client_look_fn there, void *context) {
-    uint64_t now = base_clock_mono_ns(), learnt = atomic_load_explicit(&patience->spin_ns, memory_order_relaxed);
+bool client_spin(mob_client_t *c, client_patience_t *patience, client_look_fn there,
+                 void *context) {
+    uint64_t now = base_clock_mono_ns(),
+             learnt = atomic_load_explicit(&patience->spin_ns, memory_order_relaxed);
     uint64_t end = now + (learnt > 0 ? learnt : SPIN_NS);
     atomic_store_explicit(&patience->since_ns, now, memory_order_relaxed);
     if (there(c, context)) return true;
@@ -72,8 +86,9 @@ bool client_spin(mob_client_t *c, client_patience_t *patience, client_look_fn th
 }
 
 void client_patience_learn(client_patience_t *patience, bool there) {
-    bool soon =
-        there && base_clock_mono_ns() - atomic_load_explicit(&patience->since_ns, memory_order_relaxed) < SOON_NS;
+    bool soon = there && base_clock_mono_ns() -
+                                 atomic_load_explicit(&patience->since_ns, memory_order_relaxed) <
+                             SOON_NS;
     atomic_store_explicit(&patience->spin_ns, soon ? LONG_SPIN_NS : SPIN_NS, memory_order_relaxed);
 }
 

@@ -1,9 +1,11 @@
 /*
  * Memory of the arena, when there is none at once.
  *
- * The daemon answers a request that it can't grant with MOB_EROOM and makes room: it moves objects to disk that nobody reads. Nobody here waits for that under the mutex: the
- * call fails, its thread waits in mob_room_wait and then calls again. What the daemon grants meanwhile comes by WIRE_ROOM and becomes an extent of the heap that is EMPTY, so it is found by whoever
- * allocates next, and if nobody does the daemon may take it back. If there will be no room, WIRE_ROOM says so.
+ * The daemon answers a request that it can't grant with MOB_EROOM and makes room: it moves objects
+ * to disk that nobody reads. Nobody here waits for that under the mutex: the call fails, its thread
+ * waits in mob_room_wait and then calls again. What the daemon grants meanwhile comes by WIRE_ROOM
+ * and becomes an extent of the heap that is EMPTY, so it is found by whoever allocates next, and if
+ * nobody does the daemon may take it back. If there will be no room, WIRE_ROOM says so.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,22 +24,27 @@ static _Thread_local struct {
     bool goes_on;  /* it waited, and was neither granted nor refused anything */
 } wanted;
 
-mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset, uint64_t *ret_size,
-                               uint64_t *ret_serial) {
+mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
+                               uint64_t *ret_size, uint64_t *ret_serial) {
     mob_client_t *c = context;
-    shm_message_t m = {.kind = WIRE_NEED_EXTENT, .a = wanted.goes_on && wanted.size == size, .b = size, .c = least};
+    shm_message_t m = {.kind = WIRE_NEED_EXTENT,
+                       .a = wanted.goes_on && wanted.size == size,
+                       .b = size,
+                       .c = least};
     shm_message_t answer;
     wanted.size = size;
     wanted.goes_on = false;
     while (client_refusal_take(c, size) != MOB_OK) { /* that somebody got who did not wait for it */
     }
-    wanted.seen = c->room_news; /* before we ask: what is granted later may be heard together with the answer */
+    wanted.seen = c->room_news; /* before we ask: what is granted later may be heard together with
+                                   the answer */
     mob_status_t status = client_ask(c, &m, WIRE_EXTENT, &answer);
     if (status != MOB_OK) return status;
     if (answer.a == MOB_EROOM) return MOB_EROOM;
     if (answer.a != 0)
         return base_fail((mob_status_t)answer.a,
-                         "an object of %llu bytes does not fit into the object store, which has %llu in all. Give "
+                         "an object of %llu bytes does not fit into the object store, which has "
+                         "%llu in all. Give "
                          "ray.init a larger object_store_memory",
                          (unsigned long long)size, (unsigned long long)answer.c);
     *ret_offset = answer.b;
@@ -49,7 +56,8 @@ mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uin
 void client_room_told(mob_client_t *c, const shm_message_t *m) {
     client_refusal_t refusal = {.status = (mob_status_t)m->a, .size = m->b};
     if (m->kind == WIRE_RESTORED) {
-        refusal = (client_refusal_t){.status = (mob_status_t)m->c, .ref = {.slot = m->a, .generation = m->b}};
+        refusal = (client_refusal_t){.status = (mob_status_t)m->c,
+                                     .ref = {.slot = m->a, .generation = m->b}};
     } else {
         c->room_news++;
         if (m->a == MOB_OK) shm_heap_adopt(&c->heap, m->b, m->c, m->d);
@@ -57,7 +65,8 @@ void client_room_told(mob_client_t *c, const shm_message_t *m) {
     if (refusal.status == MOB_OK) return;
     /* Who waited may have gone: what nobody takes is forgotten in the end. */
     if (c->refusals.count >= MOST_REFUSALS) {
-        memmove(c->refusals.items, c->refusals.items + 1, (c->refusals.count - 1) * sizeof *c->refusals.items);
+        memmove(c->refusals.items, c->refusals.items + 1,
+                (c->refusals.count - 1) * sizeof *c->refusals.items);
         c->refusals.count--;
     }
     refusal.number = ++c->refusals_told;
@@ -67,7 +76,8 @@ void client_room_told(mob_client_t *c, const shm_message_t *m) {
 mob_status_t client_refusal_find(mob_client_t *c, mob_ref_t ref, uint64_t told) {
     for (size_t i = c->refusals.count; i-- > 0 && c->refusals.items[i].number > told;) {
         mob_ref_t r = c->refusals.items[i].ref;
-        if (r.slot == ref.slot && r.generation == ref.generation) return c->refusals.items[i].status;
+        if (r.slot == ref.slot && r.generation == ref.generation)
+            return c->refusals.items[i].status;
     }
     return MOB_OK;
 }
@@ -76,7 +86,8 @@ mob_status_t client_refusal_take(mob_client_t *c, uint64_t size) {
     for (size_t i = 0; i < c->refusals.count; i++) {
         client_refusal_t r = c->refusals.items[i];
         if (r.size != size || r.ref.slot != 0) continue;
-        memmove(c->refusals.items + i, c->refusals.items + i + 1, (c->refusals.count - i - 1) * sizeof r);
+        memmove(c->refusals.items + i, c->refusals.items + i + 1,
+                (c->refusals.count - i - 1) * sizeof r);
         c->refusals.count--;
         return r.status;
     }
@@ -88,7 +99,8 @@ mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size) 
     size_t answer_size = 0;
     if (mob_query(c, MOB_QUERY_ROOM, size, &answer, &answer_size) != MOB_OK || answer_size < 9)
         return base_fail(status, "%s", mob_status_text(status));
-    base_fail(status, "%.*s", (int)(answer_size - 9), (const char *)answer + 9); /* a str in the direct encoding */
+    /* a str in the direct encoding */
+    base_fail(status, "%.*s", (int)(answer_size - 9), (const char *)answer + 9);
     free(answer);
     return status;
 }
@@ -113,7 +125,8 @@ mob_status_t mob_room_wait(mob_client_t *c) {
         break;
     }
     wanted.goes_on = status == MOB_OK || status == MOB_EINTR;
-    return status == MOB_EFULL || status == MOB_EDISK ? client_refuse(c, status, wanted.size) : status;
+    return status == MOB_EFULL || status == MOB_EDISK ? client_refuse(c, status, wanted.size)
+                                                      : status;
 }
 
 mob_status_t mob_room_await(mob_client_t *c) {

@@ -1,4 +1,5 @@
-/* Submitting tasks: a record and its slots are filled, published by the record's word, and named on our ring. */
+/* Submitting tasks: a record and its slots are filled, published by the record's word, and named on
+ * our ring. */
 #include <string.h>
 
 #include "client/client.h"
@@ -11,10 +12,12 @@ typedef struct {
 
 static mob_status_t task_check(const mob_task_t *task) {
     if (task->num_returns > MOB_MAX_RETURNS)
-        return base_fail(MOB_EINVAL, "num_returns is %u, the most is %d", task->num_returns, MOB_MAX_RETURNS);
+        return base_fail(MOB_EINVAL, "num_returns is %u, the most is %d", task->num_returns,
+                         MOB_MAX_RETURNS);
     if (task->kind == MOB_ACTOR_CREATE && task->num_returns != 1)
         return base_fail(MOB_EINVAL, "creating an actor has one result, the actor");
-    if (task->name_size > 255) return base_fail(MOB_EINVAL, "a name of %zu bytes is longer than 255", task->name_size);
+    if (task->name_size > 255)
+        return base_fail(MOB_EINVAL, "a name of %zu bytes is longer than 255", task->name_size);
     if (task->dep_count > MOB_MAX_DEPS || task->ref_count > MOB_MAX_DEPS)
         return base_fail(MOB_EINVAL, "more than %d references in one call", MOB_MAX_DEPS);
     for (uint32_t i = 0; i < task->dep_count; i++)
@@ -23,7 +26,8 @@ static mob_status_t task_check(const mob_task_t *task) {
     return MOB_OK;
 }
 
-/* The lane in which workers may take it by themselves: it has nothing special and nothing to wait for. SHM_LANES: none. */
+/* The lane in which workers may take it by themselves: it has nothing special and nothing to wait
+ * for. SHM_LANES: none. */
 static uint32_t lane_of(const mob_client_t *c, const mob_task_t *task) {
     if (task->kind != MOB_TASK || task->max_calls != 0 ||
         atomic_load_explicit(&c->node->fast, memory_order_relaxed) == 0)
@@ -31,8 +35,8 @@ static uint32_t lane_of(const mob_client_t *c, const mob_task_t *task) {
     for (uint32_t i = 0; i < task->dep_count; i++)
         if (!client_is_sealed(c, task->deps[i])) return SHM_LANES;
     uint32_t lane = 0;
-    while (lane < SHM_LANES &&
-           atomic_load_explicit(&c->node->lanes[lane].shape, memory_order_relaxed) != task->shape + 1)
+    while (lane < SHM_LANES && atomic_load_explicit(&c->node->lanes[lane].shape,
+                                                    memory_order_relaxed) != task->shape + 1)
         lane++;
     return lane;
 }
@@ -43,12 +47,13 @@ static mob_status_t queue_choose(mob_client_t *c, const mob_task_t *task, uint32
     if (task->kind == MOB_ACTOR_CALL && client_slot_valid(task->actor.slot)) {
         *ret_queue = client_calls_queue(c, task->actor);
         if (*ret_queue != 0 && shm_queue_count(&c->queues[*ret_queue]) >= SHM_QUEUE_ENTRIES)
-            return base_fail(MOB_ELIMIT, "%d calls of this actor are waiting already", SHM_QUEUE_ENTRIES);
+            return base_fail(MOB_ELIMIT, "%d calls of this actor are waiting already",
+                             SHM_QUEUE_ENTRIES);
         return MOB_OK;
     }
     uint32_t lane = lane_of(c, task), number = shm_lane_queue(lane, c->number);
-    if (lane < SHM_LANES &&
-        shm_queue_count(&c->queues[number]) < SHM_QUEUE_ENTRIES) /* it does not grow: we alone push */
+    if (lane < SHM_LANES && shm_queue_count(&c->queues[number]) <
+                                SHM_QUEUE_ENTRIES) /* it does not grow: we alone push */
         *ret_queue = number;
     return MOB_OK;
 }
@@ -57,15 +62,19 @@ static mob_status_t draft_begin(mob_client_t *c, const mob_task_t *task, draft_t
     mob_status_t status = client_record_take(c, &draft->record);
     if (status != MOB_OK) return status;
     wire_record_t *record = &c->records[draft->record];
-    draft->generation = wire_word_generation(atomic_load_explicit(&record->word, memory_order_relaxed)) + 1;
-    /* Its last worker freed the record and may have died before it freed the body's block. Harmless if it did not: the tag is not that any more. */
-    if (record->block != 0) shm_heap_free(&c->heap, record->block, shm_tag(true, draft->record, draft->generation - 1));
-    draft->body_size =
-        wire_body_size(task->num_returns, task->dep_count, task->ref_count, task->name_size, task->args_size);
+    draft->generation =
+        wire_word_generation(atomic_load_explicit(&record->word, memory_order_relaxed)) + 1;
+    /* Its last worker freed the record and may have died before it freed the body's block. Harmless
+     * if it did not: the tag is not that any more. */
+    if (record->block != 0)
+        shm_heap_free(&c->heap, record->block, shm_tag(true, draft->record, draft->generation - 1));
+    draft->body_size = wire_body_size(task->num_returns, task->dep_count, task->ref_count,
+                                      task->name_size, task->args_size);
     draft->block = 0;
     draft->body = record->body;
     if (draft->body_size <= WIRE_RECORD_BODY) return MOB_OK;
-    status = shm_heap_alloc(&c->heap, draft->body_size, shm_tag(true, draft->record, draft->generation), &draft->block);
+    status = shm_heap_alloc(&c->heap, draft->body_size,
+                            shm_tag(true, draft->record, draft->generation), &draft->block);
     if (status == MOB_OK) {
         draft->body = c->arena.base + draft->block;
     } else {
@@ -130,13 +139,16 @@ static void record_write(wire_record_t *record, const mob_task_t *task, const dr
 
 static void record_publish(mob_client_t *c, const draft_t *draft, bool known) {
     /* release: whoever reads READY(generation) reads a whole record */
-    atomic_store_explicit(&c->records[draft->record].word,
-                          wire_word(draft->generation, 0, WIRE_READY_STATE | (known ? WIRE_KNOWN : 0)),
-                          memory_order_release);
+    atomic_store_explicit(
+        &c->records[draft->record].word,
+        wire_word(draft->generation, 0, WIRE_READY_STATE | (known ? WIRE_KNOWN : 0)),
+        memory_order_release);
 }
 
-/* Puts it into a queue. References among the arguments are the daemon's business; it hears of them by our ring, before we can let go of them, and need not wake for it. */
-static void draft_queue(mob_client_t *c, const mob_task_t *task, const draft_t *draft, uint32_t queue) {
+/* Puts it into a queue. References among the arguments are the daemon's business; it hears of them
+ * by our ring, before we can let go of them, and need not wake for it. */
+static void draft_queue(mob_client_t *c, const mob_task_t *task, const draft_t *draft,
+                        uint32_t queue) {
     if (client_slot_valid(task->function.slot)) c->local[task->function.slot].is_function = true;
     if (task->dep_count + task->ref_count > 0)
         client_push_quietly(c, WIRE_ARGUMENTS, draft->record, draft->generation, 0);
@@ -158,7 +170,8 @@ mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_
     if (status == MOB_OK) {
         status = returns_open(c, task->num_returns, ret_refs);
         if (status != MOB_OK) {
-            if (draft.block != 0) shm_heap_free(&c->heap, draft.block, shm_tag(true, draft.record, draft.generation));
+            if (draft.block != 0)
+                shm_heap_free(&c->heap, draft.block, shm_tag(true, draft.record, draft.generation));
             client_record_give(c, draft.record);
         }
     }
@@ -189,7 +202,8 @@ mob_status_t mob_actor_kill(mob_client_t *c, mob_ref_t actor) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     pthread_mutex_lock(&c->mutex);
-    /* Answered: who learns from us that the actor was killed, and then calls it, must find it dead. */
+    /* Answered: who learns from us that the actor was killed, and then calls it, must find it
+     * dead. */
     shm_message_t m = {.kind = WIRE_KILL, .a = actor.slot, .b = actor.generation}, answer;
     status = client_ask(c, &m, WIRE_ANSWER, &answer);
     pthread_mutex_unlock(&c->mutex);

@@ -1,19 +1,25 @@
 /*
- * A worker: where its jobs come from. The daemon tells us to run a record; or, while we have a lease, we take it from its submitter's queue; or it is a call of our actor, in its caller's.
- * What was taken never meets the daemon unless its record is KNOWN: we free the record ourselves, and leave a line about the run where the daemon will read it.
+ * A worker: where its jobs come from. The daemon tells us to run a record; or, while we have a
+ * lease, we take it from its submitter's queue; or it is a call of our actor, in its caller's. What
+ * was taken never meets the daemon unless its record is KNOWN: we free the record ourselves, and
+ * leave a line about the run where the daemon will read it.
  */
 #include <string.h>
 
 #include "client/client.h"
 
-/* What was handed to us behind another may need the results of that one, which may have to run again. */
+/* What was handed to us behind another may need the results of that one, which may have to run
+ * again. */
 static bool arguments_are_there(mob_client_t *c, const client_order_t *order) {
     const wire_record_t *record = &c->records[order->record];
-    const void *body = record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
+    const void *body =
+        record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
     wire_body_t parts;
-    if (record->num_deps == 0 || wire_body_split(record, body, record->body_size, &parts) != MOB_OK) return true;
+    if (record->num_deps == 0 || wire_body_split(record, body, record->body_size, &parts) != MOB_OK)
+        return true;
     for (uint32_t i = 0; i < record->num_deps; i++)
-        if (client_slot_valid(parts.deps[i].slot) && client_is_pending(c, parts.deps[i])) return false;
+        if (client_slot_valid(parts.deps[i].slot) && client_is_pending(c, parts.deps[i]))
+            return false;
     return true;
 }
 
@@ -43,13 +49,15 @@ static bool entry_claim(mob_client_t *c, uint64_t entry) {
     return client_job_claim(c, &order);
 }
 
-/* The next record that we were told to run. What was said in between is noted: queues of calls are this thread's alone. */
+/* The next record that we were told to run. What was said in between is noted: queues of calls are
+ * this thread's alone. */
 static bool run_take(mob_client_t *c, shm_message_t *ret_run) {
     client_listen(c);
     while (c->run_next < c->runs.count) {
         *ret_run = c->runs.items[c->run_next++];
         if (c->run_next >= 1024) { /* one that is never idle would let it grow for ever */
-            memmove(c->runs.items, c->runs.items + c->run_next, (c->runs.count - c->run_next) * sizeof *c->runs.items);
+            memmove(c->runs.items, c->runs.items + c->run_next,
+                    (c->runs.count - c->run_next) * sizeof *c->runs.items);
             c->runs.count -= c->run_next;
             c->run_next = 0;
         }
@@ -65,8 +73,9 @@ static bool run_take(mob_client_t *c, shm_message_t *ret_run) {
 
 enum { MOST_FORGETS = 64 };
 
-/* This thread runs what a function that is unloaded leaves to be run (finalizers), and takes no jobs meanwhile. Everybody else thinks that it is idle: its CPU is not its own, and what it waits for
- * may be given to itself. */
+/* This thread runs what a function that is unloaded leaves to be run (finalizers), and takes no
+ * jobs meanwhile. Everybody else thinks that it is idle: its CPU is not its own, and what it waits
+ * for may be given to itself. */
 static _Thread_local bool forgets;
 
 bool client_forgets(void) { return forgets; }
@@ -86,7 +95,8 @@ static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
     bool claimed = false, full = c->running >= c->limit;
     if (forgets && c->running == 0) client_lease_job(c, 0);
     forgets = false;
-    /* Not only when there is nothing else to do: who always has more tasks for us would fill our memory with old functions. */
+    /* Not only when there is nothing else to do: who always has more tasks for us would fill our
+     * memory with old functions. */
     if (c->forgets.count >= MOST_FORGETS) return forget_take(c, ret_job);
     if (!full) {
         while (!claimed && run_take(c, &run)) claimed = !c->told_to_exit && run_claim(c, &run);
@@ -96,7 +106,8 @@ static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
     } else {
         client_listen(c);
     }
-    client_calls_finish(c); /* now, however much else there is to do: what such a caller sends next waits for it */
+    /* now, however much else there is to do: what such a caller sends next waits for it */
+    client_calls_finish(c);
     if (claimed) {
         *ret_job = c->claimed;
         return MOB_OK;
@@ -129,7 +140,8 @@ mob_status_t mob_job_next(mob_client_t *c, mob_job_t **ret_job) {
         if (!none) return status;
         slept = !full && !client_lease_look(c, seen);
         if (!full && !slept) continue;
-        /* No limit: the daemon's death ends its workers by signal, so there is nothing to look up for. */
+        /* No limit: the daemon's death ends its workers by signal, so there is nothing to look up
+         * for. */
         if (!(full ? client_sleep(c, seen, -1) : client_lease_sleep(c, seen))) return MOB_EINTR;
     }
 }

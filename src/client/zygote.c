@@ -1,11 +1,13 @@
 /*
  * The zygote's loop: forks a worker whenever the daemon asks.
  *
- * Twice, so that the worker is a child of the daemon, the nearest subreaper, and not of us: then the daemon learns its exit status. A worker waits until that
- * has happened, asks the kernel to be killed when the daemon ends, and makes sure that it has not ended meanwhile.
+ * Twice, so that the worker is a child of the daemon, the nearest subreaper, and not of us: then
+ * the daemon learns its exit status. A worker waits until that has happened, asks the kernel to be
+ * killed when the daemon ends, and makes sure that it has not ended meanwhile.
  *
- * A process with more than one thread can't be forked safely: the copy has only one, and whatever the others held stays locked. So the number is looked at before
- * each fork, and if a module has started threads, the daemon is told and starts a zygote without it.
+ * A process with more than one thread can't be forked safely: the copy has only one, and whatever
+ * the others held stays locked. So the number is looked at before each fork, and if a module has
+ * started threads, the daemon is told and starts a zygote without it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -41,7 +43,9 @@ static int thread_count(void) {
 }
 
 /* To end with the daemon. False if it is gone already. */
-static bool die_with_daemon(void) { return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == daemon_pid; }
+static bool die_with_daemon(void) {
+    return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == daemon_pid;
+}
 
 static int zygote_connect(const char *path, uint64_t token) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -54,7 +58,8 @@ static int zygote_connect(const char *path, uint64_t token) {
                           .token = token};
     wire_frame_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
     if (sock >= 0 && connect(sock, (struct sockaddr *)&address, sizeof address) == 0 &&
-        send(sock, &hello, sizeof hello, MSG_NOSIGNAL) > 0 && send(sock, &ready, sizeof ready, MSG_NOSIGNAL) > 0)
+        send(sock, &hello, sizeof hello, MSG_NOSIGNAL) > 0 &&
+        send(sock, &ready, sizeof ready, MSG_NOSIGNAL) > 0)
         return sock;
     if (sock >= 0) close(sock);
     return -1;
@@ -64,18 +69,21 @@ static void hook(void (*function)(void)) {
     if (function != NULL) function();
 }
 
-/* The C library has told the kernel where it wants the number of its CPU kept up to date. The one in the middle shares our memory, so the kernel forgot that for it and for its child, whose
+/* The C library has told the kernel where it wants the number of its CPU kept up to date. The one
+ * in the middle shares our memory, so the kernel forgot that for it and for its child, whose
  * sched_getcpu would be wrong for ever; and allocators that keep memory by CPU rely on it. */
 static void rseq_restore(void) {
 #if defined(RSEQ_SIG) && defined(SYS_rseq)
     enum { FIRST_SIZE = 32 }; /* of the area; later kernels take it too */
     if (__rseq_size > 0)
-        (void)syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset, FIRST_SIZE, 0, RSEQ_SIG);
+        (void)syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset, FIRST_SIZE, 0,
+                      RSEQ_SIG);
 #endif
 }
 
-/* 1 in the grandchild, once it is the daemon's; 0 in the zygote; -1 if the fork failed. The one in the middle shares our memory while we stand still (vfork): it
- * does nothing but fork, as we would have, and go. So the memory is copied once, not twice. */
+/* 1 in the grandchild, once it is the daemon's; 0 in the zygote; -1 if the fork failed. The one in
+ * the middle shares our memory while we stand still (vfork): it does nothing but fork, as we would
+ * have, and go. So the memory is copied once, not twice. */
 static int fork_twice(const mob_zygote_ops_t *ops) {
     hook(ops->before_fork);
     volatile pid_t middle = vfork();
@@ -107,7 +115,8 @@ static void output_take(const int *fds) {
     close(fds[1]);
 }
 
-/* If the kernel has to end somebody for want of memory, let it be a worker, whose task may be run again: they inherit this. */
+/* If the kernel has to end somebody for want of memory, let it be a worker, whose task may be run
+ * again: they inherit this. */
 static void oom_offer(void) {
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd < 0) return;
@@ -118,7 +127,8 @@ static void oom_offer(void) {
 static mob_status_t worker_begin(const char *path, uint64_t token, mob_client_t **ret_client) {
     mob_status_t status = mob_worker_connect(path, token, ret_client);
     if (status == MOB_EPROTO || status == MOB_ECLOSED) _exit(0); /* not wanted any more */
-    if (status == MOB_OK) setsid(); /* what it starts carries its session, so that the daemon finds it */
+    /* what it starts carries its session, so that the daemon finds it */
+    if (status == MOB_OK) setsid();
     return status;
 }
 
@@ -136,7 +146,10 @@ static void answer(int sock, uint32_t kind) {
 static size_t frame_receive(int sock, char *frame, size_t capacity, int fds[2]) {
     char control[CMSG_SPACE(sizeof(int) * 2)];
     struct iovec part = {.iov_base = frame, .iov_len = capacity};
-    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr m = {.msg_iov = &part,
+                       .msg_iovlen = 1,
+                       .msg_control = control,
+                       .msg_controllen = sizeof control};
     ssize_t n;
     do n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
@@ -151,7 +164,8 @@ static size_t frame_receive(int sock, char *frame, size_t capacity, int fds[2]) 
 mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client) {
     const mob_zygote_ops_t none = {0}, *ops = given ? given : &none;
     const char *path = getenv("MOBULA_SOCKET"), *number = getenv("MOBULA_TOKEN");
-    if (path == NULL || number == NULL) return base_fail(MOB_EINVAL, "this process is started by mobulad");
+    if (path == NULL || number == NULL)
+        return base_fail(MOB_EINVAL, "this process is started by mobulad");
     char socket_path[256];
     snprintf(socket_path, sizeof socket_path, "%s", path);
     uint64_t token = strtoull(number, NULL, 10);

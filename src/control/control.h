@@ -1,7 +1,9 @@
 /*
- * Control state: what the system remembers about itself beyond the life of a process's memory: its actors and what its tasks did.
+ * Control state: what the system remembers about itself beyond the life of a process's memory: its
+ * actors and what its tasks did.
  *
- * One interface; `embedded` keeps it in the daemon's memory, which is all that one machine needs. For one thread.
+ * One interface; `embedded` keeps it in the daemon's memory, which is all that one machine needs.
+ * For one thread.
  */
 #ifndef CONTROL_CONTROL_H
 #define CONTROL_CONTROL_H
@@ -22,7 +24,11 @@ typedef struct control_event {
     char name[47];
 } control_event_t;
 
-typedef enum { CONTROL_ACTOR_PENDING, CONTROL_ACTOR_ALIVE, CONTROL_ACTOR_DEAD } control_actor_state_t;
+typedef enum {
+    CONTROL_ACTOR_PENDING,
+    CONTROL_ACTOR_ALIVE,
+    CONTROL_ACTOR_DEAD
+} control_actor_state_t;
 
 typedef struct control_actor {
     mob_ref_t id;
@@ -36,12 +42,14 @@ enum { CONTROL_MAX_EVENTS = 1 << 18, CONTROL_MAX_DEAD_ACTORS = 1 << 12 };
 mob_status_t control_embedded_new(control_t **ret_control);
 void control_free(control_t *control);
 
-/* Remembers an event; the oldest is forgotten beyond CONTROL_MAX_EVENTS, and this one without memory. */
+/* Remembers an event; the oldest is forgotten beyond CONTROL_MAX_EVENTS, and this one without
+ * memory. */
 void control_event_add(control_t *control, const control_event_t *event);
 size_t control_event_count(const control_t *control);
 const control_event_t *control_event_at(const control_t *control, size_t index); /* oldest first */
 
-/* Notes an actor's state, by its id. Dead ones are forgotten, oldest first, beyond CONTROL_MAX_DEAD_ACTORS. */
+/* Notes an actor's state, by its id. Dead ones are forgotten, oldest first, beyond
+ * CONTROL_MAX_DEAD_ACTORS. */
 void control_actor_put(control_t *control, const control_actor_t *actor);
 size_t control_actor_count(const control_t *control);
 const control_actor_t *control_actor_at(const control_t *control, size_t index);

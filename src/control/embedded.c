@@ -1,4 +1,5 @@
-/* Control state in this process's own memory. Everything is bounded: what a session remembers must not grow with its age. */
+/* Control state in this process's own memory. Everything is bounded: what a session remembers must
+ * not grow with its age. */
 #include <stdlib.h>
 
 #include "base/vec.h"
@@ -43,7 +44,8 @@ const control_event_t *control_event_at(const control_t *c, size_t index) {
 static void dead_forget(control_t *c) {
     for (size_t i = 0; i < c->actors.count; i++) {
         if (c->actors.items[i].state != CONTROL_ACTOR_DEAD) continue;
-        for (size_t k = i + 1; k < c->actors.count; k++) c->actors.items[k - 1] = c->actors.items[k];
+        for (size_t k = i + 1; k < c->actors.count; k++)
+            c->actors.items[k - 1] = c->actors.items[k];
         c->actors.count--;
         c->dead--;
         return;
@@ -53,7 +55,8 @@ static void dead_forget(control_t *c) {
 void control_actor_put(control_t *c, const control_actor_t *actor) {
     for (size_t i = c->actors.count; i-- > 0;) {
         control_actor_t *known = &c->actors.items[i];
-        if (known->id.slot != actor->id.slot || known->id.generation != actor->id.generation) continue;
+        if (known->id.slot != actor->id.slot || known->id.generation != actor->id.generation)
+            continue;
         if (actor->state == CONTROL_ACTOR_DEAD && known->state != CONTROL_ACTOR_DEAD) c->dead++;
         *known = *actor;
         if (c->dead > CONTROL_MAX_DEAD_ACTORS) dead_forget(c);
@@ -64,4 +67,6 @@ void control_actor_put(control_t *c, const control_actor_t *actor) {
 }
 
 size_t control_actor_count(const control_t *c) { return c->actors.count; }
-const control_actor_t *control_actor_at(const control_t *c, size_t index) { return &c->actors.items[index]; }
+const control_actor_t *control_actor_at(const control_t *c, size_t index) {
+    return &c->actors.items[index];
+}

@@ -5,11 +5,12 @@
  *   ALIVE     calls go to the worker as soon as their arguments are there, the callers in turn
  *   DEAD      every call, old or new, fails with the cause
  *
- * An actor is an object whose references are its handles. When the last one goes, it ends after the calls that it has; when it is dead and nobody
- * has a handle, it is forgotten.
+ * An actor is an object whose references are its handles. When the last one goes, it ends after the
+ * calls that it has; when it is dead and nobody has a handle, it is forgotten.
  *
- * Early messages: a handle may reach another process, and its call us, before we have read its creation, which lies in another ring. It was pushed before the
- * handle was given away, so it is found when every ring is read once more: until then the call, or the kill, is put aside.
+ * Early messages: a handle may reach another process, and its call us, before we have read its
+ * creation, which lies in another ring. It was pushed before the handle was given away, so it is
+ * found when every ring is read once more: until then the call, or the kill, is put aside.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +20,9 @@
 #include "node/state.h"
 
 void node_actor_note(node_t *n, const node_actor_t *a) {
-    control_actor_t note = {
-        .id = a->id, .state = (control_actor_state_t)a->state, .pid = a->worker ? a->worker->pid : 0};
+    control_actor_t note = {.id = a->id,
+                            .state = (control_actor_state_t)a->state,
+                            .pid = a->worker ? a->worker->pid : 0};
     snprintf(note.name, sizeof note.name, "%s", a->name);
     control_actor_put(n->control, &note);
 }
@@ -28,7 +30,8 @@ void node_actor_note(node_t *n, const node_actor_t *a) {
 /* Whether what is said of this actor comes before its creation. */
 static bool is_early(node_t *n, const node_object_t *o) {
     return o != NULL && o->actor == NULL &&
-           (atomic_load_explicit(&n->slots[o->slot].word, memory_order_acquire) & STORE_STATE) == STORE_PENDING;
+           (atomic_load_explicit(&n->slots[o->slot].word, memory_order_acquire) & STORE_STATE) ==
+               STORE_PENDING;
 }
 
 void node_actor_early(node_t *n, mob_ref_t id) {
@@ -61,7 +64,8 @@ void node_actors_settle(node_t *n) {
 void node_actor_create(node_t *n, node_task_t *t) {
     node_object_t *o = node_object_find(n, t->refs[0]);
     node_actor_t *a = calloc(1, sizeof *a);
-    if (o == NULL || a == NULL) { /* without memory for it: the creation then fails like one whose actor died */
+    /* without memory for it: the creation then fails like one whose actor died */
+    if (o == NULL || a == NULL) {
         free(a);
         return;
     }
@@ -88,7 +92,8 @@ void node_actor_created(node_t *n, node_task_t *t) {
         }
         return;
     }
-    /* From now on it holds only what was asked for explicitly: the lease moves from the task to the actor. */
+    /* From now on it holds only what was asked for explicitly: the lease moves from the task to the
+     * actor. */
     sched_lease_shrink(n->sched, &t->lease, t->held_shape);
     worker->actor_ns = base_clock_wall_ns();
     node_pressure_spare(worker);
@@ -105,15 +110,18 @@ void node_actor_created(node_t *n, node_task_t *t) {
     node_actor_try_end(n, a);
 }
 
-/* Gives a call's results the actor's own error, if it has one as its value; else the cause's words. */
+/* Gives a call's results the actor's own error, if it has one as its value; else the cause's
+ * words. */
 static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
     store_slot_t *slot = &n->slots[a->id.slot];
     char text[512];
     uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
-    bool has_error = (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_SEALED &&
-                     store_meta_error(meta) != MOB_OK;
-    if (has_error && store_meta_format(meta) == MOB_FORMAT_DIRECT && !store_meta_inline(meta) && size > 9 &&
-        size < 65536 && block < n->store_bytes - size && n->arena.base[block] == MOB_STR) {
+    bool has_error =
+        (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_SEALED &&
+        store_meta_error(meta) != MOB_OK;
+    if (has_error && store_meta_format(meta) == MOB_FORMAT_DIRECT && !store_meta_inline(meta) &&
+        size > 9 && size < 65536 && block < n->store_bytes - size &&
+        n->arena.base[block] == MOB_STR) {
         /* A direct str: tag, length, words. */
         char *words = strndup((const char *)n->arena.base + block + 9, size - 9);
         node_task_fail(n, t, MOB_EACTOR, words ? words : "the actor died");
@@ -134,7 +142,9 @@ static node_calls_t *calls_of(node_actor_t *a, uint32_t caller) {
 void node_actor_call(node_t *n, node_task_t *t, mob_ref_t id) {
     node_object_t *o = node_object_find(n, id);
     node_actor_t *a = o != NULL ? o->actor : NULL;
-    if (is_early(n, o) && vec_push(&n->early, ((node_early_t){.actor = id, .call = t, .round = n->round}))) return;
+    if (is_early(n, o) &&
+        vec_push(&n->early, ((node_early_t){.actor = id, .call = t, .round = n->round})))
+        return;
     if (a == NULL) {
         node_task_fail(n, t, MOB_EACTOR, "there is no such actor any more");
         return;
@@ -191,7 +201,8 @@ static void actor_free(node_t *n, node_actor_t *a) {
     books_forget(n, a);
     if (o != NULL && o->actor == a) {
         o->actor = NULL;
-        if (o->holders.count == 0 && o->uses == 0 && !o->at_zero) o->at_zero = vec_push(&n->zero, o);
+        if (o->holders.count == 0 && o->uses == 0 && !o->at_zero)
+            o->at_zero = vec_push(&n->zero, o);
     }
     node_calls_forget(n, a);
     vec_free(&a->callers);
@@ -255,7 +266,8 @@ void node_actor_try_end(node_t *n, node_actor_t *a) {
     node_object_t *o = n->objects[a->id.slot];
     if (a->released && o != NULL && (o->holders.count > 0 || o->uses > 0))
         a->released = false; /* a handle came back in a message */
-    if (!a->released || a->state != NODE_ACTOR_ALIVE || a->in_flight > 0 || a->callers.count > 0 || a->worker == NULL)
+    if (!a->released || a->state != NODE_ACTOR_ALIVE || a->in_flight > 0 || a->callers.count > 0 ||
+        a->worker == NULL)
         return;
     if (a->worker->retiring) return;
     a->worker->retiring = true;

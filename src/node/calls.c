@@ -1,10 +1,13 @@
 /*
- * Queues of calls: one for each pair of a caller and an actor, between those two processes; see client/calls.c. We give them out, tell the actor's worker, close them when the actor is dead, and
+ * Queues of calls: one for each pair of a caller and an actor, between those two processes; see
+ * client/calls.c. We give them out, tell the actor's worker, close them when the actor is dead, and
  * take over what lies in them when one of the two dies.
  *
  *   OPEN     the caller pushes, the actor takes
- *   CLOSED   the actor is dead or killed: what is pushed is failed by us. Free when the caller has no handle any more
- *   ENDING   the caller has no handle any more, or is dead: the actor takes what is left, then says so (WIRE_CALLS_ENDED), and the queue is free
+ *   CLOSED   the actor is dead or killed: the daemon fails what is pushed. Free when the caller has
+ *            no handle any more
+ *   ENDING   the caller has no handle any more, or is dead: the actor takes what is left, then says
+ *            so (WIRE_CALLS_ENDED), and the queue is free
  *
  * As long as a pair has a queue, none of its calls goes through us: see node_calls_open.
  */
@@ -13,10 +16,15 @@
 enum { OPEN = 1, CLOSED, ENDING };
 
 static node_pair_t *pair_of(node_t *n, uint32_t number) {
-    return number >= SHM_FIRST_CALLS && number < SHM_QUEUES ? &n->pairs[number - SHM_FIRST_CALLS] : NULL;
+    return number >= SHM_FIRST_CALLS && number < SHM_QUEUES ? &n->pairs[number - SHM_FIRST_CALLS]
+                                                            : NULL;
 }
-static shm_queue_t *queue_of(node_t *n, const node_pair_t *p) { return &n->queues[SHM_FIRST_CALLS + (p - n->pairs)]; }
-static uint32_t number_of(node_t *n, const node_pair_t *p) { return SHM_FIRST_CALLS + (uint32_t)(p - n->pairs); }
+static shm_queue_t *queue_of(node_t *n, const node_pair_t *p) {
+    return &n->queues[SHM_FIRST_CALLS + (p - n->pairs)];
+}
+static uint32_t number_of(node_t *n, const node_pair_t *p) {
+    return SHM_FIRST_CALLS + (uint32_t)(p - n->pairs);
+}
 
 static node_pair_t *pair_find(node_t *n, const node_actor_t *a, uint32_t caller) {
     for (size_t i = 0; i < a->queues.count; i++) {
@@ -26,7 +34,9 @@ static node_pair_t *pair_find(node_t *n, const node_actor_t *a, uint32_t caller)
     return NULL;
 }
 
-bool node_calls_open(node_t *n, const node_actor_t *a, uint32_t caller) { return pair_find(n, a, caller) != NULL; }
+bool node_calls_open(node_t *n, const node_actor_t *a, uint32_t caller) {
+    return pair_find(n, a, caller) != NULL;
+}
 
 static void pair_free(node_t *n, node_pair_t *p) {
     uint32_t number = number_of(n, p);
@@ -81,7 +91,8 @@ void node_calls_need(node_client_t *caller, mob_ref_t id) {
     node_actor_t *a = o != NULL ? o->actor : NULL;
     node_pair_t *p = a != NULL ? pair_find(n, a, caller->number) : NULL;
     uint32_t number = 0;
-    /* It may have one already: a handle that a task has as an argument comes and goes without our knowing. */
+    /* It may have one already: a handle that a task has as an argument comes and goes without our
+     * knowing. */
     if (p != NULL)
         number = p->state == OPEN ? number_of(n, p) : 0;
     else if (n->fast && a != NULL && a->state != NODE_ACTOR_DEAD && !a->killed && !a->released &&
@@ -96,7 +107,8 @@ void node_calls_begin(node_t *n, node_actor_t *a) {
         a->worker->takes = true;
         atomic_store(&queue_of(n, p)->taker, a->worker->number);
         node_client_tell(a->worker, WIRE_CALLS, a->queues.items[i], 0, 0, 0);
-        if (p->state == ENDING) node_client_tell(a->worker, WIRE_CALLS_END, a->queues.items[i], 0, 0, 0);
+        if (p->state == ENDING)
+            node_client_tell(a->worker, WIRE_CALLS_END, a->queues.items[i], 0, 0, 0);
     }
 }
 
@@ -112,19 +124,23 @@ static void queue_take_over(node_t *n, node_pair_t *p) {
     }
 }
 
-/* The caller died and the actor goes on: what lies there stays where it is, in its order, but we keep books on it, since nobody else does. */
+/* The caller died and the actor goes on: what lies there stays where it is, in its order, but we
+ * keep books on it, since nobody else does. */
 static void queue_adopt(node_t *n, node_pair_t *p) {
     shm_queue_t *q = queue_of(n, p);
-    /* Each read once, for the actor goes on: what it takes meanwhile is void, and what lies behind that must not be left out. */
+    /* Each read once, for the actor goes on: what it takes meanwhile is void, and what lies behind
+     * that must not be left out. */
     uint64_t head = atomic_load(&q->head), tail = atomic_load(&q->tail);
     for (uint64_t i = 0; (int64_t)(tail - head - i) > 0 && i < SHM_QUEUE_ENTRIES; i++) {
-        uint64_t entry = atomic_load_explicit(&q->entries[(head + i) % SHM_QUEUE_ENTRIES], memory_order_relaxed);
+        uint64_t entry =
+            atomic_load_explicit(&q->entries[(head + i) % SHM_QUEUE_ENTRIES], memory_order_relaxed);
         node_task_adopt(n, wire_entry_index(entry), entry, p->caller);
     }
 }
 
 void node_calls_close(node_t *n, node_actor_t *a) {
-    for (size_t i = 0; i < a->queues.count; i++) atomic_store(&queue_of(n, pair_of(n, a->queues.items[i]))->closed, 1);
+    for (size_t i = 0; i < a->queues.count; i++)
+        atomic_store(&queue_of(n, pair_of(n, a->queues.items[i]))->closed, 1);
 }
 
 void node_calls_actor_died(node_t *n, node_actor_t *a) {
@@ -159,7 +175,8 @@ static void pair_end(node_t *n, node_pair_t *p) {
         pair_free(n, p);
     } else if (p->state == OPEN) {
         p->state = ENDING;
-        if (p->actor->worker != NULL) node_client_tell(p->actor->worker, WIRE_CALLS_END, number_of(n, p), 0, 0, 0);
+        if (p->actor->worker != NULL)
+            node_client_tell(p->actor->worker, WIRE_CALLS_END, number_of(n, p), 0, 0, 0);
     }
 }
 

@@ -1,7 +1,8 @@
 /*
  * Every object, who holds it and why, for people.
  *
- * What the daemon does not count it looks up: an object that never left its owner is its owner's; arguments are found in the books of tasks, captured references in those of objects, pins in
+ * What the daemon does not count it looks up: an object that never left its owner is its owner's;
+ * arguments are found in the books of tasks, captured references in those of objects, pins in
  * everybody's segments. One row for each object and reason.
  */
 #include <stdlib.h>
@@ -16,8 +17,9 @@ static const char *site_text(node_t *n, uint32_t slot);
 
 typedef enum { LOCAL, LOADED, ACTOR, PENDING_TASK, CAPTURED, PINNED, UNKNOWN } reason_t;
 
-static const char *const reasons[] = {"LOCAL_REFERENCE",    "LOADED_FUNCTION",  "ACTOR_HANDLE",  "USED_BY_PENDING_TASK",
-                                      "CAPTURED_IN_OBJECT", "PINNED_IN_MEMORY", "UNKNOWN_STATUS"};
+static const char *const reasons[] = {
+    "LOCAL_REFERENCE",    "LOADED_FUNCTION",  "ACTOR_HANDLE",  "USED_BY_PENDING_TASK",
+    "CAPTURED_IN_OBJECT", "PINNED_IN_MEMORY", "UNKNOWN_STATUS"};
 
 typedef struct {
     uint32_t slot, count; /* count: how many tasks, or objects */
@@ -45,29 +47,39 @@ static bool uses_count(node_t *n, census_t *c) {
     for (uint32_t s = 0; s < n->slots_granted; s++) {
         const node_object_t *o = n->objects[s];
         for (size_t i = 0; o != NULL && i < o->contents.count; i++)
-            if (o->contents.items[i].slot < n->slots_granted) c->captured[o->contents.items[i].slot]++;
+            if (o->contents.items[i].slot < n->slots_granted)
+                c->captured[o->contents.items[i].slot]++;
     }
     return true;
 }
 
 static void row_add(census_t *c, uint32_t slot, reason_t reason, uint32_t client, uint32_t count) {
-    (void)vec_push(&c->rows, ((row_t){.slot = slot, .count = count, .reason = reason, .client = client}));
+    (void)vec_push(&c->rows,
+                   ((row_t){.slot = slot, .count = count, .reason = reason, .client = client}));
 }
 
 static void object_add(node_t *n, census_t *c, uint32_t slot, uint64_t word, bool pinned) {
     size_t before = c->rows.count;
     const node_object_t *o = n->objects[slot];
-    if (o != NULL && o->generation != atomic_load_explicit(&n->slots[slot].generation, memory_order_relaxed)) o = NULL;
+    if (o != NULL &&
+        o->generation != atomic_load_explicit(&n->slots[slot].generation, memory_order_relaxed))
+        o = NULL;
     uint32_t owner = n->slot_owner[slot / STORE_SLOT_BLOCK];
-    if (o == NULL && owner != NODE_ORPHAN && !(word & (STORE_DROPPED | STORE_GOING))) row_add(c, slot, LOCAL, owner, 1);
+    if (o == NULL && owner != NODE_ORPHAN && !(word & (STORE_DROPPED | STORE_GOING)))
+        row_add(c, slot, LOCAL, owner, 1);
     for (size_t i = 0; o != NULL && i < o->holders.count; i++) {
         uint16_t holder = o->holders.items[i];
-        row_add(c, slot, holder & NODE_CACHED ? LOADED : o->actor ? ACTOR : LOCAL, holder & (uint16_t)~NODE_CACHED, 1);
+        row_add(c, slot,
+                holder & NODE_CACHED ? LOADED
+                : o->actor           ? ACTOR
+                                     : LOCAL,
+                holder & (uint16_t)~NODE_CACHED, 1);
     }
     if (c->arguments[slot] > 0) row_add(c, slot, PENDING_TASK, 0, c->arguments[slot]);
     if (c->captured[slot] > 0) row_add(c, slot, CAPTURED, 0, c->captured[slot]);
     for (uint32_t k = 1; pinned && k < n->client_next; k++)
-        if (n->clients[k] != NULL && node_client_pins(n->clients[k], slot)) row_add(c, slot, PINNED, k, 1);
+        if (n->clients[k] != NULL && node_client_pins(n->clients[k], slot))
+            row_add(c, slot, PINNED, k, 1);
     if (c->rows.count == before) row_add(c, slot, UNKNOWN, 0, 1);
 }
 
@@ -115,7 +127,9 @@ void node_site_note(node_client_t *c, uint32_t slot, uint64_t generation, uint64
 static const char *site_text(node_t *n, uint32_t slot) {
     uint64_t generation = atomic_load_explicit(&n->slots[slot].generation, memory_order_relaxed);
     const node_site_t *s = &n->site_of[slot];
-    return s->site != 0 && s->site <= n->sites.count && s->generation == generation ? n->sites.items[s->site - 1] : "";
+    return s->site != 0 && s->site <= n->sites.count && s->generation == generation
+               ? n->sites.items[s->site - 1]
+               : "";
 }
 
 void node_census_write(node_t *n, uint64_t limit, wire_writer_t *w) {

@@ -3,8 +3,10 @@
  *
  *   GREETING   connected; its user id is checked; nothing is believed yet
  *   LIVE       said hello, has a number, its segment and its rings
- *   DYING      gone wrong or hung up: killed, and not spoken to any more. Its tasks still count as running
- *   DEAD       its end is certain (reaped, or its pidfd says so): now its tasks, references and memory are dealt with
+ *   DYING      gone wrong or hung up: killed, and not spoken to any more. Its tasks still count as
+ *              running
+ *   DEAD       its end is certain (reaped, or its pidfd says so): now its tasks, references and
+ *              memory are dealt with
  *
  * A number is used again only after all the others were, and a bell is reset before that.
  */
@@ -24,7 +26,8 @@ enum {
     MOST_OBSERVERS = 64,
     OUTBOX_LIMIT = 4 << 20,
     MOST_NEWS = 4096, /* in a backlog: more than a client has threads that wait */
-    ANSWER_ROOM = 8,  /* places on the ring down that only answers use; a client asks for one thing at a time */
+    ANSWER_ROOM = 8,  /* places on the ring down that only answers use; a client asks for one thing
+                         at a time */
 };
 
 static void on_socket(uv_poll_t *poll, int status, int events);
@@ -71,7 +74,8 @@ mob_status_t node_client_accept(node_t *n, int sock, node_client_t **ret_client)
 
 mob_status_t node_client_attach(node_client_t *c, int sock) {
     c->sock = sock;
-    int error = uv_poll_init(&c->node->loop, &c->sock_poll, sock); /* the user may watch no more, say */
+    /* the user may watch no more, say */
+    int error = uv_poll_init(&c->node->loop, &c->sock_poll, sock);
     if (error != 0) return base_fail(MOB_ESYS, "watching a connection: %s", uv_strerror(error));
     c->sock_poll.data = c;
     c->sock_polled = true;
@@ -100,8 +104,10 @@ static ssize_t frame_write(int sock, const void *frame, size_t size, const int *
     return n;
 }
 
-/* Frames with descriptors are few and are sent while the socket is empty; only texts ever wait in the outbox. */
-void node_client_send(node_client_t *c, const void *frame, size_t size, const int *fds, int fd_count) {
+/* Frames with descriptors are few and are sent while the socket is empty; only texts ever wait in
+ * the outbox. */
+void node_client_send(node_client_t *c, const void *frame, size_t size, const int *fds,
+                      int fd_count) {
     if (c->sock < 0) return;
     if (c->outbox.count == 0 || fd_count > 0) {
         ssize_t sent = frame_write(c->sock, frame, size, fds, fd_count);
@@ -120,18 +126,20 @@ void node_client_send(node_client_t *c, const void *frame, size_t size, const in
 
 static void outbox_flush(node_client_t *c) {
     size_t sent = 0;
-    while (sent < c->outbox.count &&
-           frame_write(c->sock, c->outbox.items[sent].data, c->outbox.items[sent].size, NULL, 0) >= 0) {
+    while (sent < c->outbox.count && frame_write(c->sock, c->outbox.items[sent].data,
+                                                 c->outbox.items[sent].size, NULL, 0) >= 0) {
         c->outbox_bytes -= c->outbox.items[sent].size;
         free(c->outbox.items[sent++].data);
     }
-    memmove(c->outbox.items, c->outbox.items + sent, (c->outbox.count - sent) * sizeof *c->outbox.items);
+    memmove(c->outbox.items, c->outbox.items + sent,
+            (c->outbox.count - sent) * sizeof *c->outbox.items);
     c->outbox.count -= sent;
     if (c->outbox.count == 0) poll_start(c);
     if (c == c->node->driver && c->outbox_bytes < OUTBOX_LIMIT / 2) node_streams_resume(c->node);
 }
 
-/* What a client is told only because it asked, and as often as that: so it is bounded, unless it asks and never reads. */
+/* What a client is told only because it asked, and as often as that: so it is bounded, unless it
+ * asks and never reads. */
 static bool is_news(uint32_t kind) { return kind == WIRE_ROOM || kind == WIRE_RESTORED; }
 
 void node_client_flush(node_client_t *c) {
@@ -142,24 +150,28 @@ void node_client_flush(node_client_t *c) {
         c->backlog_news -= is_news(c->backlog.items[sent].kind);
         sent++;
     }
-    memmove(c->backlog.items, c->backlog.items + sent, (c->backlog.count - sent) * sizeof *c->backlog.items);
+    memmove(c->backlog.items, c->backlog.items + sent,
+            (c->backlog.count - sent) * sizeof *c->backlog.items);
     c->backlog.count -= sent;
     if (sent > 0) shm_bell_ring(&c->node->shared->bells[c->number]);
 }
 
-/* Answers have places of their own on the ring, since their asker waits; all else goes in order, and waits for room in the backlog. */
+/* Answers have places of their own on the ring, since their asker waits; all else goes in order,
+ * and waits for room in the backlog. */
 static bool is_answer(uint32_t kind) {
-    return kind == WIRE_SLOTS || kind == WIRE_RECORDS || kind == WIRE_EXTENT || kind == WIRE_ANSWER ||
-           kind == WIRE_CALLS_ARE;
+    return kind == WIRE_SLOTS || kind == WIRE_RECORDS || kind == WIRE_EXTENT ||
+           kind == WIRE_ANSWER || kind == WIRE_CALLS_ARE;
 }
 
-void node_client_tell(node_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c, uint64_t rest_d) {
+void node_client_tell(node_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c,
+                      uint64_t rest_d) {
     if (c->state != NODE_LIVE) return;
     shm_message_t m = {.kind = kind, .a = a, .b = b, .c = rest_c, .d = rest_d};
-    bool waits =
-        !is_answer(kind) && (c->backlog.count > 0 || shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_ROOM);
+    bool waits = !is_answer(kind) && (c->backlog.count > 0 ||
+                                      shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_ROOM);
     if (waits || !shm_ring_push(c->down, SHM_DOWN_MESSAGES, &m)) {
-        /* It makes room by reading, and says so when it has read much; then, or with its next message, this goes on. */
+        /* It makes room by reading, and says so when it has read much; then, or with its next
+         * message, this goes on. */
         c->backlog_news += is_news(kind);
         if (is_answer(kind) || c->backlog_news > MOST_NEWS || !vec_push(&c->backlog, m)) {
             node_client_fault(c, "asks, and does not read the answers");
@@ -173,7 +185,8 @@ void node_client_tell(node_client_t *c, uint32_t kind, uint32_t a, uint64_t b, u
 
 void node_bells_ring(node_t *n) {
     for (uint32_t i = 1; i < n->client_next; i++)
-        if (n->clients[i] != NULL && n->clients[i]->state == NODE_LIVE) shm_bell_ring(&n->shared->bells[i]);
+        if (n->clients[i] != NULL && n->clients[i]->state == NODE_LIVE)
+            shm_bell_ring(&n->shared->bells[i]);
 }
 
 /* ---- greeting ---- */
@@ -187,7 +200,8 @@ static bool number_take(node_client_t *c) {
         /* In turn, and none that a task still names as its submitter. */
         for (uint32_t i = 1; i < SHM_MAX_CLIENTS && number == 0; i++) {
             n->client_turn = n->client_turn % (SHM_MAX_CLIENTS - 1) + 1;
-            if (n->clients[n->client_turn] == NULL && n->open_tasks[n->client_turn] == 0) number = n->client_turn;
+            if (n->clients[n->client_turn] == NULL && n->open_tasks[n->client_turn] == 0)
+                number = n->client_turn;
         }
     }
     if (number == 0) return false;
@@ -239,12 +253,14 @@ void node_client_welcome(node_client_t *c) {
     memcpy(frame, &head, sizeof head);
     memcpy(frame + sizeof head, n->session_dir, dir_size);
     if (n->setup_size > 0) memcpy(frame + sizeof head + dir_size, n->setup, n->setup_size);
-    int fds[WIRE_WELCOME_FDS] = {n->node_segment.fd,   c->segment.fd, n->slot_segment.fd,  n->record_segment.fd,
-                                 n->extent_segment.fd, n->arena.fd,   n->queue_segment.fd, n->event_fd};
+    int fds[WIRE_WELCOME_FDS] = {n->node_segment.fd,   c->segment.fd,        n->slot_segment.fd,
+                                 n->record_segment.fd, n->extent_segment.fd, n->arena.fd,
+                                 n->queue_segment.fd,  n->event_fd};
     c->state = NODE_LIVE;
     node_client_send(c, frame, sizeof head + dir_size + n->setup_size, fds, WIRE_WELCOME_FDS);
     free(frame);
-    /* A worker is our child and is reaped; a driver's end is told by its pidfd, or else by its socket. */
+    /* A worker is our child and is reaped; a driver's end is told by its pidfd, or else by its
+     * socket. */
     if (c->role == WIRE_DRIVER) {
         c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
         if (c->pidfd < 0 || uv_poll_init(&n->loop, &c->pid_poll, c->pidfd) != 0) return;
@@ -290,7 +306,8 @@ static void hello_handle(node_client_t *c, const char *frame, size_t size) {
             return;
         }
         memcpy(n->setup, frame + sizeof hello, n->setup_size);
-        if (n->zygote_argv != NULL && !n->zygote_ready) return; /* welcomed when the zygote can fork */
+        /* welcomed when the zygote can fork */
+        if (n->zygote_argv != NULL && !n->zygote_ready) return;
         node_client_welcome(c);
         if (c->state == NODE_LIVE) node_schedule(n); /* the spares have waited for the setup */
         return;
@@ -301,7 +318,8 @@ static void hello_handle(node_client_t *c, const char *frame, size_t size) {
     }
     if (hello.role == WIRE_OBSERVER) {
         size_t observers = 0;
-        for (size_t i = 0; i < n->connections.count; i++) observers += n->connections.items[i]->role == WIRE_OBSERVER;
+        for (size_t i = 0; i < n->connections.count; i++)
+            observers += n->connections.items[i]->role == WIRE_OBSERVER;
         if (observers > MOST_OBSERVERS) {
             node_client_refuse(c, MOB_ELIMIT, "too many others look at this session");
             return;

@@ -1,9 +1,13 @@
 /*
  * Making one large gap of many small ones, by moving values within the arena.
  *
- * When there is free memory, but not in one piece, or much of it inside of extents that are nearly empty, the stretch with the fewest bytes to move is emptied: its gaps are set aside, so that nobody gets them; each value in it gets a block elsewhere; a thread
- * of libuv's copies them, for values do not change; then each slot says the new place, by the same steps as for a move to disk: AWAY, a look at the pins, the place, AWAY no longer. One that is pinned
- * meanwhile stays, and the stretch with it. Small values leave half-empty extents of any process in this way and lie densely in the daemon's own.
+ * When there is free memory, but not in one piece, or much of it inside of extents that are nearly
+ * empty, the stretch with the fewest bytes to move is emptied: its gaps are set aside, so that
+ * nobody gets them; each value in it gets a block elsewhere; a thread of libuv's copies them, for
+ * values do not change; then each slot says the new place, by the same steps as for a move to disk:
+ * AWAY, a look at the pins, the place, AWAY no longer. One that is pinned meanwhile stays, and the
+ * stretch with it. Small values leave half-empty extents of any process in this way and lie densely
+ * in the daemon's own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,18 +32,23 @@ typedef struct {
 } compaction_t;
 
 /* The fewer bytes the better. The daemon's own small extents are where they would go. */
-static double price_of(const node_t *n, const node_survey_t *e, uint64_t granule, const void *context) {
+static double price_of(const node_t *n, const node_survey_t *e, uint64_t granule,
+                       const void *context) {
     (void)context;
-    return e->can_go && (e->whole || n->books[granule].owner != 0) ? (double)e->units * SHM_BLOCK_UNIT : -1;
+    return e->can_go && (e->whole || n->books[granule].owner != 0)
+               ? (double)e->units * SHM_BLOCK_UNIT
+               : -1;
 }
 
 static uint64_t gaps_in(const node_t *n, const node_stretch_t *s) {
     uint64_t bytes = 0;
-    for (uint64_t g = s->first; g < s->end; g = node_survey_next(n, g)) bytes += n->books[g].size ? 0 : SHM_GRANULE;
+    for (uint64_t g = s->first; g < s->end; g = node_survey_next(n, g))
+        bytes += n->books[g].size ? 0 : SHM_GRANULE;
     return bytes;
 }
 
-static void value_collect(node_t *n, const store_spill_item_t *item, uint64_t extent, uint32_t units, void *context) {
+static void value_collect(node_t *n, const store_spill_item_t *item, uint64_t extent,
+                          uint32_t units, void *context) {
     compaction_t *c = context;
     (void)units;
     if (c->failed || extent < c->stretch.first || extent >= c->stretch.end) return;
@@ -59,8 +68,8 @@ static void value_collect(node_t *n, const store_spill_item_t *item, uint64_t ex
 static void copy_run(uv_work_t *work) {
     compaction_t *c = work->data;
     for (size_t i = 0; i < c->values.count; i++)
-        memcpy(c->node->arena.base + c->values.items[i].to, c->node->arena.base + c->values.items[i].item.block,
-               c->values.items[i].item.bytes);
+        memcpy(c->node->arena.base + c->values.items[i].to,
+               c->node->arena.base + c->values.items[i].item.block, c->values.items[i].item.bytes);
 }
 
 /* The value lies in two places: one of them is freed. */
@@ -100,14 +109,17 @@ bool node_compact(node_t *n, uint64_t size) {
     node_survey_t *extents = node_survey_make(n);
     compaction_t *c = calloc(1, sizeof *c);
     bool begun = false;
-    if (extents != NULL && c != NULL && node_survey_stretch(n, extents, size, price_of, NULL, &c->stretch) &&
+    if (extents != NULL && c != NULL &&
+        node_survey_stretch(n, extents, size, price_of, NULL, &c->stretch) &&
         c->stretch.cost < (double)MOST_BYTES &&
         c->stretch.cost * 1.25 < (double)(n->arena_free - gaps_in(n, &c->stretch))) {
         c->node = n;
         c->work.data = c;
-        node_memory_take_gaps(n, c->stretch.first * SHM_GRANULE, c->stretch.end * SHM_GRANULE, &c->aside);
+        node_memory_take_gaps(n, c->stretch.first * SHM_GRANULE, c->stretch.end * SHM_GRANULE,
+                              &c->aside);
         node_survey_walk(n, value_collect, c);
-        begun = !c->failed && c->values.count > 0 && uv_queue_work(&n->loop, &c->work, copy_run, copy_done) == 0;
+        begun = !c->failed && c->values.count > 0 &&
+                uv_queue_work(&n->loop, &c->work, copy_run, copy_done) == 0;
         n->compacting = begun;
         if (!begun) compaction_end(c, false);
     } else {

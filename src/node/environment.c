@@ -1,4 +1,5 @@
-/* What the daemon reads from the environment of ray.init. A value that makes no sense is an error there: ignored, it would look as if it worked. */
+/* What the daemon reads from the environment of ray.init. A value that makes no sense is an error
+ * there: ignored, it would look as if it worked. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +17,8 @@ static mob_status_t number_read(const char *name, double least, double most, dou
     char *end;
     double number = strtod(text, &end);
     if (*end != 0 || !(number >= least && number <= most)) /* nan is neither */
-        return base_fail(MOB_EINVAL, "the environment has %s=%s; it must be a number from %g to %g", name, text, least,
-                         most);
+        return base_fail(MOB_EINVAL, "the environment has %s=%s; it must be a number from %g to %g",
+                         name, text, least, most);
     *value = number;
     return MOB_OK;
 }
@@ -36,15 +37,21 @@ mob_status_t node_environment_read(node_t *n) {
     n->fast = true;
     n->memory_threshold = 0.95;
     mob_status_t status = switch_read("MOBULA_FAST_PATH", &n->fast);
-    if (status == MOB_OK) status = number_read("RAY_memory_usage_threshold", 0.01, 1, &n->memory_threshold);
-    if (status == MOB_OK) status = number_read("RAY_memory_monitor_refresh_ms", 0, 1e9, &refresh_ms);
+    if (status == MOB_OK)
+        status = number_read("RAY_memory_usage_threshold", 0.01, 1, &n->memory_threshold);
+    if (status == MOB_OK)
+        status = number_read("RAY_memory_monitor_refresh_ms", 0, 1e9, &refresh_ms);
     if (status == MOB_OK) status = switch_read("MOBULA_ENFORCE_MEMORY", &n->enforce_memory);
     n->refresh_ms = (uint64_t)refresh_ms;
     if (status == MOB_OK && (double)n->refresh_ms != refresh_ms)
-        return base_fail(MOB_EINVAL, "the environment has RAY_memory_monitor_refresh_ms=%s; it must be a whole number",
-                         value_of("RAY_memory_monitor_refresh_ms"));
+        return base_fail(
+            MOB_EINVAL,
+            "the environment has RAY_memory_monitor_refresh_ms=%s; it must be a whole number",
+            value_of("RAY_memory_monitor_refresh_ms"));
     if (status == MOB_OK && n->enforce_memory && n->refresh_ms == 0)
-        return base_fail(MOB_EINVAL, "the environment has MOBULA_ENFORCE_MEMORY=1 and RAY_memory_monitor_refresh_ms=0, "
-                                     "with which nobody looks how much memory a task uses: leave one of them out");
+        return base_fail(
+            MOB_EINVAL,
+            "the environment has MOBULA_ENFORCE_MEMORY=1 and RAY_memory_monitor_refresh_ms=0, "
+            "with which nobody looks how much memory a task uses: leave one of them out");
     return status;
 }

@@ -1,6 +1,8 @@
 /*
- * Reading the rings. A client's bit in `pending` says that it has pushed; what it pushed is read up to where its ring ended when we looked,
- * so that one client can't keep us from the others. Nor by questions, which cost more than other messages: a client waits for its answer before it asks again, and one that does not is served in turn with the others.
+ * Reading the rings. A client's bit in `pending` says that it has pushed; what it pushed is read up
+ * to where its ring ended when we looked, so that one client can't keep us from the others. Nor by
+ * questions, which cost more than other messages: a client waits for its answer before it asks
+ * again, and one that does not is served in turn with the others.
  */
 #include "node/state.h"
 
@@ -125,7 +127,8 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
         node_task_arguments(c, m->a, m->b);
         break;
     case WIRE_SEALED:
-        if (m->a < STORE_MAX_SLOTS) node_object_sealed(n, (mob_ref_t){.slot = m->a, .generation = m->b});
+        if (m->a < STORE_MAX_SLOTS)
+            node_object_sealed(n, (mob_ref_t){.slot = m->a, .generation = m->b});
         break;
     case WIRE_RING:
         node_bells_ring(n);
@@ -180,7 +183,8 @@ void node_inbox_read(node_t *n) {
             uint32_t number = w * 64 + (uint32_t)__builtin_ctzll(bits);
             bits &= bits - 1;
             node_client_t *c = n->clients[number];
-            if (c != NULL && c->up != NULL && (c->state == NODE_LIVE || c->state == NODE_DYING)) ring_read(c);
+            if (c != NULL && c->up != NULL && (c->state == NODE_LIVE || c->state == NODE_DYING))
+                ring_read(c);
             if (n->ending) return;
         }
     }

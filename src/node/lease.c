@@ -1,15 +1,24 @@
 /*
  * Leases: workers that take tasks from the queues by themselves, without us.
  *
- * What we do for them is to give them CPUs and to take those back; shm/lease.h has the states. Queues are in lanes, one for each shape (shm/lane.h), and a lease is for one lane. It is asked of the scheduler
- * like a task of that shape: `request` is that task, and there is at most one at a time in each lane, so queues and other tasks get their turn in the order in which they asked. It is made when there is
- * more in the lane's queues than workers that look; a push tells us so while `more` is up, which is whenever no request waits.
+ * What we do for them is to give them CPUs and to take those back; shm/lease.h has the states.
+ * Queues are in lanes, one for each shape (shm/lane.h), and a lease is for one lane. It is asked of
+ * the scheduler like a task of that shape: `request` is that task, and there is at most one at a
+ * time in each lane, so queues and other tasks get their turn in the order in which they asked. It
+ * is made when there is more in the lane's queues than workers that look; a push tells us so while
+ * `more` is up, which is whenever no request waits.
  *
- * Others come first in this order: a free lease is taken at once when somebody else needs the CPU; a busy one is recalled after RECALL_NS; a blocked one is lent. After a blocked task
- * went on, more CPUs are used than there are: its worker takes no other task until there is a CPU for it, and one is taken or recalled for what does not have a lease. But a lease that was given for what lies in the queues is left alone for RECALL_NS: its worker may not have
- * been awake yet, and the queues would never have their turn beside tasks that come one after the other; nor is it worth to change hands for one task at a time. The request of another lane is such an other; that of the same lane is not.
+ * Others come first in this order: a free lease is taken at once when somebody else needs the CPU;
+ * a busy one is recalled after RECALL_NS; a blocked one is lent. After a blocked task went on, more
+ * CPUs are used than there are: its worker takes no other task until there is a CPU for it, and one
+ * is taken or recalled for what does not have a lease. But a lease that was given for what lies in
+ * the queues is left alone for RECALL_NS: its worker may not have been awake yet, and the queues
+ * would never have their turn beside tasks that come one after the other; nor is it worth to change
+ * hands for one task at a time. The request of another lane is such an other; that of the same lane
+ * is not.
  *
- * The worker that a granted lease is for may still have to be started: `granted` holds it until then.
+ * The worker that a granted lease is for may still have to be started: `granted` holds it until
+ * then.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +29,9 @@
 static const uint64_t RECALL_NS = 10000000;
 
 static shm_lease_t *lease_of(node_client_t *w) { return &w->node->shared->leases[w->number]; }
-static uint32_t state_of(node_client_t *w) { return atomic_load(&lease_of(w)->word) & SHM_LEASE_STATE; }
+static uint32_t state_of(node_client_t *w) {
+    return atomic_load(&lease_of(w)->word) & SHM_LEASE_STATE;
+}
 
 /* The next leased worker from number `i` on; NULL: no more. */
 static node_client_t *leased_from(node_t *n, uint32_t i) {
@@ -28,7 +39,8 @@ static node_client_t *leased_from(node_t *n, uint32_t i) {
         if (n->clients[i] != NULL && n->clients[i]->leased) return n->clients[i];
     return NULL;
 }
-#define EACH_LEASED(n, w) for (node_client_t *w = leased_from(n, 1); w != NULL; w = leased_from(n, w->number + 1))
+#define EACH_LEASED(n, w) \
+    for (node_client_t *w = leased_from(n, 1); w != NULL; w = leased_from(n, w->number + 1))
 
 #define EACH_LANE(n, l) for (uint32_t l = 0; l < SHM_LANES && (n)->lanes[l].shape != 0; l++)
 
@@ -37,8 +49,10 @@ void node_lane_open(node_t *n, uint32_t shape) {
     while (lane < SHM_LANES && n->lanes[lane].shape != 0 && n->lanes[lane].shape != shape) lane++;
     if (!n->fast || lane == SHM_LANES || n->lanes[lane].shape == shape) return;
     sched_amount_t demand[2];
-    if (sched_shape_demand(n->sched, shape, demand, 2) != 1 || strcmp(demand[0].name, "CPU") != 0) return;
-    if (lane > 0 && !sched_shape_fits_ever(n->sched, shape)) return; /* it would keep it for nothing */
+    if (sched_shape_demand(n->sched, shape, demand, 2) != 1 || strcmp(demand[0].name, "CPU") != 0)
+        return;
+    /* it would keep it for nothing */
+    if (lane > 0 && !sched_shape_fits_ever(n->sched, shape)) return;
     sched_shape_hold(n->sched, shape);
     n->lanes[lane] = (node_lane_t){.shape = shape, .cpus = (int64_t)demand[0].amount};
     atomic_store(&n->shared->lanes[lane].more, 1);
@@ -54,9 +68,10 @@ int node_lane_of_request(node_t *n, const sched_task_t *task) {
 static uint64_t queued_count(node_t *n, uint32_t lane) {
     uint64_t queued = 0;
     for (uint32_t w = 0; w < shm_node_words(n->shared); w++)
-        for (uint64_t bits = atomic_load(&n->shared->lanes[lane].queued[w]); bits != 0; bits &= bits - 1) {
-            uint64_t count =
-                shm_queue_count(&n->queues[shm_lane_queue(lane, w * 64 + (uint32_t)__builtin_ctzll(bits))]);
+        for (uint64_t bits = atomic_load(&n->shared->lanes[lane].queued[w]); bits != 0;
+             bits &= bits - 1) {
+            uint64_t count = shm_queue_count(
+                &n->queues[shm_lane_queue(lane, w * 64 + (uint32_t)__builtin_ctzll(bits))]);
             queued += count < SHM_QUEUE_ENTRIES ? count : SHM_QUEUE_ENTRIES;
         }
     return queued;
@@ -74,7 +89,8 @@ bool node_record_name(node_t *n, uint32_t record, char *ret_name, size_t capacit
     wire_record_t copy;
     wire_body_t body;
     memcpy(&copy, &n->records[record], sizeof copy);
-    if (copy.block != 0 || copy.body_size > WIRE_RECORD_BODY) return false; /* not worth the checks */
+    /* not worth the checks */
+    if (copy.block != 0 || copy.body_size > WIRE_RECORD_BODY) return false;
     if (wire_body_split(&copy, copy.body, copy.body_size, &body) != MOB_OK) return false;
     snprintf(ret_name, capacity, "%.*s", copy.name_size, body.name);
     return true;
@@ -94,12 +110,14 @@ static void first_name(node_t *n, uint32_t lane, char *ret_name, size_t capacity
 static void lane_request(node_t *n, uint32_t l) {
     node_lane_t *lane = &n->lanes[l];
     _Atomic uint32_t *more = &n->shared->lanes[l].more;
-    /* Who sleeps with a lease looks only if it is rung for, and the one who was relied on may have lost its lease to us. */
+    /* Who sleeps with a lease looks only if it is rung for, and the one who was relied on may have
+     * lost its lease to us. */
     if (queued_count(n, l) > 0) (void)shm_node_rouse(n->shared, l, &(bool){false});
     if (lane->request.queued && queued_count(n, l) == 0)
         sched_task_remove(n->sched, &lane->request); /* others took it */
     if (lane->request.queued || lane->granted.state != SCHED_LEASE_NONE) return;
-    /* First the flag, then the look: whoever pushes after our look reads the flag after its push. */
+    /* First the flag, then the look: whoever pushes after our look reads the flag after its
+     * push. */
     if (atomic_load(more) == 0) atomic_store(more, 1);
     if (!more_is_needed(n, l)) return;
     atomic_store(more, 0);
@@ -189,9 +207,12 @@ void node_lease_returned(node_client_t *w) {
 
 enum { ANY_LANE = SHM_LANES };
 
-static bool is_in(const node_client_t *w, uint32_t lane) { return lane == ANY_LANE || w->lane == lane; }
+static bool is_in(const node_client_t *w, uint32_t lane) {
+    return lane == ANY_LANE || w->lane == lane;
+}
 
-/* Looks again when it is time, not when a whole RECALL_NS has passed once more. A timer counts in milliseconds from a clock that may be one behind: it must not go off too early. */
+/* Looks again when it is time, not when a whole RECALL_NS has passed once more. A timer counts in
+ * milliseconds from a clock that may be one behind: it must not go off too early. */
 static void look_at(node_t *n, uint64_t due_ns, uint64_t now_ns) {
     node_look_again(n, (due_ns > now_ns ? due_ns - now_ns : 0) / 1000000 + 1);
 }
@@ -220,12 +241,14 @@ void node_leases_take_free(node_t *n) {
 }
 
 void node_lease_unblocked(node_client_t *w) {
-    if (state_of(w) == SHM_LEASE_LENT) return; /* lent again meanwhile: it says so once more when it goes on */
+    /* lent again meanwhile: it says so once more when it goes on */
+    if (state_of(w) == SHM_LEASE_LENT) return;
     sched_lease_unblock(w->node->sched, &w->lease);
     w->owes = w->node->owing = true;
 }
 
-/* There is a CPU for each of those that went on: they may take other tasks. (Who was recalled for another reason before is recalled for it again.) */
+/* There is a CPU for each of those that went on: they may take other tasks. (Who was recalled for
+ * another reason before is recalled for it again.) */
 static void owing_settle(node_t *n) {
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_BUSY | SHM_LEASE_RECALL;
@@ -236,7 +259,8 @@ static void owing_settle(node_t *n) {
     n->owing = false;
 }
 
-/* CPUs that will come back by recalls that were made since then. One that goes on and has not said so has none to give. */
+/* CPUs that will come back by recalls that were made since then. One that goes on and has not said
+ * so has none to give. */
 static int64_t recalled(node_t *n, uint64_t since) {
     int64_t amount = 0;
     EACH_LEASED (n, w)
@@ -251,7 +275,8 @@ static int64_t recall_one(node_t *n, uint32_t lane, uint64_t given_before) {
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_BUSY;
         if (!is_in(w, lane) || w->leased_ns > given_before ||
-            !atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_BUSY | SHM_LEASE_RECALL))
+            !atomic_compare_exchange_strong(&lease_of(w)->word, &word,
+                                            SHM_LEASE_BUSY | SHM_LEASE_RECALL))
             continue;
         w->recalled_ns = base_clock_mono_ns();
         return n->lanes[w->lane].cpus;
@@ -259,7 +284,8 @@ static int64_t recall_one(node_t *n, uint32_t lane, uint64_t given_before) {
     return 0;
 }
 
-/* When the next one can be recalled for somebody who waits since then; UINT64_MAX: there is none. */
+/* When the next one can be recalled for somebody who waits since then; UINT64_MAX: there is
+ * none. */
 static uint64_t recall_due(node_t *n, uint32_t lane, uint64_t since) {
     uint64_t due = UINT64_MAX;
     EACH_LEASED (n, w) {
@@ -299,7 +325,8 @@ bool node_leases_yield(node_t *n) {
     bool wanted = sched_cpu_lacking(n->sched, NULL, &since[0]) > 0;
     EACH_LANE (n, l) {
         lacking[l] = sched_cpu_lacking(n->sched, &n->lanes[l].request, &since[l]);
-        if (lacking[l] <= 0 && n->leases > 0 && node_ahead_waits(n, &since[l])) lacking[l] = SCHED_UNIT;
+        if (lacking[l] <= 0 && n->leases > 0 && node_ahead_waits(n, &since[l]))
+            lacking[l] = SCHED_UNIT;
         wanted |= lacking[l] > 0;
     }
     /* First the flag, then the look: who blocks after our look reads the flag after it said so. */
@@ -310,7 +337,8 @@ bool node_leases_yield(node_t *n) {
     EACH_LANE (n, l) {
         if (lacking[l] <= 0 || n->lanes[l].leases == 0) continue;
         if (free_take(n, l) > 0) return true;
-        /* Who was recalled says so when its task is over, which may be long; the others only if they are looked at again. So after a while another one is recalled, too. */
+        /* Who was recalled says so when its task is over, which may be long; the others only if
+         * they are looked at again. So after a while another one is recalled, too. */
         int64_t missing = lacking[l] - recalled(n, now - RECALL_NS), got;
         bool late = now - since[l] >= RECALL_NS;
         while (late && missing > 0 && (got = recall_one(n, l, now - RECALL_NS)) > 0) missing -= got;
@@ -329,7 +357,8 @@ void node_leases_recall(node_t *n) {
             atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_NONE))
             lease_end(w);
         else
-            atomic_compare_exchange_strong(&lease_of(w)->word, &busy, SHM_LEASE_BUSY | SHM_LEASE_RECALL);
+            atomic_compare_exchange_strong(&lease_of(w)->word, &busy,
+                                           SHM_LEASE_BUSY | SHM_LEASE_RECALL);
     }
 }
 
@@ -339,7 +368,8 @@ size_t node_leases_due(node_t *n) {
         if (state_of(w) != SHM_LEASE_BUSY) continue;
         uint32_t job = atomic_load(&lease_of(w)->job);
         if (job == SHM_LEASE_FORGETS) continue;
-        uint64_t word = job > 0 && job <= WIRE_MAX_RECORDS ? atomic_load(&n->records[job - 1].word) : 0;
+        uint64_t word =
+            job > 0 && job <= WIRE_MAX_RECORDS ? atomic_load(&n->records[job - 1].word) : 0;
         count += wire_word_state(word) != WIRE_TAKEN || wire_word_worker(word) != w->number;
     }
     return count;
@@ -370,8 +400,11 @@ void node_queues_note(node_t *n) {
 void node_events_read(node_client_t *w) {
     shm_event_t e;
     for (int i = 0; w->events != NULL && i < SHM_EVENTS && shm_events_take(w->events, &e); i++) {
-        control_event_t event = {
-            .start_ns = e.start_ns, .end_ns = e.end_ns, .pid = w->pid, .worker = w->number, .kind = e.kind};
+        control_event_t event = {.start_ns = e.start_ns,
+                                 .end_ns = e.end_ns,
+                                 .pid = w->pid,
+                                 .worker = w->number,
+                                 .kind = e.kind};
         uint8_t size = e.name_size < sizeof e.name ? e.name_size : sizeof e.name;
         if (e.kind == MOB_ACTOR_CALL && w->actor != NULL)
             node_event_name(&event, w->actor, e.name, size);

@@ -1,12 +1,15 @@
 /*
  * mobulad: one a node. Owns the shared memory, schedules, supervises.
  *
- * Started by a driver with the driver's connection as descriptor 3; ends when that driver does. Reading order: main.c (the loop), client.c
- * (connections), inbox.c (messages), task.c (the way of a task), worker.c (the pool), lease.c (workers that take tasks), actor.c, calls.c, object.c (references), memory.c (grants), room.c, survey.c, compact.c, spill.c, restore.c
- * (a full store), text.c (what workers print), query.c, session.c.
+ * Started by a driver with the driver's connection as descriptor 3; ends when that driver does.
+ * Reading order: main.c (the loop), client.c (connections), inbox.c (messages), task.c (the way of
+ * a task), worker.c (the pool), lease.c (workers that take tasks), actor.c, calls.c, object.c
+ * (references), memory.c (grants), room.c, survey.c, compact.c, spill.c, restore.c (a full store),
+ * text.c (what workers print), query.c, session.c.
  *
- * The loop sleeps in epoll. Clients wake it by the eventfd, and only if `daemon_sleeps` says so: it is set before the last look at `pending`,
- * so a message is either seen by that look or its sender sees the flag.
+ * The loop sleeps in epoll. Clients wake it by the eventfd, and only if `daemon_sleeps` says so: it
+ * is set before the last look at `pending`, so a message is either seen by that look or its sender
+ * sees the flag.
  */
 #include <assert.h>
 #include <errno.h>
@@ -64,7 +67,8 @@ static void on_prepare(uv_prepare_t *handle) {
         }
         atomic_store(&n->shared->daemon_sleeps, 0);
     }
-    uv_idle_start(&n->idle_handle, on_idle); /* still busy: the sockets get their turn, without sleeping */
+    /* still busy: the sockets get their turn, without sleeping */
+    uv_idle_start(&n->idle_handle, on_idle);
 }
 
 static void on_check(uv_check_t *handle) {
@@ -80,7 +84,8 @@ static void on_event(uv_poll_t *poll, int status, int events) {
     }
 }
 
-/* No descriptor is left for who knocks, and the kernel would tell us of it for ever: it is let in by the one that is kept for this, and sent away. */
+/* No descriptor is left for who knocks, and the kernel would tell us of it for ever: it is let in
+ * by the one that is kept for this, and sent away. */
 static void connection_refuse(node_t *n) {
     close(n->spare_fd);
     int sock = accept4(n->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -122,7 +127,8 @@ static mob_status_t loop_start(node_t *n) {
     uv_signal_init(&n->loop, &n->child_signal);
     uv_signal_init(&n->loop, &n->term_signal);
     uv_timer_init(&n->loop, &n->look_timer);
-    n->listen_poll.data = n->event_poll.data = n->prepare.data = n->check.data = n->idle_handle.data = n;
+    n->listen_poll.data = n->event_poll.data = n->prepare.data = n->check.data =
+        n->idle_handle.data = n;
     n->child_signal.data = n->term_signal.data = n->look_timer.data = n;
     node_room_start(n);
     node_pressure_start(n);
@@ -156,7 +162,8 @@ static mob_status_t arguments_read(node_t *n, int argc, char **argv) {
         } else if (strncmp(argv[i], "--resource=", 11) == 0) {
             double amount = strtod(argv[i] + 11, &end);
             if (*end != '=' || !(amount >= 0)) return base_fail(MOB_EINVAL, "mobulad: %s", argv[i]);
-            double units = amount * SCHED_UNIT + 0.5, most = 2.0 * SCHED_AMOUNT_MAX; /* which the scheduler refuses */
+            double units = amount * SCHED_UNIT + 0.5,
+                   most = 2.0 * SCHED_AMOUNT_MAX; /* which the scheduler refuses */
             sched_amount_t r = {.name = end + 1, .amount = (uint64_t)(units < most ? units : most)};
             if (!vec_push(&n->resources, r)) return MOB_ENOMEM;
         } else {
@@ -174,7 +181,8 @@ static mob_status_t node_start(node_t *n) {
     mob_status_t status = node_environment_read(n);
     if (status == MOB_OK) status = sched_new(n->resources.items, n->resources.count, &n->sched);
     if (status != MOB_OK) return status;
-    status = sched_shape_intern(n->sched, &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1, &n->cpu_shape);
+    status = sched_shape_intern(n->sched, &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1,
+                                &n->cpu_shape);
     if (status != MOB_OK) return status;
     assert(n->cpu_shape == MOB_SHAPE_ONE_CPU); /* the first one that is asked for */
     status = control_embedded_new(&n->control);
@@ -189,8 +197,8 @@ static mob_status_t node_start(node_t *n) {
     return status;
 }
 
-/* Ends every process below us. Each round kills our children; theirs then become ours, and a worker that was being forked does too, so we look
- * again until there is none. */
+/* Ends every process below us. Each round kills our children; theirs then become ours, and a worker
+ * that was being forked does too, so we look again until there is none. */
 static void children_end(void) {
     pid_t children[8192];
     for (int round = 0; round < 5000; round++) {
@@ -219,12 +227,13 @@ int main(int argc, char **argv) {
         puts("mobulad " MOBULA_VERSION);
         return 0;
     }
-    /* One heap for all threads, and what is large goes back at once: those that read and write files come and go, and each would leave a heap of its own behind. */
+    /* One heap for all threads, and what is large goes back at once: those that read and write
+     * files come and go, and each would leave a heap of its own behind. */
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_MMAP_THRESHOLD, 64 << 10);
     signal(SIGPIPE, SIG_IGN);
-    for (int fd = 0; fd < DRIVER_FD;
-         fd++) /* a driver without standard streams: their numbers must not be taken by anything else */
+    for (int fd = 0; fd < DRIVER_FD; fd++) /* a driver without standard streams: their numbers must
+                                              not be taken by anything else */
         if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);
     syscall(SYS_close_range, DRIVER_FD + 1, ~0u, 0);
     fcntl(DRIVER_FD, F_SETFD, FD_CLOEXEC);
@@ -240,17 +249,20 @@ int main(int argc, char **argv) {
     mob_status_t status = arguments_read(n, argc, argv);
     if (status == MOB_OK) status = node_client_accept(n, DRIVER_FD, &n->driver);
     if (status != MOB_OK) {
-        fprintf(stderr, "mobulad: %s %s (it is started by ray.init)\n", mob_status_text(status), mob_last_error());
+        fprintf(stderr, "mobulad: %s %s (it is started by ray.init)\n", mob_status_text(status),
+                mob_last_error());
         return 1;
     }
     n->driver->role = WIRE_DRIVER;
     status = node_start(n);
     if (status != MOB_OK) {
-        /* Its hello is read first: a socket that is closed with something unread takes our answer with it. */
+        /* Its hello is read first: a socket that is closed with something unread takes our answer
+         * with it. */
         char hello[256];
         poll(&(struct pollfd){.fd = DRIVER_FD, .events = POLLIN}, 1, 5000);
         (void)!read(DRIVER_FD, hello, sizeof hello);
-        node_client_refuse(n->driver, status, *mob_last_error() ? mob_last_error() : mob_status_text(status));
+        node_client_refuse(n->driver, status,
+                           *mob_last_error() ? mob_last_error() : mob_status_text(status));
     } else {
         silence();
         uv_run(&n->loop, UV_RUN_DEFAULT);
@@ -260,6 +272,7 @@ int main(int argc, char **argv) {
     children_end();
     node_spill_end(n);
     node_session_close(n);
-    /* Not by return: that waits for the threads, and one may wait for a disk that does not answer. */
+    /* Not by return: that waits for the threads, and one may wait for a disk that does not
+     * answer. */
     _exit(0);
 }

@@ -1,12 +1,14 @@
 /*
  * What clients are granted: blocks of slots and of records, extents of the arena.
  *
- * The arena's books: `books` has an entry at the first granule of every extent, `granule_owner` says for each granule whose it is, `gaps` are the stretches
- * that belong to nobody, in order of place, with who had them last: a process that gets its old pages back finds them warm. An extent
- * that is EMPTY is its owner's to use again, but counts as free and is taken back when a request does not fit otherwise.
+ * The arena's books: `books` has an entry at the first granule of every extent, `granule_owner`
+ * says for each granule whose it is, `gaps` are the stretches that belong to nobody, in order of
+ * place, with who had them last: a process that gets its old pages back finds them warm. An extent
+ * that is EMPTY is its owner's to use again, but counts as free and is taken back when a request
+ * does not fit otherwise.
  *
- * Memory is given to an extent before it is handed out, after a look at what the cgroup has left, with a reserve: running into its limit
- * would bring the kernel's killer, not an error.
+ * Memory is given to an extent before it is handed out, after a look at what the cgroup has left,
+ * with a reserve: running into its limit would bring the kernel's killer, not an error.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -15,16 +17,17 @@
 #include "base/memory.h"
 #include "node/state.h"
 
-static const uint64_t RESERVE_BYTES = 64 << 20, SMALL_BYTES = 4 << 20, LEAST_STORE_BYTES = 16 * SHM_GRANULE,
-                      PROMISE_NS = 500000000;
+static const uint64_t RESERVE_BYTES = 64 << 20, SMALL_BYTES = 4 << 20,
+                      LEAST_STORE_BYTES = 16 * SHM_GRANULE, PROMISE_NS = 500000000;
 
 static void *table_new(size_t count, size_t size) {
-    void *p = mmap(NULL, count * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, count * size, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
-static mob_status_t own_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset, uint64_t *ret_size,
-                              uint64_t *ret_serial);
+static mob_status_t own_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
+                              uint64_t *ret_size, uint64_t *ret_serial);
 static void orphan_extents_clean(node_t *n);
 
 mob_status_t node_memory_init(node_t *n) {
@@ -63,8 +66,8 @@ mob_status_t node_memory_init(node_t *n) {
     n->books = table_new(granules + 1, sizeof *n->books);
     n->granule_owner = table_new(granules + 1, sizeof *n->granule_owner);
     n->backed = table_new(granules / 64 + 1, sizeof *n->backed);
-    if (!n->site_of || !n->pairs || !n->tasks || !n->objects || !n->slot_owner || !n->record_owner || !n->books ||
-        !n->granule_owner || !n->backed)
+    if (!n->site_of || !n->pairs || !n->tasks || !n->objects || !n->slot_owner ||
+        !n->record_owner || !n->books || !n->granule_owner || !n->backed)
         return MOB_ENOMEM;
     n->slots_granted = STORE_SLOT_BLOCK; /* slot 0 names nothing */
     n->arena_free = n->store_bytes;
@@ -90,8 +93,8 @@ static bool memory_is_short(uint64_t wanted) {
 }
 
 /* A free span of exactly or at least the blocks needed, or fresh ones above the high-water mark. */
-static node_span_t node_span_take(node_spans_t *spans, uint32_t *granted, uint32_t limit, uint32_t block,
-                                  uint32_t wanted) {
+static node_span_t node_span_take(node_spans_t *spans, uint32_t *granted, uint32_t limit,
+                                  uint32_t block, uint32_t wanted) {
     wanted = (wanted + block - 1) / block * block;
     for (size_t i = 0; i < spans->count; i++) {
         node_span_t s = spans->items[i];
@@ -105,7 +108,8 @@ static node_span_t node_span_take(node_spans_t *spans, uint32_t *granted, uint32
         return s;
     }
     if (*granted >= limit) return (node_span_t){0};
-    node_span_t s = {.first = *granted, .count = limit - *granted < wanted ? limit - *granted : wanted};
+    node_span_t s = {.first = *granted,
+                     .count = limit - *granted < wanted ? limit - *granted : wanted};
     *granted += s.count;
     return s;
 }
@@ -116,16 +120,19 @@ void node_memory_slots(node_client_t *client, uint32_t wanted) {
         node_client_fault(client, "asked for an impossible number of slots");
         return;
     }
-    node_span_t s = node_span_take(&n->free_slots, &n->slots_granted, STORE_MAX_SLOTS, STORE_SLOT_BLOCK, wanted);
+    node_span_t s = node_span_take(&n->free_slots, &n->slots_granted, STORE_MAX_SLOTS,
+                                   STORE_SLOT_BLOCK, wanted);
     uint64_t bytes = (uint64_t)s.count * sizeof(store_slot_t);
     if (s.count > 0 && (memory_is_short(bytes) ||
-                        shm_segment_back(&n->slot_segment, (uint64_t)s.first * sizeof(store_slot_t), bytes) != MOB_OK ||
+                        shm_segment_back(&n->slot_segment, (uint64_t)s.first * sizeof(store_slot_t),
+                                         bytes) != MOB_OK ||
                         !vec_push(&client->slots, s))) {
         (void)vec_push(&n->free_slots, s);
         s.count = 0;
     }
     if (s.count > 0) {
-        for (uint32_t b = s.first / STORE_SLOT_BLOCK; b < (s.first + s.count) / STORE_SLOT_BLOCK; b++)
+        for (uint32_t b = s.first / STORE_SLOT_BLOCK; b < (s.first + s.count) / STORE_SLOT_BLOCK;
+             b++)
             n->slot_owner[b] = (uint16_t)client->number;
     }
     node_client_tell(client, WIRE_SLOTS, s.first, s.count, 0, 0);
@@ -137,17 +144,20 @@ void node_memory_records(node_client_t *client, uint32_t wanted) {
         node_client_fault(client, "asked for an impossible number of records");
         return;
     }
-    node_span_t s = node_span_take(&n->free_records, &n->records_granted, WIRE_MAX_RECORDS, WIRE_RECORD_BLOCK, wanted);
+    node_span_t s = node_span_take(&n->free_records, &n->records_granted, WIRE_MAX_RECORDS,
+                                   WIRE_RECORD_BLOCK, wanted);
     uint64_t bytes = (uint64_t)s.count * sizeof(wire_record_t);
     if (s.count > 0 &&
         (memory_is_short(bytes) ||
-         shm_segment_back(&n->record_segment, (uint64_t)s.first * sizeof(wire_record_t), bytes) != MOB_OK ||
+         shm_segment_back(&n->record_segment, (uint64_t)s.first * sizeof(wire_record_t), bytes) !=
+             MOB_OK ||
          !vec_push(&client->records, s))) {
         (void)vec_push(&n->free_records, s);
         s.count = 0;
     }
     if (s.count > 0) {
-        for (uint32_t b = s.first / WIRE_RECORD_BLOCK; b < (s.first + s.count) / WIRE_RECORD_BLOCK; b++)
+        for (uint32_t b = s.first / WIRE_RECORD_BLOCK; b < (s.first + s.count) / WIRE_RECORD_BLOCK;
+             b++)
             n->record_owner[b] = (uint16_t)client->number;
     }
     node_client_tell(client, WIRE_RECORDS, s.first, s.count, 0, 0);
@@ -166,7 +176,8 @@ bool node_memory_record_is(node_t *n, uint32_t record, uint32_t owner) {
 static void gap_add(node_t *n, uint64_t offset, uint64_t size, uint32_t last_owner) {
     size_t i = 0;
     while (i < n->gaps.count && n->gaps.items[i].offset < offset) i++;
-    node_gap_t *before = i > 0 ? &n->gaps.items[i - 1] : NULL, *after = i < n->gaps.count ? &n->gaps.items[i] : NULL;
+    node_gap_t *before = i > 0 ? &n->gaps.items[i - 1] : NULL,
+               *after = i < n->gaps.count ? &n->gaps.items[i] : NULL;
     bool joins_before = before && before->offset + before->size == offset,
          joins_after = after && offset + size == after->offset;
     n->arena_free += size;
@@ -190,10 +201,13 @@ static void gap_add(node_t *n, uint64_t offset, uint64_t size, uint32_t last_own
     }
 }
 
-bool node_memory_is_backed(const node_t *n, uint64_t granule) { return n->backed[granule / 64] >> (granule % 64) & 1; }
+bool node_memory_is_backed(const node_t *n, uint64_t granule) {
+    return n->backed[granule / 64] >> (granule % 64) & 1;
+}
 
 /* A stretch of `size` bytes in the gap that has its memory already. */
-static bool gap_find_backed(const node_t *n, const node_gap_t *gap, uint64_t size, uint64_t *ret_offset) {
+static bool gap_find_backed(const node_t *n, const node_gap_t *gap, uint64_t size,
+                            uint64_t *ret_offset) {
     uint64_t run = 0;
     for (uint64_t g = gap->offset / SHM_GRANULE; g < (gap->offset + gap->size) / SHM_GRANULE; g++) {
         run = node_memory_is_backed(n, g) ? run + SHM_GRANULE : 0;
@@ -206,8 +220,9 @@ static bool gap_find_backed(const node_t *n, const node_gap_t *gap, uint64_t siz
 
 static void gap_cut(node_t *n, size_t index, uint64_t offset, uint64_t size) {
     node_gap_t *g = &n->gaps.items[index];
-    node_gap_t rest = {
-        .offset = offset + size, .size = g->offset + g->size - offset - size, .last_owner = g->last_owner};
+    node_gap_t rest = {.offset = offset + size,
+                       .size = g->offset + g->size - offset - size,
+                       .last_owner = g->last_owner};
     g->size = offset - g->offset;
     n->arena_free -= size;
     if (g->size == 0) {
@@ -222,15 +237,17 @@ static void gap_cut(node_t *n, size_t index, uint64_t offset, uint64_t size) {
     }
 }
 
-/* Small extents from the bottom, large ones from the top: else one small object that lives long would cut the space for large ones in two. Large ones by best
- * fit, the asker's own former stretches first. `backed`: only what has its memory already. */
+/* Small extents from the bottom, large ones from the top: else one small object that lives long
+ * would cut the space for large ones in two. Large ones by best fit, the asker's own former
+ * stretches first. `backed`: only what has its memory already. */
 static bool gap_take(node_t *n, uint64_t size, uint32_t owner, bool backed, uint64_t *ret_offset) {
     bool small = size <= SMALL_BYTES && size <= n->store_bytes / 16;
     size_t best = SIZE_MAX;
     uint64_t place = 0;
     if (!vec_reserve(&n->gaps, 1)) return false;
     for (size_t i = 0; i < n->gaps.count && !(small && best != SIZE_MAX); i++) {
-        const node_gap_t *g = &n->gaps.items[i], *b = best != SIZE_MAX ? &n->gaps.items[best] : NULL;
+        const node_gap_t *g = &n->gaps.items[i],
+                         *b = best != SIZE_MAX ? &n->gaps.items[best] : NULL;
         if (g->size < size || (backed && !gap_find_backed(n, g, size, &place))) continue;
         bool mine = g->last_owner == owner, best_mine = b != NULL && b->last_owner == owner;
         if (b != NULL && !(mine != best_mine ? mine : g->size < b->size)) continue;
@@ -245,9 +262,12 @@ static bool gap_take(node_t *n, uint64_t size, uint32_t owner, bool backed, uint
 void node_memory_take_gaps(node_t *n, uint64_t from, uint64_t to, node_gaps_t *ret_taken) {
     for (size_t i = 0; i < n->gaps.count && n->gaps.items[i].offset < to;) {
         node_gap_t g = n->gaps.items[i];
-        uint64_t first = g.offset > from ? g.offset : from, end = g.offset + g.size < to ? g.offset + g.size : to;
+        uint64_t first = g.offset > from ? g.offset : from,
+                 end = g.offset + g.size < to ? g.offset + g.size : to;
         if (first >= end || !vec_reserve(&n->gaps, 1) ||
-            !vec_push(ret_taken, ((node_gap_t){.offset = first, .size = end - first, .last_owner = g.last_owner}))) {
+            !vec_push(
+                ret_taken,
+                ((node_gap_t){.offset = first, .size = end - first, .last_owner = g.last_owner}))) {
             i++;
             continue;
         }
@@ -261,14 +281,16 @@ void node_memory_return_gaps(node_t *n, const node_gap_t *gaps, size_t count) {
 }
 
 static void granules_unback(node_t *n, uint64_t first, uint64_t count) {
-    for (uint64_t g = first; g < first + count; g++) n->backed[g / 64] &= ~((uint64_t)1 << (g % 64));
+    for (uint64_t g = first; g < first + count; g++)
+        n->backed[g / 64] &= ~((uint64_t)1 << (g % 64));
     shm_segment_unback(&n->arena, first * SHM_GRANULE, count * SHM_GRANULE);
 }
 
 static void extent_close(node_t *n, uint64_t granule) {
     node_extent_t *e = &n->books[granule];
     uint64_t size = e->size;
-    if (e->cold > 0) granules_unback(n, granule, size / SHM_GRANULE); /* who knows what its owner has got */
+    /* who knows what its owner has got */
+    if (e->cold > 0) granules_unback(n, granule, size / SHM_GRANULE);
     n->cold -= e->cold;
     memset(&n->granule_owner[granule], 0, size / SHM_GRANULE * sizeof *n->granule_owner);
     if (e->owner == NODE_ORPHAN)
@@ -291,7 +313,8 @@ static bool extent_take_back(node_t *n, uint64_t granule) {
     if (e->owner != NODE_ORPHAN && extent_is_unused(entry) &&
         atomic_compare_exchange_strong(&entry->word, &owned, empty) && !extent_is_unused(entry)) {
         uint64_t again = empty;
-        atomic_compare_exchange_strong(&entry->word, &again, owned); /* its owner has begun to use it */
+        /* its owner has begun to use it */
+        atomic_compare_exchange_strong(&entry->word, &again, owned);
         return false;
     }
     /* acquire: its owner's last use comes before the next owner's first */
@@ -315,7 +338,8 @@ uint64_t node_memory_free_bytes(node_t *n) {
     for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE;) {
         node_extent_t *e = &n->books[g];
         if (e->size && (extent_is_unused(&n->extents[g]) ||
-                        (atomic_load_explicit(&n->extents[g].word, memory_order_relaxed) & 3) == SHM_EXTENT_EMPTY))
+                        (atomic_load_explicit(&n->extents[g].word, memory_order_relaxed) & 3) ==
+                            SHM_EXTENT_EMPTY))
             bytes += e->size;
         g += e->size ? e->size / SHM_GRANULE : 1;
     }
@@ -323,7 +347,8 @@ uint64_t node_memory_free_bytes(node_t *n) {
 }
 
 /*
- * Gives memory to a stretch. A large one gets it as its owner maps the pages: the kernel clears them, a gigabyte in most of a second, and this loop can't stand still for so long. *ret_cold: the
+ * Gives memory to a stretch. A large one gets it as its owner maps the pages: the kernel clears
+ * them, a gigabyte in most of a second, and this loop can't stand still for so long. *ret_cold: the
  * bytes that are to come. MOB_EROOM: the machine has none left.
  */
 static mob_status_t granules_back(node_t *n, uint64_t offset, uint64_t size, uint64_t *ret_cold) {
@@ -341,7 +366,8 @@ static mob_status_t granules_back(node_t *n, uint64_t offset, uint64_t size, uin
 }
 
 /* A place with memory, taken out of the gaps. */
-static bool place_find(node_t *n, uint64_t size, uint32_t owner, uint64_t *ret_offset, uint64_t *ret_cold) {
+static bool place_find(node_t *n, uint64_t size, uint32_t owner, uint64_t *ret_offset,
+                       uint64_t *ret_cold) {
     if (gap_take(n, size, owner, false, ret_offset)) {
         if (granules_back(n, *ret_offset, size, ret_cold) == MOB_OK) return true;
         gap_add(n, *ret_offset, size, owner);
@@ -349,8 +375,8 @@ static bool place_find(node_t *n, uint64_t size, uint32_t owner, uint64_t *ret_o
     return gap_take(n, size, owner, true, ret_offset);
 }
 
-mob_status_t node_memory_grant(node_t *n, uint32_t owner, uint64_t size, bool promised, uint64_t *ret_offset,
-                               uint64_t *ret_serial) {
+mob_status_t node_memory_grant(node_t *n, uint32_t owner, uint64_t size, bool promised,
+                               uint64_t *ret_offset, uint64_t *ret_serial) {
     uint64_t offset, cold = 0;
     if (!place_find(n, size, owner, &offset, &cold)) {
         empties_take(n);
@@ -365,12 +391,16 @@ mob_status_t node_memory_grant(node_t *n, uint32_t owner, uint64_t size, bool pr
                                         .cold = cold};
     n->cold += cold;
     if (n->clients[owner] != NULL) n->clients[owner]->extents++;
-    for (uint64_t g = granule; g < granule + size / SHM_GRANULE; g++) n->granule_owner[g] = (uint16_t)owner;
-    atomic_store_explicit(&n->extents[granule].freed, shm_extent_count(serial, 0), memory_order_relaxed);
-    /* Not unused, until its owner's first allocation. */
-    atomic_store_explicit(&n->extents[granule].used, shm_extent_count(serial, promised ? 0 : SHM_EXTENT_IN_HAND),
+    for (uint64_t g = granule; g < granule + size / SHM_GRANULE; g++)
+        n->granule_owner[g] = (uint16_t)owner;
+    atomic_store_explicit(&n->extents[granule].freed, shm_extent_count(serial, 0),
                           memory_order_relaxed);
-    atomic_store_explicit(&n->extents[granule].word, serial << 2 | (promised ? SHM_EXTENT_EMPTY : SHM_EXTENT_OWNED),
+    /* Not unused, until its owner's first allocation. */
+    atomic_store_explicit(&n->extents[granule].used,
+                          shm_extent_count(serial, promised ? 0 : SHM_EXTENT_IN_HAND),
+                          memory_order_relaxed);
+    atomic_store_explicit(&n->extents[granule].word,
+                          serial << 2 | (promised ? SHM_EXTENT_EMPTY : SHM_EXTENT_OWNED),
                           memory_order_release);
     *ret_offset = offset;
     *ret_serial = serial;
@@ -379,14 +409,15 @@ mob_status_t node_memory_grant(node_t *n, uint32_t owner, uint64_t size, bool pr
 
 void node_memory_backed(node_t *n, uint32_t owner, uint64_t block) {
     uint64_t granule = block / SHM_GRANULE; /* a large block begins in its extent's first */
-    if (block >= n->store_bytes || n->books[granule].owner != owner) return; /* it may be somebody else's by now */
+    /* it may be somebody else's by now */
+    if (block >= n->store_bytes || n->books[granule].owner != owner) return;
     n->cold -= n->books[granule].cold;
     n->books[granule].cold = 0;
 }
 
 /* `size`, or less but at least `least` if there is no more now. */
-static mob_status_t grant_some(node_t *n, uint32_t owner, uint64_t size, uint64_t least, uint64_t *ret_offset,
-                               uint64_t *ret_size, uint64_t *ret_serial) {
+static mob_status_t grant_some(node_t *n, uint32_t owner, uint64_t size, uint64_t least,
+                               uint64_t *ret_offset, uint64_t *ret_size, uint64_t *ret_serial) {
     *ret_size = shm_granule_round(size);
     mob_status_t status = node_memory_grant(n, owner, *ret_size, false, ret_offset, ret_serial);
     if (status != MOB_EROOM || shm_granule_round(least) >= *ret_size) return status;
@@ -394,8 +425,8 @@ static mob_status_t grant_some(node_t *n, uint32_t owner, uint64_t size, uint64_
     return node_memory_grant(n, owner, *ret_size, false, ret_offset, ret_serial);
 }
 
-static mob_status_t own_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset, uint64_t *ret_size,
-                              uint64_t *ret_serial) {
+static mob_status_t own_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
+                              uint64_t *ret_size, uint64_t *ret_serial) {
     node_t *n = context;
     if (least > n->store_bytes) return MOB_EFULL;
     return grant_some(n, 0, size, least, ret_offset, ret_size, ret_serial);
@@ -414,16 +445,19 @@ void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least, bo
     }
     /* Who came first is served first. */
     mob_status_t status =
-        n->wants.count > 0 ? MOB_EROOM : grant_some(n, client->number, size, least, &offset, &given, &serial);
+        n->wants.count > 0 ? MOB_EROOM
+                           : grant_some(n, client->number, size, least, &offset, &given, &serial);
     node_client_tell(client, WIRE_EXTENT, status, offset, given, serial);
-    if (status == MOB_EROOM) node_room_want(n, client->number, size, least, (mob_ref_t){0}, goes_on);
+    if (status == MOB_EROOM)
+        node_room_want(n, client->number, size, least, (mob_ref_t){0}, goes_on);
 }
 
 void node_memory_give_back(node_t *n) {
     empties_take(n);
     orphan_extents_clean(n);
     for (size_t i = 0; i < n->gaps.count; i++) {
-        uint64_t first = n->gaps.items[i].offset / SHM_GRANULE, end = first + n->gaps.items[i].size / SHM_GRANULE;
+        uint64_t first = n->gaps.items[i].offset / SHM_GRANULE,
+                 end = first + n->gaps.items[i].size / SHM_GRANULE;
         for (uint64_t g = first; g < end; g++) {
             uint64_t from = g;
             while (g < end && node_memory_is_backed(n, g)) g++;
@@ -433,8 +467,10 @@ void node_memory_give_back(node_t *n) {
 }
 
 bool node_memory_owns(node_t *n, uint32_t owner, uint64_t offset, uint64_t size) {
-    if (offset < SHM_BLOCK_FIRST || offset >= n->store_bytes || size > n->store_bytes - offset) return false;
-    for (uint64_t g = offset / SHM_GRANULE; g <= (offset + (size ? size - 1 : 0)) / SHM_GRANULE; g++)
+    if (offset < SHM_BLOCK_FIRST || offset >= n->store_bytes || size > n->store_bytes - offset)
+        return false;
+    for (uint64_t g = offset / SHM_GRANULE; g <= (offset + (size ? size - 1 : 0)) / SHM_GRANULE;
+         g++)
         if (n->granule_owner[g] != owner) return false;
     return true;
 }
@@ -451,15 +487,18 @@ static bool block_is_named(node_t *n, uint64_t data, uint64_t tag) {
         return task != NULL && task->block == data;
     }
     store_slot_t *slot = &n->slots[index];
-    return (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_SEALED &&
-           (atomic_load_explicit(&slot->generation, memory_order_relaxed) & 0x3fffffffff) == generation &&
+    return (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) ==
+               STORE_SEALED &&
+           (atomic_load_explicit(&slot->generation, memory_order_relaxed) & 0x3fffffffff) ==
+               generation &&
            !store_meta_inline(slot->meta) && slot->value.large.block == data;
 }
 
 /* Frees what a dead process left in its extent. True if nothing is used any more. */
 static bool extent_clean(node_t *n, uint64_t granule) {
     uint64_t at = granule * SHM_GRANULE + SHM_BLOCK_FIRST,
-             end = granule * SHM_GRANULE + n->books[granule].size - SHM_BLOCK_UNIT + SHM_BLOCK_FIRST;
+             end =
+                 granule * SHM_GRANULE + n->books[granule].size - SHM_BLOCK_UNIT + SHM_BLOCK_FIRST;
     bool empty = true;
     while (at < end) {
         shm_block_t *block = (shm_block_t *)(n->arena.base + at);
@@ -475,20 +514,24 @@ static bool extent_clean(node_t *n, uint64_t granule) {
     return empty;
 }
 
-/* Extents of the dead with something alive in them: looked at again when a process ends or the store is short. */
+/* Extents of the dead with something alive in them: looked at again when a process ends or the
+ * store is short. */
 static void orphan_extents_clean(node_t *n) {
     for (uint64_t g = 0; n->orphan_extents > 0 && g < n->store_bytes / SHM_GRANULE;) {
         node_extent_t *e = &n->books[g];
         uint64_t step = e->size ? e->size / SHM_GRANULE : 1;
-        bool counted = e->size / SHM_BLOCK_UNIT < SHM_EXTENT_IN_HAND && shm_extent_is_left_empty(&n->extents[g]);
-        if (e->size && e->owner == NODE_ORPHAN && (counted || extent_clean(n, g))) extent_close(n, g);
+        bool counted = e->size / SHM_BLOCK_UNIT < SHM_EXTENT_IN_HAND &&
+                       shm_extent_is_left_empty(&n->extents[g]);
+        if (e->size && e->owner == NODE_ORPHAN && (counted || extent_clean(n, g)))
+            extent_close(n, g);
         g += step;
     }
 }
 
 static bool slot_block_is_free(node_t *n, uint32_t first) {
     for (uint32_t i = first; i < first + STORE_SLOT_BLOCK; i++)
-        if (atomic_load_explicit(&n->slots[i].word, memory_order_acquire) != STORE_FREE || n->objects[i] != NULL)
+        if (atomic_load_explicit(&n->slots[i].word, memory_order_acquire) != STORE_FREE ||
+            n->objects[i] != NULL)
             return false;
     return true;
 }
@@ -500,8 +543,9 @@ static bool record_block_is_free(node_t *n, uint32_t first) {
 }
 
 /* Blocks that nothing names any more can be granted again. */
-static void orphan_blocks_clean(node_t *n, node_spans_t *orphans, node_spans_t *free_spans, uint16_t *owners,
-                                uint32_t block, bool (*is_free)(node_t *, uint32_t)) {
+static void orphan_blocks_clean(node_t *n, node_spans_t *orphans, node_spans_t *free_spans,
+                                uint16_t *owners, uint32_t block,
+                                bool (*is_free)(node_t *, uint32_t)) {
     for (size_t i = orphans->count; i-- > 0;) {
         node_span_t s = orphans->items[i];
         if (!is_free(n, s.first) || !vec_push(free_spans, s)) continue;
@@ -510,9 +554,11 @@ static void orphan_blocks_clean(node_t *n, node_spans_t *orphans, node_spans_t *
     }
 }
 
-static void spans_orphan(const node_spans_t *spans, node_spans_t *orphans, uint16_t *owners, uint32_t block) {
+static void spans_orphan(const node_spans_t *spans, node_spans_t *orphans, uint16_t *owners,
+                         uint32_t block) {
     for (size_t i = 0; i < spans->count; i++) {
-        for (uint32_t at = spans->items[i].first; at < spans->items[i].first + spans->items[i].count; at += block) {
+        for (uint32_t at = spans->items[i].first;
+             at < spans->items[i].first + spans->items[i].count; at += block) {
             owners[at / block] = NODE_ORPHAN;
             (void)vec_push(orphans, ((node_span_t){.first = at, .count = block}));
         }
@@ -535,7 +581,8 @@ void node_memory_forget(node_client_t *client) {
     orphan_extents_clean(n);
     spans_orphan(&client->slots, &n->orphan_slots, n->slot_owner, STORE_SLOT_BLOCK);
     spans_orphan(&client->records, &n->orphan_records, n->record_owner, WIRE_RECORD_BLOCK);
-    orphan_blocks_clean(n, &n->orphan_slots, &n->free_slots, n->slot_owner, STORE_SLOT_BLOCK, slot_block_is_free);
+    orphan_blocks_clean(n, &n->orphan_slots, &n->free_slots, n->slot_owner, STORE_SLOT_BLOCK,
+                        slot_block_is_free);
     orphan_blocks_clean(n, &n->orphan_records, &n->free_records, n->record_owner, WIRE_RECORD_BLOCK,
                         record_block_is_free);
 }

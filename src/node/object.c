@@ -1,15 +1,18 @@
 /*
- * Who holds what. Only objects that more than their owner may know of are here; all others live and die in their owner's process.
+ * Who holds what. Only objects that more than their owner may know of are here; all others live and
+ * die in their owner's process.
  *
- * An object comes here when it is first named: as argument of a task, inside a value, as an actor. Its owner then counts as a holder without
- * having said so, because an owner whose slot has escaped always says when its last reference goes (or dies, and is struck off).
+ * An object comes here when it is first named: as argument of a task, inside a value, as an actor.
+ * Its owner then counts as a holder without having said so, because an owner whose slot has escaped
+ * always says when its last reference goes (or dies, and is struck off).
  *
- * Holders: processes. Uses: records (arguments until the task is done) and containers (references inside a value). At zero of both it is
- * put aside and freed only after every ring has been read once more up to where it then ended, since a message that holds it
- * again may be lying in one.
+ * Holders: processes. Uses: records (arguments until the task is done) and containers (references
+ * inside a value). At zero of both it is put aside and freed only after every ring has been read
+ * once more up to where it then ended, since a message that holds it again may be lying in one.
  *
- * Invariant: as long as anybody can name an object, it has a holder or a use. Each message that adds one lies in its sender's ring before
- * the message that gives up what the sender knew it through.
+ * Invariant: as long as anybody can name an object, it has a holder or a use. Each message that
+ * adds one lies in its sender's ring before the message that gives up what the sender knew it
+ * through.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +21,16 @@
 #include "wire/direct.h"
 
 static bool slot_is_current(node_t *n, mob_ref_t ref) {
-    if (ref.slot == 0 || ref.slot >= STORE_MAX_SLOTS || n->slot_owner[ref.slot / STORE_SLOT_BLOCK] == 0) return false;
+    if (ref.slot == 0 || ref.slot >= STORE_MAX_SLOTS ||
+        n->slot_owner[ref.slot / STORE_SLOT_BLOCK] == 0)
+        return false;
     const store_slot_t *slot = &n->slots[ref.slot];
     return (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) != STORE_FREE &&
            atomic_load_explicit(&slot->generation, memory_order_relaxed) == ref.generation;
 }
 
-/* A function that only workers hold, because they have it loaded, is not needed any more: they are told to unload it, and then say that they did. */
+/* A function that only workers hold, because they have it loaded, is not needed any more: they are
+ * told to unload it, and then say that they did. */
 static void function_forget(node_t *n, node_object_t *o) {
     for (size_t i = 0; i < o->holders.count; i++)
         if (!(o->holders.items[i] & NODE_CACHED)) return;
@@ -41,7 +47,8 @@ static void object_check_zero(node_t *n, node_object_t *o) {
     o->at_zero = vec_push(&n->zero, o);
 }
 
-/* Forgets an object whose slot its owner has freed and opened again: it was named before it escaped. */
+/* Forgets an object whose slot its owner has freed and opened again: it was named before it
+ * escaped. */
 static void object_discard(node_t *n, node_object_t *o);
 
 static node_object_t *object_make(node_t *n, mob_ref_t ref) {
@@ -93,7 +100,8 @@ void node_object_hold(node_t *n, node_object_t *o, uint32_t client, bool cached)
         if (!cached) o->holders.items[i] = (uint16_t)client;
         return;
     }
-    if (vec_push(&o->holders, (uint16_t)(client | (cached ? NODE_CACHED : 0))) && n->clients[client] != NULL)
+    if (vec_push(&o->holders, (uint16_t)(client | (cached ? NODE_CACHED : 0))) &&
+        n->clients[client] != NULL)
         n->clients[client]->held++;
     if (!cached) return;
     o->forget_told = false;
@@ -123,7 +131,8 @@ void node_object_unuse_ref(node_t *n, mob_ref_t ref) {
     if (o != NULL) node_object_unuse(n, o);
 }
 
-/* Copies the list of references inside a value out of shared memory. It has to lie in a block that names this slot, so one list does not count for many slots. */
+/* Copies the list of references inside a value out of shared memory. It has to lie in a block that
+ * names this slot, so one list does not count for many slots. */
 static void contents_copy(node_t *n, node_object_t *o) {
     const store_slot_t *slot = &n->slots[o->slot];
     uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
@@ -133,7 +142,8 @@ static void contents_copy(node_t *n, node_object_t *o) {
         !node_survey_block(n, block, tag, store_block_size(size, count), &extent, &units) ||
         !vec_reserve(&o->contents, count))
         return;
-    memcpy(o->contents.items, n->arena.base + block + store_refs_offset(size), (uint64_t)count * sizeof(mob_ref_t));
+    memcpy(o->contents.items, n->arena.base + block + store_refs_offset(size),
+           (uint64_t)count * sizeof(mob_ref_t));
     o->contents.count = count;
 }
 
@@ -172,7 +182,8 @@ static void slot_release(node_t *n, uint32_t index, uint64_t generation) {
 static void object_discard(node_t *n, node_object_t *o) {
     n->objects[o->slot] = NULL;
     for (size_t i = 0; o->at_zero && i < n->zero.count; i++)
-        if (n->zero.items[i] == o) n->zero.items[i] = NULL; /* the others stay in their places: some are counted */
+        if (n->zero.items[i] == o)
+            n->zero.items[i] = NULL; /* the others stay in their places: some are counted */
     while (o->holders.count > 0) {
         node_client_t *holder = n->clients[vec_pop(&o->holders) & ~NODE_CACHED];
         if (holder != NULL) holder->held--;
@@ -208,7 +219,8 @@ void node_objects_sweep(node_t *n, size_t count) {
         if (settled.items[i] != NULL) settled.items[i]->at_zero = false;
     for (size_t i = 0; i < count; i++) {
         node_object_t *o = settled.items[i];
-        if (o == NULL || o->at_zero) continue; /* discarded meanwhile; or put aside again, by one before it */
+        /* discarded meanwhile; or put aside again, by one before it */
+        if (o == NULL || o->at_zero) continue;
         if (o->holders.count > 0 || o->uses > 0) continue;
         if (o->actor != NULL) {
             node_actor_release(n, o->actor);
@@ -253,10 +265,12 @@ void node_slot_write_error(node_t *n, mob_ref_t ref, mob_status_t status, const 
     uint64_t block = 0;
     wire_writer_t writer = {.data = slot->value.small, .capacity = STORE_INLINE};
     if (count.size > STORE_INLINE) {
-        if (shm_heap_alloc(&n->heap, count.size, shm_tag(false, ref.slot, ref.generation), &block) == MOB_OK) {
+        if (shm_heap_alloc(&n->heap, count.size, shm_tag(false, ref.slot, ref.generation),
+                           &block) == MOB_OK) {
             writer = (wire_writer_t){.data = n->arena.base + block, .capacity = count.size};
         } else {
-            text = "(no room in the store)"; /* for the words; the status still tells what happened */
+            /* for the words; the status still tells what happened */
+            text = "(no room in the store)";
         }
     }
     wire_write_str(&writer, text, strlen(text));
@@ -271,7 +285,8 @@ void node_slot_write_error(node_t *n, mob_ref_t ref, mob_status_t status, const 
 void node_slot_fail(node_t *n, mob_ref_t ref, mob_status_t status, const char *text) {
     if (!slot_is_current(n, ref)) return;
     store_slot_t *slot = &n->slots[ref.slot];
-    if ((atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) != STORE_PENDING) return;
+    if ((atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) != STORE_PENDING)
+        return;
     node_slot_write_error(n, ref, status, text);
     store_slot_seal(slot, false); /* the caller rings every bell afterwards */
 }
@@ -282,10 +297,12 @@ void node_objects_forget(node_client_t *client) {
     for (uint32_t i = 0; client->held > 0 && i < n->slots_granted; i++)
         if (n->objects[i] != NULL) node_object_unhold(n, n->objects[i], client->number);
     client->held = 0;
-    /* Results of tasks that are still to be completed: by their worker, which may be about to free such a slot, or by us when it says so. */
+    /* Results of tasks that are still to be completed: by their worker, which may be about to free
+     * such a slot, or by us when it says so. */
     uint8_t *awaited = calloc(n->slots_granted, 1);
     for (size_t s = 0; awaited != NULL && s < client->records.count; s++) {
-        uint32_t first = client->records.items[s].first, end = first + client->records.items[s].count;
+        uint32_t first = client->records.items[s].first,
+                 end = first + client->records.items[s].count;
         for (uint32_t r = first; r < end; r++)
             for (uint32_t k = 0; n->tasks[r] != NULL && k < n->tasks[r]->num_returns; k++)
                 awaited[n->tasks[r]->refs[k].slot] = 1;
@@ -299,7 +316,8 @@ void node_objects_forget(node_client_t *client) {
             slot_release(n, i, atomic_load_explicit(&n->slots[i].generation, memory_order_relaxed));
             /* Still PENDING and nobody's: the client died while it made a task or a value. */
             word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire);
-            if ((word & STORE_STATE) == STORE_PENDING && !awaited[i]) store_slot_close(&n->slots[i]);
+            if ((word & STORE_STATE) == STORE_PENDING && !awaited[i])
+                store_slot_close(&n->slots[i]);
         }
     }
     free(awaited);

@@ -1,18 +1,29 @@
 /*
  * Memory short on the machine, or in the control group: what is done before the kernel does it.
  *
- * While something runs, a timer looks how much is used. Above the threshold (RAY_memory_usage_threshold of the limit), in this order
- * (or when it would be reached in AHEAD_NS if it went on like this, so long may the end of a process take):
+ * While something runs, a timer looks how much is used. Above the threshold
+ * (RAY_memory_usage_threshold of the limit), in this order (or when it would be reached in AHEAD_NS
+ * if it went on like this, so long may the end of a process take):
  *
- *   1. nothing new is started: leases are recalled, what was given to workers ahead is taken back; tasks wait, and one after the other is let through, for else nothing would ever end
- *   2. the store gives back what it does not use, and moves objects to disk; idle workers that kept much of what their last task used are sent home
- *   3. still short after PATIENCE_NS and the store has no more to give, or about to reach the limit itself: one process is ended, and the driver is told, with the largest ones. The newest task that may be run again;
- *      else the newest task; else the newest actor. A leap of what is used may look like the limit; so while the store still gives, that counts only after PATIENCE_NS too (if it was no leap, the kernel ends the same worker)
+ *   1. Nothing new is started: leases are recalled, what was given to workers ahead is taken back.
+ *      Tasks wait, and are let through one after the other, for else nothing would ever end.
+ *   2. The store gives back what it does not use, and moves objects to disk. Idle workers that kept
+ *      much of what their last task used are sent home.
+ *   3. Still short after PATIENCE_NS and the store has no more to give, or about to reach the limit
+ *      itself: one process is ended, and the driver is told, with the largest ones. It is the
+ *      newest task that may be run again; else the newest task; else the newest actor. A leap of
+ *      what is used may look like the limit; so while the store still gives, that counts only after
+ *      PATIENCE_NS too (if it was no leap, the kernel ends the same worker).
  *
- * A task that was ended so is run again later, without using up its retries; one that can't be, or that ran alone while the store had nothing to give and so needs more than there is, fails with MOB_EOOM; one that has less than what is too much goes on alone. The next one
- * is ended only after this one's memory had time to come back. Daemon and driver are never chosen. If the kernel is faster, it finds workers marked as the ones to take (oom_score_adj), and we tell by the group's count of kills.
+ * A task that was ended so is run again later, without using up its retries; one that can't be, or
+ * that ran alone while the store had nothing to give and so needs more than there is, fails with
+ * MOB_EOOM; one that has less than what is too much goes on alone. The next one is ended only after
+ * this one's memory had time to come back. Daemon and driver are never chosen. If the kernel is
+ * faster, it finds workers marked as the ones to take (oom_score_adj), and we tell by the group's
+ * count of kills.
  *
- * Nothing polls while nothing runs: then `watched` is 0, and whoever wakes to work tells us (shm/node.h). The timer stops when it finds all at rest.
+ * Nothing polls while nothing runs: then `watched` is 0, and whoever wakes to work tells us
+ * (shm/node.h). The timer stops when it finds all at rest.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -30,12 +41,18 @@ static const uint64_t BLIND_NS = 5000000000u, PATIENCE_NS = 400000000, KILL_PAUS
                       KERNEL_NS = 2000000000u, RELIEF_NS = 50000000, RELIEF_MOST_NS = 2000000000u,
                       GIVING_NS = 5000000000u;
 static const double AHEAD_NS = 1e8;
-enum { LEAST_MS = 20, LARGEST = 5, IDLE_BYTES = 32 << 20, FAST = 2 << 20 /* bytes that few processes add in 1 ms */ };
+enum {
+    LEAST_MS = 20,
+    LARGEST = 5,
+    IDLE_BYTES = 32 << 20,
+    FAST = 2 << 20 /* bytes that few processes add in 1 ms */
+};
 
 /* What a worker is busy with. */
 typedef struct {
     node_client_t *worker;
-    uint32_t record; /* of its task; UINT32_MAX: an actor between calls, or one that we don't know of */
+    uint32_t
+        record; /* of its task; UINT32_MAX: an actor between calls, or one that we don't know of */
     bool is_actor, retries;
     uint64_t start_ns;
 } busy_t;
@@ -53,16 +70,19 @@ static const wire_record_t *record_of(node_t *n, node_client_t *w, uint32_t *ret
     return &n->records[index];
 }
 
-/* Its memory does not grow: it sleeps until somebody wakes it, and then says so. Sequentially consistent, against `watched`. */
+/* Its memory does not grow: it sleeps until somebody wakes it, and then says so. Sequentially
+ * consistent, against `watched`. */
 static bool is_at_rest(node_t *n, node_client_t *w) {
     const shm_lease_t *lease = &n->shared->leases[w->number];
     if (w->role != WIRE_WORKER || w->state != NODE_LIVE) return true;
     if (w->runs != NULL) return false;
     if (w->actor != NULL)
-        return atomic_load(&lease->calls) == 0 && (w->actor->queues.count == 0 || atomic_load(&lease->rests) != 0);
+        return atomic_load(&lease->calls) == 0 &&
+               (w->actor->queues.count == 0 || atomic_load(&lease->rests) != 0);
     if (!w->leased) return true;
     return atomic_load(&lease->word) == SHM_LEASE_FREE &&
-           (atomic_load(&n->shared->lanes[w->lane].workers[w->number / 64].idle) & shm_node_bit(w->number)) != 0;
+           (atomic_load(&n->shared->lanes[w->lane].workers[w->number / 64].idle) &
+            shm_node_bit(w->number)) != 0;
 }
 
 static bool all_rest(node_t *n) {
@@ -74,8 +94,10 @@ static bool all_rest(node_t *n) {
 /* It has a task, or is an actor. False: nothing of it is worth ending. */
 static bool busy_with(node_t *n, node_client_t *w, busy_t *ret_busy) {
     if (w->role != WIRE_WORKER || w->state != NODE_LIVE) return false;
-    *ret_busy = (busy_t){
-        .worker = w, .record = UINT32_MAX, .is_actor = w->actor != NULL, .start_ns = w->actor ? w->actor_ns : 0};
+    *ret_busy = (busy_t){.worker = w,
+                         .record = UINT32_MAX,
+                         .is_actor = w->actor != NULL,
+                         .start_ns = w->actor ? w->actor_ns : 0};
     const wire_record_t *record = record_of(n, w, &ret_busy->record);
     if (record == NULL) return w->actor != NULL;
     if (!ret_busy->is_actor) ret_busy->start_ns = record->start_ns;
@@ -98,7 +120,8 @@ static uint32_t tasks_running(node_t *n, const node_client_t *apart) {
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
         if (w == NULL || w == apart) continue;
-        count += w->state == NODE_DYING ? w->oom[0] != 0 : busy_with(n, w, &b) && !b.is_actor && !is_blocked(n, w);
+        count += w->state == NODE_DYING ? w->oom[0] != 0
+                                        : busy_with(n, w, &b) && !b.is_actor && !is_blocked(n, w);
     }
     return count;
 }
@@ -106,13 +129,16 @@ static uint32_t tasks_running(node_t *n, const node_client_t *apart) {
 /* Somebody was ended whose memory is not back yet. */
 static bool one_is_dying(node_t *n) {
     for (uint32_t i = 1; i < n->client_next; i++)
-        if (n->clients[i] != NULL && n->clients[i]->state == NODE_DYING && n->clients[i]->oom[0] != 0) return true;
+        if (n->clients[i] != NULL && n->clients[i]->state == NODE_DYING &&
+            n->clients[i]->oom[0] != 0)
+            return true;
     return false;
 }
 
 /* ---- words ---- */
 
-/* What a worker has, and the processes that its task started. The driver's children are not its own: we are among them. */
+/* What a worker has, and the processes that its task started. The driver's children are not its
+ * own: we are among them. */
 static uint64_t bytes_of(const node_t *n, const node_client_t *c) {
     return base_process_bytes(c->pid) + (c == n->driver ? 0 : base_process_children_bytes(c->pid));
 }
@@ -153,9 +179,10 @@ static void largest_text(node_t *n, char *text, size_t capacity) {
         char name[300] = "";
         busy_t b;
         if (busy_with(n, all[i].client, &b)) name_of(n, &b, name, sizeof name);
-        at += (size_t)snprintf(text + at, capacity - at, "%s%s %d%s%s%s %llu MiB", i > 0 ? ", " : "",
-                               all[i].client == n->driver ? "driver" : "worker", (int)all[i].client->pid,
-                               *name ? " (" : "", name, *name ? ")" : "", (unsigned long long)(all[i].bytes >> 20));
+        at += (size_t)snprintf(text + at, capacity - at, "%s%s %d%s%s%s %llu MiB",
+                               i > 0 ? ", " : "", all[i].client == n->driver ? "driver" : "worker",
+                               (int)all[i].client->pid, *name ? " (" : "", name, *name ? ")" : "",
+                               (unsigned long long)(all[i].bytes >> 20));
     }
 }
 
@@ -176,8 +203,9 @@ static void worker_end(node_t *n, const busy_t *b, bool again, const char *why) 
     largest_text(n, largest, sizeof largest);
     snprintf(b->worker->oom, sizeof b->worker->oom, "%s", why);
     b->worker->oom_again = again;
-    node_warn(n, "%s: %s (pid %d) was ended%s. Largest processes: %s.", why, name, (int)b->worker->pid,
-              again ? ", and will be run again when there is memory" : "", largest);
+    node_warn(n, "%s: %s (pid %d) was ended%s. Largest processes: %s.", why, name,
+              (int)b->worker->pid, again ? ", and will be run again when there is memory" : "",
+              largest);
     node_client_kill(b->worker);
     n->last_kill_ns = base_clock_mono_ns();
 }
@@ -191,15 +219,16 @@ static void one_end(node_t *n, uint64_t used, uint64_t soon, uint64_t allowed, u
     }
     if (chosen.worker == NULL) return;
     bool alone = tasks_running(n, chosen.worker) == 0;
-    /* Somebody else has the memory, the driver or who is none of ours: ending a small task would not help, and it would fail for good. */
+    /* Somebody else has the memory, the driver or who is none of ours: ending a small task would
+     * not help, and it would fail for good. */
     if (alone && !chosen.is_actor && bytes_of(n, chosen.worker) < soon - allowed) return;
     char why[200];
     char growth[80] = "";
     if (soon >= limit && soon > used)
         snprintf(growth, sizeof growth, " and %llu MiB more are expected soon",
                  (unsigned long long)(soon - used) >> 20);
-    snprintf(why, sizeof why, "Memory is short, %.1f %% of %llu MiB are used%s", 100.0 * (double)used / (double)limit,
-             (unsigned long long)(limit >> 20), growth);
+    snprintf(why, sizeof why, "Memory is short, %.1f %% of %llu MiB are used%s",
+             100.0 * (double)used / (double)limit, (unsigned long long)(limit >> 20), growth);
     worker_end(n, &chosen, chosen.retries && (!alone || store_gives(n)), why);
 }
 
@@ -211,16 +240,18 @@ static void greedy_end(node_t *n) {
         if (n->clients[i] == NULL || !busy_with(n, n->clients[i], &b)) continue;
         if (!b.is_actor && b.record == UINT32_MAX) continue;
         uint32_t shape = b.is_actor ? b.worker->lease.shape : n->records[b.record].shape;
-        size_t count =
-            sched_shape_valid(n->sched, shape) ? sched_shape_demand(n->sched, shape, demand, SCHED_NEEDS_MAX) : 0;
+        size_t count = sched_shape_valid(n->sched, shape)
+                           ? sched_shape_demand(n->sched, shape, demand, SCHED_NEEDS_MAX)
+                           : 0;
         for (size_t k = 0; k < count; k++) {
             if (strcmp(demand[k].name, "memory") != 0) continue;
-            uint64_t asked = demand[k].amount / SCHED_UNIT, has = bytes_of(n, b.worker), born = b.worker->born_bytes;
+            uint64_t asked = demand[k].amount / SCHED_UNIT, has = bytes_of(n, b.worker),
+                     born = b.worker->born_bytes;
             has = has > born ? has - born : 0;
             if (has <= asked) continue;
             char why[200];
-            snprintf(why, sizeof why, "It asked for memory=%llu and uses %llu bytes", (unsigned long long)asked,
-                     (unsigned long long)has);
+            snprintf(why, sizeof why, "It asked for memory=%llu and uses %llu bytes",
+                     (unsigned long long)asked, (unsigned long long)has);
             worker_end(n, &b, false, why);
             break;
         }
@@ -231,7 +262,8 @@ void node_pressure_begins(node_client_t *w) {
     if (w->node->enforce_memory) w->born_bytes = bytes_of(w->node, w);
 }
 
-/* Kills of the kernel whose victims we have not seen; those of other processes are forgotten after a while. */
+/* Kills of the kernel whose victims we have not seen; those of other processes are forgotten after
+ * a while. */
 static void kernel_kills_note(node_t *n) {
     uint64_t kills = base_memory_kills(""), now = base_clock_mono_ns();
     if (kills == n->kernel_kills) return;
@@ -243,11 +275,15 @@ static void kernel_kills_note(node_t *n) {
 
 void node_pressure_died(node_client_t *w) {
     node_t *n = w->node;
-    if (w->killed || !w->exited || !WIFSIGNALED(w->exit_status) || WTERMSIG(w->exit_status) != SIGKILL) return;
+    if (w->killed || !w->exited || !WIFSIGNALED(w->exit_status) ||
+        WTERMSIG(w->exit_status) != SIGKILL)
+        return;
     kernel_kills_note(n);
-    if (n->kernel_owes == 0 || base_clock_mono_ns() - n->kernel_kill_ns > KERNEL_NS) return; /* somebody's kill -9 */
+    /* somebody's kill -9 */
+    if (n->kernel_owes == 0 || base_clock_mono_ns() - n->kernel_kill_ns > KERNEL_NS) return;
     n->kernel_owes--;
-    snprintf(w->oom, sizeof w->oom, "The kernel ended it, for the memory of its control group is used up");
+    snprintf(w->oom, sizeof w->oom,
+             "The kernel ended it, for the memory of its control group is used up");
     w->oom_again = tasks_running(n, w) > 0 || store_gives(n);
     node_warn(n, "The worker %d: %s.", (int)w->pid, w->oom);
 }
@@ -265,7 +301,9 @@ void node_pressure_spare(node_client_t *w) {
 
 static void on_timer(uv_timer_t *timer);
 
-static void timer_set(node_t *n, uint64_t ms) { uv_timer_start(&n->pressure_timer, on_timer, ms, 0); }
+static void timer_set(node_t *n, uint64_t ms) {
+    uv_timer_start(&n->pressure_timer, on_timer, ms, 0);
+}
 
 /* Until the next look: so that what is left can't be used up meanwhile by what grows fast. */
 static uint64_t look_pause(const node_t *n, uint64_t used, uint64_t limit) {
@@ -297,15 +335,19 @@ static void store_relieve(node_t *n, uint64_t bytes) {
 }
 
 /* It is giving memory back, or was when it was last asked to. */
-static bool store_gives(const node_t *n) { return node_spill_is_writing(n) || n->relief_pause_ns == RELIEF_NS; }
+static bool store_gives(const node_t *n) {
+    return node_spill_is_writing(n) || n->relief_pause_ns == RELIEF_NS;
+}
 
-/* Nobody misses a worker without a task, and it may have kept much of what its last one used: beyond what it was born with, which it shares with the zygote. */
+/* Nobody misses a worker without a task, and it may have kept much of what its last one used:
+ * beyond what it was born with, which it shares with the zygote. */
 static void idle_end(node_t *n) {
     uint64_t most = (n->idle.count > 0 ? base_process_bytes(n->zygote_pid) : 0) + IDLE_BYTES;
     for (size_t i = n->idle.count; i-- > 0;) {
         node_client_t *w = n->idle.items[i];
         if (base_process_bytes(w->pid) < most || !node_worker_retire(w)) continue;
-        snprintf(w->oom, sizeof w->oom, "Memory is short"); /* nobody else is ended before this one is gone */
+        /* nobody else is ended before this one is gone */
+        snprintf(w->oom, sizeof w->oom, "Memory is short");
         node_client_kill(w);
     }
 }
@@ -319,9 +361,11 @@ static void pressure_relieve(node_t *n, uint64_t used, uint64_t soon, uint64_t l
     store_relieve(n, (soon > allowed ? soon - allowed : 0) + limit / 20);
     idle_end(n);
     uint64_t since = now - n->short_since_ns;
-    bool gives = store_gives(n), patient = since < PATIENCE_NS, at_once = soon >= limit && !(gives && patient);
+    bool gives = store_gives(n), patient = since < PATIENCE_NS,
+         at_once = soon >= limit && !(gives && patient);
     if (at_once ? now - n->last_kill_ns > KILL_PAUSE_NS / 10
-                : used > allowed && !patient && !(gives && since < GIVING_NS) && now - n->last_kill_ns > KILL_PAUSE_NS)
+                : used > allowed && !patient && !(gives && since < GIVING_NS) &&
+                      now - n->last_kill_ns > KILL_PAUSE_NS)
         one_end(n, used, soon, allowed, limit);
 }
 
@@ -361,7 +405,8 @@ static void on_timer(uv_timer_t *timer) {
         pressure_over(n);
     }
     if (all_rest(n) && !node_spill_is_writing(n)) {
-        /* Whoever holds the memory, it is none of ours that works. What waits is begun, or nothing would ever change. */
+        /* Whoever holds the memory, it is none of ours that works. What waits is begun, or nothing
+         * would ever change. */
         if (n->paused) pressure_over(n);
         watch_stop(n);
     } else {
@@ -371,26 +416,31 @@ static void on_timer(uv_timer_t *timer) {
 
 /* Before the loop sleeps: somebody may have begun to work. */
 void node_pressure_watch(node_t *n) {
-    if (n->refresh_ms == 0 || atomic_load_explicit(&n->shared->watched, memory_order_relaxed) != 0 || all_rest(n))
+    if (n->refresh_ms == 0 ||
+        atomic_load_explicit(&n->shared->watched, memory_order_relaxed) != 0 || all_rest(n))
         return;
     atomic_store(&n->shared->watched, 1);
-    timer_set(n, LEAST_MS < n->refresh_ms ? LEAST_MS : n->refresh_ms); /* others may have used much meanwhile */
+    /* others may have used much meanwhile */
+    timer_set(n, LEAST_MS < n->refresh_ms ? LEAST_MS : n->refresh_ms);
 }
 
-/* A task runs, or is about to: who has a lease will take one, or gives it up when we look next. Actors are not asked, and who waits for others does nothing by itself. */
+/* A task runs, or is about to: who has a lease will take one, or gives it up when we look next.
+ * Actors are not asked, and who waits for others does nothing by itself. */
 static bool one_runs(node_t *n) {
     if (n->waiting_for_worker > 0) return true;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
         if (w == NULL || w->role != WIRE_WORKER || w->actor != NULL) continue;
-        if (w->state == NODE_DYING ? w->oom[0] != 0
-                                   : w->state == NODE_LIVE && (w->runs != NULL || w->leased) && !is_blocked(n, w))
+        if (w->state == NODE_DYING
+                ? w->oom[0] != 0
+                : w->state == NODE_LIVE && (w->runs != NULL || w->leased) && !is_blocked(n, w))
             return true;
     }
     return false;
 }
 
-/* Nothing new is to be started now. If nothing runs, one has to be, or nothing would ever change. */
+/* Nothing new is to be started now. If nothing runs, one has to be, or nothing would ever
+ * change. */
 bool node_is_paused(node_t *n) { return n->paused && one_runs(n); }
 
 void node_pressure_start(node_t *n) {

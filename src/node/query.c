@@ -75,7 +75,8 @@ static void write_shape(node_t *n, wire_writer_t *w, uint64_t shape) {
 
 uint8_t *node_question_room(node_client_t *c, const shm_message_t *m) {
     if (m->c == 0 && m->d <= SHM_SCRATCH_BYTES) return c->segment.base + SHM_CLIENT_SCRATCH;
-    if (m->c != 0 && node_memory_owns(c->node, c->number, m->c, m->d)) return c->node->arena.base + m->c;
+    if (m->c != 0 && node_memory_owns(c->node, c->number, m->c, m->d))
+        return c->node->arena.base + m->c;
     node_client_fault(c, "asked with memory that is not its own");
     return NULL;
 }
@@ -90,7 +91,8 @@ void node_questions_answer(node_t *n) {
             continue;
         }
         if (due && base_clock_mono_ns() - q.asked_ns < PATIENCE_NS) {
-            /* Unless the news, or its worker's end, wakes us before. Those with a lease send no news. */
+            /* Unless the news, or its worker's end, wakes us before. Those with a lease send no
+             * news. */
             node_look_again(n, leased > 0 ? 1 : PATIENCE_NS / 1000000 + 1);
             continue;
         }
@@ -100,10 +102,15 @@ void node_questions_answer(node_t *n) {
     }
 }
 
-/* An answer must know of everything whose result the asker can have seen: it is given when every ring was read once more, and when those who are about to say something have said it. */
+/* An answer must know of everything whose result the asker can have seen: it is given when every
+ * ring was read once more, and when those who are about to say something have said it. */
 void node_query(node_client_t *c, const shm_message_t *m) {
-    node_question_t q = {.client = c->number, .asked_ns = base_clock_mono_ns(), .round = c->node->round, .message = *m};
-    if (node_question_room(c, m) != NULL && !vec_push(&c->node->questions, q)) question_answer(c, m);
+    node_question_t q = {.client = c->number,
+                         .asked_ns = base_clock_mono_ns(),
+                         .round = c->node->round,
+                         .message = *m};
+    if (node_question_room(c, m) != NULL && !vec_push(&c->node->questions, q))
+        question_answer(c, m);
 }
 
 /* False: there is no such question. */
@@ -147,7 +154,8 @@ static void question_answer(node_client_t *c, const shm_message_t *m) {
         node_client_tell(c, WIRE_ANSWER, w.size > w.capacity ? MOB_ELIMIT : MOB_OK, w.size, 0, 0);
 }
 
-/* Everything that was said before the question is heard, and what is at zero is freed, as before the loop sleeps. */
+/* Everything that was said before the question is heard, and what is at zero is freed, as before
+ * the loop sleeps. */
 static void books_settle(node_t *n) {
     for (int i = 0; i < 64 && !n->ending; i++) {
         size_t settled = n->zero.count;
@@ -188,7 +196,8 @@ void node_observer_frame(node_client_t *c, const void *frame, size_t size) {
     if (head.status != MOB_OK) head.size = 0;
     node_client_send(c, &head, sizeof head, NULL, 0);
     for (uint64_t at = 0; at < head.size && c->state != NODE_DEAD; at += ANSWER_PIECE)
-        node_client_send(c, w.data + at, head.size - at < ANSWER_PIECE ? head.size - at : ANSWER_PIECE, NULL, 0);
+        node_client_send(c, w.data + at,
+                         head.size - at < ANSWER_PIECE ? head.size - at : ANSWER_PIECE, NULL, 0);
     free(w.data);
 }
 

@@ -1,10 +1,13 @@
 /*
  * Back from disk into memory, when somebody asks.
  *
- * The value gets a block of the daemon's own; a thread of libuv's reads it there and checks it; then the slot says where it lies, and it is AWAY no longer. The asker pinned it before it asked, so it
- * stays. The copy on disk stays good too, as long as the object lives: if it has to go again, nothing is written.
+ * The value gets a block of the daemon's own; a thread of libuv's reads it there and checks it;
+ * then the slot says where it lies, and it is AWAY no longer. The asker pinned it before it asked,
+ * so it stays. The copy on disk stays good too, as long as the object lives: if it has to go again,
+ * nothing is written.
  *
- * A file that is gone, or does not have what was written: the object is lost, and its value is from then on the error that says so.
+ * A file that is gone, or does not have what was written: the object is lost, and its value is from
+ * then on the error that says so.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -41,9 +44,10 @@ static void read_run(uv_work_t *work) {
 static void object_lose(node_t *n, node_object_t *o, const read_t *r) {
     char text[512];
     mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
-    snprintf(text, sizeof text,
-             "the object was moved to disk, to %s, and can't be read back: %s. It can't be made again", r->path,
-             r->error == EBADMSG ? "the file is not as it was written" : strerror(r->error));
+    snprintf(
+        text, sizeof text,
+        "the object was moved to disk, to %s, and can't be read back: %s. It can't be made again",
+        r->path, r->error == EBADMSG ? "the file is not as it was written" : strerror(r->error));
     node_slot_write_error(n, ref, MOB_ELOST, text);
     store_slot_return(&n->slots[o->slot]);
     node_copy_drop(n, o);
@@ -57,13 +61,15 @@ static void read_done(uv_work_t *work, int status) {
     node_object_t *o = n->objects[r->item.slot];
     node_memory_backed(n, 0, r->item.block);
     bool here = o != NULL && o->generation == r->item.generation && o->moving, good = r->error == 0;
-    if (!here || !good) shm_heap_free(&n->heap, r->item.block, shm_tag(false, r->item.slot, r->item.generation));
+    if (!here || !good)
+        shm_heap_free(&n->heap, r->item.block, shm_tag(false, r->item.slot, r->item.generation));
     if (here) {
         o->moving = false;
         store_slot_t *slot = &n->slots[o->slot];
         if (good) {
             slot->value.large.block = r->item.block;
-            atomic_store_explicit(&slot->value.large.used_ms, base_clock_coarse_ms(), memory_order_relaxed);
+            atomic_store_explicit(&slot->value.large.used_ms, base_clock_coarse_ms(),
+                                  memory_order_relaxed);
             store_slot_return(slot);
             askers_tell(n, o, MOB_OK);
         } else if (r->error == ENOMEM || r->error == EMFILE || r->error == ENFILE) {
@@ -81,7 +87,8 @@ bool node_restore_begin(node_t *n, node_object_t *o) {
     uint64_t block, tag = shm_tag(false, o->slot, o->generation);
     read_t *r = calloc(1, sizeof *r);
     char *path = strdup(o->copy->file->path);
-    if (r == NULL || path == NULL || shm_heap_alloc(&n->heap, o->copy->item.bytes, tag, &block) != MOB_OK) {
+    if (r == NULL || path == NULL ||
+        shm_heap_alloc(&n->heap, o->copy->item.bytes, tag, &block) != MOB_OK) {
         free(r);
         free(path);
         return false;

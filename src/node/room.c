@@ -1,17 +1,24 @@
 /*
  * Who waits for memory.
  *
- * A request that can't be granted is answered with MOB_EROOM and noted here as a want; so is an object that is to come back from disk and finds no room. Objects that come back are served
- * first, since whoever waits for one may hold memory that it gives up when it has read it; then clients, in the order in which they came. Room is made for the first of them, and for others only if
- * none can be made for it; but what fits without that is granted to the others meanwhile, for they too may hold what the first one needs. Room comes from three sides: what was moved to disk
- * (node/spill.c), what was dropped, what was unpinned. Of the last two nobody tells us, so a timer looks while somebody waits, and only then.
+ * A request that can't be granted is answered with MOB_EROOM and noted here as a want; so is an
+ * object that is to come back from disk and finds no room. Objects that come back are served first,
+ * since whoever waits for one may hold memory that it gives up when it has read it; then clients,
+ * in the order in which they came. Room is made for the first of them, and for others only if none
+ * can be made for it; but what fits without that is granted to the others meanwhile, for they too
+ * may hold what the first one needs. Room comes from three sides: what was moved to disk
+ * (node/spill.c), what was dropped, what was unpinned. Of the last two nobody tells us, so a timer
+ * looks while somebody waits, and only then.
  *
- * What a client waited for is granted as an extent that is EMPTY and promised: it finds it when it looks, and if it has given up, the extent is taken back like any that is not used. Who waits asks
+ * What a client waited for is granted as an extent that is EMPTY and promised: it finds it when it
+ * looks, and if it has given up, the extent is taken back like any that is not used. Who waits asks
  * again once a second; a want that nobody asks for any more is forgotten.
  *
- * A want is refused when for FULL_NS nothing could be moved for it: MOB_EFULL; or when for DISK_NS the disk has failed: MOB_EDISK. One at a time: whoever is refused may give up what the others need. How
- * long one waited in vain is remembered for PAST_NS: a thread that could not ask for a while (another keeps Python's lock) goes on where it was, and of several threads that ask for the same, and of which one was
- * refused, the others need not begin anew.
+ * A want is refused when for FULL_NS nothing could be moved for it: MOB_EFULL; or when for DISK_NS
+ * the disk has failed: MOB_EDISK. One at a time: whoever is refused may give up what the others
+ * need. How long one waited in vain is remembered for PAST_NS: a thread that could not ask for a
+ * while (another keeps Python's lock) goes on where it was, and of several threads that ask for the
+ * same, and of which one was refused, the others need not begin anew.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,8 +27,9 @@
 #include "base/clock.h"
 #include "node/state.h"
 
-static const uint64_t FULL_NS = 3000000000u, DISK_NS = 1000000000, FORGET_NS = 1700000000, REFUSE_NS = 500000000,
-                      SURVEY_NS = 10000000, LONGEST_NS = 320000000, PAST_NS = 10000000000u;
+static const uint64_t FULL_NS = 3000000000u, DISK_NS = 1000000000, FORGET_NS = 1700000000,
+                      REFUSE_NS = 500000000, SURVEY_NS = 10000000, LONGEST_NS = 320000000,
+                      PAST_NS = 10000000000u;
 enum {
     LOOK_MS = 10,
     MOST_WANTS = 256 /* of one client */,
@@ -64,7 +72,8 @@ static void want_remember(node_t *n, const node_want_t *w) {
 }
 
 static void want_go_on(node_t *n, node_want_t *want) {
-    while (n->past_wants.count > 0 && want->asked_ns - n->past_wants.items[0].asked_ns > PAST_NS) past_remove(n, 0);
+    while (n->past_wants.count > 0 && want->asked_ns - n->past_wants.items[0].asked_ns > PAST_NS)
+        past_remove(n, 0);
     for (size_t i = 0; i < n->past_wants.count; i++) {
         if (!want_is_same(&n->past_wants.items[i], want)) continue;
         want->stuck_ns = n->past_wants.items[i].stuck_ns;
@@ -75,8 +84,13 @@ static void want_go_on(node_t *n, node_want_t *want) {
     }
 }
 
-void node_room_want(node_t *n, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref, bool goes_on) {
-    node_want_t want = {.client = client, .size = size, .least = least, .ref = ref, .asked_ns = base_clock_mono_ns()};
+void node_room_want(node_t *n, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref,
+                    bool goes_on) {
+    node_want_t want = {.client = client,
+                        .size = size,
+                        .least = least,
+                        .ref = ref,
+                        .asked_ns = base_clock_mono_ns()};
     uint32_t has = 0;
     n->wanted_ns = want.asked_ns;
     for (size_t i = 0; i < n->wants.count; i++) {
@@ -105,25 +119,30 @@ static bool extent_serve(node_t *n, const node_want_t *w, uint64_t bytes) {
 
 /* Nobody waits for it any more, or it is there. */
 static bool want_is_over(node_t *n, const node_want_t *w) {
-    if (w->client != 0) return n->clients[w->client] == NULL || n->clients[w->client]->state != NODE_LIVE;
+    if (w->client != 0)
+        return n->clients[w->client] == NULL || n->clients[w->client]->state != NODE_LIVE;
     node_object_t *o = node_object_known(n, w->ref);
     return o == NULL || o->moving || o->copy == NULL || !node_object_is_away(n, o);
 }
 
 /* True: the want is no more. */
 static bool want_serve(node_t *n, const node_want_t *w) {
-    return w->client == 0 ? node_restore_begin(n, node_object_known(n, w->ref)) : extent_serve(n, w, w->size);
+    return w->client == 0 ? node_restore_begin(n, node_object_known(n, w->ref))
+                          : extent_serve(n, w, w->size);
 }
 
 static void want_remove(node_t *n, size_t index) {
-    memmove(&n->wants.items[index], &n->wants.items[index + 1], (n->wants.count - index - 1) * sizeof *n->wants.items);
+    memmove(&n->wants.items[index], &n->wants.items[index + 1],
+            (n->wants.count - index - 1) * sizeof *n->wants.items);
     n->wants.count--;
 }
 
-/* In their order, what comes back from disk before the others, each is served that can be without making room. The place of the first that was not, or SIZE_MAX. */
+/* In their order, what comes back from disk before the others, each is served that can be without
+ * making room. The place of the first that was not, or SIZE_MAX. */
 static size_t all_serve(node_t *n) {
     size_t first = SIZE_MAX;
-    uint64_t now = base_clock_mono_ns(), failed = UINT64_MAX; /* what is as large can't be had either */
+    /* what is as large can't be had either */
+    uint64_t now = base_clock_mono_ns(), failed = UINT64_MAX;
     n->unbacked_short = false;
     for (int restores = 1; restores >= 0; restores--)
         for (size_t i = 0; i < n->wants.count;) {
@@ -174,7 +193,8 @@ static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
     return spilled == NODE_SPILL_FREED || spilled == NODE_SPILL_WRITES;
 }
 
-/* Makes room for the first; if there is none to be made for it, for the next ones: they too may hold what it needs. */
+/* Makes room for the first; if there is none to be made for it, for the next ones: they too may
+ * hold what it needs. */
 static void some_help(node_t *n, size_t first) {
     uint64_t now = base_clock_mono_ns();
     if (now < n->survey_ns) return;
@@ -192,7 +212,8 @@ static void one_refuse(node_t *n) {
     uint64_t now = base_clock_mono_ns();
     for (size_t i = 0; i < n->wants.count && now - n->refused_ns >= REFUSE_NS; i++) {
         node_want_t w = n->wants.items[i];
-        bool full = w.stuck_ns != 0 && now - w.stuck_ns > FULL_NS, disk = w.disk_ns != 0 && now - w.disk_ns > DISK_NS;
+        bool full = w.stuck_ns != 0 && now - w.stuck_ns > FULL_NS,
+             disk = w.disk_ns != 0 && now - w.disk_ns > DISK_NS;
         if (!full && !disk) continue;
         want_remove(n, i);
         if (w.least < w.size && extent_serve(n, &w, w.least)) return;
@@ -222,16 +243,19 @@ static void usage_survey(node_t *n, usage_t *u) {
     for (uint32_t w = STORE_SLOT_BLOCK / 64; w < (n->slots_granted + 63) / 64; w++) {
         uint64_t here = 0, pinned = 0; /* bits of values in memory, and of those that are read */
         for (uint32_t i = w * 64; i < w * 64 + 64 && i < n->slots_granted; i++) {
-            uint64_t word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire), meta = n->slots[i].meta;
+            uint64_t word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire),
+                     meta = n->slots[i].meta;
             if ((word & STORE_STATE) != STORE_SEALED || store_meta_inline(meta)) continue;
             *(word & STORE_AWAY ? &u->disk : &u->memory) += store_meta_size(meta);
             if (!(word & STORE_AWAY)) here |= (uint64_t)1 << (i % 64);
         }
         for (uint32_t k = 1; here != 0 && k < n->client_next; k++) {
-            uint64_t bits = n->clients[k] != NULL ? here & node_client_pins_word(n->clients[k], w) : 0;
+            uint64_t bits =
+                n->clients[k] != NULL ? here & node_client_pins_word(n->clients[k], w) : 0;
             pinned |= bits;
             for (; bits != 0; bits &= bits - 1)
-                u->pinned[k] += store_meta_size(n->slots[w * 64 + (uint32_t)__builtin_ctzll(bits)].meta);
+                u->pinned[k] +=
+                    store_meta_size(n->slots[w * 64 + (uint32_t)__builtin_ctzll(bits)].meta);
         }
         for (uint64_t idle = here & ~pinned; idle != 0; idle &= idle - 1)
             u->idle += store_meta_size(n->slots[w * 64 + (uint32_t)__builtin_ctzll(idle)].meta);
@@ -251,29 +275,33 @@ void node_room_text(node_t *n, uint64_t size, char *text, size_t capacity) {
     usage_survey(n, &u);
     size_t at = (size_t)snprintf(
         text, capacity,
-        "the object store is full: %llu bytes were asked for, %llu of its %llu bytes are free, at most %llu of them in "
+        "the object store is full: %llu bytes were asked for, %llu of its %llu bytes are free, at "
+        "most %llu of them in "
         "one piece. Objects in memory: %llu bytes, %llu of them not in use; on disk: %llu bytes",
-        (unsigned long long)size, (unsigned long long)node_memory_free_bytes(n), (unsigned long long)n->store_bytes,
-        (unsigned long long)largest_gap(n), (unsigned long long)u.memory, (unsigned long long)u.idle,
-        (unsigned long long)u.disk);
+        (unsigned long long)size, (unsigned long long)node_memory_free_bytes(n),
+        (unsigned long long)n->store_bytes, (unsigned long long)largest_gap(n),
+        (unsigned long long)u.memory, (unsigned long long)u.idle, (unsigned long long)u.disk);
     for (int told = 0; told < 3 && at < capacity; told++) {
         uint32_t most = 0;
         for (uint32_t k = 1; k < n->client_next; k++)
             if (u.pinned[k] > u.pinned[most]) most = k;
         if (most == 0) break;
         at += (size_t)snprintf(text + at, capacity - at, "; in use by %s %d: %llu bytes",
-                               n->clients[most] == n->driver ? "the driver" : "the worker", (int)n->clients[most]->pid,
-                               (unsigned long long)u.pinned[most]);
+                               n->clients[most] == n->driver ? "the driver" : "the worker",
+                               (int)n->clients[most]->pid, (unsigned long long)u.pinned[most]);
         u.pinned[most] = 0;
     }
     /* Where all of it is in use, the disk is not what is in the way. */
-    bool disk = u.idle > 0 && n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < 2 * FULL_NS;
+    bool disk =
+        u.idle > 0 && n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < 2 * FULL_NS;
     if (disk && at < capacity)
-        at += (size_t)snprintf(text + at, capacity - at, "; writing %s failed: %s", n->disk_error_path,
-                               n->disk_error == ETIMEDOUT ? "the disk does not answer" : strerror(n->disk_error));
+        at += (size_t)snprintf(
+            text + at, capacity - at, "; writing %s failed: %s", n->disk_error_path,
+            n->disk_error == ETIMEDOUT ? "the disk does not answer" : strerror(n->disk_error));
     if (at < capacity)
-        snprintf(text + at, capacity - at,
-                 ". Drop references and arrays that are no longer needed, or give ray.init a larger "
-                 "object_store_memory%s",
-                 disk ? " or another object_spilling_directory" : "");
+        snprintf(
+            text + at, capacity - at,
+            ". Drop references and arrays that are no longer needed, or give ray.init a larger "
+            "object_store_memory%s",
+            disk ? " or another object_spilling_directory" : "");
 }

@@ -1,6 +1,7 @@
 /*
- * The session's folder: <temp>/mobula-<uid>/session_<time>_<pid>, with the socket. Only its user may enter it. It is locked as long as its daemon lives; one
- * that is not was left behind by a daemon that was killed, and is removed by the next that starts.
+ * The session's folder: <temp>/mobula-<uid>/session_<time>_<pid>, with the socket. Only its user
+ * may enter it. It is locked as long as its daemon lives; one that is not was left behind by a
+ * daemon that was killed, and is removed by the next that starts.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,9 +39,12 @@ static mob_status_t folder_make(const char *path) {
     if (mkdir(path, 0700) != 0 && errno != EEXIST) return folder_fail("making the folder", path);
     if (lstat(path, &st) != 0) return folder_fail("looking at the folder", path);
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
-        return base_fail(MOB_EPERM, "%s is not a folder of this user's; remove it, or give ray.init another _temp_dir",
-                         path);
-    if ((st.st_mode & 077) != 0 && chmod(path, 0700) != 0) return folder_fail("closing the folder", path);
+        return base_fail(
+            MOB_EPERM,
+            "%s is not a folder of this user's; remove it, or give ray.init another _temp_dir",
+            path);
+    if ((st.st_mode & 077) != 0 && chmod(path, 0700) != 0)
+        return folder_fail("closing the folder", path);
     return MOB_OK;
 }
 
@@ -50,7 +54,8 @@ static mob_status_t pid_write(const node_t *n) {
     snprintf(path, sizeof path, "%s/pid", n->session_dir);
     int size = snprintf(text, sizeof text, "%d\n", (int)getpid()),
         fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    mob_status_t status = fd >= 0 && write(fd, text, (size_t)size) == size ? MOB_OK : folder_fail("writing", path);
+    mob_status_t status =
+        fd >= 0 && write(fd, text, (size_t)size) == size ? MOB_OK : folder_fail("writing", path);
     if (fd >= 0) close(fd);
     return status;
 }
@@ -58,9 +63,10 @@ static mob_status_t pid_write(const node_t *n) {
 static mob_status_t socket_listen(node_t *n) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(n->socket_path) >= sizeof address.sun_path)
-        return base_fail(MOB_EINVAL,
-                         "the path %s is longer than a socket's may be (%zu). Give ray.init a shorter _temp_dir",
-                         n->socket_path, sizeof address.sun_path - 1);
+        return base_fail(
+            MOB_EINVAL,
+            "the path %s is longer than a socket's may be (%zu). Give ray.init a shorter _temp_dir",
+            n->socket_path, sizeof address.sun_path - 1);
     strcpy(address.sun_path, n->socket_path);
     n->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (n->listen_fd < 0 || bind(n->listen_fd, (struct sockaddr *)&address, sizeof address) != 0 ||
@@ -69,15 +75,18 @@ static mob_status_t socket_listen(node_t *n) {
     return MOB_OK;
 }
 
-/* Makes both folders; again if another daemon that ended has just removed the outer one, before we looked at it or made the inner one. */
+/* Makes both folders; again if another daemon that ended has just removed the outer one, before we
+ * looked at it or made the inner one. */
 static mob_status_t folders_make(const char *parent, const char *dir) {
     mob_status_t status = MOB_OK;
     for (int tries = 0; tries < MAKE_TRIES; tries++) {
         if (tries > 0) usleep(MAKE_PAUSE_US); /* not in step with who makes and removes it */
         status = folder_make(parent);
         if (status == MOB_OK) {
-            if (tries == 0) base_folder_clear(parent, "session_"); /* one that was removed since had nothing in it */
-            if (base_folder_own(dir) >= 0) return MOB_OK;          /* the descriptor stays open until we end */
+            /* one that was removed since had nothing in it */
+            if (tries == 0) base_folder_clear(parent, "session_");
+            /* the descriptor stays open until we end */
+            if (base_folder_own(dir) >= 0) return MOB_OK;
             status = folder_fail("making the folder", dir);
         }
         if (status != MOB_ESYS || errno != ENOENT) break;
@@ -88,8 +97,8 @@ static mob_status_t folders_make(const char *parent, const char *dir) {
 mob_status_t node_session_open(node_t *n) {
     char *parent = NULL, *dir = NULL;
     if (asprintf(&parent, "%s/mobula-%u", n->temp_dir, (unsigned)geteuid()) < 0) return MOB_ENOMEM;
-    if (asprintf(&dir, "%s/session_%llx_%d", parent, (unsigned long long)base_clock_wall_ns() / 1000, (int)getpid()) <
-        0)
+    if (asprintf(&dir, "%s/session_%llx_%d", parent,
+                 (unsigned long long)base_clock_wall_ns() / 1000, (int)getpid()) < 0)
         dir = NULL;
     mob_status_t status = dir != NULL ? folders_make(parent, dir) : MOB_ENOMEM;
     free(parent);

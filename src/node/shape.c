@@ -1,8 +1,10 @@
 /*
  * Shapes: the demands of clients for resources, as numbers (sched/sched.h).
  *
- * A client holds a shape from our answer until it says WIRE_SHAPE_DROP, or dies; it may ask for the same one several times. A task's book holds what the task asks for. Whoever
- * drops a shape has named the tasks that need it on the same ring before, so their books are open by then. Tasks in a lane have no book, so a lane holds its shape for ever.
+ * A client holds a shape from our answer until it says WIRE_SHAPE_DROP, or dies; it may ask for the
+ * same one several times. A task's book holds what the task asks for. Whoever drops a shape has
+ * named the tasks that need it on the same ring before, so their books are open by then. Tasks in a
+ * lane have no book, so a lane holds its shape for ever.
  */
 #include <string.h>
 
@@ -93,7 +95,8 @@ static bool warning_note(node_t *n, uint32_t shape) {
 
 /* Bytes without an exponent, fractions without noise. */
 static void amount_text(double amount, char *ret_text, size_t size) {
-    snprintf(ret_text, size, amount < 1e15 && amount == (double)(uint64_t)amount ? "%.0f" : "%g", amount);
+    snprintf(ret_text, size, amount < 1e15 && amount == (double)(uint64_t)amount ? "%.0f" : "%g",
+             amount);
 }
 
 void node_warn_if_never(node_t *n, uint32_t shape, mob_kind_t kind, const char *name) {
@@ -106,9 +109,11 @@ void node_warn_if_never(node_t *n, uint32_t shape, mob_kind_t kind, const char *
     for (size_t i = 0; i < count && i < TOLD && at < sizeof needs; i++) {
         amount_text((double)missing[i].amount / SCHED_UNIT, asked, sizeof asked);
         amount_text((double)totals[i] / SCHED_UNIT, total, sizeof total);
-        at += (size_t)snprintf(needs + at, sizeof needs - at, "%s%s: %s, but this node has %s in all",
-                               i > 0 ? "; " : "", missing[i].name, asked, total);
+        at +=
+            (size_t)snprintf(needs + at, sizeof needs - at, "%s%s: %s, but this node has %s in all",
+                             i > 0 ? "; " : "", missing[i].name, asked, total);
     }
     node_warn(n, "%s %s needs %s%s. It waits until that changes; until then it can't start.",
-              kind == MOB_ACTOR_CREATE ? "The actor" : "The task", name, needs, count > TOLD ? "; and more" : "");
+              kind == MOB_ACTOR_CREATE ? "The actor" : "The task", name, needs,
+              count > TOLD ? "; and more" : "");
 }

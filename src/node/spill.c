@@ -1,19 +1,28 @@
 /*
  * Out of memory onto disk: what goes, and how.
  *
- * What goes is chosen by extents, since only whole ones give room to others: an extent can go if every block of it that is used holds a value that is SEALED, no error, and pinned by
- * nobody. A survey over the table of slots finds, for each extent, how much of it is such and when the newest of it was used. Then the cheapest stretch that is long enough goes, where
- * an extent costs its size, the less the longer ago it was used. What will go next, longest unused first, is written ahead and stays in memory: whoever needs room next finds values that have a copy,
- * and need not wait for the disk; and the disk is busy while others fill the room.
+ * What goes is chosen by extents, since only whole ones give room to others: an extent can go if
+ * every block of it that is used holds a value that is SEALED, no error, and pinned by nobody. A
+ * survey over the table of slots finds, for each extent, how much of it is such and when the newest
+ * of it was used. Then the cheapest stretch that is long enough goes, where an extent costs its
+ * size, the less the longer ago it was used. What will go next, longest unused first, is written
+ * ahead and stays in memory: whoever needs room next finds values that have a copy, and need not
+ * wait for the disk; and the disk is busy while others fill the room.
  *
- *   in memory, no copy       -> escaped, moving: a thread of libuv's writes it, with others, into one file
- *   written                  -> it has a copy; if it was written ahead, that is all. AWAY, then a look at the pins: pinned: AWAY is taken back, the copy stays good, for a value does not change.
- *                               Else its block is freed
- *   in memory, with a copy   -> the same at once, without writing
- *   dropped meanwhile        -> what was written of it is of no use, and is punched out of the file
+ *   in memory, no copy     -> escaped, moving: a thread of libuv's writes it, with others, into one
+ *                             file
+ *   written                -> it has a copy; if it was written ahead, that is all. Else AWAY, then
+ *                             a look at the pins. Pinned: AWAY is taken back, and the copy stays
+ *                             good, for a value does not change. Not pinned: its block is freed
+ *   in memory, with a copy -> the same at once, without writing
+ *   dropped meanwhile      -> what was written of it is of no use, and is punched out of the file
  *
- * The thread reads the arena while others go on: a value does not change, and if it is freed meanwhile, nobody will ask for what was written. Everything else happens in the loop's
- * own thread. Folders take turns; what one can't take goes to the next at once, and one that has failed, or in which no write has ended for HUNG_NS, is left out for a while if there are others. A file goes when nothing in it is needed any more; a piece of it is given back to the disk before that.
+ * The thread reads the arena while others go on: a value does not change, and if it is freed
+ * meanwhile, nobody will ask for what was written. Everything else happens in the loop's own
+ * thread. Folders take turns; what one can't take goes to the next at once, and one that has
+ * failed, or in which no write has ended for HUNG_NS, is left out for a while if there are others.
+ * A file goes when nothing in it is needed any more; a piece of it is given back to the disk before
+ * that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +37,8 @@
 #include "node/survey.h"
 
 static const uint64_t BATCH_BYTES = 128 << 20, EXTRA_BYTES = 16 << 20, FILE_BYTES = 256 << 20,
-                      DISK_PAUSE_NS = 100000000, DEMAND_NS = 200000000, PUNCH_BYTES = 64 << 10, FAILED_NS = 1000000000,
-                      HUNG_NS = 5000000000u, DEAD_NS = 30000000000u;
+                      DISK_PAUSE_NS = 100000000, DEMAND_NS = 200000000, PUNCH_BYTES = 64 << 10,
+                      FAILED_NS = 1000000000, HUNG_NS = 5000000000u, DEAD_NS = 30000000000u;
 
 enum { RECENT = 32, AHEAD_PARTS = 4 };
 
@@ -74,7 +83,8 @@ static void chore_done(uv_work_t *work, int status) {
     free(chore);
 }
 
-/* The path is TAKEN. Without memory for it what is to go stays, until the session's end or the next one. */
+/* The path is TAKEN. Without memory for it what is to go stays, until the session's end or the next
+ * one. */
 static void chore_start(node_t *n, chore_t what) {
     chore_t *chore = what.path != NULL ? malloc(sizeof *chore) : NULL;
     if (chore == NULL) {
@@ -83,7 +93,8 @@ static void chore_start(node_t *n, chore_t what) {
     }
     *chore = what;
     chore->work.data = chore;
-    if (uv_queue_work(&n->loop, &chore->work, chore_run, chore_done) != 0) chore_done(&chore->work, 0);
+    if (uv_queue_work(&n->loop, &chore->work, chore_run, chore_done) != 0)
+        chore_done(&chore->work, 0);
 }
 
 /* ---- folders and files ---- */
@@ -94,14 +105,17 @@ static bool is_among(const node_t *n, const char *path) {
     return false;
 }
 
-/* The folder of this session in each that was configured; in the session's own if none was. One is enough: those that can't be made are left out. */
+/* The folder of this session in each that was configured; in the session's own if none was. One is
+ * enough: those that can't be made are left out. */
 static int folders_make(node_t *n) {
     if (n->spill_folders.count > 0) return 0;
     if (n->spill_dirs.count == 0 && !vec_push(&n->spill_dirs, n->session_dir)) return ENOMEM;
     int error = ENOMEM;
     for (size_t i = 0; i < n->spill_dirs.count; i++) {
         char *path;
-        if (asprintf(&path, WIRE_SPILL_FOLDER, n->spill_dirs.items[i], (unsigned long long)n->incarnation) < 0) break;
+        if (asprintf(&path, WIRE_SPILL_FOLDER, n->spill_dirs.items[i],
+                     (unsigned long long)n->incarnation) < 0)
+            break;
         bool good = !is_among(n, path);          /* the same one twice */
         if (good && base_folder_own(path) < 0) { /* the descriptor stays open until we end */
             error = errno;
@@ -115,11 +129,14 @@ static int folders_make(node_t *n) {
     return n->spill_folders.count > 0 ? 0 : error;
 }
 
-static uint64_t silent_ns(const node_folder_t *f) { return f->writes > 0 ? base_clock_mono_ns() - f->moved_ns : 0; }
+static uint64_t silent_ns(const node_folder_t *f) {
+    return f->writes > 0 ? base_clock_mono_ns() - f->moved_ns : 0;
+}
 
 bool node_spill_is_writing(const node_t *n) {
     for (size_t i = 0; i < n->spill_folders.count; i++)
-        if (n->spill_folders.items[i].writes > 0 && silent_ns(&n->spill_folders.items[i]) < HUNG_NS) return true;
+        if (n->spill_folders.items[i].writes > 0 && silent_ns(&n->spill_folders.items[i]) < HUNG_NS)
+            return true;
     return false;
 }
 
@@ -128,19 +145,23 @@ static void silent_tell(node_t *n) {
         node_folder_t *f = &n->spill_folders.items[i];
         bool hung = silent_ns(f) >= HUNG_NS;
         if (hung && !f->told)
-            node_warn(n, "Writing to %s has not ended for %d s", f->path, (int)(HUNG_NS / 1000000000));
+            node_warn(n, "Writing to %s has not ended for %d s", f->path,
+                      (int)(HUNG_NS / 1000000000));
         f->told = hung;
     }
 }
 
-/* The folder whose turn it is, of those that are good; else of those that only failed; SIZE_MAX: none answers. */
+/* The folder whose turn it is, of those that are good; else of those that only failed; SIZE_MAX:
+ * none answers. */
 static size_t folder_choose(node_t *n) {
     uint64_t now = base_clock_mono_ns();
     for (int failed = 0; failed < 2; failed++)
         for (size_t tried = 0; tried < n->spill_folders.count; tried++) {
             size_t i = n->spill_turn++ % n->spill_folders.count;
             const node_folder_t *f = &n->spill_folders.items[i];
-            if (silent_ns(f) < HUNG_NS && (failed || f->failed_ns == 0 || now - f->failed_ns > FAILED_NS)) return i;
+            if (silent_ns(f) < HUNG_NS &&
+                (failed || f->failed_ns == 0 || now - f->failed_ns > FAILED_NS))
+                return i;
         }
     return SIZE_MAX;
 }
@@ -155,7 +176,9 @@ static bool folders_are_silent(const node_t *n, uint64_t ns) {
 static node_file_t *file_new(node_t *n, size_t folder) {
     node_file_t *file = calloc(1, sizeof *file);
     const char *dir = n->spill_folders.items[folder].path;
-    if (file != NULL && asprintf(&file->path, "%s/%llu", dir, (unsigned long long)n->next_file++) >= 0) return file;
+    if (file != NULL &&
+        asprintf(&file->path, "%s/%llu", dir, (unsigned long long)n->next_file++) >= 0)
+        return file;
     free(file);
     return NULL;
 }
@@ -182,7 +205,8 @@ void node_copy_drop(node_t *n, node_object_t *o) {
 }
 
 void node_spill_end(node_t *n) {
-    for (size_t i = 0; i < n->spill_folders.count; i++) base_folder_remove(n->spill_folders.items[i].path);
+    for (size_t i = 0; i < n->spill_folders.count; i++)
+        base_folder_remove(n->spill_folders.items[i].path);
 }
 
 /* ---- what goes ---- */
@@ -192,8 +216,10 @@ typedef struct {
     bool copied_only;
 } price_t;
 
-/* An extent costs its size; what was used last RECENT times as much as what was not used for longest. */
-static double price_of(const node_t *n, const node_survey_t *e, uint64_t granule, const void *context) {
+/* An extent costs its size; what was used last RECENT times as much as what was not used for
+ * longest. */
+static double price_of(const node_t *n, const node_survey_t *e, uint64_t granule,
+                       const void *context) {
     const price_t *p = context;
     if (!e->can_go || (p->copied_only && e->copied < e->units)) return -1;
     double recent = 1 - (double)e->idle_ms / ((double)p->longest_ms + 1);
@@ -203,7 +229,8 @@ static double price_of(const node_t *n, const node_survey_t *e, uint64_t granule
 static uint32_t longest_of(const node_t *n, const node_survey_t *extents) {
     uint32_t longest = 0;
     for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
-        if (n->books[g].size != 0 && extents[g].can_go && extents[g].idle_ms > longest) longest = extents[g].idle_ms;
+        if (n->books[g].size != 0 && extents[g].can_go && extents[g].idle_ms > longest)
+            longest = extents[g].idle_ms;
     return longest;
 }
 
@@ -224,11 +251,13 @@ static bool is_chosen_from(const node_survey_t *e, choice_t choice) {
 }
 
 /* Chooses longest unused first, until `bytes` are chosen. */
-static void idlest_choose(const node_t *n, node_survey_t *extents, uint64_t bytes, choice_t choice) {
+static void idlest_choose(const node_t *n, node_survey_t *extents, uint64_t bytes,
+                          choice_t choice) {
     VEC(idler_t) idlers = {0};
     for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
         if (n->books[g].size != 0 && is_chosen_from(&extents[g], choice))
-            (void)vec_push(&idlers, ((idler_t){.granule = (uint32_t)g, .idle_ms = extents[g].idle_ms}));
+            (void)vec_push(&idlers,
+                           ((idler_t){.granule = (uint32_t)g, .idle_ms = extents[g].idle_ms}));
     if (idlers.count > 0) qsort(idlers.items, idlers.count, sizeof *idlers.items, idler_compare);
     uint64_t chosen = 0;
     for (size_t i = 0; i < idlers.count && chosen < bytes; i++) {
@@ -239,27 +268,34 @@ static void idlest_choose(const node_t *n, node_survey_t *extents, uint64_t byte
     vec_free(&idlers);
 }
 
-/* Chooses what is written ahead, until `bytes` have a copy or will have one; if little is missing, it is left for another time, since large writes are better than small ones. */
+/* Chooses what is written ahead, until `bytes` have a copy or will have one; if little is missing,
+ * it is left for another time, since large writes are better than small ones. */
 static void ahead_choose(const node_t *n, node_survey_t *extents, uint64_t bytes) {
     uint64_t copied = n->ahead_flying;
     for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
-        if (n->books[g].size != 0 && extents[g].can_go && !extents[g].goes && extents[g].copied == extents[g].units)
+        if (n->books[g].size != 0 && extents[g].can_go && !extents[g].goes &&
+            extents[g].copied == extents[g].units)
             copied += n->books[g].size;
-    if (copied + bytes / AHEAD_PARTS <= bytes) idlest_choose(n, extents, bytes - copied, UNCOPIED_AHEAD);
+    if (copied + bytes / AHEAD_PARTS <= bytes)
+        idlest_choose(n, extents, bytes - copied, UNCOPIED_AHEAD);
 }
 
 static uint64_t ahead_bytes(const node_t *n) {
     return BATCH_BYTES < n->store_bytes / 4 ? BATCH_BYTES : n->store_bytes / 4;
 }
 
-/* Marks what is to go, so that `size` bytes in one piece are free, and what is to be written ahead. False: that is not to be had. */
+/* Marks what is to go, so that `size` bytes in one piece are free, and what is to be written ahead.
+ * False: that is not to be had. */
 static bool choose(node_t *n, node_survey_t *extents, uint64_t size, bool copied_only) {
     node_stretch_t s = {0};
     price_t price = {.longest_ms = longest_of(n, extents), .copied_only = copied_only};
     if (!node_survey_stretch(n, extents, size, price_of, &price, &s)) return false;
-    for (uint64_t g = s.first; g < s.end; g = node_survey_next(n, g)) extents[g].goes = n->books[g].size != 0;
-    /* A little more than was asked for, of what costs nothing: who needs much does not come for each bit. */
-    idlest_choose(n, extents, EXTRA_BYTES < n->store_bytes / 16 ? EXTRA_BYTES : n->store_bytes / 16, COPIED_GO);
+    for (uint64_t g = s.first; g < s.end; g = node_survey_next(n, g))
+        extents[g].goes = n->books[g].size != 0;
+    /* A little more than was asked for, of what costs nothing: who needs much does not come for
+     * each bit. */
+    idlest_choose(n, extents, EXTRA_BYTES < n->store_bytes / 16 ? EXTRA_BYTES : n->store_bytes / 16,
+                  COPIED_GO);
     if (!copied_only) ahead_choose(n, extents, ahead_bytes(n));
     return true;
 }
@@ -276,8 +312,8 @@ static uint64_t copied_leave(node_t *n, node_object_t *o, uint64_t block, uint64
 
 static void write_run(uv_work_t *work) {
     write_t *w = work->data;
-    w->error = store_spill_write(w->file->path, w->node->incarnation, w->node->arena.base, w->items.items,
-                                 w->items.count, &w->size);
+    w->error = store_spill_write(w->file->path, w->node->incarnation, w->node->arena.base,
+                                 w->items.items, w->items.count, &w->size);
 }
 
 static void spill_tell(node_t *n) {
@@ -343,7 +379,8 @@ static void write_done(uv_work_t *work, int status) {
         node_room_disk_works(n);
         n->spilled_bytes += w->bytes;
         n->spilled_objects += w->items.count;
-        for (size_t i = 0; i < w->items.count; i++) item_commit(n, w->file, &w->items.items[i], w->ahead);
+        for (size_t i = 0; i < w->items.count; i++)
+            item_commit(n, w->file, &w->items.items[i], w->ahead);
         if (n->spills == 0) spill_tell(n);
     } else {
         disk_failed(n, w->error, folder->path);
@@ -395,7 +432,8 @@ static void mover_flush(node_t *n, mover_t *m, bool ahead) {
     write_free(w);
 }
 
-static void item_move(node_t *n, const store_spill_item_t *item, uint64_t extent, uint32_t units, void *context) {
+static void item_move(node_t *n, const store_spill_item_t *item, uint64_t extent, uint32_t units,
+                      void *context) {
     mover_t *m = context;
     (void)units;
     bool goes = m->extents[extent].goes, ahead = m->extents[extent].ahead;
@@ -408,8 +446,10 @@ static void item_move(node_t *n, const store_spill_item_t *item, uint64_t extent
     if (!m->may_write) return;
     /* What is written ahead comes in parts, so that the first of it is of use early. */
     uint64_t most = ahead ? ahead_bytes(n) / AHEAD_PARTS : FILE_BYTES;
-    if (m->writes[ahead] != NULL && m->writes[ahead]->bytes + item->bytes > most) mover_flush(n, m, ahead);
-    if (m->writes[ahead] == NULL && (m->writes[ahead] = calloc(1, sizeof **m->writes)) == NULL) return;
+    if (m->writes[ahead] != NULL && m->writes[ahead]->bytes + item->bytes > most)
+        mover_flush(n, m, ahead);
+    if (m->writes[ahead] == NULL && (m->writes[ahead] = calloc(1, sizeof **m->writes)) == NULL)
+        return;
     if (!vec_push(&m->writes[ahead]->items, *item)) return;
     m->writes[ahead]->bytes += item->bytes;
     o->moving = true;
@@ -435,12 +475,13 @@ static node_spilled_t chosen_move(node_t *n, const node_survey_t *extents) {
     mover_flush(n, &m, false);
     bool writes = n->spills > before;
     mover_flush(n, &m, true);
-    return writes               ? NODE_SPILL_WRITES
-           : m.bytes > 0        ? NODE_SPILL_FREED
-           : n->spills > before ? NODE_SPILL_WRITES /* only ahead; what was to go is in use by now */
-           : m.may_write        ? NODE_SPILL_NOTHING
-           : hung && !dead      ? NODE_SPILL_WRITES
-                                : NODE_SPILL_DISK;
+    return writes        ? NODE_SPILL_WRITES
+           : m.bytes > 0 ? NODE_SPILL_FREED
+           : n->spills > before
+               ? NODE_SPILL_WRITES /* only ahead; what was to go is in use by now */
+           : m.may_write   ? NODE_SPILL_NOTHING
+           : hung && !dead ? NODE_SPILL_WRITES
+                           : NODE_SPILL_DISK;
 }
 
 static void ahead_go_on(node_t *n) {

@@ -1,8 +1,9 @@
 /*
  * The daemon's inside: what its files share. One thread, one loop; nothing here blocks.
  *
- * The books (who was granted what, who holds what, who runs what) are private to the daemon. Shared memory is read with suspicion: an index
- * once, bounded, copied, then checked. What is impossible is the client's fault: node_client_fault ends that client and nobody else.
+ * The books (who was granted what, who holds what, who runs what) are private to the daemon. Shared
+ * memory is read with suspicion: an index once, bounded, copied, then checked. What is impossible
+ * is the client's fault: node_client_fault ends that client and nobody else.
  */
 #ifndef NODE_STATE_H
 #define NODE_STATE_H
@@ -69,8 +70,9 @@ typedef struct {
 
 /* A task from WIRE_SUBMIT until its record is free again. */
 struct node_task {
-    sched_task_t queue;               /* first: the scheduler gives this back */
-    node_task_t *next;                /* in an actor's queue of one caller, or among those that wait for a worker */
+    sched_task_t queue; /* first: the scheduler gives this back */
+    node_task_t
+        *next; /* in an actor's queue of one caller, or among those that wait for a worker */
     node_task_t *run_prev, *run_next; /* among those that were handed to one worker */
     uint64_t generation;              /* the record's, as of now */
     uint32_t record, submitter, shape, held_shape, max_calls;
@@ -79,7 +81,8 @@ struct node_task {
     uint8_t kind, oom_runs; /* oom_runs: that ended for want of memory */
     bool retries_exceptions;
     bool waiting_for_worker;
-    bool queued;    /* workers take it from its submitter's queue, or one has; who is found when it says so, or dies */
+    bool queued;    /* workers take it from its submitter's queue, or one has; who is found when it
+                       says so, or dies */
     bool adopted;   /* a dead caller's, that was seen in the queue */
     uint64_t block; /* of the body; 0: in the record */
     mob_ref_t function;
@@ -109,12 +112,14 @@ typedef struct {
 
 /* Somebody waits for room in the arena; see node/room.c. */
 typedef struct {
-    uint32_t client; /* that asked for an extent of `size`; 0: it is for the value of `ref`, which is to come back */
+    uint32_t client; /* that asked for an extent of `size`; 0: it is for the value of `ref`, which
+                        is to come back */
     uint64_t size, least; /* in one piece; less will do if there is no more */
     mob_ref_t ref;
-    uint64_t asked_ns;          /* when it was last asked for: who waits asks again once a second */
-    uint32_t compactions;       /* made for it */
-    uint64_t stuck_ns, disk_ns; /* since when nothing can be moved for it, or not to the disk; 0: it can */
+    uint64_t asked_ns;    /* when it was last asked for: who waits asks again once a second */
+    uint32_t compactions; /* made for it */
+    uint64_t stuck_ns,
+        disk_ns; /* since when nothing can be moved for it, or not to the disk; 0: it can */
 } node_want_t;
 
 /* Where values go that are moved to disk. */
@@ -130,8 +135,9 @@ typedef struct {
 struct node_object {
     uint64_t generation;
     uint32_t slot;
-    uint32_t uses;              /* records and containers that hold it */
-    VEC(uint16_t) holders;      /* clients; NODE_CACHED is set for one that only keeps a function loaded */
+    uint32_t uses; /* records and containers that hold it */
+    /* clients; NODE_CACHED is set for one that only keeps a function loaded */
+    VEC(uint16_t) holders;
     VEC(mob_ref_t) contents;    /* references inside its value: our copy, each of them a use */
     VEC(node_task_t *) waiting; /* tasks that wait for its value */
     node_actor_t *actor;
@@ -172,10 +178,11 @@ struct node_actor {
 typedef struct node_stream {
     node_client_t *client;
     uv_poll_t poll;
-    int fd;         /* -1: never opened. Open until libuv has let go of it: its number must not be used again before */
-    bool live;      /* not yet ended */
-    int kind;       /* mob_message_kind_t */
-    char *name;     /* of the task that prints, as announced in the stream */
+    int fd;     /* -1: never opened. Open until libuv has let go of it: its number must not be used
+                   again before */
+    bool live;  /* not yet ended */
+    int kind;   /* mob_message_kind_t */
+    char *name; /* of the task that prints, as announced in the stream */
     VEC(char) line; /* not sent yet */
     bool paused;
 } node_stream_t;
@@ -220,16 +227,19 @@ struct node_client {
 
     /* workers */
     node_stream_t out, err;
-    node_task_t *runs, *runs_tail; /* handed to it, oldest first; the first has the lease, the others follow it */
+    node_task_t *runs,
+        *runs_tail; /* handed to it, oldest first; the first has the lease, the others follow it */
     uint32_t run_count;
     node_actor_t *actor;
-    sched_lease_t lease;  /* an actor's, once it is made; or that of a worker that takes from the queues */
+    sched_lease_t
+        lease; /* an actor's, once it is made; or that of a worker that takes from the queues */
     uint64_t leased_ns;   /* when its lease was given */
     uint64_t recalled_ns; /* when it was recalled for somebody who waits; 0: it was not */
     uint32_t lane;        /* what it is for */
     bool leased;          /* takes tasks from queues */
     bool owes;            /* its task went on after its CPU was lent, and it takes no other */
-    bool takes;           /* took tasks or calls from queues at some time: records may name it that we do not know of */
+    bool takes; /* took tasks or calls from queues at some time: records may name it that we do not
+                   know of */
     shm_events_t *events;
     bool idle, retiring, has_worked;
     uint64_t started_ns;
@@ -297,7 +307,8 @@ struct node {
     control_t *control;
 
     node_client_t *clients[SHM_MAX_CLIENTS];
-    uint32_t open_tasks[SHM_MAX_CLIENTS]; /* submitted by the client of this number and not done; outlives the client */
+    uint32_t open_tasks[SHM_MAX_CLIENTS]; /* submitted by the client of this number and not done;
+                                             outlives the client */
     uint32_t client_next;                 /* the next number never given */
     uint32_t client_turn;                 /* the last one given again */
     node_client_t *driver, *zygote, *next_zygote;
@@ -311,7 +322,8 @@ struct node {
     node_task_t *wait_head, *wait_tail; /* have their resources, wait for a worker */
     uint32_t waiting_for_worker;
     uint32_t missing_arguments; /* tasks that wait for some */
-    uint32_t cpu_shape;         /* one CPU and nothing else: what may be handed out ahead, and is taken from queues */
+    uint32_t cpu_shape; /* one CPU and nothing else: what may be handed out ahead, and is taken from
+                           queues */
     node_lane_t lanes[SHM_LANES];
     uint32_t leases;    /* given */
     bool owing;         /* one of them owes */
@@ -322,7 +334,8 @@ struct node {
     uint64_t next_token;
     int start_failures;
     uint64_t first_failure_ns, last_failure_ns; /* of that series */
-    VEC(pid_t) dead_sessions; /* of workers that died: their descendants, which become our children, are ended too */
+    /* of workers that died: their descendants, which become our children, are ended too */
+    VEC(pid_t) dead_sessions;
     VEC(node_question_t) questions; /* that are answered when what is done has been heard of */
 
     node_task_t **tasks;                     /* by record */
@@ -332,12 +345,13 @@ struct node {
     uint32_t slots_granted, records_granted; /* high-water marks */
     node_spans_t free_slots, free_records;
     node_spans_t orphan_slots, orphan_records; /* blocks of the dead with something alive in them */
-    VEC(node_early_t) early;                   /* about actors not yet created; settled once all rings were read */
-    VEC(node_object_t *) zero;                 /* without holders: freed once all rings were read */
-    node_extent_t *books;                      /* by granule */
+    /* about actors not yet created; settled once all rings were read */
+    VEC(node_early_t) early;
+    VEC(node_object_t *) zero; /* without holders: freed once all rings were read */
+    node_extent_t *books;      /* by granule */
     uint16_t *granule_owner;
     uint64_t *backed; /* one bit a granule: it has memory, or its owner is getting it */
-    uint64_t cold;    /* bytes that owners are getting memory for: not gone from the machine's yet */
+    uint64_t cold; /* bytes that owners are getting memory for: not gone from the machine's yet */
     node_gaps_t gaps;
     uint64_t next_serial, arena_free, orphan_extents;
     VEC(uint32_t) warned; /* shapes that can never fit, already told, by their places */
@@ -346,23 +360,25 @@ struct node {
     VEC(char *) sites;
     uv_timer_t pressure_timer; /* see pressure.c; runs while anything does */
     double memory_threshold, growth /* bytes a nanosecond, lately */;
-    uint64_t refresh_ms, look_ms, short_since_ns, last_kill_ns, last_used, last_limit, looked_ns, relief_ns,
-        relief_pause_ns, kernel_kills, kernel_kill_ns, kernel_owes;
+    uint64_t refresh_ms, look_ms, short_since_ns, last_kill_ns, last_used, last_limit, looked_ns,
+        relief_ns, relief_pause_ns, kernel_kills, kernel_kill_ns, kernel_owes;
     bool paused, enforce_memory;
-    VEC(node_want_t) wants;              /* in order */
-    VEC(node_want_t) past_wants;         /* that were refused or forgotten a short while ago, in that order */
+    VEC(node_want_t) wants; /* in order */
+    /* that were refused or forgotten a short while ago, in that order */
+    VEC(node_want_t) past_wants;
     uv_timer_t room_timer;               /* runs while there are any */
     uint64_t wanted_ns;                  /* when the last one came */
     uint64_t refused_ns;                 /* when one was last refused */
     uint64_t survey_ns, survey_pause_ns; /* not before: the last look found nothing */
-    bool unbacked_short;                 /* what has no memory yet can't get any: the machine is short */
-    VEC(char *) spill_dirs;              /* as configured */
-    VEC(node_folder_t) spill_folders;    /* ours in them, from the first use on */
-    uint32_t spill_turn;                 /* files made */
+    bool unbacked_short;    /* what has no memory yet can't get any: the machine is short */
+    VEC(char *) spill_dirs; /* as configured */
+    VEC(node_folder_t) spill_folders; /* ours in them, from the first use on */
+    uint32_t spill_turn;              /* files made */
     uint64_t next_file;
     int disk_error; /* errno of the last write that failed; 0: none, or one has succeeded since */
     char disk_error_path[256];
-    uint64_t disk_error_ns, spilled_bytes, spilled_objects, spill_told_bytes, spill_busy_ns, spill_begun_ns;
+    uint64_t disk_error_ns, spilled_bytes, spilled_objects, spill_told_bytes, spill_busy_ns,
+        spill_begun_ns;
     uint32_t spills;       /* writes under way */
     uint64_t ahead_flying; /* bytes that are being written ahead */
     bool compacting;
@@ -380,15 +396,18 @@ mob_status_t node_client_accept(node_t *node, int sock, node_client_t **ret_clie
 node_client_t *node_client_new(node_t *node);
 /* Takes the socket, also if it fails: it goes with the client then, which is to be closed. */
 mob_status_t node_client_attach(node_client_t *client, int sock);
-void node_client_send(node_client_t *client, const void *frame, size_t size, const int *fds, int fd_count);
-void node_client_tell(node_client_t *client, uint32_t kind, uint32_t a, uint64_t b, uint64_t c, uint64_t d);
+void node_client_send(node_client_t *client, const void *frame, size_t size, const int *fds,
+                      int fd_count);
+void node_client_tell(node_client_t *client, uint32_t kind, uint32_t a, uint64_t b, uint64_t c,
+                      uint64_t d);
 void node_client_flush(node_client_t *client);
 void node_client_welcome(node_client_t *client);
 void node_client_refuse(node_client_t *client, mob_status_t status, const char *text);
 void node_client_fault(node_client_t *client, const char *what); /* it did what no client does */
 void node_client_kill(node_client_t *client);
-void node_client_close(node_client_t *client); /* ends the connection; the memory goes when libuv is done with it */
-void node_client_died(node_client_t *client);  /* its end is certain */
+/* ends the connection; the memory goes when libuv is done with it */
+void node_client_close(node_client_t *client);
+void node_client_died(node_client_t *client); /* its end is certain */
 void node_bells_ring(node_t *node);
 
 /* inbox.c: messages on the rings */
@@ -400,9 +419,10 @@ void node_memory_fini(node_t *node);
 void node_memory_slots(node_client_t *client, uint32_t wanted);
 void node_memory_records(node_client_t *client, uint32_t wanted);
 void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least, bool goes_on);
-/* MOB_EROOM: not now. `promised`: the extent is EMPTY, for somebody who is about to be told of it. */
-mob_status_t node_memory_grant(node_t *node, uint32_t owner, uint64_t size, bool promised, uint64_t *ret_offset,
-                               uint64_t *ret_serial);
+/* MOB_EROOM: not now. `promised`: the extent is EMPTY, for somebody who is about to be told of
+ * it. */
+mob_status_t node_memory_grant(node_t *node, uint32_t owner, uint64_t size, bool promised,
+                               uint64_t *ret_offset, uint64_t *ret_serial);
 /* The owner of a large block has got memory for it, or gives it up. */
 void node_memory_backed(node_t *node, uint32_t owner, uint64_t block);
 bool node_memory_owns(node_t *node, uint32_t owner, uint64_t offset, uint64_t size);
@@ -427,21 +447,26 @@ mob_status_t node_environment_read(node_t *node);
 /* pressure.c: memory short */
 void node_pressure_start(node_t *node);
 void node_pressure_watch(node_t *node);
-void node_pressure_spare(node_client_t *worker);  /* an actor: the kernel is rather to end a task */
-void node_pressure_begins(node_client_t *worker); /* is about to be given a task: what it has now is not that one's */
-void node_pressure_died(node_client_t *worker);   /* finds out whether it was for want of memory */
+void node_pressure_spare(node_client_t *worker); /* an actor: the kernel is rather to end a task */
+/* is about to be given a task: what it has now is not that one's */
+void node_pressure_begins(node_client_t *worker);
+void node_pressure_died(node_client_t *worker); /* finds out whether it was for want of memory */
 bool node_is_paused(node_t *node);
 
 /* room.c: who waits for memory */
 /* goes_on: whoever asks has asked before, and how long that one waited in vain counts. */
-void node_room_want(node_t *node, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref, bool goes_on);
-void node_room_disk_works(node_t *node); /* something was written: nobody waits in vain for the disk */
+void node_room_want(node_t *node, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref,
+                    bool goes_on);
+/* something was written: nobody waits in vain for the disk */
+void node_room_disk_works(node_t *node);
 void node_room_serve(node_t *node);
 void node_room_start(node_t *node);
-void node_room_text(node_t *node, uint64_t size, char *text, size_t capacity); /* who has the memory */
+/* who has the memory */
+void node_room_text(node_t *node, uint64_t size, char *text, size_t capacity);
 
 /* spill.c: out of memory onto disk */
-/* Moves what was least recently used and nobody reads, so that there will be room for `size` in one piece. copied_only: nothing is written for it. */
+/* Moves what was least recently used and nobody reads, so that there will be room for `size` in one
+ * piece. copied_only: nothing is written for it. */
 typedef enum {
     NODE_SPILL_FREED,   /* it had copies, and is gone */
     NODE_SPILL_WRITES,  /* it is being written */
@@ -453,18 +478,21 @@ node_spilled_t node_spill(node_t *node, uint64_t size, bool copied_only);
 bool node_spill_is_writing(const node_t *node);
 /* Moves about so many bytes, longest unused first. */
 void node_spill_idlest(node_t *node, uint64_t bytes);
-void node_copy_drop(node_t *node, node_object_t *object); /* its value on disk is not needed any more */
+/* its value on disk is not needed any more */
+void node_copy_drop(node_t *node, node_object_t *object);
 bool node_slot_is_pinned(node_t *node, uint32_t slot);
 bool node_client_pins(node_client_t *client, uint32_t slot);
 uint64_t node_pins_word(node_t *node, uint32_t word);                 /* of all processes */
 uint64_t node_client_pins_word(node_client_t *client, uint32_t word); /* of 64 slots */
 void node_spill_end(node_t *node);                                    /* removes all files */
 
-/* compact.c: moves values within the arena, so that there will be room for `size` in one piece. True: it is under way. */
+/* compact.c: moves values within the arena, so that there will be room for `size` in one piece.
+ * True: it is under way. */
 bool node_compact(node_t *node, uint64_t size);
 
 /* restore.c: and back */
-void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on); /* goes_on: as for node_room_want */
+/* goes_on: as for node_room_want */
+void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on);
 /* Begins to read it; false: there is no room. */
 bool node_restore_begin(node_t *node, node_object_t *object);
 void node_restore_refuse(node_t *node, mob_ref_t ref, mob_status_t status);
@@ -475,7 +503,8 @@ node_object_t *node_object_find(node_t *node, mob_ref_t ref);
 /* The one that is in the books; NULL: none. */
 node_object_t *node_object_known(node_t *node, mob_ref_t ref);
 bool node_object_is_away(node_t *node, const node_object_t *object);
-/* A task's result is about to be sealed with references inside: from now on it counts as escaped. */
+/* A task's result is about to be sealed with references inside: from now on it counts as
+ * escaped. */
 void node_object_escape(node_t *node, mob_ref_t ref);
 void node_object_hold(node_t *node, node_object_t *object, uint32_t client, bool cached);
 void node_object_unhold(node_t *node, node_object_t *object, uint32_t client);
@@ -502,7 +531,8 @@ void node_task_arguments(node_client_t *client, uint32_t record, uint64_t genera
 void node_tasks_find_taken(node_client_t *worker);
 /* No worker can be had: what lies in the queues fails. */
 void node_queues_fail(node_t *node, const char *text);
-/* Takes a record that `entry` names, and that nobody has begun, out of a queue of its owner's: it is ours to run or to fail. NULL: it is begun, done, or makes no sense. */
+/* Takes a record that `entry` names, and that nobody has begun, out of a queue of its owner's: it
+ * is ours to run or to fail. NULL: it is begun, done, or makes no sense. */
 node_task_t *node_task_take_over(node_t *node, uint32_t record, uint64_t entry, uint32_t owner);
 /* Keeps a book on a record that stays in its dead owner's queue, if nobody has begun it. */
 void node_task_adopt(node_t *node, uint32_t record, uint64_t entry, uint32_t owner);
@@ -511,23 +541,27 @@ void node_task_ready(node_task_t *task, node_t *node); /* its arguments are ther
 void node_task_fail(node_t *node, node_task_t *task, mob_status_t status, const char *text);
 void node_task_free(node_t *node, node_task_t *task);
 void node_task_run_on(node_t *node, node_task_t *task, node_client_t *worker);
-/* Puts a task that was handed out behind another, and that its worker has not begun, back where it was. False if it has begun. */
+/* Puts a task that was handed out behind another, and that its worker has not begun, back where it
+ * was. False if it has begun. */
 bool node_task_take_back(node_t *node, node_task_t *task);
 /* The worker finds that an argument is not there: the task before it is to run again. */
 void node_task_unready(node_client_t *client, uint32_t record, uint64_t generation);
 /* A task that waits for nothing but the results of this one; NULL: none. */
 node_task_t *node_task_follower(node_t *node, const node_task_t *task);
 void node_task_lost(node_t *node, node_task_t *task); /* its worker is certainly dead */
-void node_tasks_cancel(node_client_t *client);        /* those that a dead client submitted and nobody began */
+/* those that a dead client submitted and nobody began */
+void node_tasks_cancel(node_client_t *client);
 size_t node_task_name(node_t *node, const node_task_t *task, char *ret_name, size_t capacity);
 /* The name of a call in the timeline: A.m, each half cut where it is too long. */
-void node_event_name(control_event_t *event, const node_actor_t *actor, const char *method, size_t size);
+void node_event_name(control_event_t *event, const node_actor_t *actor, const char *method,
+                     size_t size);
 
 /* actor.c */
 void node_actor_create(node_t *node, node_task_t *task);
 void node_actor_created(node_t *node, node_task_t *task);
 void node_actor_call(node_t *node, node_task_t *task, mob_ref_t id);
-/* Hands on what was said of an actor before its creation was read. The actor, and its creation, may be gone afterwards. */
+/* Hands on what was said of an actor before its creation was read. The actor, and its creation, may
+ * be gone afterwards. */
 void node_actor_early(node_t *node, mob_ref_t id);
 /* Fails the early calls of former rounds: every ring was read since. */
 void node_actors_settle(node_t *node);
@@ -544,53 +578,70 @@ void node_calls_begin(node_t *node, node_actor_t *actor); /* it is alive */
 void node_calls_close(node_t *node, node_actor_t *actor); /* it is to die: no more calls for it */
 void node_calls_actor_died(node_t *node, node_actor_t *actor);
 void node_calls_closed(node_client_t *caller, uint32_t record, uint64_t generation);
-void node_calls_unheld(node_t *node, node_actor_t *actor, uint32_t caller); /* the caller has no handle any more */
-void node_calls_forget(node_t *node, node_actor_t *actor);                  /* nobody can name it any more */
+/* the caller has no handle any more */
+void node_calls_unheld(node_t *node, node_actor_t *actor, uint32_t caller);
+/* nobody can name it any more */
+void node_calls_forget(node_t *node, node_actor_t *actor);
 void node_calls_ended(node_client_t *worker, uint32_t number);
 void node_calls_caller_died(node_client_t *caller);
-bool node_calls_open(node_t *node, const node_actor_t *actor, uint32_t caller); /* whether this pair has a queue */
+/* whether this pair has a queue */
+bool node_calls_open(node_t *node, const node_actor_t *actor, uint32_t caller);
 
 /* lease.c: workers that take tasks from the queues */
-void node_lease_request(node_t *node); /* asks the scheduler for one more, if there is more to do than workers for it */
-void node_lease_granted(node_t *node, uint32_t lane, const sched_lease_t *lease); /* the scheduler's answer */
-void node_lane_open(node_t *node, uint32_t shape);                /* if it is of CPUs alone, and there is a lane left */
+/* asks the scheduler for one more, if there is more to do than workers for it */
+void node_lease_request(node_t *node);
+/* the scheduler's answer */
+void node_lease_granted(node_t *node, uint32_t lane, const sched_lease_t *lease);
+/* if it is of CPUs alone, and there is a lane left */
+void node_lane_open(node_t *node, uint32_t shape);
 int node_lane_of_request(node_t *node, const sched_task_t *task); /* -1: it is none */
-bool node_lease_claim(node_client_t *worker); /* takes the one that waits for a worker, if one does */
-void node_lease_abandon(node_t *node);        /* no worker can be had for it */
+/* takes the one that waits for a worker, if one does */
+bool node_lease_claim(node_client_t *worker);
+void node_lease_abandon(node_t *node); /* no worker can be had for it */
 void node_lease_returned(node_client_t *worker);
 void node_lease_unblocked(node_client_t *worker);
 void node_lease_forget(node_client_t *worker); /* it is dead */
 /* Gives others what leases can spare; true if something may start now that could not before. */
 bool node_leases_yield(node_t *node);
 void node_leases_take_free(node_t *node);
-/* Of a task that lies in a queue or was taken from one, for people to read. False: not to be had easily. */
+/* Of a task that lies in a queue or was taken from one, for people to read. False: not to be had
+ * easily. */
 bool node_record_name(node_t *node, uint32_t record, char *ret_name, size_t capacity);
 void node_leases_recall(node_t *node); /* all of them: nothing new is to be begun */
 size_t node_leases_due(node_t *node);  /* workers that are between two tasks, or about to be free */
 void node_events_read(node_client_t *worker);
-void node_queues_note(node_t *node); /* one who died may have taken a queue's bit and not looked again */
+/* one who died may have taken a queue's bit and not looked again */
+void node_queues_note(node_t *node);
 
 /* worker.c: the pool and the zygote */
-node_client_t *node_worker_idle(node_t *node); /* one that has nothing to do, out of the pool; NULL: none */
-/* Whether a task that could start elsewhere waits behind another in a worker, and since when it waits. */
+/* one that has nothing to do, out of the pool; NULL: none */
+node_client_t *node_worker_idle(node_t *node);
+/* Whether a task that could start elsewhere waits behind another in a worker, and since when it
+ * waits. */
 bool node_ahead_waits(node_t *node, uint64_t *ret_since_ns);
-int64_t node_cpus_free(node_t *node); /* in SCHED_UNITs; negative when more are used than there are */
+/* in SCHED_UNITs; negative when more are used than there are */
+int64_t node_cpus_free(node_t *node);
 void node_schedule(node_t *node);
-void node_look_again(node_t *node, uint64_t ms); /* schedules, and answers what waits, after that time at the latest */
-/* How many workers have published the results of what they run and not told us yet. They are about to, unless they were killed. */
+/* schedules, and answers what waits, after that time at the latest */
+void node_look_again(node_t *node, uint64_t ms);
+/* How many workers have published the results of what they run and not told us yet. They are about
+ * to, unless they were killed. */
 size_t node_workers_due(node_t *node, bool actors_too);
 mob_status_t node_zygote_start(node_t *node);
 void node_zygote_frame(node_client_t *client, uint32_t kind);
 void node_zygote_died(node_t *node);
 void node_worker_hello(node_client_t *connection, uint64_t token);
 void node_worker_free(node_client_t *worker); /* it has nothing to do now */
-/* Sends an idle one home. False: not while tasks of its own are open, which would be cancelled with it. */
+/* Sends an idle one home. False: not while tasks of its own are open, which would be cancelled with
+ * it. */
 bool node_worker_retire(node_client_t *worker);
 void node_worker_blocked(node_client_t *worker); /* its task waits for others */
-void node_workers_hold_back(node_t *node); /* what they were given ahead of the task that they run is taken back */
+/* what they were given ahead of the task that they run is taken back */
+void node_workers_hold_back(node_t *node);
 void node_worker_forget(node_client_t *worker);
 void node_worker_start_failed(node_client_t *worker);
-/* A worker ended without having run anything. After some in a row, the tasks that wait for one fail. */
+/* A worker ended without having run anything. After some in a row, the tasks that wait for one
+ * fail. */
 void node_worker_useless(node_t *node, const char *how, bool by_itself);
 void node_worker_exit_text(const node_client_t *worker, char *ret_text, size_t size);
 void node_children_reap(node_t *node);

@@ -8,10 +8,13 @@
  *   handed out  READY on a worker's ring, or TAKEN by it
  *   done        results sealed, references let go, record free
  *
- * Tasks in a client's queue do not come here, unless they have references among their arguments (WIRE_ARGUMENTS) or something goes wrong: their worker dies or asks for a retry, or
- * their submitter dies. They are `queued` then, in our books while workers still take them by themselves; what has to be run again goes the way above.
+ * Tasks in a client's queue do not come here, unless they have references among their arguments
+ * (WIRE_ARGUMENTS) or something goes wrong: their worker dies or asks for a retry, or their
+ * submitter dies. They are `queued` then, in our books while workers still take them by themselves;
+ * what has to be run again goes the way above.
  *
- * If its worker dies: DONE is completed; TAKEN is tried again if max_retries allows, else it fails; READY was not begun and is tried again in any case.
+ * If its worker dies: DONE is completed; TAKEN is tried again if max_retries allows, else it fails;
+ * READY was not begun and is tried again in any case.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +29,15 @@ enum { MOST_OOM_RUNS = 20 };
 static const mob_ref_t *task_deps(const node_task_t *t) { return t->refs + t->num_returns; }
 
 /* Copies the record and checks it. NULL: the submitter's fault, or no memory. */
-static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t generation, mob_ref_t *ret_actor) {
+static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t generation,
+                              mob_ref_t *ret_actor) {
     node_t *n = client->node;
     wire_record_t copy;
     memcpy(&copy, &n->records[index], sizeof copy);
     const void *body = copy.body;
     if (copy.block != 0) {
-        if (copy.block % SHM_BLOCK_UNIT != 0 || !node_memory_owns(n, client->number, copy.block, copy.body_size))
+        if (copy.block % SHM_BLOCK_UNIT != 0 ||
+            !node_memory_owns(n, client->number, copy.block, copy.body_size))
             return NULL;
         body = n->arena.base + copy.block;
     } else if (copy.body_size > WIRE_RECORD_BODY) {
@@ -40,7 +45,8 @@ static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t ge
     }
     wire_body_t parts;
     if (wire_body_split(&copy, body, copy.body_size, &parts) != MOB_OK) return NULL;
-    if (!sched_shape_valid(n->sched, copy.shape) || !sched_shape_valid(n->sched, copy.held_shape)) return NULL;
+    if (!sched_shape_valid(n->sched, copy.shape) || !sched_shape_valid(n->sched, copy.held_shape))
+        return NULL;
     if (copy.kind == MOB_ACTOR_CREATE &&
         (copy.num_returns != 1 || !sched_shape_covers(n->sched, copy.shape, copy.held_shape)))
         return NULL;
@@ -93,7 +99,8 @@ static void task_hold_refs(node_t *n, node_task_t *t) {
 }
 
 /* A new book. NULL if the record makes no sense. */
-static node_task_t *task_open(node_client_t *client, uint32_t index, uint64_t generation, mob_ref_t *ret_actor) {
+static node_task_t *task_open(node_client_t *client, uint32_t index, uint64_t generation,
+                              mob_ref_t *ret_actor) {
     node_t *n = client->node;
     node_task_t *t = task_read(client, index, generation, ret_actor);
     if (t == NULL) return NULL;
@@ -117,8 +124,8 @@ static void task_close(node_t *n, node_task_t *t) {
 void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation) {
     node_t *n = client->node;
     if (!node_memory_record_is(n, index, client->number) || n->tasks[index] != NULL ||
-        !wire_word_is(atomic_load_explicit(&n->records[index].word, memory_order_acquire), generation,
-                      WIRE_READY_STATE)) {
+        !wire_word_is(atomic_load_explicit(&n->records[index].word, memory_order_acquire),
+                      generation, WIRE_READY_STATE)) {
         node_client_fault(client, "submitted a record that is not its own or not ready");
         return;
     }
@@ -133,7 +140,8 @@ void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation
         return;
     }
     bool creates = t->kind == MOB_ACTOR_CREATE;
-    if (t->kind == MOB_TASK && t->max_calls == 0) node_lane_open(n, t->shape); /* for those that follow */
+    /* for those that follow */
+    if (t->kind == MOB_TASK && t->max_calls == 0) node_lane_open(n, t->shape);
     if (creates) {
         actor = t->refs[0];
         node_actor_create(n, t);
@@ -171,7 +179,8 @@ void node_task_run_on(node_t *n, node_task_t *t, node_client_t *worker) {
     (void)n;
     if (worker->runs == NULL && t->kind != MOB_ACTOR_CALL) node_pressure_begins(worker);
     run_link(t, worker);
-    node_client_tell(worker, WIRE_RUN, t->record, t->generation, t->lease.gpu_mask, t->retries != 0);
+    node_client_tell(worker, WIRE_RUN, t->record, t->generation, t->lease.gpu_mask,
+                     t->retries != 0);
 }
 
 static void run_unlink(node_task_t *t) {
@@ -191,8 +200,10 @@ static void run_unlink(node_task_t *t) {
 
 size_t node_task_name(node_t *n, const node_task_t *t, char *ret_name, size_t capacity) {
     const wire_record_t *record = &n->records[t->record];
-    size_t size = record->name_size, skip = ((size_t)t->num_returns + t->num_deps + t->num_refs) * sizeof(mob_ref_t);
-    const char *from = t->block ? (const char *)n->arena.base + t->block + skip : (const char *)record->body + skip;
+    size_t size = record->name_size,
+           skip = ((size_t)t->num_returns + t->num_deps + t->num_refs) * sizeof(mob_ref_t);
+    const char *from = t->block ? (const char *)n->arena.base + t->block + skip
+                                : (const char *)record->body + skip;
     if (t->block == 0 && skip + size > WIRE_RECORD_BODY) size = 0;
     if (t->block != 0 && t->block + skip + size > n->store_bytes) size = 0;
     if (size >= capacity) size = base_utf8_whole(from, capacity - 1);
@@ -219,9 +230,11 @@ static void waiting_unlink(node_t *n, node_task_t *t) {
     t->missing = 0;
 }
 
-/* What the task held goes to the one behind it on the same worker, which begins without asking; else back to the pool. */
+/* What the task held goes to the one behind it on the same worker, which begins without asking;
+ * else back to the pool. */
 static void lease_pass_on(node_t *n, node_task_t *t, node_client_t *worker) {
-    if (t->lease.state != SCHED_LEASE_NONE && worker != NULL && worker->state == NODE_LIVE && worker->runs != NULL) {
+    if (t->lease.state != SCHED_LEASE_NONE && worker != NULL && worker->state == NODE_LIVE &&
+        worker->runs != NULL) {
         sched_lease_unblock(n->sched, &t->lease);
         worker->runs->lease = t->lease;
         t->lease = (sched_lease_t){0};
@@ -236,9 +249,12 @@ void node_task_free(node_t *n, node_task_t *t) {
     waiting_unlink(n, t);
     sched_task_remove(n->sched, &t->queue);
     lease_pass_on(n, t, worker);
-    for (uint32_t i = 0; i < t->num_deps + t->num_refs; i++) node_object_unuse_ref(n, t->refs[t->num_returns + i]);
+    for (uint32_t i = 0; i < t->num_deps + t->num_refs; i++)
+        node_object_unuse_ref(n, t->refs[t->num_returns + i]);
     node_object_unuse_ref(n, t->function);
-    if (t->block != 0) shm_block_release(n->arena.base, n->extents, t->block, shm_tag(true, t->record, t->generation));
+    if (t->block != 0)
+        shm_block_release(n->arena.base, n->extents, t->block,
+                          shm_tag(true, t->record, t->generation));
     wire_record_t *record = &n->records[t->record];
     uint64_t word = wire_word(t->generation, 0, WIRE_FREE);
     task_close(n, t);
@@ -263,13 +279,17 @@ static void note_event(node_t *n, const node_task_t *t, const node_client_t *wor
 static void results_seal(node_t *n, node_task_t *t) {
     for (uint32_t i = 0; i < t->num_returns; i++) {
         store_slot_t *slot = &n->slots[t->refs[i].slot];
-        /* What it did seal may have been freed and opened again under another generation since. The word is read first: a PENDING of
-         * the new one comes after its generation, so word PENDING and generation ours means that nobody but us may seal it. */
-        bool pending = (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_PENDING;
-        if (!pending || atomic_load_explicit(&slot->generation, memory_order_relaxed) != t->refs[i].generation)
+        /* What it did seal may have been freed and opened again under another generation since. The
+         * word is read first: a PENDING of the new one comes after its generation, so word PENDING
+         * and generation ours means that nobody but us may seal it. */
+        bool pending = (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) ==
+                       STORE_PENDING;
+        if (!pending ||
+            atomic_load_explicit(&slot->generation, memory_order_relaxed) != t->refs[i].generation)
             continue;
         node_object_t *o = n->objects[t->refs[i].slot];
-        store_slot_seal(slot, o != NULL && o->contents_held); /* containers had their WIRE_ESCAPE before DONE */
+        /* containers had their WIRE_ESCAPE before DONE */
+        store_slot_seal(slot, o != NULL && o->contents_held);
     }
 }
 
@@ -296,7 +316,8 @@ static void task_complete(node_t *n, node_task_t *t) {
 
 /* ---- tasks in queues ---- */
 
-/* A book on a record that its submitter did not tell us of, or not yet. NULL: it makes no sense, which need not be the submitter's fault; or that one is gone. */
+/* A book on a record that its submitter did not tell us of, or not yet. NULL: it makes no sense,
+ * which need not be the submitter's fault; or that one is gone. */
 static node_task_t *queued_open(node_t *n, uint32_t index, uint64_t generation) {
     uint32_t owner = n->record_owner[index / WIRE_RECORD_BLOCK];
     node_client_t *submitter = owner > 0 && owner < SHM_MAX_CLIENTS ? n->clients[owner] : NULL;
@@ -315,7 +336,8 @@ static node_task_t *queued_open(node_t *n, uint32_t index, uint64_t generation) 
 /* Its worker has freed the record while we opened the book: all is told and done. */
 static void queued_forget(node_t *n, node_task_t *t) {
     waiting_unlink(n, t);
-    for (uint32_t i = 0; i < t->num_deps + t->num_refs; i++) node_object_unuse_ref(n, t->refs[t->num_returns + i]);
+    for (uint32_t i = 0; i < t->num_deps + t->num_refs; i++)
+        node_object_unuse_ref(n, t->refs[t->num_returns + i]);
     node_object_unuse_ref(n, t->function);
     if (t->actor != NULL) t->actor->in_flight--;
     task_close(n, t);
@@ -326,7 +348,9 @@ static void task_complete(node_t *n, node_task_t *t);
 /* Its worker may have said that it is done before we knew of it. */
 static void done_early_complete(node_t *n, node_task_t *t, uint64_t word) {
     for (size_t i = 0; i < n->done_early.count; i++) {
-        if (n->done_early.items[i].slot != t->record || n->done_early.items[i].generation != t->generation) continue;
+        if (n->done_early.items[i].slot != t->record ||
+            n->done_early.items[i].generation != t->generation)
+            continue;
         vec_swap_remove(&n->done_early, i);
         node_client_t *worker = n->clients[wire_word_worker(word)];
         if (wire_word_state(word) != WIRE_DONE_STATE || worker == NULL) return;
@@ -344,7 +368,8 @@ void node_task_arguments(node_client_t *client, uint32_t index, uint64_t generat
     }
     uint64_t word = atomic_load_explicit(&n->records[index].word, memory_order_acquire);
     /* In our books already, or over: its worker died or asked for a retry before we read this. */
-    if (n->tasks[index] != NULL || wire_word_generation(word) != generation || wire_word_state(word) == WIRE_FREE)
+    if (n->tasks[index] != NULL || wire_word_generation(word) != generation ||
+        wire_word_state(word) == WIRE_FREE)
         return;
     node_task_t *t = queued_open(n, index, generation);
     if (t == NULL) {
@@ -359,23 +384,31 @@ void node_tasks_find_taken(node_client_t *worker) {
     for (uint32_t r = 0; worker->takes && r < n->records_granted; r++) {
         uint64_t word = atomic_load_explicit(&n->records[r].word, memory_order_acquire);
         unsigned state = wire_word_state(word);
-        if (wire_word_worker(word) != worker->number || (state != WIRE_TAKEN && state != WIRE_DONE_STATE)) continue;
+        if (wire_word_worker(word) != worker->number ||
+            (state != WIRE_TAKEN && state != WIRE_DONE_STATE))
+            continue;
         node_task_t *t = n->tasks[r] ? n->tasks[r] : queued_open(n, r, wire_word_generation(word));
-        if (t == NULL || !t->queued || t->worker != NULL || t->generation != wire_word_generation(word)) continue;
+        if (t == NULL || !t->queued || t->worker != NULL ||
+            t->generation != wire_word_generation(word))
+            continue;
         run_link(t, worker);
     }
-    for (size_t i = n->done_early.count; i-- > 0;) /* whoever they are of, their books are found by the walk */
+    /* whoever they are of, their books are found by the walk */
+    for (size_t i = n->done_early.count; i-- > 0;)
         if (n->tasks[n->done_early.items[i].slot] != NULL) vec_swap_remove(&n->done_early, i);
 }
 
 /* A message about a record that this worker runs; NULL (and the worker's fault) if it does not. */
-static node_task_t *task_of(node_client_t *client, uint32_t record, uint64_t generation, unsigned state) {
+static node_task_t *task_of(node_client_t *client, uint32_t record, uint64_t generation,
+                            unsigned state) {
     node_t *n = client->node;
     node_task_t *t = record < WIRE_MAX_RECORDS ? n->tasks[record] : NULL;
-    uint64_t word =
-        record < n->records_granted ? atomic_load_explicit(&n->records[record].word, memory_order_acquire) : 0;
+    uint64_t word = record < n->records_granted
+                        ? atomic_load_explicit(&n->records[record].word, memory_order_acquire)
+                        : 0;
     bool says_so = wire_word_is(word, generation, state);
-    if (says_so && client->takes && wire_word_worker(word) == client->number && (word & WIRE_KNOWN)) {
+    if (says_so && client->takes && wire_word_worker(word) == client->number &&
+        (word & WIRE_KNOWN)) {
         if (t == NULL && state == WIRE_TAKEN) t = queued_open(n, record, generation);
         if (t == NULL && state == WIRE_DONE_STATE) {
             (void)vec_push(&n->done_early, ((mob_ref_t){.slot = record, .generation = generation}));
@@ -403,7 +436,8 @@ static void generation_next(node_t *n, node_task_t *t) {
         /* The body's block is tagged with the record's generation: it moves along. */
         shm_block_t *block = (shm_block_t *)(n->arena.base + t->block - sizeof(shm_block_t));
         uint64_t old = shm_block_used(shm_tag(true, t->record, t->generation));
-        atomic_compare_exchange_strong(&block->word, &old, shm_block_used(shm_tag(true, t->record, t->generation + 1)));
+        atomic_compare_exchange_strong(&block->word, &old,
+                                       shm_block_used(shm_tag(true, t->record, t->generation + 1)));
     }
     t->generation++;
 }
@@ -419,7 +453,8 @@ static void task_again(node_t *n, node_task_t *t) {
         if (o != NULL && o->generation == t->refs[i].generation) node_object_contents_release(n, o);
     }
     t->queued = false;
-    atomic_store_explicit(&n->records[t->record].word, wire_word(t->generation, 0, WIRE_READY_STATE | WIRE_KNOWN),
+    atomic_store_explicit(&n->records[t->record].word,
+                          wire_word(t->generation, 0, WIRE_READY_STATE | WIRE_KNOWN),
                           memory_order_release);
     if (t->missing == 0) sched_task_add(n->sched, &t->queue, t->shape, base_clock_mono_ns());
 }
@@ -427,7 +462,8 @@ static void task_again(node_t *n, node_task_t *t) {
 bool node_task_take_back(node_t *n, node_task_t *t) {
     uint64_t ready = wire_word(t->generation, 0, WIRE_READY_STATE);
     /* The worker's claim and this are compare-and-swaps of the same word: one of them wins. */
-    if (!wire_record_move(&n->records[t->record], ready, wire_word(t->generation + 1, 0, WIRE_READY_STATE), NULL))
+    if (!wire_record_move(&n->records[t->record], ready,
+                          wire_word(t->generation + 1, 0, WIRE_READY_STATE), NULL))
         return false;
     node_client_t *worker = t->worker;
     run_unlink(t);
@@ -451,13 +487,15 @@ void node_task_unready(node_client_t *client, uint32_t record, uint64_t generati
 node_task_t *node_task_follower(node_t *n, const node_task_t *t) {
     for (uint32_t i = 0; i < t->num_returns; i++) {
         const node_object_t *o = n->objects[t->refs[i].slot];
-        for (size_t k = 0; o != NULL && o->generation == t->refs[i].generation && k < o->waiting.count; k++) {
+        for (size_t k = 0;
+             o != NULL && o->generation == t->refs[i].generation && k < o->waiting.count; k++) {
             node_task_t *next = o->waiting.items[k];
             uint32_t mine = 0;
             for (uint32_t d = 0; d < next->num_deps; d++)
-                for (uint32_t r = 0; r < t->num_returns; r++) mine += task_deps(next)[d].slot == t->refs[r].slot;
-            if (next->worker == NULL && next->kind == MOB_TASK && next->max_calls == 0 && next->shape == t->shape &&
-                next->missing == mine)
+                for (uint32_t r = 0; r < t->num_returns; r++)
+                    mine += task_deps(next)[d].slot == t->refs[r].slot;
+            if (next->worker == NULL && next->kind == MOB_TASK && next->max_calls == 0 &&
+                next->shape == t->shape && next->missing == mine)
                 return next;
         }
     }
@@ -506,8 +544,8 @@ void node_task_lost(node_t *n, node_task_t *t) {
     if (t->kind == MOB_ACTOR_CALL && t->actor != NULL) {
         bool killed = t->actor->killed;
         t->actor->in_flight--;
-        snprintf(text, sizeof text, "the actor %s died while or before it ran %s: %s", t->actor->name, name,
-                 killed ? "it was killed by ray.kill" : how);
+        snprintf(text, sizeof text, "the actor %s died while or before it ran %s: %s",
+                 t->actor->name, name, killed ? "it was killed by ray.kill" : how);
         node_task_fail(n, t, oom && !killed ? MOB_EOOM : MOB_EACTOR, text);
         return;
     }
@@ -519,7 +557,8 @@ void node_task_lost(node_t *n, node_task_t *t) {
         if (actor != NULL) node_actor_died(n, actor, text);
         return;
     }
-    snprintf(text, sizeof text, "the worker (pid %d) that ran %s died: %s", (int)worker->pid, name, how);
+    snprintf(text, sizeof text, "the worker (pid %d) that ran %s died: %s", (int)worker->pid, name,
+             how);
     node_task_fail(n, t, oom ? MOB_EOOM : MOB_ECRASHED, text);
 }
 
@@ -529,9 +568,12 @@ static bool is_open(uint64_t word, uint64_t generation) {
 
 node_task_t *node_task_take_over(node_t *n, uint32_t index, uint64_t entry, uint32_t owner) {
     /* A dead owner's has a book. */
-    if (n->tasks[index] ? n->tasks[index]->submitter != owner : !node_memory_record_is(n, index, owner)) return NULL;
+    if (n->tasks[index] ? n->tasks[index]->submitter != owner
+                        : !node_memory_record_is(n, index, owner))
+        return NULL;
     wire_record_t *record = &n->records[index];
-    uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire), generation = wire_word_generation(word);
+    uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire),
+             generation = wire_word_generation(word);
     if (!wire_entry_names(entry, word)) return NULL;
     node_task_t *t = n->tasks[index] ? n->tasks[index] : queued_open(n, index, generation);
     if (t == NULL || !t->queued || t->generation != generation) return NULL;
@@ -539,7 +581,8 @@ node_task_t *node_task_take_over(node_t *n, uint32_t index, uint64_t entry, uint
                           wire_word(generation + 1, 0, WIRE_READY_STATE), NULL)) {
         /* Begun meanwhile: its worker is to tell us, now that we have a book on it. */
         do word = atomic_load_explicit(&record->word, memory_order_acquire);
-        while (is_open(word, generation) && !(word & WIRE_KNOWN) && !wire_record_make_known(record, word));
+        while (is_open(word, generation) && !(word & WIRE_KNOWN) &&
+               !wire_record_make_known(record, word));
         if (!is_open(word, generation)) queued_forget(n, t);
         return NULL;
     }
@@ -556,7 +599,8 @@ void node_task_adopt(node_t *n, uint32_t index, uint64_t entry, uint32_t owner) 
         uint64_t word = atomic_load_explicit(&n->records[index].word, memory_order_acquire);
         if (!wire_entry_names(entry, word)) return; /* begun: found among its owner's records */
         if (!(word & WIRE_KNOWN) && !wire_record_make_known(&n->records[index], word)) continue;
-        node_task_t *t = n->tasks[index] ? n->tasks[index] : queued_open(n, index, wire_word_generation(word));
+        node_task_t *t =
+            n->tasks[index] ? n->tasks[index] : queued_open(n, index, wire_word_generation(word));
         if (t != NULL) t->adopted = true;
         return;
     }
@@ -564,27 +608,31 @@ void node_task_adopt(node_t *n, uint32_t index, uint64_t entry, uint32_t owner) 
 
 /* ---- what a client submitted ---- */
 
-#define EACH_RECORD_OF(client, r)                                                                                    \
-    for (size_t s_ = 0; s_ < (client)->records.count; s_++)                                                          \
-        for (uint32_t r = (client)->records.items[s_].first, end_ = r + (client)->records.items[s_].count; r < end_; \
-             r++)
+#define EACH_RECORD_OF(client, r)                                   \
+    for (size_t s_ = 0; s_ < (client)->records.count; s_++)         \
+        for (uint32_t r = (client)->records.items[s_].first,        \
+                      end_ = r + (client)->records.items[s_].count; \
+             r < end_; r++)
 
 bool node_client_has_tasks(node_client_t *client) {
     node_t *n = client->node;
     if (n->open_tasks[client->number] > 0) return true;
     EACH_RECORD_OF (client, r) {
-        unsigned state = wire_word_state(atomic_load_explicit(&n->records[r].word, memory_order_acquire));
+        unsigned state =
+            wire_word_state(atomic_load_explicit(&n->records[r].word, memory_order_acquire));
         if (state == WIRE_READY_STATE || state == WIRE_TAKEN) return true;
     }
     return false;
 }
 
-/* Takes everything that a client has in its queue, or that was taken from there, into our books. What nobody has begun is not `queued` any more afterwards: it is ours to run. */
+/* Takes everything that a client has in its queue, or that was taken from there, into our books.
+ * What nobody has begun is not `queued` any more afterwards: it is ours to run. */
 static void queue_take_over(node_client_t *client) {
     node_t *n = client->node;
     EACH_RECORD_OF (client, r) {
         node_task_t *t = n->tasks[r];
-        /* Calls that were seen in their queues stay there. One that has a book by its arguments need not be in any: its caller may have died before it pushed it. */
+        /* Calls that were seen in their queues stay there. One that has a book by its arguments
+         * need not be in any: its caller may have died before it pushed it. */
         if (t != NULL && (!t->queued || t->adopted)) continue;
         /* Until it is ours or over: workers go on meanwhile. */
         for (;;) {
@@ -593,9 +641,11 @@ static void queue_take_over(node_client_t *client) {
             unsigned state = wire_word_state(word);
             if (state == WIRE_FREE) break;
             /* Killed before we could hear of it: nobody knows that actor. */
-            if (t == NULL && n->records[r].kind != MOB_TASK && n->records[r].kind != MOB_ACTOR_CALL) break;
+            if (t == NULL && n->records[r].kind != MOB_TASK && n->records[r].kind != MOB_ACTOR_CALL)
+                break;
             if (state == WIRE_READY_STATE) {
-                t = node_task_take_over(n, r, wire_entry(r, wire_word_generation(word)), client->number);
+                t = node_task_take_over(n, r, wire_entry(r, wire_word_generation(word)),
+                                        client->number);
                 if (t != NULL && t->kind == MOB_ACTOR_CALL) node_actor_call(n, t, actor);
                 break;
             }
@@ -608,11 +658,13 @@ static void queue_take_over(node_client_t *client) {
     for (uint32_t l = 0; l < SHM_LANES; l++) {
         shm_queue_t *queue = &n->queues[shm_lane_queue(l, client->number)];
         atomic_store(&queue->head, atomic_load(&queue->tail));
-        atomic_fetch_and(&n->shared->lanes[l].queued[client->number / 64], ~shm_node_bit(client->number));
+        atomic_fetch_and(&n->shared->lanes[l].queued[client->number / 64],
+                         ~shm_node_bit(client->number));
     }
 }
 
-/* A submitter died. What nobody began, and whose results nobody else knows of, is not begun any more; the rest runs out. */
+/* A submitter died. What nobody began, and whose results nobody else knows of, is not begun any
+ * more; the rest runs out. */
 void node_tasks_cancel(node_client_t *client) {
     node_t *n = client->node;
     node_calls_caller_died(client); /* first, for they have an order */
@@ -622,9 +674,11 @@ void node_tasks_cancel(node_client_t *client) {
         if (t == NULL || t->waiting_for_worker || t->queued || t->kind != MOB_TASK) continue;
         bool known = false;
         for (uint32_t i = 0; i < t->num_returns; i++) known |= n->objects[t->refs[i].slot] != NULL;
-        if (t->worker != NULL && (known || t == t->worker->runs || !node_task_take_back(n, t))) continue;
+        if (t->worker != NULL && (known || t == t->worker->runs || !node_task_take_back(n, t)))
+            continue;
         if (!known)
-            node_task_fail(n, t, MOB_ECANCELLED, "the process that submitted this task died before it began");
+            node_task_fail(n, t, MOB_ECANCELLED,
+                           "the process that submitted this task died before it began");
         else if (t->missing == 0 && !t->queue.queued)
             node_task_ready(t, n);
     }

@@ -1,8 +1,10 @@
 /*
- * What workers print. Their standard output and error are pipes to us; whole lines go to the driver with the name of the task that printed them,
- * which the worker announces in the stream itself: \1, the name, a newline. A \1 that a task prints comes doubled.
+ * What workers print. Their standard output and error are pipes to us; whole lines go to the driver
+ * with the name of the task that printed them, which the worker announces in the stream itself: \1,
+ * the name, a newline. A \1 that a task prints comes doubled.
  *
- * A driver that does not read makes us stop reading, so that workers wait in their print and nothing grows without bound.
+ * A driver that does not read makes us stop reading, so that workers wait in their print and
+ * nothing grows without bound.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +19,8 @@
 
 enum { CHUNK = 16 * 1024, LINE_LIMIT = 32 * 1024, OUTBOX_HIGH = 4 << 20, MAX_CHUNKS = 64 };
 
-static void text_send(node_t *n, int kind, int pid, const char *name, const char *text, size_t size) {
+static void text_send(node_t *n, int kind, int pid, const char *name, const char *text,
+                      size_t size) {
     if (n->driver == NULL || n->driver->state != NODE_LIVE) return;
     char frame[sizeof(wire_text_t) + 256 + LINE_LIMIT + CHUNK];
     wire_text_t head = {
@@ -62,7 +65,8 @@ static void line_skip(node_stream_t *s, size_t size) {
     s->line.count -= size;
 }
 
-/* Sends the whole lines that have come so far, and with `all` the rest too. A change of name may come in the middle of a line: that ends it. */
+/* Sends the whole lines that have come so far, and with `all` the rest too. A change of name may
+ * come in the middle of a line: that ends it. */
 static void lines_split(node_stream_t *s, bool all) {
     size_t lines = 0, i = 0; /* bytes up to the last newline seen, and up to here */
     while (i < s->line.count) {
@@ -91,7 +95,8 @@ static void lines_split(node_stream_t *s, bool all) {
     line_skip(s, lines);
 }
 
-/* Reads what there is, within bounds: the rest keeps its poll readable. False at the end of the stream. */
+/* Reads what there is, within bounds: the rest keeps its poll readable. False at the end of the
+ * stream. */
 static bool stream_read(node_stream_t *s) {
     for (int chunks = 0; chunks < MAX_CHUNKS; chunks++) {
         if (!vec_reserve(&s->line, CHUNK)) return true;
@@ -126,7 +131,8 @@ mob_status_t node_stream_open(node_client_t *c, node_stream_t *s, int fd, int ki
     s->kind = kind;
     s->fd = fd;
     fcntl(fd, F_SETFL, O_NONBLOCK);
-    /* libuv ties a poll handle to its descriptor: a worker that is asked for again gets a new struct instead. */
+    /* libuv ties a poll handle to its descriptor: a worker that is asked for again gets a new
+     * struct instead. */
     int error = uv_poll_init(&c->node->loop, &s->poll, fd);
     if (error != 0) return base_fail(MOB_ESYS, "watching a pipe: %s", uv_strerror(error));
     s->poll.data = c;

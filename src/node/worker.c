@@ -1,25 +1,35 @@
 /*
  * Workers and the zygote that forks them.
  *
- * A task that the scheduler has given its resources goes to an idle worker, the one that became idle last; without one it waits, in
- * order, while a worker is forked. More workers than CPUs exist only because others are blocked: when idle for a while they are sent home.
+ * A task that the scheduler has given its resources goes to an idle worker, the one that became
+ * idle last; without one it waits, in order, while a worker is forked. More workers than CPUs exist
+ * only because others are blocked: when idle for a while they are sent home.
  *
- * The zygote is asked for a worker by a frame with a token and the ends of two pipes for its output; the worker connects by itself and shows the
- * token. A worker that dies before that is noticed by the end of its output. If the zygote dies, another is started and asked for as many as
+ * The zygote is asked for a worker by a frame with a token and the ends of two pipes for its
+ * output; the worker connects by itself and shows the token. A worker that dies before that is
+ * noticed by the end of its output. If the zygote dies, another is started and asked for as many as
  * are still needed; a worker of the old one that comes late finds its token unknown and goes.
  *
- * Handing out ahead: when more small tasks wait than can start, a busy worker is given a few behind the one that it runs, so that it goes on without asking us.
- * They have no resources of their own: each takes over the lease of the one before it. Only tasks of one CPU and nothing else, and only while nothing
- * else waits, so nobody is passed over. What was not begun is taken back as soon as it could start elsewhere, when the worker's task waits for others, or when more CPUs
- * are used than there are, since tasks that had waited went on: a lease that is always taken over would never be given back.
+ * Handing out ahead: when more small tasks wait than can start, a busy worker is given a few behind
+ * the one that it runs, so that it goes on without asking us. They have no resources of their own:
+ * each takes over the lease of the one before it. Only tasks of one CPU and nothing else, and only
+ * while nothing else waits, so nobody is passed over. What was not begun is taken back as soon as
+ * it could start elsewhere, when the worker's task waits for others, or when more CPUs are used
+ * than there are, since tasks that had waited went on: a lease that is always taken over would
+ * never be given back.
  *
- * So is one that waits for nothing but the results of the last one that a worker has: by the time its turn comes, they are there. A chain of tasks then runs in one worker
- * without waiting for us at each link. If the one before it has to run again, the worker finds an argument missing and gives it back (WIRE_UNREADY).
+ * So is one that waits for nothing but the results of the last one that a worker has: by the time
+ * its turn comes, they are there. A chain of tasks then runs in one worker without waiting for us
+ * at each link. If the one before it has to run again, the worker finds an argument missing and
+ * gives it back (WIRE_UNREADY).
  *
- * With modules to preload, the first zygote serves at once, and forks a second one that loads them and then takes its place.
+ * With modules to preload, the first zygote serves at once, and forks a second one that loads them
+ * and then takes its place.
  *
- * Spares: a fork takes milliseconds, so there is a worker a CPU before anybody asks: from when the zygote has loaded what it will load, and again when some have
- * become actors. They are started when nobody waits for a worker. One that dies is not replaced until a task needs it: whatever ended it may end the next.
+ * Spares: a fork takes milliseconds, so there is a worker a CPU before anybody asks: from when the
+ * zygote has loaded what it will load, and again when some have become actors. They are started
+ * when nobody waits for a worker. One that dies is not replaced until a task needs it: whatever
+ * ended it may end the next.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -58,7 +68,8 @@ mob_status_t node_zygote_start(node_t *n) {
     VEC(char *) env = {0};
     for (char **e = environ; *e != NULL; e++)
         if (!vec_push(&env, *e)) return MOB_ENOMEM;
-    if (!vec_push(&env, variable) || !vec_push(&env, token) || !vec_push(&env, NULL)) return MOB_ENOMEM;
+    if (!vec_push(&env, variable) || !vec_push(&env, token) || !vec_push(&env, NULL))
+        return MOB_ENOMEM;
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
     sigset_t none, usual;
@@ -67,10 +78,12 @@ mob_status_t node_zygote_start(node_t *n) {
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &usual);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int error = posix_spawnp(&n->zygote_pid, n->zygote_argv[0], NULL, &attributes, n->zygote_argv, env.items);
+    int error = posix_spawnp(&n->zygote_pid, n->zygote_argv[0], NULL, &attributes, n->zygote_argv,
+                             env.items);
     posix_spawnattr_destroy(&attributes);
     vec_free(&env);
-    return error == 0 ? MOB_OK : base_fail(MOB_ESYS, "starting %s: %s", n->zygote_argv[0], strerror(error));
+    return error == 0 ? MOB_OK
+                      : base_fail(MOB_ESYS, "starting %s: %s", n->zygote_argv[0], strerror(error));
 }
 
 static bool worker_ask(node_client_t *w);
@@ -93,7 +106,8 @@ static void preload_ask(node_t *n) {
 void node_zygote_frame(node_client_t *c, uint32_t kind) {
     node_t *n = c->node;
     if (kind == WIRE_STUCK && c == n->zygote) {
-        node_client_close(c); /* a module that it loaded has started threads: the next one goes without */
+        /* a module that it loaded has started threads: the next one goes without */
+        node_client_close(c);
         n->preload.count = 0;
         return;
     }
@@ -121,10 +135,13 @@ void node_zygote_died(node_t *n) {
     if (n->ending) return;
     if (n->zygote_pid > 0) kill(n->zygote_pid, SIGKILL);
     n->zygote_pid = 0;
-    while (n->starting.count > 0) node_client_close(vec_pop(&n->starting)); /* asked for again of the next one */
+    /* asked for again of the next one */
+    while (n->starting.count > 0) node_client_close(vec_pop(&n->starting));
     if (++n->zygote_failures <= MAX_FAILURES && node_zygote_start(n) == MOB_OK) return;
-    const char *text = "the Python process that workers are forked from can't be started. What it said before it ended "
-                       "tells why; try it by hand, in the same folder: python -c 'import ray._private.zygote'";
+    const char *text =
+        "the Python process that workers are forked from can't be started. What it said before it "
+        "ended "
+        "tells why; try it by hand, in the same folder: python -c 'import ray._private.zygote'";
     if (n->driver != NULL && n->driver->state == NODE_GREETING) {
         node_client_refuse(n->driver, MOB_ESYS, text);
     } else {
@@ -155,7 +172,8 @@ static void worker_give_up(node_client_t *w, const char *why) {
     node_look_again(n, 1000);
 }
 
-/* Asks the zygote for it. False: there are no descriptors left, or they can't be watched; it is gone then. */
+/* Asks the zygote for it. False: there are no descriptors left, or they can't be watched; it is
+ * gone then. */
 static bool worker_ask(node_client_t *w) {
     int out[2] = {-1, -1}, err[2] = {-1, -1};
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
@@ -196,11 +214,14 @@ static bool has_worked(const node_client_t *w) {
     return w->has_worked || (w->events != NULL && atomic_load(&w->events->tail) > 0);
 }
 
-/* Whether one that was started after the first that ended at once is of use. What older ones do says nothing about those that can't begin. */
+/* Whether one that was started after the first that ended at once is of use. What older ones do
+ * says nothing about those that can't begin. */
 static bool newer_one_works(node_t *n) {
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
-        if (w != NULL && w->role == WIRE_WORKER && w->started_ns > n->first_failure_ns && has_worked(w)) return true;
+        if (w != NULL && w->role == WIRE_WORKER && w->started_ns > n->first_failure_ns &&
+            has_worked(w))
+            return true;
     }
     return false;
 }
@@ -208,7 +229,8 @@ static bool newer_one_works(node_t *n) {
 /* One has ended before it ran anything: the next one waits a little. */
 static void useless_note(node_t *n) {
     uint64_t now = base_clock_mono_ns();
-    if (now - n->last_failure_ns > FORGET_NS || newer_one_works(n)) n->start_failures = 0; /* not in a row */
+    /* not in a row */
+    if (now - n->last_failure_ns > FORGET_NS || newer_one_works(n)) n->start_failures = 0;
     n->last_failure_ns = now;
     if (n->start_failures++ == 0) n->first_failure_ns = now;
 }
@@ -216,11 +238,13 @@ static void useless_note(node_t *n) {
 /* Whether it is so many by now that who waits for one is to hear of it. */
 static void useless_tell(node_t *n, const char *how, bool by_itself) {
     /* Workers that somebody else kills say nothing about the next one, unless it goes on and on. */
-    if (n->start_failures < MAX_USELESS || (!by_itself && n->last_failure_ns - n->first_failure_ns < PATIENCE_NS))
+    if (n->start_failures < MAX_USELESS ||
+        (!by_itself && n->last_failure_ns - n->first_failure_ns < PATIENCE_NS))
         return;
     char text[512];
     snprintf(text, sizeof text,
-             "%d workers in a row ended before they ran anything (the last one: %s). What they printed tells why",
+             "%d workers in a row ended before they ran anything (the last one: %s). What they "
+             "printed tells why",
              n->start_failures, how);
     n->start_failures = 0; /* the next task tries again */
     waiting_fail(n, text);
@@ -231,10 +255,12 @@ void node_worker_useless(node_t *n, const char *how, bool by_itself) {
     useless_tell(n, how, by_itself);
 }
 
-/* A pause after each that ended at once, the longer the more there were: or the machine would do nothing but start them. */
+/* A pause after each that ended at once, the longer the more there were: or the machine would do
+ * nothing but start them. */
 static bool start_is_held(node_t *n) {
     if (n->start_failures == 0) return false;
-    uint64_t pause_ms = (uint64_t)(n->start_failures < MAX_PAUSE_MS ? n->start_failures : MAX_PAUSE_MS);
+    uint64_t pause_ms =
+        (uint64_t)(n->start_failures < MAX_PAUSE_MS ? n->start_failures : MAX_PAUSE_MS);
     if (base_clock_mono_ns() >= n->last_failure_ns + pause_ms * 1000000) return false;
     node_look_again(n, pause_ms);
     return true;
@@ -285,7 +311,8 @@ static void idle_remove(node_client_t *w) {
     w->idle = false;
     for (size_t i = 0; i < n->idle.count; i++) {
         if (n->idle.items[i] != w) continue;
-        memmove(n->idle.items + i, n->idle.items + i + 1, (n->idle.count - i - 1) * sizeof *n->idle.items);
+        memmove(n->idle.items + i, n->idle.items + i + 1,
+                (n->idle.count - i - 1) * sizeof *n->idle.items);
         n->idle.count--;
         return;
     }
@@ -326,8 +353,10 @@ static void waiting_fail(node_t *n, const char *text) {
 static void on_look_timer(uv_timer_t *timer) { node_schedule(timer->data); }
 
 void node_look_again(node_t *n, uint64_t ms) {
-    /* One timer for all: it goes off for the earliest, and whoever still waits then sets it again. */
-    bool sooner = uv_is_active((uv_handle_t *)&n->look_timer) && uv_timer_get_due_in(&n->look_timer) <= ms;
+    /* One timer for all: it goes off for the earliest, and whoever still waits then sets it
+     * again. */
+    bool sooner =
+        uv_is_active((uv_handle_t *)&n->look_timer) && uv_timer_get_due_in(&n->look_timer) <= ms;
     if (!sooner) uv_timer_start(&n->look_timer, on_look_timer, ms, 0);
 }
 
@@ -335,8 +364,8 @@ void node_look_again(node_t *n, uint64_t ms) {
 static size_t pool_size(node_t *n) {
     size_t alive = n->idle.count;
     for (uint32_t i = 1; i < n->client_next; i++)
-        if (n->clients[i] != NULL && n->clients[i]->role == WIRE_WORKER && n->clients[i]->actor == NULL &&
-            (n->clients[i]->runs != NULL || n->clients[i]->leased))
+        if (n->clients[i] != NULL && n->clients[i]->role == WIRE_WORKER &&
+            n->clients[i]->actor == NULL && (n->clients[i]->runs != NULL || n->clients[i]->leased))
             alive++;
     return alive;
 }
@@ -346,13 +375,18 @@ static size_t pool_wanted(node_t *n) {
     uint64_t total = 0;
     int64_t available = 0;
     const char *name = "";
-    if (sched_resource_count(n->sched) > 0) sched_resource_at(n->sched, 0, &name, &total, &available);
-    return strcmp(name, "CPU") == 0 ? (size_t)(total + SCHED_UNIT - 1) / SCHED_UNIT : 1; /* CPU comes first */
+    if (sched_resource_count(n->sched) > 0)
+        sched_resource_at(n->sched, 0, &name, &total, &available);
+    /* CPU comes first */
+    return strcmp(name, "CPU") == 0 ? (size_t)(total + SCHED_UNIT - 1) / SCHED_UNIT : 1;
 }
 
 static void spares_start(node_t *n) {
-    if (!n->spares_wanted || n->zygote == NULL || n->waiting_for_worker > 0 || n->starting.count > 0) return;
-    if (n->setup == NULL) return; /* a worker keeps what it is welcomed with: the driver's hello comes first */
+    if (!n->spares_wanted || n->zygote == NULL || n->waiting_for_worker > 0 ||
+        n->starting.count > 0)
+        return;
+    /* a worker keeps what it is welcomed with: the driver's hello comes first */
+    if (n->setup == NULL) return;
     n->spares_wanted = false;
     size_t wanted = pool_wanted(n) < MAX_SPARE ? pool_wanted(n) : MAX_SPARE;
     for (size_t there = pool_size(n); there < wanted && worker_start(n); there++) {
@@ -367,7 +401,8 @@ bool node_worker_retire(node_client_t *w) {
     return true;
 }
 
-/* Sends home what is idle beyond the number of CPUs, oldest first; looks again later if some have not been idle for long enough. */
+/* Sends home what is idle beyond the number of CPUs, oldest first; looks again later if some have
+ * not been idle for long enough. */
 static void idle_trim(node_t *n) {
     uint64_t now = base_clock_mono_ns();
     size_t wanted = pool_wanted(n), alive = pool_size(n);
@@ -405,12 +440,15 @@ void node_worker_free(node_client_t *w) {
 
 /* Whether what it runs is such a task, whose lease another one can take over. */
 static bool lease_can_pass(const node_client_t *w) {
-    return w != NULL && w->role == WIRE_WORKER && w->state == NODE_LIVE && !w->retiring && !w->leased &&
-           w->actor == NULL && w->runs != NULL && w->runs->kind == MOB_TASK && w->runs->shape == w->node->cpu_shape &&
-           w->runs->max_calls == 0 && w->runs->lease.state == SCHED_LEASE_HELD;
+    return w != NULL && w->role == WIRE_WORKER && w->state == NODE_LIVE && !w->retiring &&
+           !w->leased && w->actor == NULL && w->runs != NULL && w->runs->kind == MOB_TASK &&
+           w->runs->shape == w->node->cpu_shape && w->runs->max_calls == 0 &&
+           w->runs->lease.state == SCHED_LEASE_HELD;
 }
 
-static bool may_have_more(const node_client_t *w) { return lease_can_pass(w) && w->run_count <= MAX_AHEAD; }
+static bool may_have_more(const node_client_t *w) {
+    return lease_can_pass(w) && w->run_count <= MAX_AHEAD;
+}
 
 /* Gives the busy workers one more each in turn, until the queue is short or they have enough. */
 static void ahead_give(node_t *n) {
@@ -432,7 +470,8 @@ static void ahead_give(node_t *n) {
     }
 }
 
-/* Chains: gives busy workers what follows the last one that they have. Not while others wait for a CPU, which would be passed over. */
+/* Chains: gives busy workers what follows the last one that they have. Not while others wait for a
+ * CPU, which would be passed over. */
 static void followers_give(node_t *n) {
     uint64_t since;
     if (n->missing_arguments == 0 || sched_cpu_lacking(n->sched, NULL, &since) > 0) return;
@@ -448,7 +487,8 @@ static void ahead_take_all(node_client_t *w) {
     }
 }
 
-/* More CPUs are used than there are. As many are to come back when what runs now ends: that many workers keep nothing to go on with. */
+/* More CPUs are used than there are. As many are to come back when what runs now ends: that many
+ * workers keep nothing to go on with. */
 static void ahead_settle(node_t *n, int64_t over) {
     for (int taking = 0; taking <= 1; taking++)
         for (uint32_t i = 1; i < n->client_next && over > 0; i++) {
@@ -469,20 +509,24 @@ static bool ahead_has_ready(const node_client_t *w) {
 bool node_ahead_waits(node_t *n, uint64_t *ret_since_ns) {
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
-        if (w == NULL || w->role != WIRE_WORKER || w->actor != NULL || w->leased || !ahead_has_ready(w)) continue;
+        if (w == NULL || w->role != WIRE_WORKER || w->actor != NULL || w->leased ||
+            !ahead_has_ready(w))
+            continue;
         *ret_since_ns = w->runs->run_next->queue.since_ns;
         return true;
     }
     return false;
 }
 
-/* Takes the newest one back that could start elsewhere, and what follows it, from the worker that has most. */
+/* Takes the newest one back that could start elsewhere, and what follows it, from the worker that
+ * has most. */
 static bool ahead_take_one(node_t *n) {
     node_client_t *most = NULL;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
-        if (w != NULL && w->role == WIRE_WORKER && w->actor == NULL && !w->leased && w->run_count > 1 &&
-            (most == NULL || w->run_count > most->run_count) && ahead_has_ready(w))
+        if (w != NULL && w->role == WIRE_WORKER && w->actor == NULL && !w->leased &&
+            w->run_count > 1 && (most == NULL || w->run_count > most->run_count) &&
+            ahead_has_ready(w))
             most = w;
     }
     while (most != NULL && most->runs_tail->missing > 0)
@@ -501,7 +545,8 @@ int64_t node_cpus_free(node_t *n) {
 
 node_client_t *node_worker_idle(node_t *n) {
     if (n->idle.count == 0) return NULL;
-    node_client_t *w = n->idle.items[n->idle.count - 1]; /* the one that became idle last: it is the warmest */
+    node_client_t *w =
+        n->idle.items[n->idle.count - 1]; /* the one that became idle last: it is the warmest */
     idle_remove(w);
     return w;
 }
@@ -509,7 +554,8 @@ node_client_t *node_worker_idle(node_t *n) {
 void node_worker_blocked(node_client_t *w) {
     if (w->runs == NULL) return;
     ahead_take_all(w);
-    /* It has begun the next one: this message is late, its task had gone on and ended before we read it. Nothing is to be lent. */
+    /* It has begun the next one: this message is late, its task had gone on and ended before we
+     * read it. Nothing is to be lent. */
     if (w->run_count > 1) return;
     sched_lease_block(w->node->sched, &w->runs->lease);
 }
@@ -522,7 +568,8 @@ void node_workers_hold_back(node_t *n) {
 static void tasks_start(node_t *n) {
     sched_lease_t lease;
     uint64_t now = base_clock_mono_ns();
-    for (sched_task_t *q; !node_is_paused(n) && (q = sched_task_next(n->sched, now, &lease)) != NULL;) {
+    for (sched_task_t *q;
+         !node_is_paused(n) && (q = sched_task_next(n->sched, now, &lease)) != NULL;) {
         int lane = node_lane_of_request(n, q);
         if (lane >= 0) {
             node_lease_granted(n, (uint32_t)lane, &lease);
@@ -553,12 +600,14 @@ void node_schedule(node_t *n) {
     if (n->ending) return;
     if (n->fast) node_lease_request(n);
     tasks_start(n);
-    /* Bounded: what is taken for a task of several CPUs may go to a queue again, and is recalled then. */
+    /* Bounded: what is taken for a task of several CPUs may go to a queue again, and is recalled
+     * then. */
     for (uint32_t i = n->leases + 1; i > 0 && n->fast && node_leases_yield(n); i--) {
         node_lease_request(n);
         tasks_start(n);
     }
-    while (node_cpus_free(n) >= SCHED_UNIT && sched_queued(n->sched, n->cpu_shape) == 0 && ahead_take_one(n))
+    while (node_cpus_free(n) >= SCHED_UNIT && sched_queued(n->sched, n->cpu_shape) == 0 &&
+           ahead_take_one(n))
         tasks_start(n);
     if (node_cpus_free(n) < 0) {
         ahead_settle(n, -node_cpus_free(n));
@@ -567,14 +616,14 @@ void node_schedule(node_t *n) {
         followers_give(n);
     }
     if (n->zygote_argv == NULL) return;
-    if (n->waiting_for_worker > 0 && n->zygote == NULL && n->next_zygote == NULL && n->zygote_pid == 0 &&
-        node_zygote_start(n) != MOB_OK)
+    if (n->waiting_for_worker > 0 && n->zygote == NULL && n->next_zygote == NULL &&
+        n->zygote_pid == 0 && node_zygote_start(n) != MOB_OK)
         waiting_fail(n, mob_last_error());
     /* A worker whose results are published is about to say so, and is free then. */
     size_t soon = n->starting.count < n->waiting_for_worker ? node_workers_due(n, false) : 0;
     bool held = n->starting.count + soon < n->waiting_for_worker && start_is_held(n);
-    while (!held && n->starting.count + soon < n->waiting_for_worker && n->starting.count < MAX_STARTING &&
-           worker_start(n)) {
+    while (!held && n->starting.count + soon < n->waiting_for_worker &&
+           n->starting.count < MAX_STARTING && worker_start(n)) {
     }
     spares_start(n);
     if (n->idle.count > 1) idle_trim(n);
@@ -608,8 +657,9 @@ void node_worker_forget(node_client_t *w) {
     node_tasks_find_taken(w);
     w->has_worked = has_worked(w);
     for (node_task_t *t = w->runs; t != NULL; t = t->run_next)
-        w->has_worked |= wire_word_state(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire)) !=
-                         WIRE_READY_STATE;
+        w->has_worked |=
+            wire_word_state(atomic_load_explicit(&n->records[t->record].word,
+                                                 memory_order_acquire)) != WIRE_READY_STATE;
     if (w->has_worked && w->started_ns > n->first_failure_ns) n->start_failures = 0;
     bool useless = !w->has_worked && !w->retiring;
     while (w->runs != NULL) {
@@ -643,11 +693,13 @@ size_t node_children_list(pid_t *ret_children, size_t capacity) {
     return count;
 }
 
-/* Ends what dead workers started: those processes carry the worker's session, and are or become our children. A session is forgotten when no child
- * has it any more. */
+/* Ends what dead workers started: those processes carry the worker's session, and are or become our
+ * children. A session is forgotten when no child has it any more. */
 static void descendants_kill(node_t *n) {
     pid_t children[8192];
-    size_t count = n->dead_sessions.count > 0 ? node_children_list(children, sizeof children / sizeof *children) : 0;
+    size_t count = n->dead_sessions.count > 0
+                       ? node_children_list(children, sizeof children / sizeof *children)
+                       : 0;
     for (size_t s = n->dead_sessions.count; s-- > 0;) {
         bool found = false;
         for (size_t i = 0; i < count; i++) {
@@ -666,7 +718,8 @@ void node_children_reap(node_t *n) {
         node_client_t *dead = NULL;
         for (size_t i = 0; i < n->connections.count && dead == NULL; i++) {
             node_client_t *c = n->connections.items[i];
-            bool ours = c->role == WIRE_WORKER || c->role == WIRE_ZYGOTE; /* a worker may look on as an observer too */
+            bool ours = c->role == WIRE_WORKER ||
+                        c->role == WIRE_ZYGOTE; /* a worker may look on as an observer too */
             if (c->pid == pid && ours && c->state != NODE_GREETING) dead = c;
         }
         if (dead != NULL && dead->role == WIRE_WORKER) (void)vec_push(&n->dead_sessions, pid);
@@ -682,7 +735,8 @@ void node_children_reap(node_t *n) {
         dead->exited = true;
         if (dead->role == WIRE_ZYGOTE) {
             node_client_close(dead);
-            if (pid == n->zygote_pid && n->zygote == NULL) node_zygote_died(n); /* killed before it was ready */
+            /* killed before it was ready */
+            if (pid == n->zygote_pid && n->zygote == NULL) node_zygote_died(n);
         } else {
             node_client_died(dead);
         }

@@ -1,9 +1,13 @@
 /*
- * A shortcut for numpy arrays. Pickling and unpickling one costs twenty times what copying and making it costs, because the pickle names its functions and describes its dtype
- * anew each time. Arrays with the same pickle stream differ only in their buffer: so the first one that is unpickled teaches us shape, dtype and order, and the
- * next with the same stream is made directly. And the other way round: the first one that is pickled teaches us the stream of all that have its dtype, shape and order.
+ * A shortcut for numpy arrays. Pickling and unpickling one costs twenty times what copying and
+ * making it costs, because the pickle names its functions and describes its dtype anew each time.
+ * Arrays with the same pickle stream differ only in their buffer: so the first one that is
+ * unpickled teaches us shape, dtype and order, and the next with the same stream is made directly.
+ * And the other way round: the first one that is pickled teaches us the stream of all that have its
+ * dtype, shape and order.
  *
- * This holds for numpy's own way to pickle an array whose memory is one buffer beside the pickle, so that is how every array is stored, small ones too.
+ * This holds for numpy's own way to pickle an array whose memory is one buffer beside the pickle,
+ * so that is how every array is stored, small ones too.
  */
 #include "python/core.h"
 
@@ -15,7 +19,8 @@ enum { MAX_TEMPLATES = 256, MAX_STREAM = 1024, MAX_DIMENSIONS = 16 };
 static PyObject *templates; /* dict: stream to the arguments of ndarray: (shape, dtype, order) */
 static PyObject *streams;   /* dict: key_of an array to (stream, dtype) */
 
-/* Whether the pickle is numpy's own, of one array, or one of a function in C (task/array.c), and not what a class or a reducer of the user's made of it. */
+/* Whether the pickle is numpy's own, of one array, or one of a function in C (task/array.c), and
+ * not what a class or a reducer of the user's made of it. */
 static bool is_numpys(const char *stream, uint64_t size) {
     static const char from_c[] = "\x80\x05"
                                  "cnumpy\nndarray\n";
@@ -31,9 +36,11 @@ static bool is_numpys(const char *stream, uint64_t size) {
     return false;
 }
 
-/* Whether it stays as it is: names of fields can be changed in place, and so can what somebody noted in it. */
+/* Whether it stays as it is: names of fields can be changed in place, and so can what somebody
+ * noted in it. */
 static bool is_fixed(PyObject *dtype) {
-    PyObject *names = PyObject_GetAttrString(dtype, "names"), *notes = PyObject_GetAttrString(dtype, "metadata");
+    PyObject *names = PyObject_GetAttrString(dtype, "names"),
+             *notes = PyObject_GetAttrString(dtype, "metadata");
     bool fixed = names == Py_None && notes == Py_None;
     Py_XDECREF(names);
     Py_XDECREF(notes);
@@ -44,10 +51,12 @@ PyObject *core_array_load(const void *stream, uint64_t size, PyObject *buffer) {
     PyTypeObject *type = core_ndarray_type();
     if (templates == NULL || type == NULL || size > MAX_STREAM) return NULL;
     PyObject *key = PyBytes_FromStringAndSize(stream, (Py_ssize_t)size);
-    PyObject *known = key ? PyDict_GetItemWithError(templates, key) : NULL, *zero = NULL, *array = NULL;
+    PyObject *known = key ? PyDict_GetItemWithError(templates, key) : NULL, *zero = NULL,
+             *array = NULL;
     if (known != NULL && (zero = PyLong_FromLong(0)) != NULL) {
-        PyObject *args[] = {PyTuple_GET_ITEM(known, 0), PyTuple_GET_ITEM(known, 1), buffer, zero, Py_None,
-                            PyTuple_GET_ITEM(known, 2)};
+        PyObject *args[] = {
+            PyTuple_GET_ITEM(known, 0), PyTuple_GET_ITEM(known, 1), buffer, zero, Py_None,
+            PyTuple_GET_ITEM(known, 2)};
         Py_INCREF(known); /* a finaliser that runs meanwhile may load others, and empty the dict */
         array = PyObject_Vectorcall((PyObject *)type, args, 6, NULL);
         Py_DECREF(known);
@@ -66,7 +75,8 @@ static char order_of(PyObject *array, const Py_buffer *buffer) {
         return 0;
     }
     char order = 0;
-    if (view.buf == buffer->buf && view.len == buffer->len) order = PyBuffer_IsContiguous(&view, 'C') ? 'C' : 'F';
+    if (view.buf == buffer->buf && view.len == buffer->len)
+        order = PyBuffer_IsContiguous(&view, 'C') ? 'C' : 'F';
     PyBuffer_Release(&view);
     return order;
 }
@@ -85,9 +95,11 @@ void core_array_learn(const void *stream, uint64_t size, PyObject *buffer, PyObj
     if (order == 0) return;
     if (PyDict_GET_SIZE(templates) >= MAX_TEMPLATES) PyDict_Clear(templates);
     PyObject *key = PyBytes_FromStringAndSize(stream, (Py_ssize_t)size);
-    PyObject *shape = PyObject_GetAttrString(array, "shape"), *dtype = PyObject_GetAttrString(array, "dtype");
-    PyObject *known =
-        shape && dtype && is_fixed(dtype) ? Py_BuildValue("OOs", shape, dtype, order == 'C' ? "C" : "F") : NULL;
+    PyObject *shape = PyObject_GetAttrString(array, "shape"),
+             *dtype = PyObject_GetAttrString(array, "dtype");
+    PyObject *known = shape && dtype && is_fixed(dtype)
+                          ? Py_BuildValue("OOs", shape, dtype, order == 'C' ? "C" : "F")
+                          : NULL;
     if (key != NULL && known != NULL) PyDict_SetItem(templates, key, known);
     Py_XDECREF(key);
     Py_XDECREF(shape);
@@ -102,17 +114,21 @@ bool core_array_check(PyObject *value) {
 }
 
 /*
- * What the stream depends on, NEW: the dtype, by its address (two that are equal may still differ in what they say of themselves; the entry keeps it alive), the order, whether it may be
- * written, and the shape. Numbers of one dimension are in both orders; numpy calls that C.
+ * What the stream depends on, NEW: the dtype, by its address (two that are equal may still differ
+ * in what they say of themselves; the entry keeps it alive), the order, whether it may be written,
+ * and the shape. Numbers of one dimension are in both orders; numpy calls that C.
  */
 static PyObject *key_of(PyObject *array, const Py_buffer *view, PyObject **ret_dtype) {
     uint64_t key[3 + MAX_DIMENSIONS] = {0};
-    if (view->ndim > MAX_DIMENSIONS || (*ret_dtype = PyObject_GetAttrString(array, "dtype")) == NULL) return NULL;
+    if (view->ndim > MAX_DIMENSIONS ||
+        (*ret_dtype = PyObject_GetAttrString(array, "dtype")) == NULL)
+        return NULL;
     key[0] = (uintptr_t)*ret_dtype;
     key[1] = PyBuffer_IsContiguous(view, 'C') != 0;
     key[2] = view->readonly != 0;
     for (int i = 0; i < view->ndim; i++) key[3 + i] = (uint64_t)view->shape[i];
-    PyObject *made = PyBytes_FromStringAndSize((const char *)key, (Py_ssize_t)sizeof *key * (3 + view->ndim));
+    PyObject *made =
+        PyBytes_FromStringAndSize((const char *)key, (Py_ssize_t)sizeof *key * (3 + view->ndim));
     if (made == NULL) Py_CLEAR(*ret_dtype);
     return made;
 }
@@ -122,7 +138,8 @@ static bool has_reducer(PyObject *array) {
     static PyObject *reducers;
     if (reducers == NULL) {
         PyObject *copyreg = PyImport_ImportModule("copyreg");
-        reducers = copyreg != NULL ? PyObject_GetAttrString(copyreg, "dispatch_table") : NULL; /* kept for good */
+        /* kept for good */
+        reducers = copyreg != NULL ? PyObject_GetAttrString(copyreg, "dispatch_table") : NULL;
         Py_XDECREF(copyreg);
     }
     bool has = reducers == NULL || PyDict_Contains(reducers, (PyObject *)Py_TYPE(array)) != 0;
@@ -154,7 +171,8 @@ void core_array_note(PyObject *array, PyObject *stream, const Py_buffer *buffer)
         PyErr_Clear();
         return;
     }
-    PyObject *key = view.buf == buffer->buf && view.len == buffer->len ? key_of(array, &view, &dtype) : NULL;
+    PyObject *key =
+        view.buf == buffer->buf && view.len == buffer->len ? key_of(array, &view, &dtype) : NULL;
     if (key != NULL) {
         PyObject *entry = is_fixed(dtype) ? PyTuple_Pack(2, stream, dtype) : NULL;
         if (entry != NULL && PyDict_GET_SIZE(streams) >= MAX_TEMPLATES) PyDict_Clear(streams);

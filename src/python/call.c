@@ -4,7 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* dict: a function's id to (callable, its ObjectRef). Holding the reference makes the daemon tell us when nobody else needs the function any more. */
+/* dict: a function's id to (callable, its ObjectRef). Holding the reference makes the daemon tell
+ * us when nobody else needs the function any more. */
 static PyObject *functions;
 
 static PyObject *function_key(mob_ref_t ref) {
@@ -20,12 +21,15 @@ static PyObject *job_function(const mob_job_t *job) {
     mob_value_t value;
     if (found == NULL && !PyErr_Occurred()) {
         PyObject *definition = NULL, *ref = NULL;
-        if (core_value_open(&job->function, 1, &value) == MOB_OK) definition = core_value_take(job->function, &value);
+        if (core_value_open(&job->function, 1, &value) == MOB_OK)
+            definition = core_value_take(job->function, &value);
         if (definition != NULL) {
             mob_ref_retain(core.client, job->function);
             ref = core_ref_new(job->function);
         }
-        PyObject *loaded = ref != NULL ? PyObject_CallFunctionObjArgs(core.load_function, definition, ref, NULL) : NULL;
+        PyObject *loaded =
+            ref != NULL ? PyObject_CallFunctionObjArgs(core.load_function, definition, ref, NULL)
+                        : NULL;
         PyObject *entry = loaded != NULL ? PyTuple_Pack(2, loaded, ref) : NULL;
         if (entry != NULL && PyDict_SetItem(functions, key, entry) == 0) found = entry;
         Py_XDECREF(entry);
@@ -76,7 +80,8 @@ static PyObject *dep_load(const mob_job_t *job, uint32_t index, core_call_t *cal
     return core_value_take(job->deps[index], &value);
 }
 
-static PyObject *argument_read(const mob_job_t *job, const uint8_t **at, const uint8_t *end, core_call_t *call) {
+static PyObject *argument_read(const mob_job_t *job, const uint8_t **at, const uint8_t *end,
+                               core_call_t *call) {
     if (*at < end && **at == MOB_ARG_DEP && end - *at >= 5) {
         uint32_t index;
         memcpy(&index, *at + 1, 4);
@@ -131,7 +136,8 @@ static int call_make(const mob_job_t *job, core_call_t *call) {
             PyObject *keyword = core_direct_read(&at, end);
             if (keyword == NULL || !PyUnicode_Check(keyword)) {
                 Py_XDECREF(keyword);
-                if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a keyword that is no str");
+                if (!PyErr_Occurred())
+                    PyErr_SetString(PyExc_ValueError, "a keyword that is no str");
                 return -1;
             }
             PyUnicode_InternInPlace(&keyword);
@@ -154,7 +160,8 @@ int core_call_make(const mob_job_t *job, core_call_t *call) {
         *call = (core_call_t){0};
         mob_client_t *client = core.client;
         bool again = false;
-        Py_BEGIN_ALLOW_THREADS if (client != NULL) again = mob_room_retry(client, job->deps, job->dep_count, tries);
+        Py_BEGIN_ALLOW_THREADS if (client != NULL) again =
+            mob_room_retry(client, job->deps, job->dep_count, tries);
         Py_END_ALLOW_THREADS if (!again || core.client == NULL) {
             PyErr_Restore(type, error, trace);
             return -1;

@@ -1,8 +1,10 @@
 /*
- * The extension module ray._core: what its files share. A thin layer over mobula.h: Python values in, Python values out.
+ * The extension module ray._core: what its files share. A thin layer over mobula.h: Python values
+ * in, Python values out.
  *
- * All state is under the interpreter's lock. The lock is released while a call waits and while large buffers are copied. No mutex of the
- * client is ever held while Python code runs, so a destructor of an ObjectRef may run anywhere.
+ * All state is under the interpreter's lock. The lock is released while a call waits and while
+ * large buffers are copied. No mutex of the client is ever held while Python code runs, so a
+ * destructor of an ObjectRef may run anywhere.
  */
 #ifndef PYTHON_CORE_H
 #define PYTHON_CORE_H
@@ -21,15 +23,16 @@ typedef struct {
     int inside; /* threads that are in a call of the client without the interpreter's lock */
     int pid;    /* the process that connected; a forked child has none of those threads */
     /* hooks: Python callables, see module.c */
-    PyObject *auto_init, *dumps, *loads, *make_error, *load_error, *load_function, *should_retry, *set_gpus, *set_shape,
-        *await_ref, *future_of, *site;
-    mob_job_t *job;            /* a worker's running one, if it runs one after the other; else see job.c */
+    PyObject *auto_init, *dumps, *loads, *make_error, *load_error, *load_function, *should_retry,
+        *set_gpus, *set_shape, *await_ref, *future_of, *site;
+    mob_job_t *job; /* a worker's running one, if it runs one after the other; else see job.c */
     unsigned long loop_thread; /* of an async actor's loop; 0: there is none */
     unsigned long exit_thread; /* that ends the program; 0: it goes on */
     PyObject *job_name;        /* str; for an actor its class */
     PyObject *actor;           /* the instance */
     PyObject *actor_class_name;
-    PyObject *actor_repr; /* str, if its class has a __repr__ of its own: what it prints has that as its name */
+    PyObject *actor_repr; /* str, if its class has a __repr__ of its own: what it prints has that as
+                             its name */
     mob_ref_t actor_ref;
     uint32_t actor_shape;
     uint64_t gpu_mask;
@@ -44,15 +47,17 @@ typedef struct {
     PyObject *weak_refs;
 } ref_object_t;
 
-/* References that are met while something is pickled. They nest: pickling may export a function, which pickles. */
+/* References that are met while something is pickled. They nest: pickling may export a function,
+ * which pickles. */
 typedef struct collector {
     struct collector *outer;
     VEC(mob_ref_t) refs;
     PyObject *keep; /* list: holds the ObjectRefs until the bytes are published */
 } collector_t;
 
-/* Around a call of the client that is made without the interpreter's lock: shutdown waits for it. `client` is the session's that it began in; if
- * core.incarnation is another one afterwards, that session is over (a new client may have the address of the old one). */
+/* Around a call of the client that is made without the interpreter's lock: shutdown waits for it.
+ * `client` is the session's that it began in; if core.incarnation is another one afterwards, that
+ * session is over (a new client may have the address of the old one). */
 #define CORE_ALLOW_THREADS_BEGIN            \
     {                                       \
         mob_client_t *client = core.client; \
@@ -86,7 +91,8 @@ PyObject *core_array_load(const void *stream, uint64_t size,
                           PyObject *buffer); /* NULL without an exception: not known */
 void core_array_learn(const void *stream, uint64_t size, PyObject *buffer, PyObject *array);
 bool core_array_check(PyObject *value); /* exactly numpy's own type */
-/* The pickle stream of an array, NEW, and its memory, to be released. NULL without an exception: not known. */
+/* The pickle stream of an array, NEW, and its memory, to be released. NULL without an exception:
+ * not known. */
 PyObject *core_array_stream(PyObject *array, Py_buffer *ret_view);
 /* It was pickled to this stream, with one buffer beside it. */
 void core_array_note(PyObject *array, PyObject *stream, const Py_buffer *buffer);
@@ -94,14 +100,18 @@ void core_array_note(PyObject *array, PyObject *stream, const Py_buffer *buffer)
 /* value.c: objects in the store */
 int core_timeout(PyObject *seconds, int64_t *ret_ms); /* -1 for None and for what is negative */
 int core_value_ready(PyObject *module);
-bool core_connected(void);                 /* starts the system if need be; false with an exception */
+/* starts the system if need be; false with an exception */
+bool core_connected(void);
 PyObject *core_raise_ended(void);          /* the session ended meanwhile; returns NULL */
 PyObject *core_raise(mob_status_t status); /* sets the exception for a failed call; returns NULL */
 PyObject *core_raise_error(const mob_value_t *value);
-PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value); /* loads what is open, and closes it */
-/* Opens refs[0], from disk if need be: the interpreter's lock is released meanwhile. The others are read next. An exception is set unless it is MOB_OK. */
+/* loads what is open, and closes it */
+PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value);
+/* Opens refs[0], from disk if need be: the interpreter's lock is released meanwhile. The others are
+ * read next. An exception is set unless it is MOB_OK. */
 mob_status_t core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *ret_value);
-/* After MOB_EROOM: waits, with the interpreter's lock released, until it is time to try again. -1 with an exception. */
+/* After MOB_EROOM: waits, with the interpreter's lock released, until it is time to try again. -1
+ * with an exception. */
 int core_room_wait(void);
 /* Where a pickled value goes: a new object, or a job's result. */
 typedef struct {
@@ -110,13 +120,13 @@ typedef struct {
     mob_ref_t ref;  /* of the new object, one count */
 } core_target_t;
 int core_value_store(PyObject *value, const char *what, core_target_t *target);
-int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error, const mob_ref_t *refs,
-                     uint32_t ref_count, core_target_t *target);
+int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error,
+                     const mob_ref_t *refs, uint32_t ref_count, core_target_t *target);
 /* Pickles: (bytes, list of buffers), with references collected. */
 PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector);
 /* Stores what core_pickle made of the value, in the session `began`. -1 with an exception. */
-int core_pickled_store(PyObject *value, PyObject *made, const collector_t *collector, uint64_t began,
-                       core_target_t *target);
+int core_pickled_store(PyObject *value, PyObject *made, const collector_t *collector,
+                       uint64_t began, core_target_t *target);
 PyObject *core_put(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *core_is_there(PyObject *module, PyObject *object);
@@ -152,13 +162,18 @@ void core_native_forget(const mob_job_t *job);
 void core_native_end(void);
 
 /* serve.c */
-mob_job_t *core_job_take(void);    /* waits for one; NULL: the worker is to end, or there is an exception */
+/* waits for one; NULL: the worker is to end, or there is an exception */
+mob_job_t *core_job_take(void);
 bool core_job_run(mob_job_t *job); /* as core_job_end */
-PyObject *core_job_title(const mob_job_t *job); /* what people call it: A.m for a method of an actor. NEW */
-int core_job_prepare(const mob_job_t *job);     /* its name, GPUs and CPUs become the process's; -1 with an exception */
-/* Calls it: the value, or NULL with an exception, or with an argument that is an error. ret_callable is NEW, and may stay NULL. */
+/* what people call it: A.m for a method of an actor. NEW */
+PyObject *core_job_title(const mob_job_t *job);
+/* its name, GPUs and CPUs become the process's; -1 with an exception */
+int core_job_prepare(const mob_job_t *job);
+/* Calls it: the value, or NULL with an exception, or with an argument that is an error.
+ * ret_callable is NEW, and may stay NULL. */
 PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *ret_failed);
-/* Stores what came of it and publishes. STEALS callable and value. False, with SystemExit set: a method ended its actor, or this is a child that the job forked; the process is to end. */
+/* Stores what came of it and publishes. STEALS callable and value. False, with SystemExit set: a
+ * method ended its actor, or this is a child that the job forked; the process is to end. */
 bool core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed);
 PyObject *core_serve(PyObject *module, PyObject *unused);
 PyObject *core_current(PyObject *module, PyObject *unused);
@@ -179,9 +194,12 @@ PyObject *core_zygote(PyObject *module, PyObject *unused);
 /* session.c */
 PyObject *core_start(PyObject *module, PyObject *config);
 PyObject *core_begin_exit(PyObject *module, PyObject *unused);
-/* Where a call finds no session: in another thread, at the end of the program, it raises SystemExit, which ends the thread without a word (and lets its locks go), and returns true; in an event loop's it does not return. */
+/* Where a call finds no session: in another thread, at the end of the program, it raises
+ * SystemExit, which ends the thread without a word (and lets its locks go), and returns true; in an
+ * event loop's it does not return. */
 bool core_exit_raises(void);
-PyObject *core_actor(PyObject *module, PyObject *unused); /* the instance that this worker serves, or None */
+/* the instance that this worker serves, or None */
+PyObject *core_actor(PyObject *module, PyObject *unused);
 PyObject *core_shutdown(PyObject *module, PyObject *unused);
 PyObject *core_finish_messages(PyObject *module, PyObject *unused);
 PyObject *core_session(PyObject *module, PyObject *unused);
@@ -189,9 +207,12 @@ PyObject *core_read_message(PyObject *module, PyObject *unused);
 PyObject *core_query(PyObject *module, PyObject *kind);
 PyObject *core_observe(PyObject *module, PyObject *args);
 PyObject *core_name_site(PyObject *module, PyObject *text);
-uint32_t core_site(void); /* the number of the place in the program, if it is asked for; else 0. Runs Python code */
-int core_shape(PyObject *demand, uint32_t *ret_shape); /* mob_shape of a dict; -1 with an exception */
-PyObject *core_shape_dict(uint32_t shape);             /* what a shape asks for; NEW, NULL with an exception */
+/* the number of the place in the program, if it is asked for; else 0. Runs Python code */
+uint32_t core_site(void);
+/* mob_shape of a dict; -1 with an exception */
+int core_shape(PyObject *demand, uint32_t *ret_shape);
+/* what a shape asks for; NEW, NULL with an exception */
+PyObject *core_shape_dict(uint32_t shape);
 PyObject *core_shape_demand(PyObject *module, PyObject *shape);
 PyObject *core_kill_actor(PyObject *module, PyObject *args);
 

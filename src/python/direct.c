@@ -1,6 +1,6 @@
 /*
- * The direct encoding of mobula.h for Python values: None, bool, int, float, str, bytes and short tuples of these, of exactly these types (a subclass
- * has more to it and is pickled).
+ * The direct encoding of mobula.h for Python values: None, bool, int, float, str, bytes and short
+ * tuples of these, of exactly these types (a subclass has more to it and is pickled).
  */
 #include "python/core.h"
 
@@ -62,7 +62,8 @@ uint8_t *core_direct_write(PyObject *v, uint8_t *at) {
         memcpy(at + 1, &i, 8);
         return at + 9;
     }
-    if (type == &PyBytes_Type) return write_sized(at, MOB_BYTES, PyBytes_AS_STRING(v), PyBytes_GET_SIZE(v));
+    if (type == &PyBytes_Type)
+        return write_sized(at, MOB_BYTES, PyBytes_AS_STRING(v), PyBytes_GET_SIZE(v));
     if (type == &PyUnicode_Type) {
         Py_ssize_t size;
         const char *text = PyUnicode_AsUTF8AndSize(v, &size); /* cached by core_direct_size */
@@ -77,7 +78,8 @@ uint8_t *core_direct_write(PyObject *v, uint8_t *at) {
 }
 
 static PyObject *malformed(void) {
-    PyErr_SetString(PyExc_ValueError, "a value in the direct encoding is cut short or has an unknown tag");
+    PyErr_SetString(PyExc_ValueError,
+                    "a value in the direct encoding is cut short or has an unknown tag");
     return NULL;
 }
 
@@ -123,7 +125,8 @@ PyObject *core_direct_read(const uint8_t **at, const uint8_t *end) {
         memcpy(&count, *at, 4);
         *at += 4;
         if (count > left) return malformed(); /* each value has a byte at least */
-        if (Py_EnterRecursiveCall(" in a value in the direct encoding")) return NULL; /* C may write any depth */
+        /* C may write any depth */
+        if (Py_EnterRecursiveCall(" in a value in the direct encoding")) return NULL;
         PyObject *tuple = PyTuple_New(count);
         for (uint32_t i = 0; tuple != NULL && i < count; i++) {
             PyObject *item = core_direct_read(at, end);
@@ -165,8 +168,8 @@ static bool plain(PyObject *v, int depth, int *budget) {
     PyTypeObject *type = Py_TYPE(v);
     if (--*budget < 0) return false;
     if (v == Py_None || type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type ||
-        type == &PyBool_Type || type == &PyBytes_Type || type == &PyByteArray_Type || type == &PyComplex_Type ||
-        core_ref_check(v))
+        type == &PyBool_Type || type == &PyBytes_Type || type == &PyByteArray_Type ||
+        type == &PyComplex_Type || core_ref_check(v))
         return true;
     if (depth == 32) return false;
     if (type == &PyList_Type || type == &PyTuple_Type) {
@@ -184,7 +187,8 @@ static bool plain(PyObject *v, int depth, int *budget) {
     return type == core_ndarray_type() && plain_array(v);
 }
 
-/* Whether plain pickle does the same as cloudpickle would: nothing in it has a class or a function of the user's. */
+/* Whether plain pickle does the same as cloudpickle would: nothing in it has a class or a function
+ * of the user's. */
 bool core_is_plain(PyObject *value) {
     int budget = MAX_PLAIN;
     return plain(value, 0, &budget);

@@ -1,9 +1,12 @@
 /*
- * Job: a call of an actor that runs several at once, as a Python object; a thread runs it whole, a task of an event loop in steps.
+ * Job: a call of an actor that runs several at once, as a Python object; a thread runs it whole, a
+ * task of an event loop in steps.
  *
- * Which job is the running one is in a context variable: threads have a context each, and so has each asyncio task, and those that it makes copy it.
+ * Which job is the running one is in a context variable: threads have a context each, and so has
+ * each asyncio task, and those that it makes copy it.
  *
- * It holds its asyncio task, which the loop itself does not, and is deliberately unknown to the collector: what waits must not be taken for garbage.
+ * It holds its asyncio task, which the loop itself does not, and is deliberately unknown to the
+ * collector: what waits must not be taken for garbage.
  */
 #include "python/core.h"
 
@@ -44,16 +47,19 @@ static job_object_t *job_here(void) {
 const mob_job_t *core_job_current(void) {
     job_object_t *here = job_here();
     const mob_job_t *job =
-        here ? here->job : NULL; /* the client keeps it until it is finished, and that needs the lock */
+        here ? here->job
+             : NULL; /* the client keeps it until it is finished, and that needs the lock */
     Py_XDECREF(here);
     return job;
 }
 
-/* Ends it with what it came to, which is STOLEN; NULL: the exception that is set. Returns None, or NULL as core_job_end says. */
+/* Ends it with what it came to, which is STOLEN; NULL: the exception that is set. Returns None, or
+ * NULL as core_job_end says. */
 static PyObject *job_end(job_object_t *self, PyObject *value) {
     mob_job_t *job = self->job;
     self->job = NULL;
-    if (self->failed.error != MOB_OK) PyErr_Clear(); /* the results are that error itself, not one more around it */
+    /* the results are that error itself, not one more around it */
+    if (self->failed.error != MOB_OK) PyErr_Clear();
     bool goes_on = core_job_end(job, NULL, value, &self->failed);
     Py_CLEAR(self->task);
     return goes_on ? Py_NewRef(Py_None) : NULL;
@@ -91,7 +97,8 @@ static PyObject *job_done(job_object_t *self, PyObject *value) {
 
 static PyObject *job_failed(job_object_t *self, PyObject *error) {
     if (!job_check(self)) return NULL;
-    if (!PyExceptionInstance_Check(error)) return PyErr_Format(PyExc_TypeError, "failed takes an exception");
+    if (!PyExceptionInstance_Check(error))
+        return PyErr_Format(PyExc_TypeError, "failed takes an exception");
     PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     return job_end(self, NULL);
 }
@@ -99,7 +106,8 @@ static PyObject *job_failed(job_object_t *self, PyObject *error) {
 /* function(): the class that this job makes an actor of. */
 static PyObject *job_function(job_object_t *self, PyObject *unused) {
     (void)unused;
-    return job_check(self) && core_job_prepare(self->job) == 0 ? core_job_callable(self->job) : NULL;
+    return job_check(self) && core_job_prepare(self->job) == 0 ? core_job_callable(self->job)
+                                                               : NULL;
 }
 
 static PyMemberDef job_members[] = {

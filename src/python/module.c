@@ -1,6 +1,7 @@
 /*
- * ray._core. The Python layer gives it hooks for what needs Python's own modules: set_hooks(auto_init, dumps, loads, make_error, load_error, load_function,
- * should_retry, set_gpus, set_shape, await_ref, future_of, site). Each call replaces only what it names.
+ * ray._core. The Python layer gives it hooks for what needs Python's own modules:
+ * set_hooks(auto_init, dumps, loads, make_error, load_error, load_function, should_retry, set_gpus,
+ * set_shape, await_ref, future_of, site). Each call replaces only what it names.
  */
 #include "python/core.h"
 
@@ -11,18 +12,22 @@ static PyObject *set_hooks(PyObject *module, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"auto_init",     "dumps",        "loads",    "make_error", "load_error",
                             "load_function", "should_retry", "set_gpus", "set_shape",  "await_ref",
                             "future_of",     "site",         NULL};
-    PyObject **hooks[] = {&core.auto_init,  &core.dumps,         &core.loads,        &core.make_error,
-                          &core.load_error, &core.load_function, &core.should_retry, &core.set_gpus,
-                          &core.set_shape,  &core.await_ref,     &core.future_of,    &core.site};
+    PyObject **hooks[] = {&core.auto_init,    &core.dumps,      &core.loads,
+                          &core.make_error,   &core.load_error, &core.load_function,
+                          &core.should_retry, &core.set_gpus,   &core.set_shape,
+                          &core.await_ref,    &core.future_of,  &core.site};
     PyObject *given[12] = {NULL};
-    /* Here, for every import of ray comes here, and not all of them by PyInit: a second interpreter gets a copy of the module. */
+    /* Here, for every import of ray comes here, and not all of them by PyInit: a second interpreter
+     * gets a copy of the module. */
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-        PyErr_SetString(PyExc_ImportError, "ray can't be used in a sub-interpreter: a process takes part once");
+        PyErr_SetString(PyExc_ImportError,
+                        "ray can't be used in a sub-interpreter: a process takes part once");
         return NULL;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOOOOOO:set_hooks", names, &given[0], &given[1], &given[2],
-                                     &given[3], &given[4], &given[5], &given[6], &given[7], &given[8], &given[9],
-                                     &given[10], &given[11]))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOOOOOO:set_hooks", names, &given[0],
+                                     &given[1], &given[2], &given[3], &given[4], &given[5],
+                                     &given[6], &given[7], &given[8], &given[9], &given[10],
+                                     &given[11]))
         return NULL;
     for (int i = 0; i < 12; i++) {
         if (given[i] == NULL) continue;
@@ -55,17 +60,22 @@ static PyObject *default_store(PyObject *module, PyObject *unused) {
 
 static PyMethodDef methods[] = {
     {"put", FAST(core_put), METH_FASTCALL | METH_KEYWORDS,
-     "put(value)\n--\n\nPuts a value into the object store and returns the reference to it.\n\nLarge buffers (numpy "
+     "put(value)\n--\n\nPuts a value into the object store and returns the reference to "
+     "it.\n\nLarge buffers (numpy "
      "arrays) are copied once, into shared memory."},
     {"get", FAST(core_get), METH_FASTCALL | METH_KEYWORDS,
-     "get(object_refs, *, timeout=None)\n--\n\nWaits for an object, or for each of a list of them, and returns the "
+     "get(object_refs, *, timeout=None)\n--\n\nWaits for an object, or for each of a list of them, "
+     "and returns the "
      "value or the list of values.\n\n"
-     "Raises what its task raised; GetTimeoutError after `timeout` seconds (the task goes on). Arrays are read-only "
+     "Raises what its task raised; GetTimeoutError after `timeout` seconds (the task goes on). "
+     "Arrays are read-only "
      "views of shared memory."},
     {"wait", FAST(core_wait), METH_FASTCALL | METH_KEYWORDS,
-     "wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True)\n--\n\nWaits until `num_returns` of the "
+     "wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True)\n--\n\nWaits until "
+     "`num_returns` of the "
      "objects are there, at most `timeout` seconds.\n\n"
-     "Returns two lists, both in the order of the first: those that are there (at most num_returns), and the rest."},
+     "Returns two lists, both in the order of the first: those that are there (at most "
+     "num_returns), and the rest."},
     {"is_there", core_is_there, METH_O, NULL},
     {"_restore", core_ref_restore, METH_O, NULL},
     {"set_hooks", FAST(set_hooks), METH_VARARGS | METH_KEYWORDS, NULL},
@@ -92,14 +102,16 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "ray._core", .m_doc = "Mobula's client.",
-                                        .m_size = -1, .m_methods = methods};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "ray._core",
+                                        .m_doc = "Mobula's client.", .m_size = -1,
+                                        .m_methods = methods};
 
 PyMODINIT_FUNC PyInit__core(void) {
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL) return NULL;
-    if (core_ref_ready(module) == 0 && core_value_ready(module) == 0 && core_submitter_ready(module) == 0 &&
-        core_job_ready(module) == 0 && core_waker_ready(module) == 0 &&
+    if (core_ref_ready(module) == 0 && core_value_ready(module) == 0 &&
+        core_submitter_ready(module) == 0 && core_job_ready(module) == 0 &&
+        core_waker_ready(module) == 0 &&
         PyModule_AddIntConstant(module, "MAX_RETURNS", MOB_MAX_RETURNS) == 0 &&
         PyModule_AddIntConstant(module, "TASK", MOB_TASK) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CREATE", MOB_ACTOR_CREATE) == 0 &&

@@ -28,9 +28,9 @@ ref_object_t *core_ref_of(PyObject *object) {
     if (core_exit_raises()) return NULL;
     PyObject *error =
         core.load_error
-            ? PyObject_CallFunction(
-                  core.load_error, "ss", "stale",
-                  "this reference is from before a ray.shutdown(): refs and actor handles do not outlive their session")
+            ? PyObject_CallFunction(core.load_error, "ss", "stale",
+                                    "this reference is from before a ray.shutdown(): refs and "
+                                    "actor handles do not outlive their session")
             : NULL;
     if (error != NULL) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(error);
@@ -40,7 +40,8 @@ ref_object_t *core_ref_of(PyObject *object) {
 static void ref_dealloc(ref_object_t *self) {
     PyTypeObject *type = Py_TYPE(self);
     if (self->weak_refs != NULL) PyObject_ClearWeakRefs((PyObject *)self);
-    if (core.client != NULL && self->incarnation == core.incarnation) mob_ref_release(core.client, self->ref);
+    if (core.client != NULL && self->incarnation == core.incarnation)
+        mob_ref_release(core.client, self->ref);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -80,17 +81,18 @@ static PyObject *ref_repr(ref_object_t *self) {
 }
 
 static Py_hash_t ref_hash(ref_object_t *self) {
-    uint64_t h = (self->ref.generation * 0x9e3779b97f4a7c15u) ^ ((uint64_t)self->ref.slot * 0xff51afd7ed558ccdu) ^
-                 self->incarnation;
+    uint64_t h = (self->ref.generation * 0x9e3779b97f4a7c15u) ^
+                 ((uint64_t)self->ref.slot * 0xff51afd7ed558ccdu) ^ self->incarnation;
     h ^= h >> 29;
     return (Py_hash_t)h == -1 ? -2 : (Py_hash_t)h;
 }
 
 static PyObject *ref_compare(PyObject *a, PyObject *b, int op) {
-    if (!core_ref_check(a) || !core_ref_check(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+    if (!core_ref_check(a) || !core_ref_check(b) || (op != Py_EQ && op != Py_NE))
+        Py_RETURN_NOTIMPLEMENTED;
     ref_object_t *x = (ref_object_t *)a, *y = (ref_object_t *)b;
-    bool same =
-        x->ref.slot == y->ref.slot && x->ref.generation == y->ref.generation && x->incarnation == y->incarnation;
+    bool same = x->ref.slot == y->ref.slot && x->ref.generation == y->ref.generation &&
+                x->incarnation == y->incarnation;
     return PyBool_FromLong(same == (op == Py_EQ));
 }
 
@@ -110,10 +112,9 @@ static PyObject *ref_reduce(ref_object_t *self, PyObject *unused) {
     (void)unused;
     collector_t *c = collectors;
     if (c == NULL) {
-        PyErr_SetString(
-            PyExc_TypeError,
-            "an ObjectRef can't be pickled by itself: pass it to a task or put it inside a value that ray.put "
-            "or a task gets, so that its object is kept alive");
+        PyErr_SetString(PyExc_TypeError, "an ObjectRef can't be pickled by itself: pass it to a "
+                                         "task or put it inside a value that ray.put "
+                                         "or a task gets, so that its object is kept alive");
         return NULL;
     }
     if (core_ref_of((PyObject *)self) == NULL) return NULL;
@@ -133,7 +134,8 @@ PyObject *core_ref_restore(PyObject *module, PyObject *id) {
         return NULL;
     }
     if (core.client == NULL) return core_raise(MOB_ESTALE);
-    mob_status_t status = mob_ref_from_id(core.client, (const uint8_t *)PyBytes_AS_STRING(id), &ref);
+    mob_status_t status =
+        mob_ref_from_id(core.client, (const uint8_t *)PyBytes_AS_STRING(id), &ref);
     if (status != MOB_OK) return core_raise(status);
     mob_ref_retain(core.client, ref);
     return core_ref_new(ref);
@@ -153,7 +155,8 @@ static PyObject *ref_no_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 static PyObject *ref_future(ref_object_t *self, PyObject *unused) {
     (void)unused;
-    return core_ref_of((PyObject *)self) ? PyObject_CallOneArg(core.future_of, (PyObject *)self) : NULL;
+    return core_ref_of((PyObject *)self) ? PyObject_CallOneArg(core.future_of, (PyObject *)self)
+                                         : NULL;
 }
 
 static PyObject *ref_await(PyObject *self) {
@@ -177,7 +180,8 @@ static PyMemberDef ref_members[] = {
 };
 
 static PyType_Slot ref_slots[] = {
-    {Py_tp_doc, "A reference to an object that is there, or will be: ray.get() waits for it and gives its value."},
+    {Py_tp_doc, "A reference to an object that is there, or will be: ray.get() waits for it and "
+                "gives its value."},
     {Py_tp_dealloc, ref_dealloc},
     {Py_tp_repr, ref_repr},
     {Py_tp_hash, ref_hash},
@@ -188,12 +192,15 @@ static PyType_Slot ref_slots[] = {
     {Py_am_await, ref_await},
     {0, NULL},
 };
-static PyType_Spec ref_spec = {
-    .name = "ray.ObjectRef", .basicsize = sizeof(ref_object_t), .flags = Py_TPFLAGS_DEFAULT, .slots = ref_slots};
+static PyType_Spec ref_spec = {.name = "ray.ObjectRef",
+                               .basicsize = sizeof(ref_object_t),
+                               .flags = Py_TPFLAGS_DEFAULT,
+                               .slots = ref_slots};
 
 int core_ref_ready(PyObject *module) {
     ref_type = (PyTypeObject *)PyType_FromSpec(&ref_spec);
-    if (ref_type == NULL || PyModule_AddObjectRef(module, "ObjectRef", (PyObject *)ref_type) < 0) return -1;
+    if (ref_type == NULL || PyModule_AddObjectRef(module, "ObjectRef", (PyObject *)ref_type) < 0)
+        return -1;
     restore_function = PyObject_GetAttrString(module, "_restore");
     return restore_function == NULL ? -1 : 0;
 }

@@ -16,17 +16,19 @@ int core_results_store(mob_job_t *job, PyObject *value) {
     if (job->kind == MOB_ACTOR_CREATE) return result_store(job, 0, Py_None);
     if (job->num_returns == 0) return 0;
     if (job->num_returns == 1) return result_store(job, 0, value);
-    PyObject *items = PySequence_Tuple(value); /* the task's own list may change while Python code pickles */
+    /* the task's own list may change while Python code pickles */
+    PyObject *items = PySequence_Tuple(value);
     if (items == NULL) {
         PyErr_Clear();
-        PyErr_Format(PyExc_TypeError, "num_returns is %u, but the task returned %s, not a sequence of as many",
+        PyErr_Format(PyExc_TypeError,
+                     "num_returns is %u, but the task returned %s, not a sequence of as many",
                      job->num_returns, Py_TYPE(value)->tp_name);
         return -1;
     }
     int result = 0;
     if (PyTuple_GET_SIZE(items) != (Py_ssize_t)job->num_returns) {
-        PyErr_Format(PyExc_ValueError, "num_returns is %u, but the task returned %zd values", job->num_returns,
-                     PyTuple_GET_SIZE(items));
+        PyErr_Format(PyExc_ValueError, "num_returns is %u, but the task returned %zd values",
+                     job->num_returns, PyTuple_GET_SIZE(items));
         result = -1;
     }
     for (uint32_t i = 0; result == 0 && i < job->num_returns; i++)
@@ -35,8 +37,8 @@ int core_results_store(mob_job_t *job, PyObject *value) {
     return result;
 }
 
-static void error_store(mob_job_t *job, const void *data, size_t size, bool as_str, mob_status_t error,
-                        const mob_ref_t *refs, uint32_t ref_count) {
+static void error_store(mob_job_t *job, const void *data, size_t size, bool as_str,
+                        mob_status_t error, const mob_ref_t *refs, uint32_t ref_count) {
     for (uint32_t i = 0; i < job->num_returns; i++) {
         core_target_t target = {.job = job, .index = i};
         if (core_bytes_store(data, size, as_str, error, refs, ref_count, &target) == 0) continue;
@@ -50,10 +52,12 @@ static void error_store(mob_job_t *job, const void *data, size_t size, bool as_s
 void core_failed_argument_store(mob_job_t *job, const mob_value_t *failed) {
     const uint8_t *data = failed->data;
     if (failed->size < 9) return;
-    error_store(job, data + 9, failed->size - 9, data[0] == MOB_STR, failed->error, failed->refs, failed->ref_count);
+    error_store(job, data + 9, failed->size - 9, data[0] == MOB_STR, failed->error, failed->refs,
+                failed->ref_count);
 }
 
-/* A frame that keeps its exception and the exception that keeps its frame are a circle: without this, what both hold would live until the collector comes. */
+/* A frame that keeps its exception and the exception that keeps its frame are a circle: without
+ * this, what both hold would live until the collector comes. */
 static void tracebacks_drop(PyObject *error) {
     for (int depth = 0; error != NULL && depth < 100; depth++) {
         PyException_SetTraceback(error, Py_None);
@@ -83,27 +87,31 @@ bool core_exception_store(mob_job_t *job, PyObject *function) {
     if (!again) {
         collector_t collector;
         core_collector_push(&collector);
-        PyObject *made = PyObject_CallFunction(core.make_error, "ONi", error, core_job_title(job), (int)getpid());
+        PyObject *made = PyObject_CallFunction(core.make_error, "ONi", error, core_job_title(job),
+                                               (int)getpid());
         if (made == NULL || !PyBytes_Check(made)) {
             PyErr_Clear();
-            error_store(job, "the task's exception could not be described", 43, true, MOB_ECRASHED, NULL, 0);
+            error_store(job, "the task's exception could not be described", 43, true, MOB_ECRASHED,
+                        NULL, 0);
         } else if (job->kind == MOB_ACTOR_CREATE) {
             PyObject *loaded = PyObject_CallFunction(core.load_error, "sO", "task", made),
                      *text = loaded ? PyObject_Str(loaded) : NULL;
             PyObject *whole =
-                text ? PyUnicode_FromFormat("The actor died because of an error raised in its creation task, %U", text)
+                text ? PyUnicode_FromFormat(
+                           "The actor died because of an error raised in its creation task, %U",
+                           text)
                      : NULL;
             Py_ssize_t size = 0;
             const char *words = whole ? PyUnicode_AsUTF8AndSize(whole, &size) : NULL;
             PyErr_Clear();
-            error_store(job, words ? words : "its creation failed", words ? (size_t)size : 19, true, MOB_EACTOR, NULL,
-                        0);
+            error_store(job, words ? words : "its creation failed", words ? (size_t)size : 19, true,
+                        MOB_EACTOR, NULL, 0);
             Py_XDECREF(loaded);
             Py_XDECREF(text);
             Py_XDECREF(whole);
         } else {
-            error_store(job, PyBytes_AS_STRING(made), (size_t)PyBytes_GET_SIZE(made), false, MOB_ETASK,
-                        collector.refs.items, (uint32_t)collector.refs.count);
+            error_store(job, PyBytes_AS_STRING(made), (size_t)PyBytes_GET_SIZE(made), false,
+                        MOB_ETASK, collector.refs.items, (uint32_t)collector.refs.count);
         }
         Py_XDECREF(made);
         core_collector_pop(&collector);

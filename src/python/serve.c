@@ -1,10 +1,12 @@
 /*
  * A worker's loop: take a job, make its arguments, call, store the results, publish.
  *
- * Everything that belongs to a job (arguments, exception, traceback) is let go before it is finished, so that what remains are the references that
- * outlive it, which the client then registers.
+ * Everything that belongs to a job (arguments, exception, traceback) is let go before it is
+ * finished, so that what remains are the references that outlive it, which the client then
+ * registers.
  *
- * An actor that runs several calls at once is served by Python (ray._private.concurrency), with threads or an event loop; each call is a Job there, see job.c.
+ * An actor that runs several calls at once is served by Python (ray._private.concurrency), with
+ * threads or an event loop; each call is a Job there, see job.c.
  */
 #include "python/core.h"
 
@@ -12,7 +14,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Set in the child that a job forks; asking for the process's id would be a system call for each job. */
+/* Set in the child that a job forks; asking for the process's id would be a system call for each
+ * job. */
 static _Atomic bool forked;
 
 static void on_fork_in_child(void) { atomic_store_explicit(&forked, true, memory_order_relaxed); }
@@ -53,7 +56,9 @@ static void job_name_set(const mob_job_t *job) {
         /* Most jobs have the name of the one before. */
         Py_ssize_t size;
         const char *last = core.job_name ? PyUnicode_AsUTF8AndSize(core.job_name, &size) : NULL;
-        if (last != NULL && (size_t)size == job->name_size && memcmp(last, job->name, job->name_size) == 0) return;
+        if (last != NULL && (size_t)size == job->name_size &&
+            memcmp(last, job->name, job->name_size) == 0)
+            return;
         name = PyUnicode_DecodeUTF8(job->name, (Py_ssize_t)job->name_size, "replace");
     }
     if (name == NULL) {
@@ -74,7 +79,9 @@ PyObject *core_job_title(const mob_job_t *job) {
 
 int core_job_prepare(const mob_job_t *job) {
     job_name_set(job);
-    return job->kind == MOB_ACTOR_CALL || (shape_set(job) == 0 && gpus_set(job->gpu_mask) == 0) ? 0 : -1;
+    return job->kind == MOB_ACTOR_CALL || (shape_set(job) == 0 && gpus_set(job->gpu_mask) == 0)
+               ? 0
+               : -1;
 }
 
 PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *ret_failed) {
@@ -96,8 +103,10 @@ static PyObject *own_repr(PyObject *actor) {
     return text;
 }
 
-/* Its value is there, or NULL with an exception or a failed argument: stores that. True if the job is to run again. */
-static bool value_store(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed) {
+/* Its value is there, or NULL with an exception or a failed argument: stores that. True if the job
+ * is to run again. */
+static bool value_store(mob_job_t *job, PyObject *callable, PyObject *value,
+                        const mob_value_t *failed) {
     bool stored = value != NULL && core_results_store(job, value) == 0;
     if (stored && job->kind == MOB_ACTOR_CREATE) {
         core.actor = Py_NewRef(value);
@@ -107,7 +116,8 @@ static bool value_store(mob_job_t *job, PyObject *callable, PyObject *value, con
         core.actor_shape = job->held_shape;
     }
     if (failed->error != MOB_OK) {
-        /* A result is the same error; an actor's is one of its own, which tells the story as text. */
+        /* A result is the same error; an actor's is one of its own, which tells the story as
+         * text. */
         if (job->kind == MOB_ACTOR_CREATE) {
             core_raise_error(failed);
         } else {
@@ -120,8 +130,10 @@ static bool value_store(mob_job_t *job, PyObject *callable, PyObject *value, con
 }
 
 /*
- * A child that the job forked came back from it. The job is its parent's, and the store is not there for it. What is left of its program is nothing, so it ends as a
- * forked child of a driver does at the end of the script: with 0, whatever it returned; with its traceback and 1; or as its sys.exit says. SystemExit is set then.
+ * A child that the job forked came back from it. The job is its parent's, and the store is not
+ * there for it. What is left of its program is nothing, so it ends as a forked child of a driver
+ * does at the end of the script: with 0, whatever it returned; with its traceback and 1; or as its
+ * sys.exit says. SystemExit is set then.
  */
 static void forked_child_leave(PyObject *value) {
     if (value == NULL && PyErr_ExceptionMatches(PyExc_SystemExit)) return;
@@ -138,8 +150,10 @@ bool core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob
         Py_XDECREF(callable);
         return false;
     }
-    /* The call stays without a result: the daemon gives it one when the process is gone, and all others with it. */
-    bool ends = value == NULL && job->kind == MOB_ACTOR_CALL && PyErr_ExceptionMatches(PyExc_SystemExit);
+    /* The call stays without a result: the daemon gives it one when the process is gone, and all
+     * others with it. */
+    bool ends =
+        value == NULL && job->kind == MOB_ACTOR_CALL && PyErr_ExceptionMatches(PyExc_SystemExit);
     bool again = !ends && value_store(job, callable, value, failed);
     Py_XDECREF(callable);
     if (core.job == job) core.job = NULL;
@@ -158,7 +172,8 @@ bool core_job_run(mob_job_t *job) {
 mob_job_t *core_job_take(void) {
     for (;;) {
         mob_job_t *job;
-        /* One that is there is taken with the lock held: who else wants it gets it while Python code runs. */
+        /* One that is there is taken with the lock held: who else wants it gets it while Python
+         * code runs. */
         mob_status_t status = mob_job_try(core.client, &job);
         if (status == MOB_ETIMEOUT || status == MOB_ELIMIT) {
             Py_BEGIN_ALLOW_THREADS status = mob_job_next(core.client, &job);
@@ -241,9 +256,10 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
     snprintf(worker, sizeof worker, "%.16s%08x", node, session.number);
     uint32_t shape = core.actor ? core.actor_shape : running ? running->shape : 0;
     PyObject *name = running != NULL ? core_job_title(running) : Py_NewRef(Py_None);
-    PyObject *function = running != NULL && running->kind == MOB_TASK ? core_job_callable(running) : Py_NewRef(Py_None);
-    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:s,s:s,s:s,s:N}", "task_id", id_text(task), "actor_id",
-                         id_text(creates ? running->actor : core.actor_ref), "name", name, "function", function,
-                         "gpu_ids", gpus, "node_id", node, "job_id", job, "worker_id", worker, "resources",
-                         core_shape_dict(shape));
+    PyObject *function = running != NULL && running->kind == MOB_TASK ? core_job_callable(running)
+                                                                      : Py_NewRef(Py_None);
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:s,s:s,s:s,s:N}", "task_id", id_text(task),
+                         "actor_id", id_text(creates ? running->actor : core.actor_ref), "name",
+                         name, "function", function, "gpu_ids", gpus, "node_id", node, "job_id",
+                         job, "worker_id", worker, "resources", core_shape_dict(shape));
 }

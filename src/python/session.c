@@ -42,7 +42,8 @@ static const char *text_of(PyObject *dict, const char *key) {
     return found != NULL && PyUnicode_Check(found) ? PyUnicode_AsUTF8(found) : NULL;
 }
 
-/* What Python does while the daemon starts, in this thread: an import in another one would be in the way of a fork, and might take itself for the main one. */
+/* What Python does while the daemon starts, in this thread: an import in another one would be in
+ * the way of a fork, and might take itself for the main one. */
 typedef struct {
     PyObject *call;
     PyThreadState *thread; /* saved while the lock is let go */
@@ -65,8 +66,10 @@ PyObject *core_start(PyObject *module, PyObject *config) {
         PyErr_SetString(PyExc_TypeError, "start takes a dict");
         return NULL;
     }
-    mob_config_t c = {.daemon_path = text_of(config, "daemon"), .temp_dir = text_of(config, "temp_dir")};
-    PyObject *resources = PyDict_GetItemString(config, "resources"), *setup = PyDict_GetItemString(config, "setup");
+    mob_config_t c = {.daemon_path = text_of(config, "daemon"),
+                      .temp_dir = text_of(config, "temp_dir")};
+    PyObject *resources = PyDict_GetItemString(config, "resources"),
+             *setup = PyDict_GetItemString(config, "setup");
     PyObject *store = PyDict_GetItemString(config, "object_store_memory"),
              *log = PyDict_GetItemString(config, "log_to_driver");
     meanwhile_t other = {.call = PyDict_GetItemString(config, "meanwhile")};
@@ -90,7 +93,8 @@ PyObject *core_start(PyObject *module, PyObject *config) {
         c.meanwhile = meanwhile;
         c.meanwhile_context = &other;
     }
-    if (!PyErr_Occurred() && argv != NULL && preload != NULL && spill != NULL && c.daemon_path != NULL) {
+    if (!PyErr_Occurred() && argv != NULL && preload != NULL && spill != NULL &&
+        c.daemon_path != NULL) {
         other.thread = PyEval_SaveThread();
         status = mob_init(&c, &client);
         PyEval_RestoreThread(other.thread);
@@ -101,7 +105,8 @@ PyObject *core_start(PyObject *module, PyObject *config) {
     PyMem_Free(amounts);
     /* Another one, begun by what was done meanwhile: a signal handler, say. */
     if (status == MOB_OK && core.client != NULL && !PyErr_Occurred())
-        PyErr_SetString(PyExc_RuntimeError, "this process was connected by something else while it started");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "this process was connected by something else while it started");
     if (PyErr_Occurred()) { /* by what was done meanwhile, too */
         PyObject *type, *error, *trace;
         PyErr_Fetch(&type, &error, &trace);
@@ -126,7 +131,8 @@ PyObject *core_finish_messages(PyObject *module, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-/* The program ends, in this thread. What other threads still call has no answer, and their tracebacks would tell nobody anything. */
+/* The program ends, in this thread. What other threads still call has no answer, and their
+ * tracebacks would tell nobody anything. */
 PyObject *core_begin_exit(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     core.exit_thread = PyThread_get_thread_ident();
@@ -135,7 +141,8 @@ PyObject *core_begin_exit(PyObject *module, PyObject *unused) {
 
 /* Whether this thread runs an event loop. */
 static bool is_in_loop(void) {
-    PyObject *name = PyUnicode_FromString("_asyncio"), *module = name ? PyImport_GetModule(name) : NULL;
+    PyObject *name = PyUnicode_FromString("_asyncio"),
+             *module = name ? PyImport_GetModule(name) : NULL;
     PyObject *loop = module ? PyObject_CallMethod(module, "_get_running_loop", NULL) : NULL;
     bool found = loop != NULL && loop != Py_None;
     Py_XDECREF(loop);
@@ -162,7 +169,8 @@ PyObject *core_shutdown(PyObject *module, PyObject *unused) {
     if (client == NULL) Py_RETURN_NONE;
     core.client = NULL; /* no call begins any more */
     core.incarnation = 0;
-    mob_events_end(client); /* with the interpreter's lock, so that no loop is in the middle of a look */
+    /* with the interpreter's lock, so that no loop is in the middle of a look */
+    mob_events_end(client);
     if (core.pid != (int)getpid()) core.inside = 0;
     while (core.inside > 0) {
         mob_client_stop(client);
@@ -180,8 +188,9 @@ PyObject *core_session(PyObject *module, PyObject *unused) {
     char node[17];
     mob_client_session(core.client, &s);
     snprintf(node, sizeof node, "%016llx", (unsigned long long)s.incarnation);
-    return Py_BuildValue("{s:s,s:s,s:s,s:I,s:i}", "session_dir", s.session_dir, "socket", s.socket_path, "node_id",
-                         node, "number", s.number, "daemon_pid", s.daemon_pid);
+    return Py_BuildValue("{s:s,s:s,s:s,s:I,s:i}", "session_dir", s.session_dir, "socket",
+                         s.socket_path, "node_id", node, "number", s.number, "daemon_pid",
+                         s.daemon_pid);
 }
 
 PyObject *core_read_message(PyObject *module, PyObject *unused) {
@@ -212,7 +221,8 @@ static PyObject *ask(mob_query_t query, uint64_t argument) {
     size_t size;
     mob_status_t status;
     CORE_ALLOW_THREADS_BEGIN
-    status = mob_query(client, query, argument, &data, &size); /* a long answer may have to wait for room */
+    status = mob_query(client, query, argument, &data,
+                       &size); /* a long answer may have to wait for room */
     CORE_ALLOW_THREADS_END
     if (status != MOB_OK) return core_raise(status);
     const uint8_t *at = data;
@@ -252,8 +262,9 @@ static PyObject *nodes_list(void) {
     snprintf(node, sizeof node, "%016llx", (unsigned long long)core.incarnation);
     PyObject *resources = resources_dict();
     if (resources == NULL) return NULL;
-    PyObject *list = Py_BuildValue("[{s:s,s:O,s:s,s:s,s:O}]", "node_id", node, "alive", Py_True, "ip", "127.0.0.1",
-                                   "hostname", host, "resources", PyDict_GetItemString(resources, "total"));
+    PyObject *list = Py_BuildValue("[{s:s,s:O,s:s,s:s,s:O}]", "node_id", node, "alive", Py_True,
+                                   "ip", "127.0.0.1", "hostname", host, "resources",
+                                   PyDict_GetItemString(resources, "total"));
     Py_DECREF(resources);
     return list;
 }
@@ -303,7 +314,8 @@ PyObject *core_observe(PyObject *module, PyObject *args) {
     mob_status_t status;
     if (!PyArg_ParseTuple(args, "sKO:observe", &path, &limit, &timeout)) return NULL;
     if (core_timeout(timeout, &timeout_ms) < 0) return NULL;
-    Py_BEGIN_ALLOW_THREADS status = mob_observe(path, MOB_QUERY_OBJECTS, limit, timeout_ms, &data, &size);
+    Py_BEGIN_ALLOW_THREADS status =
+        mob_observe(path, MOB_QUERY_OBJECTS, limit, timeout_ms, &data, &size);
     Py_END_ALLOW_THREADS if (status != MOB_OK) return core_raise(status);
     const uint8_t *at = data;
     PyObject *value = core_direct_read(&at, at + size);

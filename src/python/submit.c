@@ -1,10 +1,11 @@
 /*
  * Submitter: the callable behind f.remote, Class.remote and handle.method.remote.
  *
- * What does not change from call to call (function, resources, name) is asked for once a session, by `prepare`. An actor's method has its actor, which
- * starts no session: it is of one that there is, or was. Arguments are encoded into a buffer that
- * goes into the record: small plain values directly, other small ones pickled, references as such; what is large or has buffers, and every array, becomes an
- * object of its own first, so that the task reads it in place.
+ * What does not change from call to call (function, resources, name) is asked for once a session,
+ * by `prepare`. An actor's method has its actor, which starts no session: it is of one that there
+ * is, or was. Arguments are encoded into a buffer that goes into the record: small plain values
+ * directly, other small ones pickled, references as such; what is large or has buffers, and every
+ * array, becomes an object of its own first, so that the task reads it in place.
  */
 #include "python/core.h"
 
@@ -31,13 +32,13 @@ static PyTypeObject *submitter_type;
 /* ---- the call's arguments ---- */
 
 typedef struct {
-    uint64_t
-        incarnation; /* of the session that the call began in: pickling runs Python code, and the session may end meanwhile */
+    uint64_t incarnation; /* of the session that the call began in: pickling runs Python code, and
+                             the session may end meanwhile */
     uint8_t *data;
     size_t size, capacity;
     uint8_t local[512];
     VEC(mob_ref_t) deps, refs;
-    PyObject *keep;           /* references that were met inside, alive until the task is submitted */
+    PyObject *keep; /* references that were met inside, alive until the task is submitted */
     VEC(mob_ref_t) temporary; /* objects made for this call: one count each */
 } arguments_t;
 
@@ -111,7 +112,8 @@ static int write_pickle(arguments_t *a, PyObject *value, const char *what) {
         PyObject *stream = PyTuple_GET_ITEM(made, 0);
         uint64_t size = (uint64_t)PyBytes_GET_SIZE(stream);
         bool room = arguments_reserve(a, 9 + size);
-        for (size_t i = 0; room && i < collector.refs.count; i++) room = vec_push(&a->refs, collector.refs.items[i]);
+        for (size_t i = 0; room && i < collector.refs.count; i++)
+            room = vec_push(&a->refs, collector.refs.items[i]);
         if (room && collector.keep != NULL) {
             if (a->keep == NULL) a->keep = PyList_New(0);
             room = a->keep != NULL && PyList_Append(a->keep, collector.keep) == 0;
@@ -131,7 +133,8 @@ static int write_pickle(arguments_t *a, PyObject *value, const char *what) {
     return result;
 }
 
-static int write_value(arguments_t *a, PyObject *value, submitter_t *self, Py_ssize_t index, PyObject *keyword) {
+static int write_value(arguments_t *a, PyObject *value, submitter_t *self, Py_ssize_t index,
+                       PyObject *keyword) {
     if (core_ref_check(value)) {
         ref_object_t *ref = core_ref_of(value);
         return ref == NULL ? -1 : write_dep(a, ref->ref);
@@ -145,17 +148,20 @@ static int write_value(arguments_t *a, PyObject *value, submitter_t *self, Py_ss
     }
     char what[300];
     enum { MOST = 100 };
-    const char *name = self->task.name ? self->task.name : "the call", *word = keyword ? PyUnicode_AsUTF8(keyword) : "";
+    const char *name = self->task.name ? self->task.name : "the call",
+               *word = keyword ? PyUnicode_AsUTF8(keyword) : "";
     int name_size = (int)base_utf8_whole(name, strnlen(name, MOST)),
         word_size = (int)base_utf8_whole(word, strnlen(word, MOST));
     if (keyword != NULL)
         snprintf(what, sizeof what, "argument %.*s of %.*s", word_size, word, name_size, name);
     else
         snprintf(what, sizeof what, "argument %zd of %.*s", index, name_size, name);
-    return size >= 0 || core_array_check(value) ? write_object(a, value, what) : write_pickle(a, value, what);
+    return size >= 0 || core_array_check(value) ? write_object(a, value, what)
+                                                : write_pickle(a, value, what);
 }
 
-static int write_all(arguments_t *a, submitter_t *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+static int write_all(arguments_t *a, submitter_t *self, PyObject *const *args, Py_ssize_t nargs,
+                     PyObject *kwnames) {
     uint32_t counts[2] = {(uint32_t)nargs, kwnames ? (uint32_t)PyTuple_GET_SIZE(kwnames) : 0};
     memcpy(a->data, counts, sizeof counts);
     a->size = sizeof counts;
@@ -225,9 +231,11 @@ static int submitter_prepare(submitter_t *self) {
     PyObject *name = PyDict_Check(dict) ? PyDict_GetItemString(dict, "name") : NULL;
     PyObject *function = PyDict_Check(dict) ? PyDict_GetItemString(dict, "function") : NULL;
     Py_ssize_t name_size = 0;
-    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &name_size) : NULL;
+    const char *text =
+        name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &name_size) : NULL;
     if (text == NULL) {
-        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "prepare must return a dict with a name");
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "prepare must return a dict with a name");
     } else if (ref_take(function, &task.function) == 0 && ref_take(self->actor, &task.actor) == 0) {
         task.kind = (mob_kind_t)number_of(dict, "kind", 0);
         task.num_returns = (uint32_t)number_of(dict, "num_returns", 1);
@@ -265,7 +273,8 @@ static PyObject *submit(submitter_t *self, arguments_t *a, uint32_t site) {
     task.dep_count = (uint32_t)a->deps.count;
     task.refs = a->refs.items;
     task.ref_count = (uint32_t)a->refs.count;
-    mob_ref_t few[4], *refs = task.num_returns <= 4 ? few : PyMem_Malloc(task.num_returns * sizeof *refs);
+    mob_ref_t few[4],
+        *refs = task.num_returns <= 4 ? few : PyMem_Malloc(task.num_returns * sizeof *refs);
     if (refs == NULL) return PyErr_NoMemory();
     mob_status_t status;
     while ((status = mob_submit(core.client, &task, refs)) == MOB_EROOM)
@@ -295,7 +304,8 @@ static PyObject *submit(submitter_t *self, arguments_t *a, uint32_t site) {
     return result;
 }
 
-static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_t nargsf,
+                                PyObject *kwnames) {
     submitter_t *self = (submitter_t *)callable;
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
     if (kwnames != NULL && PyTuple_GET_SIZE(kwnames) == 0) kwnames = NULL;
@@ -305,14 +315,16 @@ static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_
         if (checked == NULL) return NULL;
         Py_DECREF(checked);
     }
-    if (core.client == NULL && (self->actor != NULL ? core_ref_of(self->actor) == NULL : !core_connected()))
+    if (core.client == NULL &&
+        (self->actor != NULL ? core_ref_of(self->actor) == NULL : !core_connected()))
         return NULL;
     uint32_t site = core_site();
     if (core.client == NULL) return core_raise_ended();
     if (self->incarnation != core.incarnation && submitter_prepare(self) < 0) return NULL;
     arguments_t a = {.incarnation = core.incarnation, .capacity = sizeof a.local};
     a.data = a.local;
-    PyObject *result = write_all(&a, self, args, nargs, kwnames) == 0 ? submit(self, &a, site) : NULL;
+    PyObject *result =
+        write_all(&a, self, args, nargs, kwnames) == 0 ? submit(self, &a, site) : NULL;
     arguments_fini(&a);
     return result;
 }
@@ -323,8 +335,10 @@ static PyObject *submitter_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     PyObject *prepare, *bind, *actor = NULL;
     Py_ssize_t least, most;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "OOnn|O:Submitter", &prepare, &bind, &least, &most, &actor)) return NULL;
-    if (actor != NULL && !core_ref_check(actor)) return PyErr_Format(PyExc_TypeError, "an actor is an ObjectRef");
+    if (!PyArg_ParseTuple(args, "OOnn|O:Submitter", &prepare, &bind, &least, &most, &actor))
+        return NULL;
+    if (actor != NULL && !core_ref_check(actor))
+        return PyErr_Format(PyExc_TypeError, "an actor is an ObjectRef");
     submitter_t *self = (submitter_t *)type->tp_alloc(type, 0);
     if (self == NULL) return NULL;
     self->vectorcall = submitter_call;
@@ -380,10 +394,13 @@ static PyType_Slot submitter_slots[] = {
 };
 static PyType_Spec submitter_spec = {.name = "ray._core.Submitter",
                                      .basicsize = sizeof(submitter_t),
-                                     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                                     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                                              Py_TPFLAGS_HAVE_VECTORCALL,
                                      .slots = submitter_slots};
 
 int core_submitter_ready(PyObject *module) {
     submitter_type = (PyTypeObject *)PyType_FromSpec(&submitter_spec);
-    return submitter_type == NULL ? -1 : PyModule_AddObjectRef(module, "Submitter", (PyObject *)submitter_type);
+    return submitter_type == NULL
+               ? -1
+               : PyModule_AddObjectRef(module, "Submitter", (PyObject *)submitter_type);
 }

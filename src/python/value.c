@@ -1,6 +1,7 @@
 /*
- * Values in the store: put, get, wait. A pickled value is written straight into shared memory, its large buffers copied once; it is read in
- * place, and each buffer that is handed out is a Pin that keeps the object alive, but for small ones.
+ * Values in the store: put, get, wait. A pickled value is written straight into shared memory, its
+ * large buffers copied once; it is read in place, and each buffer that is handed out is a Pin that
+ * keeps the object alive, but for small ones.
  */
 #include "python/core.h"
 
@@ -64,8 +65,9 @@ int core_value_ready(PyObject *module) {
 /* ---- errors ---- */
 
 static PyObject *raise_code(const char *code, PyObject *payload) {
-    PyObject *error =
-        core.load_error != NULL && payload != NULL ? PyObject_CallFunction(core.load_error, "sO", code, payload) : NULL;
+    PyObject *error = core.load_error != NULL && payload != NULL
+                          ? PyObject_CallFunction(core.load_error, "sO", code, payload)
+                          : NULL;
     if (error != NULL && PyExceptionInstance_Check(error))
         PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     else if (!PyErr_Occurred())
@@ -77,12 +79,14 @@ static PyObject *raise_code(const char *code, PyObject *payload) {
 
 PyObject *core_raise(mob_status_t status) {
     const char *text = mob_last_error();
-    return raise_code(mob_status_name(status), PyUnicode_FromString(*text ? text : mob_status_text(status)));
+    return raise_code(mob_status_name(status),
+                      PyUnicode_FromString(*text ? text : mob_status_text(status)));
 }
 
 PyObject *core_raise_ended(void) {
     if (core_exit_raises()) return NULL;
-    return raise_code("system", PyUnicode_FromString("the session ended while this call was in it"));
+    return raise_code("system",
+                      PyUnicode_FromString("the session ended while this call was in it"));
 }
 
 PyObject *core_raise_error(const mob_value_t *value) {
@@ -96,25 +100,31 @@ bool core_connected(void) {
     PyObject *done = core.auto_init ? PyObject_CallNoArgs(core.auto_init) : NULL;
     Py_XDECREF(done);
     if (core.client != NULL) return true;
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "the system is not running: call ray.init()");
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_RuntimeError, "the system is not running: call ray.init()");
     return false;
 }
 
 /* ---- arguments ---- */
 
-/* Takes the arguments of a call that has one positional parameter, the first: finds keyword values by name. */
-static int arguments_of(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
-                        const char *const *names, PyObject **found) {
+/* Takes the arguments of a call that has one positional parameter, the first: finds keyword values
+ * by name. */
+static int arguments_of(const char *function, PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames, const char *const *names, PyObject **found) {
     if (nargs > 1) {
-        PyErr_Format(PyExc_TypeError, "%s takes 1 positional argument, but %zd were given", function, nargs);
+        PyErr_Format(PyExc_TypeError, "%s takes 1 positional argument, but %zd were given",
+                     function, nargs);
         return -1;
     }
     found[0] = nargs == 1 ? args[0] : NULL;
     for (Py_ssize_t i = 0; kwnames != NULL && i < PyTuple_GET_SIZE(kwnames); i++) {
         int k = 0;
-        while (names[k] != NULL && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), names[k]) != 0) k++;
+        while (names[k] != NULL &&
+               PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), names[k]) != 0)
+            k++;
         if (names[k] == NULL || (k == 0 && nargs == 1)) {
-            PyErr_Format(PyExc_TypeError, "%s got an unexpected argument %R", function, PyTuple_GET_ITEM(kwnames, i));
+            PyErr_Format(PyExc_TypeError, "%s got an unexpected argument %R", function,
+                         PyTuple_GET_ITEM(kwnames, i));
             return -1;
         }
         found[k] = args[nargs + i];
@@ -133,8 +143,9 @@ PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector)
     PyObject *plain = core_is_plain(value) ? Py_True : Py_False;
     PyObject *apart = plain == Py_True && core_array_check(value) ? Py_True : Py_False;
     PyObject *made = PyObject_CallFunction(core.dumps, "OOsO", value, plain, what, apart);
-    if (made != NULL && (!PyTuple_Check(made) || PyTuple_GET_SIZE(made) != 2 ||
-                         !PyBytes_Check(PyTuple_GET_ITEM(made, 0)) || !PyList_Check(PyTuple_GET_ITEM(made, 1)))) {
+    if (made != NULL &&
+        (!PyTuple_Check(made) || PyTuple_GET_SIZE(made) != 2 ||
+         !PyBytes_Check(PyTuple_GET_ITEM(made, 0)) || !PyList_Check(PyTuple_GET_ITEM(made, 1)))) {
         PyErr_SetString(PyExc_TypeError, "the dumps hook must return (bytes, list)");
         Py_CLEAR(made);
     }
@@ -158,19 +169,21 @@ int core_room_wait(void) {
 }
 
 /* -1 with an exception. */
-static int target_begin(const core_target_t *t, uint64_t size, uint32_t ref_count, mob_buffer_t *buffer) {
+static int target_begin(const core_target_t *t, uint64_t size, uint32_t ref_count,
+                        mob_buffer_t *buffer) {
     mob_status_t status;
     do {
-        status = t->job ? mob_job_result_begin(core.client, t->job, t->index, size, ref_count, buffer)
-                        : mob_put_begin(core.client, size, ref_count, buffer);
+        status = t->job
+                     ? mob_job_result_begin(core.client, t->job, t->index, size, ref_count, buffer)
+                     : mob_put_begin(core.client, size, ref_count, buffer);
         if (status == MOB_OK) return 0;
     } while (status == MOB_EROOM && core_room_wait() == 0);
     if (status != MOB_EROOM) core_raise(status);
     return -1;
 }
 
-static void target_commit(core_target_t *t, mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
-                          const mob_ref_t *refs) {
+static void target_commit(core_target_t *t, mob_buffer_t *buffer, mob_format_t format,
+                          mob_status_t error, const mob_ref_t *refs) {
     if (t->job)
         mob_job_result_commit(core.client, t->job, t->index, buffer, format, error, refs);
     else
@@ -192,11 +205,12 @@ static int copy_in(mob_buffer_t *buffer, uint64_t offset, const void *from, size
     return -1;
 }
 
-static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count, const collector_t *collector,
-                         core_target_t *target) {
-    uint64_t table = sizeof(mob_pickle_t) + count * 16u, stream_size = (uint64_t)PyBytes_GET_SIZE(stream),
-             size = table + stream_size;
-    for (uint32_t i = 0; i < count; i++) size = ((size + 63) & ~(uint64_t)63) + (uint64_t)views[i].len;
+static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count,
+                         const collector_t *collector, core_target_t *target) {
+    uint64_t table = sizeof(mob_pickle_t) + count * 16u,
+             stream_size = (uint64_t)PyBytes_GET_SIZE(stream), size = table + stream_size;
+    for (uint32_t i = 0; i < count; i++)
+        size = ((size + 63) & ~(uint64_t)63) + (uint64_t)views[i].len;
     mob_buffer_t buffer;
     uint64_t began = core.incarnation;
     if (target_begin(target, size, (uint32_t)collector->refs.count, &buffer) < 0) return -1;
@@ -231,8 +245,8 @@ static int array_store(PyObject *stream, Py_buffer *view, core_target_t *target)
     return result;
 }
 
-int core_pickled_store(PyObject *value, PyObject *made, const collector_t *collector, uint64_t began,
-                       core_target_t *target) {
+int core_pickled_store(PyObject *value, PyObject *made, const collector_t *collector,
+                       uint64_t began, core_target_t *target) {
     PyObject *list = PyTuple_GET_ITEM(made, 1);
     int result = -1;
     Py_ssize_t count = PyList_GET_SIZE(list), got = 0;
@@ -247,7 +261,8 @@ int core_pickled_store(PyObject *value, PyObject *made, const collector_t *colle
     else if (got == count && core.incarnation != began)
         core_raise_ended(); /* while Python code ran */
     else if (got == count)
-        result = pickled_store(PyTuple_GET_ITEM(made, 0), views, (uint32_t)count, collector, target);
+        result =
+            pickled_store(PyTuple_GET_ITEM(made, 0), views, (uint32_t)count, collector, target);
     while (got > 0) PyBuffer_Release(&views[--got]);
     PyMem_Free(views);
     return result;
@@ -270,14 +285,16 @@ static int pickle_store(PyObject *value, const char *what, core_target_t *target
 /* A str or bytes, copied without the interpreter's lock. */
 static int large_store(PyObject *value, size_t size, core_target_t *target) {
     bool as_str = PyUnicode_CheckExact(value);
-    const char *data = as_str ? PyUnicode_AsUTF8(value) : PyBytes_AS_STRING(value); /* a str keeps its UTF-8 */
+    /* a str keeps its UTF-8 */
+    const char *data = as_str ? PyUnicode_AsUTF8(value) : PyBytes_AS_STRING(value);
     return core_bytes_store(data, size, as_str, MOB_OK, NULL, 0, target);
 }
 
 int core_value_store(PyObject *value, const char *what, core_target_t *target) {
     Py_ssize_t size = core_direct_size(value);
     if (size < 0) return pickle_store(value, what, target);
-    if (size > BIG_COPY && !PyTuple_CheckExact(value)) return large_store(value, (size_t)size - 9, target);
+    if (size > BIG_COPY && !PyTuple_CheckExact(value))
+        return large_store(value, (size_t)size - 9, target);
     mob_buffer_t buffer;
     if (target_begin(target, (uint64_t)size, 0, &buffer) < 0) return -1;
     core_direct_write(value, buffer.data);
@@ -285,8 +302,8 @@ int core_value_store(PyObject *value, const char *what, core_target_t *target) {
     return 0;
 }
 
-int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error, const mob_ref_t *refs,
-                     uint32_t ref_count, core_target_t *target) {
+int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error,
+                     const mob_ref_t *refs, uint32_t ref_count, core_target_t *target) {
     mob_buffer_t buffer;
     uint64_t length = size;
     if (target_begin(target, 9 + size, ref_count, &buffer) < 0) return -1;
@@ -301,8 +318,9 @@ int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t er
 static PyObject *put(PyObject *value) {
     if (core.client == NULL && !core_connected()) return NULL;
     if (core_ref_check(value)) {
-        PyErr_SetString(PyExc_TypeError, "ray.put of an ObjectRef: its object is in the store already. To store the "
-                                         "reference itself, wrap it in a list");
+        PyErr_SetString(PyExc_TypeError,
+                        "ray.put of an ObjectRef: its object is in the store already. To store the "
+                        "reference itself, wrap it in a list");
         return NULL;
     }
     uint32_t site = core_site();
@@ -330,7 +348,8 @@ static PyObject *buffer_open(mob_ref_t ref, const char *data, Py_ssize_t size) {
 
 static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
     const mob_pickle_t *head = value->data;
-    uint64_t count = value->size >= sizeof *head ? head->buffer_count : 0, table = sizeof *head + count * 16;
+    uint64_t count = value->size >= sizeof *head ? head->buffer_count : 0,
+             table = sizeof *head + count * 16;
     if (value->size < table || head->stream_size > value->size - table) {
         PyErr_SetString(PyExc_ValueError, "a pickled object in the store is cut short");
         return NULL;
@@ -339,10 +358,12 @@ static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
     for (uint64_t i = 0; buffers != NULL && i < count; i++) {
         uint64_t offset = head->buffers[i].offset, size = head->buffers[i].size;
         bool inside = offset <= value->size && size <= value->size - offset;
-        PyObject *buffer = inside ? buffer_open(ref, (const char *)value->data + offset, (Py_ssize_t)size) : NULL;
+        PyObject *buffer =
+            inside ? buffer_open(ref, (const char *)value->data + offset, (Py_ssize_t)size) : NULL;
         if (buffer == NULL) {
             if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_ValueError, "a pickled object in the store has a buffer out of bounds");
+                PyErr_SetString(PyExc_ValueError,
+                                "a pickled object in the store has a buffer out of bounds");
             Py_CLEAR(buffers);
             break;
         }
@@ -350,19 +371,22 @@ static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
     }
     if (buffers == NULL) return NULL;
     const char *bytes = (const char *)value->data + table;
-    PyObject *array = count == 1 ? core_array_load(bytes, head->stream_size, PyList_GET_ITEM(buffers, 0)) : NULL;
+    PyObject *array =
+        count == 1 ? core_array_load(bytes, head->stream_size, PyList_GET_ITEM(buffers, 0)) : NULL;
     if (array != NULL) {
         Py_DECREF(buffers);
         return array;
     }
     PyObject *loaded = NULL,
-             *stream = PyMemoryView_FromMemory((char *)value->data + table, (Py_ssize_t)head->stream_size, PyBUF_READ);
+             *stream = PyMemoryView_FromMemory((char *)value->data + table,
+                                               (Py_ssize_t)head->stream_size, PyBUF_READ);
     if (stream != NULL) {
         PyObject *args[] = {stream, buffers};
         loaded = PyObject_Vectorcall(core.loads, args, 2, NULL);
         Py_DECREF(stream);
     }
-    if (loaded != NULL && count == 1) core_array_learn(bytes, head->stream_size, PyList_GET_ITEM(buffers, 0), loaded);
+    if (loaded != NULL && count == 1)
+        core_array_learn(bytes, head->stream_size, PyList_GET_ITEM(buffers, 0), loaded);
     Py_DECREF(buffers);
     return loaded;
 }
@@ -394,7 +418,8 @@ static PyObject *large_bytes_load(const mob_value_t *value) {
 static PyObject *value_load(mob_ref_t ref, const mob_value_t *value) {
     const uint8_t *at = value->data;
     if (value->error == MOB_OK && value->format == MOB_FORMAT_DIRECT)
-        return is_large_bytes(value) ? large_bytes_load(value) : core_direct_read(&at, at + value->size);
+        return is_large_bytes(value) ? large_bytes_load(value)
+                                     : core_direct_read(&at, at + value->size);
     uint64_t began = core.incarnation;
     if (value->ref_count > 0) mob_value_adopt(core.client, ref, value);
     PyObject *loaded = value->error != MOB_OK ? core_raise_error(value) : pickled_load(ref, value);
@@ -408,7 +433,8 @@ int core_timeout(PyObject *seconds, int64_t *ret_ms) {
     if (seconds == NULL || seconds == Py_None) return 0;
     double s = PyFloat_AsDouble(seconds);
     if (s == -1 && PyErr_Occurred()) {
-        PyErr_Format(PyExc_TypeError, "timeout must be a number of seconds or None, not %s", Py_TYPE(seconds)->tp_name);
+        PyErr_Format(PyExc_TypeError, "timeout must be a number of seconds or None, not %s",
+                     Py_TYPE(seconds)->tp_name);
         return -1;
     }
     if (s != s) {
@@ -431,12 +457,14 @@ static int64_t time_left(int64_t timeout_ms, int64_t start_ms) {
 /* In the loop of an async actor: no other call goes on meanwhile. Said once. */
 static int warn_in_loop(const char *function) {
     static bool warned;
-    if (warned || core.loop_thread == 0 || PyThread_get_thread_ident() != core.loop_thread) return 0;
+    if (warned || core.loop_thread == 0 || PyThread_get_thread_ident() != core.loop_thread)
+        return 0;
     warned = true;
-    return PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
-                            "%s waits in a method of an async actor, and no other call of it can go on meanwhile: use "
-                            "await, as in `await ref`",
-                            function);
+    return PyErr_WarnFormat(
+        PyExc_RuntimeWarning, 1,
+        "%s waits in a method of an async actor, and no other call of it can go on meanwhile: use "
+        "await, as in `await ref`",
+        function);
 }
 
 /* What mob_get_begin says now. */
@@ -460,9 +488,11 @@ static void raise_get_timeout(const mob_ref_t *refs, size_t count, int64_t timeo
     mob_ref_retain(core.client, refs[missing]);
     PyObject *ref = core_ref_new(refs[missing]);
     if (ref == NULL) return;
-    raise_code("get_timeout", PyUnicode_FromFormat("ray.get waited %s s: %zu of %zu objects are there, and %R is not; "
-                                                   "what it waits for goes on",
-                                                   seconds, ready, count, ref));
+    raise_code(
+        "get_timeout",
+        PyUnicode_FromFormat("ray.get waited %s s: %zu of %zu objects are there, and %R is not; "
+                             "what it waits for goes on",
+                             seconds, ready, count, ref));
     Py_DECREF(ref);
 }
 
@@ -500,7 +530,8 @@ static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
 }
 
 /* mob_get_fetch until it is there: its time limit is the caller's. */
-static mob_status_t value_fetch(const mob_ref_t *refs, size_t count, int64_t timeout_ms, mob_value_t *ret_value) {
+static mob_status_t value_fetch(const mob_ref_t *refs, size_t count, int64_t timeout_ms,
+                                mob_value_t *ret_value) {
     mob_status_t status;
     uint64_t began = core.incarnation;
     do {
@@ -524,7 +555,9 @@ mob_status_t core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *r
     return status;
 }
 
-/* Loads what is open, and closes it. A pickle is read in place while Python code runs, and the session may end meanwhile: the store stays mapped for as long, and what is small lies elsewhere, so it is copied. */
+/* Loads what is open, and closes it. A pickle is read in place while Python code runs, and the
+ * session may end meanwhile: the store stays mapped for as long, and what is small lies elsewhere,
+ * so it is copied. */
 PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value) {
     uint64_t began = core.incarnation;
     mob_client_t *client = core.client;
@@ -561,12 +594,15 @@ static PyObject *get_one(PyObject *object, int64_t timeout_ms) {
 }
 
 static PyObject *not_a_ref(PyObject *kind, const char *function, PyObject *object) {
-    PyErr_Format(kind, "%s takes an ObjectRef or a list of them, and got %s", function, Py_TYPE(object)->tp_name);
+    PyErr_Format(kind, "%s takes an ObjectRef or a list of them, and got %s", function,
+                 Py_TYPE(object)->tp_name);
     return NULL;
 }
 
-/* The refs of a list or tuple, in memory to be freed. Holding `sequence` holds them, but the list may change: `*ret_held` keeps them. */
-static mob_ref_t *refs_of(const char *function, PyObject *sequence, Py_ssize_t *ret_count, PyObject **ret_held) {
+/* The refs of a list or tuple, in memory to be freed. Holding `sequence` holds them, but the list
+ * may change: `*ret_held` keeps them. */
+static mob_ref_t *refs_of(const char *function, PyObject *sequence, Py_ssize_t *ret_count,
+                          PyObject **ret_held) {
     PyObject *held = PySequence_Tuple(sequence);
     if (held == NULL) return NULL;
     Py_ssize_t count = PyTuple_GET_SIZE(held);
@@ -577,8 +613,8 @@ static mob_ref_t *refs_of(const char *function, PyObject *sequence, Py_ssize_t *
         ref_object_t *ref = core_ref_check(item) ? core_ref_of(item) : NULL;
         if (ref == NULL) {
             if (!PyErr_Occurred())
-                PyErr_Format(PyExc_TypeError, "%s takes a list of ObjectRefs, and item %zd is %s", function, i,
-                             Py_TYPE(item)->tp_name);
+                PyErr_Format(PyExc_TypeError, "%s takes a list of ObjectRefs, and item %zd is %s",
+                             function, i, Py_TYPE(item)->tp_name);
             PyMem_Free(refs);
             refs = NULL;
         } else {
@@ -609,7 +645,8 @@ static PyObject *load_all(const mob_ref_t *refs, Py_ssize_t count, int64_t timeo
         /* Not there: then one of the others is an error, and that is the news. */
         if (status == MOB_ETIMEOUT) continue;
         if (status == MOB_EAWAY)
-            status = value_fetch(&refs[i], (size_t)(count - i), time_left(timeout_ms, start), &value);
+            status =
+                value_fetch(&refs[i], (size_t)(count - i), time_left(timeout_ms, start), &value);
         PyObject *item = status == MOB_OK   ? core_value_take(refs[i], &value)
                          : PyErr_Occurred() ? NULL
                                             : core_raise(status);
@@ -643,13 +680,15 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     mob_ref_t *refs = refs_of("ray.get", what, &count, &held);
     if (refs == NULL) return NULL;
     int64_t start = now_ms();
-    if (wait_all(refs, (size_t)count, timeout_ms) == 0) list = load_all(refs, count, time_left(timeout_ms, start));
+    if (wait_all(refs, (size_t)count, timeout_ms) == 0)
+        list = load_all(refs, count, time_left(timeout_ms, start));
     PyMem_Free(refs);
     Py_DECREF(held);
     return list;
 }
 
-/* is_there(ref): True: get would not wait. False: the object is not made yet. None: it is on disk. */
+/* is_there(ref): True: get would not wait. False: the object is not made yet. None: it is on
+ * disk. */
 PyObject *core_is_there(PyObject *module, PyObject *object) {
     (void)module;
     if (!core_ref_check(object)) return not_a_ref(PyExc_TypeError, "is_there", object);
@@ -660,7 +699,8 @@ PyObject *core_is_there(PyObject *module, PyObject *object) {
     return PyBool_FromLong(status != MOB_ETIMEOUT);
 }
 
-/* Whether each is there once. A hash set that is kept between calls and emptied by counting `round` up; under the interpreter's lock. */
+/* Whether each is there once. A hash set that is kept between calls and emptied by counting `round`
+ * up; under the interpreter's lock. */
 static int check_distinct(const mob_ref_t *refs, Py_ssize_t count) {
     static struct { uint32_t slot, round; } * set;
     static size_t capacity;
@@ -686,7 +726,9 @@ static int check_distinct(const mob_ref_t *refs, Py_ssize_t count) {
         size_t at = (refs[i].slot * 2654435761u) & (capacity - 1);
         for (; set[at].round == round; at = (at + 1) & (capacity - 1)) {
             if (set[at].slot != refs[i].slot) continue;
-            PyErr_Format(PyExc_ValueError, "ray.wait takes each ObjectRef once, and item %zd is in the list twice", i);
+            PyErr_Format(PyExc_ValueError,
+                         "ray.wait takes each ObjectRef once, and item %zd is in the list twice",
+                         i);
             return -1;
         }
         set[at].slot = refs[i].slot;
@@ -695,8 +737,10 @@ static int check_distinct(const mob_ref_t *refs, Py_ssize_t count) {
     return 0;
 }
 
-static PyObject *split_ready(PyObject *held, const uint8_t *ready, Py_ssize_t count, size_t ready_count) {
-    PyObject *yes = PyList_New((Py_ssize_t)ready_count), *no = PyList_New(count - (Py_ssize_t)ready_count);
+static PyObject *split_ready(PyObject *held, const uint8_t *ready, Py_ssize_t count,
+                             size_t ready_count) {
+    PyObject *yes = PyList_New((Py_ssize_t)ready_count),
+             *no = PyList_New(count - (Py_ssize_t)ready_count);
     Py_ssize_t y = 0, n = 0;
     for (Py_ssize_t i = 0; yes != NULL && no != NULL && i < count; i++) {
         PyObject *item = PyTuple_GET_ITEM(held, i);
@@ -726,15 +770,18 @@ static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeo
     } else if (num_returns <= 0) {
         PyErr_Format(PyExc_ValueError, "num_returns must be at least 1, not %zd", num_returns);
     } else if (num_returns > count) {
-        PyErr_Format(PyExc_ValueError, "num_returns is %zd, but the list has only %zd ObjectRefs", num_returns, count);
-    } else if (check_distinct(refs, count) == 0 && (timeout_ms == 0 || warn_in_loop("ray.wait") == 0)) {
+        PyErr_Format(PyExc_ValueError, "num_returns is %zd, but the list has only %zd ObjectRefs",
+                     num_returns, count);
+    } else if (check_distinct(refs, count) == 0 &&
+               (timeout_ms == 0 || warn_in_loop("ray.wait") == 0)) {
         mob_status_t status;
         uint64_t began = core.incarnation;
         int signalled = 0;
         do {
             int64_t start = now_ms();
             CORE_ALLOW_THREADS_BEGIN
-            status = mob_wait(client, refs, (size_t)count, (size_t)num_returns, timeout_ms, ready, &ready_count);
+            status = mob_wait(client, refs, (size_t)count, (size_t)num_returns, timeout_ms, ready,
+                              &ready_count);
             CORE_ALLOW_THREADS_END
             if (status == MOB_EINTR) signalled = PyErr_CheckSignals();
             timeout_ms = time_left(timeout_ms, start);
@@ -754,31 +801,36 @@ static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeo
 
 PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     (void)module;
-    static const char *const names[] = {"ray_waitables", "num_returns", "timeout", "fetch_local", NULL};
+    static const char *const names[] = {"ray_waitables", "num_returns", "timeout", "fetch_local",
+                                        NULL};
     PyObject *found[4] = {NULL, NULL, NULL, NULL};
     int64_t timeout_ms;
-    if (arguments_of("ray.wait", args, nargs, kwnames, names, found) < 0 || core_timeout(found[2], &timeout_ms) < 0)
+    if (arguments_of("ray.wait", args, nargs, kwnames, names, found) < 0 ||
+        core_timeout(found[2], &timeout_ms) < 0)
         return NULL;
     if (found[2] != NULL && found[2] != Py_None && PyFloat_AsDouble(found[2]) < 0) {
         PyErr_SetString(PyExc_ValueError, "timeout must not be negative");
         return NULL;
     }
     if (core_ref_check(found[0])) {
-        PyErr_SetString(PyExc_TypeError,
-                        "ray.wait takes a list of ObjectRefs, and got a single ObjectRef: write ray.wait([ref])");
+        PyErr_SetString(PyExc_TypeError, "ray.wait takes a list of ObjectRefs, and got a single "
+                                         "ObjectRef: write ray.wait([ref])");
         return NULL;
     }
     if (!PyList_Check(found[0]) && !PyTuple_Check(found[0])) {
-        PyErr_Format(PyExc_TypeError, "ray.wait takes a list of ObjectRefs, and got %s", Py_TYPE(found[0])->tp_name);
+        PyErr_Format(PyExc_TypeError, "ray.wait takes a list of ObjectRefs, and got %s",
+                     Py_TYPE(found[0])->tp_name);
         return NULL;
     }
     Py_ssize_t num_returns = 1;
     if (found[1] != NULL) {
         if (!PyIndex_Check(found[1])) {
-            PyErr_Format(PyExc_TypeError, "num_returns must be an int, not %s", Py_TYPE(found[1])->tp_name);
+            PyErr_Format(PyExc_TypeError, "num_returns must be an int, not %s",
+                         Py_TYPE(found[1])->tp_name);
             return NULL;
         }
-        num_returns = PyNumber_AsSsize_t(found[1], NULL); /* one that is too large is more than any list has */
+        /* one that is too large is more than any list has */
+        num_returns = PyNumber_AsSsize_t(found[1], NULL);
         if (num_returns == -1 && PyErr_Occurred()) return NULL;
     }
     if (PySequence_Fast_GET_SIZE(found[0]) == 0 && !core_connected()) return NULL;

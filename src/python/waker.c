@@ -1,5 +1,6 @@
 /*
- * Waker: what wakes an event loop when a result is there, or, in an actor, when there is a call. One a loop.
+ * Waker: what wakes an event loop when a result is there, or, in an actor, when there is a call.
+ * One a loop.
  *
  * The loop is told by a file descriptor (fileno) and then calls look() until that returns False.
  */
@@ -102,7 +103,8 @@ static PyObject *waker_fileno(waker_t *self, PyObject *unused) {
     return PyLong_FromLong(mob_event_fd(self->event));
 }
 
-/* watch(ref, future): look() will set the future's result to None when the object is there, unless it is done before. Returns the Watch. */
+/* watch(ref, future): look() will set the future's result to None when the object is there, unless
+ * it is done before. Returns the Watch. */
 static PyObject *waker_watch(waker_t *self, PyObject *const *args, Py_ssize_t nargs) {
     if (nargs != 2 || !core_ref_check(args[0]))
         return PyErr_Format(PyExc_TypeError, "watch takes an ObjectRef and a future");
@@ -159,12 +161,14 @@ static int jobs_look(waker_t *self, bool *found) {
             return 0;
         }
         *found = true;
-        if (job->kind == MOB_FORGET) { /* is over when the next one is asked for, so it can't be the last */
+        /* is over when the next one is asked for, so it can't be the last */
+        if (job->kind == MOB_FORGET) {
             core_function_forget(job);
             continue;
         }
         i++;
-        PyObject *object = core_job_new(job), *begun = object ? PyObject_CallOneArg(self->begin, object) : NULL;
+        PyObject *object = core_job_new(job),
+                 *begun = object ? PyObject_CallOneArg(self->begin, object) : NULL;
         Py_XDECREF(object);
         Py_XDECREF(begun);
         if (begun == NULL) return -1;
@@ -172,7 +176,8 @@ static int jobs_look(waker_t *self, bool *found) {
     return 0;
 }
 
-/* look(): resolves futures, begins jobs. True: to be called again soon. False: when the descriptor is readable. */
+/* look(): resolves futures, begins jobs. True: to be called again soon. False: when the descriptor
+ * is readable. */
 static PyObject *waker_look(waker_t *self, PyObject *unused) {
     (void)unused;
     bool found = false;
@@ -191,23 +196,28 @@ static PyMethodDef waker_methods[] = {
 static PyMemberDef waker_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(waker_t, weak_refs), READONLY, NULL},
     {"ended", T_BOOL, offsetof(waker_t, ended), READONLY, "Whether this worker is to end."},
-    {"full", T_BOOL, offsetof(waker_t, full), READONLY, "Whether a job has to be finished before the next."},
+    {"full", T_BOOL, offsetof(waker_t, full), READONLY,
+     "Whether a job has to be finished before the next."},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot waker_slots[] = {
-    {Py_tp_doc, "Wakes an event loop."}, {Py_tp_new, waker_new},         {Py_tp_dealloc, waker_dealloc},
-    {Py_tp_methods, waker_methods},      {Py_tp_members, waker_members}, {0, NULL},
+    {Py_tp_doc, "Wakes an event loop."}, {Py_tp_new, waker_new},
+    {Py_tp_dealloc, waker_dealloc},      {Py_tp_methods, waker_methods},
+    {Py_tp_members, waker_members},      {0, NULL},
 };
-static PyType_Spec waker_spec = {
-    .name = "ray._core.Waker", .basicsize = sizeof(waker_t), .flags = Py_TPFLAGS_DEFAULT, .slots = waker_slots};
+static PyType_Spec waker_spec = {.name = "ray._core.Waker",
+                                 .basicsize = sizeof(waker_t),
+                                 .flags = Py_TPFLAGS_DEFAULT,
+                                 .slots = waker_slots};
 
 int core_waker_ready(PyObject *module) {
     watch_type = (PyTypeObject *)PyType_FromSpec(&watch_spec);
     name_done = PyUnicode_InternFromString("done");
     name_set_result = PyUnicode_InternFromString("set_result");
     PyObject *type = PyType_FromSpec(&waker_spec);
-    if (watch_type == NULL || name_done == NULL || name_set_result == NULL || type == NULL) return -1;
+    if (watch_type == NULL || name_done == NULL || name_set_result == NULL || type == NULL)
+        return -1;
     int status = PyModule_AddObjectRef(module, "Waker", type);
     Py_DECREF(type);
     return status;

@@ -1,4 +1,5 @@
-/* The process that Python workers are forked from: the client's loop, with what Python wants done around a fork. */
+/* The process that Python workers are forked from: the client's loop, with what Python wants done
+ * around a fork. */
 #include "python/core.h"
 
 static void module_load(const char *name) {

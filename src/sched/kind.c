@@ -1,10 +1,12 @@
 /*
- * Leaves are dense: one that leaves is replaced by the last. The smallest amounts of a node may come from different
- * leaves, and its oldest task from a third, so a way down can be in vain; then the search goes on beside it, nearest
- * in age first. What fits is nearly always either everything or nothing, because a lack of CPUs is a lack for all.
+ * Leaves are dense: one that leaves is replaced by the last. The smallest amounts of a node may
+ * come from different leaves, and its oldest task from a third, so a way down can be in vain; then
+ * the search goes on beside it, nearest in age first. What fits is nearly always either everything
+ * or nothing, because a lack of CPUs is a lack for all.
  *
- * Rejected: a queue for all tasks in order of age (a pick walks past all that do not fit, each time), and one heap by
- * amount for each resource (no way to ask two of them at once for the oldest).
+ * Rejected: a queue for all tasks in order of age (a pick walks past all that do not fit, each
+ * time), and one heap by amount for each resource (no way to ask two of them at once for the
+ * oldest).
  */
 #include "sched/kind.h"
 
@@ -19,21 +21,25 @@ struct sched_bounds {
     int64_t least[];   /* of each resource */
 };
 
-static size_t bounds_size(const sched_kind_t *kind) { return sizeof(sched_bounds_t) + kind->count * sizeof(int64_t); }
+static size_t bounds_size(const sched_kind_t *kind) {
+    return sizeof(sched_bounds_t) + kind->count * sizeof(int64_t);
+}
 
 static sched_bounds_t *bounds_of(const sched_kind_t *kind, uint32_t node) {
     return (sched_bounds_t *)((char *)kind->bounds + node * bounds_size(kind));
 }
 
-/* ---- The tree ---------------------------------------------------------------------------------------------------- */
+/* ---- The tree ------------------------------------------------------------ */
 
 static void leaf_write(const sched_kind_t *kind, uint32_t place) {
     const sched_shape_t *shape = place < kind->waiting ? kind->leaves[place] : NULL;
     sched_bounds_t *leaf = bounds_of(kind, kind->capacity + place);
     leaf->oldest = shape ? shape->queue.head->order : UINT64_MAX;
     int64_t cpus = shape ? sched_shape_amount(shape, SCHED_CPU) : 0;
-    leaf->most_cpus = cpus ? cpus : INT64_MIN; /* what needs none lacks none, even where they are below zero */
-    for (uint32_t i = 0; i < kind->count; i++) leaf->least[i] = shape ? shape->needs[i].amount : INT64_MAX;
+    leaf->most_cpus =
+        cpus ? cpus : INT64_MIN; /* what needs none lacks none, even where they are below zero */
+    for (uint32_t i = 0; i < kind->count; i++)
+        leaf->least[i] = shape ? shape->needs[i].amount : INT64_MAX;
 }
 
 static void node_write(const sched_kind_t *kind, uint32_t node) {
@@ -41,7 +47,8 @@ static void node_write(const sched_kind_t *kind, uint32_t node) {
     sched_bounds_t *both = bounds_of(kind, node);
     both->oldest = a->oldest < b->oldest ? a->oldest : b->oldest;
     both->most_cpus = a->most_cpus > b->most_cpus ? a->most_cpus : b->most_cpus;
-    for (uint32_t i = 0; i < kind->count; i++) both->least[i] = a->least[i] < b->least[i] ? a->least[i] : b->least[i];
+    for (uint32_t i = 0; i < kind->count; i++)
+        both->least[i] = a->least[i] < b->least[i] ? a->least[i] : b->least[i];
 }
 
 static void place_update(const sched_kind_t *kind, uint32_t place) {
@@ -81,21 +88,23 @@ void sched_kind_note(sched_shape_t *shape) {
     }
 }
 
-/* ---- Looking ----------------------------------------------------------------------------------------------------- */
+/* ---- Looking ------------------------------------------------------------- */
 
 /* Whether what is looked for can be below a node; for a leaf, whether it is that. */
-static bool node_may(const sched_kind_t *kind, const sched_bounds_t *node, const sched_search_t *search) {
+static bool node_may(const sched_kind_t *kind, const sched_bounds_t *node,
+                     const sched_search_t *search) {
     if (search->lacks && node->most_cpus <= search->lacks->free[SCHED_CPU]) return false;
     for (uint32_t i = 0; i < kind->count; i++) {
         sched_need_t need = {.resource = kind->resources[i], .amount = node->least[i]};
         if (!sched_pool_has(search->fits, &need)) return false;
-        if (search->lacks && need.resource != SCHED_CPU && !sched_pool_has(search->lacks, &need)) return false;
+        if (search->lacks && need.resource != SCHED_CPU && !sched_pool_has(search->lacks, &need))
+            return false;
     }
     return true;
 }
 
-static sched_task_t *node_oldest(const sched_kind_t *kind, uint32_t node, const sched_search_t *search,
-                                 sched_task_t *best) {
+static sched_task_t *node_oldest(const sched_kind_t *kind, uint32_t node,
+                                 const sched_search_t *search, sched_task_t *best) {
     const sched_bounds_t *bounds = bounds_of(kind, node);
     uint64_t before = best ? best->order : UINT64_MAX;
     if (bounds->oldest >= before || !node_may(kind, bounds, search)) return best;
@@ -104,17 +113,19 @@ static sched_task_t *node_oldest(const sched_kind_t *kind, uint32_t node, const 
         sched_task_t *task = head == search->except ? head->next : head;
         return task && task->order < before ? task : best;
     }
-    uint32_t first =
-        bounds_of(kind, 2 * node)->oldest < bounds_of(kind, 2 * node + 1)->oldest ? 2 * node : 2 * node + 1;
+    uint32_t first = bounds_of(kind, 2 * node)->oldest < bounds_of(kind, 2 * node + 1)->oldest
+                         ? 2 * node
+                         : 2 * node + 1;
     best = node_oldest(kind, first, search, best);
     return node_oldest(kind, first ^ 1, search, best);
 }
 
-sched_task_t *sched_kind_oldest(const sched_kind_t *kind, const sched_search_t *search, sched_task_t *best) {
+sched_task_t *sched_kind_oldest(const sched_kind_t *kind, const sched_search_t *search,
+                                sched_task_t *best) {
     return kind->waiting > 0 ? node_oldest(kind, 1, search, best) : best;
 }
 
-/* ---- Kinds ------------------------------------------------------------------------------------------------------- */
+/* ---- Kinds --------------------------------------------------------------- */
 
 static void kind_free(sched_kind_t *kind) {
     free(kind->leaves);
@@ -154,7 +165,8 @@ mob_status_t sched_kinds_join(sched_kinds_t *kinds, const sched_need_t *needs, u
     mob_status_t status = kind ? MOB_OK : kinds_add(kinds, needs, count, &kind);
     if (status) return status;
     kind->shapes++;
-    if (kind->shapes > kind->capacity) status = kind_grow(kind, kind->capacity ? 2 * kind->capacity : 1);
+    if (kind->shapes > kind->capacity)
+        status = kind_grow(kind, kind->capacity ? 2 * kind->capacity : 1);
     if (status)
         sched_kinds_leave(kinds, kind);
     else

@@ -1,7 +1,8 @@
 /*
- * A queue is sorted by order number, so its head is its oldest task and nothing else of it ever needs to be looked
- * at. Tasks come in at two places only: new ones, with the highest number so far, at the end; and ones that were
- * picked and sent back, near the front. Each of the two is found from its own end without a search structure.
+ * A queue is sorted by order number, so its head is its oldest task and nothing else of it ever
+ * needs to be looked at. Tasks come in at two places only: new ones, with the highest number so
+ * far, at the end; and ones that were picked and sent back, near the front. Each of the two is
+ * found from its own end without a search structure.
  */
 #include "sched/queue.h"
 

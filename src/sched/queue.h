@@ -9,8 +9,8 @@ typedef struct sched_queue {
     size_t count;
 } sched_queue_t;
 
-/* Puts a task where its order number belongs: at once at the end, else by a walk from the head, which is short for
- * one that was picked a moment ago. */
+/* Puts a task where its order number belongs: at once at the end, else by a walk from the head,
+ * which is short for one that was picked a moment ago. */
 void sched_queue_insert(sched_queue_t *queue, sched_task_t *task);
 /* Takes a task out that is in this queue. */
 void sched_queue_remove(sched_queue_t *queue, sched_task_t *task);

@@ -1,12 +1,13 @@
 /*
- * Names are looked up by comparing strings one after another: it happens once for each new demand, not for each task,
- * and a node knows a handful of names. The fixed limit keeps a program that makes up names from growing the books
- * without end, and lets a pool be one flat array, indexed by a resource's number.
+ * Names are looked up by comparing strings one after another: it happens once for each new demand,
+ * not for each task, and a node knows a handful of names. The fixed limit keeps a program that
+ * makes up names from growing the books without end, and lets a pool be one flat array, indexed by
+ * a resource's number.
  *
- * GPUs are not a sum: two halves free on two devices are not one GPU. So a pool keeps what is free of each index
- * beside the sum, which is only for show, and asks the indices whether a demand fits. A whole demand takes entirely
- * free devices, lowest first. A fraction goes to the fullest device that has room for it, so that devices stay
- * entirely free for whole demands as long as possible.
+ * GPUs are not a sum: two halves free on two devices are not one GPU. So a pool keeps what is free
+ * of each index beside the sum, which is only for show, and asks the indices whether a demand fits.
+ * A whole demand takes entirely free devices, lowest first. A fraction goes to the fullest device
+ * that has room for it, so that devices stay entirely free for whole demands as long as possible.
  */
 #include "sched/resources.h"
 
@@ -40,8 +41,10 @@ bool sched_names_find(const sched_names_t *names, const char *name, uint32_t *re
 
 mob_status_t sched_names_add(sched_names_t *names, const char *name, uint32_t *ret_resource) {
     if (names->count == SCHED_NAMES_MAX)
-        return base_fail(MOB_ELIMIT, "a session can have at most %d different names of resources, and %s is one more",
-                         SCHED_NAMES_MAX, name);
+        return base_fail(
+            MOB_ELIMIT,
+            "a session can have at most %d different names of resources, and %s is one more",
+            SCHED_NAMES_MAX, name);
     char *copy = strdup(name);
     if (!copy) return MOB_ENOMEM;
     names->names[names->count] = copy;
@@ -55,7 +58,8 @@ mob_status_t sched_names_check(const sched_amount_t *amounts, size_t count) {
         if (!name || !name[0]) return base_fail(MOB_EINVAL, "a resource has no name");
         uint64_t most = strcmp(name, "CPU") == 0 ? SCHED_CPU_MAX : SCHED_AMOUNT_MAX;
         if (amounts[i].amount > most)
-            return base_fail(MOB_EINVAL, "there can be at most %g of %s", (double)most / SCHED_UNIT, name);
+            return base_fail(MOB_EINVAL, "there can be at most %g of %s", (double)most / SCHED_UNIT,
+                             name);
         for (size_t j = 0; j < i; j++)
             if (strcmp(name, amounts[j].name) == 0)
                 return base_fail(MOB_EINVAL, "the resource %s is named twice", name);
@@ -100,7 +104,8 @@ bool sched_pool_has(const sched_pool_t *pool, const sched_need_t *need) {
     return pool->free[need->resource] >= need->amount;
 }
 
-static void pool_move(sched_pool_t *pool, const sched_need_t *need, uint64_t gpu_mask, int64_t sign) {
+static void pool_move(sched_pool_t *pool, const sched_need_t *need, uint64_t gpu_mask,
+                      int64_t sign) {
     int64_t *left = &pool->free[need->resource];
     *left += sign * need->amount;
     assert(*left >= 0 || need->resource == SCHED_CPU);
@@ -118,10 +123,12 @@ static bool need_in_parts(const sched_need_t *need, unsigned parts) {
     return parts & (need->resource == SCHED_CPU ? SCHED_PART_CPU : SCHED_PART_REST);
 }
 
-void sched_pool_take(sched_pool_t *pool, const sched_need_t *need, uint64_t gpu_mask, unsigned parts) {
+void sched_pool_take(sched_pool_t *pool, const sched_need_t *need, uint64_t gpu_mask,
+                     unsigned parts) {
     if (need_in_parts(need, parts)) pool_move(pool, need, gpu_mask, -1);
 }
 
-void sched_pool_give(sched_pool_t *pool, const sched_need_t *need, uint64_t gpu_mask, unsigned parts) {
+void sched_pool_give(sched_pool_t *pool, const sched_need_t *need, uint64_t gpu_mask,
+                     unsigned parts) {
     if (need_in_parts(need, parts)) pool_move(pool, need, gpu_mask, 1);
 }

@@ -4,7 +4,8 @@
 
 #include "sched/sched.h"
 
-/* Numbers that every node knows, whether it has any or not. Others follow in the order in which they are named. */
+/* Numbers that every node knows, whether it has any or not. Others follow in the order in which
+ * they are named. */
 enum { SCHED_CPU = 0, SCHED_GPU = 1 };
 
 typedef struct sched_names {
@@ -18,7 +19,8 @@ void sched_names_fini(sched_names_t *names);
 bool sched_names_find(const sched_names_t *names, const char *name, uint32_t *ret_resource);
 /* Adds a name that is not there yet; it is copied. MOB_ELIMIT, MOB_ENOMEM. */
 mob_status_t sched_names_add(sched_names_t *names, const char *name, uint32_t *ret_resource);
-/* MOB_EINVAL if a list of amounts has a missing, empty or repeated name or an amount out of bounds. */
+/* MOB_EINVAL if a list of amounts has a missing, empty or repeated name or an amount out of
+ * bounds. */
 mob_status_t sched_names_check(const sched_amount_t *amounts, size_t count);
 
 /* One line of a demand. */
@@ -41,9 +43,11 @@ bool sched_pool_has(const sched_pool_t *pool, const sched_need_t *need);
 
 /* The parts of a demand that can be moved apart. */
 enum { SCHED_PART_CPU = 1, SCHED_PART_REST = 2, SCHED_PART_ALL = 3 };
-/* Takes (or gives back) one line of a demand if it belongs to `parts`; gpu_mask says which GPUs. Does not ask whether
- * it fits: only CPUs may become negative. */
-void sched_pool_take(sched_pool_t *pool, const sched_need_t *need, uint64_t gpu_mask, unsigned parts);
-void sched_pool_give(sched_pool_t *pool, const sched_need_t *need, uint64_t gpu_mask, unsigned parts);
+/* Takes (or gives back) one line of a demand if it belongs to `parts`; gpu_mask says which GPUs.
+ * Does not ask whether it fits: only CPUs may become negative. */
+void sched_pool_take(sched_pool_t *pool, const sched_need_t *need, uint64_t gpu_mask,
+                     unsigned parts);
+void sched_pool_give(sched_pool_t *pool, const sched_need_t *need, uint64_t gpu_mask,
+                     unsigned parts);
 
 #endif

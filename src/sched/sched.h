@@ -1,11 +1,14 @@
 /*
- * One node's resources and the tasks that wait for them: who may start, and what it holds from then on.
+ * One node's resources and the tasks that wait for them: who may start, and what it holds from then
+ * on.
  *
- * Decisions only. Time comes as an argument, nothing here reads a clock, blocks, or does I/O. Memory is allocated by
- * sched_new and sched_shape_intern alone, so nothing else can fail. For one thread. Orders, queues and GPU indices
- * depend only on the sequence of calls, so that a simulator can replay it.
+ * Decisions only. Time comes as an argument, nothing here reads a clock, blocks, or does I/O.
+ * Memory is allocated by sched_new and sched_shape_intern alone, so nothing else can fail. For one
+ * thread. Orders, queues and GPU indices depend only on the sequence of calls, so that a simulator
+ * can replay it.
  *
- * Amounts are whole numbers of 1/SCHED_UNIT: half a CPU is 5000, a GB of memory is 10^9 * SCHED_UNIT.
+ * Amounts are whole numbers of 1/SCHED_UNIT: half a CPU is 5000, a GB of memory is 10^9 *
+ * SCHED_UNIT.
  */
 #ifndef SCHED_SCHED_H
 #define SCHED_SCHED_H
@@ -18,17 +21,20 @@
 
 #define SCHED_UNIT 10000
 
-/* How long the oldest task lets younger ones pass before they may no longer take what it waits for. */
+/* How long the oldest task lets younger ones pass before they may no longer take what it waits
+ * for. */
 #define SCHED_PATIENCE_NS UINT64_C(250000000)
 
 enum {
-    SCHED_PLACE_BITS = 20,                          /* of a shape's number; the others are its generation */
-    SCHED_SHAPES_MAX = (1 << SCHED_PLACE_BITS) - 1, /* different demands at once; all ones is no shape's number */
-    SCHED_NAMES_MAX = 1024,                         /* different resource names, asked for or offered, ever */
-    SCHED_NEEDS_MAX = MOB_MAX_RESOURCES,            /* names in one demand */
-    SCHED_GPUS_MAX = 64,                            /* of one node: gpu_mask has a bit each */
+    SCHED_PLACE_BITS = 20, /* of a shape's number; the others are its generation */
+    SCHED_SHAPES_MAX =
+        (1 << SCHED_PLACE_BITS) - 1, /* different demands at once; all ones is no shape's number */
+    SCHED_NAMES_MAX = 1024,          /* different resource names, asked for or offered, ever */
+    SCHED_NEEDS_MAX = MOB_MAX_RESOURCES, /* names in one demand */
+    SCHED_GPUS_MAX = 64,                 /* of one node: gpu_mask has a bit each */
 };
-/* Bounds that keep every sum in 64 bits. CPUs have a lower one because unblocked leases may add up beyond the total. */
+/* Bounds that keep every sum in 64 bits. CPUs have a lower one because unblocked leases may add up
+ * beyond the total. */
 #define SCHED_AMOUNT_MAX (UINT64_C(1) << 60)
 #define SCHED_CPU_MAX    (UINT64_C(1) << 40)
 
@@ -39,8 +45,8 @@ typedef struct sched_amount {
     uint64_t amount;
 } sched_amount_t;
 
-/* Embedded in the caller's task, which must stay where it is while `queued`. Zero it before its first use; then only
- * `queued` and `shape` are the caller's to read. */
+/* Embedded in the caller's task, which must stay where it is while `queued`. Zero it before its
+ * first use; then only `queued` and `shape` are the caller's to read. */
 typedef struct sched_task {
     struct sched_task *prev, *next;
     uint64_t since_ns;
@@ -55,94 +61,111 @@ typedef enum sched_lease_state {
     SCHED_LEASE_BLOCKED,  /* holds all of its shape but the CPUs */
 } sched_lease_state_t;
 
-/* What a running task or an actor holds. The caller's memory; all zero is a lease of nothing. The caller reads it and
- * changes it by the calls below only. It may be moved or copied as long as one copy goes on being used. */
+/* What a running task or an actor holds. The caller's memory; all zero is a lease of nothing. The
+ * caller reads it and changes it by the calls below only. It may be moved or copied as long as one
+ * copy goes on being used. */
 typedef struct sched_lease {
     uint32_t shape;
-    uint8_t state;     /* sched_lease_state_t */
-    bool lasting;      /* held until its owner dies rather than until a task ends: see sched_lease_shrink */
+    uint8_t state; /* sched_lease_state_t */
+    bool lasting; /* held until its owner dies rather than until a task ends: see sched_lease_shrink
+                   */
     uint64_t gpu_mask; /* bit i: it has GPU i, or a part of it */
 } sched_lease_t;
 
-/* ---- The node ---------------------------------------------------------------------------------------------------- */
+/* ---- The node ------------------------------------------------------------ */
 
-/* A node with these totals; names are copied, zero amounts left out. MOB_EINVAL: a name is missing, empty or there
- * twice, an amount is out of bounds, the GPUs are not whole. MOB_ELIMIT: too many names or GPUs. MOB_ENOMEM. */
+/* A node with these totals; names are copied, zero amounts left out. MOB_EINVAL: a name is missing,
+ * empty or there twice, an amount is out of bounds, the GPUs are not whole. MOB_ELIMIT: too many
+ * names or GPUs. MOB_ENOMEM. */
 mob_status_t sched_new(const sched_amount_t *total, size_t count, sched_t **ret_sched);
-/* Tasks that are still queued and leases are the caller's memory and are not touched. NULL is fine. */
+/* Tasks that are still queued and leases are the caller's memory and are not touched. NULL is
+ * fine. */
 void sched_free(sched_t *sched);
 
-/* The node's resources, in the order CPU, GPU, then as given to sched_new; those with a total of 0 are left out. The
- * name is borrowed for the scheduler's life. ret_available can be negative for CPU only, after sched_lease_unblock. */
+/* The node's resources, in the order CPU, GPU, then as given to sched_new; those with a total of 0
+ * are left out. The name is borrowed for the scheduler's life. ret_available can be negative for
+ * CPU only, after sched_lease_unblock. */
 size_t sched_resource_count(const sched_t *sched);
-void sched_resource_at(const sched_t *sched, size_t index, const char **ret_name, uint64_t *ret_total,
-                       int64_t *ret_available);
+void sched_resource_at(const sched_t *sched, size_t index, const char **ret_name,
+                       uint64_t *ret_total, int64_t *ret_available);
 
-/* ---- Shapes: demands with a number ------------------------------------------------------------------------------- */
+/* ---- Shapes: demands with a number --------------------------------------- */
 
 /*
- * A demand lives as long as somebody holds it. The caller does, once for each sched_shape_intern and sched_shape_hold,
- * until as many calls of sched_shape_drop; so does every lease of it, by itself. A queued task does not: its owner
- * holds what it asks for until the task is out of its queue. A number is not given to another demand for a long time
- * after its own has gone, and until then it is known to be none.
+ * A demand lives as long as somebody holds it. The caller does, once for each sched_shape_intern
+ * and sched_shape_hold, until as many calls of sched_shape_drop; so does every lease of it, by
+ * itself. A queued task does not: its owner holds what it asks for until the task is out of its
+ * queue. A number is not given to another demand for a long time after its own has gone, and until
+ * then it is known to be none.
  */
 
-/* The number of a demand: the same for the same amounts in any order, zeros left out; 0 for nothing at all, which
- * stays. MOB_EINVAL as for sched_new, but a part of one GPU is fine and only more than one must be whole. MOB_ELIMIT,
- * MOB_ENOMEM. */
-mob_status_t sched_shape_intern(sched_t *sched, const sched_amount_t *demand, size_t count, uint32_t *ret_shape);
+/* The number of a demand: the same for the same amounts in any order, zeros left out; 0 for nothing
+ * at all, which stays. MOB_EINVAL as for sched_new, but a part of one GPU is fine and only more
+ * than one must be whole. MOB_ELIMIT, MOB_ENOMEM. */
+mob_status_t sched_shape_intern(sched_t *sched, const sched_amount_t *demand, size_t count,
+                                uint32_t *ret_shape);
 void sched_shape_hold(sched_t *sched, uint32_t shape);
 void sched_shape_drop(sched_t *sched, uint32_t shape);
 /* Whether a demand has this number. The other calls take only such. */
 bool sched_shape_valid(const sched_t *sched, uint32_t shape);
-/* Where it lies in a table of shapes: below SCHED_SHAPES_MAX, and no higher than as many as there were at once need. */
-static inline uint32_t sched_shape_place(uint32_t shape) { return shape & ((1u << SCHED_PLACE_BITS) - 1); }
+/* Where it lies in a table of shapes: below SCHED_SHAPES_MAX, and no higher than as many as there
+ * were at once need. */
+static inline uint32_t sched_shape_place(uint32_t shape) {
+    return shape & ((1u << SCHED_PLACE_BITS) - 1);
+}
 /* Whether a node with nothing running could take it. */
 bool sched_shape_fits_ever(const sched_t *sched, uint32_t shape);
-/* What it asks for that such a node has too little of, and what there is of each in all: writes up to `capacity` lines, returns how many there are. Names are borrowed for
- * the scheduler's life. */
-size_t sched_shape_lacks(const sched_t *sched, uint32_t shape, sched_amount_t *ret_missing, uint64_t *ret_totals,
-                         size_t capacity);
+/* What it asks for that such a node has too little of, and what there is of each in all: writes up
+ * to `capacity` lines, returns how many there are. Names are borrowed for the scheduler's life. */
+size_t sched_shape_lacks(const sched_t *sched, uint32_t shape, sched_amount_t *ret_missing,
+                         uint64_t *ret_totals, size_t capacity);
 /* Whether everything that `part` asks for is in `whole` too, at least as much of it. */
 bool sched_shape_covers(const sched_t *sched, uint32_t whole, uint32_t part);
-/* What a shape asks for: writes up to `capacity` lines, returns how many there are. Names are borrowed for the scheduler's life. */
-size_t sched_shape_demand(const sched_t *sched, uint32_t shape, sched_amount_t *ret_demand, size_t capacity);
+/* What a shape asks for: writes up to `capacity` lines, returns how many there are. Names are
+ * borrowed for the scheduler's life. */
+size_t sched_shape_demand(const sched_t *sched, uint32_t shape, sched_amount_t *ret_demand,
+                          size_t capacity);
 /* How many tasks of this shape wait. */
 size_t sched_queued(const sched_t *sched, uint32_t shape);
 
-/* ---- Waiting tasks ----------------------------------------------------------------------------------------------- */
+/* ---- Waiting tasks ------------------------------------------------------- */
 
 /* Puts a task that is not queued behind all others. */
 void sched_task_add(sched_t *sched, sched_task_t *task, uint32_t shape, uint64_t now_ns);
-/* Puts one that sched_task_next gave out back where it was, with the time it has waited. Release its lease apart. */
+/* Puts one that sched_task_next gave out back where it was, with the time it has waited. Release
+ * its lease apart. */
 void sched_task_readd(sched_t *sched, sched_task_t *task);
 /* Takes a task out of its queue; harmless if it is in none. */
 void sched_task_remove(sched_t *sched, sched_task_t *task);
-/* The oldest task that may start now, out of its queue and with its resources taken; NULL (ret_lease untouched) if
- * there is none. Call it until NULL after every add, readd and remove and every change of a lease. Time alone makes
- * no task startable, so no timer is needed. */
+/* The oldest task that may start now, out of its queue and with its resources taken; NULL
+ * (ret_lease untouched) if there is none. Call it until NULL after every add, readd and remove and
+ * every change of a lease. Time alone makes no task startable, so no timer is needed. */
 sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *ret_lease);
 
-/* How much CPU the longest waiting task other than `except` lacks, of those that lack nothing else and could have it if
- * the running ones ended; 0: there is none. ret_since_ns: since when it waits. */
+/* How much CPU the longest waiting task other than `except` lacks, of those that lack nothing else
+ * and could have it if the running ones ended; 0: there is none. ret_since_ns: since when it
+ * waits. */
 int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except, uint64_t *ret_since_ns);
 
-/* The oldest task of this shape out of its queue, without resources, if no other task that could ever start waits; else NULL. For one that
- * will take over the lease of another of the same shape; sched_task_readd puts it back. */
+/* The oldest task of this shape out of its queue, without resources, if no other task that could
+ * ever start waits; else NULL. For one that will take over the lease of another of the same shape;
+ * sched_task_readd puts it back. */
 sched_task_t *sched_task_ahead(sched_t *sched, uint32_t shape);
 
-/* ---- Leases ------------------------------------------------------------------------------------------------------ */
+/* ---- Leases -------------------------------------------------------------- */
 
 /* Gives back what it still holds; it is a lease of nothing afterwards. Harmless on one. */
 void sched_lease_release(sched_t *sched, sched_lease_t *lease);
-/* From now on it holds only the amounts of `shape`, none above what it had, for as long as its owner lives: an actor
- * after its creation (call it then even if the shape stays the same, so that nobody is made to wait for the actor's
- * end). Of its GPUs it keeps those with the lowest indices. Nothing happens to a lease of nothing. */
+/* From now on it holds only the amounts of `shape`, none above what it had, for as long as its
+ * owner lives: an actor after its creation (call it then even if the shape stays the same, so that
+ * nobody is made to wait for the actor's end). Of its GPUs it keeps those with the lowest indices.
+ * Nothing happens to a lease of nothing. */
 void sched_lease_shrink(sched_t *sched, sched_lease_t *lease, uint32_t shape);
-/* Its owner waits for others: the CPUs are given back, all else stays. Only a held lease changes. */
+/* Its owner waits for others: the CPUs are given back, all else stays. Only a held lease
+ * changes. */
 void sched_lease_block(sched_t *sched, sched_lease_t *lease);
-/* Its owner goes on: it takes its CPUs at once, even where that takes more than there are. Nothing that needs a CPU
- * is granted until the sum fits again. Only a blocked lease changes. */
+/* Its owner goes on: it takes its CPUs at once, even where that takes more than there are. Nothing
+ * that needs a CPU is granted until the sum fits again. Only a blocked lease changes. */
 void sched_lease_unblock(sched_t *sched, sched_lease_t *lease);
 
 #endif

@@ -1,10 +1,12 @@
 /*
- * A program has few different demands and many tasks, so a demand is compared and checked once and is a small number
- * from then on. But a program may also estimate the memory of each of its tasks, and then every demand is a new one:
- * so a shape that nobody holds is forgotten. Holders are the caller, as often as it asked, and each lease.
+ * A program has few different demands and many tasks, so a demand is compared and checked once and
+ * is a small number from then on. But a program may also estimate the memory of each of its tasks,
+ * and then every demand is a new one: so a shape that nobody holds is forgotten. Holders are the
+ * caller, as often as it asked, and each lease.
  *
- * The canonical form is the list of non-zero needs by resource number. Two lists are then the same demand exactly if
- * they are equal line by line, and two shapes are compared for a shared resource in one walk.
+ * The canonical form is the list of non-zero needs by resource number. Two lists are then the same
+ * demand exactly if they are equal line by line, and two shapes are compared for a shared resource
+ * in one walk.
  */
 #include "sched/shape.h"
 
@@ -20,10 +22,11 @@ enum {
     BUCKETS_LEAST = 1024,
 };
 
-/* ---- Places ------------------------------------------------------------------------------------------------------ */
+/* ---- Places -------------------------------------------------------------- */
 
 static bool place_take(sched_shapes_t *shapes, uint32_t *ret_place) {
-    if (shapes->free_count > PLACES_RESTING || (shapes->free_count > 0 && shapes->places.count == SCHED_SHAPES_MAX)) {
+    if (shapes->free_count > PLACES_RESTING ||
+        (shapes->free_count > 0 && shapes->places.count == SCHED_SHAPES_MAX)) {
         *ret_place = shapes->free_first;
         shapes->free_first = shapes->places.items[*ret_place].next_free;
         shapes->free_count--;
@@ -49,7 +52,7 @@ sched_shape_t *sched_shapes_find(const sched_shapes_t *shapes, uint32_t id) {
     return found && found->id == id ? found->shape : NULL;
 }
 
-/* ---- Buckets ----------------------------------------------------------------------------------------------------- */
+/* ---- Buckets ------------------------------------------------------------- */
 
 static uint32_t *bucket_of(const sched_shapes_t *shapes, uint64_t hash) {
     return &shapes->buckets[hash & (shapes->bucket_count - 1)];
@@ -79,15 +82,17 @@ static void buckets_grow(sched_shapes_t *shapes) {
         if (shapes->places.items[i].shape) bucket_link(shapes, shapes->places.items[i].shape);
 }
 
-/* ---- A shape's life ---------------------------------------------------------------------------------------------- */
+/* ---- A shape's life ------------------------------------------------------ */
 
-static mob_status_t shapes_add(sched_shapes_t *shapes, const sched_need_t *needs, uint32_t count, uint64_t hash,
-                               sched_shape_t **ret_shape) {
+static mob_status_t shapes_add(sched_shapes_t *shapes, const sched_need_t *needs, uint32_t count,
+                               uint64_t hash, sched_shape_t **ret_shape) {
     if (shapes->places.count - shapes->free_count == SCHED_SHAPES_MAX)
-        return base_fail(MOB_ELIMIT, "at most %d different demands for resources can be in use at once",
+        return base_fail(MOB_ELIMIT,
+                         "at most %d different demands for resources can be in use at once",
                          SCHED_SHAPES_MAX);
     sched_shape_t *shape = calloc(1, sizeof *shape + count * sizeof *needs);
-    mob_status_t status = shape ? sched_kinds_join(&shapes->kinds, needs, count, &shape->kind) : MOB_ENOMEM;
+    mob_status_t status =
+        shape ? sched_kinds_join(&shapes->kinds, needs, count, &shape->kind) : MOB_ENOMEM;
     uint32_t place;
     if (!status && !place_take(shapes, &place)) {
         sched_kinds_leave(&shapes->kinds, shape->kind);
@@ -136,18 +141,20 @@ void sched_shapes_drop(sched_shapes_t *shapes, sched_shape_t *shape) {
     free(shape);
 }
 
-/* ---- Demands ----------------------------------------------------------------------------------------------------- */
+/* ---- Demands ------------------------------------------------------------- */
 
-/* Whether a demand that passed sched_names_check may be asked for at all; says if it has names that are new. */
-static mob_status_t demand_check(const sched_names_t *names, const sched_amount_t *demand, size_t count,
-                                 size_t *ret_unknown) {
+/* Whether a demand that passed sched_names_check may be asked for at all; says if it has names that
+ * are new. */
+static mob_status_t demand_check(const sched_names_t *names, const sched_amount_t *demand,
+                                 size_t count, size_t *ret_unknown) {
     size_t unknown = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t resource;
         if (!demand[i].amount) continue;
         if (!sched_names_find(names, demand[i].name, &resource)) {
             unknown++;
-        } else if (resource == SCHED_GPU && demand[i].amount > SCHED_UNIT && demand[i].amount % SCHED_UNIT) {
+        } else if (resource == SCHED_GPU && demand[i].amount > SCHED_UNIT &&
+                   demand[i].amount % SCHED_UNIT) {
             return base_fail(MOB_EINVAL, "more than one GPU must be a whole number of them, not %g",
                              (double)demand[i].amount / SCHED_UNIT);
         }
@@ -187,24 +194,29 @@ static uint64_t needs_hash(const sched_need_t *needs, uint32_t count) {
 static bool shape_equals(const sched_shape_t *shape, const sched_need_t *needs, uint32_t count) {
     if (shape->count != count) return false;
     for (uint32_t i = 0; i < count; i++) {
-        if (shape->needs[i].resource != needs[i].resource || shape->needs[i].amount != needs[i].amount) return false;
+        if (shape->needs[i].resource != needs[i].resource ||
+            shape->needs[i].amount != needs[i].amount)
+            return false;
     }
     return true;
 }
 
-static sched_shape_t *shapes_find_equal(const sched_shapes_t *shapes, const sched_need_t *needs, uint32_t count,
-                                        uint64_t hash) {
-    for (uint32_t place = *bucket_of(shapes, hash); place; place = shapes->places.items[place].shape->chain) {
+static sched_shape_t *shapes_find_equal(const sched_shapes_t *shapes, const sched_need_t *needs,
+                                        uint32_t count, uint64_t hash) {
+    for (uint32_t place = *bucket_of(shapes, hash); place;
+         place = shapes->places.items[place].shape->chain) {
         sched_shape_t *known = shapes->places.items[place].shape;
         if (known->hash == hash && shape_equals(known, needs, count)) return known;
     }
     return NULL;
 }
 
-static mob_status_t shapes_hold_or_add(sched_shapes_t *shapes, const sched_pool_t *total, const sched_need_t *needs,
-                                       uint32_t count, uint32_t *ret_shape) {
+static mob_status_t shapes_hold_or_add(sched_shapes_t *shapes, const sched_pool_t *total,
+                                       const sched_need_t *needs, uint32_t count,
+                                       uint32_t *ret_shape) {
     uint64_t hash = needs_hash(needs, count);
-    sched_shape_t *shape = count ? shapes_find_equal(shapes, needs, count, hash) : shapes->places.items[0].shape;
+    sched_shape_t *shape =
+        count ? shapes_find_equal(shapes, needs, count, hash) : shapes->places.items[0].shape;
     if (shape) {
         shape->holds++;
     } else {
@@ -218,18 +230,21 @@ static mob_status_t shapes_hold_or_add(sched_shapes_t *shapes, const sched_pool_
     return MOB_OK;
 }
 
-mob_status_t sched_shapes_intern(sched_shapes_t *shapes, sched_names_t *names, const sched_pool_t *total,
-                                 const sched_amount_t *demand, size_t count, uint32_t *ret_shape) {
+mob_status_t sched_shapes_intern(sched_shapes_t *shapes, sched_names_t *names,
+                                 const sched_pool_t *total, const sched_amount_t *demand,
+                                 size_t count, uint32_t *ret_shape) {
     if (count > SCHED_NEEDS_MAX)
-        return base_fail(MOB_ELIMIT, "one demand can name at most %d resources, not %zu", SCHED_NEEDS_MAX, count);
+        return base_fail(MOB_ELIMIT, "one demand can name at most %d resources, not %zu",
+                         SCHED_NEEDS_MAX, count);
     size_t unknown = 0;
     mob_status_t status = sched_names_check(demand, count);
     if (!status) status = demand_check(names, demand, count, &unknown);
     if (status) return status;
     /* Before one of them is kept, so that refusals do not use names up. */
     if (unknown > SCHED_NAMES_MAX - names->count)
-        return base_fail(MOB_ELIMIT, "a session can have at most %d different names of resources, and it has %u",
-                         SCHED_NAMES_MAX, names->count);
+        return base_fail(
+            MOB_ELIMIT, "a session can have at most %d different names of resources, and it has %u",
+            SCHED_NAMES_MAX, names->count);
 
     sched_need_t needs[SCHED_NEEDS_MAX];
     uint32_t used = 0;

@@ -1,10 +1,11 @@
 /*
- * Demands with a number: each different one is kept once, with the queue of the tasks that ask for it, for as long as
- * somebody holds it.
+ * Demands with a number: each different one is kept once, with the queue of the tasks that ask for
+ * it, for as long as somebody holds it.
  *
- * A number is a place in the table and a generation, which rises each time the place is given to another demand. So a
- * number that is out of date is known as such, and who has kept something under a number need not hold it. A place
- * rests before it is used again, so that its generations last.
+ * A number is a place in the table and a generation, which rises each time the place is given to
+ * another demand. So a number that is out of date is known as such, and who has kept something
+ * under a number need not hold it. A place rests before it is used again, so that its generations
+ * last.
  */
 #ifndef SCHED_SHAPE_H
 #define SCHED_SHAPE_H
@@ -22,7 +23,8 @@ struct sched_shape {
     uint32_t chain; /* the place of the next shape in its bucket; 0: none */
     uint32_t holds; /* at least 1 */
     uint32_t place; /* among its kind's waiting ones, while it is one */
-    bool possible;  /* a node with nothing running has room for it; others are not looked at in a pick */
+    bool possible;  /* a node with nothing running has room for it; others are not looked at in a
+                       pick */
     uint32_t count;
     sched_need_t needs[]; /* by rising resource number */
 };
@@ -36,19 +38,21 @@ typedef struct sched_place {
 
 typedef struct sched_shapes {
     VEC(sched_place_t) places;
-    uint32_t free_first, free_last, free_count; /* places that rest, longest first: a list through them */
-    uint32_t *buckets;                          /* places; 0: empty, for shape 0 is in none */
-    uint32_t bucket_count;                      /* a power of two */
+    uint32_t free_first, free_last,
+        free_count;        /* places that rest, longest first: a list through them */
+    uint32_t *buckets;     /* places; 0: empty, for shape 0 is in none */
+    uint32_t bucket_count; /* a power of two */
     sched_kinds_t kinds;
 } sched_shapes_t;
 
 /* Adds shape 0 to zeroed shapes, which stays. MOB_ENOMEM: fini it all the same. */
 mob_status_t sched_shapes_init(sched_shapes_t *shapes);
 void sched_shapes_fini(sched_shapes_t *shapes);
-/* sched_shape_intern over these names, on a node with these totals. New names are added to them, and stay there when
- * this fails later on. */
-mob_status_t sched_shapes_intern(sched_shapes_t *shapes, sched_names_t *names, const sched_pool_t *total,
-                                 const sched_amount_t *demand, size_t count, uint32_t *ret_shape);
+/* sched_shape_intern over these names, on a node with these totals. New names are added to them,
+ * and stay there when this fails later on. */
+mob_status_t sched_shapes_intern(sched_shapes_t *shapes, sched_names_t *names,
+                                 const sched_pool_t *total, const sched_amount_t *demand,
+                                 size_t count, uint32_t *ret_shape);
 /* NULL: there is none of this number. */
 sched_shape_t *sched_shapes_find(const sched_shapes_t *shapes, uint32_t id);
 /* Takes one hold away; the last one forgets the shape, which must have no tasks waiting. */

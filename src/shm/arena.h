@@ -1,34 +1,45 @@
 /*
- * The arena's layout: one sparse segment, handed out by the daemon in extents of whole granules, cut into blocks by the process that
- * was granted the extent.
+ * The arena's layout: one sparse segment, handed out by the daemon in extents of whole granules,
+ * cut into blocks by the process that was granted the extent.
  *
- * Beside the arena lies the extent table, one entry a granule; the entry of an extent's first granule is the extent's word:
+ * Beside the arena lies the extent table, one entry a granule; the entry of an extent's first
+ * granule is the extent's word:
  *
  *   OWNED(serial)  the process that it was granted to cuts blocks from it
- *   EMPTY(serial)  nothing in it is used; that process may take it again (EMPTY to OWNED), the daemon may take it back (EMPTY to GONE)
+ *   EMPTY(serial)  nothing in it is used; that process may take it again (EMPTY to OWNED), the
+ *                  daemon may take it back (EMPTY to GONE)
  *   GONE(serial)   the daemon's; the former owner forgets it when it sees this
  *
- * `used` counts what its owner has allocated in it less what it freed itself, `freed` what others have freed; if the two are equal, nothing in it is used.
- * The daemon may then take it although it is OWNED: it makes it EMPTY and looks at `used` again; the owner raises `used` and then looks at the word. Both are
- * sequentially consistent, so one of them sees the other: the daemon puts OWNED back, or the owner finds that it must take the extent again, or has lost it.
- * While its owner has it in hand without a block of it (a new one until the first allocation, one that it takes again or sweeps), `used` has IN_HAND more than there
- * are. So an extent whose owner is dead has nothing that is used if the two are equal, or IN_HAND apart: what lies in a new one may be anything.
+ * `used` counts what its owner has allocated in it less what it freed itself, `freed` what others
+ * have freed; if the two are equal, nothing in it is used. The daemon may then take it although it
+ * is OWNED: it makes it EMPTY and looks at `used` again; the owner raises `used` and then looks at
+ * the word. Both are sequentially consistent, so one of them sees the other: the daemon puts OWNED
+ * back, or the owner finds that it must take the extent again, or has lost it. While its owner has
+ * it in hand without a block of it (a new one until the first allocation, one that it takes again
+ * or sweeps), `used` has IN_HAND more than there are. So an extent whose owner is dead has nothing
+ * that is used if the two are equal, or IN_HAND apart: what lies in a new one may be anything.
  *
- * Both counts carry the grant's serial number and change by compare-and-swap only, so a former owner, or somebody who freed a block and was held up before it
- * counted that, can't change them after the extent was granted anew. They are never set back: who dies between freeing and counting leaves `freed` too low, and the
- * extent looks used until its owner sweeps it, which errs on the safe side.
+ * Both counts carry the grant's serial number and change by compare-and-swap only, so a former
+ * owner, or somebody who freed a block and was held up before it counted that, can't change them
+ * after the extent was granted anew. They are never set back: who dies between freeing and counting
+ * leaves `freed` too low, and the extent looks used until its owner sweeps it, which errs on the
+ * safe side.
  *
- * Each change is one compare-and-swap on a word that carries the grant's serial number, so a process that still names an extent
- * of an earlier grant can't touch a later one. Who dies in EMPTY or OWNED leaves it to the daemon, which knows all grants.
+ * Each change is one compare-and-swap on a word that carries the grant's serial number, so a
+ * process that still names an extent of an earlier grant can't touch a later one. Who dies in EMPTY
+ * or OWNED leaves it to the daemon, which knows all grants.
  *
- * A block is a header and data, one after the other from the extent's first byte + 48, so that data are aligned to 64. The header's word:
+ * A block is a header and data, one after the other from the extent's first byte + 48, so that data
+ * are aligned to 64. The header's word:
  *
  *   FREE           nobody's; the extent's owner may cut it or join it with its neighbours
  *   USED(tag)      holds what the tag names: a slot's value or a record's body
  *
- * USED(tag) to FREE is one compare-and-swap by whoever ends the life of what the tag names (its owner or the daemon). Freeing twice is harmless, for
- * the second one finds another word. Nothing else remembers free blocks: lists of them are the owner's private hints. A block that fills its
- * extent takes the extent from OWNED to EMPTY with it; whoever dies between the two leaves an extent that stays its owner's until that one ends.
+ * USED(tag) to FREE is one compare-and-swap by whoever ends the life of what the tag names (its
+ * owner or the daemon). Freeing twice is harmless, for the second one finds another word. Nothing
+ * else remembers free blocks: lists of them are the owner's private hints. A block that fills its
+ * extent takes the extent from OWNED to EMPTY with it; whoever dies between the two leaves an
+ * extent that stays its owner's until that one ends.
  */
 #ifndef SHM_ARENA_H
 #define SHM_ARENA_H
@@ -37,16 +48,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A larger extent is granted without memory: its owner gets that from the kernel as it maps the pages, and then says so. */
+/* A larger extent is granted without memory: its owner gets that from the kernel as it maps the
+ * pages, and then says so. */
 enum { SHM_BACKED_AT_ONCE = 4 << 20 };
 enum { SHM_GRANULE = 16 * 1024, SHM_BLOCK_UNIT = 64, SHM_BLOCK_FIRST = 48 };
 #define SHM_BLOCK_WHOLE 0xffffffffu
 
 typedef struct shm_extent {
     _Atomic uint64_t word;  /* serial << 2 | state */
-    _Atomic uint64_t freed; /* serial << 32 | units freed by others than its owner, added by whoever freed the block */
-    _Atomic uint64_t
-        used; /* serial << 32 | units that its owner allocated less those that it freed itself; changed by the owner */
+    _Atomic uint64_t freed; /* serial << 32 | units freed by others than its owner, added by whoever
+                               freed the block */
+    _Atomic uint64_t used; /* serial << 32 | units that its owner allocated less those that it freed
+                              itself; changed by the owner */
     uint64_t reserved;
 } shm_extent_t;
 
@@ -54,8 +67,10 @@ enum { SHM_EXTENT_NONE = 0, SHM_EXTENT_OWNED = 1, SHM_EXTENT_EMPTY = 2, SHM_EXTE
 
 typedef struct shm_block {
     _Atomic uint64_t word;  /* 0: FREE; else tag << 1 | 1 */
-    _Atomic uint32_t units; /* whole size with this header, in units of 64 bytes; written by the extent's owner */
-    uint32_t back; /* granules from the extent's start to this header's; SHM_BLOCK_WHOLE: it fills the extent */
+    _Atomic uint32_t units; /* whole size with this header, in units of 64 bytes; written by the
+                               extent's owner */
+    uint32_t back; /* granules from the extent's start to this header's; SHM_BLOCK_WHOLE: it fills
+                      the extent */
 } shm_block_t;
 
 _Static_assert(sizeof(shm_extent_t) == 32 && sizeof(shm_block_t) == 16, "layout");
@@ -64,12 +79,17 @@ _Static_assert(sizeof(shm_extent_t) == 32 && sizeof(shm_block_t) == 16, "layout"
 
 /* What a block holds. 63 bits: which table, the index, the low bits of the generation. */
 static inline uint64_t shm_tag(bool is_record, uint32_t index, uint64_t generation) {
-    return (uint64_t)is_record << 62 | (uint64_t)(index & 0xffffff) << 38 | (generation & 0x3fffffffff);
+    return (uint64_t)is_record << 62 | (uint64_t)(index & 0xffffff) << 38 |
+           (generation & 0x3fffffffff);
 }
 /* Whole granules. */
-static inline uint64_t shm_granule_round(uint64_t size) { return (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE; }
+static inline uint64_t shm_granule_round(uint64_t size) {
+    return (size + SHM_GRANULE - 1) / SHM_GRANULE * SHM_GRANULE;
+}
 /* A count of an extent: modulo 2^32 units, which is more than any extent has at one time. */
-static inline uint64_t shm_extent_count(uint64_t serial, uint64_t units) { return serial << 32 | (units & 0xffffffff); }
+static inline uint64_t shm_extent_count(uint64_t serial, uint64_t units) {
+    return serial << 32 | (units & 0xffffffff);
+}
 /* Nothing in it is used, provided that its owner is dead; false says nothing. */
 static inline bool shm_extent_is_left_empty(const shm_extent_t *extent) {
     uint64_t used = atomic_load(&extent->used), freed = atomic_load(&extent->freed),
@@ -78,8 +98,9 @@ static inline bool shm_extent_is_left_empty(const shm_extent_t *extent) {
 }
 static inline uint64_t shm_block_used(uint64_t tag) { return tag << 1 | 1; }
 
-/* Ends the life of the block with data at `data`, if it still is the tag's: by its owner, another client, or the daemon, and harmless
- * when repeated. The caller vouches that [data - 16, data) lies in the arena. True if this call did it. */
+/* Ends the life of the block with data at `data`, if it still is the tag's: by its owner, another
+ * client, or the daemon, and harmless when repeated. The caller vouches that [data - 16, data) lies
+ * in the arena. True if this call did it. */
 bool shm_block_release(unsigned char *base, shm_extent_t *extents, uint64_t data, uint64_t tag);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * A bell: what a process sleeps on, and others ring. One a process, in shared memory; a ring wakes all its sleeping threads.
+ * A bell: what a process sleeps on, and others ring. One a process, in shared memory; a ring wakes
+ * all its sleeping threads.
  *
  *   sleeper                                     ringer
  *   seen = shm_bell_listen(b)                   makes the condition true
@@ -7,13 +8,14 @@
  *   shm_bell_sleep(b, seen, timeout)
  *   look again
  *
- * No lost wake-up: `rings` changes with every ring, so a ring after listen makes the sleep return at once; the condition is
- * looked at after listen, so a ring before listen is not needed. No system call when nobody sleeps: `sleepers` is raised
- * before the kernel compares `rings`, and the ringer changes `rings` before it looks at `sleepers`; both are sequentially
- * consistent, so one of the two sees the other.
+ * No lost wake-up: `rings` changes with every ring, so a ring after listen makes the sleep return
+ * at once; the condition is looked at after listen, so a ring before listen is not needed. No
+ * system call when nobody sleeps: `sleepers` is raised before the kernel compares `rings`, and the
+ * ringer changes `rings` before it looks at `sleepers`; both are sequentially consistent, so one of
+ * the two sees the other.
  *
- * A process that dies asleep leaves `sleepers` too high: rings of a dead process's bell then cost a needless system call. The
- * daemon resets a bell before it gives its number to another process.
+ * A process that dies asleep leaves `sleepers` too high: rings of a dead process's bell then cost a
+ * needless system call. The daemon resets a bell before it gives its number to another process.
  */
 #ifndef SHM_BELL_H
 #define SHM_BELL_H
@@ -30,7 +32,8 @@ typedef struct shm_bell {
 
 static inline uint32_t shm_bell_listen(shm_bell_t *bell) { return atomic_load(&bell->rings); }
 bool shm_bell_ring(shm_bell_t *bell); /* true if somebody was woken */
-/* Sleeps until the next ring after `seen`, at most timeout_ns (-1: no limit). False if a signal handler ran. */
+/* Sleeps until the next ring after `seen`, at most timeout_ns (-1: no limit). False if a signal
+ * handler ran. */
 bool shm_bell_sleep(shm_bell_t *bell, uint32_t seen, int64_t timeout_ns);
 
 #endif

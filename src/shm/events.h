@@ -1,6 +1,7 @@
 /*
- * What a worker did without telling the daemon task by task: a ring of runs, in its own segment. The worker writes, the daemon reads: when it is nearly full, when
- * somebody asks, and at the worker's end.
+ * What a worker did without telling the daemon task by task: a ring of runs, in its own segment.
+ * The worker writes, the daemon reads: when it is nearly full, when somebody asks, and at the
+ * worker's end.
  */
 #ifndef SHM_EVENTS_H
 #define SHM_EVENTS_H

@@ -1,23 +1,28 @@
 /*
- * Design. A small allocation takes, in this order: a freed block of its size class; a piece of a run (a free stretch); what a sweep finds; a new
- * extent. Sizes are rounded up to classes of at most a quarter's waste, so that freed blocks fit again exactly.
+ * Design. A small allocation takes, in this order: a freed block of its size class; a piece of a
+ * run (a free stretch); what a sweep finds; a new extent. Sizes are rounded up to classes of at
+ * most a quarter's waste, so that freed blocks fit again exactly.
  *
- * A sweep walks the headers of all small extents and makes runs of adjacent free blocks. It throws the lists of freed blocks away, for
- * it finds those blocks too. It is worth its cost only when others have freed enough (the extents' `freed` hints), so a process
- * whose blocks all live does not walk them over and over: it asks for another extent instead.
+ * A sweep walks the headers of all small extents and makes runs of adjacent free blocks. It throws
+ * the lists of freed blocks away, for it finds those blocks too. It is worth its cost only when
+ * others have freed enough (the extents' `freed` hints), so a process whose blocks all live does
+ * not walk them over and over: it asks for another extent instead.
  *
- * The daemon takes extents in which nothing is used, without asking us. So before we touch a free block we raise its extent's `used` and look
- * at its word; what is lost is forgotten.
+ * The daemon takes extents in which nothing is used, without asking us. So before we touch a free
+ * block we raise its extent's `used` and look at its word; what is lost is forgotten.
  *
- * A large allocation has an extent of its own. When its block is freed, by anyone, the extent is EMPTY: ours to take again, warm, until the daemon
- * takes it back because somebody else is short. `kept` names such extents, newest last. An allocation looks at the newest, which are warm in the caches too, and at some of the others in turn, for of
- * many that are dropped oldest first the newest are all in use. Those that are GONE are removed when the list has doubled.
+ * A large allocation has an extent of its own. When its block is freed, by anyone, the extent is
+ * EMPTY: ours to take again, warm, until the daemon takes it back because somebody else is short.
+ * `kept` names such extents, newest last. An allocation looks at the newest, which are warm in the
+ * caches too, and at some of the others in turn, for of many that are dropped oldest first the
+ * newest are all in use. Those that are GONE are removed when the list has doubled.
  *
- * Warm is per process: the first touch of a page costs about ten times what copying it costs, so a new extent's pages are mapped in one
- * call before they are used.
+ * Warm is per process: the first touch of a page costs about ten times what copying it costs, so a
+ * new extent's pages are mapped in one call before they are used.
  *
- * Rejected: a buddy system (wastes up to half of a large array), return lists in shared memory (a process that is killed between taking
- * a block off one list and putting it on another loses it; a header's own word can't be lost).
+ * Rejected: a buddy system (wastes up to half of a large array), return lists in shared memory (a
+ * process that is killed between taking a block off one list and putting it on another loses it; a
+ * header's own word can't be lost).
  */
 #include "shm/heap.h"
 
@@ -30,11 +35,14 @@ enum {
     HEAP_FIRST_EXTENT = 1 << 20,
     HEAP_LAST_EXTENT = 4 << 20,
     HEAP_FEW_RUNS = 16,  /* a long list of small runs means that the next sweep is near */
-    HEAP_LOOK_BACK = 64, /* how many kept extents an allocation looks at: of the newest, and then of the others */
+    HEAP_LOOK_BACK = 64, /* how many kept extents an allocation looks at: of the newest, and then of
+                            the others */
     HEAP_KEPT_FEW = 256, /* fewer are not worth cleaning up */
 };
 
-static shm_block_t *block_at(shm_heap_t *heap, uint64_t header) { return (shm_block_t *)(heap->base + header); }
+static shm_block_t *block_at(shm_heap_t *heap, uint64_t header) {
+    return (shm_block_t *)(heap->base + header);
+}
 
 /* Classes: 1, 2, 3, 4, then four to each doubling: 5 6 7 8, 10 12 14 16, 20 ... units. */
 static unsigned class_of(uint32_t units, uint32_t *ret_rounded) {
@@ -42,17 +50,19 @@ static unsigned class_of(uint32_t units, uint32_t *ret_rounded) {
         *ret_rounded = units;
         return units - 1;
     }
-    unsigned shift = 29 - (unsigned)__builtin_clz(units - 1); /* so that units - 1 >> shift is 4..7 */
+    /* so that units - 1 >> shift is 4..7 */
+    unsigned shift = 29 - (unsigned)__builtin_clz(units - 1);
     uint32_t step = (units - 1) >> shift;
     *ret_rounded = (step + 1) << shift;
     return 4 + shift * 4 + step - 4;
 }
 
-mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena_size, shm_extent_t *extents,
-                           shm_grant_fn grant, void *context) {
+mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena_size,
+                           shm_extent_t *extents, shm_grant_fn grant, void *context) {
     *heap = (shm_heap_t){.base = base, .extents = extents, .grant = grant, .context = context};
     heap->granules = arena_size / SHM_GRANULE;
-    heap->small_extent = arena_size / 64 < HEAP_FIRST_EXTENT ? shm_granule_round(arena_size / 64) : HEAP_FIRST_EXTENT;
+    heap->small_extent = arena_size / 64 < HEAP_FIRST_EXTENT ? shm_granule_round(arena_size / 64)
+                                                             : HEAP_FIRST_EXTENT;
     if (heap->small_extent < SHM_GRANULE) heap->small_extent = SHM_GRANULE;
     heap->mine = calloc(heap->granules + 1, sizeof *heap->mine);
     return heap->mine != NULL ? MOB_OK : MOB_ENOMEM;
@@ -78,17 +88,21 @@ bool shm_heap_cold(shm_heap_t *heap, uint64_t data) {
     return false;
 }
 
-/* Tells the daemon how much of an extent is used. False: it is not ours any more. Sequentially consistent, since a look at the extent's word follows: see
- * arena.h. */
+/* Tells the daemon how much of an extent is used. False: it is not ours any more. Sequentially
+ * consistent, since a look at the extent's word follows: see arena.h. */
 static bool use_publish(shm_heap_t *heap, shm_heap_extent_t *e, uint64_t units) {
     uint64_t expected = e->published, next = shm_extent_count(e->serial, units);
-    if (!atomic_compare_exchange_strong(&heap->extents[e->offset / SHM_GRANULE].used, &expected, next)) return false;
+    if (!atomic_compare_exchange_strong(&heap->extents[e->offset / SHM_GRANULE].used, &expected,
+                                        next))
+        return false;
     e->published = next;
     return true;
 }
 
 static uint64_t freed_units(shm_heap_t *heap, const shm_heap_extent_t *e) {
-    return atomic_load_explicit(&heap->extents[e->offset / SHM_GRANULE].freed, memory_order_acquire) & 0xffffffff;
+    return atomic_load_explicit(&heap->extents[e->offset / SHM_GRANULE].freed,
+                                memory_order_acquire) &
+           0xffffffff;
 }
 
 /* Takes an extent off `small`; the last one moves into its place. */
@@ -99,7 +113,8 @@ static void small_remove(shm_heap_t *heap, size_t index) {
     vec_swap_remove(&heap->small, index);
     if (index == heap->small.count) return;
     e = heap->small.items[index];
-    for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++) heap->mine[e.offset / SHM_GRANULE + g] = (uint32_t)index + 1;
+    for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++)
+        heap->mine[e.offset / SHM_GRANULE + g] = (uint32_t)index + 1;
 }
 
 /* Forgets everything that lies in an extent which the daemon has taken. */
@@ -111,11 +126,13 @@ static void small_lost(shm_heap_t *heap, size_t index) {
             if (heap->classes[k].items[i] >= e.offset && heap->classes[k].items[i] < end)
                 vec_swap_remove(&heap->classes[k], i);
     for (size_t i = heap->runs.count; i-- > 0;)
-        if (heap->runs.items[i].offset >= e.offset && heap->runs.items[i].offset < end) vec_swap_remove(&heap->runs, i);
+        if (heap->runs.items[i].offset >= e.offset && heap->runs.items[i].offset < end)
+            vec_swap_remove(&heap->runs, i);
     small_remove(heap, index);
 }
 
-/* The daemon may have given us places of extents that it took from us and that we have not missed yet. */
+/* The daemon may have given us places of extents that it took from us and that we have not missed
+ * yet. */
 static void places_forget(shm_heap_t *heap, uint64_t offset, uint64_t size) {
     for (size_t i = heap->small.count; i-- > 0;)
         if (heap->small.items[i].offset < offset + size &&
@@ -126,36 +143,42 @@ static void places_forget(shm_heap_t *heap, uint64_t offset, uint64_t size) {
 void shm_heap_adopt(shm_heap_t *heap, uint64_t offset, uint64_t size, uint64_t serial) {
     assert(offset % SHM_GRANULE == 0 && (offset + size) / SHM_GRANULE <= heap->granules);
     places_forget(heap, offset, size);
-    shm_heap_extent_t e = {
-        .offset = offset, .size = size, .serial = serial, .published = shm_extent_count(serial, 0), .adopted = true};
+    shm_heap_extent_t e = {.offset = offset,
+                           .size = size,
+                           .serial = serial,
+                           .published = shm_extent_count(serial, 0),
+                           .adopted = true};
     (void)vec_push(&heap->kept, e); /* without memory for that the daemon takes it back */
 }
 
 static bool kept_is_gone(const shm_heap_t *heap, const shm_heap_extent_t *e) {
-    uint64_t word = atomic_load_explicit(&heap->extents[e->offset / SHM_GRANULE].word, memory_order_relaxed);
+    uint64_t word =
+        atomic_load_explicit(&heap->extents[e->offset / SHM_GRANULE].word, memory_order_relaxed);
     return word >> 2 != e->serial || (word & 3) == SHM_EXTENT_GONE;
 }
 
 static void kept_clean(shm_heap_t *heap) {
     size_t left = 0;
     for (size_t i = 0; i < heap->kept.count; i++)
-        if (!kept_is_gone(heap, &heap->kept.items[i])) heap->kept.items[left++] = heap->kept.items[i];
+        if (!kept_is_gone(heap, &heap->kept.items[i]))
+            heap->kept.items[left++] = heap->kept.items[i];
     heap->kept.count = heap->kept_clean = left;
 }
 
 /* Takes kept.items[i] if it is EMPTY and fits well. */
-static bool kept_take(shm_heap_t *heap, size_t i, uint64_t size, uint64_t least, shm_heap_extent_t *ret_extent) {
+static bool kept_take(shm_heap_t *heap, size_t i, uint64_t size, uint64_t least,
+                      shm_heap_extent_t *ret_extent) {
     shm_heap_extent_t e = heap->kept.items[i];
     _Atomic uint64_t *word = &heap->extents[e.offset / SHM_GRANULE].word;
     uint64_t empty = e.serial << 2 | SHM_EXTENT_EMPTY;
-    if (atomic_load_explicit(word, memory_order_relaxed) != empty || e.size < (e.adopted ? least : size) ||
-        e.size > size + size / 4 + SHM_GRANULE)
+    if (atomic_load_explicit(word, memory_order_relaxed) != empty ||
+        e.size < (e.adopted ? least : size) || e.size > size + size / 4 + SHM_GRANULE)
         return false;
     /* Not unused to the daemon while we write its first header. */
     if (!use_publish(heap, &e, e.used + SHM_EXTENT_IN_HAND)) return false;
     /* acquire: what readers of the old block did comes before our writes */
-    if (!atomic_compare_exchange_strong_explicit(word, &empty, e.serial << 2 | SHM_EXTENT_OWNED, memory_order_acq_rel,
-                                                 memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(word, &empty, e.serial << 2 | SHM_EXTENT_OWNED,
+                                                 memory_order_acq_rel, memory_order_relaxed))
         return false;
     vec_swap_remove(&heap->kept, i);
     e.adopted = false;
@@ -163,7 +186,8 @@ static bool kept_take(shm_heap_t *heap, size_t i, uint64_t size, uint64_t least,
     return true;
 }
 
-static bool kept_find(shm_heap_t *heap, uint64_t size, uint64_t least, shm_heap_extent_t *ret_extent) {
+static bool kept_find(shm_heap_t *heap, uint64_t size, uint64_t least,
+                      shm_heap_extent_t *ret_extent) {
     size_t newest = heap->kept.count > HEAP_LOOK_BACK ? heap->kept.count - HEAP_LOOK_BACK : 0;
     for (size_t i = heap->kept.count; i-- > newest;) {
         if (kept_is_gone(heap, &heap->kept.items[i]))
@@ -178,25 +202,31 @@ static bool kept_find(shm_heap_t *heap, uint64_t size, uint64_t least, shm_heap_
     return false;
 }
 
-/* An extent of at least `size` bytes, or `least` if no more is to be had, OWNED by us: a kept one that fits well, or a new one. */
-static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, uint64_t least, shm_heap_extent_t *ret_extent) {
+/* An extent of at least `size` bytes, or `least` if no more is to be had, OWNED by us: a kept one
+ * that fits well, or a new one. */
+static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, uint64_t least,
+                                shm_heap_extent_t *ret_extent) {
     if (kept_find(heap, size, least, ret_extent)) return MOB_OK;
-    if (heap->kept.count >= HEAP_KEPT_FEW && heap->kept.count >= 2 * heap->kept_clean) kept_clean(heap);
+    if (heap->kept.count >= HEAP_KEPT_FEW && heap->kept.count >= 2 * heap->kept_clean)
+        kept_clean(heap);
     shm_heap_extent_t e = {0};
     mob_status_t status = heap->grant(heap->context, size, least, &e.offset, &e.size, &e.serial);
     if (status != MOB_OK) return status;
-    assert(e.offset % SHM_GRANULE == 0 && e.size >= least && (e.offset + e.size) / SHM_GRANULE <= heap->granules);
+    assert(e.offset % SHM_GRANULE == 0 && e.size >= least &&
+           (e.offset + e.size) / SHM_GRANULE <= heap->granules);
     places_forget(heap, e.offset, e.size);
     e.published = shm_extent_count(e.serial, SHM_EXTENT_IN_HAND); /* as granted */
     *ret_extent = e;
     return MOB_OK;
 }
 
-static void block_write(shm_heap_t *heap, uint64_t header, uint32_t units, uint64_t extent_offset, bool whole) {
+static void block_write(shm_heap_t *heap, uint64_t header, uint32_t units, uint64_t extent_offset,
+                        bool whole) {
     shm_block_t *b = block_at(heap, header);
     b->back = whole ? SHM_BLOCK_WHOLE : (uint32_t)((header - extent_offset) / SHM_GRANULE);
     atomic_store_explicit(&b->word, 0, memory_order_relaxed);
-    /* release: the daemon, walking a dead process's extent, follows units and must find a whole header there */
+    /* release: the daemon, walking a dead process's extent, follows units and must find a whole
+     * header there */
     atomic_store_explicit(&b->units, units, memory_order_release);
 }
 
@@ -205,11 +235,14 @@ static uint32_t extent_units(const shm_heap_extent_t *e) {
 }
 
 static void extent_keep(shm_heap_t *heap, const shm_heap_extent_t *e) {
-    /* Without memory for the list the extent is merely not found again by us; the daemon still can take it. */
+    /* Without memory for the list the extent is merely not found again by us; the daemon still can
+     * take it. */
     (void)vec_push(&heap->kept, *e);
 }
 
-static uint64_t large_extent(uint64_t size) { return shm_granule_round(size + SHM_BLOCK_FIRST + sizeof(shm_block_t)); }
+static uint64_t large_extent(uint64_t size) {
+    return shm_granule_round(size + SHM_BLOCK_FIRST + sizeof(shm_block_t));
+}
 
 static uint32_t small_units(uint64_t size) {
     return (uint32_t)((size + sizeof(shm_block_t) + SHM_BLOCK_UNIT - 1) / SHM_BLOCK_UNIT);
@@ -244,15 +277,19 @@ static mob_status_t large_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, u
 
 /* Turns free stretches of one extent into runs; true if nothing in it is used. */
 static bool extent_sweep(shm_heap_t *heap, const shm_heap_extent_t *e) {
-    uint64_t at = e->offset + SHM_BLOCK_FIRST, end = at + (uint64_t)extent_units(e) * SHM_BLOCK_UNIT, start = 0;
+    uint64_t at = e->offset + SHM_BLOCK_FIRST,
+             end = at + (uint64_t)extent_units(e) * SHM_BLOCK_UNIT, start = 0;
     bool empty = true;
     while (at <= end) {
-        uint32_t units = at < end ? atomic_load_explicit(&block_at(heap, at)->units, memory_order_relaxed) : 0;
+        uint32_t units =
+            at < end ? atomic_load_explicit(&block_at(heap, at)->units, memory_order_relaxed) : 0;
         /* acquire: pairs with the release of whoever freed it */
-        bool is_free = at < end && atomic_load_explicit(&block_at(heap, at)->word, memory_order_acquire) == 0;
+        bool is_free =
+            at < end && atomic_load_explicit(&block_at(heap, at)->word, memory_order_acquire) == 0;
         if (is_free && start == 0) start = at;
         if (!is_free && start != 0) {
-            shm_heap_run_t run = {.offset = start, .units = (uint32_t)((at - start) / SHM_BLOCK_UNIT)};
+            shm_heap_run_t run = {.offset = start,
+                                  .units = (uint32_t)((at - start) / SHM_BLOCK_UNIT)};
             block_write(heap, start, run.units, e->offset, false);
             (void)vec_push(&heap->runs, run);
             start = 0;
@@ -266,7 +303,8 @@ static bool extent_sweep(shm_heap_t *heap, const shm_heap_extent_t *e) {
     return empty;
 }
 
-/* After `used` was raised: whether the extent is ours, taking it again if the daemon had made it EMPTY. */
+/* After `used` was raised: whether the extent is ours, taking it again if the daemon had made it
+ * EMPTY. */
 static bool word_is_ours(shm_heap_t *heap, const shm_heap_extent_t *e) {
     _Atomic uint64_t *word = &heap->extents[e->offset / SHM_GRANULE].word;
     uint64_t owned = e->serial << 2 | SHM_EXTENT_OWNED, empty = e->serial << 2 | SHM_EXTENT_EMPTY;
@@ -299,7 +337,8 @@ static void heap_sweep(shm_heap_t *heap) {
         small_remove(heap, i);
         uint64_t still = given.serial << 2 | SHM_EXTENT_OWNED;
         atomic_compare_exchange_strong(&entry->word, &still,
-                                       given.serial << 2 | SHM_EXTENT_EMPTY); /* else the daemon was faster */
+                                       given.serial << 2 |
+                                           SHM_EXTENT_EMPTY); /* else the daemon was faster */
         extent_keep(heap, &given);
     }
 }
@@ -308,7 +347,8 @@ static bool worth_sweeping(shm_heap_t *heap) {
     uint64_t freed = 0;
     for (size_t i = 0; i < heap->small.count; i++)
         freed +=
-            ((freed_units(heap, &heap->small.items[i]) - heap->small.items[i].swept) & 0xffffffff) * SHM_BLOCK_UNIT;
+            ((freed_units(heap, &heap->small.items[i]) - heap->small.items[i].swept) & 0xffffffff) *
+            SHM_BLOCK_UNIT;
     for (int i = 0; i < SHM_HEAP_CLASSES; i++) {
         uint32_t units = i < 4 ? (uint32_t)i + 1 : (uint32_t)(i % 4 + 5) << (i / 4 - 1);
         freed += heap->classes[i].count * units * SHM_BLOCK_UNIT;
@@ -316,7 +356,8 @@ static bool worth_sweeping(shm_heap_t *heap) {
     return freed > heap->small_bytes / 4;
 }
 
-/* Before a free block at `header` is touched: its extent counts as used, and is ours. False: it is lost, and with it the block. */
+/* Before a free block at `header` is touched: its extent counts as used, and is ours. False: it is
+ * lost, and with it the block. */
 static bool small_claim(shm_heap_t *heap, uint64_t header, uint32_t units) {
     size_t index = heap->mine[header / SHM_GRANULE] - 1;
     shm_heap_extent_t *e = &heap->small.items[index];
@@ -361,8 +402,8 @@ static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
     uint64_t least = small_extent_least(units);
     uint64_t wanted = heap->small_extent > least ? heap->small_extent : least;
     if (!vec_reserve(&heap->small, 1) || !vec_reserve(&heap->runs, 1)) return MOB_ENOMEM;
-    mob_status_t status =
-        extent_take(heap, wanted, least, &e); /* the last bit of a full store is handed out in small pieces */
+    mob_status_t status = extent_take(
+        heap, wanted, least, &e); /* the last bit of a full store is handed out in small pieces */
     if (status != MOB_OK) return status;
     if (!e.mapped) base_map(heap->base + e.offset, e.size, 0);
     e.mapped = true;
@@ -371,7 +412,8 @@ static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
     block_write(heap, e.offset + SHM_BLOCK_FIRST, extent_units(&e), e.offset, false);
     e.swept = freed_units(heap, &e);
     vec_push(&heap->small, e);
-    vec_push(&heap->runs, ((shm_heap_run_t){.offset = e.offset + SHM_BLOCK_FIRST, .units = extent_units(&e)}));
+    vec_push(&heap->runs,
+             ((shm_heap_run_t){.offset = e.offset + SHM_BLOCK_FIRST, .units = extent_units(&e)}));
     for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++)
         heap->mine[e.offset / SHM_GRANULE + g] = (uint32_t)heap->small.count;
     heap->small_bytes += e.size;
@@ -402,12 +444,14 @@ mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint6
     return MOB_OK;
 }
 
-/* Whether a used block lies in one of our small extents. One that the daemon took, and that we have not missed yet, may be somebody else's by now. */
+/* Whether a used block lies in one of our small extents. One that the daemon took, and that we have
+ * not missed yet, may be somebody else's by now. */
 static bool block_is_mine(shm_heap_t *heap, uint64_t header) {
     uint32_t place = heap->mine[header / SHM_GRANULE];
     if (place == 0) return false;
     const shm_heap_extent_t *e = &heap->small.items[place - 1];
-    uint64_t word = atomic_load_explicit(&heap->extents[e->offset / SHM_GRANULE].word, memory_order_relaxed);
+    uint64_t word =
+        atomic_load_explicit(&heap->extents[e->offset / SHM_GRANULE].word, memory_order_relaxed);
     if (word >> 2 == e->serial && (word & 3) != SHM_EXTENT_GONE) return true;
     small_lost(heap, place - 1);
     return false;
@@ -421,7 +465,8 @@ void shm_heap_free(shm_heap_t *heap, uint64_t data, uint64_t tag) {
     }
     shm_block_t *b = block_at(heap, header);
     uint64_t expected = shm_block_used(tag);
-    if (!atomic_compare_exchange_strong_explicit(&b->word, &expected, 0, memory_order_acq_rel, memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&b->word, &expected, 0, memory_order_acq_rel,
+                                                 memory_order_relaxed))
         return;
     uint32_t rounded, units = atomic_load_explicit(&b->units, memory_order_relaxed);
     shm_heap_extent_t *e = &heap->small.items[heap->mine[header / SHM_GRANULE] - 1];

@@ -1,8 +1,9 @@
 /*
  * A process's allocator: cuts blocks from the extents that the daemon granted to this process.
  *
- * Blocks up to SHM_HEAP_SMALL come from extents of 1 to 4 MiB with many blocks; larger ones have an extent each. Not thread-safe: the
- * client calls it under its mutex, the daemon from its one thread.
+ * Blocks up to SHM_HEAP_SMALL come from extents of 1 to 4 MiB with many blocks; larger ones have an
+ * extent each. Not thread-safe: the client calls it under its mutex, the daemon from its one
+ * thread.
  */
 #ifndef SHM_HEAP_H
 #define SHM_HEAP_H
@@ -13,10 +14,12 @@
 
 enum { SHM_HEAP_SMALL = 256 * 1024, SHM_HEAP_CLASSES = 64 };
 
-/* Asks the daemon for an extent of at least `size` bytes, or if that can't be had at once of at least `least`: its place, its real size, its serial
- * number. MOB_EROOM: no room now. MOB_EFULL: never. */
-typedef mob_status_t (*shm_grant_fn)(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
-                                     uint64_t *ret_size, uint64_t *ret_serial);
+/* Asks the daemon for an extent of at least `size` bytes, or if that can't be had at once of at
+ * least `least`: its place, its real size, its serial number. MOB_EROOM: no room now. MOB_EFULL:
+ * never. */
+typedef mob_status_t (*shm_grant_fn)(void *context, uint64_t size, uint64_t least,
+                                     uint64_t *ret_offset, uint64_t *ret_size,
+                                     uint64_t *ret_serial);
 
 typedef struct {
     uint64_t offset, size, serial;
@@ -38,24 +41,28 @@ typedef struct shm_heap {
     shm_grant_fn grant;
     void *context;
     VEC(shm_heap_extent_t) small; /* extents that we cut into blocks */
-    VEC(shm_heap_extent_t) kept;  /* extents with one large block, or without any: OWNED, EMPTY or by now GONE */
-    VEC(shm_heap_run_t) runs;     /* free stretches to cut from, found by the last sweep */
+    /* extents with one large block, or without any: OWNED, EMPTY or by now GONE */
+    VEC(shm_heap_extent_t) kept;
+    VEC(shm_heap_run_t) runs; /* free stretches to cut from, found by the last sweep */
     VEC(uint64_t) classes[SHM_HEAP_CLASSES]; /* blocks that we freed, by size: offsets of headers */
     size_t kept_turn;                        /* where in `kept` the next search goes on */
-    size_t kept_clean; /* how many of `kept` there were when those that are GONE were last removed */
-    uint32_t *mine;    /* one a granule: 1 + its extent's place in `small`, 0 if it is in none */
+    size_t
+        kept_clean; /* how many of `kept` there were when those that are GONE were last removed */
+    uint32_t *mine; /* one a granule: 1 + its extent's place in `small`, 0 if it is in none */
     uint64_t granules;
     uint64_t small_bytes;  /* in `small` */
     uint64_t small_extent; /* size of the next small extent to ask for */
 } shm_heap_t;
 
-mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena_size, shm_extent_t *extents,
-                           shm_grant_fn grant, void *context);
+mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena_size,
+                           shm_extent_t *extents, shm_grant_fn grant, void *context);
 void shm_heap_fini(shm_heap_t *heap);
-/* A block for `size` bytes of data, aligned to 64, USED(tag). ret_data is its offset in the arena; never 0. */
+/* A block for `size` bytes of data, aligned to 64, USED(tag). ret_data is its offset in the arena;
+ * never 0. */
 mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint64_t *ret_data);
-/* Whether the pages of a large block that was just allocated may have no memory, or are new to this process, which is to map them before it writes (base/copy.h): a matter of milliseconds, so it is not done here. They
- * count as mapped from now on. Those of a small one are. */
+/* Whether the pages of a large block that was just allocated may have no memory, or are new to this
+ * process, which is to map them before it writes (base/copy.h): a matter of milliseconds, so it is
+ * not done here. They count as mapped from now on. Those of a small one are. */
 bool shm_heap_cold(shm_heap_t *heap, uint64_t data);
 /* The least extent in which a value of `size` bytes has room. */
 uint64_t shm_heap_extent_for(uint64_t size);

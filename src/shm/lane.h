@@ -1,6 +1,7 @@
 /*
- * A lane: the queues of tasks of one shape, one a submitter, and the workers whose leases are for it. The first is that of one CPU; the others are given by the daemon to the shapes of CPUs alone that it
- * meets first, and stay theirs.
+ * A lane: the queues of tasks of one shape, one a submitter, and the workers whose leases are for
+ * it. The first is that of one CPU; the others are given by the daemon to the shapes of CPUs alone
+ * that it meets first, and stay theirs.
  */
 #ifndef SHM_LANE_H
 #define SHM_LANE_H
@@ -16,22 +17,29 @@ enum {
 
 /* One bit a worker that has a lease for the lane. */
 typedef struct shm_worker_bits {
-    /* It sleeps, or is about to. Set by the worker; taken by whoever wakes it, by itself, or with its lease by the daemon. */
+    /* It sleeps, or is about to. Set by the worker; taken by whoever wakes it, by itself, or with
+     * its lease by the daemon. */
     _Atomic uint64_t idle;
-    /* It is awake and looks into the queues again before it sleeps, so nobody need be woken for a push. Set and cleared by the worker; by the daemon at its end. */
+    /* It is awake and looks into the queues again before it sleeps, so nobody need be woken for a
+     * push. Set and cleared by the worker; by the daemon at its end. */
     _Atomic uint64_t looking;
 } shm_worker_bits_t;
 
 typedef struct shm_lane {
-    alignas(64) _Atomic uint32_t shape; /* plus one; 0: not in use yet. Written by the daemon, once */
-    /* 1: a push that finds no sleeping worker with a lease tells the daemon, which may grant one more. Written by the daemon. */
+    /* plus one; 0: not in use yet. Written by the daemon, once */
+    alignas(64) _Atomic uint32_t shape;
+    /* 1: a push that finds no sleeping worker with a lease tells the daemon, which may grant one
+     * more. Written by the daemon. */
     _Atomic uint32_t more;
-    /* One bit a client: its queue may have entries. Set by its producer after a push; taken away by a worker that found it empty, which then looks again. */
+    /* One bit a client: its queue may have entries. Set by its producer after a push; taken away by
+     * a worker that found it empty, which then looks again. */
     alignas(64) _Atomic uint64_t queued[SHM_MAX_CLIENTS / 64];
     alignas(64) shm_worker_bits_t workers[SHM_MAX_CLIENTS / 64];
 } shm_lane_t;
 
 /* The number of a client's queue in a lane. */
-static inline uint32_t shm_lane_queue(uint32_t lane, uint32_t client) { return lane * SHM_MAX_CLIENTS + client; }
+static inline uint32_t shm_lane_queue(uint32_t lane, uint32_t client) {
+    return lane * SHM_MAX_CLIENTS + client;
+}
 
 #endif

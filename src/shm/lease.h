@@ -1,5 +1,6 @@
 /*
- * A worker's lease: the right to take tasks of one shape from the queues of its lane. One word a worker, in the node's segment.
+ * A worker's lease: the right to take tasks of one shape from the queues of its lane. One word a
+ * worker, in the node's segment.
  *
  *   NONE      it has none: it runs what the daemon tells it to, or nothing
  *   FREE      it has one and runs nothing
@@ -8,20 +9,23 @@
  *   LENT      ... and was lent
  *   RECALL    a flag beside BUSY, BLOCKED and LENT: no other task after this one
  *
- * change                    by                                                                   how
- * NONE -> FREE              daemon: has taken a CPU for it out of the pool                       release store
- * FREE -> BUSY              worker, before it looks into a queue                                 compare-and-swap
- * BUSY -> FREE              worker, when the queues are empty; it tells the daemon only if `wanted`  compare-and-swap
- * FREE -> NONE              daemon: wants the CPU, and need not wake the worker for it           compare-and-swap
- * sets RECALL               daemon: others have waited for some time                             compare-and-swap
- * BUSY|RECALL -> NONE       worker, between two tasks; it then tells the daemon                  compare-and-swap
- * BUSY <-> BLOCKED          worker; it tells the daemon only if `wanted` says that somebody waits for a CPU
- * BLOCKED -> LENT           daemon                                                               compare-and-swap
- * LENT -> BUSY|RECALL       worker, which goes on at once, without a CPU; it tells the daemon    compare-and-swap
- * BUSY|RECALL -> BUSY       daemon: has found a CPU for such a one                               compare-and-swap
- * any -> NONE               daemon, after the worker's certain death
+ * A change is a compare-and-swap, but for the first, which is a release store.
  *
- * The CPU belongs to the worker in all states but NONE and LENT; the daemon's private books say the same, once it has read the messages.
+ *   change                by
+ *   NONE -> FREE          daemon: has taken a CPU for it out of the pool
+ *   FREE -> BUSY          worker, before it looks into a queue
+ *   BUSY -> FREE          worker, when the queues are empty; it tells the daemon only if `wanted`
+ *   FREE -> NONE          daemon: wants the CPU, and need not wake the worker for it
+ *   sets RECALL           daemon: others have waited for some time
+ *   BUSY|RECALL -> NONE   worker, between two tasks; it then tells the daemon
+ *   BUSY <-> BLOCKED      worker; it tells the daemon only if `wanted`: somebody waits for a CPU
+ *   BLOCKED -> LENT       daemon
+ *   LENT -> BUSY|RECALL   worker, which goes on at once, without a CPU; it tells the daemon
+ *   BUSY|RECALL -> BUSY   daemon: has found a CPU for such a one
+ *   any -> NONE           daemon, after the worker's certain death
+ *
+ * The CPU belongs to the worker in all states but NONE and LENT; the daemon's private books say the
+ * same, once it has read the messages.
  */
 #ifndef SHM_LEASE_H
 #define SHM_LEASE_H
@@ -41,35 +45,42 @@ enum {
     SHM_LEASE_RECALL = 8,
 };
 
-static const uint32_t SHM_LEASE_FORGETS = UINT32_MAX; /* in `job`: it unloads a function, which may take any time */
+static const uint32_t SHM_LEASE_FORGETS =
+    UINT32_MAX; /* in `job`: it unloads a function, which may take any time */
 
 typedef struct shm_lease {
     alignas(64) _Atomic uint32_t word;
     _Atomic uint32_t lane; /* what it is for. Written by the daemon in NONE */
-    /* The record that it runs under its lease, plus one; 0: none, and everything about the last one is told; SHM_LEASE_FORGETS. Written by the worker. */
+    /* The record that it runs under its lease, plus one; 0: none, and everything about the last one
+     * is told; SHM_LEASE_FORGETS. Written by the worker. */
     _Atomic uint32_t job;
-    /* 1: it sleeps, or is about to: who pushes a call for it rings its bell. Written by the worker. */
+    /* 1: it sleeps, or is about to: who pushes a call for it rings its bell. Written by the
+     * worker. */
     _Atomic uint32_t rests;
     /* Calls that an actor runs which runs several at once. Written by the worker. */
     _Atomic uint32_t calls;
 } shm_lease_t;
 
-/* From state `from`, RECALL kept. False if it is in another state. All of them sequentially consistent: each is followed by a look at what the other side wrote. */
+/* From state `from`, RECALL kept. False if it is in another state. All of them sequentially
+ * consistent: each is followed by a look at what the other side wrote. */
 static inline bool shm_lease_move(shm_lease_t *lease, uint32_t from, uint32_t to) {
     uint32_t word = atomic_load(&lease->word);
     while ((word & SHM_LEASE_STATE) == from)
-        if (atomic_compare_exchange_weak(&lease->word, &word, to | (word & SHM_LEASE_RECALL))) return true;
+        if (atomic_compare_exchange_weak(&lease->word, &word, to | (word & SHM_LEASE_RECALL)))
+            return true;
     return false;
 }
 
-/* Its task goes on after waiting. True: the CPU was lent, and the daemon is to be told. Others may run on all CPUs: so it takes no other task before the daemon says that there is one for it. */
+/* Its task goes on after waiting. True: the CPU was lent, and the daemon is to be told. Others may
+ * run on all CPUs: so it takes no other task before the daemon says that there is one for it. */
 static inline bool shm_lease_go_on(shm_lease_t *lease) {
     uint32_t word = atomic_load(&lease->word);
     for (;;) {
         uint32_t state = word & SHM_LEASE_STATE;
         if (state != SHM_LEASE_BLOCKED && state != SHM_LEASE_LENT) return false;
         uint32_t flag = state == SHM_LEASE_LENT ? SHM_LEASE_RECALL : word & SHM_LEASE_RECALL;
-        if (atomic_compare_exchange_weak(&lease->word, &word, SHM_LEASE_BUSY | flag)) return state == SHM_LEASE_LENT;
+        if (atomic_compare_exchange_weak(&lease->word, &word, SHM_LEASE_BUSY | flag))
+            return state == SHM_LEASE_LENT;
     }
 }
 

@@ -1,6 +1,7 @@
 /*
- * What all processes of a node share beside the tables: the bells, the daemon's doorbell, who has messages for it, the leases, who sleeps and who has tasks; and the
- * segment that each client shares with the daemon alone, with the two rings.
+ * What all processes of a node share beside the tables: the bells, the daemon's doorbell, who has
+ * messages for it, the leases, who sleeps and who has tasks; and the segment that each client
+ * shares with the daemon alone, with the two rings.
  */
 #ifndef SHM_NODE_H
 #define SHM_NODE_H
@@ -21,21 +22,26 @@ enum {
 };
 
 typedef struct shm_node {
-    /* 1: the daemon sleeps, or is about to: whoever pushes must write to its eventfd. Written by the daemon only, so that nobody who is held up between
-     * a change of it and the write can leave it asleep. */
+    /* 1: the daemon sleeps, or is about to: whoever pushes must write to its eventfd. Written by
+     * the daemon only, so that nobody who is held up between a change of it and the write can leave
+     * it asleep. */
     alignas(64) _Atomic uint32_t daemon_sleeps;
-    /* One bit a client: it has pushed since the daemon last looked. Set by the client, taken by exchange by the daemon. */
+    /* One bit a client: it has pushed since the daemon last looked. Set by the client, taken by
+     * exchange by the daemon. */
     alignas(64) _Atomic uint64_t pending[SHM_MAX_CLIENTS / 64];
     /* Written by the daemon at its start, and as numbers are given. */
     alignas(64) _Atomic uint32_t fast; /* 1: tasks may be taken from queues */
     _Atomic uint32_t cpus;             /* that processes can really run on at a time */
     _Atomic uint32_t numbers;          /* of clients in use are below this */
-    /* 0: nothing runs, so the daemon does not look at the machine's memory: a worker that wakes to work tells it. Written by the daemon. */
+    /* 0: nothing runs, so the daemon does not look at the machine's memory: a worker that wakes to
+     * work tells it. Written by the daemon. */
     _Atomic uint32_t watched;
-    /* 1: somebody waits for a CPU: a worker that blocks or has nothing to do tells the daemon. Written by the daemon. */
+    /* 1: somebody waits for a CPU: a worker that blocks or has nothing to do tells the daemon.
+     * Written by the daemon. */
     alignas(64) _Atomic uint32_t wanted;
     shm_lane_t lanes[SHM_LANES];
-    /* One bit a client: it does not sleep in a call. Set and cleared by the client; cleared by the daemon at its end. For guesses only. */
+    /* One bit a client: it does not sleep in a call. Set and cleared by the client; cleared by the
+     * daemon at its end. For guesses only. */
     alignas(64) _Atomic uint64_t awake[SHM_MAX_CLIENTS / 64];
     shm_bell_t bells[SHM_MAX_CLIENTS];
     shm_lease_t leases[SHM_MAX_CLIENTS];
@@ -47,17 +53,21 @@ static inline uint32_t shm_node_words(shm_node_t *node) {
     return numbers > SHM_MAX_CLIENTS ? SHM_MAX_CLIENTS / 64 : (numbers + 63) / 64;
 }
 
-/* In a client's own segment: the ring up, the ring down, a scratch page for questions to the daemon and their answers, which is written by the client
- * before it asks and by the daemon before it answers, the runs of a worker, and which values it reads in place. */
-#define SHM_CLIENT_DOWN    (sizeof(shm_ring_t) + SHM_UP_MESSAGES * sizeof(shm_message_t))
-#define SHM_CLIENT_SCRATCH (SHM_CLIENT_DOWN + sizeof(shm_ring_t) + SHM_DOWN_MESSAGES * sizeof(shm_message_t))
-#define SHM_SCRATCH_BYTES  4096
-#define SHM_CLIENT_EVENTS  (SHM_CLIENT_SCRATCH + SHM_SCRATCH_BYTES)
-#define SHM_CLIENT_PINS    (SHM_CLIENT_EVENTS + sizeof(shm_events_t)) /* see store/pins.h; memory where it was touched */
-#define SHM_PIN_WORDS      (1 << 18)
-#define SHM_CLIENT_BYTES   (SHM_CLIENT_PINS + SHM_PIN_WORDS * sizeof(uint64_t))
+/* In a client's own segment: the ring up, the ring down, a scratch page for questions to the daemon
+ * and their answers, which is written by the client before it asks and by the daemon before it
+ * answers, the runs of a worker, and which values it reads in place. */
+#define SHM_CLIENT_DOWN (sizeof(shm_ring_t) + SHM_UP_MESSAGES * sizeof(shm_message_t))
+#define SHM_CLIENT_SCRATCH \
+    (SHM_CLIENT_DOWN + sizeof(shm_ring_t) + SHM_DOWN_MESSAGES * sizeof(shm_message_t))
+#define SHM_SCRATCH_BYTES 4096
+#define SHM_CLIENT_EVENTS (SHM_CLIENT_SCRATCH + SHM_SCRATCH_BYTES)
+#define SHM_CLIENT_PINS \
+    (SHM_CLIENT_EVENTS + sizeof(shm_events_t)) /* see store/pins.h; memory where it was touched */
+#define SHM_PIN_WORDS    (1 << 18)
+#define SHM_CLIENT_BYTES (SHM_CLIENT_PINS + SHM_PIN_WORDS * sizeof(uint64_t))
 
-/* Something is in a queue of the lane: wakes a worker that sleeps with a lease, unless one looks. False: there is none of either. ret_rang: a system call woke it. */
+/* Something is in a queue of the lane: wakes a worker that sleeps with a lease, unless one looks.
+ * False: there is none of either. ret_rang: a system call woke it. */
 static inline bool shm_node_rouse(shm_node_t *node, uint32_t lane, bool *ret_rang) {
     uint32_t words = shm_node_words(node);
     shm_worker_bits_t *workers = node->lanes[lane].workers;
@@ -74,10 +84,12 @@ static inline bool shm_node_rouse(shm_node_t *node, uint32_t lane, bool *ret_ran
     return false;
 }
 
-/* Tells the daemon that client `number` has pushed. True: the daemon sleeps and the caller must write to its eventfd. */
+/* Tells the daemon that client `number` has pushed. True: the daemon sleeps and the caller must
+ * write to its eventfd. */
 static inline bool shm_node_notify(shm_node_t *node, uint32_t number) {
-    /* seq_cst on both: the daemon stores daemon_sleeps and then reads pending, we set pending and then read daemon_sleeps; in one
-     * total order one of the two sees the other, so a push is never left lying while the daemon sleeps. */
+    /* seq_cst on both: the daemon stores daemon_sleeps and then reads pending, we set pending and
+     * then read daemon_sleeps; in one total order one of the two sees the other, so a push is never
+     * left lying while the daemon sleeps. */
     atomic_fetch_or(&node->pending[number / 64], (uint64_t)1 << (number % 64));
     return atomic_load(&node->daemon_sleeps) != 0;
 }

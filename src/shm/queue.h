@@ -1,14 +1,18 @@
 /*
  * A queue of numbers: one producer process, any number of takers. Lives in shared memory.
  *
- * The queue does not decide who gets an entry: what the entry names has a word of its own, and whoever changes that word by compare-and-swap has it. The queue
- * only says where to look. So `head` is a hint that anyone may move past an entry that is taken or void; nothing depends on whose move wins, and a taker that
- * dies anywhere leaves at most a hint that the next one moves on.
+ * The queue does not decide who gets an entry: what the entry names has a word of its own, and
+ * whoever changes that word by compare-and-swap has it. The queue only says where to look. So
+ * `head` is a hint that anyone may move past an entry that is taken or void; nothing depends on
+ * whose move wins, and a taker that dies anywhere leaves at most a hint that the next one moves on.
  *
- * Invariant: an entry is passed only after its claim was tried, by the one who passes it. head <= tail, but for the moment of a rewind.
+ * Invariant: an entry is passed only after its claim was tried, by the one who passes it. head <=
+ * tail, but for the moment of a rewind.
  *
- * Rewind: positions count up for ever, their place is the position modulo the size. A queue that was emptied begins again at the first place, by moving head and
- * tail to the next multiple: so the memory it touches is what its longest backlog needed. Only the producer does it, and only at head == tail, where no taker moves head.
+ * Rewind: positions count up for ever, their place is the position modulo the size. A queue that
+ * was emptied begins again at the first place, by moving head and tail to the next multiple: so the
+ * memory it touches is what its longest backlog needed. Only the producer does it, and only at head
+ * == tail, where no taker moves head.
  */
 #ifndef SHM_QUEUE_H
 #define SHM_QUEUE_H
@@ -38,20 +42,24 @@ static inline bool shm_queue_peek(shm_queue_t *queue, uint64_t *ret_position, ui
     uint64_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
     if ((int64_t)(tail - head) <= 0) return false;
     *ret_position = head;
-    *ret_entry = atomic_load_explicit(&queue->entries[head % SHM_QUEUE_ENTRIES], memory_order_relaxed);
+    *ret_entry =
+        atomic_load_explicit(&queue->entries[head % SHM_QUEUE_ENTRIES], memory_order_relaxed);
     return true;
 }
 /* The entry after the one at `position`, 0 if there is none (or it is 0); a moment's truth. */
 static inline uint64_t shm_queue_after(shm_queue_t *queue, uint64_t position) {
     /* relaxed: it is looked at, not acted on */
-    if ((int64_t)(atomic_load_explicit(&queue->tail, memory_order_relaxed) - position) <= 1) return 0;
-    return atomic_load_explicit(&queue->entries[(position + 1) % SHM_QUEUE_ENTRIES], memory_order_relaxed);
+    if ((int64_t)(atomic_load_explicit(&queue->tail, memory_order_relaxed) - position) <= 1)
+        return 0;
+    return atomic_load_explicit(&queue->entries[(position + 1) % SHM_QUEUE_ENTRIES],
+                                memory_order_relaxed);
 }
 /* After its claim was tried: nobody need look at this position any more. */
 static inline void shm_queue_pass(shm_queue_t *queue, uint64_t position) {
-    /* relaxed on failure: somebody else passed it. release: orders our look at the entry before its place may be written again. */
-    atomic_compare_exchange_strong_explicit(&queue->head, &position, position + 1, memory_order_release,
-                                            memory_order_relaxed);
+    /* relaxed on failure: somebody else passed it. release: orders our look at the entry before its
+     * place may be written again. */
+    atomic_compare_exchange_strong_explicit(&queue->head, &position, position + 1,
+                                            memory_order_release, memory_order_relaxed);
 }
 /* How many were not passed; a moment's truth. */
 static inline uint64_t shm_queue_count(shm_queue_t *queue) {

@@ -1,9 +1,10 @@
 /*
  * A ring of messages: one producer process, one consumer process. Lives in shared memory.
  *
- * `tail` has one writer, the producer; `head` one, the consumer. A message is visible by the release store of `tail`, its place is
- * free again by the release store of `head`. A producer that dies before the store has sent nothing; a consumer that dies leaves
- * the rest to be read by nobody. Neither side trusts the other's index: see shm_ring_pop.
+ * `tail` has one writer, the producer; `head` one, the consumer. A message is visible by the
+ * release store of `tail`, its place is free again by the release store of `head`. A producer that
+ * dies before the store has sent nothing; a consumer that dies leaves the rest to be read by
+ * nobody. Neither side trusts the other's index: see shm_ring_pop.
  */
 #ifndef SHM_RING_H
 #define SHM_RING_H
@@ -36,7 +37,8 @@ static inline uint64_t shm_ring_bytes(uint32_t capacity) {
 bool shm_ring_push(shm_ring_t *ring, uint32_t capacity, const shm_message_t *message);
 
 typedef enum { SHM_RING_EMPTY, SHM_RING_MESSAGE, SHM_RING_GARBAGE } shm_ring_result_t;
-/* Consumer. Copies the next message and frees its place. GARBAGE: the producer's index is impossible. */
+/* Consumer. Copies the next message and frees its place. GARBAGE: the producer's index is
+ * impossible. */
 shm_ring_result_t shm_ring_pop(shm_ring_t *ring, uint32_t capacity, shm_message_t *ret_message);
 /* Producer: how many wait to be read. */
 static inline uint64_t shm_ring_count(shm_ring_t *ring) {

@@ -1,7 +1,9 @@
 /*
- * A piece of shared memory without a name: a memfd, sealed against shrinking, passed by file descriptor.
+ * A piece of shared memory without a name: a memfd, sealed against shrinking, passed by file
+ * descriptor.
  *
- * Sparse: its size is address space; memory is used by what is touched or backed. Not thread-safe; memory of the caller.
+ * Sparse: its size is address space; memory is used by what is touched or backed. Not thread-safe;
+ * memory of the caller.
  */
 #ifndef SHM_SEGMENT_H
 #define SHM_SEGMENT_H
@@ -21,16 +23,20 @@ typedef struct shm_segment {
 
 /* Makes one of `size` bytes (rounded up to pages), mapped writable. */
 mob_status_t shm_segment_create(const char *name, uint64_t size, shm_segment_t *ret_segment);
-/* Maps one that was received. Takes the descriptor, also on failure. The size is read from the descriptor, its seals are
- * checked. `read_only_too`: a second view, which a forked child inherits while it does not inherit the writable one. */
-mob_status_t shm_segment_open(int fd, uint64_t expected_size, bool read_only_too, shm_segment_t *ret_segment);
-/* Gives memory to [offset, offset + size): after this no access there can fail for want of memory. */
+/* Maps one that was received. Takes the descriptor, also on failure. The size is read from the
+ * descriptor, its seals are checked. `read_only_too`: a second view, which a forked child inherits
+ * while it does not inherit the writable one. */
+mob_status_t shm_segment_open(int fd, uint64_t expected_size, bool read_only_too,
+                              shm_segment_t *ret_segment);
+/* Gives memory to [offset, offset + size): after this no access there can fail for want of
+ * memory. */
 mob_status_t shm_segment_back(const shm_segment_t *segment, uint64_t offset, uint64_t size);
 /* Closes the descriptor and unmaps. Takes half-built ones. */
 /* The reverse: what lies there is gone, and reads as zeros. */
 void shm_segment_unback(const shm_segment_t *segment, uint64_t offset, uint64_t size);
 void shm_segment_fini(shm_segment_t *segment);
-/* In a forked child: closes the descriptor and forgets the writable view, which the child does not have. */
+/* In a forked child: closes the descriptor and forgets the writable view, which the child does not
+ * have. */
 void shm_segment_abandon(shm_segment_t *segment);
 
 #endif

@@ -12,8 +12,10 @@ uint64_t store_slot_seal(store_slot_t *slot, bool escaped) {
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
     for (;;) {
         if ((word & STORE_STATE) != STORE_PENDING) return 0;
-        uint64_t sealed = STORE_SEALED | (word & (STORE_DROPPED | STORE_ESCAPED)) | (escaped ? STORE_ESCAPED : 0);
-        /* release: meta and value come first. acquire: the waiters' bits are theirs, and they look again after setting them. */
+        uint64_t sealed =
+            STORE_SEALED | (word & (STORE_DROPPED | STORE_ESCAPED)) | (escaped ? STORE_ESCAPED : 0);
+        /* release: meta and value come first. acquire: the waiters' bits are theirs, and they look
+         * again after setting them. */
         if (atomic_compare_exchange_weak_explicit(&slot->word, &word, sealed, memory_order_acq_rel,
                                                   memory_order_relaxed))
             return word;
@@ -25,15 +27,16 @@ static bool bit_set(store_slot_t *slot, uint64_t bit) {
     for (;;) {
         if ((word & STORE_STATE) != STORE_PENDING) return false;
         if (word & bit) return true;
-        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | bit, memory_order_acq_rel,
-                                                  memory_order_acquire))
+        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | bit,
+                                                  memory_order_acq_rel, memory_order_acquire))
             return true;
     }
 }
 
 bool store_slot_wait(store_slot_t *slot, uint32_t number) {
-    return bit_set(slot, number >= 1 && number <= STORE_WAITER_BITS ? (uint64_t)1 << (STORE_WAITER_SHIFT + number - 1)
-                                                                    : STORE_CROWD);
+    return bit_set(slot, number >= 1 && number <= STORE_WAITER_BITS
+                             ? (uint64_t)1 << (STORE_WAITER_SHIFT + number - 1)
+                             : STORE_CROWD);
 }
 
 bool store_slot_watch(store_slot_t *slot) { return bit_set(slot, STORE_WATCHED); }
@@ -43,9 +46,11 @@ store_drop_t store_slot_drop(store_slot_t *slot, bool is_daemon) {
     for (;;) {
         if ((word & STORE_ESCAPED) && !is_daemon) return STORE_DROP_ASK;
         bool pending = (word & STORE_STATE) == STORE_PENDING;
-        /* What lies in the slot itself is never moved, and what the daemon frees it does not move either. */
+        /* What lies in the slot itself is never moved, and what the daemon frees it does not move
+         * either. */
         if (!pending && (is_daemon || store_meta_inline(slot->meta))) return STORE_DROP_FREE;
-        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | (pending ? STORE_DROPPED : STORE_GOING),
+        if (atomic_compare_exchange_weak_explicit(&slot->word, &word,
+                                                  word | (pending ? STORE_DROPPED : STORE_GOING),
                                                   memory_order_acq_rel, memory_order_acquire))
             return pending ? STORE_DROP_LATER : STORE_DROP_FREE;
     }
@@ -55,8 +60,8 @@ bool store_slot_escape(store_slot_t *slot) {
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
     while ((word & STORE_STATE) == STORE_SEALED && !(word & (STORE_DROPPED | STORE_GOING))) {
         if (word & STORE_ESCAPED) return true;
-        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | STORE_ESCAPED, memory_order_acq_rel,
-                                                  memory_order_acquire))
+        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | STORE_ESCAPED,
+                                                  memory_order_acq_rel, memory_order_acquire))
             return true;
     }
     return false;
@@ -64,7 +69,8 @@ bool store_slot_escape(store_slot_t *slot) {
 
 bool store_slot_leave(store_slot_t *slot) {
     uint64_t word = atomic_load(&slot->word);
-    while ((word & (STORE_STATE | STORE_ESCAPED | STORE_DROPPED | STORE_AWAY)) == (STORE_SEALED | STORE_ESCAPED))
+    while ((word & (STORE_STATE | STORE_ESCAPED | STORE_DROPPED | STORE_AWAY)) ==
+           (STORE_SEALED | STORE_ESCAPED))
         if (atomic_compare_exchange_weak(&slot->word, &word, word | STORE_AWAY)) return true;
     return false;
 }

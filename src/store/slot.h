@@ -1,7 +1,7 @@
 /*
  * A slot: one object's place in the node's table. What a reference names is (slot, generation).
  *
- * The word holds the state, two flags and who waits:
+ * The word holds the state, the flags below and who waits:
  *
  *   FREE                 nobody's; the process that the slot was granted to may open it
  *   PENDING              open; its value is being made by a task
@@ -9,24 +9,32 @@
  *   SEALED               the value is there, and does not change any more
  *   SEALED|DROPPED       only in passing, from PENDING|DROPPED: the daemon frees it
  *   SEALED|GOING         only in passing: its owner frees it
- *   SEALED|AWAY          the value is there, but not in memory: the daemon has it on disk, and brings it back when it is asked. Always ESCAPED
+ *   SEALED|AWAY          the value is there, but not in memory: the daemon has it on disk, and
+ *                        brings it back when it is asked. Always ESCAPED
  *
- * ESCAPED says that the daemon counts the references (somebody else than the owner may have one), so its owner asks the daemon instead of
- * freeing. Set by the owner before it publishes a reference, by the sealer of a value that contains references, or by the daemon before it writes the value to disk.
+ * ESCAPED says that the daemon counts the references (somebody else than the owner may have one),
+ * so its owner asks the daemon instead of freeing. Set by the owner before it publishes a
+ * reference, by the sealer of a value that contains references, or by the daemon before it writes
+ * the value to disk.
  *
- * transition                       by                                     how
- * FREE -> PENDING                  owner (put, submit)                    store; nobody else names it yet
- * PENDING -> SEALED                the record's worker, after DONE;       compare-and-swap
- *                                  the daemon, if that one died; owner of a put
- * PENDING -> PENDING|DROPPED       owner, or the daemon at zero holders   compare-and-swap
- * SEALED -> SEALED|GOING           owner if not ESCAPED, of a value in the arena; compare-and-swap, against the next
- * SEALED -> SEALED|ESCAPED         the daemon, which is to move it        compare-and-swap
- * SEALED|ESCAPED -> ...|AWAY       the daemon, when it is on disk; it then looks for pins (store/pins.h) and, if there is one, takes AWAY back at once
- * ...|AWAY -> SEALED|ESCAPED       the daemon, when it is in memory again, or was never gone: release, after `block`
- * SEALED -> FREE                   owner if not ESCAPED, else the daemon  block first, then the word
- * waiter bits, CROWD, WATCHED      set by the waiter, by compare-and-swap while PENDING; taken by the sealer
+ *   transition                  by, and how
+ *   FREE -> PENDING             owner (put, submit): a store, for nobody else names it yet
+ *   PENDING -> SEALED           the record's worker, after DONE; the daemon, if that one died; the
+ *                               owner of a put: compare-and-swap
+ *   PENDING -> PENDING|DROPPED  owner, or the daemon at zero holders: compare-and-swap
+ *   SEALED -> SEALED|GOING      owner if not ESCAPED, of a value in the arena: compare-and-swap,
+ *                               against the next
+ *   SEALED -> SEALED|ESCAPED    the daemon, which is to move it: compare-and-swap
+ *   SEALED|ESCAPED -> ...|AWAY  the daemon, when it is on disk. It then looks for pins
+ *                               (store/pins.h) and, if there is one, takes AWAY back at once
+ *   ...|AWAY -> SEALED|ESCAPED  the daemon, when it is in memory again, or was never gone: release,
+ *                               after `block`
+ *   SEALED -> FREE              owner if not ESCAPED, else the daemon: block first, then the word
+ *   waiter bits, CROWD, WATCHED set by the waiter, by compare-and-swap while PENDING; taken by the
+ *                               sealer
  *
- * If the owner dies, the daemon acts in its place. meta and the value are written before SEALED (release) by the one who may seal.
+ * If the owner dies, the daemon acts in its place. meta and the value are written before SEALED
+ * (release) by the one who may seal.
  */
 #ifndef STORE_SLOT_H
 #define STORE_SLOT_H
@@ -47,8 +55,9 @@ enum {
     STORE_STATE = 3,
     STORE_DROPPED = 4,
     STORE_ESCAPED = 8,
-    STORE_CROWD = 16,   /* somebody waits who has no bit: the daemon rings all bells */
-    STORE_WATCHED = 32, /* the daemon waits, for tasks that have it as an argument: the sealer tells it */
+    STORE_CROWD = 16, /* somebody waits who has no bit: the daemon rings all bells */
+    STORE_WATCHED =
+        32, /* the daemon waits, for tasks that have it as an argument: the sealer tells it */
     STORE_AWAY = 64,
     STORE_GOING = 128,
     STORE_WAITER_SHIFT = 16,
@@ -62,23 +71,26 @@ typedef struct store_slot {
     union {
         uint8_t small[STORE_INLINE];
         struct {
-            uint64_t block;     /* the data's place in the arena */
-            uint32_t ref_count; /* references inside, as mob_ref_t after the data */
-            _Atomic uint32_t
-                used_ms; /* when it was written or last read, by a clock that wraps: a hint for what goes to disk first */
+            uint64_t block;           /* the data's place in the arena */
+            uint32_t ref_count;       /* references inside, as mob_ref_t after the data */
+            _Atomic uint32_t used_ms; /* when it was written or last read, by a clock that wraps: a
+                                         hint for what goes to disk first */
         } large;
     } value;
 } store_slot_t;
 
 _Static_assert(sizeof(store_slot_t) == 64, "a slot is a cache line");
 
-static inline uint64_t store_meta(uint64_t size, mob_format_t format, mob_status_t error, bool is_inline) {
+static inline uint64_t store_meta(uint64_t size, mob_format_t format, mob_status_t error,
+                                  bool is_inline) {
     return size << 16 | (uint64_t)error << 8 | (uint64_t)is_inline << 7 | (uint64_t)format;
 }
 static inline uint64_t store_meta_size(uint64_t meta) { return meta >> 16; }
 static inline bool store_meta_inline(uint64_t meta) { return meta >> 7 & 1; }
 static inline mob_format_t store_meta_format(uint64_t meta) { return (mob_format_t)(meta & 0x7f); }
-static inline mob_status_t store_meta_error(uint64_t meta) { return (mob_status_t)(meta >> 8 & 0xff); }
+static inline mob_status_t store_meta_error(uint64_t meta) {
+    return (mob_status_t)(meta >> 8 & 0xff);
+}
 /* Where the list of contained references begins, from the start of the data. */
 static inline uint64_t store_refs_offset(uint64_t size) { return (size + 15) & ~(uint64_t)15; }
 static inline uint64_t store_block_size(uint64_t size, uint32_t ref_count) {
@@ -87,18 +99,21 @@ static inline uint64_t store_block_size(uint64_t size, uint32_t ref_count) {
 
 /* Owner: FREE to PENDING under a new generation, which is returned. */
 uint64_t store_slot_open(store_slot_t *slot);
-/* PENDING to SEALED; `escaped` adds that flag. Returns the word as it was before: its waiters are to be woken. Does nothing and returns 0 if
- * the slot is not PENDING. */
+/* PENDING to SEALED; `escaped` adds that flag. Returns the word as it was before: its waiters are
+ * to be woken. Does nothing and returns 0 if the slot is not PENDING. */
 uint64_t store_slot_seal(store_slot_t *slot, bool escaped);
-/* Notes that client `number` waits. False if there is nothing to wait for any more: the value is there. */
+/* Notes that client `number` waits. False if there is nothing to wait for any more: the value is
+ * there. */
 bool store_slot_wait(store_slot_t *slot, uint32_t number);
 
 /* The daemon wants to be told. False if the value is there. */
 bool store_slot_watch(store_slot_t *slot);
 
-/* The daemon: a value in the arena that nobody frees from now on but itself. False if it is not SEALED, or about to be freed. */
+/* The daemon: a value in the arena that nobody frees from now on but itself. False if it is not
+ * SEALED, or about to be freed. */
 bool store_slot_escape(store_slot_t *slot);
-/* The daemon: SEALED|ESCAPED becomes AWAY. Sequentially consistent: a look at the pins follows. False if it is dropped, or AWAY. */
+/* The daemon: SEALED|ESCAPED becomes AWAY. Sequentially consistent: a look at the pins follows.
+ * False if it is dropped, or AWAY. */
 bool store_slot_leave(store_slot_t *slot);
 /* The daemon: AWAY no longer. */
 static inline void store_slot_return(store_slot_t *slot) {
@@ -107,7 +122,8 @@ static inline void store_slot_return(store_slot_t *slot) {
 }
 
 typedef enum { STORE_DROP_FREE, STORE_DROP_LATER, STORE_DROP_ASK } store_drop_t;
-/* The last reference went. FREE: the caller frees block and slot now. LATER: whoever completes the task will. ASK: tell the daemon. */
+/* The last reference went. FREE: the caller frees block and slot now. LATER: whoever completes the
+ * task will. ASK: tell the daemon. */
 store_drop_t store_slot_drop(store_slot_t *slot, bool is_daemon);
 /* SEALED to FREE, after its block was released. */
 static inline void store_slot_close(store_slot_t *slot) {

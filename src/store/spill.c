@@ -1,13 +1,20 @@
 /*
- * Design. Bytes go past the page cache (O_DIRECT) where the file system lets them: a value that was moved out because memory is short must not come back as a cached page, and it is faster:
- * on a machine with two cores, both busy, writing through the cache reached a sixth of the disk's speed. Without it (tmpfs of older kernels, ramfs) the same code runs.
+ * Design. Bytes go past the page cache (O_DIRECT) where the file system lets them: a value that was
+ * moved out because memory is short must not come back as a cached page, and it is faster: on a
+ * machine with two cores, both busy, writing through the cache reached a sixth of the disk's speed.
+ * Without it (tmpfs of older kernels, ramfs) the same code runs.
  *
- * Where everything lies is known before the first byte is written. So the file is cut into stretches, and several threads take one after the other: while some wait for the disk, others hash or copy. Small
- * values are copied into a buffer side by side, and that is a stretch. A large one (an extent of its own in the arena, its data 64 bytes from a page's beginning) has its head at a page's beginning,
- * so that its pages in the file are its pages in memory: all but the first and the last are written from the arena and read into it without a copy, in pieces, each a stretch.
+ * Where everything lies is known before the first byte is written. So the file is cut into
+ * stretches, and several threads take one after the other: while some wait for the disk, others
+ * hash or copy. Small values are copied into a buffer side by side, and that is a stretch. A large
+ * one (an extent of its own in the arena, its data 64 bytes from a page's beginning) has its head
+ * at a page's beginning, so that its pages in the file are its pages in memory: all but the first
+ * and the last are written from the arena and read into it without a copy, in pieces, each a
+ * stretch.
  *
- * The hash behind a value is that of its head and of its pieces' hashes, in order: the first page's bytes, then each PIECE, then the rest. A small value is one piece. Whoever hashes the last piece of a
- * large value writes what is behind it.
+ * The hash behind a value is that of its head and of its pieces' hashes, in order: the first page's
+ * bytes, then each PIECE, then the rest. A small value is one piece. Whoever hashes the last piece
+ * of a large value writes what is behind it.
  */
 #define XXH_INLINE_ALL
 #include "store/spill.h"
@@ -26,7 +33,13 @@
 
 #include "base/vec.h"
 
-enum { BUFFER = 2 << 20, PIECE = 2 << 20, PAGE = STORE_SPILL_PAGE, UNIT = STORE_SPILL_PLACE, HELPERS = 2 };
+enum {
+    BUFFER = 2 << 20,
+    PIECE = 2 << 20,
+    PAGE = STORE_SPILL_PAGE,
+    UNIT = STORE_SPILL_PLACE,
+    HELPERS = 2
+};
 
 static const uint64_t FILE_MAGIC = 0x4c4c4950534d4f42, ITEM_MAGIC = 0x4d4554494c4c5053;
 enum { VERSION = 1, FIRST = PAGE - UNIT }; /* FIRST: bytes of a large value in its first page */
@@ -64,7 +77,8 @@ static uint64_t page_up(uint64_t size) { return (size + PAGE - 1) / PAGE * PAGE;
 
 /* ---- the file ---- */
 
-/* Opened without O_DIRECT first: with it, a file system that has none makes the file and then refuses it. O_NONBLOCK: somebody may have put a pipe in its place. */
+/* Opened without O_DIRECT first: with it, a file system that has none makes the file and then
+ * refuses it. O_NONBLOCK: somebody may have put a pipe in its place. */
 static int file_open(const char *path, int flags) {
     struct stat found;
     int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0600);
@@ -93,7 +107,9 @@ typedef struct {
 } strip_t;
 
 static void strip_add(strip_t *strip, const void *at, uint64_t size) {
-    if (size > 0) strip->parts[strip->count++] = (struct iovec){.iov_base = (void *)(uintptr_t)at, .iov_len = size};
+    if (size > 0)
+        strip->parts[strip->count++] =
+            (struct iovec){.iov_base = (void *)(uintptr_t)at, .iov_len = size};
 }
 
 /* All of it, or an errno. A file that is too short to be read: EBADMSG. */
@@ -106,7 +122,8 @@ static int strip_move(int fd, bool writes, strip_t strip, uint64_t offset) {
         if (n < 0 && (errno == EINTR || direct_give_up(fd, errno, &gave_up))) continue;
         if (n < 0) return errno;
         offset += (uint64_t)n;
-        bool over = n == 0 || offset % PAGE != 0; /* its end; and a disk that takes part of a page has no more */
+        bool over = n == 0 || offset % PAGE !=
+                                  0; /* its end; and a disk that takes part of a page has no more */
         for (; part < end && (size_t)n >= part->iov_len; part++) n -= (ssize_t)part->iov_len;
         if (part == end) break;
         if (over) return writes ? ENOSPC : EBADMSG;
@@ -118,7 +135,8 @@ static int strip_move(int fd, bool writes, strip_t strip, uint64_t offset) {
 
 /* ---- several threads at one file ---- */
 
-/* A stretch of the file that one thread moves in one go: small values side by side, or a piece of a large one. */
+/* A stretch of the file that one thread moves in one go: small values side by side, or a piece of a
+ * large one. */
 typedef struct {
     struct large *large; /* NULL: small ones */
     size_t first, count; /* which items; or which piece */
@@ -144,12 +162,15 @@ static int piece_move(const crew_t *c, struct large *v, size_t index);
 static void *crew_work(void *argument) {
     crew_t *c = argument;
     unsigned char *buffer = NULL; /* for small values, kept from one stretch to the next */
-    for (size_t i; (i = atomic_fetch_add(&c->next, 1)) < c->unit_count && atomic_load(&c->error) == 0;) {
+    for (size_t i;
+         (i = atomic_fetch_add(&c->next, 1)) < c->unit_count && atomic_load(&c->error) == 0;) {
         const unit_t *unit = &c->units[i];
         int error = 0;
-        if (unit->large == NULL && buffer == NULL && (buffer = aligned_alloc(PAGE, BUFFER)) == NULL) error = ENOMEM;
+        if (unit->large == NULL && buffer == NULL && (buffer = aligned_alloc(PAGE, BUFFER)) == NULL)
+            error = ENOMEM;
         if (error == 0)
-            error = unit->large != NULL ? piece_move(c, unit->large, unit->first) : small_write(c, unit, buffer);
+            error = unit->large != NULL ? piece_move(c, unit->large, unit->first)
+                                        : small_write(c, unit, buffer);
         if (error != 0) atomic_store(&c->error, error);
     }
     free(buffer);
@@ -158,7 +179,10 @@ static void *crew_work(void *argument) {
 
 static int crew_run(crew_t *c) {
     pthread_t helpers[HELPERS];
-    size_t wanted = c->unit_count > HELPERS ? HELPERS : c->unit_count > 0 ? c->unit_count - 1 : 0, count = 0;
+    size_t wanted = c->unit_count > HELPERS ? HELPERS
+                    : c->unit_count > 0     ? c->unit_count - 1
+                                            : 0,
+           count = 0;
     while (count < wanted && pthread_create(&helpers[count], NULL, crew_work, c) == 0) count++;
     crew_work(c);
     while (count > 0) pthread_join(helpers[--count], NULL);
@@ -183,8 +207,10 @@ static uint64_t hash_of(const item_head_t *head, const uint64_t *hashes, size_t 
 static int small_write(const crew_t *c, const unit_t *unit, unsigned char *buffer) {
     uint64_t used = 0;
     if (unit->offset == 0) {
-        file_head_t head = {
-            .magic = FILE_MAGIC, .incarnation = c->incarnation, .version = VERSION, .count = (uint32_t)c->item_count};
+        file_head_t head = {.magic = FILE_MAGIC,
+                            .incarnation = c->incarnation,
+                            .version = VERSION,
+                            .count = (uint32_t)c->item_count};
         memcpy(buffer, &head, sizeof head);
         used = sizeof head;
     }
@@ -193,7 +219,8 @@ static int small_write(const crew_t *c, const unit_t *unit, unsigned char *buffe
         const unsigned char *data = c->arena + item->block;
         item_head_t head = head_of(c->incarnation, item);
         uint64_t piece = XXH3_64bits(data, item->bytes), hash = hash_of(&head, &piece, 1),
-                 end = used + small_size(item), hashed = used + sizeof head + item->bytes + sizeof hash;
+                 end = used + small_size(item),
+                 hashed = used + sizeof head + item->bytes + sizeof hash;
         memcpy(buffer + used, &head, sizeof head);
         memcpy(buffer + used + sizeof head, data, item->bytes);
         memcpy(buffer + used + sizeof head + item->bytes, &hash, sizeof hash);
@@ -206,7 +233,8 @@ static int small_write(const crew_t *c, const unit_t *unit, unsigned char *buffe
     return strip_move(c->fd, true, strip, unit->offset);
 }
 
-static int small_read(int fd, const item_head_t *head, unsigned char *arena, const store_spill_item_t *item) {
+static int small_read(int fd, const item_head_t *head, unsigned char *arena,
+                      const store_spill_item_t *item) {
     uint64_t first = item->offset / PAGE * PAGE, skip = item->offset - first, stored,
              size = page_up(skip + small_size(item));
     if (size > BUFFER + PAGE) return EBADMSG; /* it was not written so */
@@ -228,7 +256,8 @@ static int small_read(int fd, const item_head_t *head, unsigned char *arena, con
 
 /* ---- large values ---- */
 
-/* Its first page in the file is its head and FIRST bytes; then whole pages, the middle; then the rest and the hash. */
+/* Its first page in the file is its head and FIRST bytes; then whole pages, the middle; then the
+ * rest and the hash. */
 typedef struct large {
     item_head_t head;
     unsigned char *data;   /* in the arena */
@@ -250,8 +279,8 @@ static uint64_t end_size(const large_t *v) { return page_up(v->rest + sizeof v->
 static uint64_t large_size(const large_t *v) { return PAGE + v->middle + end_size(v); }
 
 /* `hashes`: room for two more than it has pieces. */
-static void large_init(large_t *v, uint64_t incarnation, const unsigned char *arena, const store_spill_item_t *item,
-                       uint64_t offset, uint64_t *hashes) {
+static void large_init(large_t *v, uint64_t incarnation, const unsigned char *arena,
+                       const store_spill_item_t *item, uint64_t offset, uint64_t *hashes) {
     uint64_t middle = (item->bytes - FIRST) / PAGE * PAGE;
     *v = (large_t){.head = head_of(incarnation, item),
                    .data = (unsigned char *)arena + item->block,
@@ -281,7 +310,8 @@ static void end_make(large_t *v, unsigned char *pages) {
 static int piece_move(const crew_t *c, large_t *v, size_t index) {
     _Alignas(PAGE) unsigned char before[PAGE], behind[2 * PAGE];
     bool first = index == 0, last = index == v->pieces - 1;
-    uint64_t at = index * (uint64_t)PIECE, size = last ? v->middle - at : PIECE, offset = v->offset + PAGE + at;
+    uint64_t at = index * (uint64_t)PIECE, size = last ? v->middle - at : PIECE,
+             offset = v->offset + PAGE + at;
     unsigned char *data = v->data + FIRST + at;
     strip_t strip = {0};
     if (first) strip_add(&strip, before, PAGE);
@@ -311,7 +341,8 @@ static int piece_move(const crew_t *c, large_t *v, size_t index) {
     return strip_move(c->fd, true, end, v->offset + PAGE + v->middle);
 }
 
-static int large_read(int fd, uint64_t incarnation, unsigned char *arena, const store_spill_item_t *item) {
+static int large_read(int fd, uint64_t incarnation, unsigned char *arena,
+                      const store_spill_item_t *item) {
     large_t v;
     size_t pieces = pieces_of(item);
     uint64_t *hashes = malloc((pieces + 2) * sizeof *hashes);
@@ -358,10 +389,11 @@ static void plan_fini(plan_t *plan) {
 }
 
 /* Gives each item its place. To be undone also if it fails. */
-static int plan_make(plan_t *plan, uint64_t incarnation, const unsigned char *arena, store_spill_item_t *items,
-                     size_t count) {
+static int plan_make(plan_t *plan, uint64_t incarnation, const unsigned char *arena,
+                     store_spill_item_t *items, size_t count) {
     size_t larges = 0, hashes = 0, first = 0;
-    uint64_t used = sizeof(file_head_t); /* of the stretch that is being filled, which begins at item `first` */
+    /* of the stretch that is being filled, which begins at item `first` */
+    uint64_t used = sizeof(file_head_t);
     for (size_t i = 0; i < count; i++)
         if (is_large(&items[i])) larges++, hashes += pieces_of(&items[i]) + 2;
     plan->larges = malloc((larges + 1) * sizeof *plan->larges);
@@ -372,7 +404,8 @@ static int plan_make(plan_t *plan, uint64_t incarnation, const unsigned char *ar
         store_spill_item_t *item = &items[i];
         bool large = is_large(item);
         uint64_t size = large ? 0 : small_size(item);
-        if (size > BUFFER - sizeof(file_head_t)) return EINVAL; /* it lies where no value of its size does */
+        /* it lies where no value of its size does */
+        if (size > BUFFER - sizeof(file_head_t)) return EINVAL;
         if (large || used + size > BUFFER) {
             if (!small_plan(plan, first, i - first, used)) return ENOMEM;
             first = i;
@@ -390,14 +423,17 @@ static int plan_make(plan_t *plan, uint64_t incarnation, const unsigned char *ar
     return small_plan(plan, first, count - first, used) ? 0 : ENOMEM;
 }
 
-/* All that the file needs, at once: a full disk shows before anything is written, and writes that do not make a file longer need not wait for each other. */
+/* All that the file needs, at once: a full disk shows before anything is written, and writes that
+ * do not make a file longer need not wait for each other. */
 static int space_take(int fd, uint64_t size) {
     if (fallocate(fd, 0, 0, (off_t)size) == 0) return 0;
-    return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0; /* else this file system can't */
+    return errno == ENOSPC || errno == EDQUOT || errno == EFBIG
+               ? errno
+               : 0; /* else this file system can't */
 }
 
-int store_spill_write(const char *path, uint64_t incarnation, const unsigned char *arena, store_spill_item_t *items,
-                      size_t count, uint64_t *ret_size) {
+int store_spill_write(const char *path, uint64_t incarnation, const unsigned char *arena,
+                      store_spill_item_t *items, size_t count, uint64_t *ret_size) {
     plan_t plan = {0};
     int fd = file_open(path, O_WRONLY | O_CREAT | O_EXCL);
     if (fd < 0) return errno;
@@ -421,11 +457,13 @@ int store_spill_write(const char *path, uint64_t incarnation, const unsigned cha
     return error;
 }
 
-int store_spill_read(const char *path, uint64_t incarnation, unsigned char *arena, const store_spill_item_t *item) {
+int store_spill_read(const char *path, uint64_t incarnation, unsigned char *arena,
+                     const store_spill_item_t *item) {
     int fd = file_open(path, O_RDONLY | O_NOFOLLOW);
     if (fd < 0) return errno;
     item_head_t head = head_of(incarnation, item);
-    int error = is_large(item) ? large_read(fd, incarnation, arena, item) : small_read(fd, &head, arena, item);
+    int error = is_large(item) ? large_read(fd, incarnation, arena, item)
+                               : small_read(fd, &head, arena, item);
     close(fd);
     return error;
 }
@@ -435,7 +473,8 @@ int store_spill_punch(const char *path, const store_spill_item_t *item) {
     if (first >= end) return 0;
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), error = 0;
     if (fd < 0) return errno;
-    if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first, (off_t)(end - first)) != 0)
+    if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first,
+                  (off_t)(end - first)) != 0)
         error = errno;
     close(fd);
     return error;

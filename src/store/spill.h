@@ -2,11 +2,14 @@
  * A spill file: values that were moved out of the arena, one after the other.
  *
  *   a head            what file this is, of which session, how many values
- *   for each value    a head with its slot, generation and sizes; the bytes; a hash of both; filled up to 64, or to a page after a large one
+ *   for each value    a head with its slot, generation and sizes; the bytes; a hash of both; filled
+ *                     up to 64, or to a page after a large one
  *
- * A file is written once, in one go, and only read from then on. It is believed only where it says what was written: see store_spill_read.
+ * A file is written once, in one go, and only read from then on. It is believed only where it says
+ * what was written: see store_spill_read.
  *
- * The arena's beginning is a page's. These calls wait for the disk: they are for threads that have nothing else to do. They touch nothing but what they are given. Each returns 0 or an errno;
+ * The arena's beginning is a page's. These calls wait for the disk: they are for threads that have
+ * nothing else to do. They touch nothing but what they are given. Each returns 0 or an errno;
  * EBADMSG: the file does not have what was written.
  */
 #ifndef STORE_SPILL_H
@@ -18,20 +21,25 @@
 typedef struct store_spill_item {
     uint32_t slot, ref_count;
     uint64_t generation, meta;
-    uint64_t block;  /* where its bytes lie in the arena, or are to lie: a large one's at the same place in a page */
+    uint64_t block;  /* where its bytes lie in the arena, or are to lie: a large one's at the same
+                        place in a page */
     uint64_t bytes;  /* the value, and the references after it */
     uint64_t offset; /* of its head in the file */
 } store_spill_item_t;
 
-/* A value of more bytes is a large one, and lies 64 bytes from a page's beginning, or it can't be moved. */
+/* A value of more bytes is a large one, and lies 64 bytes from a page's beginning, or it can't be
+ * moved. */
 enum { STORE_SPILL_SMALL = 256 << 10, STORE_SPILL_PLACE = 64, STORE_SPILL_PAGE = 4096 };
 
-/* Makes the file `path` of these, and notes where each lies. What was begun is removed if it can't be finished. */
-int store_spill_write(const char *path, uint64_t incarnation, const unsigned char *arena, store_spill_item_t *items,
-                      size_t count, uint64_t *ret_size);
+/* Makes the file `path` of these, and notes where each lies. What was begun is removed if it can't
+ * be finished. */
+int store_spill_write(const char *path, uint64_t incarnation, const unsigned char *arena,
+                      store_spill_item_t *items, size_t count, uint64_t *ret_size);
 /* Reads one of them back into the arena. */
-int store_spill_read(const char *path, uint64_t incarnation, unsigned char *arena, const store_spill_item_t *item);
-/* The value is not needed any more: the disk gets its space back, as far as whole pages of it go. */
+int store_spill_read(const char *path, uint64_t incarnation, unsigned char *arena,
+                     const store_spill_item_t *item);
+/* The value is not needed any more: the disk gets its space back, as far as whole pages of it
+ * go. */
 int store_spill_punch(const char *path, const store_spill_item_t *item);
 
 #endif

@@ -31,13 +31,15 @@ void mob_args_ref(mob_args_t *a, mob_ref_t ref) {
 
 /* Whether each name that was given has its one value, and nothing else came between. */
 static bool keywords_are_whole(const mob_args_t *a) {
-    return a->keywords == 0 || (a->values.count == a->positional + a->keywords && a->values.owed == 0);
+    return a->keywords == 0 ||
+           (a->values.count == a->positional + a->keywords && a->values.owed == 0);
 }
 
 void mob_args_keyword(mob_args_t *a, const char *name) {
     if (a->keywords == 0) a->positional = a->values.count;
     if (!keywords_are_whole(a) || a->values.owed > 0) {
-        a->values.status = base_fail(MOB_EINVAL, "the argument before %s is not whole, or has no name", name);
+        a->values.status =
+            base_fail(MOB_EINVAL, "the argument before %s is not whole, or has no name", name);
         return;
     }
     a->keywords++;
@@ -51,8 +53,9 @@ mob_status_t mob_args_finish(mob_args_t *a, mob_task_t *task) {
     mob_status_t status = mob_writer_finish(&a->values, &data, &size);
     if (status != MOB_OK) return status;
     if (!keywords_are_whole(a))
-        return base_fail(MOB_EINVAL, "%u arguments have names, and %u values follow the first of them", a->keywords,
-                         a->values.count - a->positional);
+        return base_fail(MOB_EINVAL,
+                         "%u arguments have names, and %u values follow the first of them",
+                         a->keywords, a->values.count - a->positional);
     uint32_t counts[2] = {a->values.count - a->keywords, a->keywords};
     memcpy((void *)data, counts, COUNTS);
     task->args = data;
@@ -74,7 +77,8 @@ void mob_args_fini(mob_args_t *a) {
     *a = (mob_args_t){0};
 }
 
-static mob_status_t submit(mob_client_t *c, mob_task_t *task, const char *name, mob_args_t *args, mob_ref_t *ret_ref) {
+static mob_status_t submit(mob_client_t *c, mob_task_t *task, const char *name, mob_args_t *args,
+                           mob_ref_t *ret_ref) {
     static const uint8_t none[COUNTS];
     task->name = name;
     task->name_size = strlen(name);
@@ -90,8 +94,10 @@ static mob_status_t submit(mob_client_t *c, mob_task_t *task, const char *name, 
     return status;
 }
 
-mob_status_t mob_task_run(mob_client_t *c, mob_ref_t function, const char *name, mob_args_t *args, mob_ref_t *ret_ref) {
-    mob_task_t task = {.kind = MOB_TASK, .function = function, .shape = MOB_SHAPE_ONE_CPU, .max_retries = 3};
+mob_status_t mob_task_run(mob_client_t *c, mob_ref_t function, const char *name, mob_args_t *args,
+                          mob_ref_t *ret_ref) {
+    mob_task_t task = {
+        .kind = MOB_TASK, .function = function, .shape = MOB_SHAPE_ONE_CPU, .max_retries = 3};
     return submit(c, &task, name, args, ret_ref);
 }
 

@@ -1,6 +1,8 @@
 /*
- * Arrays that Python gets without a copy. The value is a pickle (mob_pickle_t) with one buffer: the numbers, aligned; and a stream of a few bytes that says numpy.ndarray((count,), dtype, buffer), or
- * memoryview(buffer) without a dtype. So no new format is needed, and Python reads it as it reads its own arrays.
+ * Arrays that Python gets without a copy. The value is a pickle (mob_pickle_t) with one buffer: the
+ * numbers, aligned; and a stream of a few bytes that says numpy.ndarray((count,), dtype, buffer),
+ * or memoryview(buffer) without a dtype. So no new format is needed, and Python reads it as it
+ * reads its own arrays.
  *
  * In the direct encoding the numbers would lie nine bytes after the start, aligned for nothing.
  */
@@ -14,20 +16,23 @@
 enum { ALIGNED = 64, MAX_DTYPE = 15 };
 enum { TABLE = sizeof(mob_pickle_t) + 2 * sizeof(uint64_t) };
 
-/* Opcodes of pickle's protocol 5: \x80\x05 protocol, c global, \x8a\x08 an int of 8 bytes, \x85 \x87 tuples of 1 and 3, \x8c a str, \x97 the next buffer, \x98 read-only, R call, . end */
+/* Opcodes of pickle's protocol 5: \x80\x05 protocol, c global, \x8a\x08 an int of 8 bytes, \x85
+ * \x87 tuples of 1 and 3, \x8c a str, \x97 the next buffer, \x98 read-only, R call, . end */
 static void append(task_array_t *a, const void *from, size_t size) {
     memcpy(a->stream + a->stream_size, from, size);
     a->stream_size += size;
 }
 
-mob_status_t task_array_plan(const char *dtype, uint64_t count, size_t item_size, task_array_t *ret_array) {
+mob_status_t task_array_plan(const char *dtype, uint64_t count, size_t item_size,
+                             task_array_t *ret_array) {
     size_t length = dtype ? strlen(dtype) : 0;
     if (length > MAX_DTYPE || (dtype != NULL && length == 0))
         return base_fail(MOB_EINVAL, "a dtype has 1 to %d letters, not %zu", MAX_DTYPE, length);
     if (dtype != NULL && strchr(dtype, 'O') != NULL)
         return base_fail(MOB_EINVAL, "an array of Python objects can't be made in C");
     if (item_size == 0 || count > ((uint64_t)1 << 47) / item_size)
-        return base_fail(MOB_EINVAL, "an array of %llu items of %zu bytes", (unsigned long long)count, item_size);
+        return base_fail(MOB_EINVAL, "an array of %llu items of %zu bytes",
+                         (unsigned long long)count, item_size);
     task_array_t a = {0};
     if (dtype == NULL) {
         static const char view[] = "\x80\x05"

@@ -1,4 +1,5 @@
-/* One run of a function in C: its arguments, read where they lie, and its results, written where they stay. */
+/* One run of a function in C: its arguments, read where they lie, and its results, written where
+ * they stay. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ static mob_status_t arguments_find(mob_call_t *call, const uint8_t *at) {
             at += 5;
         } else if (at < call->end && *at == MOB_ARG_PICKLE && call->end - at >= 9) {
             memcpy(&size, at + 1, sizeof size);
-            if (size > (uint64_t)(call->end - at - 9)) return base_fail(MOB_EPROTO, "argument %u is cut short", i);
+            if (size > (uint64_t)(call->end - at - 9))
+                return base_fail(MOB_EPROTO, "argument %u is cut short", i);
             at += 9 + size;
         } else {
             mob_reader_t reader = {.at = at, .end = call->end};
@@ -46,15 +48,18 @@ mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_job_t *j
     call->failed = false;
     call->deps = NULL;
     call->deps_open = 0;
-    if (job->dep_count > TASK_FEW && (call->deps = malloc(job->dep_count * sizeof *call->deps)) == NULL)
+    if (job->dep_count > TASK_FEW &&
+        (call->deps = malloc(job->dep_count * sizeof *call->deps)) == NULL)
         return base_fail(MOB_ENOMEM, "no memory for %u arguments", job->dep_count);
     if (job->num_returns > 64 && (call->more = calloc(job->num_returns, 1)) == NULL)
         return base_fail(MOB_ENOMEM, "no memory for %u results", job->num_returns);
     if (job->args_size < sizeof counts) return base_fail(MOB_EPROTO, "a call without its counts");
     memcpy(counts, at, sizeof counts);
     if (counts[1] > 0)
-        return base_fail(MOB_EINVAL, "%u arguments were given by name, and functions in C have no names for them",
-                         counts[1]);
+        return base_fail(
+            MOB_EINVAL,
+            "%u arguments were given by name, and functions in C have no names for them",
+            counts[1]);
     if (counts[0] > job->args_size) return base_fail(MOB_EPROTO, "a call with impossible counts");
     if (counts[0] > TASK_FEW && (call->starts = malloc(counts[0] * sizeof *call->starts)) == NULL)
         return base_fail(MOB_ENOMEM, "no memory for %u arguments", counts[0]);
@@ -62,9 +67,11 @@ mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_job_t *j
     return arguments_find(call, at + sizeof counts);
 }
 
-mob_status_t task_open(mob_client_t *c, const mob_ref_t *refs, size_t count, mob_value_t *ret_value) {
+mob_status_t task_open(mob_client_t *c, const mob_ref_t *refs, size_t count,
+                       mob_value_t *ret_value) {
     mob_status_t status = mob_get_begin(c, refs[0], ret_value);
-    while (status == MOB_EAWAY || status == MOB_EINTR) status = mob_get_fetch(c, refs, count, -1, ret_value);
+    while (status == MOB_EAWAY || status == MOB_EINTR)
+        status = mob_get_fetch(c, refs, count, -1, ret_value);
     return status;
 }
 
@@ -72,7 +79,8 @@ mob_status_t task_open(mob_client_t *c, const mob_ref_t *refs, size_t count, mob
 static mob_status_t deps_open(mob_call_t *call) {
     mob_value_t *deps = call->deps ? call->deps : call->few_deps;
     for (uint32_t i = 0; i < call->job->dep_count; i++) {
-        mob_status_t status = task_open(call->client, call->job->deps + i, call->job->dep_count - i, &deps[i]);
+        mob_status_t status =
+            task_open(call->client, call->job->deps + i, call->job->dep_count - i, &deps[i]);
         if (status != MOB_OK) return status;
         call->deps_open++;
         if (deps[i].error != MOB_OK) break;
@@ -89,8 +97,8 @@ bool task_call_open(mob_call_t *call) {
         if (!mob_room_retry(call->client, call->job->deps, call->job->dep_count, tries)) break;
     }
     if (status != MOB_OK)
-        mob_call_fail(call, "argument reference %u: %s", status == MOB_EFULL ? failed : call->deps_open,
-                      mob_last_error());
+        mob_call_fail(call, "argument reference %u: %s",
+                      status == MOB_EFULL ? failed : call->deps_open, mob_last_error());
     const mob_value_t *deps = call->deps ? call->deps : call->few_deps;
     return status == MOB_OK && deps[call->deps_open - 1].error == MOB_OK;
 }
@@ -141,10 +149,12 @@ static const uint8_t *argument(const mob_call_t *call, uint32_t index) {
     return NULL;
 }
 
-static mob_status_t dep_of(const mob_call_t *call, uint32_t index, const uint8_t *at, uint32_t *ret_dep) {
+static mob_status_t dep_of(const mob_call_t *call, uint32_t index, const uint8_t *at,
+                           uint32_t *ret_dep) {
     memcpy(ret_dep, at + 1, sizeof *ret_dep);
     if (*ret_dep >= call->deps_open)
-        return base_fail(MOB_EPROTO, "argument %u is a reference that the call does not have", index);
+        return base_fail(MOB_EPROTO, "argument %u is a reference that the call does not have",
+                         index);
     return MOB_OK;
 }
 
@@ -158,14 +168,17 @@ mob_status_t mob_call_item(mob_call_t *call, uint32_t index, mob_item_t *ret_ite
     }
     if (*at != MOB_ARG_DEP) return mob_read(&(mob_reader_t){.at = at, .end = call->end}, ret_item);
     mob_status_t status = dep_of(call, index, at, &dep);
-    return status == MOB_OK ? mob_value_item(&(call->deps ? call->deps : call->few_deps)[dep], ret_item) : status;
+    return status == MOB_OK
+               ? mob_value_item(&(call->deps ? call->deps : call->few_deps)[dep], ret_item)
+               : status;
 }
 
-static mob_status_t item_expect(mob_call_t *call, uint32_t index, const char *what, int tag, int or_tag,
-                                mob_item_t *ret_item) {
+static mob_status_t item_expect(mob_call_t *call, uint32_t index, const char *what, int tag,
+                                int or_tag, mob_item_t *ret_item) {
     mob_status_t status = mob_call_item(call, index, ret_item);
     if (status != MOB_OK || ret_item->tag == tag || ret_item->tag == or_tag) return status;
-    return base_fail(MOB_EINVAL, "argument %u is %s, and %s is needed", index, mob_tag_text(ret_item->tag), what);
+    return base_fail(MOB_EINVAL, "argument %u is %s, and %s is needed", index,
+                     mob_tag_text(ret_item->tag), what);
 }
 
 mob_status_t mob_call_int(mob_call_t *call, uint32_t index, int64_t *ret_integer) {
@@ -189,7 +202,8 @@ mob_status_t mob_call_bool(mob_call_t *call, uint32_t index, bool *ret_truth) {
     return status;
 }
 
-mob_status_t mob_call_str(mob_call_t *call, uint32_t index, const char **ret_text, uint64_t *ret_size) {
+mob_status_t mob_call_str(mob_call_t *call, uint32_t index, const char **ret_text,
+                          uint64_t *ret_size) {
     mob_item_t item;
     mob_status_t status = item_expect(call, index, "a str", MOB_STR, MOB_STR, &item);
     if (status != MOB_OK) return status;
@@ -198,14 +212,18 @@ mob_status_t mob_call_str(mob_call_t *call, uint32_t index, const char **ret_tex
     return MOB_OK;
 }
 
-mob_status_t mob_call_buffer(mob_call_t *call, uint32_t index, const void **ret_data, uint64_t *ret_size) {
+mob_status_t mob_call_buffer(mob_call_t *call, uint32_t index, const void **ret_data,
+                             uint64_t *ret_size) {
     mob_item_t item;
-    mob_status_t status = item_expect(call, index, "bytes or an array", MOB_BYTES, MOB_PICKLED, &item);
+    mob_status_t status =
+        item_expect(call, index, "bytes or an array", MOB_BYTES, MOB_PICKLED, &item);
     if (status != MOB_OK) return status;
     if (item.data == NULL)
         return base_fail(MOB_EINVAL,
-                         "argument %u is a pickled Python object without a buffer of its own, and bytes or an array "
-                         "is needed (an array of less than 4,096 bytes has none either once it is in the store: hand "
+                         "argument %u is a pickled Python object without a buffer of its own, and "
+                         "bytes or an array "
+                         "is needed (an array of less than 4,096 bytes has none either once it is "
+                         "in the store: hand "
                          "over the array itself, or bytes)",
                          index);
     *ret_data = item.data;
@@ -216,7 +234,8 @@ mob_status_t mob_call_buffer(mob_call_t *call, uint32_t index, const void **ret_
 mob_status_t mob_call_ref(mob_call_t *call, uint32_t index, mob_ref_t *ret_ref) {
     const uint8_t *at = argument(call, index);
     if (at == NULL) return MOB_EINVAL;
-    if (*at != MOB_ARG_DEP) return base_fail(MOB_EINVAL, "argument %u was not given as a reference", index);
+    if (*at != MOB_ARG_DEP)
+        return base_fail(MOB_EINVAL, "argument %u was not given as a reference", index);
     uint32_t dep;
     mob_status_t status = dep_of(call, index, at, &dep);
     if (status == MOB_OK) *ret_ref = call->job->deps[dep];
@@ -225,10 +244,11 @@ mob_status_t mob_call_ref(mob_call_t *call, uint32_t index, mob_ref_t *ret_ref) 
 
 /* ---- results ---- */
 
-mob_status_t task_result_begin(mob_client_t *c, mob_job_t *job, uint32_t index, uint64_t size, uint32_t ref_count,
-                               mob_buffer_t *ret_buffer) {
+mob_status_t task_result_begin(mob_client_t *c, mob_job_t *job, uint32_t index, uint64_t size,
+                               uint32_t ref_count, mob_buffer_t *ret_buffer) {
     mob_status_t status;
-    while ((status = mob_job_result_begin(c, job, index, size, ref_count, ret_buffer)) == MOB_EROOM) {
+    while ((status = mob_job_result_begin(c, job, index, size, ref_count, ret_buffer)) ==
+           MOB_EROOM) {
         status = mob_room_await(c);
         if (status != MOB_OK) return status;
     }
@@ -246,21 +266,25 @@ static bool written_is(const mob_call_t *call, uint32_t index) {
     return call->more != NULL ? call->more[index] != 0 : call->written >> index & 1;
 }
 
-static mob_status_t result_begin(mob_call_t *call, uint32_t index, uint64_t size, mob_buffer_t *ret_buffer) {
+static mob_status_t result_begin(mob_call_t *call, uint32_t index, uint64_t size,
+                                 mob_buffer_t *ret_buffer) {
     if (index >= call->job->num_returns)
-        return base_fail(MOB_EINVAL, "result %u was written, and the call has %u", index, call->job->num_returns);
+        return base_fail(MOB_EINVAL, "result %u was written, and the call has %u", index,
+                         call->job->num_returns);
     if (call->job->kind == MOB_ACTOR_CREATE)
-        return base_fail(MOB_EINVAL, "a constructor has no result: mob_call_set_state keeps what it made");
+        return base_fail(MOB_EINVAL,
+                         "a constructor has no result: mob_call_set_state keeps what it made");
     return task_result_begin(call->client, call->job, index, size, 0, ret_buffer);
 }
 
-static void result_commit(mob_call_t *call, uint32_t index, mob_buffer_t *buffer, mob_format_t format) {
+static void result_commit(mob_call_t *call, uint32_t index, mob_buffer_t *buffer,
+                          mob_format_t format) {
     mob_job_result_commit(call->client, call->job, index, buffer, format, MOB_OK, NULL);
     written_set(call, index);
 }
 
-static mob_status_t result_write(mob_call_t *call, uint32_t index, uint8_t tag, const void *from, size_t size,
-                                 const void *data, size_t data_size) {
+static mob_status_t result_write(mob_call_t *call, uint32_t index, uint8_t tag, const void *from,
+                                 size_t size, const void *data, size_t data_size) {
     mob_buffer_t buffer;
     mob_status_t status = result_begin(call, index, 1 + size + data_size, &buffer);
     if (status != MOB_OK) return status;
@@ -293,7 +317,8 @@ mob_status_t mob_call_return_str(mob_call_t *call, uint32_t index, const char *t
     return result_write(call, index, MOB_STR, &length, sizeof length, text, size);
 }
 
-mob_status_t mob_call_return_bytes(mob_call_t *call, uint32_t index, const void *data, size_t size) {
+mob_status_t mob_call_return_bytes(mob_call_t *call, uint32_t index, const void *data,
+                                   size_t size) {
     uint64_t length = size;
     return result_write(call, index, MOB_BYTES, &length, sizeof length, data, size);
 }
@@ -304,8 +329,9 @@ mob_status_t mob_call_return(mob_call_t *call, uint32_t index, mob_writer_t *wri
     mob_buffer_t buffer;
     mob_status_t status = mob_writer_finish(writer, &data, &size);
     if (status == MOB_OK && writer->count != 1)
-        status =
-            base_fail(MOB_EINVAL, "a result is one value, and %u were written: make a tuple of them", writer->count);
+        status = base_fail(MOB_EINVAL,
+                           "a result is one value, and %u were written: make a tuple of them",
+                           writer->count);
     if (status == MOB_OK) status = result_begin(call, index, size, &buffer);
     if (status != MOB_OK) return status;
     mob_buffer_write(call->client, &buffer, 0, data, size);
@@ -313,8 +339,8 @@ mob_status_t mob_call_return(mob_call_t *call, uint32_t index, mob_writer_t *wri
     return MOB_OK;
 }
 
-mob_status_t mob_call_return_array(mob_call_t *call, uint32_t index, const char *dtype, uint64_t count,
-                                   size_t item_size, void **ret_data) {
+mob_status_t mob_call_return_array(mob_call_t *call, uint32_t index, const char *dtype,
+                                   uint64_t count, size_t item_size, void **ret_data) {
     task_array_t array;
     mob_buffer_t buffer;
     mob_status_t status = task_array_plan(dtype, count, item_size, &array);
@@ -322,7 +348,8 @@ mob_status_t mob_call_return_array(mob_call_t *call, uint32_t index, const char 
     if (status != MOB_OK) return status;
     mob_buffer_map(call->client, &buffer);
     *ret_data = task_array_write(&array, buffer.data);
-    /* At once: nobody reads it before the job is finished, and an error takes its place, and its memory, until then. It is not in the slot itself, where it would be copied now. */
+    /* At once: nobody reads it before the job is finished, and an error takes its place, and its
+     * memory, until then. It is not in the slot itself, where it would be copied now. */
     result_commit(call, index, &buffer, MOB_FORMAT_PICKLE);
     return MOB_OK;
 }
@@ -339,6 +366,7 @@ mob_status_t task_call_complete(mob_call_t *call) {
     }
     for (uint32_t i = 0; i < count; i++)
         if (!written_is(call, i))
-            return base_fail(MOB_EINVAL, "num_returns is %u, and result %u was not written", count, i);
+            return base_fail(MOB_EINVAL, "num_returns is %u, and result %u was not written", count,
+                             i);
     return MOB_OK;
 }

@@ -5,17 +5,19 @@
 
 #include "task/task.h"
 
-void task_errors_store(mob_client_t *c, mob_job_t *job, const void *data, uint64_t size, mob_status_t error,
-                       const mob_ref_t *refs, uint32_t ref_count) {
+void task_errors_store(mob_client_t *c, mob_job_t *job, const void *data, uint64_t size,
+                       mob_status_t error, const mob_ref_t *refs, uint32_t ref_count) {
     static const uint8_t full[] = "\5\25\0\0\0\0\0\0\0no room for the error";
     for (uint32_t i = 0; i < job->num_returns; i++) {
         mob_buffer_t buffer;
         bool stored = task_result_begin(c, job, i, size, ref_count, &buffer) == MOB_OK;
         if (stored)
             memcpy(buffer.data, data, size);
-        else if (mob_job_result_begin(c, job, i, sizeof full - 1, 0, &buffer) == MOB_OK) /* it fits into the slot */
+        else if (mob_job_result_begin(c, job, i, sizeof full - 1, 0, &buffer) ==
+                 MOB_OK) /* it fits into the slot */
             memcpy(buffer.data, full, sizeof full - 1);
-        mob_job_result_commit(c, job, i, &buffer, MOB_FORMAT_DIRECT, stored ? error : MOB_EFULL, stored ? refs : NULL);
+        mob_job_result_commit(c, job, i, &buffer, MOB_FORMAT_DIRECT, stored ? error : MOB_EFULL,
+                              stored ? refs : NULL);
     }
 }
 
@@ -29,8 +31,10 @@ static size_t letter_size(const unsigned char *at, size_t left) {
     if (size > left) return 0;
     for (size_t i = 1; i < size; i++)
         if ((at[i] & 0xc0) != 0x80) return 0;
-    if (size == 3 && ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] >= 0xa0))) return 0;
-    if (size == 4 && ((at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] >= 0x90))) return 0;
+    if (size == 3 && ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] >= 0xa0)))
+        return 0;
+    if (size == 4 && ((at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] >= 0x90)))
+        return 0;
     return size;
 }
 
@@ -47,10 +51,10 @@ void task_failure_store(const task_worker_t *w, mob_job_t *job, const char *word
     char text[2800];
     bool is_actor = job->kind == MOB_ACTOR_CREATE;
     const char *class_ = job->kind == MOB_ACTOR_CALL && w->actor_class ? w->actor_class->name : "";
-    uint64_t size =
-        (uint64_t)snprintf(text + 9, sizeof text - 9, "%sray::%s%s%.*s() (pid=%d)\n%s",
-                           is_actor ? "The actor died because of an error raised in its creation task, " : "", class_,
-                           *class_ ? "." : "", (int)job->name_size, job->name, (int)getpid(), words);
+    uint64_t size = (uint64_t)snprintf(
+        text + 9, sizeof text - 9, "%sray::%s%s%.*s() (pid=%d)\n%s",
+        is_actor ? "The actor died because of an error raised in its creation task, " : "", class_,
+        *class_ ? "." : "", (int)job->name_size, job->name, (int)getpid(), words);
     if (size > sizeof text - 10) size = sizeof text - 10;
     words_clean(text + 9, size);
     text[0] = MOB_STR;

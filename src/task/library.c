@@ -1,7 +1,9 @@
 /*
- * Functions in shared libraries. A library that was loaded stays: code may have left threads or exit handlers behind, so only the function's entry is forgotten.
+ * Functions in shared libraries. A library that was loaded stays: code may have left threads or
+ * exit handlers behind, so only the function's entry is forgotten.
  *
- * A library need not be linked with Mobula: it finds mob_* in the process that loads it. The worker program exports them; in Python they are in an extension module, whose symbols only itself can
+ * A library need not be linked with Mobula: it finds mob_* in the process that loads it. The worker
+ * program exports them; in Python they are in an extension module, whose symbols only itself can
  * see, so the first library that is loaded makes them visible to all.
  */
 #include <dlfcn.h>
@@ -17,7 +19,8 @@ static void own_symbols_show(void) {
     Dl_info here;
     if (done) return;
     done = true;
-    /* Nothing is loaded by this. The program itself has no such name among the libraries, and needs it not. */
+    /* Nothing is loaded by this. The program itself has no such name among the libraries, and needs
+     * it not. */
     if (dladdr(&done, &here) != 0 && here.dli_fname != NULL)
         (void)dlopen(here.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
 }
@@ -33,6 +36,7 @@ mob_status_t task_library_open(task_function_t *f) {
 
 void *task_symbol(void *handle, const char *name, const char *suffix) {
     char symbol[600];
-    int size = snprintf(symbol, sizeof symbol, "%s%s%s", name, suffix ? "_" : "", suffix ? suffix : "");
+    int size =
+        snprintf(symbol, sizeof symbol, "%s%s%s", name, suffix ? "_" : "", suffix ? suffix : "");
     return size < 0 || (size_t)size >= sizeof symbol ? NULL : dlsym(handle, symbol);
 }

@@ -1,4 +1,5 @@
-/* mobula-worker: the process that C workers are forked from, and each of them. There is no Python in it. Started by mobulad; see mob_config_t.zygote_argv. */
+/* mobula-worker: the process that C workers are forked from, and each of them. There is no Python
+ * in it. Started by mobulad; see mob_config_t.zygote_argv. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /*
- * Reading the direct encoding. The bytes may come from any program: every length is looked at before it is used, and nothing calls itself, so a value of a million tuples inside each other
+ * Reading the direct encoding. The bytes may come from any program: every length is looked at
+ * before it is used, and nothing calls itself, so a value of a million tuples inside each other
  * costs no stack.
  */
 #include <string.h>
@@ -66,10 +67,12 @@ static mob_status_t head_read(const uint8_t **at, const uint8_t *end, mob_item_t
         if (left < 4) return malformed("is cut short");
         memcpy(&item->count, from, 4);
         from += 4;
-        if (item->count > left - 4) return malformed("is cut short"); /* each item has a byte at least */
+        /* each item has a byte at least */
+        if (item->count > left - 4) return malformed("is cut short");
         break;
     default:
-        return base_fail(MOB_EPROTO, "a value in the direct encoding has the unknown tag %d", item->tag);
+        return base_fail(MOB_EPROTO, "a value in the direct encoding has the unknown tag %d",
+                         item->tag);
     }
     *at = from;
     return MOB_OK;

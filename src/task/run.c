@@ -1,8 +1,10 @@
 /*
  * A worker's side of C: finds what a job calls, calls it, and makes its results of what came.
  *
- * What a function's object says: ("c", library, symbol) or ("python", module, name), in the direct encoding; a pickle is a Python function. The object is held as long as its function is loaded, so
- * its slot is not used for anything else; the daemon says when nobody needs it any more (MOB_FORGET).
+ * What a function's object says: ("c", library, symbol) or ("python", module, name), in the direct
+ * encoding; a pickle is a Python function. The object is held as long as its function is loaded, so
+ * its slot is not used for anything else; the daemon says when nobody needs it any more
+ * (MOB_FORGET).
  */
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -24,7 +26,8 @@ static void function_free(task_worker_t *w, task_function_t *f) {
 /* A str of the tuple, as a C string; NULL: it is none, has zeros in it, or there is no memory. */
 static char *word_read(mob_reader_t *reader) {
     mob_item_t item;
-    if (mob_read(reader, &item) != MOB_OK || item.tag != MOB_STR || memchr(item.data, 0, item.size) != NULL)
+    if (mob_read(reader, &item) != MOB_OK || item.tag != MOB_STR ||
+        memchr(item.data, 0, item.size) != NULL)
         return NULL;
     return strndup(item.data, item.size);
 }
@@ -33,19 +36,22 @@ static task_language_t function_parse(const mob_value_t *value, task_function_t 
     mob_item_t tuple;
     if (value->error != MOB_OK) return TASK_UNKNOWN;
     if (value->format == MOB_FORMAT_PICKLE) return TASK_PICKLED;
-    if (mob_value_item(value, &tuple) != MOB_OK || tuple.tag != MOB_TUPLE || tuple.count != 3) return TASK_UNKNOWN;
+    if (mob_value_item(value, &tuple) != MOB_OK || tuple.tag != MOB_TUPLE || tuple.count != 3)
+        return TASK_UNKNOWN;
     char *language = word_read(&tuple.items);
     f->library = word_read(&tuple.items);
     f->name = word_read(&tuple.items);
     task_language_t found = language == NULL || f->library == NULL || f->name == NULL ? TASK_UNKNOWN
                             : strcmp(language, "c") == 0                              ? TASK_IN_C
-                            : strcmp(language, "python") == 0                         ? TASK_IN_PYTHON
-                                                                                      : TASK_UNKNOWN;
+                            : strcmp(language, "python") == 0 ? TASK_IN_PYTHON
+                                                              : TASK_UNKNOWN;
     free(language);
     return found;
 }
 
-static bool same(mob_ref_t a, mob_ref_t b) { return a.slot == b.slot && a.generation == b.generation; }
+static bool same(mob_ref_t a, mob_ref_t b) {
+    return a.slot == b.slot && a.generation == b.generation;
+}
 
 static task_function_t *function_load(task_worker_t *w, mob_ref_t ref) {
     mob_value_t value;
@@ -95,13 +101,16 @@ static mob_status_t not_in_c(const task_function_t *f, const mob_job_t *job) {
     int size = (int)job->name_size;
     switch (f->language) {
     case TASK_IN_PYTHON:
-        return base_fail(MOB_EINVAL, "%s.%s is a Python function, and the workers of this session are C workers",
-                         f->library, f->name);
+        return base_fail(
+            MOB_EINVAL, "%s.%s is a Python function, and the workers of this session are C workers",
+            f->library, f->name);
     case TASK_PICKLED:
-        return base_fail(MOB_EINVAL, "%.*s is a Python function, and the workers of this session are C workers", size,
-                         job->name);
+        return base_fail(MOB_EINVAL,
+                         "%.*s is a Python function, and the workers of this session are C workers",
+                         size, job->name);
     default:
-        return base_fail(MOB_EINVAL, "the object that %.*s is to call names no function", size, job->name);
+        return base_fail(MOB_EINVAL, "the object that %.*s is to call names no function", size,
+                         job->name);
     }
 }
 
@@ -113,34 +122,40 @@ static mob_status_t symbol_find(task_function_t *f, const char *suffix, mob_func
     /* ISO C knows no way from an object's pointer to a function's; POSIX does. */
     *(void **)ret_run = task_symbol(f->handle, f->name, suffix);
     if (*ret_run != NULL) return MOB_OK;
-    return base_fail(MOB_EINVAL, "%s has no function %s%s%s", f->library, f->name, suffix ? "_" : "",
-                     suffix ? suffix : "");
+    return base_fail(MOB_EINVAL, "%s has no function %s%s%s", f->library, f->name,
+                     suffix ? "_" : "", suffix ? suffix : "");
 }
 
 static mob_status_t method_find(task_worker_t *w, const mob_job_t *job, mob_function_t *ret_run) {
     for (size_t i = 0; i < w->methods.count; i++) {
         const task_method_t *m = &w->methods.items[i];
-        if (m->name_size != job->name_size || memcmp(m->name, job->name, job->name_size) != 0) continue;
+        if (m->name_size != job->name_size || memcmp(m->name, job->name, job->name_size) != 0)
+            continue;
         *ret_run = m->run;
         return MOB_OK;
     }
     char *name = strndup(job->name, job->name_size);
     if (name == NULL) return base_fail(MOB_ENOMEM, "no memory for a method");
-    mob_status_t status = strcmp(name, "new") == 0 || strcmp(name, "free") == 0
-                              ? base_fail(MOB_EINVAL, "%s is no method: it is called by the system", name)
-                              : symbol_find(w->actor_class, name, ret_run);
-    if (status != MOB_OK || !vec_push(&w->methods, ((task_method_t){name, job->name_size, *ret_run}))) free(name);
+    mob_status_t status =
+        strcmp(name, "new") == 0 || strcmp(name, "free") == 0
+            ? base_fail(MOB_EINVAL, "%s is no method: it is called by the system", name)
+            : symbol_find(w->actor_class, name, ret_run);
+    if (status != MOB_OK ||
+        !vec_push(&w->methods, ((task_method_t){name, job->name_size, *ret_run})))
+        free(name);
     return status;
 }
 
-static mob_status_t run_find(task_worker_t *w, const mob_job_t *job, task_function_t *f, mob_function_t *ret_run) {
+static mob_status_t run_find(task_worker_t *w, const mob_job_t *job, task_function_t *f,
+                             mob_function_t *ret_run) {
     if (f->language != TASK_IN_C) return not_in_c(f, job);
     switch (job->kind) {
     case MOB_ACTOR_CALL:
         return method_find(w, job, ret_run);
     case MOB_ACTOR_CREATE:
         if (job->max_concurrency > 1)
-            return base_fail(MOB_EINVAL, "max_concurrency is %u, and an actor in C runs one call at a time",
+            return base_fail(MOB_EINVAL,
+                             "max_concurrency is %u, and an actor in C runs one call at a time",
                              job->max_concurrency);
         return symbol_find(f, "new", ret_run);
     default:
@@ -152,12 +167,14 @@ static mob_status_t run_find(task_worker_t *w, const mob_job_t *job, task_functi
 
 /* ---- the run ---- */
 
-/* True if the job failed with it: an argument is an error, and so are the results, the same. Of an actor it tells the story as text. */
+/* True if the job failed with it: an argument is an error, and so are the results, the same. Of an
+ * actor it tells the story as text. */
 static bool argument_is_error(task_worker_t *w, mob_job_t *job, mob_call_t *call) {
     if (task_call_open(call) || call->failed) return false;
     const mob_value_t *value = &(call->deps ? call->deps : call->few_deps)[call->deps_open - 1];
     if (job->kind != MOB_ACTOR_CREATE) {
-        task_errors_store(w->client, job, value->data, value->size, value->error, value->refs, value->ref_count);
+        task_errors_store(w->client, job, value->data, value->size, value->error, value->refs,
+                          value->ref_count);
         return true;
     }
     const char *text;
@@ -167,10 +184,13 @@ static bool argument_is_error(task_worker_t *w, mob_job_t *job, mob_call_t *call
     return false;
 }
 
-/* MOB_OK: the results are there. Else it failed, and the words are in the call or in mob_last_error. */
-static mob_status_t call_run(task_worker_t *w, mob_job_t *job, task_function_t *f, mob_call_t *call) {
+/* MOB_OK: the results are there. Else it failed, and the words are in the call or in
+ * mob_last_error. */
+static mob_status_t call_run(task_worker_t *w, mob_job_t *job, task_function_t *f,
+                             mob_call_t *call) {
     mob_function_t run;
-    mob_status_t status = task_call_init(call, w->client, job, job->kind == MOB_ACTOR_CALL ? w->actor : NULL);
+    mob_status_t status =
+        task_call_init(call, w->client, job, job->kind == MOB_ACTOR_CALL ? w->actor : NULL);
     if (status != MOB_OK) return status;
     if (job->dep_count > 0 && argument_is_error(w, job, call)) return MOB_OK;
     if (call->failed) return MOB_ETASK;
@@ -209,7 +229,8 @@ void task_run(task_worker_t *w, mob_job_t *job, task_function_t *f) {
 
 void task_worker_fini(task_worker_t *w) {
     void (*end)(void *) = NULL;
-    if (w->actor_class != NULL) *(void **)&end = task_symbol(w->actor_class->handle, w->actor_class->name, "free");
+    if (w->actor_class != NULL)
+        *(void **)&end = task_symbol(w->actor_class->handle, w->actor_class->name, "free");
     if (end != NULL) end(w->actor);
     w->actor_class = NULL;
     for (size_t i = 0; i < w->functions.count; i++) function_free(w, w->functions.items[i]);

@@ -14,9 +14,10 @@ static void gpus_set(const char *visible, uint64_t mask) {
     for (int i = 0; i < 64; i++) {
         size_t length = name ? strcspn(name, ",") : 0;
         if (mask >> i & 1)
-            size += (size_t)(name ? snprintf(names + size, sizeof names - size, "%s%.*s", size ? "," : "", (int)length,
-                                             name)
-                                  : snprintf(names + size, sizeof names - size, "%s%d", size ? "," : "", i));
+            size += (size_t)(name ? snprintf(names + size, sizeof names - size, "%s%.*s",
+                                             size ? "," : "", (int)length, name)
+                                  : snprintf(names + size, sizeof names - size, "%s%d",
+                                             size ? "," : "", i));
         if (size >= sizeof names) break;
         if (name != NULL) name = name[length] == ',' ? name + length + 1 : "";
     }
@@ -40,8 +41,10 @@ mob_status_t mob_serve(mob_client_t *client) {
             task_streams_name(class_, strlen(class_));
         else
             task_streams_name(job->name, job->name_size);
-        if (job->kind == MOB_ACTOR_CREATE) snprintf(class_, sizeof class_, "%.*s", (int)job->name_size, job->name);
-        if (job->kind != MOB_ACTOR_CALL && job->gpu_mask != gpu_mask) gpus_set(visible, gpu_mask = job->gpu_mask);
+        if (job->kind == MOB_ACTOR_CREATE)
+            snprintf(class_, sizeof class_, "%.*s", (int)job->name_size, job->name);
+        if (job->kind != MOB_ACTOR_CALL && job->gpu_mask != gpu_mask)
+            gpus_set(visible, gpu_mask = job->gpu_mask);
         task_run(&worker, job, task_function_of(&worker, job));
     }
     task_worker_fini(&worker);

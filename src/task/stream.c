@@ -1,6 +1,8 @@
 /*
- * What a worker prints. The daemon wants to know which task a line belongs to: \1, the name, a newline go ahead of the first text of each, and a \1 of the task's own is doubled. So stdout
- * and stderr become streams that write through this file to the same descriptors. (They have no descriptor of their own then: fileno(stdout) is -1; 1 and 2 are the ones.)
+ * What a worker prints. The daemon wants to know which task a line belongs to: \1, the name, a
+ * newline go ahead of the first text of each, and a \1 of the task's own is doubled. So stdout and
+ * stderr become streams that write through this file to the same descriptors. (They have no
+ * descriptor of their own then: fileno(stdout) is -1; 1 and 2 are the ones.)
  */
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -39,7 +41,8 @@ static ssize_t stream_write(void *cookie, const char *data, size_t size) {
     for (size_t at = 0; at < size;) {
         const char *special = memchr(data + at, 1, size - at);
         size_t plain = special ? (size_t)(special - data) - at + 1 : size - at;
-        if (!all_write(s->fd, data + at, plain) || (special && !all_write(s->fd, "\1", 1))) return 0;
+        if (!all_write(s->fd, data + at, plain) || (special && !all_write(s->fd, "\1", 1)))
+            return 0;
         at += plain;
     }
     return (ssize_t)size;
@@ -63,7 +66,8 @@ void task_streams_name(const char *name, size_t size) {
     memcpy(job_name, name, size);
     job_name_size = size;
     for (size_t i = 0; i < size; i++)
-        if (job_name[i] == '\n' || job_name[i] == 1) job_name[i] = ' '; /* what the mark ends with and begins with */
+        if (job_name[i] == '\n' || job_name[i] == 1)
+            job_name[i] = ' '; /* what the mark ends with and begins with */
     streams[0].announced = streams[1].announced = false;
 }
 

@@ -1,4 +1,5 @@
-/* The inside of the room: what its files share, and what a worker of another language needs to run C functions itself. */
+/* The inside of the room: what its files share, and what a worker of another language needs to run
+ * C functions itself. */
 #ifndef TASK_TASK_H
 #define TASK_TASK_H
 
@@ -11,12 +12,14 @@ uint8_t *task_writer_room(mob_writer_t *writer, size_t more);
 void task_write_dep(mob_writer_t *writer, uint32_t index);
 
 /* array.c */
-/* A value that Python loads as an array: its size without the numbers, which come at the offset; both written by task_array_write. */
+/* A value that Python loads as an array: its size without the numbers, which come at the offset;
+ * both written by task_array_write. */
 typedef struct {
     uint8_t stream[64];
     uint64_t stream_size, offset, size;
 } task_array_t;
-mob_status_t task_array_plan(const char *dtype, uint64_t count, size_t item_size, task_array_t *ret_array);
+mob_status_t task_array_plan(const char *dtype, uint64_t count, size_t item_size,
+                             task_array_t *ret_array);
 void *task_array_write(const task_array_t *array, void *to); /* returns where the numbers go */
 
 /* library.c: what a function's object names */
@@ -52,21 +55,25 @@ struct mob_call {
     bool failed; /* `text` has the words */
     char text[2000];
 };
-/* Looks at the arguments: MOB_EPROTO or MOB_EINVAL if they make no sense for a function in C. Always to be followed by task_call_fini. */
+/* Looks at the arguments: MOB_EPROTO or MOB_EINVAL if they make no sense for a function in C.
+ * Always to be followed by task_call_fini. */
 mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_job_t *job, void *state);
 void task_call_fini(mob_call_t *call);
-/* Opens the arguments that are references, for as long as the call runs. False: one could not be opened, or is an error, which is then the last one that is open. */
+/* Opens the arguments that are references, for as long as the call runs. False: one could not be
+ * opened, or is an error, which is then the last one that is open. */
 bool task_call_open(mob_call_t *call);
 void task_call_close(mob_call_t *call);
 /* Opens refs[0], from disk if need be; the others are read next. */
-mob_status_t task_open(mob_client_t *client, const mob_ref_t *refs, size_t count, mob_value_t *ret_value);
+mob_status_t task_open(mob_client_t *client, const mob_ref_t *refs, size_t count,
+                       mob_value_t *ret_value);
 /* mob_job_result_begin, waiting for room if need be. */
-mob_status_t task_result_begin(mob_client_t *client, mob_job_t *job, uint32_t index, uint64_t size, uint32_t ref_count,
-                               mob_buffer_t *ret_buffer);
+mob_status_t task_result_begin(mob_client_t *client, mob_job_t *job, uint32_t index, uint64_t size,
+                               uint32_t ref_count, mob_buffer_t *ret_buffer);
 /* After it returned MOB_OK: whether every result is there. One that need not be written is None. */
 mob_status_t task_call_complete(mob_call_t *call);
 
-/* run.c: a worker's functions and its actor. One thread at a time; the client's jobs are one after the other. */
+/* run.c: a worker's functions and its actor. One thread at a time; the client's jobs are one after
+ * the other. */
 typedef struct {
     char *name;
     size_t name_size;
@@ -82,9 +89,11 @@ typedef struct {
     VEC(task_method_t) methods; /* that were called */
 } task_worker_t;
 
-/* The job's function; NULL: no memory, or its object can't be read, and mob_last_error says why. Of a call: the actor's class, NULL if it is not in C. */
+/* The job's function; NULL: no memory, or its object can't be read, and mob_last_error says why. Of
+ * a call: the actor's class, NULL if it is not in C. */
 task_function_t *task_function_of(task_worker_t *worker, const mob_job_t *job);
-/* Runs it, and finishes it or gives it back: whatever comes of it. `function` is the one of this job; NULL: the job fails with the words of mob_last_error. */
+/* Runs it, and finishes it or gives it back: whatever comes of it. `function` is the one of this
+ * job; NULL: the job fails with the words of mob_last_error. */
 void task_run(task_worker_t *worker, mob_job_t *job, task_function_t *function);
 void task_forget(task_worker_t *worker, mob_ref_t function);
 /* The worker ends: so does its actor. */
@@ -92,15 +101,17 @@ void task_worker_fini(task_worker_t *worker);
 
 /* failure.c */
 /* The same error for every result; one that the store has no room for becomes a short one. */
-void task_errors_store(mob_client_t *client, mob_job_t *job, const void *data, uint64_t size, mob_status_t error,
-                       const mob_ref_t *refs, uint32_t ref_count);
+void task_errors_store(mob_client_t *client, mob_job_t *job, const void *data, uint64_t size,
+                       mob_status_t error, const mob_ref_t *refs, uint32_t ref_count);
 /* The job failed with these words; of an actor's creation, the actor did. */
 void task_failure_store(const task_worker_t *worker, mob_job_t *job, const char *words);
 
-/* stream.c: stdout and stderr of a worker; lines are marked with the job's name, as the daemon wants them. */
+/* stream.c: stdout and stderr of a worker; lines are marked with the job's name, as the daemon
+ * wants them. */
 void task_streams_open(void);
 void task_streams_name(const char *name, size_t size);
-/* Others may write to the same descriptors from now on. Whether anything was written since the last time. */
+/* Others may write to the same descriptors from now on. Whether anything was written since the last
+ * time. */
 bool task_streams_end(void);
 
 #endif

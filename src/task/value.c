@@ -14,7 +14,8 @@ static void pickle_look(const mob_value_t *value, mob_item_t *ret_item) {
     if (value->size < sizeof head + sizeof place) return;
     memcpy(&head, value->data, sizeof head);
     memcpy(place, (const uint8_t *)value->data + sizeof head, sizeof place);
-    if (head.buffer_count != 1 || place[0] > value->size || place[1] > value->size - place[0]) return;
+    if (head.buffer_count != 1 || place[0] > value->size || place[1] > value->size - place[0])
+        return;
     ret_item->data = (const uint8_t *)value->data + place[0];
     ret_item->size = place[1];
 }
@@ -27,10 +28,12 @@ mob_status_t mob_value_item(const mob_value_t *value, mob_item_t *ret_item) {
     return MOB_OK;
 }
 
-static mob_status_t item_expect(const mob_value_t *value, const char *what, int tag, int or_tag, mob_item_t *ret_item) {
+static mob_status_t item_expect(const mob_value_t *value, const char *what, int tag, int or_tag,
+                                mob_item_t *ret_item) {
     mob_status_t status = mob_value_item(value, ret_item);
     if (status != MOB_OK || ret_item->tag == tag || ret_item->tag == or_tag) return status;
-    return base_fail(MOB_EINVAL, "the value is %s, and %s is needed", mob_tag_text(ret_item->tag), what);
+    return base_fail(MOB_EINVAL, "the value is %s, and %s is needed", mob_tag_text(ret_item->tag),
+                     what);
 }
 
 mob_status_t mob_value_int(const mob_value_t *value, int64_t *ret_integer) {
@@ -68,9 +71,11 @@ mob_status_t mob_value_buffer(const mob_value_t *value, const void **ret_data, u
     mob_status_t status = item_expect(value, "bytes or an array", MOB_BYTES, MOB_PICKLED, &item);
     if (status != MOB_OK) return status;
     if (item.data == NULL)
-        return base_fail(MOB_EINVAL,
-                         "the value is a pickled Python object without a buffer of its own, and bytes or an array is "
-                         "needed (arrays of less than 4,096 bytes have none either: hand them over as bytes)");
+        return base_fail(
+            MOB_EINVAL,
+            "the value is a pickled Python object without a buffer of its own, and bytes or an "
+            "array is "
+            "needed (arrays of less than 4,096 bytes have none either: hand them over as bytes)");
     *ret_data = item.data;
     *ret_size = item.size;
     return MOB_OK;
@@ -81,15 +86,17 @@ mob_status_t mob_put_value(mob_client_t *c, mob_writer_t *writer, mob_ref_t *ret
     size_t size;
     mob_status_t status = mob_writer_finish(writer, &data, &size);
     if (status == MOB_OK && writer->count != 1)
-        status =
-            base_fail(MOB_EINVAL, "an object is one value, and %u were written: make a tuple of them", writer->count);
+        status = base_fail(MOB_EINVAL,
+                           "an object is one value, and %u were written: make a tuple of them",
+                           writer->count);
     return status == MOB_OK ? mob_put(c, data, size, MOB_FORMAT_DIRECT, ret_ref) : status;
 }
 
 /* ---- errors ---- */
 
 /* One str of a pickle's stream; moves *at. False: it is something else. */
-static bool pickled_str(const uint8_t **at, const uint8_t *end, const char **ret_text, uint64_t *ret_size) {
+static bool pickled_str(const uint8_t **at, const uint8_t *end, const char **ret_text,
+                        uint64_t *ret_size) {
     enum { MARK = '(', FRAME = 0x95, MEMOIZE = 0x94, SHORT_STR = 0x8c, LONG_STR = 0x8d, STR = 'X' };
     for (;;) { /* frames and memos may come anywhere; the mark of the tuple comes first */
         if (*at < end && (**at == MEMOIZE || **at == MARK))
@@ -112,7 +119,8 @@ static bool pickled_str(const uint8_t **at, const uint8_t *end, const char **ret
     return true;
 }
 
-/* Python's errors are a pickled (name, text, exception, pid), inside of bytes: see ray._private.errors. */
+/* Python's errors are a pickled (name, text, exception, pid), inside of bytes: see
+ * ray._private.errors. */
 static bool task_error_text(const mob_item_t *item, const char **ret_text, uint64_t *ret_size) {
     const uint8_t *at = item->data, *end = at + item->size;
     const char *name;

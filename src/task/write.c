@@ -1,4 +1,5 @@
-/* Writing the direct encoding into memory that grows. Small calls fit into the writer itself and need no allocation. */
+/* Writing the direct encoding into memory that grows. Small calls fit into the writer itself and
+ * need no allocation. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +26,10 @@ uint8_t *task_writer_room(mob_writer_t *w, size_t more) {
     return at;
 }
 
-/* A value begins: with its tag and `size` bytes, and `more` that the caller writes, where it returns to. */
-static uint8_t *value_begin(mob_writer_t *w, uint8_t tag, const void *from, size_t size, size_t more) {
+/* A value begins: with its tag and `size` bytes, and `more` that the caller writes, where it
+ * returns to. */
+static uint8_t *value_begin(mob_writer_t *w, uint8_t tag, const void *from, size_t size,
+                            size_t more) {
     uint8_t *at = task_writer_room(w, more < SIZE_MAX / 2 ? 1 + size + more : SIZE_MAX);
     if (at == NULL) return NULL;
     if (w->owed > 0)
@@ -45,23 +48,37 @@ static void sized_write(mob_writer_t *w, uint8_t tag, const void *data, size_t s
 }
 
 void mob_write_none(mob_writer_t *w) { value_begin(w, MOB_NONE, NULL, 0, 0); }
-void mob_write_bool(mob_writer_t *w, bool truth) { value_begin(w, truth ? MOB_TRUE : MOB_FALSE, NULL, 0, 0); }
-void mob_write_int(mob_writer_t *w, int64_t integer) { value_begin(w, MOB_INT, &integer, sizeof integer, 0); }
-void mob_write_float(mob_writer_t *w, double real) { value_begin(w, MOB_FLOAT, &real, sizeof real, 0); }
-void mob_write_str(mob_writer_t *w, const char *text, size_t size) { sized_write(w, MOB_STR, text, size); }
-void mob_write_bytes(mob_writer_t *w, const void *data, size_t size) { sized_write(w, MOB_BYTES, data, size); }
+void mob_write_bool(mob_writer_t *w, bool truth) {
+    value_begin(w, truth ? MOB_TRUE : MOB_FALSE, NULL, 0, 0);
+}
+void mob_write_int(mob_writer_t *w, int64_t integer) {
+    value_begin(w, MOB_INT, &integer, sizeof integer, 0);
+}
+void mob_write_float(mob_writer_t *w, double real) {
+    value_begin(w, MOB_FLOAT, &real, sizeof real, 0);
+}
+void mob_write_str(mob_writer_t *w, const char *text, size_t size) {
+    sized_write(w, MOB_STR, text, size);
+}
+void mob_write_bytes(mob_writer_t *w, const void *data, size_t size) {
+    sized_write(w, MOB_BYTES, data, size);
+}
 
 void mob_write_tuple(mob_writer_t *w, uint32_t count) {
     if (value_begin(w, MOB_TUPLE, &count, sizeof count, 0) != NULL) w->owed += count;
 }
 
-void task_write_dep(mob_writer_t *w, uint32_t index) { value_begin(w, MOB_ARG_DEP, &index, sizeof index, 0); }
+void task_write_dep(mob_writer_t *w, uint32_t index) {
+    value_begin(w, MOB_ARG_DEP, &index, sizeof index, 0);
+}
 
 mob_status_t mob_writer_finish(mob_writer_t *w, const void **ret_data, size_t *ret_size) {
-    if (w->status == MOB_ENOMEM) return base_fail(MOB_ENOMEM, "no memory for a value of more than %zu bytes", w->size);
+    if (w->status == MOB_ENOMEM)
+        return base_fail(MOB_ENOMEM, "no memory for a value of more than %zu bytes", w->size);
     if (w->status != MOB_OK) return w->status;
     if (w->owed > 0)
-        return base_fail(MOB_EINVAL, "a tuple was begun and lacks %llu values", (unsigned long long)w->owed);
+        return base_fail(MOB_EINVAL, "a tuple was begun and lacks %llu values",
+                         (unsigned long long)w->owed);
     *ret_data = w->grown ? w->grown : w->local;
     *ret_size = w->size;
     return MOB_OK;

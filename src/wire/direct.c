@@ -5,7 +5,8 @@
 #include "mobula.h"
 
 static void write_raw(wire_writer_t *w, const void *from, size_t size) {
-    if (w->size <= w->capacity && size <= w->capacity - w->size && size > 0) memcpy(w->data + w->size, from, size);
+    if (w->size <= w->capacity && size <= w->capacity - w->size && size > 0)
+        memcpy(w->data + w->size, from, size);
     w->size += size;
 }
 
@@ -14,9 +15,15 @@ static void write_tagged(wire_writer_t *w, uint8_t tag, const void *from, size_t
     write_raw(w, from, size);
 }
 
-void wire_write_int(wire_writer_t *w, int64_t value) { write_tagged(w, MOB_INT, &value, sizeof value); }
-void wire_write_float(wire_writer_t *w, double value) { write_tagged(w, MOB_FLOAT, &value, sizeof value); }
-void wire_write_tuple(wire_writer_t *w, uint32_t count) { write_tagged(w, MOB_TUPLE, &count, sizeof count); }
+void wire_write_int(wire_writer_t *w, int64_t value) {
+    write_tagged(w, MOB_INT, &value, sizeof value);
+}
+void wire_write_float(wire_writer_t *w, double value) {
+    write_tagged(w, MOB_FLOAT, &value, sizeof value);
+}
+void wire_write_tuple(wire_writer_t *w, uint32_t count) {
+    write_tagged(w, MOB_TUPLE, &count, sizeof count);
+}
 
 void wire_write_str(wire_writer_t *w, const char *text, size_t size) {
     uint64_t length = size;

@@ -1,15 +1,18 @@
 #include "wire/record.h"
 
-uint64_t wire_body_size(uint32_t num_returns, uint32_t num_deps, uint32_t num_refs, size_t name_size,
-                        size_t args_size) {
-    return ((uint64_t)num_returns + num_deps + num_refs) * sizeof(mob_ref_t) + name_size + args_size;
+uint64_t wire_body_size(uint32_t num_returns, uint32_t num_deps, uint32_t num_refs,
+                        size_t name_size, size_t args_size) {
+    return ((uint64_t)num_returns + num_deps + num_refs) * sizeof(mob_ref_t) + name_size +
+           args_size;
 }
 
-mob_status_t wire_body_split(const wire_record_t *record, const void *start, uint64_t size, wire_body_t *ret_body) {
-    if (record->num_returns > MOB_MAX_RETURNS || record->num_deps > MOB_MAX_DEPS || record->num_refs > MOB_MAX_DEPS ||
-        record->kind > MOB_ACTOR_CALL)
+mob_status_t wire_body_split(const wire_record_t *record, const void *start, uint64_t size,
+                             wire_body_t *ret_body) {
+    if (record->num_returns > MOB_MAX_RETURNS || record->num_deps > MOB_MAX_DEPS ||
+        record->num_refs > MOB_MAX_DEPS || record->kind > MOB_ACTOR_CALL)
         return MOB_EPROTO;
-    uint64_t fixed = wire_body_size(record->num_returns, record->num_deps, record->num_refs, record->name_size, 0);
+    uint64_t fixed = wire_body_size(record->num_returns, record->num_deps, record->num_refs,
+                                    record->name_size, 0);
     if (fixed > size) return MOB_EPROTO;
     const mob_ref_t *refs = start;
     ret_body->returns = refs;

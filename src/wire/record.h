@@ -1,28 +1,35 @@
 /*
- * A task record: everything about a task that its worker and the daemon must know, in the node's table of records.
+ * A task record: everything about a task that its worker and the daemon must know, in the node's
+ * table of records.
  *
  * The word holds generation, worker and state; it alone decides whether a task runs:
  *
  *   FREE(g)       the process that the record was granted to may fill it
  *   READY(g)      published; nobody runs it
  *   TAKEN(g, w)   worker w runs it, or died doing so
- *   DONE(g, w)    ran; all its results are written. The slots' words follow, by the worker or, if it died, by the daemon
- *   KNOWN         a flag beside READY, TAKEN and DONE: the daemon keeps, or is about to keep, a book on it. Its worker tells the daemon when it is done, and the
- *                 daemon frees it. Without it the worker frees the record itself, and the daemon never hears of the task
+ *   DONE(g, w)    ran; all its results are written. The slots' words follow, by the worker or, if
+ *                 it died, by the daemon
+ *   KNOWN         a flag beside READY, TAKEN and DONE: the daemon keeps, or is about to keep, a
+ *                 book on it. Its worker tells the daemon when it is done, and the daemon frees it.
+ *                 Without it the worker frees the record itself, and the daemon never hears of the
+ *                 task
  *
- * transition        by                                                                                  how
- * FREE -> READY     submitter, g + 1, KNOWN if it goes to the daemon or has references                  release store
- * READY -> TAKEN    the worker that was told (WIRE_RUN), or that took it from the submitter's queue     compare-and-swap
- * TAKEN -> DONE     that worker                                                                         compare-and-swap
- * DONE -> FREE      without KNOWN: that worker, after the results are sealed                            compare-and-swap
- *                   KNOWN: daemon, after the results are sealed
- * sets KNOWN        submitter, whose reference to the function goes before the task is done; worker, which asks for a retry; daemon, when the submitter has died
- *                                                                                                       compare-and-swap
- * TAKEN -> READY    daemon, g + 1: its worker is certainly dead, or asked for it
- * READY -> READY    daemon, g + 1: taken back from a worker, or out of a queue whose submitter died     compare-and-swap
- * READY -> FREE     daemon, cancelled
+ * A change is a compare-and-swap, but for the first, which is a release store.
  *
- * A worker that holds an old generation fails its compare-and-swap and forgets the matter. So does one that finds an old entry in a queue.
+ *   transition       by
+ *   FREE -> READY    submitter, g + 1, KNOWN if it goes to the daemon or has references
+ *   READY -> TAKEN   the worker that was told (WIRE_RUN), or that took it from a queue
+ *   TAKEN -> DONE    that worker
+ *   DONE -> FREE     without KNOWN: that worker, after the results are sealed;
+ *                    KNOWN: the daemon, after the results are sealed
+ *   sets KNOWN       the submitter, whose reference to the function goes before the task is done;
+ *                    the worker, which asks for a retry; the daemon, when the submitter has died
+ *   TAKEN -> READY   daemon, g + 1: its worker is certainly dead, or asked for it
+ *   READY -> READY   daemon, g + 1: taken back from a worker, or out of a dead submitter's queue
+ *   READY -> FREE    daemon, cancelled
+ *
+ * A worker that holds an old generation fails its compare-and-swap and forgets the matter. So does
+ * one that finds an old entry in a queue.
  */
 #ifndef WIRE_RECORD_H
 #define WIRE_RECORD_H
@@ -36,16 +43,23 @@
 #include "mobula.h"
 
 enum { WIRE_RECORD_BODY = 152, WIRE_MAX_RECORDS = 1 << 22, WIRE_RECORD_BLOCK = 128 };
-enum { WIRE_FREE = 0, WIRE_READY_STATE = 1, WIRE_TAKEN = 2, WIRE_DONE_STATE = 3, WIRE_STATE = 7, WIRE_KNOWN = 8 };
+enum {
+    WIRE_FREE = 0,
+    WIRE_READY_STATE = 1,
+    WIRE_TAKEN = 2,
+    WIRE_DONE_STATE = 3,
+    WIRE_STATE = 7,
+    WIRE_KNOWN = 8
+};
 enum { WIRE_RETRY_EXCEPTIONS = 1, WIRE_TOLD = 2 };
 
 typedef struct wire_record {
     alignas(64) _Atomic uint64_t word; /* generation << 16 | worker << 4 | KNOWN | state */
     uint64_t block;                    /* the body's place in the arena; 0: in `body` */
     uint64_t body_size;
-    uint8_t kind; /* mob_kind_t */
-    uint8_t
-        flags; /* WIRE_RETRY_EXCEPTIONS, by the submitter; WIRE_TOLD, by the worker in DONE: the run is among its events */
+    uint8_t kind;  /* mob_kind_t */
+    uint8_t flags; /* WIRE_RETRY_EXCEPTIONS, by the submitter; WIRE_TOLD, by the worker in DONE: the
+                      run is among its events */
     uint8_t name_size;
     uint8_t reserved;
     uint32_t shape, held_shape;
@@ -73,14 +87,16 @@ static inline bool wire_word_is(uint64_t word, uint64_t generation, unsigned sta
     return wire_word_generation(word) == generation && wire_word_state(word) == state;
 }
 
-/* From one word to another, both without KNOWN, which is kept and given out if ret_known is not NULL. False if it was not `from`.
- * acquire: pairs with the submitter's release of the whole record. release: what was written before belongs to the new state. */
-static inline bool wire_record_move(wire_record_t *record, uint64_t from, uint64_t to, bool *ret_known) {
+/* From one word to another, both without KNOWN, which is kept and given out if ret_known is not
+ * NULL. False if it was not `from`. acquire: pairs with the submitter's release of the whole
+ * record. release: what was written before belongs to the new state. */
+static inline bool wire_record_move(wire_record_t *record, uint64_t from, uint64_t to,
+                                    bool *ret_known) {
     uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire);
     while ((word & ~(uint64_t)WIRE_KNOWN) == from) {
         bool known = word & WIRE_KNOWN;
-        if (!atomic_compare_exchange_weak_explicit(&record->word, &word, to | (word & WIRE_KNOWN), memory_order_acq_rel,
-                                                   memory_order_acquire))
+        if (!atomic_compare_exchange_weak_explicit(&record->word, &word, to | (word & WIRE_KNOWN),
+                                                   memory_order_acq_rel, memory_order_acquire))
             continue;
         if (ret_known != NULL) *ret_known = known;
         return true;
@@ -90,12 +106,14 @@ static inline bool wire_record_move(wire_record_t *record, uint64_t from, uint64
 
 /* Makes it KNOWN, if it is in the state that `word` tells. False if it has moved on. */
 static inline bool wire_record_make_known(wire_record_t *record, uint64_t word) {
-    return atomic_compare_exchange_strong_explicit(&record->word, &word, word | WIRE_KNOWN, memory_order_acq_rel,
-                                                   memory_order_relaxed);
+    return atomic_compare_exchange_strong_explicit(&record->word, &word, word | WIRE_KNOWN,
+                                                   memory_order_acq_rel, memory_order_relaxed);
 }
 
 /* What stands in a queue for a record: its index, and as much of its generation as fits. */
-static inline uint64_t wire_entry(uint32_t index, uint64_t generation) { return generation << 22 | index; }
+static inline uint64_t wire_entry(uint32_t index, uint64_t generation) {
+    return generation << 22 | index;
+}
 static inline uint32_t wire_entry_index(uint64_t entry) { return entry & (WIRE_MAX_RECORDS - 1); }
 static inline bool wire_entry_names(uint64_t entry, uint64_t word) {
     return wire_word_state(word) == WIRE_READY_STATE &&
@@ -111,9 +129,11 @@ typedef struct wire_body {
 } wire_body_t;
 
 /* Size of a body with these parts. */
-uint64_t wire_body_size(uint32_t num_returns, uint32_t num_deps, uint32_t num_refs, size_t name_size, size_t args_size);
-/* Finds the parts of a body of `size` bytes at `start`, by the numbers of `record`, which must be a private copy if the record can change meanwhile.
- * MOB_EPROTO if they do not fit. */
-mob_status_t wire_body_split(const wire_record_t *record, const void *start, uint64_t size, wire_body_t *ret_body);
+uint64_t wire_body_size(uint32_t num_returns, uint32_t num_deps, uint32_t num_refs,
+                        size_t name_size, size_t args_size);
+/* Finds the parts of a body of `size` bytes at `start`, by the numbers of `record`, which must be a
+ * private copy if the record can change meanwhile. MOB_EPROTO if they do not fit. */
+mob_status_t wire_body_split(const wire_record_t *record, const void *start, uint64_t size,
+                             wire_body_t *ret_body);
 
 #endif

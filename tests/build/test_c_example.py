@@ -21,11 +21,16 @@ the sum of a million halves, in place: 500000.0
 
 def main(driver, library, folder):
     ran = subprocess.run(
-        [driver, library], env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True, timeout=60
+        [driver, library],
+        env={**os.environ, "PYTHONPATH": folder},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     if ran.returncode == 0 and ran.stdout == EXPECTED:
         return
-    sys.exit(f"status {ran.returncode}\n--- output:\n{ran.stdout}--- errors:\n{ran.stderr}--- expected:\n{EXPECTED}")
+    said = f"--- output:\n{ran.stdout}--- errors:\n{ran.stderr}--- expected:\n{EXPECTED}"
+    sys.exit(f"status {ran.returncode}\n{said}")
 
 
 if __name__ == "__main__":

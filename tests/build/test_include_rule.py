@@ -1,7 +1,8 @@
 """A room that includes a header of a room it may not see does not compile.
 
-Takes each room's real compiler command from the build, and lets it compile small files of that room. The rule is stated
-here a second time, in full and by hand, so that a slip in the build's own table shows.
+Takes each room's real compiler command from the build, and lets it compile small files of that
+room. The rule is stated here a second time, in full and by hand, so that a slip in the build's own
+table shows.
 
 Usage: test_include_rule.py SOURCE_ROOT BUILD_ROOT
 """
@@ -31,7 +32,9 @@ SOURCE, BUILD = "", ""
 
 
 def room_commands():
-    """The command (without source and output) with which each room is compiled, and the folder it is run in."""
+    """The command (without source and output) with which each room is compiled, and the folder it
+    is run in.
+    """
     commands = {}
     with open(os.path.join(BUILD, "compile_commands.json")) as f:
         entries = json.load(f)
@@ -72,7 +75,9 @@ class IncludeRule(unittest.TestCase):
             source = os.path.join(scratch, "probe.c")
             with open(source, "w") as f:
                 f.write(text)
-            return subprocess.run([*command, "-fsyntax-only", source], cwd=folder, stderr=subprocess.PIPE, text=True)
+            return subprocess.run(
+                [*command, "-fsyntax-only", source], cwd=folder, stderr=subprocess.PIPE, text=True
+            )
 
     def test_allowed_include_compiles(self):
         done = self.compile("sched", '#include "base/vec.h"\nextern int probe;\n')
@@ -85,7 +90,9 @@ class IncludeRule(unittest.TestCase):
         self.assertRegex(done.stderr, r"shm/ring\.h: No such file")
 
     def test_every_room_sees_exactly_its_rooms(self):
-        self.assertEqual(set(self.commands), set(SEES), "the build's rooms and the ones listed here")
+        self.assertEqual(
+            set(self.commands), set(SEES), "the build's rooms and the ones listed here"
+        )
         for room, sees in SEES.items():
             lines = ["extern int probe;"]
             for header in headers():
@@ -98,13 +105,15 @@ class IncludeRule(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_no_include_climbs_out_of_its_room(self):
-        # A quoted include is also looked up beside its file, so "../shm/ring.h" is the one way around the folders.
+        # A quoted include is also looked up beside its file, so "../shm/ring.h" is the one way
+        # around the folders.
         for path, _, names in os.walk(os.path.join(SOURCE, "src")):
             for name in names:
                 if name.endswith((".c", ".h")):
                     with open(os.path.join(path, name), encoding="utf-8") as f:
                         self.assertIsNone(
-                            re.search(r'#\s*include\s*["<][^">]*\.\./', f.read()), os.path.join(path, name)
+                            re.search(r'#\s*include\s*["<][^">]*\.\./', f.read()),
+                            os.path.join(path, name),
                         )
 
 

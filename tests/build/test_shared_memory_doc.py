@@ -1,6 +1,7 @@
 """docs/shared-memory.md names every field that lies in shared memory, and no field that does not.
 
-Reads the structs out of the headers, so a field that is added without a line on that page fails here.
+Reads the structs out of the headers, so a field that is added without a line on that page fails
+here.
 
 Usage: test_shared_memory_doc.py SOURCE_ROOT
 """
@@ -60,7 +61,9 @@ def structs(text):
 
 
 def fields(body, prefix=""):
-    """The fields of a struct's body; of a struct or union inside it, its own name and those of its fields."""
+    """The fields of a struct's body; of a struct or union inside it, its own name and those of its
+    fields.
+    """
     at, names = 0, []
     while at < len(body):
         inner = re.compile(r"\s*(?:struct|union)\b[^{;]*\{").match(body, at)
@@ -76,7 +79,9 @@ def fields(body, prefix=""):
                 break
             declaration = re.sub(r"alignas\s*\([^)]*\)|\[[^]]*\]", "", body[at:stop])
             names += [
-                prefix + re.search(r"(\w+)\s*$", part).group(1) for part in declaration.split(",") if part.strip()
+                prefix + re.search(r"(\w+)\s*$", part).group(1)
+                for part in declaration.split(",")
+                if part.strip()
             ]
         at = stop + 1
     return names
@@ -85,7 +90,9 @@ def fields(body, prefix=""):
 class SharedMemoryPage(unittest.TestCase):
     def test_parser(self):
         sample = """
-            typedef struct one { /* a; b */ alignas(64) _Atomic uint64_t word, other[4 * 2]; uint8_t *p; } one_t;
+            typedef struct one {
+                /* a; b */ alignas(64) _Atomic uint64_t word, other[4 * 2]; uint8_t *p;
+            } one_t;
             typedef struct {
                 union { uint8_t small[3]; struct { int block; } large; } value;
                 struct { int x, y; } table[];
@@ -95,7 +102,15 @@ class SharedMemoryPage(unittest.TestCase):
         self.assertEqual(fields(found["one_t"]), ["word", "other", "p"])
         self.assertEqual(
             fields(found["two_t"]),
-            ["value", "value.small", "value.large", "value.large.block", "table", "table.x", "table.y"],
+            [
+                "value",
+                "value.small",
+                "value.large",
+                "value.large.block",
+                "table",
+                "table.x",
+                "table.y",
+            ],
         )
 
     def test_every_field_is_named(self):
@@ -108,10 +123,15 @@ class SharedMemoryPage(unittest.TestCase):
                 self.assertTrue(own, name)
                 for field in own:
                     # A struct inside that only groups fields is named by them.
-                    if any(other.startswith(field + ".") for other in own) and f"{name}.{field}" not in page:
+                    if (
+                        any(other.startswith(field + ".") for other in own)
+                        and f"{name}.{field}" not in page
+                    ):
                         continue
                     with self.subTest(field=f"{name}.{field}"):
-                        self.assertIn(f"{name}.{field}", page, "docs/shared-memory.md does not name it")
+                        self.assertIn(
+                            f"{name}.{field}", page, "docs/shared-memory.md does not name it"
+                        )
 
     def test_nothing_else_is_named(self):
         known = set()
@@ -126,7 +146,9 @@ class SharedMemoryPage(unittest.TestCase):
         listed = {name for names in SHARED.values() for name in names} | PRIVATE
         for path in SHARED:
             if path.startswith("src/"):
-                self.assertEqual(set(structs(read(path))) - listed, set(), f"{path}: shared or private?")
+                self.assertEqual(
+                    set(structs(read(path))) - listed, set(), f"{path}: shared or private?"
+                )
 
 
 if __name__ == "__main__":

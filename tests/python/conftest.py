@@ -1,7 +1,7 @@
 """The frame of every test: a folder of its own, a time limit, and nothing left behind.
 
-A test that takes longer than LIMIT fails by an exception; if it is stuck where no signal handler runs, the whole run
-ends a little later with the stacks of all threads.
+A test that takes longer than LIMIT fails by an exception; if it is stuck where no signal handler
+runs, the whole run ends a little later with the stacks of all threads.
 """
 
 import faulthandler
@@ -19,13 +19,17 @@ GRACE = 15
 _RUN = os.path.realpath(tempfile.mkdtemp(prefix="mobula-test-"))
 os.environ["MOBULA_TEST_RUN"] = _RUN
 os.environ["RAY_TMPDIR"] = _RUN
-# Zygotes and workers carry the search path in their command line: this is how support.processes() knows them.
+# Zygotes and workers carry the search path in their command line: this is how support.processes()
+# knows them.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_RUN, os.environ.get("PYTHONPATH")]))
 sys.path.append(_RUN)
 os.environ.pop("RAY_ADDRESS", None)
 os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-# Tests of crashes want the signal itself; the address sanitizer would turn it into an exit with a report.
-os.environ["ASAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "handle_segv=0:handle_abort=0"]))
+# Tests of crashes want the signal itself; the address sanitizer would turn it into an exit with a
+# report.
+os.environ["ASAN_OPTIONS"] = ":".join(
+    filter(None, [os.environ.get("ASAN_OPTIONS"), "handle_segv=0:handle_abort=0"])
+)
 
 # A run in the background is started with these ignored, and hands that on to whatever it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -103,6 +107,7 @@ def session(request, start):
 def folder():
     """A folder inside of this run's, so that drivers started from it are known as ours.
 
-    It stays until the run's end: a task that outlives its test may still look for the file that lets it go on.
+    It stays until the run's end: a task that outlives its test may still look for the file that
+    lets it go on.
     """
     return tempfile.mkdtemp(prefix="t-", dir=_RUN)

@@ -9,12 +9,16 @@ import ray
 
 
 def run_folder() -> str:
-    """The folder of this run: sessions live in it, and every process of ours has it in its command line."""
+    """The folder of this run: sessions live in it, and every process of ours has it in its command
+    line.
+    """
     return os.environ["MOBULA_TEST_RUN"]
 
 
 def processes() -> list:
-    """(pid, command line) of every living process that this run has started: daemons, zygotes, workers, drivers."""
+    """(pid, command line) of every living process that this run has started: daemons, zygotes,
+    workers, drivers.
+    """
     mark = run_folder().encode()
     found = []
     for name in os.listdir("/proc"):
@@ -70,7 +74,9 @@ def alive(pid: int) -> bool:
 def kill_both(driver, daemon: int):
     """Ends a driver (a Popen) and its daemon so that neither can clear up after the other."""
     os.kill(driver.pid, signal.SIGSTOP)
-    assert wait_until(lambda: all(state(int(task)) == "T" for task in os.listdir(f"/proc/{driver.pid}/task")))
+    assert wait_until(
+        lambda: all(state(int(task)) == "T" for task in os.listdir(f"/proc/{driver.pid}/task"))
+    )
     os.kill(daemon, signal.SIGKILL)
     assert wait_until(lambda: not alive(daemon))  # dying takes time, and its lock goes last
     driver.kill()
@@ -86,7 +92,9 @@ def skip_if_sanitized():
     import pytest
 
     if sanitized():
-        pytest.skip("the address sanitizer keeps memory that was freed: what a process has says nothing")
+        pytest.skip(
+            "the address sanitizer keeps memory that was freed: what a process has says nothing"
+        )
 
 
 def wait_until(condition, seconds=20.0) -> bool:
@@ -173,5 +181,7 @@ def run_driver(path, *args, timeout=50, **options):
     except subprocess.TimeoutExpired:
         driver.send_signal(signal.SIGKILL)
         out, err = driver.communicate()
-        raise AssertionError(f"the driver hung\n--- its output:\n{out}\n--- its errors:\n{err}") from None
+        raise AssertionError(
+            f"the driver hung\n--- its output:\n{out}\n--- its errors:\n{err}"
+        ) from None
     return subprocess.CompletedProcess(driver.args, driver.returncode, out, err)

@@ -420,7 +420,9 @@ def test_partial_methods():
         add_three = functools.partialmethod(add, 1, c=2)
 
     partial = Partial.remote()
-    assert ray.get([partial.add_one.remote(1), partial.add_one.remote(b=2), partial.add_three.remote(5)]) == [2, 3, 8]
+    assert ray.get(
+        [partial.add_one.remote(1), partial.add_one.remote(b=2), partial.add_three.remote(5)]
+    ) == [2, 3, 8]
     with pytest.raises(TypeError, match="add_one"):
         partial.add_one.remote()
 
@@ -433,7 +435,12 @@ def test_keyword_and_variable_arguments():
 
     actor = Any.remote()
     assert ray.get(actor.call.remote(1)) == (1, (), 2, {})
-    assert ray.get(actor.call.remote(1, 2, 3, b=4, c=5, self_=6)) == (1, (2, 3), 4, {"c": 5, "self_": 6})
+    assert ray.get(actor.call.remote(1, 2, 3, b=4, c=5, self_=6)) == (
+        1,
+        (2, 3),
+        4,
+        {"c": 5, "self_": 6},
+    )
     with pytest.raises(TypeError):
         actor.call.remote()
 
@@ -544,11 +551,17 @@ class AsyncLeaver(Leaver.__ray_actor_class__):
         return super().leave(how)
 
 
-@pytest.mark.parametrize("how, told", [(None, "code 0"), (3, "code 3"), ("words", "code 1"), ("exit_actor", "code 0")])
+@pytest.mark.parametrize(
+    "how, told", [(None, "code 0"), (3, "code 3"), ("words", "code 1"), ("exit_actor", "code 0")]
+)
 @pytest.mark.parametrize("kind", ["plain", "threads", "async"])
 def test_an_actor_that_leaves_by_itself_ends_as_python_does(kind, how, told, folder):
     path = f"{folder}/ended"
-    actor = (AsyncLeaver if kind == "async" else Leaver).options(max_concurrency=1 + (kind != "plain")).remote(path)
+    actor = (
+        (AsyncLeaver if kind == "async" else Leaver)
+        .options(max_concurrency=1 + (kind != "plain"))
+        .remote(path)
+    )
     assert ray.get(actor.get.remote()) == 1
     with pytest.raises(ActorDiedError, match=told):
         ray.get(actor.leave.remote(how), timeout=40)
@@ -677,7 +690,14 @@ class Worker(Base):
         return cls.__name__, cls.LIMIT
 
     def method(self):
-        return Worker.LIMIT, Worker._private, Worker.helper(1), Worker.name(), Worker.INHERITED, self.helper(2)
+        return (
+            Worker.LIMIT,
+            Worker._private,
+            Worker.helper(1),
+            Worker.name(),
+            Worker.INHERITED,
+            self.helper(2),
+        )
 
 
 def test_what_belongs_to_the_class_itself():
@@ -694,7 +714,13 @@ def test_what_belongs_to_the_class_itself():
         def limit(self):
             return Local.LIMIT
 
-    assert (Worker.LIMIT, Worker._private, Worker.helper(1), Worker.name(), Worker.INHERITED) == there
+    assert (
+        Worker.LIMIT,
+        Worker._private,
+        Worker.helper(1),
+        Worker.name(),
+        Worker.INHERITED,
+    ) == there
     assert Worker.options(num_cpus=0).LIMIT == 10 and Worker.Inner.__name__ == "Inner"
     assert ray.get(look.remote(Worker)) == [there, there]
     assert ray.get(Worker.remote().method.remote()) == (*there, 12)
@@ -705,9 +731,13 @@ def test_what_a_class_does_not_have():
     for _ in range(2):
         with pytest.raises(AttributeError, match="'Worker' has no attribute 'nothing'"):
             Worker.nothing  # noqa: B018
-    with pytest.raises(AttributeError, match=r"instances of Worker: make an actor with Worker\.remote"):
+    with pytest.raises(
+        AttributeError, match=r"instances of Worker: make an actor with Worker\.remote"
+    ):
         Worker.method()
-    assert not hasattr(Worker, "__wrapped__") and not hasattr(ray.actor.ActorClass.__new__(type(Worker)), "LIMIT")
+    assert not hasattr(Worker, "__wrapped__") and not hasattr(
+        ray.actor.ActorClass.__new__(type(Worker)), "LIMIT"
+    )
     assert copy.copy(Worker).LIMIT == 10
 
 
@@ -757,7 +787,9 @@ def test_options_that_come_later_say_so(options):
 
 
 def test_options_that_mean_the_default_pass():
-    counter = Counter.options(max_restarts=0, max_concurrency=1, lifetime=None, num_cpus=None, name=None).remote()
+    counter = Counter.options(
+        max_restarts=0, max_concurrency=1, lifetime=None, num_cpus=None, name=None
+    ).remote()
     assert ray.get(counter.add.remote()) == 1
 
 
@@ -787,7 +819,9 @@ def test_an_actor_that_gets_its_own_calls_result_from_another_thread():
             import threading
 
             self.found = []
-            self.thread = threading.Thread(target=lambda: self.found.append(ray.get(counter.add.remote())))
+            self.thread = threading.Thread(
+                target=lambda: self.found.append(ray.get(counter.add.remote()))
+            )
             self.thread.start()
 
         def finish(self):

@@ -1,4 +1,6 @@
-"""Arguments: how they bind, how refs among them arrive, and that a wrong call is an error at the call."""
+"""Arguments: how they bind, how refs among them arrive, and that a wrong call is an error at the
+call.
+"""
 
 import pytest
 import support
@@ -101,7 +103,9 @@ def test_a_ref_at_top_level_arrives_as_its_value():
     )
 
 
-@pytest.mark.parametrize("value", [None, 5, "s" * 10, b"b" * 100_000, [1, 2], (1, "x")], ids=lambda v: str(v)[:12])
+@pytest.mark.parametrize(
+    "value", [None, 5, "s" * 10, b"b" * 100_000, [1, 2], (1, "x")], ids=lambda v: str(v)[:12]
+)
 def test_refs_of_all_kinds_of_values(value):
     assert ray.get(echo.remote(ray.put(value))) == value
     assert ray.get(echo.remote(echo.remote(value))) == value
@@ -182,7 +186,8 @@ def test_a_task_can_not_change_the_callers_arguments():
 
 
 @pytest.mark.parametrize(
-    "size", [0, 1, 31, 40, 41, 100, 1000, 4095, 4096, 10_000, 100_000, 1 << 20, 10 << 20, (33 << 20) + 7]
+    "size",
+    [0, 1, 31, 40, 41, 100, 1000, 4095, 4096, 10_000, 100_000, 1 << 20, 10 << 20, (33 << 20) + 7],
 )
 def test_arguments_of_every_size(size):
     data = bytes(range(256)) * (size // 256) + b"e" * (size % 256)

@@ -279,7 +279,9 @@ def test_the_same_loop_in_several_sessions():
         for i in range(3):
             ray.shutdown()
             ray.init(num_cpus=1)
-            assert await asyncio.gather(*[echo.remote((i, j)) for j in range(20)]) == [(i, j) for j in range(20)]
+            assert await asyncio.gather(*[echo.remote((i, j)) for j in range(20)]) == [
+                (i, j) for j in range(20)
+            ]
 
     asyncio.run(main())
 
@@ -306,14 +308,18 @@ def test_an_idle_loop_sleeps():
         await asyncio.sleep(1)
         return _switches() - before
 
-    assert asyncio.run(main()) <= 7  # of the sleep itself, and of the test runner, which has threads too
+    assert (
+        asyncio.run(main()) <= 7
+    )  # of the sleep itself, and of the test runner, which has threads too
 
 
 def _switches():
     total = 0
     for task in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{task}/status") as f:
-            total += next(int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches"))
+            total += next(
+                int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches")
+            )
     return total
 
 
@@ -335,7 +341,9 @@ def test_results_beside_thousands_that_wait(folder):
 
 
 def _one_on_disk():
-    """Puts more than the store holds; an array of it that is on disk, and the others, which keep it there."""
+    """Puts more than the store holds; an array of it that is on disk, and the others, which keep it
+    there.
+    """
     refs = [ray.put(np.full(5 << 20, i, dtype=np.uint8)) for i in range(20)]
     spilled = {state.object_id for state in list_objects(filters=[("state", "=", "SPILLED")])}
     return next(i for i, ref in enumerate(refs) if ref.hex() in spilled), refs
@@ -377,7 +385,9 @@ def test_an_async_actor_awaits_objects_on_disk():
     _, refs = _one_on_disk()
     sums = [i * (5 << 20) for i in range(20)]
     reader = Reader.remote()
-    for i in range(0, 20, 4):  # one after the other: what is read stays in memory until all four are there
+    for i in range(
+        0, 20, 4
+    ):  # one after the other: what is read stays in memory until all four are there
         assert ray.get(reader.total.remote(refs[i : i + 4])) == sum(sums[i : i + 4])
 
 

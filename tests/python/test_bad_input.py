@@ -47,7 +47,9 @@ def test_calling_an_actor_class_directly(good):
         Counter()
 
 
-@pytest.mark.parametrize("thing", [5, "text", None, 1.5, object(), {}], ids=lambda thing: type(thing).__name__)
+@pytest.mark.parametrize(
+    "thing", [5, "text", None, 1.5, object(), {}], ids=lambda thing: type(thing).__name__
+)
 def test_get_of_what_is_no_ref_names_its_type(good, thing):
     with pytest.raises(ValueError, match=type(thing).__name__):  # as in Ray
         ray.get(thing)
@@ -56,7 +58,11 @@ def test_get_of_what_is_no_ref_names_its_type(good, thing):
 
 
 def test_get_of_other_things_of_ours(good):
-    for thing, name in [(echo, "RemoteFunction"), (Counter, "ActorClass"), (Counter.remote(), "ActorHandle")]:
+    for thing, name in [
+        (echo, "RemoteFunction"),
+        (Counter, "ActorClass"),
+        (Counter.remote(), "ActorHandle"),
+    ]:
         with pytest.raises((TypeError, ValueError), match=name):
             ray.get(thing)
         with pytest.raises((TypeError, ValueError), match=name):
@@ -112,7 +118,9 @@ TASK_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options, error, word", OPTIONS + TASK_OPTIONS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    "options, error, word", OPTIONS + TASK_OPTIONS, ids=lambda value: str(value)[:40]
+)
 def test_wrong_options_of_tasks(good, options, error, word):
     with pytest.raises(error, match=word):
         ray.remote(**options)(lambda: 1)
@@ -122,7 +130,11 @@ def test_wrong_options_of_tasks(good, options, error, word):
 
 @pytest.mark.parametrize(
     "options, error, word",
-    OPTIONS + [({"num_returns": 2}, ValueError, "num_returns"), ({"max_retries": 1}, ValueError, "max_retries")],
+    OPTIONS
+    + [
+        ({"num_returns": 2}, ValueError, "num_returns"),
+        ({"max_retries": 1}, ValueError, "max_retries"),
+    ],
     ids=lambda value: str(value)[:40],
 )
 def test_wrong_options_of_actors(good, options, error, word):
@@ -176,7 +188,9 @@ def test_options_that_come_later_say_so(good, options):
         ray.remote(**options)(lambda: 1)
 
 
-@pytest.mark.parametrize("name", ["cancel", "get_actor", "data", "train", "tune", "serve", "ObjectRefGenerator"])
+@pytest.mark.parametrize(
+    "name", ["cancel", "get_actor", "data", "train", "tune", "serve", "ObjectRefGenerator"]
+)
 def test_names_that_come_later_say_so(name):
     assert not hasattr(ray, name)
     with pytest.raises(AttributeError, match="not in Mobula yet"):
@@ -192,14 +206,22 @@ def test_modules_that_come_later():
     for name in ("placement_group", "ActorPool"):
         with pytest.raises(AttributeError, match="not in Mobula yet"):
             getattr(ray.util, name)
-    for name in ("ray.data", "ray.tune", "ray.util.queue", "ray.util.scheduling_strategies", "ray.train.torch"):
+    for name in (
+        "ray.data",
+        "ray.tune",
+        "ray.util.queue",
+        "ray.util.scheduling_strategies",
+        "ray.train.torch",
+    ):
         with pytest.raises(ModuleNotFoundError, match="is not in Mobula yet"):
             importlib.import_module(name)
     with pytest.raises(ModuleNotFoundError, match="No module named 'ray.no_such_thing'"):
         importlib.import_module("ray.no_such_thing")
 
 
-@pytest.mark.parametrize("name", ["ray.get_actor", "ray.serve", "ray.util.ActorPool", "ray.util.state.list_actors"])
+@pytest.mark.parametrize(
+    "name", ["ray.get_actor", "ray.serve", "ray.util.ActorPool", "ray.util.state.list_actors"]
+)
 def test_names_that_come_later_can_not_be_imported(name):
     package, _, last = name.rpartition(".")
     with pytest.raises(ImportError, match=f"{name} is not in Mobula yet"):
@@ -225,7 +247,9 @@ class Holder:
         self.lock = threading.Lock()
 
 
-@pytest.mark.parametrize("call", [lambda x: ray.put(x), lambda x: echo.remote(x), lambda x: echo.remote([x])])
+@pytest.mark.parametrize(
+    "call", [lambda x: ray.put(x), lambda x: echo.remote(x), lambda x: echo.remote([x])]
+)
 def test_what_can_not_be_pickled_is_named(good, call):
     with pytest.raises(TypeError, match="lock") as info:
         call({"deep": [Holder()]})

@@ -1,4 +1,6 @@
-"""The parts of bench/scaling.py that measure nothing: its sentences about growth, its tables and its plots."""
+"""The parts of bench/scaling.py that measure nothing: its sentences about growth, its tables and
+its plots.
+"""
 
 import importlib.util
 import json
@@ -36,7 +38,10 @@ def made_up(curves):
         "load": [0.0, 0.0],
         "copy": 10.0,
         "curves": {
-            curve.key: {line.key: [{"size": size, "best": 2.0} for size in curve.sizes] for line in curve.lines}
+            curve.key: {
+                line.key: [{"size": size, "best": 2.0} for size in curve.sizes]
+                for line in curve.lines
+            }
             for curve in curves.CURVES
         },
     }
@@ -68,7 +73,9 @@ def test_the_page_has_every_curve_and_verdict(bench):
     page = figures.markdown(made_up(curves))
     for curve in curves.CURVES:
         assert f"## {curve.title}" in page
-    assert page.count(" times that at ") == sum(bool(line.per) for curve in curves.CURVES for line in curve.lines)
+    assert page.count(" times that at ") == sum(
+        bool(line.per) for curve in curves.CURVES for line in curve.lines
+    )
 
 
 def test_plots_are_drawn(bench, tmp_path):
@@ -79,10 +86,25 @@ def test_plots_are_drawn(bench, tmp_path):
             pytest.skip("matplotlib is not here: scripts/setup.sh plots installs it")
     results, folder = tmp_path / "scaling.json", tmp_path / "plots"
     results.write_text(json.dumps(made_up(bench["curves"])))
-    command = [python, os.path.join(BENCH, "plots.py"), "--results", str(results), "--out", str(folder)]
+    command = [
+        python,
+        os.path.join(BENCH, "plots.py"),
+        "--results",
+        str(results),
+        "--out",
+        str(folder),
+    ]
     subprocess.run(command, check=True, timeout=50)
     drawn = {path.name: path.read_text() for path in folder.iterdir()}
-    assert sorted(drawn) == ["arguments.svg", "queued.svg", "scaling.md", "submitters.svg", "workers.svg"]
+    assert sorted(drawn) == [
+        "arguments.svg",
+        "queued.svg",
+        "scaling.md",
+        "submitters.svg",
+        "workers.svg",
+    ]
     for name, text in drawn.items():
         # A date would make every drawing a change.
-        assert name == "scaling.md" or (text.rstrip().endswith("</svg>") and "<dc:date>" not in text)
+        assert name == "scaling.md" or (
+            text.rstrip().endswith("</svg>") and "<dc:date>" not in text
+        )

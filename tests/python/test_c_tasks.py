@@ -17,13 +17,21 @@ SOURCE = os.path.join(ROOT, "tests", "unit", "task", "odd_tasks.c")
 
 def compile_c(source, output, *flags):
     """As docs/c-api.md says: with what `ray c-flags` prints."""
-    command = [sys.executable, "-m", "ray.scripts.main", "c-flags", *(["--compile"] if "-shared" in flags else [])]
+    command = [
+        sys.executable,
+        "-m",
+        "ray.scripts.main",
+        "c-flags",
+        *(["--compile"] if "-shared" in flags else []),
+    ]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     # The library that `make sanitize` tests needs the sanitizers' own.
     if "-shared" not in flags and support.sanitized():
         found.append("-fsanitize=address,undefined")
     cc = os.environ.get("CC", "cc")
-    subprocess.run([cc, *flags, "-D_GNU_SOURCE", "-Wall", "-Werror", source, *found, "-o", output], check=True)
+    subprocess.run(
+        [cc, *flags, "-D_GNU_SOURCE", "-Wall", "-Werror", source, *found, "-o", output], check=True
+    )
     return output
 
 
@@ -51,7 +59,22 @@ def test_a_task(c):
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, False, 0, -(2**63), 2**63 - 1, 0.1, float("inf"), "", "text", "\u00e4\U0001f600", b"", b"\0\1", ()]
+    [
+        None,
+        True,
+        False,
+        0,
+        -(2**63),
+        2**63 - 1,
+        0.1,
+        float("inf"),
+        "",
+        "text",
+        "\u00e4\U0001f600",
+        b"",
+        b"\0\1",
+        (),
+    ]
     + [(1, (2.5, "x"), None), b"x" * 100000, "y" * 100000],
 )
 def test_values_come_back(c, value):
@@ -270,7 +293,9 @@ def test_an_actor(library, cluster, folder):
 def test_actors_that_die(library, cluster, folder):
     Box = c_class(library, "Box")
     broken = Box.remote(3)
-    with pytest.raises(ray.exceptions.ActorDiedError, match="argument 0 is an int, and a str is needed"):
+    with pytest.raises(
+        ray.exceptions.ActorDiedError, match="argument 0 is an int, and a str is needed"
+    ):
         ray.get(broken.calls.remote())
     path = os.path.join(folder, "box")
     crashed = Box.remote(path)
@@ -303,7 +328,11 @@ for _ in range(2):
     ran = support.run_driver(support.script(folder, code))
     assert ran.returncode == 0, ran.stderr
     lines = [line.split(" pid=")[0] + line.split(")")[1] for line in ran.stdout.splitlines()]
-    printed = ["(python_says from Python", "(says from C: \1 and more", "(says a line without an end"]
+    printed = [
+        "(python_says from Python",
+        "(says from C: \1 and more",
+        "(says a line without an end",
+    ]
     # What has no end is ended by the next line of the same stream, or with the worker.
     assert sorted(lines) == sorted(printed * 2)
     assert ran.stderr.count("an error from C") == 2 and ran.stderr.startswith("(says pid=")
@@ -323,7 +352,8 @@ static void check(mob_status_t status) {
 
 int main(int argc, char **argv) {
     const mob_resource_t cpus = {"CPU", 2};
-    mob_config_t config = {.daemon_path = MOB_DAEMON, .zygote_argv = MOB_PYTHON_WORKERS, .store_bytes = 64 << 20};
+    mob_config_t config = {
+        .daemon_path = MOB_DAEMON, .zygote_argv = MOB_PYTHON_WORKERS, .store_bytes = 64 << 20};
     mob_client_t *client;
     mob_ref_t function, ref;
     mob_value_t value;
@@ -395,7 +425,16 @@ def test_a_c_program_calls_python(folder):
     with open(os.path.join(folder, "c_calls_me.py"), "w") as file:
         file.write(MODULE)
     compile_c(source, program)
-    names = ["add", "remote_add", "a_list", "an_array", "raises", "Space.inside", "number", "no_such"]
+    names = [
+        "add",
+        "remote_add",
+        "a_list",
+        "an_array",
+        "raises",
+        "Space.inside",
+        "number",
+        "no_such",
+    ]
     env = {**os.environ, "PYTHONPATH": folder + os.pathsep + os.environ["PYTHONPATH"]}
     ran = subprocess.run([program, *names], env=env, capture_output=True, text=True, timeout=50)
     assert ran.stderr == ""

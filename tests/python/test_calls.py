@@ -1,4 +1,6 @@
-"""Calls go straight from caller to actor: their order holds and none is lost, whoever comes, goes or dies."""
+"""Calls go straight from caller to actor: their order holds and none is lost, whoever comes, goes
+or dies.
+"""
 
 import os
 import signal
@@ -58,7 +60,9 @@ def test_calls_made_before_the_actor_is_there():
 
 
 def test_who_drops_its_handle_and_gets_another_does_not_wait_for_the_others():
-    """Its queue has to be ended first, which the actor must say although it always has something else to do."""
+    """Its queue has to be ended first, which the actor must say although it always has something
+    else to do.
+    """
     log = Log.remote()
     box = [ray.put([log])]
     ending, fed = threading.Event(), []
@@ -226,7 +230,9 @@ def test_killed_in_the_middle_of_a_stream():
 
 
 def test_many_actors_in_turn():
-    """More than there are queues for at a time would be needed if those of the dead were not used again."""
+    """More than there are queues for at a time would be needed if those of the dead were not used
+    again.
+    """
 
     @ray.remote
     def call(handle):
@@ -235,7 +241,8 @@ def test_many_actors_in_turn():
     for _ in range(60):
         logs = [Log.remote() for _ in range(4)]
         assert (
-            ray.get([log.slowly.remote(2, 0) for log in logs] + [call.remote(log) for log in logs]) == [2] * 4 + [1] * 4
+            ray.get([log.slowly.remote(2, 0) for log in logs] + [call.remote(log) for log in logs])
+            == [2] * 4 + [1] * 4
         )
 
 

@@ -1,4 +1,6 @@
-"""Tasks that take each other's results: a chain runs in one worker, and nothing of it is lost when a link fails."""
+"""Tasks that take each other's results: a chain runs in one worker, and nothing of it is lost when
+a link fails.
+"""
 
 import os
 import signal

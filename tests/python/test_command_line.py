@@ -61,7 +61,9 @@ def test_one_row_of_the_microbenchmark():
 
 
 def test_as_a_module():
-    result = subprocess.run([sys.executable, "-m", "ray.scripts.main", "--version"], capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-m", "ray.scripts.main", "--version"], capture_output=True, text=True
+    )
     assert result.stdout == f"ray, version {ray.__version__}\n"
 
 
@@ -74,8 +76,13 @@ def test_package_metadata():
     metadata = importlib.metadata.metadata("mobula")
     assert metadata["Name"] == "mobula"
     assert metadata["License-Expression"] == "Apache-2.0" or "Apache" in str(metadata["License"])
-    assert any(requirement.startswith("cloudpickle") for requirement in importlib.metadata.requires("mobula"))
-    (script,) = [e for e in importlib.metadata.entry_points(group="console_scripts") if e.name == "ray"]
+    assert any(
+        requirement.startswith("cloudpickle")
+        for requirement in importlib.metadata.requires("mobula")
+    )
+    (script,) = [
+        e for e in importlib.metadata.entry_points(group="console_scripts") if e.name == "ray"
+    ]
     assert script.value == "ray.scripts.main:main"
 
 
@@ -88,7 +95,9 @@ def test_the_daemon_is_in_the_package():
 
 def test_the_daemon_started_by_hand_says_what_it_is_for():
     daemon = os.path.join(os.path.dirname(ray.__file__), "bin", "mobulad")
-    result = subprocess.run([daemon], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+    result = subprocess.run(
+        [daemon], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL
+    )
     assert result.returncode != 0 and "ray.init" in result.stderr
 
 
@@ -99,5 +108,15 @@ def test_the_header_is_in_the_package():
 
 
 def test_help_texts():
-    for thing in (ray.init, ray.get, ray.put, ray.wait, ray.remote, ray.kill, ray.shutdown, ray.timeline, ray.nodes):
+    for thing in (
+        ray.init,
+        ray.get,
+        ray.put,
+        ray.wait,
+        ray.remote,
+        ray.kill,
+        ray.shutdown,
+        ray.timeline,
+        ray.nodes,
+    ):
         assert thing.__doc__ and len(thing.__doc__) > 20

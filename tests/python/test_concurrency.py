@@ -220,7 +220,9 @@ def test_awaiting_lends_what_the_actor_holds():
     a = Async.options(num_cpus=1).remote()
     assert ray.get([a.submit.remote(i) for i in range(20)], timeout=40) == list(range(20))
     assert ray.available_resources().get("CPU", 0) == 0
-    assert ray.get(a.get_all.remote([echo.remote(i) for i in range(20)]), timeout=40) == list(range(20))
+    assert ray.get(a.get_all.remote([echo.remote(i) for i in range(20)]), timeout=40) == list(
+        range(20)
+    )
     del a
     assert support.wait_until(lambda: ray.available_resources().get("CPU") == 1)
 
@@ -360,8 +362,15 @@ def test_an_async_constructor(most):
         def __repr__(self):
             return "made"
 
-    actor = ray.remote(Made).options(**({"max_concurrency": most} if most else {})).remote(echo.remote(1), y=ray.put(2))
-    assert ray.get([actor.get.remote(), actor.get.remote()]) == [([1, 2, 3], actor._actor_id.hex())] * 2
+    actor = (
+        ray.remote(Made)
+        .options(**({"max_concurrency": most} if most else {}))
+        .remote(echo.remote(1), y=ray.put(2))
+    )
+    assert (
+        ray.get([actor.get.remote(), actor.get.remote()])
+        == [([1, 2, 3], actor._actor_id.hex())] * 2
+    )
     with pytest.raises(TypeError):
         ray.remote(Made).remote(1)
 
@@ -376,7 +385,9 @@ def test_an_async_constructor_that_raises():
         async def run(self):
             return 1
 
-    with pytest.raises(ray.exceptions.ActorDiedError, match=r"(?s)Bad\.__init__.*ValueError: no luck"):
+    with pytest.raises(
+        ray.exceptions.ActorDiedError, match=r"(?s)Bad\.__init__.*ValueError: no luck"
+    ):
         ray.get(Bad.remote().run.remote())
 
     @ray.remote
@@ -502,7 +513,9 @@ def _switches(pid):
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/status") as f:
-            total += next(int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches"))
+            total += next(
+                int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches")
+            )
     return total
 
 

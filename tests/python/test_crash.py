@@ -19,7 +19,13 @@ def echo(x):
     return x
 
 
-WAYS = {"exit": "17", "exit 0": "0", "segfault": "SIGSEGV|11", "abort": "SIGABRT|6", "kill": "SIGKILL|9"}
+WAYS = {
+    "exit": "17",
+    "exit 0": "0",
+    "segfault": "SIGSEGV|11",
+    "abort": "SIGABRT|6",
+    "kill": "SIGKILL|9",
+}
 
 
 @pytest.mark.parametrize("how", WAYS)
@@ -77,7 +83,9 @@ def test_a_retry_gets_the_same_arguments(folder):
             end("segfault")
         return len(data) + len(ray.get(refs[0])), key
 
-    results = second_time.remote(ray.put(b"x" * 1_000_000), [ray.put(b"y" * 2_000_000)], key=b"k" * 10)
+    results = second_time.remote(
+        ray.put(b"x" * 1_000_000), [ray.put(b"y" * 2_000_000)], key=b"k" * 10
+    )
     assert ray.get(results, timeout=40) == [3_000_000, b"k" * 10]
 
 
@@ -262,7 +270,9 @@ def test_an_uncaught_signal_of_python_in_a_worker():
 
 
 def test_random_kills_lose_nothing(folder):
-    """Workers are killed all the time, anywhere; every task ends with the right result, and nothing leaks."""
+    """Workers are killed all the time, anywhere; every task ends with the right result, and nothing
+    leaks.
+    """
     import random
     import threading
 
@@ -279,7 +289,8 @@ def test_random_kills_lose_nothing(folder):
     generator, killed, finished, ending = random.Random(3), [], [], threading.Event()
 
     def kill():
-        # Not for ever, and no faster than tasks are finished: on a machine that is busy enough none would ever be.
+        # Not for ever, and no faster than tasks are finished: on a machine that is busy enough none
+        # would ever be.
         end = time.monotonic() + 15
         while not ending.wait(0.005) and time.monotonic() < end:
             if len(killed) > 2 * len(finished) + 10:

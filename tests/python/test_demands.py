@@ -92,7 +92,9 @@ def test_fractions_above_one_in_a_queue_of_their_own(folder):
 
 
 def known(memory):
-    """Whether a demand for so much memory is known, among the numbers that such a short session can have."""
+    """Whether a demand for so much memory is known, among the numbers that such a short session can
+    have.
+    """
     ray.available_resources()  # what was said before is heard
     return any(_core.shape_demand(number).get("memory") == memory for number in range(200))
 

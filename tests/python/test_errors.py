@@ -40,7 +40,9 @@ class Custom(Exception):
 
 @ray.remote
 def fail_custom(code, detail):
-    raise Custom(code, detail)  # which pickle alone could not carry: its args are not what its constructor takes
+    raise Custom(
+        code, detail
+    )  # which pickle alone could not carry: its args are not what its constructor takes
 
 
 class Slotted(Exception):
@@ -112,14 +114,21 @@ class Guarded(Exception):
 def test_an_error_that_can_not_be_changed():
     found = failure(fail_with.remote(Guarded("text")))
     assert isinstance(found, Guarded)
-    assert (found.cause, found.pid, found.args) == ("its own cause", "its own pid", ("its own args",))
+    assert (found.cause, found.pid, found.args) == (
+        "its own cause",
+        "its own pid",
+        ("its own args",),
+    )
     assert "fail_with" in str(found) and found.function_name == "its own name"
 
 
 def test_an_errors_own_fields_win():
     error = ValueError("text")
     error.pid, error.function_name, error.cause, error.traceback_str = 1, 2, 3, 4
-    for found in (failure(fail_with.remote(error)), failure(fail_with.remote(failure(fail_with.remote(error))))):
+    for found in (
+        failure(fail_with.remote(error)),
+        failure(fail_with.remote(failure(fail_with.remote(error)))),
+    ):
         assert (found.pid, found.function_name, found.cause, found.traceback_str) == (1, 2, 3, 4)
         assert isinstance(found, ValueError) and "ValueError: text" in str(found)
         again = pickle.loads(pickle.dumps(found))
@@ -268,7 +277,12 @@ def test_a_failed_argument_fails_the_task_with_that_cause(folder):
         support.touch(f"{folder}/ran")
 
     bad = fail_with.remote(KeyError("root"))
-    for ref in (never.remote(bad), never.remote(1, bad), never.remote(1, y=bad), never.remote(never.remote(bad))):
+    for ref in (
+        never.remote(bad),
+        never.remote(1, bad),
+        never.remote(1, y=bad),
+        never.remote(never.remote(bad)),
+    ):
         found = failure(ref)
         assert isinstance(found, KeyError) and "root" in str(found)
     assert not os.path.exists(f"{folder}/ran")
@@ -332,7 +346,9 @@ def test_an_exception_as_a_value_is_a_value():
 def test_a_caught_error_can_be_pickled_and_sent():
     found = failure(fail_custom.remote(1, 2))
     again = pickle.loads(pickle.dumps(found))
-    assert isinstance(again, Custom) and isinstance(again, RayTaskError) and str(again) == str(found)
+    assert (
+        isinstance(again, Custom) and isinstance(again, RayTaskError) and str(again) == str(found)
+    )
     back = ray.get(echo.remote(found))
     assert isinstance(back, Custom) and back.code == 1
     for same in (copy.copy(found), copy.deepcopy(found)):

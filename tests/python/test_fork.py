@@ -51,7 +51,9 @@ def attempt(call):
     return "no error"
 
 
-@pytest.mark.parametrize("name", ["put", "get", "wait", "task", "actor call", "kill", "new actor", "nodes"])
+@pytest.mark.parametrize(
+    "name", ["put", "get", "wait", "task", "actor call", "kill", "new actor", "nodes"]
+)
 def test_calls_in_a_child_raise_a_clear_error(start, name):
     start(num_cpus=1)
     ref, counter = ray.put(1), Counter.remote()
@@ -152,7 +154,9 @@ os._exit(0)
 """
     result = support.run_driver(support.script(folder, code))
     assert result.returncode == 0
-    assert support.wait_until(lambda: not [c for _, c in support.processes() if "driver.py" not in c], 2)
+    assert support.wait_until(
+        lambda: not [c for _, c in support.processes() if "driver.py" not in c], 2
+    )
     assert support.wait_until(lambda: not support.processes(), 10)
 
 
@@ -165,7 +169,9 @@ def test_a_pool_of_the_driver(start):
 
 
 def test_a_fork_right_after_init_waits_for_no_import(folder):
-    """What ray.init imports while it waits is whole when it returns: a thread would never end its import in a child."""
+    """What ray.init imports while it waits is whole when it returns: a thread would never end its
+    import in a child.
+    """
     code = """
 import os, signal, sys, time
 
@@ -249,7 +255,10 @@ def test_a_child_that_leaves_the_task_that_forked_it(start, capfd, where, way):
         actor = ray.remote(Loop if where == "loop" else Plain).options(num_cpus=0, **made)
         actor = actor.remote(leave) if where == "constructor" else actor.remote()
         given = None if where == "constructor" else leave
-        assert ray.get([actor.run.remote(given), actor.run.remote(given)], timeout=40) == [expected] * 2
+        assert (
+            ray.get([actor.run.remote(given), actor.run.remote(given)], timeout=40)
+            == [expected] * 2
+        )
     assert ray.get(add.remote(1), timeout=40) == 2
     ray.shutdown()
     said = capfd.readouterr().err

@@ -200,7 +200,11 @@ def test_decorated_functions():
 
 def test_a_function_defined_by_exec():
     scope = {"ray": ray}
-    exec("import math\n@ray.remote\ndef root(x):\n    return math.sqrt(helper(x))\ndef helper(x):\n    return x", scope)
+    exec(
+        "import math\n@ray.remote\ndef root(x):\n    return math.sqrt(helper(x))\ndef helper(x):\n "
+        "   return x",
+        scope,
+    )
     assert ray.get(scope["root"].remote(16)) == 4
 
 
@@ -330,7 +334,9 @@ support.touch(FOLDER + "/go")
 def unload(folder, finalizer, cpus):
     """Runs a driver whose worker unloads a function, whose finalizer makes the file `begun`."""
     code = UNLOADED.replace("FINALIZER", finalizer).replace("CPUS", str(cpus))
-    code = code.replace("TESTS", repr(os.path.dirname(support.__file__))).replace("FOLDER", repr(folder))
+    code = code.replace("TESTS", repr(os.path.dirname(support.__file__))).replace(
+        "FOLDER", repr(folder)
+    )
     result = support.run_driver(support.script(folder, code))
     assert result.stdout == "True\n10\n", result.stdout + result.stderr
     return result.stderr
@@ -346,7 +352,8 @@ def test_a_finalizer_that_waits_while_its_function_is_unloaded(folder):
 
 
 @pytest.mark.skipif(
-    os.environ.get("MOBULA_FAST_PATH") == "0", reason="the daemon takes a worker that unloads for an idle one"
+    os.environ.get("MOBULA_FAST_PATH") == "0",
+    reason="the daemon takes a worker that unloads for an idle one",
 )
 def test_a_slow_finalizer_holds_nobody_up(folder):
     """Tasks in the queue go to another worker meanwhile."""

@@ -48,7 +48,9 @@ def unharmed(cluster):
 
 def connect():
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    connection.connect(ray.nodes()[0]["RayletSocketName"])  # before the timeout: without one, it waits for its turn
+    connection.connect(
+        ray.nodes()[0]["RayletSocketName"]
+    )  # before the timeout: without one, it waits for its turn
     connection.settimeout(20)
     return connection
 
@@ -121,7 +123,15 @@ def ask(query, argument, kind=ASK, magic=MAGIC):
 
 @pytest.mark.parametrize(
     "frame",
-    [b"x", bytes(24), ask(1, 0, kind=FORK), ask(1, 0, magic=7), ask(1, 0)[:20], ask(1, 0) + b"x", b"A" * 65536],
+    [
+        b"x",
+        bytes(24),
+        ask(1, 0, kind=FORK),
+        ask(1, 0, magic=7),
+        ask(1, 0)[:20],
+        ask(1, 0) + b"x",
+        b"A" * 65536,
+    ],
     ids=["byte", "zeros", "kind", "magic", "short", "long", "very long"],
 )
 def test_rubbish_from_one_who_only_looks(frame):
@@ -138,7 +148,9 @@ def test_questions_without_sense():
         connection = connect()
         connection.send(hello(role=OBSERVER))
         query = generator.choice([generator.randrange(20), generator.getrandbits(32)])
-        connection.send(ask(query, generator.choice([0, 1, 7, generator.getrandbits(64), (1 << 64) - 1])))
+        connection.send(
+            ask(query, generator.choice([0, 1, 7, generator.getrandbits(64), (1 << 64) - 1]))
+        )
         if generator.random() < 0.7:  # else it is gone before its answer is
             assert connection.recv(1 << 17)
         connection.close()

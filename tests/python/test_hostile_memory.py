@@ -1,6 +1,8 @@
-"""A client that writes rubbish into shared memory harms itself, perhaps its user's other clients, never the daemon.
+"""A client that writes rubbish into shared memory harms itself, perhaps its user's other clients,
+never the daemon.
 
-The layout is that of src/shm/node.h and src/shm/ring.h: two rings in a segment of each client's own, and what all have.
+The layout is that of src/shm/node.h and src/shm/ring.h: two rings in a segment of each client's
+own, and what all have.
 """
 
 import random
@@ -21,7 +23,9 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 def kinds_of_messages() -> dict:
     """Number and name of every message from a client to the daemon."""
     lines = (SOURCE / "wire" / "message.h").read_text().partition("/* client to daemon */")[2]
-    names = re.findall(r"^    WIRE_(\w+)(?: = 1)?,", lines.partition("/* daemon to client */")[0], re.MULTILINE)
+    names = re.findall(
+        r"^    WIRE_(\w+)(?: = 1)?,", lines.partition("/* daemon to client */")[0], re.MULTILINE
+    )
     assert names[0] == "SUBMIT" and names[-1] == "UP_END"
     return dict(enumerate(names, 1))
 
@@ -65,14 +69,17 @@ def unharmed(cluster, capsys):
     assert ray.get(ray.get(nested)[0]) == [1]
     assert ray.get(echo.remote(big), timeout=30) == b"x" * 1_000_000
     assert support.wait_until(lambda: ray.available_resources().get("CPU") == 4)
-    # The daemon tells of every client that it closes. Once this is here, all of that is here, and in this test's hands.
+    # The daemon tells of every client that it closes. Once this is here, all of that is here, and
+    # in this test's hands.
     ray.get(say.remote("the end of it"), timeout=30)
     assert support.wait_until(lambda: "the end of it" in capsys.readouterr().out)
 
 
 @ray.remote(max_retries=0)
 def attack(messages, tail=None, head=None, patience=0.01, ring_size=RING):
-    """Pushes these messages (kind, a, b, c, d) to the daemon, moves the indices if asked to, rings, and dies."""
+    """Pushes these messages (kind, a, b, c, d) to the daemon, moves the indices if asked to, rings,
+    and dies.
+    """
     import ctypes
     import os
     import struct
@@ -151,7 +158,10 @@ def test_every_kind_of_message_with_senseless_numbers(kind):
 @pytest.mark.parametrize("seed", range(8))
 def test_random_messages(seed):
     generator = random.Random(seed)
-    refs = [attack.remote([some_message(generator) for _ in range(generator.randrange(1, 40))]) for _ in range(10)]
+    refs = [
+        attack.remote([some_message(generator) for _ in range(generator.randrange(1, 40))])
+        for _ in range(10)
+    ]
     for ref in refs:
         expect_death(ref)
 
@@ -163,10 +173,21 @@ def test_impossible_indices(tail):
     expect_death(attack.remote([(6, 1, 1, 0, 0)] * 10, tail=tail, head=tail))
 
 
-ASKED = ["NEED_SLOTS", "NEED_RECORDS", "NEED_EXTENT", "QUERY", "SHAPE", "SITE", "NEED_CALLS", "RESTORE"]
+ASKED = [
+    "NEED_SLOTS",
+    "NEED_RECORDS",
+    "NEED_EXTENT",
+    "QUERY",
+    "SHAPE",
+    "SITE",
+    "NEED_CALLS",
+    "RESTORE",
+]
 
 
-@pytest.mark.parametrize("kind", [kind for kind, name in NAMES.items() if name in ASKED], ids=NAMES.get)
+@pytest.mark.parametrize(
+    "kind", [kind for kind, name in NAMES.items() if name in ASKED], ids=NAMES.get
+)
 def test_more_requests_than_there_is_room_for_answers(kind):
     expect_death(attack.remote([(kind, 1, 4096, 0, 64)] * 2000))
 
@@ -187,7 +208,8 @@ def scribble(seed, names):
             begin, end = (int(part, 16) for part in line.split()[0].split("-"))
             size = min(end - begin, 1 << 16)
             for _ in range(2000):
-                value = generator.choice([0, 1, 2, 3, 12, 255, 1 << 31, (1 << 64) - 1, generator.getrandbits(64)])
+                odd = [0, 1, 2, 3, 12, 255, 1 << 31, (1 << 64) - 1, generator.getrandbits(64)]
+                value = generator.choice(odd)
                 ctypes.c_uint64.from_address(begin + generator.randrange(size // 8) * 8).value = value
     time.sleep(0.05)
     os._exit(0)
@@ -207,15 +229,26 @@ os._exit(0)
 
 
 @pytest.mark.parametrize(
-    "names", ["slots", "records", "extents", "arena", "queues", "node", "slots,records,extents,arena,queues,client"]
+    "names",
+    [
+        "slots",
+        "records",
+        "extents",
+        "arena",
+        "queues",
+        "node",
+        "slots,records,extents,arena,queues,client",
+    ],
 )
 @pytest.mark.parametrize("seed", range(2))
 def test_rubbish_all_over_the_shared_tables(folder, names, seed):
     path = support.script(folder, SCRIBBLE)
     result = support.run_driver(path, seed, names)
-    # The driver may have died of it, or have been disconnected for what it then said; the daemon must not have died: it
-    # says so, or it has cleaned up after that driver.
+    # The driver may have died of it, or have been disconnected for what it then said; the daemon
+    # must not have died: it says so, or it has cleaned up after that driver.
     if result.returncode == 0 and "it was disconnected" not in result.stderr:
         assert result.stdout.startswith("daemon ") and result.stdout[-1] not in "ZX", result.stderr
     assert support.wait_until(lambda: not support.strangers(), 10)
-    assert support.wait_until(lambda: len(support.sessions()) == 1, 5), "the daemon died without cleaning up"
+    assert support.wait_until(lambda: len(support.sessions()) == 1, 5), (
+        "the daemon died without cleaning up"
+    )

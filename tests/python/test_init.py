@@ -124,8 +124,13 @@ except ValueError as error:
 """
     gone = os.path.join(folder, "gone")
     os.mkdir(gone)
-    result = subprocess.run([sys.executable, "-c", code], cwd=gone, capture_output=True, text=True, timeout=50)
-    assert result.stdout.splitlines() == ["1", "_temp_dir here can't be made: No such file or directory"], result.stderr
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=gone, capture_output=True, text=True, timeout=50
+    )
+    assert result.stdout.splitlines() == [
+        "1",
+        "_temp_dir here can't be made: No such file or directory",
+    ], result.stderr
 
 
 def test_looking_around_before_init_is_an_error():
@@ -138,7 +143,13 @@ def test_looking_around_before_init_is_an_error():
 
 
 def test_resources_are_what_init_was_given(start):
-    start(num_cpus=3, num_gpus=2, resources={"disk": 4, "half": 0.5}, object_store_memory=64 << 20, _memory=1 << 30)
+    start(
+        num_cpus=3,
+        num_gpus=2,
+        resources={"disk": 4, "half": 0.5},
+        object_store_memory=64 << 20,
+        _memory=1 << 30,
+    )
     total = ray.cluster_resources()
     assert (total["CPU"], total["GPU"], total["disk"], total["half"]) == (3, 2, 4, 0.5)
     assert total["memory"] == 1 << 30
@@ -283,13 +294,25 @@ def test_bad_options_of_init(start, options, error):
 @pytest.mark.parametrize(
     "options, error, words",
     [
-        ({"object_store_memory": 1}, ValueError, "object_store_memory must be at least 262144 bytes, not 1"),
-        ({"object_store_memory": 10**15}, RaySystemError, "10{15} bytes.*smaller object_store_memory.*ulimit -v"),
+        (
+            {"object_store_memory": 1},
+            ValueError,
+            "object_store_memory must be at least 262144 bytes, not 1",
+        ),
+        (
+            {"object_store_memory": 10**15},
+            RaySystemError,
+            "10{15} bytes.*smaller object_store_memory.*ulimit -v",
+        ),
         ({"num_gpus": 65}, RaySystemError, "at most 64 GPUs, not 65"),
         ({"num_gpus": 1.5}, ValueError, "num_gpus must be whole"),
         ({"resources": {"": 1}}, ValueError, "name.*empty"),
         ({"resources": {"a": 1e-5}}, ValueError, "'a'.*0.0001.*precision"),
-        ({"resources": {f"r{i}": 1 for i in range(2000)}}, RaySystemError, "at most 1024 different names of resources"),
+        (
+            {"resources": {f"r{i}": 1 for i in range(2000)}},
+            RaySystemError,
+            "at most 1024 different names of resources",
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -335,7 +358,9 @@ except ray.exceptions.RaySystemError as error:
     print(error)
 """
     result = support.run_driver(support.script(folder, code))
-    assert "Too many open files. Raise the limit of open files (ulimit -n)" in result.stdout, result.stderr
+    assert "Too many open files. Raise the limit of open files (ulimit -n)" in result.stdout, (
+        result.stderr
+    )
     assert "_temp_dir" not in result.stdout
 
 
@@ -443,7 +468,9 @@ atexit.register(lambda: say(f"after init {ray.get(f.remote(2), timeout=30)}"))
     assert (result.stderr, result.returncode) == ("", 0)
     lines = [line for line in result.stdout.splitlines() if "pid=" not in line]
     assert lines == ["after init 2", "before init True 1"]
-    assert sum("ran 1" in line for line in result.stdout.splitlines()) == 1  # the end waits for what is printed
+    assert (
+        sum("ran 1" in line for line in result.stdout.splitlines()) == 1
+    )  # the end waits for what is printed
 
 
 def test_an_import_alone_starts_nothing_at_exit(folder):

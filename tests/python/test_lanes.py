@@ -1,4 +1,6 @@
-"""Small tasks that ask for other numbers of CPUs than one: they have queues of their own, beside those of one CPU."""
+"""Small tasks that ask for other numbers of CPUs than one: they have queues of their own, beside
+those of one CPU.
+"""
 
 import os
 import random
@@ -41,7 +43,9 @@ def test_thousands_of_one_shape(cpus):
 def test_shapes_in_turns():
     tasks = [echo.options(num_cpus=cpus) for cpus in SHAPES]
     for _ in range(5):
-        refs = [tasks[i % 3].remote(i) for i in range(900)]  # each waits for the one before, through the daemon
+        refs = [
+            tasks[i % 3].remote(i) for i in range(900)
+        ]  # each waits for the one before, through the daemon
         assert ray.get(refs, timeout=40) == list(range(900))
 
 
@@ -56,7 +60,9 @@ def test_no_more_cpus_than_there_are():
     generator = random.Random(5)
     demands = [generator.choice([0.25, 0.5, 1, 2]) for _ in range(300)]
     tasks = {cpus: span.options(num_cpus=cpus) for cpus in set(demands)}
-    spans = ray.get([tasks[cpus].remote(generator.random() * 0.004) for cpus in demands], timeout=50)
+    spans = ray.get(
+        [tasks[cpus].remote(generator.random() * 0.004) for cpus in demands], timeout=50
+    )
     marks = sorted(
         [(start, cpus) for (start, _), cpus in zip(spans, demands)]
         + [(end, -cpus) for (_, end), cpus in zip(spans, demands)]
@@ -68,7 +74,8 @@ def test_no_more_cpus_than_there_are():
 
 
 @pytest.mark.skipif(
-    os.environ.get("MOBULA_FAST_PATH") == "0", reason="one queue for all is served in the order of submission"
+    os.environ.get("MOBULA_FAST_PATH") == "0",
+    reason="one queue for all is served in the order of submission",
 )
 @pytest.mark.parametrize("busy, waits", [(1, 2), (1, 0.5), (0.5, 1), (2, 1), (0.5, 2), (2, 0.5)])
 def test_none_waits_for_the_others_backlog(busy, waits):
@@ -86,12 +93,16 @@ def test_nested_gets_lend_all_of_it():
     def outer(i):
         return ray.get([echo.options(num_cpus=cpus).remote(i) for cpus in SHAPES])
 
-    assert ray.get([outer.remote(i) for i in range(200)], timeout=50) == [[i] * 3 for i in range(200)]
+    assert ray.get([outer.remote(i) for i in range(200)], timeout=50) == [
+        [i] * 3 for i in range(200)
+    ]
     assert support.wait_until(lambda: ray.available_resources().get("CPU") == 2)
 
 
 def test_killed_workers_lose_nothing_and_repeat_nothing(folder):
-    """With max_retries=0 a task has run at most once, by its own record, and without a crash exactly once."""
+    """With max_retries=0 a task has run at most once, by its own record, and without a crash
+    exactly once.
+    """
 
     @ray.remote(max_retries=0)
     def note(i):
@@ -146,5 +157,9 @@ def test_a_submitter_that_dies():
 
     with pytest.raises(WorkerCrashedError):
         ray.get(submitter.remote(), timeout=40)
-    assert ray.get([echo.options(num_cpus=cpus).remote(1) for cpus in SHAPES], timeout=40) == [1, 1, 1]
+    assert ray.get([echo.options(num_cpus=cpus).remote(1) for cpus in SHAPES], timeout=40) == [
+        1,
+        1,
+        1,
+    ]
     assert support.wait_until(lambda: ray.available_resources().get("CPU") == 2)

@@ -1,6 +1,7 @@
 """A CPU goes back and forth between those who want it, and no task is forgotten on the way.
 
-Each of these was a task that waited for ever, or too long, because the one who was to run it had just lost its CPU.
+Each of these was a task that waited for ever, or too long, because the one who was to run it had
+just lost its CPU.
 """
 
 import os
@@ -49,7 +50,8 @@ def test_a_question_takes_the_cpus_that_nobody_uses(start):
 
 
 @pytest.mark.skipif(
-    os.environ.get("MOBULA_FAST_PATH") == "0", reason="one queue for all is served in the order of submission"
+    os.environ.get("MOBULA_FAST_PATH") == "0",
+    reason="one queue for all is served in the order of submission",
 )
 def test_one_that_was_recalled_and_runs_for_long_is_not_waited_for(start, folder):
     """Whichever of four workers is recalled first, three of them would be waited for."""
@@ -105,7 +107,11 @@ def test_wide_and_narrow_tasks_in_turns(start, cpus):
     start(num_cpus=cpus)
     wide = echo.options(num_cpus=cpus)
     for _ in range(30):
-        refs = [echo.remote(i) for i in range(20)] + [wide.remote(20)] + [echo.remote(i) for i in range(21, 41)]
+        refs = (
+            [echo.remote(i) for i in range(20)]
+            + [wide.remote(20)]
+            + [echo.remote(i) for i in range(21, 41)]
+        )
         assert ray.get(refs, timeout=40) == list(range(41))
 
 
@@ -126,7 +132,9 @@ def test_a_chain_lets_others_in(start):
 
 
 def test_two_shapes_share_one_cpu(start):
-    """The worker's lease changes hands all the time: nobody may rely on it to look where it does not look any more."""
+    """The worker's lease changes hands all the time: nobody may rely on it to look where it does
+    not look any more.
+    """
     start(num_cpus=1)
     half = echo.options(num_cpus=0.5)
     ray.get([echo.remote(1), half.remote(1)])

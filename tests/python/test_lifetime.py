@@ -98,7 +98,8 @@ time.sleep(0.2)
 pid = ray._private.worker._core.session()["daemon_pid"]
 threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
 begin = time.monotonic()
-for call in (lambda: ray.get(refs), lambda: ray.wait(refs), lambda: ray.get(busy.remote()), lambda: ray.nodes()):
+calls = lambda: ray.get(refs), lambda: ray.wait(refs), lambda: ray.get(busy.remote()), ray.nodes
+for call in calls:
     try:
         call()
         print("no error")
@@ -110,7 +111,10 @@ ray.init(num_cpus=1, _temp_dir=os.path.dirname(__file__))
 print(ray.get(ray.remote(abs).remote(-5), timeout=30))
 """
     result = support.run_driver(support.script(folder, code))
-    assert "no error" not in result.stdout and result.stdout.split()[-1] == "5", (result.stdout, result.stderr)
+    assert "no error" not in result.stdout and result.stdout.split()[-1] == "5", (
+        result.stdout,
+        result.stderr,
+    )
     assert len(result.stdout.split()) == 5
     assert support.wait_until(lambda: not support.processes(), 5), support.processes()
 
@@ -172,5 +176,6 @@ def test_idle_workers_do_not_outnumber_the_cpus_for_long(start):
         return os.getpid() if depth == 0 else ray.get(nested.remote(depth - 1))
 
     ray.get([nested.remote(6) for _ in range(2)], timeout=40)
-    # the daemon, the zygotes, and some workers; those that stood in for blocked ones end when they are idle
+    # the daemon, the zygotes, and some workers; those that stood in for blocked ones end when they
+    # are idle
     assert support.wait_until(lambda: len(support.processes()) <= 8, 30), support.processes()

@@ -52,7 +52,11 @@ def session(start):
 def test_a_local_reference(session):
     ref = ray.put(b"x" * 1000)
     (row,) = rows(ref)
-    assert row.object_size == 1009 and row.state == "IN_MEMORY" and row.reference_type == "LOCAL_REFERENCE"
+    assert (
+        row.object_size == 1009
+        and row.state == "IN_MEMORY"
+        and row.reference_type == "LOCAL_REFERENCE"
+    )
     assert row.pid == row.owner_pid == os.getpid() and row.type == "Driver" and row.call_site == ""
     assert row["pid"] == row.pid and row.asdict()["state"] == "IN_MEMORY"
     small = ray.put(7)
@@ -80,7 +84,9 @@ def test_inside_another_object(session):
     (held,) = [row for row in rows(inner) if row.reference_type == "CAPTURED_IN_OBJECT"]
     assert held.count == 2 and held.pid == 0
     del inner
-    assert [row.reference_type for row in list_objects(filters=[("object_id", "=", name)])] == ["CAPTURED_IN_OBJECT"]
+    assert [row.reference_type for row in list_objects(filters=[("object_id", "=", name)])] == [
+        "CAPTURED_IN_OBJECT"
+    ]
     del outer
     assert support.wait_until(lambda: not list_objects(filters=[("object_id", "=", name)]))
 
@@ -159,7 +165,9 @@ def test_a_store_that_is_full_can_be_looked_at(session):
     with pytest.raises(ray.exceptions.ObjectStoreFullError):
         while True:
             views.append(ray.get(ray.put(np.zeros(5 * MB, dtype=np.uint8))))
-    assert len([row for row in list_objects() if row.reference_type == "PINNED_IN_MEMORY"]) == len(views)
+    assert len([row for row in list_objects() if row.reference_type == "PINNED_IN_MEMORY"]) == len(
+        views
+    )
 
 
 def test_ten_thousand_objects(session):
@@ -179,7 +187,11 @@ def test_places_when_asked_for(start, monkeypatch):
     ref = ray.put(1)
     result = put.remote()
     inner = ray.get(result)[0]
-    for made, name in ((ref, "test_places_when_asked_for"), (result, "test_places_when_asked_for"), (inner, "put")):
+    for made, name in (
+        (ref, "test_places_when_asked_for"),
+        (result, "test_places_when_asked_for"),
+        (inner, "put"),
+    ):
         site = rows(made)[0].call_site
         assert re.search(rf"test_list_objects\.py:\d+ in {name}$", site), site
 
@@ -192,11 +204,17 @@ def test_no_session_is_a_clear_error():
 def test_the_command(session):
     refs = [ray.put(np.zeros(5 * MB, dtype=np.uint8)) for _ in range(20)]
     view = ray.get(refs[3])
-    done = subprocess.run([RAY, "memory", "--units", "MB"], capture_output=True, text=True, timeout=40)
+    done = subprocess.run(
+        [RAY, "memory", "--units", "MB"], capture_output=True, text=True, timeout=40
+    )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^20 objects\n  in memory: \d+, [\d.]+ MB\n  on disk: \d+, [\d.]+ MB$", done.stdout, re.M)
+    assert re.search(
+        r"^20 objects\n  in memory: \d+, [\d.]+ MB\n  on disk: \d+, [\d.]+ MB$", done.stdout, re.M
+    )
     assert f"driver {os.getpid()}: read in place" in done.stdout and refs[3].hex() in done.stdout
-    short = subprocess.run([RAY, "memory", "--stats-only"], capture_output=True, text=True, timeout=40)
+    short = subprocess.run(
+        [RAY, "memory", "--stats-only"], capture_output=True, text=True, timeout=40
+    )
     assert short.returncode == 0 and refs[3].hex() not in short.stdout
     del view
 

@@ -1,4 +1,5 @@
-"""Memory runs short: tasks are held back, ended and run again, and the driver is told; nobody else is harmed.
+"""Memory runs short: tasks are held back, ended and run again, and the driver is told; nobody else
+is harmed.
 
 In a control group of its own, with a limit of its own.
 """
@@ -43,7 +44,8 @@ def run_limited(tmp_path):
     except OSError as error:
         pytest.skip(f"no memory control group can be made: {error}")
 
-    # By a program of its own: what Python does after a fork, beside the threads of the test's own process, may fail.
+    # By a program of its own: what Python does after a fork, beside the threads of the test's own
+    # process, may fail.
     enter = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group]
 
     def run(code, timeout=55, **environment):
@@ -56,7 +58,8 @@ def run_limited(tmp_path):
             # What it printed until it crashed, and where it did.
             env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", **environment},
         )
-        done.said = f"exit code {done.returncode}\n--- its output:\n{done.stdout}\n--- its errors:\n{done.stderr}"
+        said = f"--- its output:\n{done.stdout}\n--- its errors:\n{done.stderr}"
+        done.said = f"exit code {done.returncode}\n{said}"
         return done
 
     yield run
@@ -96,7 +99,11 @@ eat_once = eat.options(max_retries=0)
 def test_tasks_are_ended_and_run_again_until_all_are_done(run_limited):
     done = run_limited("print(ray.get([eat.remote(120) for _ in range(6)], timeout=50))")
     assert done.stdout == "[120, 120, 120, 120, 120, 120]\n", done.said
-    told = re.findall(r"^\(raylet\) Memory is short, .* the task eat \(pid \d+\) was ended, .*$", done.stderr, re.M)
+    told = re.findall(
+        r"^\(raylet\) Memory is short, .* the task eat \(pid \d+\) was ended, .*$",
+        done.stderr,
+        re.M,
+    )
     kernel = re.findall(r"^\(raylet\) The worker \d+: The kernel ended it", done.stderr, re.M)
     assert told or kernel, done.said
     for line in told:
@@ -118,7 +125,9 @@ print(ray.get(eat.remote(20), timeout=30))
 
 
 def test_while_memory_is_short_tasks_are_held_back(run_limited):
-    """One after the other is let through: nobody takes the memory from the driver, and all would wait for ever else."""
+    """One after the other is let through: nobody takes the memory from the driver, and all would
+    wait for ever else.
+    """
     done = run_limited(
         """
 @ray.remote(max_retries=-1)
@@ -219,7 +228,9 @@ print([len(value) for value in ray.get(refs)] == [5 << 20] * 10)
 
 
 def test_files_that_were_read_are_not_memory_in_use(run_limited, tmp_path):
-    """The kernel keeps them as long as nobody needs the memory; those that were read twice count as active."""
+    """The kernel keeps them as long as nobody needs the memory; those that were read twice count as
+    active.
+    """
     done = run_limited(f"""
 with open({str(tmp_path / "data")!r}, "w+b") as file:
     for _ in range(200):
@@ -327,7 +338,9 @@ except OutOfMemoryError as error:
         MOBULA_ENFORCE_MEMORY="1",
     )
     assert done.stdout == "True\nTrue\n", done.said
-    assert re.search(r"Largest processes: worker \d+ \(the task start\) [12]\d\d MiB", done.stderr), done.said
+    assert re.search(
+        r"Largest processes: worker \d+ \(the task start\) [12]\d\d MiB", done.stderr
+    ), done.said
 
 
 def test_memory_that_was_asked_for_is_the_limit_of_actors_too(run_limited):

@@ -46,13 +46,19 @@ ARRAYS = {
 
 @pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS)
 def test_arrays_come_back_as_they_were(array):
-    for found in (ray.get(ray.put(array)), ray.get(echo.remote(array)), ray.get(ray.put({"a": [array]}))["a"][0]):
+    for found in (
+        ray.get(ray.put(array)),
+        ray.get(echo.remote(array)),
+        ray.get(ray.put({"a": [array]}))["a"][0],
+    ):
         assert found.dtype == array.dtype and found.shape == array.shape
         assert np.array_equal(found, array)
 
 
 def test_arrays_of_a_kind_that_was_met_before():
-    """The second of a kind is not pickled: what it takes from the first must be all that they have in common."""
+    """The second of a kind is not pickled: what it takes from the first must be all that they have
+    in common.
+    """
 
     @ray.remote
     def tell(array):
@@ -75,12 +81,21 @@ def test_arrays_of_a_kind_that_was_met_before():
     for round_ in range(3):
         for name, kind in kinds.items():
             array = kind + round_ if name != "nothing" else kind
-            array = np.asarray(array, dtype=kind.dtype, order="F" if name == "the other order" else "C")
+            array = np.asarray(
+                array, dtype=kind.dtype, order="F" if name == "the other order" else "C"
+            )
             array.flags.writeable = name != "read-only"
-            for found, c_order, f_order in (ray.get(tell.remote(array)), ray.get(tell.remote(ray.put(array)))):
+            for found, c_order, f_order in (
+                ray.get(tell.remote(array)),
+                ray.get(tell.remote(ray.put(array))),
+            ):
                 assert np.array_equal(found, array) and found.shape == array.shape, name
-                assert found.dtype == array.dtype and found.dtype.byteorder == array.dtype.byteorder, name
-                assert (c_order, f_order) == (array.flags.c_contiguous, array.flags.f_contiguous), name
+                assert (
+                    found.dtype == array.dtype and found.dtype.byteorder == array.dtype.byteorder
+                ), name
+                assert (c_order, f_order) == (array.flags.c_contiguous, array.flags.f_contiguous), (
+                    name
+                )
 
 
 def test_a_record_whose_fields_get_other_names():
@@ -168,7 +183,9 @@ def test_arrays_are_aligned():
 
 def test_arrays_are_read_only():
     arrays = [np.zeros(100_000), np.zeros(3)]
-    for array in ray.get([ray.put(array) for array in arrays] + [echo.remote(array) for array in arrays]):
+    for array in ray.get(
+        [ray.put(array) for array in arrays] + [echo.remote(array) for array in arrays]
+    ):
         assert not array.flags.writeable
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
@@ -242,7 +259,10 @@ def test_memory_comes_back_when_the_last_view_goes():
     gc.collect()
     assert support.store_free() <= before - 32 * MIB
     del view
-    assert support.wait_until(lambda: support.store_free() >= before - 4 * MIB), (before, support.store_free())
+    assert support.wait_until(lambda: support.store_free() >= before - 4 * MIB), (
+        before,
+        support.store_free(),
+    )
 
 
 def test_a_view_kept_by_an_actor():
@@ -265,7 +285,10 @@ def test_a_view_kept_by_an_actor():
     churn()
     assert ray.get(keeper.check.remote())
     ray.get(keeper.drop.remote())
-    assert support.wait_until(lambda: support.store_free() >= before - 4 * MIB), (before, support.store_free())
+    assert support.wait_until(lambda: support.store_free() >= before - 4 * MIB), (
+        before,
+        support.store_free(),
+    )
 
 
 def test_a_view_kept_by_a_workers_module():

@@ -115,10 +115,16 @@ VALUES = [
 
 
 def same(a, b):
-    return type(a) is type(b) and repr(a) == repr(b) if isinstance(a, float) else type(a) is type(b) and a == b
+    return (
+        type(a) is type(b) and repr(a) == repr(b)
+        if isinstance(a, float)
+        else type(a) is type(b) and a == b
+    )
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{type(value).__name__}-{repr(value)[:20].encode()}")
+@pytest.mark.parametrize(
+    "value", VALUES, ids=lambda value: f"{type(value).__name__}-{repr(value)[:20].encode()}"
+)
 def test_a_value_comes_back_as_it_was(value):
     ref = ray.put(value)
     assert same(ray.get(ref), value)

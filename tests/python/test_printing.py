@@ -39,7 +39,8 @@ def test_lines_keep_their_order(folder):
 def test_everything_before_a_result_is_printed_before_shutdown_returns(folder):
     body = (
         "@ray.remote\ndef say(i):\n    print('line', i)\n    return i\n"
-        "ray.get([say.remote(i) for i in range(500)])\nray.shutdown()\nos.write(1, b'after\\n')\nos._exit(0)"
+        "ray.get([say.remote(i) for i in range(500)])\nray.shutdown()\nos.write(1, "
+        "b'after\\n')\nos._exit(0)"
     )
     found = lines(folder, body, "num_cpus=4")
     assert found[-1] == "after"
@@ -57,13 +58,17 @@ def test_several_lines_in_one_print_each_have_the_prefix(folder):
 
 
 def test_empty_lines_are_lines(folder):
-    body = TASK + "for _ in range(20):\n    ray.get([speak.remote('a\\n'), speak.remote(), speak.remote('\\nb')])"
+    body = (
+        TASK
+        + "for _ in range(20):\n    ray.get([speak.remote('a\\n'), speak.remote(), speak.remote('\\nb')])"
+    )
     found = [line.partition(")")[2].strip() for line in lines(folder, body, "num_cpus=1")]
     assert found == ["a", "", "", "", "b"] * 20
 
 
 def test_text_without_an_end_of_line(folder):
-    body = "@ray.remote\ndef part():\n    sys.stdout.write('no newline')\nray.get(part.remote())\nray.shutdown()"
+    task = "@ray.remote\ndef part():\n    sys.stdout.write('no newline')\n"
+    body = task + "ray.get(part.remote())\nray.shutdown()"
     (line,) = lines(folder, body)
     assert line.endswith(") no newline")
 
@@ -121,7 +126,8 @@ def test_an_actors_own_repr_is_its_name(folder):
         "@ray.remote\nclass Parrot:\n    def __init__(self, name):\n        self.name = name\n"
         "    def __repr__(self):\n        return f'Parrot {self.name}' if self.name else 1 / 0\n"
         "    def speak(self):\n        print('spoke')\n"
-        "for name in ('é' * 200, 'two\\nlines', ''):\n    ray.get(Parrot.remote(name).speak.remote())"
+        "for name in ('é' * 200, 'two\\nlines', ''):\n    "
+        "ray.get(Parrot.remote(name).speak.remote())"
     )
     found = [line.partition(" pid=")[0] for line in lines(folder, body)]
     assert found == ["(Parrot " + "é" * 124, "(Parrot two lines", "(Parrot"]
@@ -134,7 +140,8 @@ def test_the_name_option_is_the_name(folder):
 
 def test_text_beyond_ascii_and_broken_text(folder):
     body = (
-        "@ray.remote\ndef odd():\n    print('é 日本 🐟')\n    print('\\ud800')\n    os.write(1, b'\\xff\\xfe\\n')\n"
+        "@ray.remote\ndef odd():\n    print('é 日本 🐟')\n    print('\\ud800')\n    os.write(1, "
+        "b'\\xff\\xfe\\n')\n"
         "    print('\\x01fake')\n    print('fine')\nray.get(odd.remote())"
     )
     found = [line.partition(") ")[2] for line in lines(folder, body)]
@@ -181,12 +188,16 @@ def test_names_of_more_than_one_line_and_very_long_ones(folder):
 
 
 def test_a_workers_streams_are_like_those_of_any_program(folder):
-    body = "@ray.remote\ndef ask():\n    return sys.stdout.mode, sys.stderr.mode\nprint(*ray.get(ask.remote()))"
+    task = "@ray.remote\ndef ask():\n    return sys.stdout.mode, sys.stderr.mode\n"
+    body = task + "print(*ray.get(ask.remote()))"
     assert lines(folder, body) == ["w w"]
 
 
 def test_log_to_driver_off(folder):
-    assert lines(folder, TASK + "ray.get(speak.remote('hush'))\nray.shutdown()", "log_to_driver=False") == []
+    assert (
+        lines(folder, TASK + "ray.get(speak.remote('hush'))\nray.shutdown()", "log_to_driver=False")
+        == []
+    )
 
 
 def test_a_killed_worker_prints_no_traceback(folder):
@@ -267,8 +278,10 @@ def test_a_driver_without_output_goes_on(folder):
 def test_a_slow_reader_does_not_stop_the_tasks(folder):
     """The driver's output is a pipe that nobody reads until the end."""
     code = (
-        "import ray, sys\nray.init(num_cpus=1)\n@ray.remote\ndef chatter():\n    for i in range(20000):\n"
-        "        print('x' * 50)\n    return 7\nsys.stderr.write(str(ray.get(chatter.remote())))\nsys.stderr.flush()\n"
+        "import ray, sys\nray.init(num_cpus=1)\n@ray.remote\ndef chatter():\n    for i in "
+        "range(20000):\n"
+        "        print('x' * 50)\n    return "
+        "7\nsys.stderr.write(str(ray.get(chatter.remote())))\nsys.stderr.flush()\n"
     )
     driver = support.start_driver(support.script(folder, code))
     try:
@@ -281,7 +294,9 @@ def test_a_slow_reader_does_not_stop_the_tasks(folder):
 
 
 def test_shutdown_waits_for_a_reader_that_takes_its_time(folder):
-    """Longer than it waits for a daemon without a word; what was printed before a result arrives whole."""
+    """Longer than it waits for a daemon without a word; what was printed before a result arrives
+    whole.
+    """
     code = """
 import ray, sys
 ray.init(num_cpus=1)
@@ -342,7 +357,9 @@ print(ray.get(read.remote(), timeout=30))
 
 
 def test_threads_that_print_first_at_the_same_moment(folder):
-    """None of their text goes ahead of the name: here every first write is held up until another one has arrived."""
+    """None of their text goes ahead of the name: here every first write is held up until another
+    one has arrived.
+    """
     body = """
 import io, threading
 @ray.remote(max_concurrency=4)
@@ -375,6 +392,7 @@ for _ in range(5):
     assert sorted(text.split(b"\\n")[-2] for text in written) == [b"0", b"1", b"2", b"3"], written
 """
     found = lines(folder, body)
-    # A line and its end are two writes, so two threads' may share a line; but each line has the name.
+    # A line and its end are two writes, so two threads' may share a line; but each line has the
+    # name.
     assert "".join(found).count("shown") == 20
     assert [line for line in found if not re.match(r"\(Crowd pid=\d+\) ", line)] == []

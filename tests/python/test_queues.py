@@ -1,7 +1,8 @@
 """Many small tasks: all run, once, in fair turns, however workers and submitters come and go.
 
-These are the tasks that workers take by themselves from queues in shared memory. From here nothing of that is to be
-seen, and all of this holds without it too (MOBULA_FAST_PATH=0), unless a test says otherwise.
+These are the tasks that workers take by themselves from queues in shared memory. From here nothing
+of that is to be seen, and all of this holds without it too (MOBULA_FAST_PATH=0), unless a test says
+otherwise.
 """
 
 import collections
@@ -24,7 +25,8 @@ MB = 1_000_000
 
 pytestmark = pytest.mark.usefixtures("cluster")
 only_with_queues = pytest.mark.skipif(
-    os.environ.get("MOBULA_FAST_PATH") == "0", reason="one queue for all is served in the order of submission"
+    os.environ.get("MOBULA_FAST_PATH") == "0",
+    reason="one queue for all is served in the order of submission",
 )
 
 
@@ -58,7 +60,9 @@ def runs(folder, name):
 def hold_all(folder):
     """Both CPUs are busy until release(): whatever is submitted meanwhile stays in its queue."""
     refs = [hold.remote(folder, f"hold{i}") for i in range(2)]
-    assert support.wait_until(lambda: sum(name.endswith(".runs") for name in os.listdir(folder)) == 2)
+    assert support.wait_until(
+        lambda: sum(name.endswith(".runs") for name in os.listdir(folder)) == 2
+    )
     return refs
 
 
@@ -110,7 +114,9 @@ def test_bursts_with_pauses_between():
     """The queue is emptied, workers go to sleep, and are woken again."""
     for i in range(60):
         count = (i * 37) % 200 + 1
-        assert ray.get([add.remote(k) for k in range(count)], timeout=30) == list(range(1, count + 1))
+        assert ray.get([add.remote(k) for k in range(count)], timeout=30) == list(
+            range(1, count + 1)
+        )
         if i % 3 == 0:
             time.sleep(0.002 * (i % 5))
 
@@ -196,14 +202,20 @@ def test_the_timeline_has_each_once():
 
     other = with_argument.options(name="counted once")
     begin = time.time()
-    pids = ray.get([named.remote() if i % 5 else other.remote(kept) for i in range(5000)], timeout=40)
+    pids = ray.get(
+        [named.remote() if i % 5 else other.remote(kept) for i in range(5000)], timeout=40
+    )
     end = time.time()
     events = [event for event in ray.timeline() if event["name"] == "counted once"]
     assert len(events) == 5000
-    assert collections.Counter(event["args"]["pid"] for event in events) == collections.Counter(pids)
+    assert collections.Counter(event["args"]["pid"] for event in events) == collections.Counter(
+        pids
+    )
     for event in events:
         # The clock of the events is the wall clock, of finer steps than Python's.
-        assert begin - 0.01 <= event["ts"] / 1e6 <= (event["ts"] + event["dur"]) / 1e6 <= end + 0.01, (
+        assert (
+            begin - 0.01 <= event["ts"] / 1e6 <= (event["ts"] + event["dur"]) / 1e6 <= end + 0.01
+        ), (
             begin,
             end,
             event,
@@ -375,7 +387,9 @@ def test_nested_tasks_come_before_the_end_of_a_backlog(folder):
 
 @only_with_queues
 @pytest.mark.parametrize(
-    "options", [{"num_cpus": 2}, {"resources": {"special": 1}}, {"num_cpus": 0.5}], ids=["two", "special", "half"]
+    "options",
+    [{"num_cpus": 2}, {"resources": {"special": 1}}, {"num_cpus": 0.5}],
+    ids=["two", "special", "half"],
 )
 def test_other_tasks_come_before_the_end_of_a_backlog(folder, options):
     backlog = Backlog(folder)
@@ -406,7 +420,9 @@ def test_an_actor_comes_before_the_end_of_a_backlog(folder):
 def test_a_short_task_does_not_wait_for_a_long_one(folder):
     for i in range(20):
         long = hold.remote(folder, f"long{i}")
-        assert ray.get([add.remote(k) for k in range(i % 3 + 1)], timeout=20) == list(range(1, i % 3 + 2))
+        assert ray.get([add.remote(k) for k in range(i % 3 + 1)], timeout=20) == list(
+            range(1, i % 3 + 2)
+        )
         assert not ray.wait([long], timeout=0)[0]
         assert runs(folder, f"long{i}")
         support.touch(f"{folder}/long{i}.open")
@@ -435,7 +451,9 @@ class Killer:
         self.thread = threading.Thread(target=self.kill)
 
     def kill(self):
-        while len(self.killed) < self.most and not self.ending.wait(self.random.uniform(0.002, 0.05)):
+        while len(self.killed) < self.most and not self.ending.wait(
+            self.random.uniform(0.002, 0.05)
+        ):
             names = [name for name in os.listdir(self.folder) if name.isdigit()]
             if not names:
                 continue
@@ -464,7 +482,9 @@ class Killer:
 
 
 def teller(folder):
-    """For a worker's pid. Nested, so that it brings no module with it that every new worker would have to import."""
+    """For a worker's pid. Nested, so that it brings no module with it that every new worker would
+    have to import.
+    """
 
     def tell():
         path = f"{folder}/{os.getpid()}"
@@ -519,7 +539,9 @@ def test_killed_workers_repeat_nothing(folder):
     ran = list(map(int, lines(f"{folder}/ran")))
     assert len(ran) == len(set(ran))
     assert set(ran) | crashed == set(range(submitted))
-    assert len(crashed) <= len(killer.killed)  # a worker runs one at a time, and dies with that one only
+    assert len(crashed) <= len(
+        killer.killed
+    )  # a worker runs one at a time, and dies with that one only
     assert support.wait_until(lambda: ray.available_resources().get("CPU") == 2)
 
 

@@ -42,7 +42,10 @@ def everything_comes_back():
     before = support.store_free()
     yield
     gc.collect()
-    assert support.wait_until(lambda: support.store_free() >= before - 8 * MB, 10), (before, support.store_free())
+    assert support.wait_until(lambda: support.store_free() >= before - 8 * MB, 10), (
+        before,
+        support.store_free(),
+    )
 
 
 def churn():
@@ -210,7 +213,9 @@ def test_refs_in_an_actors_state():
     before = support.store_free()
     ray.get(keeper.keep.remote([ray.put(b"x" * BIG)]))
     ray.kill(keeper)
-    assert support.wait_until(lambda: support.store_free() >= before - 8 * MB), "a dead actor still holds its refs"
+    assert support.wait_until(lambda: support.store_free() >= before - 8 * MB), (
+        "a dead actor still holds its refs"
+    )
 
 
 def test_refs_in_a_global_of_a_worker():
@@ -257,10 +262,15 @@ def test_refs_in_closures():
 
 
 def test_many_closures_one_after_the_other():
-    """Each is dropped as soon as its result is there: while its worker is about to say that it keeps the function."""
+    """Each is dropped as soon as its result is there: while its worker is about to say that it
+    keeps the function.
+    """
 
     def loaded():
-        return {row.object_id for row in list_objects(filters=[("reference_type", "=", "LOADED_FUNCTION")])}
+        return {
+            row.object_id
+            for row in list_objects(filters=[("reference_type", "=", "LOADED_FUNCTION")])
+        }
 
     before = loaded()
     for _ in range(300):

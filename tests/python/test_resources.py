@@ -266,7 +266,9 @@ def test_a_blocked_task_keeps_its_other_resources(start, gate):
     assert available("GPU") == 0 and available("disk") == 0
     gate.open("a")
     assert ray.get(ref) == "a"
-    assert support.wait_until(lambda: available("CPU") == 2 and available("GPU") == 1 and available("disk") == 1)
+    assert support.wait_until(
+        lambda: available("CPU") == 2 and available("GPU") == 1 and available("disk") == 1
+    )
 
 
 def test_a_get_of_what_is_there_lends_nothing(start):
@@ -295,7 +297,9 @@ def test_an_actor_without_num_cpus_needs_one_and_holds_none(start, gate):
     assert support.wait_until(lambda: gate.runs() == {"a"})
     late = Plain.remote().hello.remote()
     assert ray.wait([late], timeout=0.15) == ([], [late])  # there is no CPU to place it
-    assert ray.get(actors[0].hello.remote(), timeout=30) == "hello"  # but those that are placed go on
+    assert (
+        ray.get(actors[0].hello.remote(), timeout=30) == "hello"
+    )  # but those that are placed go on
     gate.open("a")
     assert ray.get([late, busy], timeout=40) == ["hello", "a"]
 
@@ -342,7 +346,9 @@ def test_a_crashed_task_gives_everything_back(start):
 
     with pytest.raises(ray.exceptions.WorkerCrashedError):
         ray.get(crash.remote(), timeout=40)
-    assert support.wait_until(lambda: (available("CPU"), available("GPU"), available("disk")) == (2, 1, 1))
+    assert support.wait_until(
+        lambda: (available("CPU"), available("GPU"), available("disk")) == (2, 1, 1)
+    )
 
 
 def test_a_big_task_is_not_starved_by_small_ones(start):
@@ -458,4 +464,6 @@ ref = greedy.hello.remote()
 print(ray.wait([ref], timeout=1) == ([], [ref]))
 """
     result = support.run_driver(support.script(folder, code))
-    assert result.stdout.strip() == "True" and "GPU" in result.stderr and "Greedy" in result.stderr, result.stderr
+    assert (
+        result.stdout.strip() == "True" and "GPU" in result.stderr and "Greedy" in result.stderr
+    ), result.stderr

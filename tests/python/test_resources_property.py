@@ -1,4 +1,6 @@
-"""Over random mixes of tasks, resources are never exceeded: checked from the workers' own time stamps."""
+"""Over random mixes of tasks, resources are never exceeded: checked from the workers' own time
+stamps.
+"""
 
 import os
 import random
@@ -43,8 +45,12 @@ class Spanning:
 
 
 def most_at_once(uses):
-    """The highest sum of amounts at any time, from (begin, end, amount); ends come before begins of the same time."""
-    events = sorted([(end, -amount) for _, end, amount in uses] + [(begin, amount) for begin, _, amount in uses])
+    """The highest sum of amounts at any time, from (begin, end, amount); ends come before begins of
+    the same time.
+    """
+    events = sorted(
+        [(end, -amount) for _, end, amount in uses] + [(begin, amount) for begin, _, amount in uses]
+    )
     level = most = 0
     for _, change in events:
         level += change
@@ -65,16 +71,24 @@ def test_random_mixes(start, seed):
     generator = random.Random(seed)
     start(num_cpus=CPUS, num_gpus=GPUS, resources={"disk": DISKS})
     demands = [random_demand(generator) for _ in range(150)]
-    refs = [span.options(max_calls=0, **demand).remote(generator.random() * 0.01) for demand in demands]
+    refs = [
+        span.options(max_calls=0, **demand).remote(generator.random() * 0.01) for demand in demands
+    ]
     runs = [(*found, demand) for found, demand in zip(ray.get(refs, timeout=50), demands)]
     for limit, amount in (
         (CPUS, lambda demand: demand["num_cpus"]),
         (DISKS, lambda demand: demand["resources"]["disk"]),
         (GPUS, lambda demand: demand["num_gpus"]),
     ):
-        assert most_at_once([(begin, end, amount(demand)) for begin, end, _, demand in runs]) <= limit
+        assert (
+            most_at_once([(begin, end, amount(demand)) for begin, end, _, demand in runs]) <= limit
+        )
     for gpu in range(GPUS):
-        mine = [(begin, end, min(demand["num_gpus"], 1)) for begin, end, ids, demand in runs if gpu in ids]
+        mine = [
+            (begin, end, min(demand["num_gpus"], 1))
+            for begin, end, ids, demand in runs
+            if gpu in ids
+        ]
         assert most_at_once(mine) <= 1
     for _, _, ids, demand in runs:
         assert len(ids) == (1 if 0 < demand["num_gpus"] < 1 else demand["num_gpus"])
@@ -110,7 +124,9 @@ def test_mixes_with_actors_and_crashes(start):
             crash.options(num_cpus=generator.choice([1, 2])).remote()
         else:
             cpus, disk = generator.choice([0.5, 1, 2]), generator.choice([0, 0, 1])
-            pending.append((span.options(num_cpus=cpus, resources={"disk": disk}).remote(0.005), cpus, disk))
+            pending.append(
+                (span.options(num_cpus=cpus, resources={"disk": disk}).remote(0.005), cpus, disk)
+            )
         if i % 10 == 9:
             actors.clear()
     for ref, cpus, disk in pending:
@@ -139,7 +155,9 @@ def test_blocked_tasks_lend_no_more_than_they_have(start):
 
 
 def test_what_waited_and_goes_on_is_paid_back(start, tmp_path):
-    """Who waited takes its CPU back at once, so more are used than there are until a task ends, whatever follows it."""
+    """Who waited takes its CPU back at once, so more are used than there are until a task ends,
+    whatever follows it.
+    """
     start(num_cpus=2)
 
     @ray.remote(num_cpus=1)
@@ -162,13 +180,19 @@ def test_what_waited_and_goes_on_is_paid_back(start, tmp_path):
     ray.wait(tasks, num_returns=4, timeout=50)  # both CPUs have tasks, and the actor's was lent
     (tmp_path / "go").touch()
     actor = ray.get(went_on, timeout=50)
-    begun = [(begin, end, 1) for begin, end, _ in ray.get(tasks, timeout=50) if actor[0] < begin < actor[1]]
+    begun = [
+        (begin, end, 1)
+        for begin, end, _ in ray.get(tasks, timeout=50)
+        if actor[0] < begin < actor[1]
+    ]
     assert len(begun) > 2
     assert most_at_once([actor, *begun]) <= 2
 
 
 def test_a_daemon_that_is_late_lends_nothing_twice(start):
-    """Workers take tasks without the daemon; one whose CPU was lent may not before the daemon knows that it goes on."""
+    """Workers take tasks without the daemon; one whose CPU was lent may not before the daemon knows
+    that it goes on.
+    """
     start(num_cpus=2)
     daemon = daemon_pid()
 

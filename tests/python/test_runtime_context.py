@@ -25,7 +25,12 @@ def ids():
 class Actor:
     def ids(self):
         context = ray.get_runtime_context()
-        return context.get_actor_id(), context.get_task_id(), context.get_node_id(), context.get_worker_id()
+        return (
+            context.get_actor_id(),
+            context.get_task_id(),
+            context.get_node_id(),
+            context.get_worker_id(),
+        )
 
 
 def is_id(text):
@@ -34,8 +39,16 @@ def is_id(text):
 
 def test_in_the_driver():
     context = ray.get_runtime_context()
-    assert is_id(context.get_node_id()) and is_id(context.get_job_id()) and is_id(context.get_worker_id())
-    assert context.get_task_id() is None and context.get_actor_id() is None and context.get_actor_name() is None
+    assert (
+        is_id(context.get_node_id())
+        and is_id(context.get_job_id())
+        and is_id(context.get_worker_id())
+    )
+    assert (
+        context.get_task_id() is None
+        and context.get_actor_id() is None
+        and context.get_actor_name() is None
+    )
     assert context.get_node_id() == ray.nodes()[0]["NodeID"]
 
 
@@ -86,9 +99,15 @@ def test_names_of_tasks_and_methods():
     task = ray.remote(names)
     assert ray.get(task.remote()) == ("names", "names")
     assert ray.get(task.options(name="given").remote()) == ("given", "names")
-    assert ray.get(task.options(name="given", retry_exceptions=[ValueError]).remote()) == ("given", "names")
+    assert ray.get(task.options(name="given", retry_exceptions=[ValueError]).remote()) == (
+        "given",
+        "names",
+    )
     assert ray.get(Named.remote().plain.remote()) == ("Named.plain", "Named.plain")
-    assert ray.get(Named.options(max_concurrency=2).remote().plain.remote()) == ("Named.plain", "Named.plain")
+    assert ray.get(Named.options(max_concurrency=2).remote().plain.remote()) == (
+        "Named.plain",
+        "Named.plain",
+    )
     assert ray.get(AsyncNamed.remote().plain.remote()) == ("AsyncNamed.plain", "AsyncNamed.plain")
     made, actor = ray.get(Named.remote().made.remote())
     assert made == ("Named.__init__", "Named.__init__", actor)
@@ -120,10 +139,10 @@ def test_private_names_that_libraries_use():
 def test_exceptions_are_the_ones_that_users_know():
     errors = ray.exceptions
     for name in (
-        "RayTaskError RayActorError ActorDiedError ActorUnavailableError GetTimeoutError WorkerCrashedError "
-        "TaskCancelledError ObjectLostError OwnerDiedError ObjectFreedError ObjectReconstructionFailedError "
-        "ObjectStoreFullError OutOfDiskError OutOfMemoryError NodeDiedError RuntimeEnvSetupError "
-        "PendingCallsLimitExceeded AuthenticationError"
+        "RayTaskError RayActorError ActorDiedError ActorUnavailableError GetTimeoutError "
+        "WorkerCrashedError TaskCancelledError ObjectLostError OwnerDiedError ObjectFreedError "
+        "ObjectReconstructionFailedError ObjectStoreFullError OutOfDiskError OutOfMemoryError "
+        "NodeDiedError RuntimeEnvSetupError PendingCallsLimitExceeded AuthenticationError"
     ).split():
         assert issubclass(getattr(errors, name), errors.RayError), name
     assert issubclass(errors.ActorDiedError, errors.RayActorError)

@@ -1,4 +1,6 @@
-"""More objects than memory has room for: they go to disk and come back, and nothing is lost, wrong or left behind."""
+"""More objects than memory has room for: they go to disk and come back, and nothing is lost, wrong
+or left behind.
+"""
 
 import contextlib
 import ctypes
@@ -36,7 +38,9 @@ def digest(value):
 
 
 def files(folder):
-    return sorted(path for path in glob.glob(f"{folder}/**", recursive=True) if os.path.isfile(path))
+    return sorted(
+        path for path in glob.glob(f"{folder}/**", recursive=True) if os.path.isfile(path)
+    )
 
 
 @ray.remote
@@ -72,14 +76,18 @@ def test_three_times_the_store_in_random_order_by_several_workers(session, folde
     found = ray.get([digest_of.remote(refs[i]) for i in order], timeout=50)
     assert found == [expected[i] for i in order]
     parts = [random.sample(range(60), 20) for _ in range(3)]
-    for part, result in zip(parts, ray.get([digests_of.remote([refs[i] for i in part]) for part in parts], timeout=50)):
+    for part, result in zip(
+        parts, ray.get([digests_of.remote([refs[i] for i in part]) for part in parts], timeout=50)
+    ):
         assert result == [expected[i] for i in part]
 
 
 def test_results_of_tasks(session, folder):
     refs = [make.remote(i) for i in range(60)]
     order = random.sample(range(60), 60)
-    assert ray.get([digest_of.remote(refs[i]) for i in order], timeout=50) == [digest(array(i)) for i in order]
+    assert ray.get([digest_of.remote(refs[i]) for i in order], timeout=50) == [
+        digest(array(i)) for i in order
+    ]
     assert files(folder)
 
 
@@ -114,7 +122,9 @@ def test_references_inside_values_on_disk(session):
     del inner
     pushed = [ray.put(array(100 + i)) for i in range(40)]
     found = ray.get(outer)
-    assert [digest(value) for value in ray.get(found["refs"])] == [digest(array(i)) for i in range(10)]
+    assert [digest(value) for value in ray.get(found["refs"])] == [
+        digest(array(i)) for i in range(10)
+    ]
     del found, outer
     assert ray.get(pushed[0]) is not None
 
@@ -162,7 +172,9 @@ def test_what_is_free_lies_in_pieces_between_what_is_in_use(session):
     del views[::2]
     with pytest.raises(ObjectStoreFullError) as info:
         ray.put(array(1, 12 * MB))
-    free, piece = (int(re.search(f"{before}([0-9]+){behind}", str(info.value))[1]) for before, behind in PIECES)
+    free, piece = (
+        int(re.search(f"{before}([0-9]+){behind}", str(info.value))[1]) for before, behind in PIECES
+    )
     assert piece < 12 * MB < free, info.value
 
 
@@ -318,7 +330,9 @@ time.sleep(100)
 
 
 def driver(folder):
-    process = subprocess.Popen([sys.executable, "-c", DRIVER, folder], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, folder], stdout=subprocess.PIPE, text=True
+    )
     return process, int(process.stdout.readline().split()[1])
 
 
@@ -422,7 +436,11 @@ def test_a_folder_that_fails_leaves_the_others(start, tmp_path):
 
 
 def test_one_of_two_disks_is_full(start, small_disk, tmp_path):
-    start(num_cpus=1, object_store_memory=STORE, object_spilling_directory=[small_disk, str(tmp_path / "good")])
+    start(
+        num_cpus=1,
+        object_store_memory=STORE,
+        object_spilling_directory=[small_disk, str(tmp_path / "good")],
+    )
     refs = [None] * 60
 
     def put(k):
@@ -446,7 +464,11 @@ def test_one_of_two_disks_does_not_answer(start, tmp_path, capfd):
     if not shutil.which("mkfs.ext4") or subprocess.run(["mkfs.ext4", "-q", image]).returncode != 0:
         pytest.skip("no file system can be made here: mkfs.ext4 is missing or fails")
     with mounted(disk, "-o", "loop", device=image):
-        start(num_cpus=1, object_store_memory=STORE, object_spilling_directory=[disk, str(tmp_path / "good")])
+        start(
+            num_cpus=1,
+            object_store_memory=STORE,
+            object_spilling_directory=[disk, str(tmp_path / "good")],
+        )
         refs = [ray.put(array(i)) for i in range(40)]
         subprocess.run(["fsfreeze", "-f", disk], check=True)
         try:
@@ -523,6 +545,8 @@ refs = [ray.put(np.full(1 << 20, i, dtype=np.uint8)) for i in range(60)]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
     found = re.findall(
-        r"^\(raylet\) Spilled (\d+) MiB, (\d+) objects, write throughput (\d+) MiB/s$", done.stderr, re.M
+        r"^\(raylet\) Spilled (\d+) MiB, (\d+) objects, write throughput (\d+) MiB/s$",
+        done.stderr,
+        re.M,
     )
     assert found and all(int(objects) >= int(size) > 0 for size, objects, _ in found), done.stderr

@@ -72,7 +72,12 @@ def test_dropping_old_refs_harms_nobody(old):
 
 
 def test_an_old_ref_is_still_a_thing(old):
-    assert len(old[0].hex()) == 40 and old[0] == old[0] and old[0] != old[1] and hash(old[0]) is not None
+    assert (
+        len(old[0].hex()) == 40
+        and old[0] == old[0]
+        and old[0] != old[1]
+        and hash(old[0]) is not None
+    )
     assert "ObjectRef" in repr(old[0])
 
 

@@ -40,7 +40,9 @@ def test_an_object_larger_than_the_store_names_both_sizes():
         ray.put(b"x" * (300 * MB))
     assert time.monotonic() - begin < 10
     total = int(ray.cluster_resources()["object_store_memory"])
-    digits = "".join(character for character in str(info.value) if character.isdigit() or character == " ")
+    digits = "".join(
+        character for character in str(info.value) if character.isdigit() or character == " "
+    )
     numbers = [int(word) for word in digits.split()]
     assert any(abs(number - 300 * MB) < 5 * MB for number in numbers), info.value
     assert total in numbers, info.value
@@ -112,7 +114,9 @@ def test_an_argument_that_does_not_fit():
 def test_a_put_in_a_task_that_does_not_fit():
     with pytest.raises(ObjectStoreFullError):
         ray.get(put_many.remote(1, 300 * MB), timeout=40)
-    assert support.wait_until(lambda: support.store_free() > 80 * MB), "what the failed task had put is still there"
+    assert support.wait_until(lambda: support.store_free() > 80 * MB), (
+        "what the failed task had put is still there"
+    )
 
 
 def test_a_hundred_failures_leak_nothing():

@@ -22,7 +22,12 @@ def small_disk(folder):
         pytest.skip("only root can mount")
     path = os.path.join(folder, "disk")
     os.mkdir(path)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", path], capture_output=True).returncode != 0:
+    if (
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", path], capture_output=True
+        ).returncode
+        != 0
+    ):
         pytest.skip("mounting is not allowed here")
     yield path
     subprocess.run(["umount", "-l", path], check=True)
@@ -144,7 +149,9 @@ session = ray._private.worker._core.session()
 print(session["socket"], session["daemon_pid"], flush=True)
 time.sleep(100)
 """
-    driver = subprocess.Popen([sys.executable, support.script(folder, code), folder], stdout=subprocess.PIPE, text=True)
+    driver = subprocess.Popen(
+        [sys.executable, support.script(folder, code), folder], stdout=subprocess.PIPE, text=True
+    )
     stale, daemon = driver.stdout.readline().split()
     support.kill_both(driver, int(daemon))
     assert os.path.exists(stale)
@@ -162,7 +169,9 @@ def test_a_folder_that_was_half_removed_is_cleared(start, folder):
 
 def test_a_session_that_is_alive_is_not_cleared(start, folder):
     context = start(num_cpus=1, _temp_dir=folder)
-    code = "import ray, sys\nray.init(num_cpus=1, _temp_dir=sys.argv[1])\nprint(ray.get(ray.put(5)))"
+    code = (
+        "import ray, sys\nray.init(num_cpus=1, _temp_dir=sys.argv[1])\nprint(ray.get(ray.put(5)))"
+    )
     result = support.run_driver(support.script(folder, code), folder)
     assert result.stdout == "5\n", result.stderr
     assert os.path.exists(context["raylet_socket_name"])

@@ -145,7 +145,9 @@ time.sleep(0.3)
 
 @pytest.mark.parametrize("calls", ["0:1", "1:2", "0:2"], ids=["get", "wait", "both"])
 def test_a_shutdown_ends_a_get_in_another_thread(folder, calls):
-    end = "ray.shutdown()\nfor thread in threads: thread.join(20)\nprint(len(ended) == len(threads))"
+    end = (
+        "ray.shutdown()\nfor thread in threads: thread.join(20)\nprint(len(ended) == len(threads))"
+    )
     result = support.run_driver(support.script(folder, OTHER_THREADS % (calls, end)))
     assert (result.returncode, result.stdout) == (0, "True\n"), result.stderr
 
@@ -206,7 +208,12 @@ print(ray.get(quick.remote(2), timeout=30), flush=True)
 
 @pytest.mark.parametrize(
     "call",
-    ["ray.get(ref)", "ray.get([quick.remote(1), ref])", "ray.wait([ref])", "ray.wait([ref], timeout=900)"],
+    [
+        "ray.get(ref)",
+        "ray.get([quick.remote(1), ref])",
+        "ray.wait([ref])",
+        "ray.wait([ref], timeout=900)",
+    ],
     ids=["get", "get list", "wait", "wait timeout"],
 )
 def test_ctrl_c_interrupts_at_once(folder, call):
@@ -257,7 +264,9 @@ print(ray.get(ref, timeout=30), ray.get(counter.add.remote(), timeout=30))
 
 
 def test_uncaught_ctrl_c_ends_everything(folder):
-    driver = support.start_driver(support.script(folder, BLOCKED.split("try:")[0] + "ray.get(ref)\n"))
+    driver = support.start_driver(
+        support.script(folder, BLOCKED.split("try:")[0] + "ray.get(ref)\n")
+    )
     try:
         assert driver.stdout.readline() == "ready\n"
         time.sleep(0.2)
@@ -286,9 +295,13 @@ def test_signal_handlers_of_the_driver_run_during_get(start, folder):
 
     before = signal.signal(signal.SIGUSR1, handler)
     try:
-        timer = threading.Timer(0.2, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1))
+        timer = threading.Timer(
+            0.2, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        )
         timer.start()
-        assert ray.get(late.remote(), timeout=40) == 5  # a handler that returns does not end the wait
+        assert (
+            ray.get(late.remote(), timeout=40) == 5
+        )  # a handler that returns does not end the wait
         timer.join()
         assert ran == [signal.SIGUSR1]
     finally:
@@ -305,7 +318,9 @@ def test_signals_do_not_shorten_a_timeout(start):
     before = signal.signal(signal.SIGUSR1, lambda number, frame: None)
     try:
         timers = [
-            threading.Timer(t / 20, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1))
+            threading.Timer(
+                t / 20, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+            )
             for t in range(1, 6)
         ]
         for timer in timers:
@@ -321,10 +336,14 @@ def test_signals_do_not_shorten_a_timeout(start):
 
 
 def test_init_leaves_the_drivers_signals_alone(start):
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)]
+    before = [
+        signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
+    ]
     start(num_cpus=1)
     ray.get(add.remote(1, 1))
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)] == before
+    assert [
+        signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
+    ] == before
 
 
 def test_tasks_have_ordinary_signals(start):
@@ -358,7 +377,8 @@ class Reduced:
 
 reading, writing = os.pipe()
 ray.init(num_cpus=1)
-ref = ray.put([Reduced(os.write, (writing, b"x")), Reduced(time.sleep, (0.4,)), "x" * {size}, Reduced(int, ())])
+told = Reduced(os.write, (writing, b"x"))
+ref = ray.put([told, Reduced(time.sleep, (0.4,)), "x" * {size}, Reduced(int, ())])
 thread = threading.Thread(target=lambda: print(len(ray.get(ref))))
 thread.start()
 os.read(reading, 1)  # it has begun

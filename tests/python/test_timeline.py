@@ -62,7 +62,9 @@ def test_tasks_in_one_row_do_not_overlap():
     ray.get([timed.remote(0.001) for _ in range(100)])
     rows = {}
     for event in runs(ray.timeline(), ""):
-        rows.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
+        rows.setdefault((event["pid"], event["tid"]), []).append(
+            (event["ts"], event["ts"] + event["dur"])
+        )
     for spans in rows.values():
         spans.sort()
         assert all(before[1] <= after[0] + 1 for before, after in zip(spans, spans[1:]))

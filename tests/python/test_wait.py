@@ -188,7 +188,9 @@ def test_get_with_a_timeout(gated):
         with pytest.raises(ray.exceptions.GetTimeoutError) as info:
             ray.get(ref, timeout=timeout)
         assert isinstance(info.value, TimeoutError)
-        assert f"waited {timeout} s: 0 of 1 objects are there, and {ref!r} is not" in str(info.value)
+        assert f"waited {timeout} s: 0 of 1 objects are there, and {ref!r} is not" in str(
+            info.value
+        )
     with pytest.raises(ray.exceptions.GetTimeoutError, match="1 of 3 objects"):
         ray.get([ray.put(1), ref, ref], timeout=0.05)
     release("late")  # the task went on all the while

@@ -1,6 +1,8 @@
-"""Actors that run several calls at once: in threads, or, if a method is `async def`, in one event loop.
+"""Actors that run several calls at once: in threads, or, if a method is `async def`, in one event
+loop.
 
-In both the core hands out calls in the order of each caller, and no more of them than max_concurrency at a time.
+In both the core hands out calls in the order of each caller, and no more of them than
+max_concurrency at a time.
 """
 
 import _thread
@@ -11,7 +13,9 @@ from ray._private import definition, futures, worker_main
 
 
 def serve(creation):
-    """Serves an actor from its creation, which is a job that has not been begun, until this worker is to end."""
+    """Serves an actor from its creation, which is a job that has not been begun, until this worker
+    is to end.
+    """
     try:
         is_async = definition.is_async(creation.function())
     except BaseException as error:  # it can't be loaded, and that is what its calls are to say
@@ -28,8 +32,8 @@ def serve(creation):
 class _Threads:
     """Threads that take jobs in turn: one waits for the next job while the others run theirs.
 
-    A thread that got a job makes sure that somebody waits for the next one, so there are as many threads as calls have
-    run at once. The core gives out no more jobs than max_concurrency.
+    A thread that got a job makes sure that somebody waits for the next one, so there are as many
+    threads as calls have run at once. The core gives out no more jobs than max_concurrency.
     """
 
     def __init__(self):
@@ -48,7 +52,9 @@ class _Threads:
                 return
             try:
                 job.run()
-            except SystemExit as error:  # a method ended its actor, in a thread that need not be the main one
+            except (
+                SystemExit
+            ) as error:  # a method ended its actor, in a thread that need not be the main one
                 worker_main.end(worker_main.exit_status(error))
             del job
 
@@ -83,8 +89,8 @@ def _serve_in_loop(creation):
             link.soon()
 
     def begin(job):
-        # Plain methods are tasks too, so that calls begin in their order. Not by loop.create_task, nor with a name of
-        # its own: that takes a tenth of a call.
+        # Plain methods are tasks too, so that calls begin in their order. Not by loop.create_task,
+        # nor with a name of its own: that takes a tenth of a call.
         job.task = asyncio.Task(run(job), loop=loop, name="call")
 
     link = futures.Link(loop, begin, loop.stop)

@@ -5,7 +5,9 @@ from _collections_abc import Mapping
 
 
 class RayContext(Mapping):
-    """What there is to know about the session, as attributes and by key; as a `with` block, it ends the session."""
+    """What there is to know about the session, as attributes and by key; as a `with` block, it ends
+    the session.
+    """
 
     def __init__(self, session: dict):
         from ray._private.services import LOOPBACK

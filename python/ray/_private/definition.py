@@ -1,15 +1,17 @@
 """A function or class that the user made remote, and how it reaches the workers.
 
-A definition is exported once a session, as an ordinary object of the store; tasks name that object. Pickled inside
-something else (a remote function is often a global of another), it travels as the reference to its export, so a
-function that calls ten others carries ten references and not ten functions.
+A definition is exported once a session, as an ordinary object of the store; tasks name that object.
+Pickled inside something else (a remote function is often a global of another), it travels as the
+reference to its export, so a function that calls ten others carries ten references and not ten
+functions.
 
-A recursive function meets itself while it is being exported, when there is no reference yet: it then goes by value,
-and the pickler's memo closes the circle. The worker that loads the export is told its reference, so the copy that the
-function finds under its own name is exported already.
+A recursive function meets itself while it is being exported, when there is no reference yet: it
+then goes by value, and the pickler's memo closes the circle. The worker that loads the export is
+told its reference, so the copy that the function finds under its own name is exported already.
 
-`least` and `most` are the numbers of positional arguments that can't be wrong (most is -1 without a limit; an empty
-range means that every call must be looked at): the core asks for `bind` only beyond them or with keywords.
+`least` and `most` are the numbers of positional arguments that can't be wrong (most is -1 without a
+limit; an empty range means that every call must be looked at): the core asks for `bind` only beyond
+them or with keywords.
 """
 
 import _thread
@@ -22,7 +24,8 @@ _VARARGS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x20, 0x80, 0x200
 _FUNCTION = type(lambda: None)
 _EVERY_CALL = (1, 0)
 
-# Exports nest (one function names another) and a process may have several threads that call the same function first.
+# Exports nest (one function names another) and a process may have several threads that call the
+# same function first.
 _exporting = _thread.RLock()
 
 
@@ -105,11 +108,17 @@ class Definition:
         return copy
 
     def bind(self, args, kwargs, method=None):
-        """Raises TypeError unless the function (the method; the constructor of a class) can be called like this."""
+        """Raises TypeError unless the function (the method; the constructor of a class) can be
+        called like this.
+        """
         if method is None and self.methods is not None:
             method = "__init__"
             # object takes anything as long as it is not asked, so its signature says nothing.
-            if (args or kwargs) and self.target.__init__ is object.__init__ and self.target.__new__ is object.__new__:
+            if (
+                (args or kwargs)
+                and self.target.__init__ is object.__init__
+                and self.target.__new__ is object.__new__
+            ):
                 raise TypeError(f"{self.name}() takes no arguments")
         signature, bound = self._signature(method)
         if signature is not None:
@@ -145,7 +154,8 @@ class Definition:
         return _blank, (), (self.target, outline)
 
     def __setstate__(self, state):
-        # The target may be half made here (it can contain this very definition), so nothing is read off it.
+        # The target may be half made here (it can contain this very definition), so nothing is read
+        # off it.
         target, outline = state
         self._start(target)
         self.name, self.least, self.most, self.methods, self.retry, self.later = outline
@@ -166,7 +176,9 @@ class Retrying:
 
 
 def load(exported, reference):
-    """In a worker: what is to be called for the function or class that the store has under `reference`."""
+    """In a worker: what is to be called for the function or class that the store has under
+    `reference`.
+    """
     if isinstance(exported, Definition):
         return exported.loaded(reference)
     from ray import cross_language
@@ -186,7 +198,14 @@ def _blank():
 def _from_export(reference, outline):
     definition = _blank()
     definition._start(None, (session.epoch, reference))
-    definition.name, definition.least, definition.most, definition.methods, definition.retry, definition.later = outline
+    (
+        definition.name,
+        definition.least,
+        definition.most,
+        definition.methods,
+        definition.retry,
+        definition.later,
+    ) = outline
     return definition
 
 
@@ -218,10 +237,15 @@ def _arity(function, bound):
 
 
 def is_async(target) -> bool:
-    """Whether an actor of this class, or of what `load` made of it, runs its calls in an event loop."""
+    """Whether an actor of this class, or of what `load` made of it, runs its calls in an event
+    loop.
+    """
     if _flags(target) & _COROUTINE:  # what _awaited made
         return True
-    return any(_flags(_function(value)) & (_COROUTINE | _ASYNC_GENERATOR) for value in _members(target).values())
+    return any(
+        _flags(_function(value)) & (_COROUTINE | _ASYNC_GENERATOR)
+        for value in _members(target).values()
+    )
 
 
 def _awaited(target):
@@ -244,19 +268,30 @@ def _members(target):
 
 
 def _methods(target):
-    """Every method of a class: its number of results ("streaming" for one that yields), and its arity."""
+    """Every method of a class: its number of results ("streaming" for one that yields), and its
+    arity.
+    """
     methods = {name: (1, *_arity(function, 1)) for name, function in every_actor.METHODS.items()}
     for name, member in _members(target).items():
         function = _function(member)
         plain = isinstance(function, _FUNCTION)
         dunder = name.startswith("__") and name.endswith("__")
-        if name == "__new__" or isinstance(function, type) or not callable(function) or (dunder and not plain):
+        if (
+            name == "__new__"
+            or isinstance(function, type)
+            or not callable(function)
+            or (dunder and not plain)
+        ):
             continue
         results = (
             "streaming"
             if _flags(function) & (_GENERATOR | _ASYNC_GENERATOR)
             else getattr(function, "__ray_num_returns__", 1)
         )
-        arity = _EVERY_CALL if _is_partial(member) else _arity(function, 0 if isinstance(member, staticmethod) else 1)
+        arity = (
+            _EVERY_CALL
+            if _is_partial(member)
+            else _arity(function, 0 if isinstance(member, staticmethod) else 1)
+        )
         methods[name] = (results, *arity)
     return methods

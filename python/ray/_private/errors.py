@@ -1,4 +1,6 @@
-"""Failures between processes: an exception becomes bytes in a worker, and an exception again at `ray.get`."""
+"""Failures between processes: an exception becomes bytes in a worker, and an exception again at
+`ray.get`.
+"""
 
 import os
 
@@ -23,13 +25,16 @@ _PYTHON = {"invalid": ValueError, "no_memory": MemoryError, "unpicklable": TypeE
 
 
 def make_error(error: BaseException, name: str, pid: int) -> bytes:
-    """In a worker: what an exception raised by a task comes to. Never fails on account of the exception."""
+    """In a worker: what an exception raised by a task comes to. Never fails on account of the
+    exception.
+    """
     from _pickle import dumps
 
     from ray._private import serialization
     from ray.exceptions import RayTaskError
 
-    # A task that got a failed result and let it through: who asks wants the first cause, and the text has it all.
+    # A task that got a failed result and let it through: who asks wants the first cause, and the
+    # text has it all.
     cause = error._ray_plain().cause if isinstance(error, RayTaskError) else error
     try:
         carried = None if cause is None else serialization.inband(Carried(cause))
@@ -41,8 +46,8 @@ def make_error(error: BaseException, name: str, pid: int) -> bytes:
 class Carried:
     """An exception on its way.
 
-    By itself, it would be made again by its constructor from `args`, which fails for every class whose constructor
-    takes something else than it hands on; so those are made again without it.
+    By itself, it would be made again by its constructor from `args`, which fails for every class
+    whose constructor takes something else than it hands on; so those are made again without it.
     """
 
     def __init__(self, error):
@@ -50,11 +55,21 @@ class Carried:
 
     def __reduce__(self):
         error, kind = self.error, type(self.error)
-        own_way = kind.__reduce__ is not BaseException.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__
-        named = isinstance(error, (AttributeError, NameError))  # whose name Python 3.11 and before leave behind
+        own_way = (
+            kind.__reduce__ is not BaseException.__reduce__
+            or kind.__reduce_ex__ is not object.__reduce_ex__
+        )
+        named = isinstance(
+            error, (AttributeError, NameError)
+        )  # whose name Python 3.11 and before leave behind
         if own_way or not (named or hasattr(kind.__init__, "__code__")):
             return _same, (error,)
-        return _rebuild, (kind, BaseException.args.__get__(error), _slots(error, named), error.__dict__)
+        return _rebuild, (
+            kind,
+            BaseException.args.__get__(error),
+            _slots(error, named),
+            error.__dict__,
+        )
 
 
 def _slots(error, named):
@@ -99,16 +114,17 @@ def _load_task_error(payload):
     from ray.exceptions import RayTaskError
 
     if isinstance(payload, str):  # of a function in C, whose errors are words
-        name = payload.partition("(")[0].removeprefix("ray::") if payload.startswith("ray::") else ""
+        name = (
+            payload.partition("(")[0].removeprefix("ray::") if payload.startswith("ray::") else ""
+        )
         return RayTaskError(name, payload)
     name, text, carried, pid = loads(payload)
     cause = None
     if carried is not None:
         try:
             cause = loads(carried)
-        except (
-            Exception
-        ) as error:  # its class may want other arguments than it kept, or live in a module that is not here
+        # Its class may want other arguments than it kept, or live in a module that is not here.
+        except Exception as error:
             text += f"\n(the exception itself could not be rebuilt here: {type(error).__name__}: {error})"
         if not isinstance(cause, BaseException):
             cause = None

@@ -1,4 +1,6 @@
-"""Finds the part of a value that can't be pickled, so that the error names it instead of a type from deep inside."""
+"""Finds the part of a value that can't be pickled, so that the error names it instead of a type
+from deep inside.
+"""
 
 from ray._private import serialization
 from ray._private.definition import Definition
@@ -8,7 +10,9 @@ _TRIES = 500
 
 
 def unpicklable(value, what: str, error: BaseException) -> str:
-    """A text like: can't pickle argument 0 -> .lock (_thread.lock): cannot pickle '_thread.lock' object."""
+    """A text like: can't pickle argument 0 -> .lock (_thread.lock): cannot pickle '_thread.lock'
+    object.
+    """
     if isinstance(value, Definition):
         value, what = value.target, value.name
     path, part, error = _blame(value, error)

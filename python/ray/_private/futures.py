@@ -1,7 +1,8 @@
 """`await ref` and `ref.future()`.
 
-Every event loop that awaits a reference has a `Link`: the core's Waker, whose file descriptor the loop reads. A link
-looks for results at every turn of its loop for as long as some are likely to come soon, and then waits to be told.
+Every event loop that awaits a reference has a `Link`: the core's Waker, whose file descriptor the
+loop reads. A link looks for results at every turn of its loop for as long as some are likely to
+come soon, and then waits to be told.
 """
 
 import _thread
@@ -26,15 +27,17 @@ class Link:
         self._end = end
         self._loop = weakref.ref(loop)
         self._turn = 0  # counts looks that were scheduled
-        # Looks are scheduled from anywhere, and what they begin must not inherit that one's variables.
+        # Looks are scheduled from anywhere, and what they begin must not inherit that one's
+        # variables.
         self._context = contextvars.copy_context()
         loop.add_reader(self.waker.fileno(), self._look, None)
 
     def soon(self):
         """Something may be there: looks at the loop's next turn.
 
-        Each call schedules a look of its own, though only the last one looks: a signal handler that raises (Ctrl-C) may
-        hit the loop itself, which then forgets what it was about to call, and nobody would know.
+        Each call schedules a look of its own, though only the last one looks: a signal handler that
+        raises (Ctrl-C) may hit the loop itself, which then forgets what it was about to call, and
+        nobody would know.
         """
         self._turn += 1
         self._loop().call_soon(self._look, self._turn, context=self._context)
@@ -118,7 +121,11 @@ def _background_loop():
 
 
 def future_of(ref):
-    """A concurrent.futures.Future of the value of `ref`; its callbacks run in a thread that all such futures share."""
+    """A concurrent.futures.Future of the value of `ref`; its callbacks run in a thread that all
+    such futures share.
+    """
     import asyncio
 
-    return contextvars.Context().run(asyncio.run_coroutine_threadsafe, _value(ref), _background_loop())
+    return contextvars.Context().run(
+        asyncio.run_coroutine_threadsafe, _value(ref), _background_loop()
+    )

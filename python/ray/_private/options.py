@@ -1,13 +1,20 @@
-"""The options of tasks, actors and methods: which there are, what they may be, and what they come to.
+"""The options of tasks, actors and methods: which there are, what they may be, and what they come
+to.
 
-Options are checked where they are written (the decorator, .options()), so that a typo does not surface in a worker. An
-option that Ray has and Mobula does not may only have its default: anything else raises, it is never ignored.
+Options are checked where they are written (the decorator, .options()), so that a typo does not
+surface in a worker. An option that Ray has and Mobula does not may only have its default: anything
+else raises, it is never ignored.
 """
 
 from ray import _core
 from ray._private.later import not_yet
 
-_RESERVED = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory", "object_store_memory": "object_store_memory"}
+_RESERVED = {
+    "CPU": "num_cpus",
+    "GPU": "num_gpus",
+    "memory": "memory",
+    "object_store_memory": "object_store_memory",
+}
 _PRECISION = 0.0001  # as in Ray
 _OLD_NAMES = {"num_return_vals": "num_returns"}
 
@@ -58,13 +65,18 @@ _LATER_METHOD = {
 
 
 def quantity(name: str, value):
-    """An amount of a resource: not negative, not too small to count, and of GPUs whole where it is more than 1."""
+    """An amount of a resource: not negative, not too small to count, and of GPUs whole where it is
+    more than 1.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a number, not {type(value).__name__}")
     if not 0 <= value < float("inf"):
         raise ValueError(f"{name} must be a finite number and not negative, not {value}")
     if 0 < value < _PRECISION:
-        raise ValueError(f"{name} must be at least {_PRECISION:.4f}, which is the precision of resources, not {value}")
+        raise ValueError(
+            f"{name} must be at least {_PRECISION:.4f}, which is the precision of resources, not "
+            f"{value}"
+        )
     if name == "num_gpus" and value > 1 and value != int(value):
         raise ValueError(f"{name} must be whole where it is more than 1, not {value}")
     return value
@@ -73,12 +85,16 @@ def quantity(name: str, value):
 def resources(value):
     """The resources a user names; CPU and its like have options of their own."""
     if not isinstance(value, dict):
-        raise TypeError(f"resources must be a dict of names and amounts, not {type(value).__name__}")
+        raise TypeError(
+            f"resources must be a dict of names and amounts, not {type(value).__name__}"
+        )
     for name, amount in value.items():
         if not isinstance(name, str):
             raise TypeError(f"the name of a resource must be a str, not {type(name).__name__}")
         if not name or "\0" in name:
-            raise ValueError(f"the name of a resource must not be empty or contain a NUL, as {name!r} does")
+            raise ValueError(
+                f"the name of a resource must not be empty or contain a NUL, as {name!r} does"
+            )
         if name in _RESERVED:
             raise ValueError(f"resources can't have {name!r}: use {_RESERVED[name]} instead")
         quantity(f"resources[{name!r}]", amount)
@@ -93,7 +109,10 @@ def _count(least: int, endless: bool = False, most: int = _MOST):
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"{name} must be an int, not {type(value).__name__}")
         if value < least and not (endless and value == -1):
-            raise ValueError(f"{name} must be at least {least}{' or -1 (without end)' if endless else ''}, not {value}")
+            raise ValueError(
+                f"{name} must be at least {least}{' or -1 (without end)' if endless else ''}, not "
+                f"{value}"
+            )
         if value > most:
             raise ValueError(f"{name} must be at most {most}, not {value}")
         return value
@@ -117,7 +136,9 @@ def _retry_exceptions(name, value):
     if isinstance(value, bool):
         return value
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"{name} must be a bool or a list of exception classes, not {type(value).__name__}")
+        raise TypeError(
+            f"{name} must be a bool or a list of exception classes, not {type(value).__name__}"
+        )
     for item in value:
         if not (isinstance(item, type) and issubclass(item, BaseException)):
             raise TypeError(f"{name} must list exception classes, and {item!r} is none")
@@ -152,7 +173,9 @@ def _checked(what, known, later, given):
             if value is not None and not any(value == default for default in later[name]):
                 raise not_yet(f"{name} for {what}")
         else:
-            raise ValueError(f"{name!r} is no option for {what}; there are {', '.join(sorted(known))}")
+            raise ValueError(
+                f"{name!r} is no option for {what}; there are {', '.join(sorted(known))}"
+            )
     return found
 
 

@@ -8,4 +8,6 @@ class RemoteCall:
 
     def _remote(self, args=None, kwargs=None, **options):
         """`self.options(**options).remote(*args, **kwargs)`: libraries call it by this name."""
-        return (self.options(**options) if options else self).remote(*(args or ()), **(kwargs or {}))
+        return (self.options(**options) if options else self).remote(
+            *(args or ()), **(kwargs or {})
+        )

@@ -1,9 +1,10 @@
 """Values to bytes and back, for what the core does not encode by itself.
 
-Plain data goes through the C pickler. Everything else goes through cloudpickle, which carries functions and classes
-of the main script by value; it is slow to import, so that waits until something needs it. Buffers of a few kilobytes
-and more, and the memory of a value that is an array itself, stay outside of the pickle: the core copies them once,
-straight into shared memory, and a reader gets views of them.
+Plain data goes through the C pickler. Everything else goes through cloudpickle, which carries
+functions and classes of the main script by value; it is slow to import, so that waits until
+something needs it. Buffers of a few kilobytes and more, and the memory of a value that is an array
+itself, stay outside of the pickle: the core copies them once, straight into shared memory, and a
+reader gets views of them.
 """
 
 import _thread
@@ -23,13 +24,16 @@ _state = _State()
 
 
 def active() -> bool:
-    """Whether this thread is pickling for the core, which takes note of the references that go into the bytes."""
+    """Whether this thread is pickling for the core, which takes note of the references that go into
+    the bytes.
+    """
     return _state.depth > 0
 
 
 def dumps(value, plain: bool = False, what: str = "the value", apart: bool = False):
-    """(bytes, buffers) of a value; TypeError, naming the part that is to blame, if it can't be pickled. With `apart`,
-    small buffers stay outside too."""
+    """(bytes, buffers) of a value; TypeError, naming the part that is to blame, if it can't be
+    pickled. With `apart`, small buffers stay outside too.
+    """
     buffers = []
     least = 1 if apart else _LARGE
 

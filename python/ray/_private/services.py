@@ -1,4 +1,6 @@
-"""What `ray.init` finds out before it starts the daemon: programs, paths, and how much there is of everything."""
+"""What `ray.init` finds out before it starts the daemon: programs, paths, and how much there is of
+everything.
+"""
 
 import os
 import sys
@@ -10,7 +12,15 @@ LOOPBACK = "127.0.0.1"
 
 
 def configuration(
-    num_cpus, num_gpus, resources, object_store_memory, memory, temp_dir, namespace, log_to_driver, spill
+    num_cpus,
+    num_gpus,
+    resources,
+    object_store_memory,
+    memory,
+    temp_dir,
+    namespace,
+    log_to_driver,
+    spill,
 ) -> dict:
     """The arguments of `ray.init`, checked and completed, as the core's start takes them."""
     from _pickle import dumps
@@ -21,7 +31,9 @@ def configuration(
     paths = search_path()
     store = _bytes("object_store_memory", object_store_memory, _core.default_store())
     return {
-        "daemon": os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin", "mobulad"),
+        "daemon": os.path.join(
+            os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin", "mobulad"
+        ),
         "python": sys.executable,
         "argv": zygote_command(paths),
         "resources": node_resources(num_cpus, num_gpus, resources, memory),
@@ -38,9 +50,12 @@ def configuration(
 def node_resources(num_cpus, num_gpus, resources, memory) -> dict:
     """Everything that tasks can ask this node for."""
     found = options.resources(resources) if resources is not None else {}
-    found["CPU"] = _core.default_cpus() if num_cpus is None else options.quantity("num_cpus", num_cpus)
+    found["CPU"] = (
+        _core.default_cpus() if num_cpus is None else options.quantity("num_cpus", num_cpus)
+    )
     found["GPU"] = _gpus(num_gpus)
-    # The store's share is 30 %, so what remains for tasks is the rest of what its default was taken from.
+    # The store's share is 30 %, so what remains for tasks is the rest of what its default was taken
+    # from.
     found["memory"] = _bytes("_memory", memory, _core.default_store() * 7 // 3)
     found["node:" + LOOPBACK] = 1
     found["node:__internal_head__"] = 1
@@ -98,7 +113,9 @@ def spill_folders(given) -> list:
     found = []
     for folder in given if isinstance(given, (list, tuple)) else [given]:
         if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
-            raise TypeError(f"object_spilling_directory must be a folder, or a list of folders, not {folder!r}")
+            raise TypeError(
+                f"object_spilling_directory must be a folder, or a list of folders, not {folder!r}"
+            )
         path = _made("object_spilling_directory", folder)
         if not os.access(path, os.W_OK | os.X_OK):
             raise ValueError(f"object_spilling_directory {path} can't be written to")
@@ -127,7 +144,9 @@ def search_path() -> list:
 
 
 def zygote_command(paths) -> list:
-    """The command that starts the process workers are forked from: this interpreter, and its modules."""
+    """The command that starts the process workers are forked from: this interpreter, and its
+    modules.
+    """
     optimize = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
     code = f"import sys; sys.path[:] = {paths!r}; from ray._private import zygote; zygote.main()"
     return [sys.executable, *optimize, "-c", code]
@@ -137,7 +156,8 @@ def get_node_ip_address(address=None) -> str:
     """The address under which other machines reach this one; loopback if there is no network."""
     from _socket import AF_INET, SOCK_DGRAM, socket
 
-    # Connecting a datagram socket sends nothing, but picks the interface that leads out (nobody has this address).
+    # Connecting a datagram socket sends nothing, but picks the interface that leads out (nobody has
+    # this address).
     probe = socket(AF_INET, SOCK_DGRAM)
     try:
         probe.connect(("192.0.2.1", 9))

@@ -1,7 +1,7 @@
 """What one process knows about the session it takes part in.
 
-`epoch` counts the sessions of this process: whatever is kept from one session (an exported function, say) is kept with
-its epoch, and is worth nothing in the next.
+`epoch` counts the sessions of this process: whatever is kept from one session (an exported
+function, say) is kept with its epoch, and is worth nothing in the next.
 """
 
 epoch = 0

@@ -4,7 +4,9 @@ import os
 
 
 def find_socket(address=None) -> str:
-    """The socket of a session: of the one in the folder `address`; of this process's own; else of the newest."""
+    """The socket of a session: of the one in the folder `address`; of this process's own; else of
+    the newest.
+    """
     from ray import _core
 
     if address in (None, "auto", "local"):
@@ -13,8 +15,8 @@ def find_socket(address=None) -> str:
         for folder in live_sessions():
             return os.path.join(folder, "socket")
         raise ConnectionError(
-            "no session of this user is running here. If one was started with another _temp_dir or RAY_TMPDIR, "
-            "set RAY_TMPDIR to that"
+            "no session of this user is running here. If one was started with another _temp_dir "
+            "or RAY_TMPDIR, set RAY_TMPDIR to that"
         )
     path = os.path.join(os.fspath(address), "socket")
     if not os.path.exists(path):
@@ -28,10 +30,16 @@ def live_sessions() -> list:
 
     parent = os.path.join(temp_folder(None), f"mobula-{os.geteuid()}")
     try:
-        folders = [os.path.join(parent, name) for name in os.listdir(parent) if name.startswith("session_")]
+        folders = [
+            os.path.join(parent, name) for name in os.listdir(parent) if name.startswith("session_")
+        ]
     except OSError:
         return []
-    return sorted(filter(_lives, folders), key=lambda folder: os.path.basename(folder).split("_")[1], reverse=True)
+    return sorted(
+        filter(_lives, folders),
+        key=lambda folder: os.path.basename(folder).split("_")[1],
+        reverse=True,
+    )
 
 
 def _lives(folder) -> bool:

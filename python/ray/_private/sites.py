@@ -1,4 +1,6 @@
-"""Where objects are made, told to the daemon when RAY_record_ref_creation_sites asks for it; `ray memory` shows it."""
+"""Where objects are made, told to the daemon when RAY_record_ref_creation_sites asks for it; `ray
+memory` shows it.
+"""
 
 import os
 import sys
@@ -9,7 +11,9 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def hook():
-    """What the core calls for each new object in this session: gives the number of the place. None: nobody asked."""
+    """What the core calls for each new object in this session: gives the number of the place. None:
+    nobody asked.
+    """
     if os.environ.get("RAY_record_ref_creation_sites", "0").lower() not in ("1", "true"):
         return None
     known = {}

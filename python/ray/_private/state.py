@@ -45,7 +45,9 @@ def cluster_resources() -> dict:
 def available_resources() -> dict:
     """How much of each resource is free now; one that is used up is not in it."""
     check_connected()
-    return {name: amount for name, amount in _core.query("resources")["available"].items() if amount > 0}
+    return {
+        name: amount for name, amount in _core.query("resources")["available"].items() if amount > 0
+    }
 
 
 def total_resources_per_node() -> dict:
@@ -95,6 +97,12 @@ def _trace(found):
     names = [{"ph": "M", "name": "process_name", "pid": node, "args": {"name": "node"}}]
     for number, pid in sorted(workers.items()):
         names.append(
-            {"ph": "M", "name": "thread_name", "pid": node, "tid": number, "args": {"name": f"worker pid={pid}"}}
+            {
+                "ph": "M",
+                "name": "thread_name",
+                "pid": node,
+                "tid": number,
+                "args": {"name": f"worker pid={pid}"},
+            }
         )
     return names + events

@@ -1,8 +1,10 @@
-"""The standard output and error of a worker: pipes to the daemon, which passes lines on to the driver.
+"""The standard output and error of a worker: pipes to the daemon, which passes lines on to the
+driver.
 
-Every write goes out at once, so nothing is pending when a task's result is published, or when a worker is killed.
-When another task than before writes, its name goes ahead of the text as a mark, \\x01 name \\n, possibly within a
-line that the last one left open; the daemon takes the mark out. A \\x01 of the task's own is doubled.
+Every write goes out at once, so nothing is pending when a task's result is published, or when a
+worker is killed. When another task than before writes, its name goes ahead of the text as a mark,
+\\x01 name \\n, possibly within a line that the last one left open; the daemon takes the mark out. A
+\\x01 of the task's own is doubled.
 """
 
 import io
@@ -28,8 +30,8 @@ class WorkerStream(io.TextIOWrapper):
         name = _core.current_name()
         if name != self._announced:
             super().write(f"\x01{(name or '').translate(_NOT_IN_MARKS)}\n{text}")
-            # Only now: the interpreter's lock is released in between, and another thread's text must not go ahead of
-            # its name. It brings a mark of its own then.
+            # Only now: the interpreter's lock is released in between, and another thread's text
+            # must not go ahead of its name. It brings a mark of its own then.
             self._announced = name
         else:
             super().write(text)
@@ -44,4 +46,6 @@ def redirect():
 
 def _stream(fd):
     raw = io.FileIO(fd, "w", closefd=False)
-    return WorkerStream(raw, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=True)
+    return WorkerStream(
+        raw, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=True
+    )

@@ -1,7 +1,8 @@
 """How many threads the libraries of linear algebra use in a worker: as many as its task has CPUs.
 
-The zygote loads them with one, so that it can be forked. What is loaded later reads OMP_NUM_THREADS, as long as the
-user has not set it; what is loaded already is told by its own function.
+The zygote loads them with one, so that it can be forked. What is loaded later reads
+OMP_NUM_THREADS, as long as the user has not set it; what is loaded already is told by its own
+function.
 """
 
 import os
@@ -55,7 +56,9 @@ def _setters():
 
     found = []
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        paths = {line.split(None, 5)[5].strip() for line in maps if "blas" in line or "libmkl_rt" in line}
+        paths = {
+            line.split(None, 5)[5].strip() for line in maps if "blas" in line or "libmkl_rt" in line
+        }
     for path in paths:
         if ".so" not in path:
             continue

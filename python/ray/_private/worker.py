@@ -1,6 +1,8 @@
-"""This process's part in the system: starting it, ending it, and the calls that belong to no object.
+"""This process's part in the system: starting it, ending it, and the calls that belong to no
+object.
 
-The hooks are how the core, which knows nothing of Python's modules, asks for pickling, for exceptions and for a start.
+The hooks are how the core, which knows nothing of Python's modules, asks for pickling, for
+exceptions and for a start.
 """
 
 import _thread
@@ -66,8 +68,8 @@ def init(
         logging_level: the level of the logger "ray"; with configure_logging=False it is left alone.
         log_to_driver: whether the output of workers is printed here; it is by default.
         namespace: the namespace of this driver's named actors.
-        object_spilling_directory: where objects go that memory has no room for; a folder, or several that are used by
-            turns. By default the session's own folder.
+        object_spilling_directory: where objects go that memory has no room for; a folder, or
+            several that are used by turns. By default the session's own folder.
 
     Returns:
         A context with what there is to know about the session; used in a `with`, it ends it.
@@ -122,20 +124,20 @@ def init(
 def _refuse_again(ignore_reinit_error):
     if session.pid != os.getpid():
         raise RuntimeError(
-            "this process was forked from one that is connected to Mobula, and has no session of its own. Call "
-            "ray.init() in a process that is started anew (as multiprocessing's spawn does), or ray.shutdown() before, "
-            "which leaves the parent's session alone."
+            "this process was forked from one that is connected to Mobula, and has no session of "
+            "its own. Call ray.init() in a process that is started anew (as multiprocessing's "
+            "spawn does), or ray.shutdown() before, which leaves the parent's session alone."
         )
     if ignore_reinit_error:
         return
     if session.mode == WORKER_MODE:
         raise RuntimeError(
-            "ray.init() was called in a task or an actor, which takes part in its driver's session already: leave the "
-            "call out, or pass ignore_reinit_error=True."
+            "ray.init() was called in a task or an actor, which takes part in its driver's "
+            "session already: leave the call out, or pass ignore_reinit_error=True."
         )
     raise RuntimeError(
-        "ray.init() was called already in this process. Pass ignore_reinit_error=True if that is fine, or call "
-        "ray.shutdown() before."
+        "ray.init() was called already in this process. Pass ignore_reinit_error=True if that is "
+        "fine, or call ray.shutdown() before."
     )
 
 
@@ -211,13 +213,17 @@ def is_initialized() -> bool:
 
 
 def shutdown():
-    """Ends the system that this driver started; everything that its workers have printed is printed before it returns.
+    """Ends the system that this driver started; everything that its workers have printed is printed
+    before it returns.
 
-    Remote functions and classes work again after the next `ray.init`; references and handles do not.
+    Remote functions and classes work again after the next `ray.init`; references and handles do
+    not.
     """
     global _printer
     if session.mode == WORKER_MODE:
-        raise RuntimeError("ray.shutdown() can't be called in a task or an actor: the driver ends the session")
+        raise RuntimeError(
+            "ray.shutdown() can't be called in a task or an actor: the driver ends the session"
+        )
     with _starting:
         printer, _printer = _printer, None
         if printer is not None:
@@ -228,14 +234,15 @@ def shutdown():
 def _at_exit():
     global _exiting
     _exiting = True
-    # A forked child runs its parent's exit functions too, and the system is not its to end; nor is it a worker's.
+    # A forked child runs its parent's exit functions too, and the system is not its to end; nor is
+    # it a worker's.
     if session.pid == os.getpid() and session.mode == SCRIPT_MODE:
         _core.begin_exit()
         shutdown()
 
 
-# Now, and not when a session begins: the last registered is called first, and what the program registers from here on
-# may still use the system.
+# Now, and not when a session begins: the last registered is called first, and what the program
+# registers from here on may still use the system.
 atexit.register(_at_exit)
 
 
@@ -252,13 +259,17 @@ class _Printer:
         _thread.start_new_thread(self._run, ())
 
     def finish(self):
-        """Returns when everything is printed that there was. Whoever reads it may take any time for that."""
+        """Returns when everything is printed that there was. Whoever reads it may take any time for
+        that.
+        """
         if self._pid != os.getpid():  # a forked child has no such thread
             return
         _core.finish_messages()
         steps = self._steps
         # The daemon may be stuck or gone: an end is more than the last lines.
-        while not self._ended.acquire(True, self._PATIENCE) and (self._steps % 2 == 1 or self._steps != steps):
+        while not self._ended.acquire(True, self._PATIENCE) and (
+            self._steps % 2 == 1 or self._steps != steps
+        ):
             steps = self._steps
 
     def _run(self):
@@ -267,7 +278,9 @@ class _Printer:
                 self._steps += 1
                 try:
                     _print_message(*message)
-                except Exception:  # no stream, a closed one, one of the user's that fails: the program goes on
+                except (
+                    Exception
+                ):  # no stream, a closed one, one of the user's that fails: the program goes on
                     pass
                 self._steps += 1
         finally:
@@ -293,7 +306,10 @@ def remote(*args, **options):
     if len(args) == 1 and not options:
         return _make_remote(args[0], {})
     if args or not options:
-        raise TypeError("use @ray.remote without arguments, or with options by name, as in @ray.remote(num_returns=2)")
+        raise TypeError(
+            "use @ray.remote without arguments, or with options by name, as in "
+            "@ray.remote(num_returns=2)"
+        )
     return lambda target: _make_remote(target, options)
 
 

@@ -60,21 +60,24 @@ def _apply(setup):
 
 
 def _reseed():
-    # All workers are forked from one process: without this, they would draw the same numbers. Python's own generator
-    # seeds itself anew after a fork.
+    # All workers are forked from one process: without this, they would draw the same numbers.
+    # Python's own generator seeds itself anew after a fork.
     module = sys.modules.get("numpy.random")
     if module is not None:
         module.seed()
 
 
 def end(status: int):
-    """What Python does at its end, without tearing down the interpreter: threads of libraries may still run.
+    """What Python does at its end, without tearing down the interpreter: threads of libraries may
+    still run.
 
-    An actor's `__ray_shutdown__` comes first. (Where its process is killed, by ray.kill say, it does not come at all.)
+    An actor's `__ray_shutdown__` comes first. (Where its process is killed, by ray.kill say, it
+    does not come at all.)
     """
     import atexit
 
-    _ending.acquire()  # one thread does it: others of an actor that end it too wait here until the process is gone
+    # one thread does it: others of an actor that end it too wait here until the process is gone
+    _ending.acquire()
     try:
         _tell(_core.actor())
         atexit._run_exitfuncs()
@@ -88,7 +91,9 @@ def end(status: int):
 
 def _tell(actor):
     hook = getattr(type(actor), "__ray_shutdown__", None)
-    if hook is None or session.pid != os.getpid():  # a child that one of its methods forked is not the actor
+    if (
+        hook is None or session.pid != os.getpid()
+    ):  # a child that one of its methods forked is not the actor
         return
     try:
         result = hook(actor)

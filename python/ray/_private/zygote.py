@@ -1,8 +1,10 @@
-"""The process that workers are forked from: it loads what every worker needs, then forks whenever the daemon asks.
+"""The process that workers are forked from: it loads what every worker needs, then forks whenever
+the daemon asks.
 
-What is imported here costs its time once, at the start, and its memory once, as shared pages. cloudpickle is the slow
-one, and the first function that arrives needs it. The core's loop adds the modules that the driver has loaded (numpy),
-after the first requests. Nothing here may start a thread: a fork would not have it.
+What is imported here costs its time once, at the start, and its memory once, as shared pages.
+cloudpickle is the slow one, and the first function that arrives needs it. The core's loop adds the
+modules that the driver has loaded (numpy), after the first requests. Nothing here may start a
+thread: a fork would not have it.
 """
 
 import gc
@@ -28,7 +30,8 @@ def main():
     """Serves the daemon's requests; goes on as a worker in each process that it forks."""
     threads.begin()
     worker_main.prepare()
-    # What is loaded now never becomes garbage; left to the collector, its marks would unshare the pages.
+    # What is loaded now never becomes garbage; left to the collector, its marks would unshare the
+    # pages.
     gc.collect()
     gc.freeze()
     setup = _core.zygote()

@@ -10,8 +10,9 @@ def _tensorflow():
 class TensorFlowVariables:
     """Reads and writes the variables that an output of a graph depends on.
 
-    Writing adds operations to the graph, so make this before the graph is finalized. Names tell variables apart: two
-    networks that exchange weights by name need a graph each (`get_flat` and `set_flat` go by position, and do not).
+    Writing adds operations to the graph, so make this before the graph is finalized. Names tell
+    variables apart: two networks that exchange weights by name need a graph each (`get_flat` and
+    `set_flat` go by position, and do not).
 
     Attributes:
         sess: the session that runs the reads and writes.
@@ -31,10 +32,16 @@ class TensorFlowVariables:
         self.sess = sess
         needed = _variable_names(output if isinstance(output, (list, tuple)) else [output])
         wanted = [variable for variable in tf.global_variables() if variable.op.name in needed]
-        self.variables = {variable.op.name: variable for variable in [*wanted, *(input_variables or ())]}
+        self.variables = {
+            variable.op.name: variable for variable in [*wanted, *(input_variables or ())]
+        }
         self.placeholders, self.assignment_nodes = {}, {}
         for name, variable in self.variables.items():
-            feed = tf.placeholder(variable.dtype.base_dtype, variable.get_shape().as_list(), name="Placeholder_" + name)
+            feed = tf.placeholder(
+                variable.dtype.base_dtype,
+                variable.get_shape().as_list(),
+                name="Placeholder_" + name,
+            )
             self.placeholders[name] = feed
             self.assignment_nodes[name] = variable.assign(feed)
 
@@ -58,7 +65,9 @@ class TensorFlowVariables:
 
         flat = numpy.asarray(new_weights).ravel()
         if len(flat) != self.get_flat_size():
-            raise ValueError(f"the network has {self.get_flat_size()} weights, and the array {len(flat)}")
+            raise ValueError(
+                f"the network has {self.get_flat_size()} weights, and the array {len(flat)}"
+            )
         values, start = {}, 0
         for name, variable in self.variables.items():
             end = start + _size(variable)
@@ -71,12 +80,15 @@ class TensorFlowVariables:
         return self._session().run(self.variables)
 
     def set_weights(self, new_weights: dict):
-        """Sets the weights of the variables named; names that this network does not have are left out."""
+        """Sets the weights of the variables named; names that this network does not have are left
+        out.
+        """
         values = {name: value for name, value in new_weights.items() if name in self.variables}
         if not values:
             raise ValueError(
-                f"the network has {', '.join(self.variables)} and none of {', '.join(new_weights)}. If both come from "
-                "the same code, they share a graph, which numbers their names: define each one in its own tf.Graph()."
+                f"the network has {', '.join(self.variables)} and none of "
+                f"{', '.join(new_weights)}. If both come from the same code, they share a graph, "
+                "which numbers their names: define each one in its own tf.Graph()."
             )
         self._assign(values)
 
@@ -86,7 +98,9 @@ class TensorFlowVariables:
 
     def _session(self):
         if self.sess is None:
-            raise ValueError("no session to run this in: pass one to TensorFlowVariables or to set_session")
+            raise ValueError(
+                "no session to run this in: pass one to TensorFlowVariables or to set_session"
+            )
         return self.sess
 
 

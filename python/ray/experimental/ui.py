@@ -13,5 +13,8 @@ def task_timeline(filename: "str | None" = None) -> str:
         handle, filename = tempfile.mkstemp(prefix="ray-timeline-", suffix=".json")
         os.close(handle)
     state.timeline(filename)
-    print(f"The timeline is in {filename}. To see it, open chrome://tracing (or ui.perfetto.dev) and load that file.")
+    print(
+        f"The timeline is in {filename}. To see it, open chrome://tracing (or ui.perfetto.dev) and "
+        f"load that file."
+    )
     return filename

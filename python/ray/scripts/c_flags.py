@@ -9,7 +9,9 @@ import sys
 
 
 def main(argv) -> int:
-    """Prints the flags: all of them for a driver, without the library for what is loaded into a worker."""
+    """Prints the flags: all of them for a driver, without the library for what is loaded into a
+    worker.
+    """
     if argv not in ([], ["--compile"]):
         print("usage: ray c-flags [--compile]", file=sys.stderr)
         return 2
@@ -20,9 +22,14 @@ def main(argv) -> int:
         "MOB_PYTHON": sys.executable,
     }
     if any(character.isspace() for path in (package, sys.executable) for character in path):
-        print(f"ray c-flags: a shell would take {package} or {sys.executable} apart", file=sys.stderr)
+        print(
+            f"ray c-flags: a shell would take {package} or {sys.executable} apart", file=sys.stderr
+        )
         return 1
-    flags = ["-I" + os.path.join(package, "include"), *(f'-D{name}="{path}"' for name, path in programs.items())]
+    flags = [
+        "-I" + os.path.join(package, "include"),
+        *(f'-D{name}="{path}"' for name, path in programs.items()),
+    ]
     if not argv:
         flags += [os.path.join(package, "lib", "libmobula.a"), "-lpthread", "-ldl"]
     print(" ".join(flags))

@@ -4,8 +4,8 @@ import sys
 
 _LATER = frozenset(
     (
-        "cluster-dump dashboard debug down exec get get-auth-token health-check job kill-actor list logs start "
-        "stack status stop submit summary timeline up"
+        "cluster-dump dashboard debug down exec get get-auth-token health-check job kill-actor "
+        "list logs start stack status stop submit summary timeline up"
     ).split()
 )
 _USAGE = """usage: ray [--version] COMMAND
@@ -13,7 +13,8 @@ _USAGE = """usage: ray [--version] COMMAND
 commands:
   memory            the objects of a running session, who holds them, and why
   microbenchmark    how many tasks, actor calls, puts and gets a second this machine does
-  c-flags           what the C compiler needs for a driver; with --compile, for a library of tasks: see docs/c-api.md
+  c-flags           what the C compiler needs for a driver; with --compile, for a library
+                    of tasks: see docs/c-api.md
 """
 
 

@@ -20,7 +20,9 @@ def main(args) -> int:
     parser.add_argument("--address", help="the folder of a session; the newest by default")
     parser.add_argument("--units", choices=_UNITS, default="B")
     parser.add_argument("--sort-by", choices=("OBJECT_SIZE", "PID"), default="OBJECT_SIZE")
-    parser.add_argument("-n", "--num-entries", type=int, default=1000, help="how many objects are shown at most")
+    parser.add_argument(
+        "-n", "--num-entries", type=int, default=1000, help="how many objects are shown at most"
+    )
     parser.add_argument("--stats-only", action="store_true", help="only the sums")
     options = parser.parse_args(args)
     from ray.util.state import objects
@@ -61,7 +63,9 @@ def _print_objects(held, options):
         held.sort(key=lambda states: -states[0].object_size)
     for states in held[: options.num_entries]:
         first = states[0]
-        size = "not made yet" if first.state == "PENDING" else _size(first.object_size, options.units)
+        size = (
+            "not made yet" if first.state == "PENDING" else _size(first.object_size, options.units)
+        )
         where = {"IN_MEMORY": "in memory", "SPILLED": "on disk", "PENDING": ""}[first.state]
         maker = f"made by {first.owner_pid}" if first.owner_pid else "its maker is gone"
         print(f"\n{first.object_id}  {size}  {where}  {maker}".rstrip())
@@ -75,5 +79,9 @@ def _print_objects(held, options):
 
 
 def _reason(state) -> str:
-    things = {"USED_BY_PENDING_TASK": "task", "CAPTURED_IN_OBJECT": "object"}.get(state.reference_type, "")
-    return _REASONS[state.reference_type].format(f"{state.count} {things}{'s' if state.count != 1 else ''}")
+    things = {"USED_BY_PENDING_TASK": "task", "CAPTURED_IN_OBJECT": "object"}.get(
+        state.reference_type, ""
+    )
+    return _REASONS[state.reference_type].format(
+        f"{state.count} {things}{'s' if state.count != 1 else ''}"
+    )

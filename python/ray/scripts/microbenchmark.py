@@ -1,4 +1,6 @@
-"""`ray microbenchmark`: the rows that Ray's own command prints, as far as Mobula has what they measure."""
+"""`ray microbenchmark`: the rows that Ray's own command prints, as far as Mobula has what they
+measure.
+"""
 
 import os
 import sys
@@ -58,7 +60,9 @@ class Client:
 
 
 def rows(cpus):
-    """The rows: (name, what to do once, how much that counts for). Each is made when its turn comes."""
+    """The rows: (name, what to do once, how much that counts for). Each is made when its turn
+    comes.
+    """
     value = ray.put(0)
     yield "single client get calls (Plasma Store)", lambda: ray.get(value), 1
     yield "single client put calls (Plasma Store)", lambda: ray.put(0), 1
@@ -70,7 +74,11 @@ def rows(cpus):
     size = 100 << 20
     data = os.urandom(1 << 20) * 100
     yield "single client put gigabytes", lambda: ray.put(data), size / 1e9
-    yield "single client tasks and get batch", lambda: ray.get([small_value.remote() for _ in range(1000)]), 1
+    yield (
+        "single client tasks and get batch",
+        lambda: ray.get([small_value.remote() for _ in range(1000)]),
+        1,
+    )
     yield (
         "multi client put gigabytes",
         lambda: ray.get([put_arrays.remote(2, size) for _ in range(cpus)]),
@@ -80,16 +88,32 @@ def rows(cpus):
     yield "single client get object containing 10k refs", lambda: ray.get(container), 1
     yield "single client wait 1k refs", _wait_one_by_one, 1
     yield "single client tasks sync", lambda: ray.get(small_value.remote()), 1
-    yield "single client tasks async", lambda: ray.get([small_value.remote() for _ in range(1000)]), 1000
-    yield "multi client tasks async", lambda: ray.get([submit_small_values.remote(2500) for _ in range(4)]), 10000
+    yield (
+        "single client tasks async",
+        lambda: ray.get([small_value.remote() for _ in range(1000)]),
+        1000,
+    )
+    yield (
+        "multi client tasks async",
+        lambda: ray.get([submit_small_values.remote(2500) for _ in range(4)]),
+        10000,
+    )
     server = Server.remote()
     yield "1:1 actor calls sync", lambda: ray.get(server.small_value.remote()), 1
-    yield "1:1 actor calls async", lambda: ray.get([server.small_value.remote() for _ in range(1000)]), 1000
+    yield (
+        "1:1 actor calls async",
+        lambda: ray.get([server.small_value.remote() for _ in range(1000)]),
+        1000,
+    )
     servers = [Server.remote() for _ in range(cpus)]
     client = Client.remote(servers)
     yield "1:n actor calls async", lambda: ray.get(client.call.remote(1000)), 1000 * cpus
     clients = [Client.remote([each]) for each in servers]
-    yield "n:n actor calls async", lambda: ray.get([each.call.remote(1000) for each in clients]), 1000 * cpus
+    yield (
+        "n:n actor calls async",
+        lambda: ray.get([each.call.remote(1000) for each in clients]),
+        1000 * cpus,
+    )
     yield (
         "n:n actor calls with arg async",
         lambda: ray.get([each.call_with_argument.remote(500) for each in clients]),

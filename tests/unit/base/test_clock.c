@@ -31,7 +31,8 @@ static void test_mono_counts_nanoseconds(void **state) {
 
 static void test_wall_is_the_time_of_day(void **state) {
     (void)state;
-    uint64_t before = (uint64_t)time(NULL), wall = base_clock_wall_ns() / 1000000000u, after = (uint64_t)time(NULL);
+    uint64_t before = (uint64_t)time(NULL), wall = base_clock_wall_ns() / 1000000000u,
+             after = (uint64_t)time(NULL);
     /* time() reads a coarser clock, which may lie a tick behind */
     assert_true(wall + 1 >= before && wall <= after + 1);
 }

@@ -1,4 +1,5 @@
-/* Large copies: every byte arrives, none around them changes, whatever the place, the size and the number of threads. */
+/* Large copies: every byte arrives, none around them changes, whatever the place, the size and the
+ * number of threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,8 +64,17 @@ static void copy_check(size_t at, size_t start, size_t size, bool cold, unsigned
 
 static void test_every_byte(void **state) {
     (void)state;
-    static const size_t sizes[] = {
-        0, 1, 63, 4096, (2 << 20) - 1, 2 << 20, (2 << 20) + 1, 8 << 20, (8 << 20) + 77, (16 << 20) + 1, (33 << 20) - 5};
+    static const size_t sizes[] = {0,
+                                   1,
+                                   63,
+                                   4096,
+                                   (2 << 20) - 1,
+                                   2 << 20,
+                                   (2 << 20) + 1,
+                                   8 << 20,
+                                   (8 << 20) + 77,
+                                   (16 << 20) + 1,
+                                   (33 << 20) - 5};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (unsigned helpers = 0; helpers < 5; helpers += 2)
             for (int cold = 0; cold < 2; cold++) {
@@ -73,14 +83,15 @@ static void test_every_byte(void **state) {
             }
 }
 
-/* In memory of its own, whose pages may become large ones: what lies around the bytes is left alone too. */
+/* In memory of its own, whose pages may become large ones: what lies around the bytes is left alone
+ * too. */
 static void test_every_byte_in_fresh_memory(void **state) {
     (void)state;
     static const size_t sizes[] = {0, 1, (2 << 20) - 1, (4 << 20) + 3, (33 << 20) - 5};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t at = 32; at < 3 << 20; at += (1 << 20) + 4096 * i + 17) {
-            unsigned char *fresh =
-                mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            unsigned char *fresh = mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
             assert_true(fresh != MAP_FAILED);
             fresh[at - 1] = 7, fresh[at + sizes[i]] = 8;
             base_copy_fresh(fresh + at, from + i, sizes[i], (unsigned)i % 3);
@@ -124,7 +135,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_every_byte, setup, teardown),
         cmocka_unit_test_setup_teardown(test_every_byte_in_fresh_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_mapping_gives_memory_and_keeps_what_is_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_mapping_gives_memory_and_keeps_what_is_there, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_signals_do_not_disturb, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,8 +108,9 @@ static void test_v2_set(void **state) {
 
 static void test_v1(void **state) {
     (void)state;
-    put("/proc/self/mountinfo", "31 25 0:27 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
-                                "32 25 0:28 / /sys/fs/cgroup/cpuset rw shared:10 - cgroup cgroup rw,cpuset\n");
+    put("/proc/self/mountinfo",
+        "31 25 0:27 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
+        "32 25 0:28 / /sys/fs/cgroup/cpuset rw shared:10 - cgroup cgroup rw,cpuset\n");
     put("/proc/self/cgroup", "4:cpu,cpuacct:/user/one\n3:cpuset:/sets/two\n1:name=systemd:/init\n");
     put("/sys/fs/cgroup/cpu,cpuacct/user/one/cpu.cfs_quota_us", "-1\n");
     put("/sys/fs/cgroup/cpu,cpuacct/user/one/cpu.cfs_period_us", "100000\n");
@@ -144,7 +145,8 @@ static void test_container_views(void **state) {
     put("/sys/fs/cgroup/cpu.max", "400000 100000\n");
     put("/sys/fs/cgroup/inner/cpu.max", "300000 100000\n");
     assert_int_equal(base_cpus_limit(root), 3);
-    /* A name that only begins alike is another group, and one that can't be seen leaves the mount point. */
+    /* A name that only begins alike is another group, and one that can't be seen leaves the mount
+     * point. */
     put("/proc/self/cgroup", "0::/docker/xinner\n");
     assert_int_equal(base_cpus_limit(root), 4);
     put("/proc/self/mountinfo", MOUNT_V2);
@@ -208,7 +210,8 @@ static void test_garbage_limits_nothing(void **state) {
         ",",
         "1 2",
     };
-    put("/proc/self/mountinfo", "nonsense\n - \n- - - -\n1 2 3\n\n" MOUNT_V2 "5 6 7 8 9 - cgroup2\n");
+    put("/proc/self/mountinfo",
+        "nonsense\n - \n- - - -\n1 2 3\n\n" MOUNT_V2 "5 6 7 8 9 - cgroup2\n");
     put("/proc/self/cgroup", "nonsense\n0:\n::\n0::relative\n:::::\n0::/a\n");
     for (size_t i = 0; i < sizeof quotas / sizeof *quotas; i++) {
         put("/sys/fs/cgroup/a/cpu.max", quotas[i]);

@@ -157,8 +157,10 @@ static void test_clearing_beside_making(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_somebody_owns_stays, root_make, root_remove),
-        cmocka_unit_test_setup_teardown(test_what_nobody_owns_goes_whatever_is_in_it, root_make, root_remove),
-        cmocka_unit_test_setup_teardown(test_the_lock_goes_with_its_process, root_make, root_remove),
+        cmocka_unit_test_setup_teardown(test_what_nobody_owns_goes_whatever_is_in_it, root_make,
+                                        root_remove),
+        cmocka_unit_test_setup_teardown(test_the_lock_goes_with_its_process, root_make,
+                                        root_remove),
         cmocka_unit_test_setup_teardown(test_it_can_be_owned_once, root_make, root_remove),
         cmocka_unit_test_setup_teardown(test_it_waits_for_who_clears_up, root_make, root_remove),
         cmocka_unit_test_setup_teardown(test_clearing_beside_making, root_make, root_remove),

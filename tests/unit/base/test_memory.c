@@ -90,7 +90,8 @@ static void test_v2(void **state) {
     put("/sys/fs/cgroup/a/memory.current", "300000\n");
     assert_int_equal(limit(), 500000);
     assert_int_equal(headroom(), 200000);
-    put("/sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file_more 5\ninactive_file 120000\nactive_file 700\n");
+    put("/sys/fs/cgroup/a/memory.stat",
+        "anon 1\ninactive_file_more 5\ninactive_file 120000\nactive_file 700\n");
     assert_int_equal(headroom(), 320700);
     /* The innermost has the lower limit, the one above less room. */
     put("/sys/fs/cgroup/a/b/memory.max", "400000\n");
@@ -119,7 +120,8 @@ static void test_v1(void **state) {
 static void test_hybrid(void **state) {
     (void)state;
     put("/proc/meminfo", MEMINFO);
-    put("/proc/self/mountinfo", MOUNT_V1 "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+    put("/proc/self/mountinfo",
+        MOUNT_V1 "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
     put("/proc/self/cgroup", "4:memory:/m\n0::/u\n");
     put("/sys/fs/cgroup/memory/m/memory.limit_in_bytes", "700000\n");
     assert_int_equal(limit(), 700000);
@@ -143,7 +145,8 @@ static void test_no_room_left(void **state) {
 
 static void test_garbage_limits_nothing(void **state) {
     (void)state;
-    static const char *const texts[] = {"", "\n", "-5\n", "5x\n", "x\n", "99999999999999999999999\n", "maximum\n"};
+    static const char *const texts[] = {
+        "", "\n", "-5\n", "5x\n", "x\n", "99999999999999999999999\n", "maximum\n"};
     put("/proc/meminfo", "MemTotals: 5 kB\n:::\nMemTotal: x\n" MEMINFO);
     put("/proc/self/mountinfo", MOUNT_V2);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -159,7 +162,8 @@ static void test_garbage_limits_nothing(void **state) {
     put("/sys/fs/cgroup/memory.current", "4000\n");
     put("/sys/fs/cgroup/memory.stat", "inactive_file\ninactive_file x\n");
     assert_int_equal(headroom(), 5000);
-    put("/proc/meminfo", "MemTotal: 99999999999999999999 kB\nMemAvailable: 18446744073709551615 kB\n");
+    put("/proc/meminfo",
+        "MemTotal: 99999999999999999999 kB\nMemAvailable: 18446744073709551615 kB\n");
     assert_int_equal(limit(), 9000);
     assert_int_equal(headroom(), 5000);
 }
@@ -185,7 +189,8 @@ static void test_who_is_fullest(void **state) {
     expect_use(TOTAL - FREE, TOTAL);
     put("/sys/fs/cgroup/a/memory.current", "300000\n");
     expect_use(300000, 500000);
-    put("/sys/fs/cgroup/a/memory.stat", "inactive_file 10000\nactive_file 20000\n"); /* could be given up */
+    /* could be given up */
+    put("/sys/fs/cgroup/a/memory.stat", "inactive_file 10000\nactive_file 20000\n");
     expect_use(270000, 500000);
     put("/sys/fs/cgroup/a/b/memory.max", "20000\n");
     put("/sys/fs/cgroup/a/b/memory.current", "19000\n");
@@ -210,12 +215,14 @@ static void test_kills(void **state) {
     assert_int_equal(base_memory_kills(root), 0);
     put("/proc/self/mountinfo", MOUNT_V2);
     put("/proc/self/cgroup", "0::/a/b\n");
-    put("/sys/fs/cgroup/a/b/memory.events.local", "low 1\nmax 9\noom 4\noom_kill 3\noom_group_kill 0\n");
+    put("/sys/fs/cgroup/a/b/memory.events.local",
+        "low 1\nmax 9\noom 4\noom_kill 3\noom_group_kill 0\n");
     put("/sys/fs/cgroup/a/b/memory.events", "oom_kill 70\n"); /* those of the groups below too */
     assert_int_equal(base_memory_kills(root), 3);
     put("/proc/self/mountinfo", MOUNT_V1);
     put("/proc/self/cgroup", "4:memory:/job\n");
-    put("/sys/fs/cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
+    put("/sys/fs/cgroup/memory/job/memory.oom_control",
+        "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
     assert_int_equal(base_memory_kills(root), 5);
     put("/sys/fs/cgroup/memory/job/memory.oom_control", "oom_kill many\n");
     assert_int_equal(base_memory_kills(root), 0);

@@ -47,14 +47,18 @@ static pid_t family_start(size_t own, size_t childs) {
     return child;
 }
 
-static void assert_about(uint64_t bytes, uint64_t expected) { assert_in_range(bytes, expected, expected + 4 * MB); }
+static void assert_about(uint64_t bytes, uint64_t expected) {
+    assert_in_range(bytes, expected, expected + 4 * MB);
+}
 
 static void test_a_family(void **state) {
     (void)state;
     pid_t child = family_start(64 * MB, 16 * MB);
     assert_about(base_process_bytes(child), 64 * MB);
-    assert_about(base_process_children_bytes(child), 16 * MB);    /* which has inherited 64, and not changed them */
-    assert_about(base_process_children_bytes(getpid()), 16 * MB); /* what both have counts for neither */
+    /* which has inherited 64, and not changed them */
+    assert_about(base_process_children_bytes(child), 16 * MB);
+    /* what both have counts for neither */
+    assert_about(base_process_children_bytes(getpid()), 16 * MB);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     assert_int_equal(base_process_bytes(child), 0);

@@ -14,7 +14,8 @@
 static void test_every_status_has_its_words(void **state) {
     (void)state;
     for (int i = 0; i < MOB_STATUS_COUNT; i++) {
-        const char *name = mob_status_name((mob_status_t)i), *text = mob_status_text((mob_status_t)i);
+        const char *name = mob_status_name((mob_status_t)i),
+                   *text = mob_status_text((mob_status_t)i);
         assert_non_null(name);
         assert_non_null(text);
         assert_true(strlen(name) > 0 && strlen(text) > 0);

@@ -8,7 +8,8 @@
 
 #include "base/vec.h"
 
-/* The address sanitizer ends a program that asks for too much, unless it is told that the program copes. */
+/* The address sanitizer ends a program that asks for too much, unless it is told that the program
+ * copes. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 

@@ -1,4 +1,5 @@
-/* A client made by hand: its tables are plain memory, and the daemon is what the test puts on the ring down. */
+/* A client made by hand: its tables are plain memory, and the daemon is what the test puts on the
+ * ring down. */
 #ifndef CLIENT_FIXTURE_H
 #define CLIENT_FIXTURE_H
 
@@ -22,13 +23,15 @@ enum { NUMBER = 3 };
 static const uint64_t ARENA = 1 << 20;
 
 static inline void *memory(size_t size) {
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     assert_true(p != MAP_FAILED);
     return p;
 }
 
-static inline mob_status_t no_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
-                                    uint64_t *ret_size, uint64_t *ret_serial) {
+static inline mob_status_t no_grant(void *context, uint64_t size, uint64_t least,
+                                    uint64_t *ret_offset, uint64_t *ret_size,
+                                    uint64_t *ret_serial) {
     (void)context, (void)size, (void)least, (void)ret_offset, (void)ret_size, (void)ret_serial;
     return MOB_EFULL;
 }
@@ -98,7 +101,9 @@ static inline shm_message_t daemon_hears(mob_client_t *c) {
     return m;
 }
 
-static inline void daemon_hears_nothing(mob_client_t *c) { assert_int_equal(daemon_hears(c).kind, 0); }
+static inline void daemon_hears_nothing(mob_client_t *c) {
+    assert_int_equal(daemon_hears(c).kind, 0);
+}
 
 static inline mob_ref_t opened(mob_client_t *c) {
     mob_ref_t ref = {0};
@@ -118,6 +123,8 @@ static inline mob_ref_t sealed(mob_client_t *c) {
     return ref;
 }
 
-static inline uint64_t word_of(mob_client_t *c, mob_ref_t ref) { return atomic_load(&c->slots[ref.slot].word); }
+static inline uint64_t word_of(mob_client_t *c, mob_ref_t ref) {
+    return atomic_load(&c->slots[ref.slot].word);
+}
 
 #endif

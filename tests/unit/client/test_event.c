@@ -20,7 +20,9 @@ static bool readable(mob_event_t *e, int timeout_ms) {
 }
 
 /* What a worker does. */
-static void seal(mob_client_t *c, mob_ref_t ref) { client_wake(c, store_slot_seal(&c->slots[ref.slot], false)); }
+static void seal(mob_client_t *c, mob_ref_t ref) {
+    client_wake(c, store_slot_seal(&c->slots[ref.slot], false));
+}
 
 /* One look, as a loop would do it; counts what was found. */
 static size_t look(mob_event_t *e) {
@@ -38,7 +40,8 @@ static size_t look(mob_event_t *e) {
 static void look_for(mob_event_t *e, size_t wanted) {
     size_t found = 0;
     while ((found += look(e)) < wanted)
-        if (!readable(e, LONG_MS)) fail_msg("%zu of %zu found, and nobody told of the others", found, wanted);
+        if (!readable(e, LONG_MS))
+            fail_msg("%zu of %zu found, and nobody told of the others", found, wanted);
     assert_int_equal(found, wanted);
 }
 
@@ -53,7 +56,8 @@ static void test_told_of_a_result(void **state) {
     assert_true(readable(e, LONG_MS));
     assert_ptr_equal(mob_event_next(e), &watch);
     assert_null(mob_event_next(e));
-    for (int i = 0; i < LONG_MS && readable(e, 0); i++) { /* the thread is about to say that it wrote */
+    /* the thread is about to say that it wrote */
+    for (int i = 0; i < LONG_MS && readable(e, 0); i++) {
         while (mob_event_look_again(e, false)) {
         }
         poll(NULL, 0, 1);

@@ -1,9 +1,11 @@
 /*
- * Clients that write garbage into what they share with the daemon. The daemon ends such a client and serves the others
- * on; if it was the driver, the daemon ends, of its own accord and not by a crash.
+ * Clients that write garbage into what they share with the daemon. The daemon ends such a client
+ * and serves the others on; if it was the driver, the daemon ends, of its own accord and not by a
+ * crash.
  *
- * The program is all of the system but the daemon: the driver that runs the tests, the zygote that the daemon starts
- * (this program with "zygote"), and the workers that it forks. A worker does what the task's name says.
+ * The program is all of the system but the daemon: the driver that runs the tests, the zygote that
+ * the daemon starts (this program with "zygote"), and the workers that it forks. A worker does what
+ * the task's name says.
  *
  * Usage: test_hostile MOBULAD
  */
@@ -40,7 +42,8 @@ static void notify(mob_client_t *c) {
     (void)!write(c->daemon_event, &one, sizeof one);
 }
 
-static void push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t third, uint64_t fourth) {
+static void push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t third,
+                 uint64_t fourth) {
     shm_message_t m = {.kind = kind, .a = a, .b = b, .c = third, .d = fourth};
     while (!shm_ring_push(c->up, SHM_UP_MESSAGES, &m)) sched_yield();
     notify(c);
@@ -60,19 +63,31 @@ static void unknown_kind(mob_client_t *c) { push(c, 4711, 1, 2, 3, 4); }
 static void daemons_own_kind(mob_client_t *c) { push(c, WIRE_RUN, 1, 2, 3, 4); }
 static void extent_of_nothing(mob_client_t *c) { push(c, WIRE_NEED_EXTENT, 0, 0, 0, 0); }
 static void slots_without_end(mob_client_t *c) { push(c, WIRE_NEED_SLOTS, UINT32_MAX, 0, 0, 0); }
-static void records_without_end(mob_client_t *c) { push(c, WIRE_NEED_RECORDS, UINT32_MAX, 0, 0, 0); }
-static void record_of_nobody(mob_client_t *c) { push(c, WIRE_SUBMIT, WIRE_MAX_RECORDS - 1, 1, 0, 0); }
+static void records_without_end(mob_client_t *c) {
+    push(c, WIRE_NEED_RECORDS, UINT32_MAX, 0, 0, 0);
+}
+static void record_of_nobody(mob_client_t *c) {
+    push(c, WIRE_SUBMIT, WIRE_MAX_RECORDS - 1, 1, 0, 0);
+}
 static void record_out_of_range(mob_client_t *c) { push(c, WIRE_SUBMIT, UINT32_MAX, 1, 0, 0); }
 static void done_with_anothers(mob_client_t *c) { push(c, WIRE_DONE, 5, 1, 0, 0); }
 static void done_out_of_range(mob_client_t *c) { push(c, WIRE_DONE, UINT32_MAX, 1, 0, 0); }
 static void retry_of_nothing(mob_client_t *c) { push(c, WIRE_RETRY, 0, UINT64_MAX, 0, 0); }
-static void answer_outside(mob_client_t *c) { push(c, WIRE_QUERY, MOB_QUERY_RESOURCES, 0, UINT64_MAX - 100, 4096); }
-static void answer_too_large(mob_client_t *c) { push(c, WIRE_QUERY, MOB_QUERY_RESOURCES, 0, 64, UINT64_MAX); }
+static void answer_outside(mob_client_t *c) {
+    push(c, WIRE_QUERY, MOB_QUERY_RESOURCES, 0, UINT64_MAX - 100, 4096);
+}
+static void answer_too_large(mob_client_t *c) {
+    push(c, WIRE_QUERY, MOB_QUERY_RESOURCES, 0, 64, UINT64_MAX);
+}
 static void shape_outside(mob_client_t *c) { push(c, WIRE_SHAPE, 1, 100, c->arena.size - 1, 100); }
 static void shape_too_long(mob_client_t *c) { push(c, WIRE_SHAPE, UINT32_MAX, UINT64_MAX, 64, 64); }
-static void shape_of_many(mob_client_t *c) { push(c, WIRE_SHAPE, MOB_MAX_RESOURCES + 1, 64, 0, 64); }
+static void shape_of_many(mob_client_t *c) {
+    push(c, WIRE_SHAPE, MOB_MAX_RESOURCES + 1, 64, 0, 64);
+}
 static void shape_cut_short(mob_client_t *c) { push(c, WIRE_SHAPE, 2, 16, 0, 64); }
-static void shape_not_held(mob_client_t *c) { push(c, WIRE_SHAPE_DROP, MOB_SHAPE_ONE_CPU, 0, 0, 0); }
+static void shape_not_held(mob_client_t *c) {
+    push(c, WIRE_SHAPE_DROP, MOB_SHAPE_ONE_CPU, 0, 0, 0);
+}
 static void shape_of_nobody(mob_client_t *c) { push(c, WIRE_SHAPE_DROP, UINT32_MAX, 0, 0, 0); }
 
 /* A record of our own, filled so that it could be submitted. */
@@ -126,7 +141,8 @@ static void socket_talk(mob_client_t *c) {
     (void)!send(c->sock, text, sizeof text, MSG_NOSIGNAL);
 }
 
-/* What can't be told from honest mistakes, or harms nobody but its writer: nobody is ended for it. */
+/* What can't be told from honest mistakes, or harms nobody but its writer: nobody is ended for
+ * it. */
 
 static void refs_of_nothing(mob_client_t *c) {
     for (uint32_t kind = WIRE_HOLD; kind <= WIRE_KILL; kind++) {
@@ -138,13 +154,15 @@ static void refs_of_nothing(mob_client_t *c) {
 }
 
 static void pending_bits(mob_client_t *c) {
-    for (int i = 0; i < SHM_MAX_CLIENTS / 64; i++) atomic_fetch_or(&c->node->pending[i], UINT64_MAX);
+    for (int i = 0; i < SHM_MAX_CLIENTS / 64; i++)
+        atomic_fetch_or(&c->node->pending[i], UINT64_MAX);
     notify(c);
 }
 
 /* Containers whose slots say impossible things about where their references lie. */
 static void containers(mob_client_t *c) {
-    const uint64_t blocks[] = {0, 1, 63, 64, 65, UINT64_MAX, UINT64_MAX - 63, c->arena.size, c->arena.size - 64};
+    const uint64_t blocks[] = {
+        0, 1, 63, 64, 65, UINT64_MAX, UINT64_MAX - 63, c->arena.size, c->arena.size - 64};
     const uint64_t sizes[] = {0, 1, c->arena.size, ((uint64_t)1 << 48) - 1};
     const uint32_t counts[] = {1, 1000, UINT32_MAX};
     for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
@@ -168,7 +186,8 @@ static void containers(mob_client_t *c) {
 static void container_of_itself(mob_client_t *c) {
     mob_buffer_t buffer;
     mob_ref_t inside, ref;
-    if (mob_put(c, "x", 1, MOB_FORMAT_DIRECT, &inside) != MOB_OK || mob_put_begin(c, 100, 1, &buffer) != MOB_OK ||
+    if (mob_put(c, "x", 1, MOB_FORMAT_DIRECT, &inside) != MOB_OK ||
+        mob_put_begin(c, 100, 1, &buffer) != MOB_OK ||
         mob_put_commit(c, &buffer, MOB_FORMAT_PICKLE, &inside, &ref) != MOB_OK)
         abort();
     void *answer;
@@ -181,7 +200,8 @@ static void container_of_itself(mob_client_t *c) {
     mob_ref_release(c, inside);
 }
 
-/* All over what belongs to us: our extents, records, slots and the ring down; then we ask for things. */
+/* All over what belongs to us: our extents, records, slots and the ring down; then we ask for
+ * things. */
 static void own_memory(mob_client_t *c) {
     mob_ref_t ref;
     static unsigned char data[3000];
@@ -190,11 +210,13 @@ static void own_memory(mob_client_t *c) {
     for (size_t i = 0; i < c->heap.small.count; i++)
         memset(c->arena.base + c->heap.small.items[i].offset, 0x5b, c->heap.small.items[i].size);
     for (size_t r = 0; r < c->slot_pool.range_count; r++)
-        memset(&c->slots[c->slot_pool.ranges[r].first], 0x5b, c->slot_pool.ranges[r].count * sizeof *c->slots);
+        memset(&c->slots[c->slot_pool.ranges[r].first], 0x5b,
+               c->slot_pool.ranges[r].count * sizeof *c->slots);
     memset(&c->records[c->record_pool.range_count ? c->record_pool.ranges[0].first : 0], 0x5b,
            c->record_pool.range_count ? 32768 : 0);
     memset(c->down, 0x5b, sizeof *c->down);
-    for (int i = 0; i < 5000; i++) push(c, WIRE_NEED_SLOTS, 1, 0, 0, 0); /* more answers than the ring down takes */
+    /* more answers than the ring down takes */
+    for (int i = 0; i < 5000; i++) push(c, WIRE_NEED_SLOTS, 1, 0, 0, 0);
 }
 
 static uint64_t seed = 88172645463325252u;
@@ -229,7 +251,8 @@ static void random_messages(mob_client_t *c) {
     seed ^= (uint64_t)getpid() << 20;
     if (record_draft(c) == 0) return;
     for (int i = 0; i < 2000; i++) {
-        shm_message_t m = {.kind = (uint32_t)(next_random() % (WIRE_UP_END + 2)), .a = (uint32_t)some_number(c)};
+        shm_message_t m = {.kind = (uint32_t)(next_random() % (WIRE_UP_END + 2)),
+                           .a = (uint32_t)some_number(c)};
         if (m.kind == WIRE_QUERY && m.a == 0) continue;
         m.b = some_number(c);
         m.c = some_number(c);
@@ -303,7 +326,8 @@ static void job_do(mob_client_t *c, mob_job_t *job) {
     for (size_t i = 0; i < GARBAGE_COUNT; i++) {
         if (strcmp(name, all_garbage[i].name) != 0) continue;
         all_garbage[i].act(c);
-        for (int k = 0; all_garbage[i].fatal && k < 100; k++) poll(NULL, 0, 100); /* its end is near */
+        /* its end is near */
+        for (int k = 0; all_garbage[i].fatal && k < 100; k++) poll(NULL, 0, 100);
     }
     if (strcmp(name, "own_memory") == 0) {
         own_memory(c);
@@ -336,18 +360,23 @@ static int zygote(void) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    wire_hello_t hello = {
-        .frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = WIRE_ZYGOTE};
+    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+                          .version = WIRE_VERSION,
+                          .role = WIRE_ZYGOTE};
     hello.token = strtoull(number, NULL, 10);
     wire_frame_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
     if (connect(sock, (struct sockaddr *)&address, sizeof address) != 0 ||
-        send(sock, &hello, sizeof hello, MSG_NOSIGNAL) < 0 || send(sock, &ready, sizeof ready, MSG_NOSIGNAL) < 0)
+        send(sock, &hello, sizeof hello, MSG_NOSIGNAL) < 0 ||
+        send(sock, &ready, sizeof ready, MSG_NOSIGNAL) < 0)
         return 3;
     for (;;) {
         wire_fork_t frame;
         char control[CMSG_SPACE(sizeof(int) * 2)];
         struct iovec part = {.iov_base = &frame, .iov_len = sizeof frame};
-        struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+        struct msghdr m = {.msg_iov = &part,
+                           .msg_iovlen = 1,
+                           .msg_control = control,
+                           .msg_controllen = sizeof control};
         ssize_t size = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
         if (size <= 0) return 0;
         int fds[2] = {-1, -1};
@@ -386,7 +415,8 @@ static mob_client_t *session_start(void) {
 }
 
 static mob_ref_t task_run(mob_client_t *c, const char *name) {
-    const mob_task_t task = {.kind = MOB_TASK, .name = name, .name_size = strlen(name), .num_returns = 1};
+    const mob_task_t task = {
+        .kind = MOB_TASK, .name = name, .name_size = strlen(name), .num_returns = 1};
     mob_ref_t ref;
     assert_int_equal(mob_submit(c, &task, &ref), MOB_OK);
     return ref;
@@ -396,7 +426,8 @@ static mob_value_t result_of(mob_client_t *c, mob_ref_t ref, const char *name) {
     mob_value_t value;
     mob_status_t status = MOB_EINTR; /* waiting may come up for air */
     for (int i = 0; i < 20 && status == MOB_EINTR; i++) status = mob_get_wait(c, &ref, 1, 20000);
-    if (status != MOB_OK) fail_msg("%s, or the task after it, has no result: %s", name, mob_status_name(status));
+    if (status != MOB_OK)
+        fail_msg("%s, or the task after it, has no result: %s", name, mob_status_name(status));
     assert_int_equal(mob_get_begin(c, ref, &value), MOB_OK);
     return value;
 }
@@ -419,7 +450,8 @@ static void expect_clean_end(mob_client_t *c, const char *after) {
         if (ended == 0) poll(NULL, 0, 5);
     }
     if (ended == 0) fail_msg("after %s the daemon goes on as if nothing had happened", after);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail_msg("after %s the daemon's status is %x", after, status);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("after %s the daemon's status is %x", after, status);
     mob_shutdown(c);
 }
 
@@ -431,7 +463,8 @@ static void test_hostile_workers(void **state) {
         mob_ref_t ref = task_run(c, all_garbage[i].name);
         mob_value_t value = result_of(c, ref, all_garbage[i].name);
         if (value.error != (all_garbage[i].fatal ? MOB_ECRASHED : MOB_OK))
-            fail_msg("%s: the task's status is %s", all_garbage[i].name, mob_status_name(value.error));
+            fail_msg("%s: the task's status is %s", all_garbage[i].name,
+                     mob_status_name(value.error));
         mob_ref_release(c, ref);
         expect_served(c, all_garbage[i].name);
     }
@@ -482,8 +515,8 @@ static void test_hostile_driver(void **state) {
     }
 }
 
-/* Says `frame` to the socket and returns the kind of the answer: 0 if the daemon hung up without one, -1 if it said
- * nothing. */
+/* Says `frame` to the socket and returns the kind of the answer: 0 if the daemon hung up without
+ * one, -1 if it said nothing. */
 static int socket_say(mob_client_t *c, const void *frame, size_t size) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", c->socket_path);
@@ -494,7 +527,8 @@ static int socket_say(mob_client_t *c, const void *frame, size_t size) {
     wire_frame_t answer = {0};
     int kind = -1;
     if (poll(&p, 1, 300) == 1)
-        kind = recv(sock, &answer, sizeof answer, 0) >= (ssize_t)sizeof answer ? (int)answer.kind : 0;
+        kind =
+            recv(sock, &answer, sizeof answer, 0) >= (ssize_t)sizeof answer ? (int)answer.kind : 0;
     close(sock);
     return kind;
 }

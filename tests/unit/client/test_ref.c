@@ -81,8 +81,10 @@ static void test_what_is_not_ours_does_not_escape(void **state) {
 
 static void test_contents_are_registered_once(void **state) {
     mob_client_t *c = *state;
-    const mob_ref_t inside[] = {
-        {.slot = 9000, .generation = 1}, {.slot = 9001, .generation = 1}, {.slot = 0}, {.slot = STORE_MAX_SLOTS}};
+    const mob_ref_t inside[] = {{.slot = 9000, .generation = 1},
+                                {.slot = 9001, .generation = 1},
+                                {.slot = 0},
+                                {.slot = STORE_MAX_SLOTS}};
     const mob_value_t value = {.refs = inside, .ref_count = 4};
     mob_ref_t container = {.slot = 8000, .generation = 6};
     mob_value_adopt(c, container, &value);
@@ -152,11 +154,13 @@ static void test_what_is_not_the_answer_is_kept(void **state) {
 static void test_wake_rings_all_who_wait(void **state) {
     mob_client_t *c = *state;
     uint64_t word = STORE_PENDING | (uint64_t)1 << (STORE_WAITER_SHIFT + NUMBER - 1) |
-                    (uint64_t)1 << STORE_WAITER_SHIFT | (uint64_t)1 << (STORE_WAITER_SHIFT + STORE_WAITER_BITS - 1);
+                    (uint64_t)1 << STORE_WAITER_SHIFT |
+                    (uint64_t)1 << (STORE_WAITER_SHIFT + STORE_WAITER_BITS - 1);
     assert_false(client_wake(c, word));
     assert_int_equal(atomic_load(&c->node->bells[1].rings), 1);
     assert_int_equal(atomic_load(&c->node->bells[STORE_WAITER_BITS].rings), 1);
-    assert_int_equal(atomic_load(&c->node->bells[NUMBER].rings), 1); /* another thread of ours may wait */
+    /* another thread of ours may wait */
+    assert_int_equal(atomic_load(&c->node->bells[NUMBER].rings), 1);
     assert_int_equal(atomic_load(&c->node->bells[2].rings), 0);
     assert_true(client_wake(c, STORE_PENDING | STORE_CROWD));
     assert_false(client_wake(c, 0));
@@ -221,18 +225,26 @@ static void test_references_without_an_object(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_id_round_trip, client_make, client_unmake),
-        cmocka_unit_test_setup_teardown(test_ids_from_elsewhere_are_stale, client_make, client_unmake),
-        cmocka_unit_test_setup_teardown(test_own_value_is_freed_without_a_word, client_make, client_unmake),
-        cmocka_unit_test_setup_teardown(test_pending_is_left_to_its_task, client_make, client_unmake),
-        cmocka_unit_test_setup_teardown(test_escaped_is_the_daemons_to_free, client_make, client_unmake),
-        cmocka_unit_test_setup_teardown(test_what_is_not_ours_does_not_escape, client_make, client_unmake),
-        cmocka_unit_test_setup_teardown(test_contents_are_registered_once, client_make, client_unmake),
+        cmocka_unit_test_setup_teardown(test_ids_from_elsewhere_are_stale, client_make,
+                                        client_unmake),
+        cmocka_unit_test_setup_teardown(test_own_value_is_freed_without_a_word, client_make,
+                                        client_unmake),
+        cmocka_unit_test_setup_teardown(test_pending_is_left_to_its_task, client_make,
+                                        client_unmake),
+        cmocka_unit_test_setup_teardown(test_escaped_is_the_daemons_to_free, client_make,
+                                        client_unmake),
+        cmocka_unit_test_setup_teardown(test_what_is_not_ours_does_not_escape, client_make,
+                                        client_unmake),
+        cmocka_unit_test_setup_teardown(test_contents_are_registered_once, client_make,
+                                        client_unmake),
         cmocka_unit_test_setup_teardown(test_pool_grows_and_sweeps, client_make, client_unmake),
-        cmocka_unit_test_setup_teardown(test_what_is_not_the_answer_is_kept, client_make, client_unmake),
+        cmocka_unit_test_setup_teardown(test_what_is_not_the_answer_is_kept, client_make,
+                                        client_unmake),
         cmocka_unit_test_setup_teardown(test_wake_rings_all_who_wait, client_make, client_unmake),
         cmocka_unit_test_setup_teardown(test_forked_child_is_refused, client_make, client_unmake),
         cmocka_unit_test_setup_teardown(test_without_a_daemon, client_make, client_unmake),
-        cmocka_unit_test_setup_teardown(test_references_without_an_object, client_make, client_unmake),
+        cmocka_unit_test_setup_teardown(test_references_without_an_object, client_make,
+                                        client_unmake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,13 +49,15 @@ static uint64_t learnt(uint64_t ago_ns, bool there) {
     return atomic_load(&patience.spin_ns);
 }
 
-/* A minute, because a test may stand still for long: the one that came at once is tried until it was not interrupted. */
+/* A minute, because a test may stand still for long: the one that came at once is tried until it
+ * was not interrupted. */
 static void test_what_came_soon_is_looked_for_longer(void **state) {
     (void)state;
     uint64_t short_ns = learnt(MINUTE_NS, true), long_ns = 0;
     assert_true(short_ns > 0);
     while (long_ns <= short_ns) long_ns = learnt(0, true);
-    assert_int_equal(learnt(0, false), short_ns); /* who is woken for nothing has not missed anything */
+    /* who is woken for nothing has not missed anything */
+    assert_int_equal(learnt(0, false), short_ns);
 }
 
 static void *lease_take(void *context) {
@@ -87,9 +89,11 @@ static void test_who_loses_the_lease_stops_looking(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_it_looks_only_while_there_is_a_cpu_for_it, client_make, client_unmake),
+        cmocka_unit_test_setup_teardown(test_it_looks_only_while_there_is_a_cpu_for_it, client_make,
+                                        client_unmake),
         cmocka_unit_test(test_what_came_soon_is_looked_for_longer),
-        cmocka_unit_test_setup_teardown(test_who_loses_the_lease_stops_looking, client_make, client_unmake),
+        cmocka_unit_test_setup_teardown(test_who_loses_the_lease_stops_looking, client_make,
+                                        client_unmake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

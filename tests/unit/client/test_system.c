@@ -1,6 +1,6 @@
 /*
- * A whole system without workers, through mobula.h alone: a daemon is started, objects are put, read, waited for and
- * dropped.
+ * A whole system without workers, through mobula.h alone: a daemon is started, objects are put,
+ * read, waited for and dropped.
  *
  * Usage: test_system MOBULAD
  */
@@ -28,12 +28,15 @@
 static const uint64_t STORE = 64 << 20;
 static const char *daemon_path;
 
-static mob_config_t usual_config(void) { return (mob_config_t){.daemon_path = daemon_path, .store_bytes = STORE}; }
+static mob_config_t usual_config(void) {
+    return (mob_config_t){.daemon_path = daemon_path, .store_bytes = STORE};
+}
 
 static int system_start(void **state) {
     mob_config_t config = usual_config();
     mob_status_t status = mob_init(&config, (mob_client_t **)state);
-    if (status != MOB_OK) print_error("mob_init: %s: %s\n", mob_status_text(status), mob_last_error());
+    if (status != MOB_OK)
+        print_error("mob_init: %s: %s\n", mob_status_text(status), mob_last_error());
     return status != MOB_OK;
 }
 
@@ -52,7 +55,8 @@ static mob_ref_t put_ok(mob_client_t *c, const void *data, uint64_t size) {
     mob_ref_t ref = {0};
     mob_status_t status = mob_put(c, data, size, MOB_FORMAT_DIRECT, &ref);
     if (status != MOB_OK)
-        fail_msg("mob_put of %llu bytes: %s: %s", (unsigned long long)size, mob_status_name(status), mob_last_error());
+        fail_msg("mob_put of %llu bytes: %s: %s", (unsigned long long)size, mob_status_name(status),
+                 mob_last_error());
     assert_int_not_equal(ref.slot, 0);
     return ref;
 }
@@ -73,7 +77,8 @@ static mob_ref_t never_done(mob_client_t *c) {
     return ref;
 }
 
-/* What the daemon says is free in the store: the last number of the last tuple of MOB_QUERY_RESOURCES. */
+/* What the daemon says is free in the store: the last number of the last tuple of
+ * MOB_QUERY_RESOURCES. */
 static double store_free(mob_client_t *c) {
     void *answer;
     size_t size;
@@ -192,7 +197,8 @@ static void test_dropped_memory_comes_back(void **state) {
 
 static void test_more_than_there_is(void **state) {
     mob_client_t *c = *state;
-    const uint64_t sizes[] = {STORE, STORE * 2, (uint64_t)1 << 50, UINT64_MAX / 2, UINT64_MAX - 100, UINT64_MAX};
+    const uint64_t sizes[] = {STORE,          STORE * 2,        (uint64_t)1 << 50,
+                              UINT64_MAX / 2, UINT64_MAX - 100, UINT64_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         mob_buffer_t buffer;
         assert_int_equal(mob_put_begin(c, sizes[i], 0, &buffer), MOB_EFULL);
@@ -211,7 +217,8 @@ static void test_full_and_free_again(void **state) {
     int count = 0;
     mob_status_t status = MOB_OK;
     /* Each is read in place, so none can go to disk. */
-    while (count < MOST && (status = mob_put(c, data, sizeof data, MOB_FORMAT_DIRECT, &refs[count])) == MOB_OK)
+    while (count < MOST &&
+           (status = mob_put(c, data, sizeof data, MOB_FORMAT_DIRECT, &refs[count])) == MOB_OK)
         peek_ok(c, refs[count++]);
     assert_int_equal(status, MOB_EFULL);
     assert_non_null(strstr(mob_last_error(), "in use by the driver"));
@@ -330,7 +337,8 @@ static void test_shapes(void **state) {
     assert_non_null(strstr(mob_last_error(), "GPU"));
     assert_int_equal(mob_shape(c, &nameless, 1, &b), MOB_EINVAL);
     assert_non_null(strstr(mob_last_error(), "name"));
-    /* It is forgotten when it was dropped as often as it was asked for, and has another number then. */
+    /* It is forgotten when it was dropped as often as it was asked for, and has another number
+     * then. */
     mob_shape_drop(c, a);
     assert_int_equal(mob_shape(c, one, 2, &b), MOB_OK);
     assert_int_equal(a, b);
@@ -374,14 +382,15 @@ static void *work(void *client) {
         memset(data, i, size);
         mob_ref_t ref;
         mob_value_t value;
-        if (mob_put(c, data, size, MOB_FORMAT_DIRECT, &ref) != MOB_OK || mob_get_wait(c, &ref, 1, 1000) != MOB_OK ||
-            mob_get_begin(c, ref, &value) != MOB_OK || value.size != size ||
-            (size > 0 && memcmp(value.data, data, size) != 0))
+        if (mob_put(c, data, size, MOB_FORMAT_DIRECT, &ref) != MOB_OK ||
+            mob_get_wait(c, &ref, 1, 1000) != MOB_OK || mob_get_begin(c, ref, &value) != MOB_OK ||
+            value.size != size || (size > 0 && memcmp(value.data, data, size) != 0))
             return "a value was not what was put";
         mob_ref_release(c, ref);
         if (i % 500 == 0) {
             void *answer;
-            if (mob_query(c, MOB_QUERY_RESOURCES, 0, &answer, &size) != MOB_OK) return "a question was not answered";
+            if (mob_query(c, MOB_QUERY_RESOURCES, 0, &answer, &size) != MOB_OK)
+                return "a question was not answered";
             free(answer);
         }
     }
@@ -390,7 +399,8 @@ static void *work(void *client) {
 
 static void test_four_threads(void **state) {
     pthread_t threads[4];
-    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, work, *state), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, *state), 0);
     for (int i = 0; i < 4; i++) {
         void *wrong;
         assert_int_equal(pthread_join(threads[i], &wrong), 0);
@@ -520,23 +530,27 @@ int main(int argc, char **argv) {
     daemon_path = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_put_and_get_all_sizes, system_start, system_stop),
-        cmocka_unit_test_setup_teardown(test_a_buffer_is_written_in_parts, system_start, system_stop),
+        cmocka_unit_test_setup_teardown(test_a_buffer_is_written_in_parts, system_start,
+                                        system_stop),
         cmocka_unit_test_setup_teardown(test_nothing_may_be_put, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_a_value_with_references, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_abort_leaves_nothing, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_dropped_memory_comes_back, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_more_than_there_is, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_full_and_free_again, system_start, system_stop),
-        cmocka_unit_test_setup_teardown(test_many_dropped_at_once_keep_slots_few, system_start, system_stop),
+        cmocka_unit_test_setup_teardown(test_many_dropped_at_once_keep_slots_few, system_start,
+                                        system_stop),
         cmocka_unit_test_setup_teardown(test_timeouts, system_start, system_stop),
-        cmocka_unit_test_setup_teardown(test_wait_marks_no_more_than_needed, system_start, system_stop),
+        cmocka_unit_test_setup_teardown(test_wait_marks_no_more_than_needed, system_start,
+                                        system_stop),
         cmocka_unit_test_setup_teardown(test_a_signal_interrupts, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_stale_references, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_shapes, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_shape_of_many_resources, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_shapes_one_after_the_other, system_start, system_stop),
         cmocka_unit_test_setup_teardown(test_four_threads, system_start, system_stop),
-        cmocka_unit_test_setup_teardown(test_a_forked_child_is_no_client, system_start, system_stop),
+        cmocka_unit_test_setup_teardown(test_a_forked_child_is_no_client, system_start,
+                                        system_stop),
         cmocka_unit_test(test_values_outlive_the_session),
         cmocka_unit_test(test_shutdown_leaves_nothing),
         cmocka_unit_test(test_a_dead_daemon_is_an_error_with_a_name),

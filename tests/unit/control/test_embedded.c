@@ -15,7 +15,8 @@ static int control_close(void **state) {
     return 0;
 }
 
-static void actor_put(control_t *control, uint32_t slot, uint64_t generation, control_actor_state_t state) {
+static void actor_put(control_t *control, uint32_t slot, uint64_t generation,
+                      control_actor_state_t state) {
     control_actor_put(control, &(control_actor_t){.id = {.slot = slot, .generation = generation},
                                                   .state = state,
                                                   .pid = (int32_t)slot + 1000,
@@ -29,7 +30,8 @@ static void test_nothing_at_first(void **state) {
 }
 
 static void test_events_oldest_first(void **state) {
-    for (uint32_t i = 0; i < 1000; i++) control_event_add(*state, &(control_event_t){.worker = i, .start_ns = i * 2});
+    for (uint32_t i = 0; i < 1000; i++)
+        control_event_add(*state, &(control_event_t){.worker = i, .start_ns = i * 2});
     assert_int_equal(control_event_count(*state), 1000);
     for (uint32_t i = 0; i < 1000; i++) {
         assert_int_equal(control_event_at(*state, i)->worker, i);
@@ -42,7 +44,8 @@ static void test_events_are_bounded(void **state) {
     for (uint32_t i = 0; i < CONTROL_MAX_EVENTS + beyond; i++)
         control_event_add(*state, &(control_event_t){.worker = i});
     assert_int_equal(control_event_count(*state), CONTROL_MAX_EVENTS);
-    for (uint32_t i = 0; i < CONTROL_MAX_EVENTS; i++) assert_int_equal(control_event_at(*state, i)->worker, beyond + i);
+    for (uint32_t i = 0; i < CONTROL_MAX_EVENTS; i++)
+        assert_int_equal(control_event_at(*state, i)->worker, beyond + i);
 }
 
 static void test_actor_goes_through_its_states(void **state) {
@@ -51,7 +54,8 @@ static void test_actor_goes_through_its_states(void **state) {
     actor_put(*state, 7, 1, CONTROL_ACTOR_ALIVE);
     actor_put(*state, 7, 1, CONTROL_ACTOR_DEAD);
     assert_int_equal(control_actor_count(*state), 2);
-    const control_actor_t *first = control_actor_at(*state, 0), *second = control_actor_at(*state, 1);
+    const control_actor_t *first = control_actor_at(*state, 0),
+                          *second = control_actor_at(*state, 1);
     assert_int_equal(first->id.slot, 7);
     assert_int_equal(first->state, CONTROL_ACTOR_DEAD);
     assert_int_equal(first->pid, 1007);
@@ -81,7 +85,8 @@ static void test_oldest_dead_are_forgotten(void **state) {
 }
 
 static void test_those_first_seen_dead_are_bounded_too(void **state) {
-    for (uint32_t i = 1; i < CONTROL_MAX_DEAD_ACTORS + 100; i++) actor_put(*state, i, 1, CONTROL_ACTOR_DEAD);
+    for (uint32_t i = 1; i < CONTROL_MAX_DEAD_ACTORS + 100; i++)
+        actor_put(*state, i, 1, CONTROL_ACTOR_DEAD);
     assert_int_equal(control_actor_count(*state), CONTROL_MAX_DEAD_ACTORS);
 }
 
@@ -90,10 +95,14 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_nothing_at_first, control_open, control_close),
         cmocka_unit_test_setup_teardown(test_events_oldest_first, control_open, control_close),
         cmocka_unit_test_setup_teardown(test_events_are_bounded, control_open, control_close),
-        cmocka_unit_test_setup_teardown(test_actor_goes_through_its_states, control_open, control_close),
-        cmocka_unit_test_setup_teardown(test_generations_are_different_actors, control_open, control_close),
-        cmocka_unit_test_setup_teardown(test_oldest_dead_are_forgotten, control_open, control_close),
-        cmocka_unit_test_setup_teardown(test_those_first_seen_dead_are_bounded_too, control_open, control_close),
+        cmocka_unit_test_setup_teardown(test_actor_goes_through_its_states, control_open,
+                                        control_close),
+        cmocka_unit_test_setup_teardown(test_generations_are_different_actors, control_open,
+                                        control_close),
+        cmocka_unit_test_setup_teardown(test_oldest_dead_are_forgotten, control_open,
+                                        control_close),
+        cmocka_unit_test_setup_teardown(test_those_first_seen_dead_are_bounded_too, control_open,
+                                        control_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* A daemon's books without a daemon: a node_t with its memory, and clients made by hand. Each test file is a program. */
+/* A daemon's books without a daemon: a node_t with its memory, and clients made by hand. Each test
+ * file is a program. */
 #ifndef TESTS_NODE_FIXTURE_H
 #define TESTS_NODE_FIXTURE_H
 
@@ -31,8 +32,10 @@ static inline node_t *fixture_node_new(uint64_t store_bytes) {
     n->look_timer.data = n;
     node_room_start(n);
     assert_int_equal(sched_new(resources, 1, &n->sched), MOB_OK);
-    assert_int_equal(
-        sched_shape_intern(n->sched, &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1, &n->cpu_shape), MOB_OK);
+    assert_int_equal(sched_shape_intern(n->sched,
+                                        &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1,
+                                        &n->cpu_shape),
+                     MOB_OK);
     assert_int_equal(control_embedded_new(&n->control), MOB_OK);
     assert_int_equal(node_memory_init(n), MOB_OK);
     return n;

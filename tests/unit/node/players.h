@@ -65,10 +65,18 @@ static inline int64_t cpus_free(void) { return node_cpus_free(n) / SCHED_UNIT; }
 static inline store_slot_t *slot_of(mob_ref_t ref) { return &n->slots[ref.slot]; }
 static inline uint64_t word_of(mob_ref_t ref) { return atomic_load(&slot_of(ref)->word); }
 static inline mob_status_t error_of(mob_ref_t ref) { return store_meta_error(slot_of(ref)->meta); }
-static inline uint64_t record_word(uint32_t record) { return atomic_load(&n->records[record].word); }
-static inline uint64_t generation_of(uint32_t record) { return wire_word_generation(record_word(record)); }
-static inline shm_lease_t *lease_of(const node_client_t *w) { return &n->shared->leases[w->number]; }
-static inline uint32_t lease_word(const node_client_t *w) { return atomic_load(&lease_of(w)->word); }
+static inline uint64_t record_word(uint32_t record) {
+    return atomic_load(&n->records[record].word);
+}
+static inline uint64_t generation_of(uint32_t record) {
+    return wire_word_generation(record_word(record));
+}
+static inline shm_lease_t *lease_of(const node_client_t *w) {
+    return &n->shared->leases[w->number];
+}
+static inline uint32_t lease_word(const node_client_t *w) {
+    return atomic_load(&lease_of(w)->word);
+}
 
 /* ---- a submitter's part ---- */
 
@@ -86,12 +94,16 @@ static inline void slot_seal(mob_ref_t ref) {
 }
 
 /* Fills a record for one return and at most one argument, as a client does, and publishes it. */
-static inline uint32_t record_fill(submitter_t *s, mob_ref_t result, mob_ref_t dep, int32_t max_retries, bool known) {
+static inline uint32_t record_fill(submitter_t *s, mob_ref_t result, mob_ref_t dep,
+                                   int32_t max_retries, bool known) {
     uint32_t index = s->next_record++;
     wire_record_t *r = &n->records[index];
     uint64_t generation = generation_of(index) + 1;
-    *r = (wire_record_t){
-        .kind = MOB_TASK, .shape = n->cpu_shape, .max_retries = max_retries, .num_returns = 1, .name_size = 4};
+    *r = (wire_record_t){.kind = MOB_TASK,
+                         .shape = n->cpu_shape,
+                         .max_retries = max_retries,
+                         .num_returns = 1,
+                         .name_size = 4};
     r->num_deps = dep.slot != 0;
     memcpy(r->body, &result, sizeof result);
     memcpy(r->body + sizeof result, &dep, sizeof dep);
@@ -118,16 +130,18 @@ static inline uint32_t push(submitter_t *s, mob_ref_t result, int32_t max_retrie
 
 /* The same for a task of as many CPUs, in their lane. */
 static inline uint32_t push_cpus(submitter_t *s, uint64_t cpus, uint32_t *ret_lane) {
-    uint32_t record = record_fill(s, slot_open(s), NONE, 0, false), number = s->client->number, shape;
+    uint32_t record = record_fill(s, slot_open(s), NONE, 0, false), number = s->client->number,
+             shape;
     sched_amount_t demand = {.name = "CPU", .amount = cpus * SCHED_UNIT};
     assert_int_equal(sched_shape_intern(n->sched, &demand, 1, &shape), MOB_OK);
     node_lane_open(n, shape);
     *ret_lane = 0;
-    while (*ret_lane < SHM_LANES && atomic_load(&n->shared->lanes[*ret_lane].shape) != shape + 1) (*ret_lane)++;
+    while (*ret_lane < SHM_LANES && atomic_load(&n->shared->lanes[*ret_lane].shape) != shape + 1)
+        (*ret_lane)++;
     assert_true(*ret_lane < SHM_LANES);
     n->records[record].shape = shape;
-    assert_true(
-        shm_queue_push(&n->queues[shm_lane_queue(*ret_lane, number)], wire_entry(record, generation_of(record))));
+    assert_true(shm_queue_push(&n->queues[shm_lane_queue(*ret_lane, number)],
+                               wire_entry(record, generation_of(record))));
     atomic_fetch_or(&n->shared->lanes[*ret_lane].queued[number / 64], shm_node_bit(number));
     node_schedule(n);
     return record;
@@ -158,15 +172,17 @@ static inline uint32_t push_with_argument(mob_ref_t *ret_argument, mob_ref_t *re
 
 /* Takes the first entry of a queue that can be had; its record. */
 static inline uint32_t take(node_client_t *w, submitter_t *s) {
-    if (lease_word(w) == SHM_LEASE_FREE) assert_true(shm_lease_move(lease_of(w), SHM_LEASE_FREE, SHM_LEASE_BUSY));
+    if (lease_word(w) == SHM_LEASE_FREE)
+        assert_true(shm_lease_move(lease_of(w), SHM_LEASE_FREE, SHM_LEASE_BUSY));
     assert_int_equal(lease_word(w) & SHM_LEASE_STATE, SHM_LEASE_BUSY);
     shm_queue_t *q = &n->queues[s->client->number];
     for (uint64_t position = 0, entry = 0; shm_queue_peek(q, &position, &entry);) {
         uint32_t record = wire_entry_index(entry);
         uint64_t word = record_word(record), generation = wire_word_generation(word);
-        bool claimed = wire_entry_names(entry, word) &&
-                       wire_record_move(&n->records[record], wire_word(generation, 0, WIRE_READY_STATE),
-                                        wire_word(generation, w->number, WIRE_TAKEN), NULL);
+        bool claimed =
+            wire_entry_names(entry, word) &&
+            wire_record_move(&n->records[record], wire_word(generation, 0, WIRE_READY_STATE),
+                             wire_word(generation, w->number, WIRE_TAKEN), NULL);
         shm_queue_pass(q, position);
         if (!claimed) continue;
         atomic_store(&lease_of(w)->job, record + 1);
@@ -197,7 +213,9 @@ static inline void finish(node_client_t *w, uint32_t record, mob_ref_t result) {
     atomic_store(&lease_of(w)->job, 0);
 }
 
-static inline void rest(node_client_t *w) { assert_true(shm_lease_move(lease_of(w), SHM_LEASE_BUSY, SHM_LEASE_FREE)); }
+static inline void rest(node_client_t *w) {
+    assert_true(shm_lease_move(lease_of(w), SHM_LEASE_BUSY, SHM_LEASE_FREE));
+}
 
 /* BUSY|RECALL to NONE, between two tasks. */
 static inline void give_back(node_client_t *w) {
@@ -225,7 +243,8 @@ static inline void run(node_client_t *w, uint32_t record, mob_ref_t result) {
 }
 
 /* A worker with a lease that has taken a task; ret_result may be NULL. */
-static inline node_client_t *busy_worker(int32_t max_retries, uint32_t *ret_record, mob_ref_t *ret_result) {
+static inline node_client_t *busy_worker(int32_t max_retries, uint32_t *ret_record,
+                                         mob_ref_t *ret_result) {
     node_client_t *w = worker_new();
     mob_ref_t result = slot_open(&driver);
     uint32_t record = push(&driver, result, max_retries);

@@ -1,4 +1,5 @@
-/* Calls of actors in queues: what becomes of them when the caller or the actor dies at any point between the two. */
+/* Calls of actors in queues: what becomes of them when the caller or the actor dies at any point
+ * between the two. */
 #include "players.h"
 
 static mob_ref_t actor;
@@ -45,7 +46,8 @@ static uint32_t call_new(submitter_t *caller, mob_ref_t argument) {
     n->records[record].kind = MOB_ACTOR_CALL;
     n->records[record].shape = 0;
     n->records[record].actor = actor;
-    if (argument.slot != 0) fixture_say(caller->client, WIRE_ARGUMENTS, record, generation_of(record));
+    if (argument.slot != 0)
+        fixture_say(caller->client, WIRE_ARGUMENTS, record, generation_of(record));
     return record;
 }
 
@@ -71,7 +73,8 @@ static void handle_drop(void) {
     fixture_settle(n);
 }
 
-/* Killed after it has told of the arguments, before it pushed: the call runs, and the actor ends with its last handle. */
+/* Killed after it has told of the arguments, before it pushed: the call runs, and the actor ends
+ * with its last handle. */
 static void test_a_caller_that_dies_before_the_push(void **state) {
     (void)state;
     for (int with_argument = 0; with_argument < 2; with_argument++) {
@@ -124,7 +127,8 @@ static void test_a_caller_that_dies_after_the_push_to_a_dead_actor(void **state)
     assert_int_equal(n->objects[argument.slot]->uses, 0);
 }
 
-/* It lives, but never pushes what it told of: the daemon does not trip over it when the actor is long forgotten. */
+/* It lives, but never pushes what it told of: the daemon does not trip over it when the actor is
+ * long forgotten. */
 static void test_a_caller_that_never_pushes(void **state) {
     (void)state;
     uint32_t queue, made;
@@ -143,7 +147,8 @@ static void test_a_caller_that_never_pushes(void **state) {
     assert_int_equal(cpus_free(), CPUS);
 }
 
-/* What lies in a dead caller's queue stays there, in its order, whether or not the daemon knew of it. */
+/* What lies in a dead caller's queue stays there, in its order, whether or not the daemon knew of
+ * it. */
 static void test_a_dead_callers_queue_stays_in_order(void **state) {
     (void)state;
     uint32_t queue;
@@ -154,7 +159,8 @@ static void test_a_dead_callers_queue_stays_in_order(void **state) {
     for (int i = 0; i < CALLS; i++) {
         caller.next_record -= 2; /* records come from a pool, in any order */
         records[i] = call_new(&caller, i % 2 ? sealed_argument(&caller) : NONE);
-        assert_true(shm_queue_push(&n->queues[queue], wire_entry(records[i], generation_of(records[i]))));
+        assert_true(
+            shm_queue_push(&n->queues[queue], wire_entry(records[i], generation_of(records[i]))));
     }
     node_client_died(caller.client);
     for (int i = 0; i < CALLS; i++) {
@@ -163,8 +169,9 @@ static void test_a_dead_callers_queue_stays_in_order(void **state) {
         assert_true(wire_entry_names(entry, record_word(records[i])));
         shm_queue_pass(&n->queues[queue], position);
         uint64_t generation = generation_of(records[i]);
-        assert_true(wire_record_move(&n->records[records[i]], wire_word(generation, 0, WIRE_READY_STATE),
-                                     wire_word(generation, actors_worker->number, WIRE_TAKEN), NULL));
+        assert_true(
+            wire_record_move(&n->records[records[i]], wire_word(generation, 0, WIRE_READY_STATE),
+                             wire_word(generation, actors_worker->number, WIRE_TAKEN), NULL));
         assert_true(commit(actors_worker, records[i]));
         fixture_say(actors_worker, WIRE_DONE, records[i], generation);
         assert_null(n->tasks[records[i]]);

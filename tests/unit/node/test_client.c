@@ -20,14 +20,16 @@ static int driver_end, zygote_end;
 /* A connection as it is accepted; its far end. */
 static int connection_new(node_client_t **ret_client) {
     int pair[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                     0);
     assert_int_equal(node_client_accept(n, pair[0], ret_client), MOB_OK);
     return pair[1];
 }
 
 static void say_hello(int end, uint32_t role, const char *setup) {
     char frame[sizeof(wire_hello_t) + 64];
-    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = role};
+    wire_hello_t hello = {
+        .frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = role};
     memcpy(frame, &hello, sizeof hello);
     memcpy(frame + sizeof hello, setup, strlen(setup));
     size_t size = sizeof hello + strlen(setup);
@@ -77,7 +79,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* What the driver says in its hello is for all workers: one that is welcomed before would never have it. */
+/* What the driver says in its hello is for all workers: one that is welcomed before would never
+ * have it. */
 static void test_no_spares_before_the_driver_has_said_hello(void **state) {
     (void)state;
     node_zygote_frame(zygote, WIRE_READY);
@@ -155,7 +158,8 @@ static void test_a_connection_that_can_not_be_watched_is_closed(void **state) {
     char byte;
     size_t connections = n->connections.count;
     node_client_t *c;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                     0);
     int kept = epoll_hide();
     mob_status_t status = node_client_accept(n, pair[0], &c);
     epoll_show(kept);
@@ -204,7 +208,8 @@ static void test_a_worker_whose_output_can_not_be_watched(void **state) {
     assert_int_equal(frames_count(zygote_end, WIRE_FORK), CPUS);
 }
 
-/* It has connected, and its socket can't move over to the one that was asked for: that counts as one that did not come. */
+/* It has connected, and its socket can't move over to the one that was asked for: that counts as
+ * one that did not come. */
 static void test_a_worker_that_can_not_be_watched(void **state) {
     (void)state;
     session_begin();

@@ -201,7 +201,8 @@ static void test_a_lost_race_for_a_free_lease(void **state) {
     assert_int_equal(n->leases, 1);
 }
 
-/* Its worker has not looked yet, which may take a while on a busy machine: it must get to what the lease was given for. */
+/* Its worker has not looked yet, which may take a while on a busy machine: it must get to what the
+ * lease was given for. */
 static void test_a_lease_that_was_just_given_is_left_to_its_worker(void **state) {
     (void)state;
     for (int i = 0; i < CPUS; i++) worker_new();
@@ -246,7 +247,8 @@ static void test_busy_leases_are_recalled_after_some_time(void **state) {
     assert_int_equal(atomic_load(&n->shared->wanted), 0);
 }
 
-/* One waits for one CPU: the others go on as they are, however often we look before it is given back. */
+/* One waits for one CPU: the others go on as they are, however often we look before it is given
+ * back. */
 static void test_one_task_recalls_one_lease(void **state) {
     (void)state;
     node_client_t *workers[CPUS];
@@ -480,14 +482,16 @@ static void test_a_lane_for_each_shape_of_cpus(void **state) {
 
 static void test_what_is_not_of_cpus_alone_has_no_lane(void **state) {
     (void)state;
-    sched_amount_t demands[][2] = {{{"GPU", SCHED_UNIT}}, {{"CPU", SCHED_UNIT}, {"special", SCHED_UNIT}}};
+    sched_amount_t demands[][2] = {{{"GPU", SCHED_UNIT}},
+                                   {{"CPU", SCHED_UNIT}, {"special", SCHED_UNIT}}};
     for (int i = 0; i < 2; i++) {
         uint32_t shape;
         assert_int_equal(sched_shape_intern(n->sched, demands[i], (size_t)i + 1, &shape), MOB_OK);
         node_lane_open(n, shape);
     }
     node_lane_open(n, MOB_SHAPE_NOTHING);
-    for (uint32_t l = 1; l < SHM_LANES; l++) assert_int_equal(atomic_load(&n->shared->lanes[l].shape), 0);
+    for (uint32_t l = 1; l < SHM_LANES; l++)
+        assert_int_equal(atomic_load(&n->shared->lanes[l].shape), 0);
 }
 
 static void test_no_more_lanes_than_there_are(void **state) {

@@ -1,4 +1,5 @@
-/* What the daemon grants: slots, records and extents; what it takes back; and what a dead client leaves. */
+/* What the daemon grants: slots, records and extents; what it takes back; and what a dead client
+ * leaves. */
 #include "fixture.h"
 
 #include <sys/stat.h>
@@ -34,7 +35,9 @@ static void books_check(void) {
     uint64_t free_bytes = 0;
     for (size_t i = 0; i < n->gaps.count; i++) {
         assert_true(n->gaps.items[i].size > 0);
-        if (i > 0) assert_true(n->gaps.items[i - 1].offset + n->gaps.items[i - 1].size < n->gaps.items[i].offset);
+        if (i > 0)
+            assert_true(n->gaps.items[i - 1].offset + n->gaps.items[i - 1].size <
+                        n->gaps.items[i].offset);
         for (uint64_t g = n->gaps.items[i].offset / SHM_GRANULE;
              g < (n->gaps.items[i].offset + n->gaps.items[i].size) / SHM_GRANULE; g++) {
             assert_int_equal(n->books[g].size, 0);
@@ -71,7 +74,8 @@ static extent_t granted(node_client_t *c, uint64_t size) {
     assert_int_equal(ask(c, size, &e), MOB_OK);
     assert_int_equal(e.offset % SHM_GRANULE, 0);
     assert_true(e.size >= size && e.size < size + SHM_GRANULE);
-    assert_int_equal(atomic_load(&n->extents[e.offset / SHM_GRANULE].word), e.serial << 2 | SHM_EXTENT_OWNED);
+    assert_int_equal(atomic_load(&n->extents[e.offset / SHM_GRANULE].word),
+                     e.serial << 2 | SHM_EXTENT_OWNED);
     return e;
 }
 
@@ -81,12 +85,14 @@ static void make_empty(extent_t e) {
 
 static void test_extents_are_apart(void **state) {
     (void)state;
-    extent_t first = granted(a, 1), second = granted(b, SHM_GRANULE + 1), third = granted(a, SHM_GRANULE);
+    extent_t first = granted(a, 1), second = granted(b, SHM_GRANULE + 1),
+             third = granted(a, SHM_GRANULE);
     assert_true(first.serial != second.serial && second.serial != third.serial);
     assert_true(node_memory_owns(n, a->number, first.offset + 64, SHM_GRANULE - 64));
     assert_false(node_memory_owns(n, b->number, first.offset + 64, 1));
     assert_true(node_memory_owns(n, b->number, second.offset + 64, 2 * SHM_GRANULE - 64));
-    assert_false(node_memory_owns(n, b->number, second.offset + 64, 2 * SHM_GRANULE)); /* a byte of the next one's */
+    /* a byte of the next one's */
+    assert_false(node_memory_owns(n, b->number, second.offset + 64, 2 * SHM_GRANULE));
     assert_int_equal(node_memory_free_bytes(n), STORE - 4 * SHM_GRANULE);
 }
 
@@ -130,7 +136,8 @@ static void test_empty_ones_are_taken_back_when_short(void **state) {
     assert_int_equal(node_memory_free_bytes(n), STORE / 2); /* counts as free before it is taken */
     extent_t e = granted(b, SHM_GRANULE);
     assert_int_equal(e.offset, half.offset);
-    assert_int_equal(atomic_load(&n->extents[rest.offset / SHM_GRANULE].word) & 3, SHM_EXTENT_OWNED);
+    assert_int_equal(atomic_load(&n->extents[rest.offset / SHM_GRANULE].word) & 3,
+                     SHM_EXTENT_OWNED);
     assert_int_equal(node_memory_free_bytes(n), STORE / 2 - SHM_GRANULE);
 }
 
@@ -146,7 +153,8 @@ static void test_neighbours_join(void **state) {
 
 static void test_small_ones_from_the_bottom_large_ones_from_the_top(void **state) {
     (void)state;
-    extent_t small = granted(a, STORE / 64), large = granted(b, STORE * 5 / 8), more = granted(b, STORE / 64);
+    extent_t small = granted(a, STORE / 64), large = granted(b, STORE * 5 / 8),
+             more = granted(b, STORE / 64);
     assert_int_equal(small.offset, 0);
     assert_int_equal(large.offset + large.size, STORE);
     assert_int_equal(more.offset, small.size);
@@ -210,7 +218,8 @@ static void test_owners_get_memory_for_large_ones(void **state) {
 static void test_an_old_serial_takes_nothing(void **state) {
     (void)state;
     extent_t e = granted(a, STORE);
-    atomic_store(&n->extents[0].word, (e.serial + 1) << 2 | SHM_EXTENT_EMPTY); /* not what we granted: scribbled */
+    /* not what we granted: scribbled */
+    atomic_store(&n->extents[0].word, (e.serial + 1) << 2 | SHM_EXTENT_EMPTY);
     extent_t none;
     assert_int_equal(ask(b, SHM_GRANULE, &none), MOB_EROOM);
     books_check();
@@ -322,7 +331,8 @@ static void test_scribbled_headers_stay_inside(void **state) {
         extent_t e = granted(c, 2 * SHM_GRANULE);
         memset(n->arena.base + e.offset, 0xa5 + (int)i, e.size);
         use(e, 2);
-        atomic_store(&((shm_block_t *)(n->arena.base + e.offset + SHM_BLOCK_FIRST))->units, units[i]);
+        atomic_store(&((shm_block_t *)(n->arena.base + e.offset + SHM_BLOCK_FIRST))->units,
+                     units[i]);
         node_memory_forget(c);
         books_check();
     }
@@ -337,10 +347,12 @@ static void test_random_grants(void **state) {
     for (int i = 0; i < 20000; i++) {
         if (count < LIVE && rand_r(&seed) % 2) {
             extent_t e;
-            if (ask(rand_r(&seed) % 2 ? a : b, (uint64_t)(rand_r(&seed) % (6 * SHM_GRANULE)) + 1, &e) != MOB_OK)
+            if (ask(rand_r(&seed) % 2 ? a : b, (uint64_t)(rand_r(&seed) % (6 * SHM_GRANULE)) + 1,
+                    &e) != MOB_OK)
                 continue;
             for (int k = 0; k < count; k++)
-                assert_true(e.offset + e.size <= live[k].offset || live[k].offset + live[k].size <= e.offset);
+                assert_true(e.offset + e.size <= live[k].offset ||
+                            live[k].offset + live[k].size <= e.offset);
             live[count++] = e;
         } else if (count > 0) {
             int k = rand_r(&seed) % count;
@@ -361,7 +373,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_nothing_is_a_fault, setup, teardown),
         cmocka_unit_test_setup_teardown(test_empty_ones_are_taken_back_when_short, setup, teardown),
         cmocka_unit_test_setup_teardown(test_neighbours_join, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_small_ones_from_the_bottom_large_ones_from_the_top, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_small_ones_from_the_bottom_large_ones_from_the_top,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(test_owners_get_memory_for_large_ones, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_old_serial_takes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slots_by_blocks, setup, teardown),

@@ -38,7 +38,8 @@ static mob_ref_t value_put(const mob_ref_t *inside, uint32_t count) {
     block->back = (uint32_t)(data / SHM_GRANULE - extent / SHM_GRANULE);
     atomic_store(&block->units, 64);
     atomic_store(&block->word, shm_block_used(shm_tag(false, ref.slot, ref.generation)));
-    if (count > 0) memcpy(n->arena.base + data + store_refs_offset(20), inside, count * sizeof *inside);
+    if (count > 0)
+        memcpy(n->arena.base + data + store_refs_offset(20), inside, count * sizeof *inside);
     slot_of(ref)->value.large.block = data;
     slot_of(ref)->value.large.ref_count = count;
     slot_of(ref)->meta = store_meta(20, MOB_FORMAT_PICKLE, MOB_OK, false);
@@ -54,7 +55,9 @@ static bool block_is_free(uint64_t data) {
     return atomic_load(&((shm_block_t *)(n->arena.base + data - sizeof(shm_block_t)))->word) == 0;
 }
 
-static void say(node_client_t *c, uint32_t kind, mob_ref_t ref) { fixture_say(c, kind, ref.slot, ref.generation); }
+static void say(node_client_t *c, uint32_t kind, mob_ref_t ref) {
+    fixture_say(c, kind, ref.slot, ref.generation);
+}
 
 static void test_the_owner_holds_without_saying_so(void **state) {
     (void)state;
@@ -67,7 +70,8 @@ static void test_the_owner_holds_without_saying_so(void **state) {
     assert_int_equal(owner->held, 1);
     say(owner, WIRE_DROP, ref);
     assert_int_equal(owner->held, 0);
-    assert_int_equal(word_of(ref) & STORE_STATE, STORE_SEALED); /* not before all rings were read once more */
+    /* not before all rings were read once more */
+    assert_int_equal(word_of(ref) & STORE_STATE, STORE_SEALED);
     fixture_settle(n);
     assert_int_equal(word_of(ref), STORE_FREE);
     assert_true(block_is_free(block));
@@ -101,7 +105,8 @@ static void test_a_hold_that_comes_at_zero_saves_it(void **state) {
     assert_int_equal(word_of(ref), STORE_FREE);
 }
 
-/* Its task was in a queue, so nothing ties the worker's word that it keeps the function to what others say. */
+/* Its task was in a queue, so nothing ties the worker's word that it keeps the function to what
+ * others say. */
 static void test_a_function_that_is_kept_after_the_others_dropped_it(void **state) {
     (void)state;
     mob_ref_t ref = value_put(NULL, 0);
@@ -140,7 +145,8 @@ static void test_uses_hold_too(void **state) {
 
 static void test_a_container_holds_its_contents(void **state) {
     (void)state;
-    mob_ref_t inside[2] = {value_put(NULL, 0), value_put(NULL, 0)}, container = value_put(inside, 2);
+    mob_ref_t inside[2] = {value_put(NULL, 0), value_put(NULL, 0)},
+              container = value_put(inside, 2);
     say(owner, WIRE_ESCAPE, container);
     for (int i = 0; i < 2; i++) say(owner, WIRE_DROP, inside[i]);
     fixture_settle(n);
@@ -179,11 +185,14 @@ static void test_there_is_no_such_object(void **state) {
     mob_ref_t ref = value_put(NULL, 0);
     assert_null(node_object_find(n, (mob_ref_t){0}));
     assert_null(node_object_find(n, (mob_ref_t){.slot = STORE_MAX_SLOTS, .generation = 1}));
-    assert_null(node_object_find(n, (mob_ref_t){.slot = ref.slot, .generation = ref.generation + 1}));
+    assert_null(
+        node_object_find(n, (mob_ref_t){.slot = ref.slot, .generation = ref.generation + 1}));
     assert_null(node_object_find(n, (mob_ref_t){.slot = next_slot, .generation = 0})); /* FREE */
-    assert_null(node_object_find(n, (mob_ref_t){.slot = 100000, .generation = 1}));    /* granted to nobody */
+    /* granted to nobody */
+    assert_null(node_object_find(n, (mob_ref_t){.slot = 100000, .generation = 1}));
     say(other, WIRE_DROP, (mob_ref_t){.slot = UINT32_MAX, .generation = 3});
-    assert_int_equal(other->state, NODE_LIVE); /* no fault: its container may have been freed meanwhile */
+    /* no fault: its container may have been freed meanwhile */
+    assert_int_equal(other->state, NODE_LIVE);
 }
 
 static void test_a_new_generation_is_a_new_object(void **state) {
@@ -218,7 +227,8 @@ static void test_pending_is_freed_when_it_is_done(void **state) {
 
 static void test_an_error_as_value(void **state) {
     (void)state;
-    const char *long_text = "the worker that ran this died, and there is more to say about it than fits into a slot";
+    const char *long_text =
+        "the worker that ran this died, and there is more to say about it than fits into a slot";
     const char *texts[] = {"short", long_text};
     for (int i = 0; i < 2; i++) {
         mob_ref_t ref = {.slot = next_slot++};
@@ -228,19 +238,22 @@ static void test_an_error_as_value(void **state) {
         uint64_t meta = slot_of(ref)->meta;
         assert_int_equal(store_meta_error(meta), MOB_ECRASHED);
         assert_int_equal(store_meta_size(meta), 9 + strlen(texts[i]));
-        const unsigned char *data =
-            store_meta_inline(meta) ? slot_of(ref)->value.small : n->arena.base + slot_of(ref)->value.large.block;
+        const unsigned char *data = store_meta_inline(meta)
+                                        ? slot_of(ref)->value.small
+                                        : n->arena.base + slot_of(ref)->value.large.block;
         assert_int_equal(data[0], MOB_STR);
         assert_memory_equal(data + 9, texts[i], strlen(texts[i]));
         node_slot_fail(n, ref, MOB_ELOST, "again"); /* it has a value */
         assert_true(slot_of(ref)->meta == meta);
     }
-    node_slot_fail(n, (mob_ref_t){.slot = STORE_MAX_SLOTS - 1, .generation = 5}, MOB_ELOST, "nobody's");
+    node_slot_fail(n, (mob_ref_t){.slot = STORE_MAX_SLOTS - 1, .generation = 5}, MOB_ELOST,
+                   "nobody's");
 }
 
 static void test_a_dead_owners_slots(void **state) {
     (void)state;
-    mob_ref_t unknown = value_put(NULL, 0), held = value_put(NULL, 0), begun = {.slot = next_slot++};
+    mob_ref_t unknown = value_put(NULL, 0), held = value_put(NULL, 0),
+              begun = {.slot = next_slot++};
     begun.generation = store_slot_open(slot_of(begun)); /* died while it put */
     atomic_fetch_and(&slot_of(unknown)->word, ~(uint64_t)STORE_ESCAPED);
     say(other, WIRE_HOLD, held);
@@ -255,7 +268,8 @@ static void test_a_dead_owners_slots(void **state) {
     assert_int_equal(word_of(held), STORE_FREE);
 }
 
-/* The task's result is written, and sealed even, but the daemon has not heard of it when the submitter dies. */
+/* The task's result is written, and sealed even, but the daemon has not heard of it when the
+ * submitter dies. */
 static void test_a_dead_submitters_results_stay_whole(void **state) {
     (void)state;
     mob_ref_t ref = value_put(NULL, 0);
@@ -326,7 +340,8 @@ static void test_a_new_generation_while_the_old_one_is_at_zero(void **state) {
     node_objects_sweep(n, settled);
     assert_int_equal(word_of(refs[1]), STORE_FREE);
     assert_int_equal(word_of(refs[2]), STORE_FREE);
-    assert_int_equal(word_of(late) & STORE_STATE, STORE_SEALED); /* came after the count: rings are to be read first */
+    /* came after the count: rings are to be read first */
+    assert_int_equal(word_of(late) & STORE_STATE, STORE_SEALED);
     assert_non_null(node_object_known(n, again));
     fixture_settle(n);
     assert_int_equal(word_of(late), STORE_FREE);
@@ -351,7 +366,8 @@ static void test_a_container_with_a_newer_self_inside(void **state) {
 
 static void test_references_in_a_block_of_another(void **state) {
     (void)state;
-    mob_ref_t inside = value_put(NULL, 0), container = value_put(&inside, 1), thief = value_put(NULL, 0);
+    mob_ref_t inside = value_put(NULL, 0), container = value_put(&inside, 1),
+              thief = value_put(NULL, 0);
     slot_of(thief)->value.large.block = slot_of(container)->value.large.block;
     slot_of(thief)->value.large.ref_count = 1;
     node_object_t *o = node_object_find(n, thief), *held = node_object_find(n, container);
@@ -366,10 +382,12 @@ static void test_references_in_a_block_of_another(void **state) {
 static void test_answers_that_nobody_reads(void **state) {
     (void)state;
     mob_ref_t nothing = {.slot = next_slot, .generation = 1};
-    for (int i = 0; i < 100000 && other->state == NODE_LIVE; i++) node_restore(other, nothing, true, false);
+    for (int i = 0; i < 100000 && other->state == NODE_LIVE; i++)
+        node_restore(other, nothing, true, false);
     assert_int_not_equal(other->state, NODE_LIVE);
     assert_true(other->backlog.count < 10000);
-    for (int i = 0; i < 100000 && owner->state == NODE_LIVE; i++) node_client_tell(owner, WIRE_ANSWER, MOB_OK, 0, 0, 0);
+    for (int i = 0; i < 100000 && owner->state == NODE_LIVE; i++)
+        node_client_tell(owner, WIRE_ANSWER, MOB_OK, 0, 0, 0);
     assert_int_not_equal(owner->state, NODE_LIVE);
     assert_int_equal(owner->backlog.count, 0);
 }
@@ -441,7 +459,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_the_owner_holds_without_saying_so, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_last_of_several_frees, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_hold_that_comes_at_zero_saves_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_function_that_is_kept_after_the_others_dropped_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_function_that_is_kept_after_the_others_dropped_it,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(test_uses_hold_too, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_container_holds_its_contents, setup, teardown),
         cmocka_unit_test_setup_teardown(test_chains_of_containers_fall_together, setup, teardown),
@@ -452,8 +471,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_dead_owners_slots, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_dead_submitters_results_stay_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_container_that_names_itself, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_container_that_named_itself_from_the_start, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_new_generation_while_the_old_one_is_at_zero, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_container_that_named_itself_from_the_start, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_new_generation_while_the_old_one_is_at_zero, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_a_container_with_a_newer_self_inside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_references_in_a_block_of_another, setup, teardown),
         cmocka_unit_test_setup_teardown(test_answers_that_nobody_reads, setup, teardown),

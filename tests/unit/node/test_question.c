@@ -10,14 +10,17 @@ static void say_unread(node_client_t *c, shm_message_t m) {
 }
 
 static void ask_for_resources(void) {
-    say_unread(n->driver, (shm_message_t){.kind = WIRE_QUERY, .a = MOB_QUERY_RESOURCES, .d = SHM_SCRATCH_BYTES});
+    say_unread(
+        n->driver,
+        (shm_message_t){.kind = WIRE_QUERY, .a = MOB_QUERY_RESOURCES, .d = SHM_SCRATCH_BYTES});
     node_inbox_read(n);
     n->round++; /* every ring is read once more */
     node_inbox_read(n);
     node_questions_answer(n);
 }
 
-/* Asks, and goes round as the loop does until there is an answer: how long it is. It lies in the scratch page. */
+/* Asks, and goes round as the loop does until there is an answer: how long it is. It lies in the
+ * scratch page. */
 static uint64_t answer_to(uint32_t what) {
     say_unread(n->driver, (shm_message_t){.kind = WIRE_QUERY, .a = what, .d = SHM_SCRATCH_BYTES});
     for (int i = 0; i < 1000; i++) {
@@ -36,12 +39,14 @@ static uint64_t answer_to(uint32_t what) {
 static void test_what_nobody_uses_is_available(void **state) {
     (void)state;
     uint32_t records[2];
-    node_client_t *free_one = busy_worker(0, &records[0], NULL), *busy_one = busy_worker(0, &records[1], NULL);
+    node_client_t *free_one = busy_worker(0, &records[0], NULL),
+                  *busy_one = busy_worker(0, &records[1], NULL);
     finish(free_one, records[0], NONE);
     rest(free_one);
     assert_int_equal(cpus_free(), CPUS - 2);
     ask_for_resources();
-    assert_int_equal(fixture_heard(n->driver).kind, WIRE_ANSWER); /* its task is not done: nothing to wait for */
+    /* its task is not done: nothing to wait for */
+    assert_int_equal(fixture_heard(n->driver).kind, WIRE_ANSWER);
     assert_int_equal(cpus_free(), CPUS - 1);
     assert_int_equal(lease_word(free_one), SHM_LEASE_NONE);
     assert_int_equal(lease_word(busy_one), SHM_LEASE_BUSY);
@@ -64,7 +69,8 @@ static void test_a_question_waits_for_who_is_between_two_tasks(void **state) {
     assert_int_equal(node_leases_due(n), 1);
     ask_for_resources();
     /* it gives up after half a second, which may pass on a busy machine */
-    if (base_clock_mono_ns() - begin < 300000000) assert_int_equal(fixture_heard(n->driver).kind, 0);
+    if (base_clock_mono_ns() - begin < 300000000)
+        assert_int_equal(fixture_heard(n->driver).kind, 0);
     rest(w);
     assert_int_equal(node_leases_due(n), 0);
     node_questions_answer(n);
@@ -72,7 +78,8 @@ static void test_a_question_waits_for_who_is_between_two_tasks(void **state) {
     assert_int_equal(n->questions.count, 0);
 }
 
-/* The asker has seen the result; the worker's words about it may lie in a ring that is read after the asker's. */
+/* The asker has seen the result; the worker's words about it may lie in a ring that is read after
+ * the asker's. */
 static void test_a_question_is_answered_after_what_was_said_before_it(void **state) {
     (void)state;
     node_client_t *w = worker_new();
@@ -114,7 +121,8 @@ static void test_runs_are_read(void **state) {
     for (uint64_t i = 0; i < SHM_EVENTS; i++) {
         shm_event_t *e = shm_events_next(w->events);
         assert_non_null(e);
-        *e = (shm_event_t){.start_ns = i, .end_ns = i + 1, .kind = MOB_TASK, .name_size = 4, .name = "work"};
+        *e = (shm_event_t){
+            .start_ns = i, .end_ns = i + 1, .kind = MOB_TASK, .name_size = 4, .name = "work"};
         /* we are told once, at the half */
         assert_int_equal(shm_events_publish(w->events), i + 1 == SHM_EVENTS_TELL);
     }
@@ -129,7 +137,8 @@ static void test_runs_are_read(void **state) {
     }
     /* What it leaves at its end counts too. */
     shm_event_t *e = shm_events_next(w->events);
-    *e = (shm_event_t){.start_ns = 5000, .end_ns = 5001, .kind = MOB_TASK, .name_size = 255, .name = "last"};
+    *e = (shm_event_t){
+        .start_ns = 5000, .end_ns = 5001, .kind = MOB_TASK, .name_size = 255, .name = "last"};
     (void)shm_events_publish(w->events);
     finish(w, record, NONE);
     node_client_died(w);

@@ -1,4 +1,5 @@
-/* Tasks in queues: what becomes of them when a worker or their submitter dies, and of their arguments. */
+/* Tasks in queues: what becomes of them when a worker or their submitter dies, and of their
+ * arguments. */
 #include "players.h"
 
 /* ---- workers that die ---- */
@@ -58,7 +59,8 @@ static void test_what_a_dead_worker_had_taken_is_tried_again(void **state) {
     node_client_died(w);
     assert_non_null(n->tasks[record]);
     assert_int_equal(n->tasks[record]->retries, 2);
-    assert_int_equal(record_word(record), wire_word(generation + 1, 0, WIRE_READY_STATE | WIRE_KNOWN));
+    assert_int_equal(record_word(record),
+                     wire_word(generation + 1, 0, WIRE_READY_STATE | WIRE_KNOWN));
     assert_false(next->leased);
     assert_int_equal(word_of(result) & STORE_STATE, STORE_PENDING);
     run(next, record, result); /* it comes by the scheduler now */
@@ -97,7 +99,8 @@ static void test_what_a_dead_worker_had_done_is_completed(void **state) {
     assert_int_equal(cpus_free(), CPUS);
 }
 
-/* It had sealed the result, whose reference then went: the slot is another object's by now, and that one's value is not there. */
+/* It had sealed the result, whose reference then went: the slot is another object's by now, and
+ * that one's value is not there. */
 static void test_a_result_that_was_given_to_another_is_not_sealed(void **state) {
     (void)state;
     uint32_t record;
@@ -150,7 +153,8 @@ static void test_a_dead_submitters_queue_is_cancelled(void **state) {
         assert_int_equal(wire_word_state(record_word(records[i])), WIRE_FREE);
     }
     assert_int_equal(shm_queue_count(&n->queues[number]), 0);
-    assert_int_equal(atomic_load(&n->shared->lanes[0].queued[number / 64]) & shm_node_bit(number), 0);
+    assert_int_equal(atomic_load(&n->shared->lanes[0].queued[number / 64]) & shm_node_bit(number),
+                     0);
     /* What was begun runs out. */
     assert_true(record_word(records[0]) & WIRE_KNOWN);
     finish(w, records[0], results[0]);
@@ -182,7 +186,8 @@ static void test_a_late_claim_of_a_cancelled_task_fails(void **state) {
     node_client_died(client);
     assert_false(wire_entry_names(entry, record_word(record)));
     /* also when the record lives again: its generation is another */
-    atomic_store(&n->records[record].word, wire_word(generation_of(record) + 1, 0, WIRE_READY_STATE));
+    atomic_store(&n->records[record].word,
+                 wire_word(generation_of(record) + 1, 0, WIRE_READY_STATE));
     assert_false(wire_entry_names(entry, record_word(record)));
 }
 
@@ -307,7 +312,8 @@ static void test_a_leased_worker_may_ask_for_a_retry(void **state) {
     fixture_say(w, WIRE_RETRY, record, generation);
     assert_int_equal(w->state, NODE_LIVE);
     assert_true(w->leased);
-    assert_int_equal(record_word(record), wire_word(generation + 1, 0, WIRE_READY_STATE | WIRE_KNOWN));
+    assert_int_equal(record_word(record),
+                     wire_word(generation + 1, 0, WIRE_READY_STATE | WIRE_KNOWN));
     assert_int_equal(n->tasks[record]->retries, 0);
     node_client_t *other = worker_new();
     node_schedule(n);
@@ -323,7 +329,8 @@ static void test_a_queue_of_nonsense(void **state) {
     node_client_t *w = worker_new();
     shm_queue_t *queue = &n->queues[n->driver->number];
     atomic_store(&queue->tail, UINT64_MAX / 2);
-    atomic_store(&n->shared->lanes[0].queued[0], UINT64_MAX); /* also of clients that do not exist */
+    /* also of clients that do not exist */
+    atomic_store(&n->shared->lanes[0].queued[0], UINT64_MAX);
     for (int i = 0; i < 3; i++) node_schedule(n);
     assert_true(cpus_free() >= 0);
     assert_int_equal(w->state, NODE_LIVE);

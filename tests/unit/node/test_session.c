@@ -37,17 +37,20 @@ static int teardown(void **state) {
 
 static mob_status_t session_open_and_close(node_t *n) {
     *n = (node_t){.temp_dir = root, .listen_fd = -1};
-    int first = fcntl(0, F_DUPFD, 0); /* the lowest number that is free: what is opened comes from there on */
+    /* the lowest number that is free: what is opened comes from there on */
+    int first = fcntl(0, F_DUPFD, 0);
     close(first);
     mob_status_t status = node_session_open(n);
     node_session_close(n);
-    syscall(SYS_close_range, first, ~0u, 0); /* the folder's descriptor too, which a daemon keeps until it ends */
+    /* the folder's descriptor too, which a daemon keeps until it ends */
+    syscall(SYS_close_range, first, ~0u, 0);
     free(n->session_dir);
     free(n->socket_path);
     return status;
 }
 
-/* Others that end remove the folder of all sessions as soon as it is empty: also between two steps of ours. */
+/* Others that end remove the folder of all sessions as soon as it is empty: also between two steps
+ * of ours. */
 static void test_the_outer_folder_comes_and_goes(void **state) {
     (void)state;
     others = fork();

@@ -1,4 +1,5 @@
-/* The way of a task through the daemon, with workers that are played by the test; and records that make no sense. */
+/* The way of a task through the daemon, with workers that are played by the test; and records that
+ * make no sense. */
 #include "fixture.h"
 
 static node_t *n;
@@ -42,8 +43,11 @@ static uint32_t record_fill(mob_kind_t kind, mob_ref_t result, mob_ref_t dep, in
     uint32_t index = next_record++;
     wire_record_t *r = &n->records[index];
     uint64_t generation = wire_word_generation(atomic_load(&r->word)) + 1;
-    *r = (wire_record_t){
-        .kind = (uint8_t)kind, .shape = n->cpu_shape, .max_retries = max_retries, .num_returns = 1, .name_size = 4};
+    *r = (wire_record_t){.kind = (uint8_t)kind,
+                         .shape = n->cpu_shape,
+                         .max_retries = max_retries,
+                         .num_returns = 1,
+                         .name_size = 4};
     r->num_deps = dep.slot != 0;
     memcpy(r->body, &result, sizeof result);
     memcpy(r->body + sizeof result, &dep, sizeof dep);
@@ -114,7 +118,8 @@ static void test_from_submit_to_done(void **state) {
 static void test_waits_for_its_argument(void **state) {
     (void)state;
     mob_ref_t argument = slot_open(), result = slot_open();
-    uint32_t first = submit(MOB_TASK, argument, NONE, 0), second = record_fill(MOB_TASK, result, argument, 0);
+    uint32_t first = submit(MOB_TASK, argument, NONE, 0),
+             second = record_fill(MOB_TASK, result, argument, 0);
     n->records[second].max_calls = 2; /* such a one is not handed out ahead */
     fixture_say(driver, WIRE_SUBMIT, second, wire_word_generation(record_word(second)));
     node_schedule(n);
@@ -130,7 +135,8 @@ static void test_waits_for_its_argument(void **state) {
 static void test_what_follows_is_handed_out_behind_it(void **state) {
     (void)state;
     mob_ref_t argument = slot_open(), result = slot_open(), last = slot_open();
-    uint32_t first = submit(MOB_TASK, argument, NONE, 0), second = submit(MOB_TASK, result, argument, 0),
+    uint32_t first = submit(MOB_TASK, argument, NONE, 0),
+             second = submit(MOB_TASK, result, argument, 0),
              third = submit(MOB_TASK, last, result, 0);
     taken(first, worker);
     done(first, worker, argument);
@@ -211,7 +217,8 @@ static void test_done_is_completed_for_the_dead(void **state) {
     uint32_t record = submit(MOB_TASK, result, NONE, 0);
     taken(record, worker);
     slot_of(result)->meta = store_meta(0, MOB_FORMAT_DIRECT, MOB_OK, true);
-    atomic_store(&n->records[record].word, wire_word(wire_word_generation(record_word(record)), 0, WIRE_DONE_STATE));
+    atomic_store(&n->records[record].word,
+                 wire_word(wire_word_generation(record_word(record)), 0, WIRE_DONE_STATE));
     node_client_died(worker); /* before it sealed, and before it told us */
     assert_null(n->tasks[record]);
     assert_int_equal(word_of(result), STORE_SEALED);
@@ -315,7 +322,8 @@ static void test_an_actor_that_is_killed_before_its_creation_is_read(void **stat
 static void test_an_actor_killed_while_its_argument_is_missing(void **state) {
     (void)state;
     mob_ref_t argument = slot_open(), actor = slot_open();
-    uint32_t record = submit(MOB_TASK, argument, NONE, 0), creation = submit(MOB_ACTOR_CREATE, actor, argument, 0);
+    uint32_t record = submit(MOB_TASK, argument, NONE, 0),
+             creation = submit(MOB_ACTOR_CREATE, actor, argument, 0);
     fixture_say(driver, WIRE_KILL, actor.slot, actor.generation);
     assert_null(n->tasks[creation]);
     assert_int_equal(store_meta_error(slot_of(actor)->meta), MOB_EACTOR);
@@ -327,7 +335,8 @@ static void test_an_actor_killed_while_its_argument_is_missing(void **state) {
 static void test_an_actor_killed_while_it_waits_for_a_worker(void **state) {
     (void)state;
     mob_ref_t busy = slot_open(), actor = slot_open();
-    uint32_t record = submit(MOB_TASK, busy, NONE, 0), creation = submit(MOB_ACTOR_CREATE, actor, NONE, 0);
+    uint32_t record = submit(MOB_TASK, busy, NONE, 0),
+             creation = submit(MOB_ACTOR_CREATE, actor, NONE, 0);
     taken(record, worker);
     fixture_say(driver, WIRE_KILL, actor.slot, actor.generation);
     node_client_t *late = worker_new();
@@ -379,7 +388,8 @@ static void test_records_that_make_no_sense(void **state) {
     BAD(((mob_ref_t *)r->body)->slot = result.slot + STORE_SLOT_BLOCK);
     BAD(atomic_store(&r->word, wire_word(1, 0, WIRE_FREE)));
     BAD(atomic_store(&r->word, wire_word(1, worker->number, WIRE_TAKEN)));
-    BAD(r->kind = MOB_ACTOR_CREATE; r->shape = 0; r->held_shape = n->cpu_shape); /* would hold more than it had */
+    /* would hold more than it had */
+    BAD(r->kind = MOB_ACTOR_CREATE; r->shape = 0; r->held_shape = n->cpu_shape);
     BAD(r->kind = MOB_ACTOR_CREATE; r->num_returns = 0);
 #undef BAD
     assert_int_equal(cpus_free(), 4);
@@ -387,7 +397,8 @@ static void test_records_that_make_no_sense(void **state) {
 
 static void test_records_of_others(void **state) {
     (void)state;
-    const uint32_t indices[] = {next_record + WIRE_RECORD_BLOCK, WIRE_MAX_RECORDS - 1, WIRE_MAX_RECORDS, UINT32_MAX};
+    const uint32_t indices[] = {next_record + WIRE_RECORD_BLOCK, WIRE_MAX_RECORDS - 1,
+                                WIRE_MAX_RECORDS, UINT32_MAX};
     for (size_t i = 0; i < 4; i++) {
         fixture_say(driver, WIRE_SUBMIT, indices[i], 1);
         assert_non_null(driver->fault);
@@ -427,7 +438,8 @@ static void test_bodies_in_the_arena(void **state) {
     assert_string_equal(control_event_at(n->control, 0)->name, "work");
 }
 
-static void expect_worker_fault_at(uint32_t kind, uint32_t a, uint64_t b, uint64_t place, uint64_t size) {
+static void expect_worker_fault_at(uint32_t kind, uint32_t a, uint64_t b, uint64_t place,
+                                   uint64_t size) {
     node_client_t *liar = fixture_client_new(n, WIRE_WORKER);
     shm_message_t m = {.kind = kind, .a = a, .b = b, .c = place, .d = size};
     assert_true(shm_ring_push(liar->up, SHM_UP_MESSAGES, &m));
@@ -439,7 +451,9 @@ static void expect_worker_fault_at(uint32_t kind, uint32_t a, uint64_t b, uint64
     node_client_died(liar);
 }
 
-static void expect_worker_fault(uint32_t kind, uint32_t a, uint64_t b) { expect_worker_fault_at(kind, a, b, 0, 0); }
+static void expect_worker_fault(uint32_t kind, uint32_t a, uint64_t b) {
+    expect_worker_fault_at(kind, a, b, 0, 0);
+}
 
 static void test_lies_about_records(void **state) {
     (void)state;
@@ -477,7 +491,8 @@ static void test_an_impossible_ring(void **state) {
     shm_node_notify(n->shared, liar->number);
     node_inbox_read(n);
     assert_non_null(liar->fault);
-    for (uint32_t w = 0; w < SHM_MAX_CLIENTS / 64; w++) atomic_store(&n->shared->pending[w], UINT64_MAX);
+    for (uint32_t w = 0; w < SHM_MAX_CLIENTS / 64; w++)
+        atomic_store(&n->shared->pending[w], UINT64_MAX);
     node_inbox_read(n); /* bits of clients that do not exist */
     assert_int_equal(worker->state, NODE_LIVE);
 }
@@ -502,17 +517,24 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_from_submit_to_done, setup, teardown),
         cmocka_unit_test_setup_teardown(test_waits_for_its_argument, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_follows_is_handed_out_behind_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_follows_one_that_is_run_again_comes_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_follows_one_that_is_run_again_comes_back, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_a_dead_workers_task_is_tried_again, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_was_not_begun_is_tried_in_any_case, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_was_not_begun_is_tried_in_any_case, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_done_is_completed_for_the_dead, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_dead_submitters_tasks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_actor_runs_its_calls, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_call_that_is_read_before_its_actors_creation, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_an_actor_that_is_killed_before_its_creation_is_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_call_that_fails_while_its_argument_is_missing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_an_actor_killed_while_its_argument_is_missing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_an_actor_killed_while_it_waits_for_a_worker, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_call_that_is_read_before_its_actors_creation, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_an_actor_that_is_killed_before_its_creation_is_read,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_call_that_fails_while_its_argument_is_missing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_an_actor_killed_while_its_argument_is_missing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_an_actor_killed_while_it_waits_for_a_worker, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_records_that_make_no_sense, setup, teardown),
         cmocka_unit_test_setup_teardown(test_records_of_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_submitting_twice, setup, teardown),

@@ -1,4 +1,5 @@
-/* What workers print: whole lines, under the name that was announced, to a driver that reads its socket. */
+/* What workers print: whole lines, under the name that was announced, to a driver that reads its
+ * socket. */
 #include "fixture.h"
 
 #include <fcntl.h>
@@ -153,8 +154,9 @@ static void test_the_rest_comes_at_the_end(void **state) {
     assert_false(worker->out.live);
 }
 
-/* libuv knows a handle by its descriptor's number: a handle that is closed after that number was given to a new
- * connection takes the connection out of the set that is polled, and nobody ever hears it. */
+/* libuv knows a handle by its descriptor's number: a handle that is closed after that number was
+ * given to a new connection takes the connection out of the set that is polled, and nobody ever
+ * hears it. */
 static void test_a_descriptor_outlives_its_handle(void **state) {
     (void)state;
     int number = worker->out.fd;
@@ -186,7 +188,8 @@ static void test_a_driver_that_does_not_read(void **state) {
     fcntl(printer, F_SETFL, O_NONBLOCK);
     size_t printed = 0;
     ssize_t wrote = 0;
-    for (int i = 0; i < 5000 && wrote >= 0; i++) { /* until the pipe is full: nobody reads it any more */
+    /* until the pipe is full: nobody reads it any more */
+    for (int i = 0; i < 5000 && wrote >= 0; i++) {
         wrote = write(printer, much, sizeof much);
         if (wrote > 0) printed += (size_t)wrote;
         uv_run(&n->loop, UV_RUN_NOWAIT);
@@ -218,7 +221,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_lines_without_an_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_rest_comes_at_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_descriptor_outlives_its_handle, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nothing_is_sent_to_a_driver_that_wants_none, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_is_sent_to_a_driver_that_wants_none, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_a_driver_that_does_not_read, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /*
- * Random work from fixed seeds. One test compares every decision and every sum with a model that keeps no books: it
- * knows the list of tasks and leases and adds everything up again each time. The other keeps a node overloaded and
- * measures how long the oldest task is made to wait.
+ * Random work from fixed seeds. One test compares every decision and every sum with a model that
+ * keeps no books: it knows the list of tasks and leases and adds everything up again each time. The
+ * other keeps a node overloaded and measures how long the oldest task is made to wait.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,18 @@
 
 #include "sched/sched.h"
 
-enum { CPU, GPU, MEMORY, CUSTOM, UNHEARD, RESOURCES, OFFERED = UNHEARD, GPUS = 3, SLOTS = 96, STEPS = 100000 };
+enum {
+    CPU,
+    GPU,
+    MEMORY,
+    CUSTOM,
+    UNHEARD,
+    RESOURCES,
+    OFFERED = UNHEARD,
+    GPUS = 3,
+    SLOTS = 96,
+    STEPS = 100000
+};
 
 static const char *const names[RESOURCES] = {"CPU", "GPU", "memory", "custom", "unheard"};
 static const int64_t total[RESOURCES] = {40000, GPUS *SCHED_UNIT, 1000000, 25000, 0};
@@ -75,12 +86,14 @@ static void model_start(model_t *model, uint64_t seed) {
     for (int r = 0; r < OFFERED; r++) amounts[r] = (sched_amount_t){names[r], (uint64_t)total[r]};
     assert_int_equal(sched_new(amounts, OFFERED, &model->sched), MOB_OK);
     for (int d = 0; d < DEMANDS; d++) {
-        for (int r = 0; r < RESOURCES; r++) amounts[r] = (sched_amount_t){names[r], (uint64_t)demands[d][r]};
-        assert_int_equal(sched_shape_intern(model->sched, amounts, RESOURCES, &model->shapes[d]), MOB_OK);
+        for (int r = 0; r < RESOURCES; r++)
+            amounts[r] = (sched_amount_t){names[r], (uint64_t)demands[d][r]};
+        assert_int_equal(sched_shape_intern(model->sched, amounts, RESOURCES, &model->shapes[d]),
+                         MOB_OK);
     }
 }
 
-/* ---- The model's arithmetic -------------------------------------------------------------------------------------- */
+/* ---- The model's arithmetic ---------------------------------------------- */
 
 typedef struct sums {
     int64_t left[RESOURCES];
@@ -93,9 +106,11 @@ static sums_t model_sums(const model_t *model, bool later) {
     for (const slot_t *slot = model->slots; slot < model->slots + SLOTS; slot++) {
         if (!slot->running || (later && !slot->blocked && !slot->lasting)) continue;
         const int64_t *demand = demands[slot->demand];
-        for (int r = 0; r < RESOURCES; r++) sums.left[r] -= r == CPU && slot->blocked ? 0 : demand[r];
+        for (int r = 0; r < RESOURCES; r++)
+            sums.left[r] -= r == CPU && slot->blocked ? 0 : demand[r];
         for (int g = 0; g < GPUS; g++) {
-            if (slot->gpus >> g & 1) sums.gpu[g] -= demand[GPU] < SCHED_UNIT ? demand[GPU] : SCHED_UNIT;
+            if (slot->gpus >> g & 1)
+                sums.gpu[g] -= demand[GPU] < SCHED_UNIT ? demand[GPU] : SCHED_UNIT;
         }
     }
     return sums;
@@ -120,7 +135,8 @@ static uint64_t sums_gpus(const sums_t *sums, int64_t amount) {
 
 static bool sums_have(const sums_t *sums, const int64_t *demand, int resource) {
     if (!demand[resource]) return true;
-    return resource == GPU ? sums_gpus(sums, demand[GPU]) != 0 : sums->left[resource] >= demand[resource];
+    return resource == GPU ? sums_gpus(sums, demand[GPU]) != 0
+                           : sums->left[resource] >= demand[resource];
 }
 
 static bool sums_fit(const sums_t *sums, int demand) {
@@ -133,9 +149,12 @@ static bool sums_fit(const sums_t *sums, int demand) {
 static slot_t *model_oldest(model_t *model, const sums_t *sums, const bool *closed) {
     slot_t *oldest = NULL;
     for (slot_t *slot = model->slots; slot < model->slots + SLOTS; slot++) {
-        if (!slot->waiting || !sums_fit(sums, slot->demand) || (oldest && oldest->order < slot->order)) continue;
+        if (!slot->waiting || !sums_fit(sums, slot->demand) ||
+            (oldest && oldest->order < slot->order))
+            continue;
         bool barred = false;
-        for (int r = 0; closed && r < RESOURCES; r++) barred |= closed[r] && demands[slot->demand][r];
+        for (int r = 0; closed && r < RESOURCES; r++)
+            barred |= closed[r] && demands[slot->demand][r];
         if (!barred) oldest = slot;
     }
     return oldest;
@@ -154,7 +173,8 @@ static slot_t *model_expect(model_t *model, const sums_t *now) {
         model->lacked[r] |= !sums_have(now, demands[first->demand], r);
         only_cpus &= sums_have(now, demands[first->demand], r);
     }
-    for (int r = 0; only_cpus && r < RESOURCES; r++) model->lacked[r] |= demands[first->demand][r] > 0;
+    for (int r = 0; only_cpus && r < RESOURCES; r++)
+        model->lacked[r] |= demands[first->demand][r] > 0;
     return model_oldest(model, now, model->lacked);
 }
 
@@ -163,9 +183,12 @@ static int64_t model_cpu_lacking(const model_t *model, uint64_t *ret_since) {
     sums_t now = model_sums(model, false), later = model_sums(model, true);
     const slot_t *oldest = NULL;
     for (const slot_t *slot = model->slots; slot < model->slots + SLOTS; slot++) {
-        if (!slot->waiting || !sums_fit(&later, slot->demand) || (oldest && oldest->order < slot->order)) continue;
+        if (!slot->waiting || !sums_fit(&later, slot->demand) ||
+            (oldest && oldest->order < slot->order))
+            continue;
         bool only_cpus = !sums_have(&now, demands[slot->demand], CPU);
-        for (int r = CPU + 1; r < RESOURCES; r++) only_cpus &= sums_have(&now, demands[slot->demand], r);
+        for (int r = CPU + 1; r < RESOURCES; r++)
+            only_cpus &= sums_have(&now, demands[slot->demand], r);
         if (only_cpus) oldest = slot;
     }
     *ret_since = oldest ? oldest->since : 0;
@@ -187,11 +210,12 @@ static void model_compare(const model_t *model) {
     }
     for (int g = 0; g < GPUS; g++) assert_in_range(now.gpu[g], 0, SCHED_UNIT);
     uint64_t expected, since = 0;
-    assert_int_equal(model_cpu_lacking(model, &expected), sched_cpu_lacking(model->sched, NULL, &since));
+    assert_int_equal(model_cpu_lacking(model, &expected),
+                     sched_cpu_lacking(model->sched, NULL, &since));
     assert_int_equal(expected, since);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------------------------- */
+/* ---- Steps --------------------------------------------------------------- */
 
 static slot_t *model_pick(model_t *model, bool waiting, bool running) {
     uint32_t start = model_random(model, SLOTS);
@@ -205,7 +229,8 @@ static slot_t *model_pick(model_t *model, bool waiting, bool running) {
 static void step_add(model_t *model, int demand) {
     slot_t *slot = model_pick(model, false, false);
     if (!slot) return;
-    *slot = (slot_t){.waiting = true, .demand = demand, .order = ++model->orders, .since = model->now};
+    *slot =
+        (slot_t){.waiting = true, .demand = demand, .order = ++model->orders, .since = model->now};
     sched_task_add(model->sched, &slot->task, model->shapes[demand], model->now);
 }
 
@@ -218,8 +243,9 @@ static slot_t *step_next(model_t *model) {
     assert_ptr_equal(task, expected ? &expected->task : NULL);
     if (!expected) return NULL;
     assert_false(task->queued);
-    assert_int_equal(lease.gpu_mask,
-                     demands[expected->demand][GPU] ? sums_gpus(&now, demands[expected->demand][GPU]) : 0);
+    assert_int_equal(lease.gpu_mask, demands[expected->demand][GPU]
+                                         ? sums_gpus(&now, demands[expected->demand][GPU])
+                                         : 0);
     expected->lease = lease;
     expected->gpus = lease.gpu_mask;
     expected->waiting = expected->blocked = expected->lasting = false;
@@ -272,7 +298,8 @@ static void step_remove(model_t *model, slot_t *slot) {
 
 static void step_any(model_t *model) {
     uint32_t choice = model_random(model, 100);
-    slot_t *running = model_pick(model, false, true), *waiting = model_pick(model, true, false), *started;
+    slot_t *running = model_pick(model, false, true), *waiting = model_pick(model, true, false),
+           *started;
     if (choice < 30) {
         step_add(model, (int)model_random(model, DEMANDS));
     } else if (choice < 50) {
@@ -301,7 +328,8 @@ static void model_finish(model_t *model) {
         if (slot->waiting) step_remove(model, slot);
     }
     model_compare(model);
-    for (int d = 0; d < DEMANDS; d++) assert_int_equal(sched_queued(model->sched, model->shapes[d]), 0);
+    for (int d = 0; d < DEMANDS; d++)
+        assert_int_equal(sched_queued(model->sched, model->shapes[d]), 0);
     for (size_t r = 0; r < OFFERED; r++) {
         const char *name;
         uint64_t all;
@@ -325,12 +353,12 @@ static void test_against_model(void **state) {
     }
 }
 
-/* ---- Starvation -------------------------------------------------------------------------------------------------- */
+/* ---- Starvation ---------------------------------------------------------- */
 
 /*
- * Always more work than fits, and every task ends within `longest` of its start, blocked for a while or not. Then the
- * oldest task, once it is that and has waited for its patience, starts after at most one such time for each of its
- * needs.
+ * Always more work than fits, and every task ends within `longest` of its start, blocked for a
+ * while or not. Then the oldest task, once it is that and has waited for its patience, starts after
+ * at most one such time for each of its needs.
  */
 static void test_nobody_starves(void **state) {
     (void)state;
@@ -352,9 +380,11 @@ static void test_nobody_starves(void **state) {
                     step_block(&model, slot, !slot->blocked);
                 }
             }
-            /* Small ones mostly, so that the large ones are passed. None that never fit: they would fill the slots. */
+            /* Small ones mostly, so that the large ones are passed. None that never fit: they would
+             * fill the slots. */
             for (int i = 0; i < 4; i++)
-                step_add(&model, (int)model_random(&model, model_random(&model, 8) ? 10 : DEMANDS - 2));
+                step_add(&model,
+                         (int)model_random(&model, model_random(&model, 8) ? 10 : DEMANDS - 2));
             for (slot_t *slot; (slot = step_next(&model));) {
                 slot->ends = model.now + (1 + model_random(&model, 40)) * tick;
                 large += slot->demand == 5 || slot->demand == 10;

@@ -59,12 +59,15 @@ static void test_new_checks(void **state) {
     (void)state;
     sched_t *sched = NULL;
     assert_int_equal(sched_new((sched_amount_t[]){{"GPU", 5000}}, 1, &sched), MOB_EINVAL);
-    assert_int_equal(sched_new((sched_amount_t[]){{"GPU", 65 * SCHED_UNIT}}, 1, &sched), MOB_ELIMIT);
+    assert_int_equal(sched_new((sched_amount_t[]){{"GPU", 65 * SCHED_UNIT}}, 1, &sched),
+                     MOB_ELIMIT);
     assert_int_equal(sched_new((sched_amount_t[]){{"", 1}}, 1, &sched), MOB_EINVAL);
     assert_int_equal(sched_new((sched_amount_t[]){{NULL, 1}}, 1, &sched), MOB_EINVAL);
     assert_int_equal(sched_new((sched_amount_t[]){{"a", 1}, {"a", 1}}, 2, &sched), MOB_EINVAL);
-    assert_int_equal(sched_new((sched_amount_t[]){{"CPU", SCHED_CPU_MAX + 1}}, 1, &sched), MOB_EINVAL);
-    assert_int_equal(sched_new((sched_amount_t[]){{"x", SCHED_AMOUNT_MAX + 1}}, 1, &sched), MOB_EINVAL);
+    assert_int_equal(sched_new((sched_amount_t[]){{"CPU", SCHED_CPU_MAX + 1}}, 1, &sched),
+                     MOB_EINVAL);
+    assert_int_equal(sched_new((sched_amount_t[]){{"x", SCHED_AMOUNT_MAX + 1}}, 1, &sched),
+                     MOB_EINVAL);
     assert_null(sched);
     sched_free(NULL);
 }
@@ -106,10 +109,13 @@ static void test_bad_demands(void **state) {
     (void)state;
     sched_t *sched = node(AMOUNTS({"CPU", 4}, {"GPU", 4}));
     uint32_t id = 77;
-    assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"GPU", 15000}}, 1, &id), MOB_EINVAL);
+    assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"GPU", 15000}}, 1, &id),
+                     MOB_EINVAL);
     assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"", 1}}, 1, &id), MOB_EINVAL);
-    assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"a", 1}, {"a", 2}}, 2, &id), MOB_EINVAL);
-    assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"a", UINT64_MAX}}, 1, &id), MOB_EINVAL);
+    assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"a", 1}, {"a", 2}}, 2, &id),
+                     MOB_EINVAL);
+    assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"a", UINT64_MAX}}, 1, &id),
+                     MOB_EINVAL);
     sched_amount_t many[SCHED_NEEDS_MAX + 1] = {0};
     assert_int_equal(sched_shape_intern(sched, many, SCHED_NEEDS_MAX + 1, &id), MOB_ELIMIT);
     assert_int_equal(id, 77);
@@ -125,7 +131,8 @@ static void test_names_are_limited(void **state) {
         snprintf(name, sizeof name, "name%d", i);
         assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{name, 1}}, 1, &id), MOB_OK);
     }
-    assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"more", 1}}, 1, &id), MOB_ELIMIT);
+    assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"more", 1}}, 1, &id),
+                     MOB_ELIMIT);
     assert_non_null(strstr(mob_last_error(), "1024 different names"));
     assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"name7", 1}}, 1, &id), MOB_OK);
     assert_int_equal(id, 8);
@@ -187,7 +194,8 @@ static void test_different_shapes_one_after_the_other(void **state) {
     uint32_t old = shape(sched, AMOUNTS({"memory", 1000})), id;
     sched_shape_drop(sched, old);
     for (uint64_t i = 1; i <= 1000000; i++) {
-        assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"memory", i}}, 1, &id), MOB_OK);
+        assert_int_equal(sched_shape_intern(sched, (sched_amount_t[]){{"memory", i}}, 1, &id),
+                         MOB_OK);
         if (id == old || sched_shape_place(id) > 2000) fail();
         sched_shape_drop(sched, id);
     }
@@ -260,12 +268,14 @@ static void test_sent_back_keeps_its_place(void **state) {
     sched_task_t task[4] = {0};
     sched_lease_t lease[4] = {0};
     for (int i = 0; i < 4; i++) sched_task_add(sched, &task[i], cpu, MS(1));
-    for (int i = 0; i < 3; i++) assert_ptr_equal(sched_task_next(sched, MS(2), &lease[i]), &task[i]);
+    for (int i = 0; i < 3; i++)
+        assert_ptr_equal(sched_task_next(sched, MS(2), &lease[i]), &task[i]);
     for (int i = 2; i >= 0; i--) {
         sched_lease_release(sched, &lease[i]);
         sched_task_readd(sched, &task[(i + 2) % 3]);
     }
-    for (int i = 0; i < 4; i++) assert_ptr_equal(sched_task_next(sched, MS(3), &lease[i]), &task[i]);
+    for (int i = 0; i < 4; i++)
+        assert_ptr_equal(sched_task_next(sched, MS(3), &lease[i]), &task[i]);
     sched_free(sched);
 }
 
@@ -361,7 +371,8 @@ static void test_patience_with_two_needs(void **state) {
     sched_free(sched);
 }
 
-/* While somebody waits for a GPU, the CPUs go on working; once there is one, it gets a CPU, and nobody takes the GPU. */
+/* While somebody waits for a GPU, the CPUs go on working; once there is one, it gets a CPU, and
+ * nobody takes the GPU. */
 static void test_patience_leaves_cpus_open(void **state) {
     (void)state;
     sched_t *sched = node(AMOUNTS({"CPU", 1}, {"GPU", 1}));
@@ -387,7 +398,8 @@ static void test_patience_leaves_cpus_open(void **state) {
     sched_free(sched);
 }
 
-/* An actor's GPU does not come back by waiting, so the other GPU is not kept free for one that wants both. */
+/* An actor's GPU does not come back by waiting, so the other GPU is not kept free for one that
+ * wants both. */
 static void test_no_waiting_for_actors(void **state) {
     (void)state;
     sched_t *sched = node(AMOUNTS({"GPU", 2}));
@@ -412,7 +424,8 @@ static void test_no_waiting_for_actors(void **state) {
 static void test_no_waiting_for_blocked(void **state) {
     (void)state;
     sched_t *sched = node(AMOUNTS({"CPU", 2}, {"GPU", 2}));
-    uint32_t one = shape(sched, AMOUNTS({"CPU", 1}, {"GPU", 1})), two = shape(sched, AMOUNTS({"GPU", 2}));
+    uint32_t one = shape(sched, AMOUNTS({"CPU", 1}, {"GPU", 1})),
+             two = shape(sched, AMOUNTS({"GPU", 2}));
     sched_task_t parent = {0}, big = {0}, child = {0};
     sched_lease_t parent_lease = {0}, child_lease = {0}, big_lease = {0};
     sched_task_add(sched, &parent, one, 0);
@@ -433,7 +446,8 @@ static void test_gpu_indices(void **state) {
     (void)state;
     sched_t *sched = node(AMOUNTS({"GPU", 4}));
     uint32_t one = shape(sched, AMOUNTS({"GPU", 1})), two = shape(sched, AMOUNTS({"GPU", 2}));
-    uint32_t half = shape(sched, AMOUNTS({"GPU", 0.5})), third = shape(sched, AMOUNTS({"GPU", 0.3}));
+    uint32_t half = shape(sched, AMOUNTS({"GPU", 0.5})),
+             third = shape(sched, AMOUNTS({"GPU", 0.3}));
     sched_task_t task[8] = {0};
     sched_lease_t lease[8] = {0};
     uint32_t asked[] = {one, two, half, third};
@@ -444,7 +458,8 @@ static void test_gpu_indices(void **state) {
         assert_int_equal(lease[i].gpu_mask, got[i]);
     }
     sched_lease_release(sched, &lease[0]);
-    /* 0 is entirely free, 3 has 0.2: half goes to 0, and then a third joins it rather than any other. */
+    /* 0 is entirely free, 3 has 0.2: half goes to 0, and then a third joins it rather than any
+     * other. */
     sched_task_add(sched, &task[4], half, 0);
     assert_ptr_equal(sched_task_next(sched, 0, &lease[4]), &task[4]);
     assert_int_equal(lease[4].gpu_mask, 1);
@@ -474,7 +489,8 @@ static void test_shrink(void **state) {
     assert_int_equal(lease.gpu_mask, 14);
     sched_lease_shrink(sched, &lease, shape(sched, AMOUNTS({"GPU", 2}, {"x", 0.5})));
     assert_int_equal(lease.gpu_mask, 6);
-    assert_true(available(sched, "CPU") == 2 && available(sched, "GPU") == 1 && available(sched, "x") == 0.5);
+    assert_true(available(sched, "CPU") == 2 && available(sched, "GPU") == 1 &&
+                available(sched, "x") == 0.5);
     sched_lease_shrink(sched, &lease, shape(sched, AMOUNTS({"GPU", 0.25})));
     assert_int_equal(lease.gpu_mask, 2);
     assert_true(available(sched, "GPU") == 2.75);
@@ -483,14 +499,16 @@ static void test_shrink(void **state) {
     sched_lease_release(sched, &lease);
     sched_lease_release(sched, &lease);
     sched_lease_shrink(sched, &lease, full);
-    assert_true(available(sched, "CPU") == 2 && available(sched, "GPU") == 3 && available(sched, "x") == 1);
+    assert_true(available(sched, "CPU") == 2 && available(sched, "GPU") == 3 &&
+                available(sched, "x") == 1);
     sched_free(sched);
 }
 
 static void test_block(void **state) {
     (void)state;
     sched_t *sched = node(AMOUNTS({"CPU", 1}, {"GPU", 1}, {"x", 1}));
-    uint32_t all = shape(sched, AMOUNTS({"CPU", 1}, {"GPU", 0.5}, {"x", 1})), cpu = shape(sched, AMOUNTS({"CPU", 1}));
+    uint32_t all = shape(sched, AMOUNTS({"CPU", 1}, {"GPU", 0.5}, {"x", 1})),
+             cpu = shape(sched, AMOUNTS({"CPU", 1}));
     sched_task_t a = {0}, b = {0}, c = {0}, none = {0};
     sched_lease_t la = {0}, lb = {0}, lc = {0}, ln = {0};
     sched_task_add(sched, &a, all, 0);
@@ -500,7 +518,8 @@ static void test_block(void **state) {
     assert_null(sched_task_next(sched, 0, &lb));
     sched_lease_block(sched, &la);
     sched_lease_block(sched, &la);
-    assert_true(available(sched, "CPU") == 1 && available(sched, "GPU") == 0.5 && available(sched, "x") == 0);
+    assert_true(available(sched, "CPU") == 1 && available(sched, "GPU") == 0.5 &&
+                available(sched, "x") == 0);
     assert_ptr_equal(sched_task_next(sched, 0, &lb), &b);
     sched_lease_unblock(sched, &la);
     sched_lease_unblock(sched, &la);
@@ -515,7 +534,8 @@ static void test_block(void **state) {
     assert_ptr_equal(sched_task_next(sched, 0, &lc), &c);
     sched_lease_release(sched, &la);
     sched_lease_release(sched, &lc);
-    assert_true(available(sched, "CPU") == 1 && available(sched, "GPU") == 1 && available(sched, "x") == 1);
+    assert_true(available(sched, "CPU") == 1 && available(sched, "GPU") == 1 &&
+                available(sched, "x") == 1);
     sched_free(sched);
 }
 
@@ -553,11 +573,14 @@ static void test_many_shapes(void **state) {
     sched_task_add(sched, &rest, shape(sched, AMOUNTS({"memory", MANY / 2})), MANY);
     for (uint32_t i = 0; i < MANY; i++) {
         assert_ptr_equal(sched_task_next(sched, 0, &lease), &tasks[i]);
-        /* The one that needs no CPU can go beside the first; then memory is short for the larger ones. */
+        /* The one that needs no CPU can go beside the first; then memory is short for the larger
+         * ones. */
         if (i == 0) assert_ptr_equal(sched_task_next(sched, 0, &half), &rest);
         if (sched_task_next(sched, 0, &(sched_lease_t){0})) fail();
         bool fits = i + 1 + i + 2 <= MANY / 2; /* it and the next */
-        if (sched_cpu_lacking(sched, NULL, &since) != (fits ? SCHED_UNIT : 0) || (fits && since != i + 1)) fail();
+        if (sched_cpu_lacking(sched, NULL, &since) != (fits ? SCHED_UNIT : 0) ||
+            (fits && since != i + 1))
+            fail();
         sched_shape_drop(sched, tasks[i].shape);
         sched_lease_release(sched, &lease);
         if (i + 1 == MANY / 2) sched_lease_release(sched, &half);

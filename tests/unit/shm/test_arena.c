@@ -46,8 +46,8 @@ static bool release(uint64_t header, uint64_t tag) {
 
 static void test_tags_are_distinct(void **state) {
     (void)state;
-    const uint64_t tags[] = {shm_tag(false, 1, 1), shm_tag(true, 1, 1), shm_tag(false, 2, 1), shm_tag(false, 1, 2),
-                             shm_tag(false, 0xffffff, 1)};
+    const uint64_t tags[] = {shm_tag(false, 1, 1), shm_tag(true, 1, 1), shm_tag(false, 2, 1),
+                             shm_tag(false, 1, 2), shm_tag(false, 0xffffff, 1)};
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
         assert_int_equal(tags[i] >> 63, 0);
         assert_int_not_equal(shm_block_used(tags[i]), 0);
@@ -62,7 +62,8 @@ static void test_once_and_twice(void **state) {
     atomic_store(&extents[0].freed, shm_extent_count(9, 0));
     assert_true(release(header, tag));
     assert_int_equal(atomic_load(&block->word), 0);
-    assert_int_equal(atomic_load(&extents[0].freed), shm_extent_count(9, 4)); /* told to the extent's first granule */
+    /* told to the extent's first granule */
+    assert_int_equal(atomic_load(&extents[0].freed), shm_extent_count(9, 4));
     assert_false(release(header, tag));
     assert_int_equal(atomic_load(&extents[0].freed), shm_extent_count(9, 4));
 }
@@ -147,9 +148,12 @@ int main(void) {
         cmocka_unit_test(test_tags_are_distinct),
         cmocka_unit_test_setup_teardown(test_once_and_twice, arena_make, arena_unmake),
         cmocka_unit_test_setup_teardown(test_another_tag_is_left_alone, arena_make, arena_unmake),
-        cmocka_unit_test_setup_teardown(test_a_scribbled_distance_stays_inside, arena_make, arena_unmake),
-        cmocka_unit_test_setup_teardown(test_a_whole_extent_is_empty_with_it, arena_make, arena_unmake),
-        cmocka_unit_test_setup_teardown(test_an_extent_that_is_not_owned_stays, arena_make, arena_unmake),
+        cmocka_unit_test_setup_teardown(test_a_scribbled_distance_stays_inside, arena_make,
+                                        arena_unmake),
+        cmocka_unit_test_setup_teardown(test_a_whole_extent_is_empty_with_it, arena_make,
+                                        arena_unmake),
+        cmocka_unit_test_setup_teardown(test_an_extent_that_is_not_owned_stays, arena_make,
+                                        arena_unmake),
         cmocka_unit_test_setup_teardown(test_two_at_once_free_it_once, arena_make, arena_unmake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,8 @@ static bool await(shm_bell_t *bell, _Atomic uint32_t *word, uint32_t value) {
         if (atomic_load(word) == value) return true;
         uint64_t start = base_clock_mono_ns();
         shm_bell_sleep(bell, seen, 10 * SECOND);
-        if (atomic_load(word) != value && base_clock_mono_ns() - start >= (uint64_t)(10 * SECOND)) return false;
+        if (atomic_load(word) != value && base_clock_mono_ns() - start >= (uint64_t)(10 * SECOND))
+            return false;
     }
 }
 
@@ -49,7 +50,8 @@ static bool play(game_t *game, int me) {
 
 static void test_ping_pong_loses_nothing(void **state) {
     (void)state;
-    game_t *game = mmap(NULL, sizeof *game, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    game_t *game =
+        mmap(NULL, sizeof *game, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(game != MAP_FAILED);
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -114,8 +116,10 @@ static void *sleep_once(void *unused) {
 static void test_one_ring_wakes_all_threads(void **state) {
     (void)state;
     pthread_t threads[8];
-    for (int i = 0; i < 8; i++) assert_int_equal(pthread_create(&threads[i], NULL, sleep_once, NULL), 0);
-    while (atomic_load(&shared_bell.sleepers) < 8) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, sleep_once, NULL), 0);
+    while (atomic_load(&shared_bell.sleepers) < 8)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     atomic_store(&shared_word, 1);
     shm_bell_ring(&shared_bell);
     for (int i = 0; i < 8; i++) {

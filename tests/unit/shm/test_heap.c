@@ -1,8 +1,10 @@
 /*
- * The allocator over granted extents, with a small daemon of its own that grants, takes back and runs out.
+ * The allocator over granted extents, with a small daemon of its own that grants, takes back and
+ * runs out.
  *
- * The property test lets a model decide at random what is allocated and freed, and by whom. It knows each 64 bytes of
- * the arena: no two blocks share any, and what was written into a block is there until it is freed.
+ * The property test lets a model decide at random what is allocated and freed, and by whom. It
+ * knows each 64 bytes of the arena: no two blocks share any, and what was written into a block is
+ * there until it is freed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,8 +35,8 @@ static uint64_t granted_bytes(void) {
 }
 
 /* First fit over the granules. */
-static mob_status_t grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset, uint64_t *ret_size,
-                          uint64_t *ret_serial) {
+static mob_status_t grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
+                          uint64_t *ret_size, uint64_t *ret_serial) {
     (void)context;
     uint64_t need = (size + SHM_GRANULE - 1) / SHM_GRANULE, free_run = 0;
     last_asked = size;
@@ -54,7 +56,8 @@ static mob_status_t grant(void *context, uint64_t size, uint64_t least, uint64_t
         extent_serial[first] = ++serials;
         atomic_store(&extents[first].word, serials << 2 | SHM_EXTENT_OWNED);
         atomic_store(&extents[first].freed, shm_extent_count(serials, 0));
-        atomic_store(&extents[first].used, shm_extent_count(serials, SHM_EXTENT_IN_HAND)); /* until its first block */
+        /* until its first block */
+        atomic_store(&extents[first].used, shm_extent_count(serials, SHM_EXTENT_IN_HAND));
         *ret_offset = first * SHM_GRANULE;
         *ret_size = extent_size[first];
         *ret_serial = serials;
@@ -64,19 +67,24 @@ static mob_status_t grant(void *context, uint64_t size, uint64_t least, uint64_t
     return MOB_EFULL;
 }
 
-static bool looks_unused(uint64_t g) { return atomic_load(&extents[g].used) == atomic_load(&extents[g].freed); }
+static bool looks_unused(uint64_t g) {
+    return atomic_load(&extents[g].used) == atomic_load(&extents[g].freed);
+}
 
 /* Takes back what is not used, as the daemon does; how many bytes. */
 static uint64_t empties_take(void) {
     uint64_t taken = 0;
     for (uint64_t g = 0; g < GRANULES; g++) {
-        uint64_t owned = extent_serial[g] << 2 | SHM_EXTENT_OWNED, empty = extent_serial[g] << 2 | SHM_EXTENT_EMPTY;
+        uint64_t owned = extent_serial[g] << 2 | SHM_EXTENT_OWNED,
+                 empty = extent_serial[g] << 2 | SHM_EXTENT_EMPTY;
         if (extent_size[g] == 0) continue;
         if (looks_unused(g)) atomic_compare_exchange_strong(&extents[g].word, &owned, empty);
-        if (!atomic_compare_exchange_strong(&extents[g].word, &empty, extent_serial[g] << 2 | SHM_EXTENT_GONE))
+        if (!atomic_compare_exchange_strong(&extents[g].word, &empty,
+                                            extent_serial[g] << 2 | SHM_EXTENT_GONE))
             continue;
         taken += extent_size[g];
-        memset(arena + g * SHM_GRANULE, 0xdd, extent_size[g]); /* whoever gets it next writes what it likes */
+        /* whoever gets it next writes what it likes */
+        memset(arena + g * SHM_GRANULE, 0xdd, extent_size[g]);
         extent_size[g] = 0;
     }
     return taken;
@@ -88,8 +96,10 @@ static int heap_make(void **state) {
     memset(extent_size, 0, sizeof extent_size);
     serials = grants = last_asked = 0;
     limit = ARENA;
-    arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return arena == MAP_FAILED || shm_heap_init(&heap, arena, ARENA, extents, grant, NULL) != MOB_OK;
+    arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                 -1, 0);
+    return arena == MAP_FAILED ||
+           shm_heap_init(&heap, arena, ARENA, extents, grant, NULL) != MOB_OK;
 }
 
 static int heap_unmake(void **state) {
@@ -104,16 +114,30 @@ static uint64_t alloc_ok(uint64_t size, uint64_t tag) {
     assert_true(data != 0 && data % 64 == 0 && data + size <= ARENA);
     const shm_block_t *block = (const shm_block_t *)(arena + data - sizeof(shm_block_t));
     assert_true(atomic_load(&block->word) == shm_block_used(tag));
-    assert_true((uint64_t)atomic_load(&block->units) * SHM_BLOCK_UNIT >= size + sizeof(shm_block_t));
+    assert_true((uint64_t)atomic_load(&block->units) * SHM_BLOCK_UNIT >=
+                size + sizeof(shm_block_t));
     return data;
 }
 
 static void test_all_sizes(void **state) {
     (void)state;
-    const uint64_t sizes[] = {
-        0,      1, 47, 48, 49, 64, 240, 241, 1000, 4096, 65536, SHM_HEAP_SMALL - 1, SHM_HEAP_SMALL, SHM_HEAP_SMALL + 1,
-        5 << 20};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) memset(arena + alloc_ok(sizes[i], i + 1), 0xff, sizes[i]);
+    const uint64_t sizes[] = {0,
+                              1,
+                              47,
+                              48,
+                              49,
+                              64,
+                              240,
+                              241,
+                              1000,
+                              4096,
+                              65536,
+                              SHM_HEAP_SMALL - 1,
+                              SHM_HEAP_SMALL,
+                              SHM_HEAP_SMALL + 1,
+                              5 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        memset(arena + alloc_ok(sizes[i], i + 1), 0xff, sizes[i]);
 }
 
 static void test_little_is_wasted(void **state) {
@@ -121,8 +145,10 @@ static void test_little_is_wasted(void **state) {
     for (uint64_t size = 1; size < SHM_HEAP_SMALL; size += size / 7 + 1) {
         uint64_t data = alloc_ok(size, 1);
         uint64_t whole =
-            (uint64_t)atomic_load(&((shm_block_t *)(arena + data - sizeof(shm_block_t)))->units) * SHM_BLOCK_UNIT;
-        assert_true(whole < size + sizeof(shm_block_t) + SHM_BLOCK_UNIT + (size + sizeof(shm_block_t)) / 4);
+            (uint64_t)atomic_load(&((shm_block_t *)(arena + data - sizeof(shm_block_t)))->units) *
+            SHM_BLOCK_UNIT;
+        assert_true(whole <
+                    size + sizeof(shm_block_t) + SHM_BLOCK_UNIT + (size + sizeof(shm_block_t)) / 4);
         shm_heap_free(&heap, data, 1);
     }
 }
@@ -155,7 +181,8 @@ static void test_sweep_finds_what_others_freed(void **state) {
     for (uint64_t i = 0; i < COUNT; i++) data[i] = alloc_ok(1000, i + 1);
     uint64_t before = granted_bytes();
     for (int round = 0; round < 5; round++) {
-        for (uint64_t i = 0; i < COUNT; i++) assert_true(shm_block_release(arena, extents, data[i], i + 1));
+        for (uint64_t i = 0; i < COUNT; i++)
+            assert_true(shm_block_release(arena, extents, data[i], i + 1));
         for (uint64_t i = 0; i < COUNT; i++) data[i] = alloc_ok(1000, i + 1);
         assert_true(granted_bytes() <= before + (4 << 20));
     }
@@ -167,8 +194,10 @@ static void test_adjacent_free_blocks_join(void **state) {
     static uint64_t data[COUNT];
     for (uint64_t i = 0; i < COUNT; i++) data[i] = alloc_ok(1000, i + 1);
     uint64_t before = granted_bytes();
-    for (uint64_t i = 0; i < COUNT; i++) assert_true(shm_block_release(arena, extents, data[i], i + 1));
-    for (uint64_t i = 0; i < COUNT / 100; i++) alloc_ok(64000, i + 1); /* larger than any that was freed */
+    for (uint64_t i = 0; i < COUNT; i++)
+        assert_true(shm_block_release(arena, extents, data[i], i + 1));
+    /* larger than any that was freed */
+    for (uint64_t i = 0; i < COUNT / 100; i++) alloc_ok(64000, i + 1);
     assert_true(granted_bytes() <= before + (4 << 20));
 }
 
@@ -205,7 +234,8 @@ static void test_a_large_block_is_cold_once(void **state) {
     shm_heap_free(&heap, again, 2);
     assert_true(empties_take() >= size);
     again = alloc_ok(size, 5);
-    assert_int_equal(again, data); /* the same place, which the machine may have got back in between */
+    /* the same place, which the machine may have got back in between */
+    assert_int_equal(again, data);
     assert_true(shm_heap_cold(&heap, again));
     uint64_t small = alloc_ok(1000, 4);
     assert_false(shm_heap_cold(&heap, small));
@@ -219,7 +249,8 @@ static void test_gone_extent_is_forgotten(void **state) {
     uint64_t again = alloc_ok(1 << 20, 2);
     assert_int_equal(grants, 2);
     assert_int_equal(again, data); /* the same place by a new grant, under a new serial */
-    assert_int_equal(atomic_load(&extents[data / SHM_GRANULE].word), serials << 2 | SHM_EXTENT_OWNED);
+    assert_int_equal(atomic_load(&extents[data / SHM_GRANULE].word),
+                     serials << 2 | SHM_EXTENT_OWNED);
     assert_int_equal(empties_take(), 0);
 }
 
@@ -303,7 +334,8 @@ static void test_a_late_count_does_not_hide_a_block(void **state) {
         units = atomic_load(&block->units);
         atomic_store(&block->word, 0);
     }
-    assert_int_equal(shm_heap_alloc(&heap, 1000, 1, &other), MOB_OK); /* the store is full: a sweep found them */
+    /* the store is full: a sweep found them */
+    assert_int_equal(shm_heap_alloc(&heap, 1000, 1, &other), MOB_OK);
     atomic_fetch_add(&extents[granule].freed, units);
     assert_false(looks_unused(granule));
     for (uint64_t i = 1; i < count; i++) {
@@ -350,7 +382,8 @@ static void test_a_little_that_was_granted_late_is_used(void **state) {
     assert_int_equal(grants, 1);
 }
 
-/* Many that live long, the oldest dropped first: their memory is found again, and what is gone is forgotten. */
+/* Many that live long, the oldest dropped first: their memory is found again, and what is gone is
+ * forgotten. */
 static void test_many_large_ones_dropped_oldest_first(void **state) {
     (void)state;
     enum { LIVE = 100, ROUNDS = 20000 };
@@ -372,7 +405,8 @@ static void test_full_store_still_finds_its_free_blocks(void **state) {
     limit = 2 << 20;
     while (count < MOST && shm_heap_alloc(&heap, 1000, count + 1, &data[count]) == MOB_OK) count++;
     assert_true(count > 1000 && count < MOST);
-    /* a fifth of all, side by side: too little for a sweep as long as there are extents to ask for */
+    /* a fifth of all, side by side: too little for a sweep as long as there are extents to ask
+     * for */
     for (uint64_t i = 0; i < count / 5; i++) shm_heap_free(&heap, data[i], i + 1);
     uint64_t other;
     assert_int_equal(shm_heap_alloc(&heap, 3000, 1, &other), MOB_OK);
@@ -416,11 +450,16 @@ static uint64_t next_random(void) {
     return seed;
 }
 
-static unsigned char pattern(uint64_t tag, uint64_t at) { return (unsigned char)(tag * 31 + at * 7 + 1); }
+static unsigned char pattern(uint64_t tag, uint64_t at) {
+    return (unsigned char)(tag * 31 + at * 7 + 1);
+}
 
-/* The first and last bytes, and some between: enough to see any block or header that lies over this one. */
+/* The first and last bytes, and some between: enough to see any block or header that lies over this
+ * one. */
 static void pattern_each(const live_t *l, bool check) {
-    for (uint64_t at = 0; at < l->size; at += at < 64 || l->size - at <= 64 ? 1 : l->size - at < 128 ? 16 : 61) {
+    for (uint64_t at = 0; at < l->size; at += at < 64 || l->size - at <= 64 ? 1
+                                              : l->size - at < 128          ? 16
+                                                                            : 61) {
         if (!check)
             arena[l->data + at] = pattern(l->tag, at);
         else if (arena[l->data + at] != pattern(l->tag, at))
@@ -433,7 +472,8 @@ static void units_mark(const live_t *l, uint8_t to) {
     uint64_t first = (l->data - sizeof(shm_block_t)) / SHM_BLOCK_UNIT,
              last = l->size ? (l->data + l->size - 1) / SHM_BLOCK_UNIT : first;
     for (uint64_t u = first + (l->data % SHM_BLOCK_UNIT == 0); u <= last; u++) {
-        if (unit_used[u] == to) fail_msg("two blocks share the bytes at %llu", (unsigned long long)u * SHM_BLOCK_UNIT);
+        if (unit_used[u] == to)
+            fail_msg("two blocks share the bytes at %llu", (unsigned long long)u * SHM_BLOCK_UNIT);
         unit_used[u] = to;
     }
 }
@@ -492,7 +532,8 @@ static void test_model(void **state) {
         for (int i = 0; i < OPERATIONS; i++) {
             /* waves: mostly allocating, then mostly freeing */
             bool growing = (i / 5000) % 2 == 0;
-            bool allocate = live_count == 0 || (live_count < LIVE_MAX && next_random() % 8 < (growing ? 5u : 3u));
+            bool allocate = live_count == 0 ||
+                            (live_count < LIVE_MAX && next_random() % 8 < (growing ? 5u : 3u));
             if (allocate)
                 model_alloc(++tag);
             else
@@ -510,22 +551,32 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_all_sizes, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_little_is_wasted, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_freed_block_is_at_hand, heap_make, heap_unmake),
-        cmocka_unit_test_setup_teardown(test_freeing_twice_or_by_the_wrong_tag, heap_make, heap_unmake),
+        cmocka_unit_test_setup_teardown(test_freeing_twice_or_by_the_wrong_tag, heap_make,
+                                        heap_unmake),
         cmocka_unit_test_setup_teardown(test_sweep_finds_what_others_freed, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_adjacent_free_blocks_join, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_large_extent_is_taken_again, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_a_large_block_is_cold_once, heap_make, heap_unmake),
         cmocka_unit_test_setup_teardown(test_gone_extent_is_forgotten, heap_make, heap_unmake),
-        cmocka_unit_test_setup_teardown(test_another_grant_of_the_place_is_not_ours, heap_make, heap_unmake),
-        cmocka_unit_test_setup_teardown(test_unused_extents_can_be_recalled, heap_make, heap_unmake),
-        cmocka_unit_test_setup_teardown(test_a_lost_extent_is_not_written_to, heap_make, heap_unmake),
-        cmocka_unit_test_setup_teardown(test_a_block_in_a_lost_extent_is_its_new_owners, heap_make, heap_unmake),
-        cmocka_unit_test_setup_teardown(test_a_late_count_does_not_hide_a_block, heap_make, heap_unmake),
+        cmocka_unit_test_setup_teardown(test_another_grant_of_the_place_is_not_ours, heap_make,
+                                        heap_unmake),
+        cmocka_unit_test_setup_teardown(test_unused_extents_can_be_recalled, heap_make,
+                                        heap_unmake),
+        cmocka_unit_test_setup_teardown(test_a_lost_extent_is_not_written_to, heap_make,
+                                        heap_unmake),
+        cmocka_unit_test_setup_teardown(test_a_block_in_a_lost_extent_is_its_new_owners, heap_make,
+                                        heap_unmake),
+        cmocka_unit_test_setup_teardown(test_a_late_count_does_not_hide_a_block, heap_make,
+                                        heap_unmake),
         cmocka_unit_test_setup_teardown(test_full_passes_through, heap_make, heap_unmake),
-        cmocka_unit_test_setup_teardown(test_last_room_is_given_in_small_pieces, heap_make, heap_unmake),
-        cmocka_unit_test_setup_teardown(test_a_little_that_was_granted_late_is_used, heap_make, heap_unmake),
-        cmocka_unit_test_setup_teardown(test_many_large_ones_dropped_oldest_first, heap_make, heap_unmake),
-        cmocka_unit_test_setup_teardown(test_full_store_still_finds_its_free_blocks, heap_make, heap_unmake),
+        cmocka_unit_test_setup_teardown(test_last_room_is_given_in_small_pieces, heap_make,
+                                        heap_unmake),
+        cmocka_unit_test_setup_teardown(test_a_little_that_was_granted_late_is_used, heap_make,
+                                        heap_unmake),
+        cmocka_unit_test_setup_teardown(test_many_large_ones_dropped_oldest_first, heap_make,
+                                        heap_unmake),
+        cmocka_unit_test_setup_teardown(test_full_store_still_finds_its_free_blocks, heap_make,
+                                        heap_unmake),
         cmocka_unit_test_setup_teardown(test_impossible_sizes_are_full, heap_make, heap_unmake),
         cmocka_unit_test(test_model),
     };

@@ -1,4 +1,5 @@
-/* Queues: in order, bounded, begun again when empty; hints that come late do no harm, and nothing is lost between threads. */
+/* Queues: in order, bounded, begun again when empty; hints that come late do no harm, and nothing
+ * is lost between threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +69,8 @@ static void test_the_entry_after(void **state) {
         take(5);
         assert_int_equal(shm_queue_after(queue, position + 1), 0);
         take(6);
-        assert_int_equal(shm_queue_after(queue, position + 2), 0); /* passed, and emptied: nothing is there */
+        /* passed, and emptied: nothing is there */
+        assert_int_equal(shm_queue_after(queue, position + 2), 0);
         run_through(SHM_QUEUE_REWIND); /* so that the next round begins at the first place again */
     }
 }
@@ -84,7 +86,8 @@ static void test_order_through_many_rounds(void **state) {
     (void)state;
     uint64_t in = 0, out = 0;
     for (uint64_t round = 0; round < 500; round++) {
-        for (uint64_t i = 0; i < round * 7 % 300 + 1; i++) assert_true(shm_queue_push(queue, in++ * 3));
+        for (uint64_t i = 0; i < round * 7 % 300 + 1; i++)
+            assert_true(shm_queue_push(queue, in++ * 3));
         assert_int_equal(shm_queue_count(queue), in - out);
         while (in - out > round % 50) take(out++ * 3); /* mostly not to the end */
     }
@@ -237,7 +240,8 @@ static void test_positions_may_wrap(void **state) {
     take(77);
 }
 
-/* Whatever another process wrote there, nobody leaves the queue, and the count is one that can be added up. */
+/* Whatever another process wrote there, nobody leaves the queue, and the count is one that can be
+ * added up. */
 static void test_garbage_stays_inside(void **state) {
     (void)state;
     const uint64_t numbers[] = {0, 9, SHM_QUEUE_ENTRIES + 11, (uint64_t)1 << 63, UINT64_MAX};
@@ -255,7 +259,8 @@ static void test_garbage_stays_inside(void **state) {
 
 /* ---- between threads ---- */
 
-/* What an entry names, by its number: each has a word, as a task's record has. Number 0 is never pushed. */
+/* What an entry names, by its number: each has a word, as a task's record has. Number 0 is never
+ * pushed. */
 enum { ABSENT = 0, READY = 1, TAKEN = 2 /* and more: by which taker */ };
 static _Atomic uint32_t words[ACROSS + 1];
 static _Atomic uint32_t claimed_in_all;
@@ -297,20 +302,23 @@ static void test_one_producer_and_three_takers(void **state) {
     pthread_t threads[TAKERS];
     double end = seconds() + LIMIT_S;
     unsigned seed = 1, emptied = 0;
-    for (uintptr_t i = 0; i < TAKERS; i++) assert_int_equal(pthread_create(&threads[i], NULL, taker, (void *)i), 0);
+    for (uintptr_t i = 0; i < TAKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, taker, (void *)i), 0);
     for (uint32_t number = 1; number <= ACROSS && seconds() < end;) {
         /* Bursts of all sizes: one by one, and beyond what makes a queue begin again. */
         seed = seed * 1103515245 + 12345;
         uint32_t burst = 1 + (seed >> 16) % (seed >> 28 == 0 ? 3 * SHM_QUEUE_REWIND : 64);
         for (; burst > 0 && number <= ACROSS; burst--, number++) {
-            atomic_store_explicit(&words[number], READY, memory_order_relaxed); /* the push publishes it */
+            /* the push publishes it */
+            atomic_store_explicit(&words[number], READY, memory_order_relaxed);
             while (!shm_queue_push(queue, number)) sched_yield();
         }
         if ((seed >> 20 & 3) == 0) continue;
         emptied++;
         while (shm_queue_count(queue) > 0 && seconds() < end) sched_yield();
     }
-    while (atomic_load(&claimed_in_all) < ACROSS && seconds() < end && !atomic_load(&impossible)) sched_yield();
+    while (atomic_load(&claimed_in_all) < ACROSS && seconds() < end && !atomic_load(&impossible))
+        sched_yield();
     atomic_store(&over, true);
     uint64_t sum = 0;
     for (size_t i = 0; i < TAKERS; i++) {
@@ -338,14 +346,17 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_look_takes_nothing, queue_make, queue_unmake),
         cmocka_unit_test_setup_teardown(test_passing_a_position_twice, queue_make, queue_unmake),
         cmocka_unit_test_setup_teardown(test_passing_what_is_not_first, queue_make, queue_unmake),
-        cmocka_unit_test_setup_teardown(test_an_emptied_queue_begins_again_at_the_first_place, queue_make,
+        cmocka_unit_test_setup_teardown(test_an_emptied_queue_begins_again_at_the_first_place,
+                                        queue_make, queue_unmake),
+        cmocka_unit_test_setup_teardown(test_one_that_is_short_or_not_empty_goes_on, queue_make,
                                         queue_unmake),
-        cmocka_unit_test_setup_teardown(test_one_that_is_short_or_not_empty_goes_on, queue_make, queue_unmake),
         cmocka_unit_test_setup_teardown(test_a_late_taker_after_a_rewind, queue_make, queue_unmake),
-        cmocka_unit_test_setup_teardown(test_the_moment_of_a_rewind_looks_empty, queue_make, queue_unmake),
+        cmocka_unit_test_setup_teardown(test_the_moment_of_a_rewind_looks_empty, queue_make,
+                                        queue_unmake),
         cmocka_unit_test_setup_teardown(test_positions_may_wrap, queue_make, queue_unmake),
         cmocka_unit_test_setup_teardown(test_garbage_stays_inside, queue_make, queue_unmake),
-        cmocka_unit_test_setup_teardown(test_one_producer_and_three_takers, queue_make, queue_unmake),
+        cmocka_unit_test_setup_teardown(test_one_producer_and_three_takers, queue_make,
+                                        queue_unmake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Rings: in order, bounded, suspicious of the other side's index, and whole between two processes. */
+/* Rings: in order, bounded, suspicious of the other side's index, and whole between two
+ * processes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,8 @@ static shm_ring_t *ring;
 
 static int ring_make(void **state) {
     (void)state;
-    ring = mmap(NULL, shm_ring_bytes(CAPACITY), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ring = mmap(NULL, shm_ring_bytes(CAPACITY), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                -1, 0);
     return ring == MAP_FAILED ? -1 : 0;
 }
 
@@ -31,7 +33,8 @@ static int ring_unmake(void **state) {
 }
 
 static shm_message_t message(uint64_t i) {
-    return (shm_message_t){.kind = (uint32_t)i, .a = (uint32_t)i * 3, .b = i * 5, .c = i * 7, .d = ~i};
+    return (shm_message_t){
+        .kind = (uint32_t)i, .a = (uint32_t)i * 3, .b = i * 5, .c = i * 7, .d = ~i};
 }
 
 static void assert_message(const shm_message_t *m, uint64_t i) {
@@ -110,7 +113,8 @@ static void test_garbage_tail(void **state) {
     }
 }
 
-/* An impossible head looks full or has an innocent value; in no case does the producer leave the ring. */
+/* An impossible head looks full or has an innocent value; in no case does the producer leave the
+ * ring. */
 static void test_garbage_head_stays_inside(void **state) {
     (void)state;
     const struct {
@@ -129,7 +133,8 @@ static void test_garbage_head_stays_inside(void **state) {
         assert_int_equal(shm_ring_push(ring, CAPACITY, &m), cases[i].pushed);
         assert_int_equal(atomic_load(&ring->tail), cases[i].pushed ? 11 : 10);
         for (int k = 0; k < CAPACITY; k++)
-            assert_memory_equal(&ring->messages[k], cases[i].pushed && k == 10 ? &m : &none, sizeof m);
+            assert_memory_equal(&ring->messages[k], cases[i].pushed && k == 10 ? &m : &none,
+                                sizeof m);
     }
 }
 
@@ -152,7 +157,8 @@ static void test_two_processes(void **state) {
         switch (shm_ring_pop(ring, CAPACITY, &m)) {
         case SHM_RING_MESSAGE: {
             shm_message_t expected = message(i++);
-            if (memcmp(&m, &expected, sizeof m) != 0) fail_msg("message %llu is not whole", (unsigned long long)i - 1);
+            if (memcmp(&m, &expected, sizeof m) != 0)
+                fail_msg("message %llu is not whole", (unsigned long long)i - 1);
             break;
         }
         case SHM_RING_EMPTY:

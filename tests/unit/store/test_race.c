@@ -1,8 +1,8 @@
 /*
  * One slot, a sealer, a waiter and a dropper at once, many times over.
  *
- * Whatever the order: a waiter that was noted is in the word that the sealer gets back, the value is whole for whoever
- * sees SEALED, and exactly one of sealer and dropper is told to free.
+ * Whatever the order: a waiter that was noted is in the word that the sealer gets back, the value
+ * is whole for whoever sees SEALED, and exactly one of sealer and dropper is told to free.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,15 +70,16 @@ static void test_seal_wait_drop(void **state) {
         assert_int_equal(in_word, noted);
         assert_int_not_equal(dropped_as, STORE_DROP_ASK);
         assert_int_equal((sealed_from & STORE_DROPPED) != 0, dropped_as == STORE_DROP_LATER);
-        assert_int_equal(atomic_load(&slot.word), STORE_SEALED | (dropped_as == STORE_DROP_LATER ? STORE_DROPPED : 0));
+        assert_int_equal(atomic_load(&slot.word),
+                         STORE_SEALED | (dropped_as == STORE_DROP_LATER ? STORE_DROPPED : 0));
         noted_rounds += noted;
         later_rounds += dropped_as == STORE_DROP_LATER;
         store_slot_close(&slot);
     }
     assert_int_equal(pthread_join(sealer, NULL), 0);
     assert_int_equal(pthread_join(dropper, NULL), 0);
-    print_message("waiter noted in %u of %u rounds, dropped before the seal in %u\n", noted_rounds, ROUNDS,
-                  later_rounds);
+    print_message("waiter noted in %u of %u rounds, dropped before the seal in %u\n", noted_rounds,
+                  ROUNDS, later_rounds);
 }
 
 int main(void) {

@@ -107,11 +107,14 @@ static void test_drop(void **state) {
     } cases[] = {
         {STORE_PENDING, false, STORE_DROP_LATER, STORE_PENDING | STORE_DROPPED},
         {STORE_PENDING, true, STORE_DROP_LATER, STORE_PENDING | STORE_DROPPED},
-        {STORE_PENDING | STORE_CROWD, false, STORE_DROP_LATER, STORE_PENDING | STORE_CROWD | STORE_DROPPED},
+        {STORE_PENDING | STORE_CROWD, false, STORE_DROP_LATER,
+         STORE_PENDING | STORE_CROWD | STORE_DROPPED},
         {STORE_PENDING | STORE_ESCAPED, false, STORE_DROP_ASK, STORE_PENDING | STORE_ESCAPED},
-        {STORE_PENDING | STORE_ESCAPED, true, STORE_DROP_LATER, STORE_PENDING | STORE_ESCAPED | STORE_DROPPED},
+        {STORE_PENDING | STORE_ESCAPED, true, STORE_DROP_LATER,
+         STORE_PENDING | STORE_ESCAPED | STORE_DROPPED},
         {STORE_SEALED, false, STORE_DROP_FREE, STORE_SEALED | STORE_GOING},
-        {STORE_SEALED | STORE_ESCAPED | STORE_AWAY, false, STORE_DROP_ASK, STORE_SEALED | STORE_ESCAPED | STORE_AWAY},
+        {STORE_SEALED | STORE_ESCAPED | STORE_AWAY, false, STORE_DROP_ASK,
+         STORE_SEALED | STORE_ESCAPED | STORE_AWAY},
         {STORE_SEALED, true, STORE_DROP_FREE, STORE_SEALED},
         {STORE_SEALED | STORE_ESCAPED, false, STORE_DROP_ASK, STORE_SEALED | STORE_ESCAPED},
         {STORE_SEALED | STORE_ESCAPED, true, STORE_DROP_FREE, STORE_SEALED | STORE_ESCAPED},
@@ -179,7 +182,8 @@ static void test_meta_round_trip(void **state) {
         for (int error = 0; error < MOB_STATUS_COUNT; error++) {
             for (int format = MOB_FORMAT_DIRECT; format <= MOB_FORMAT_PICKLE; format++) {
                 for (int is_inline = 0; is_inline < 2; is_inline++) {
-                    uint64_t meta = store_meta(sizes[s], (mob_format_t)format, (mob_status_t)error, is_inline);
+                    uint64_t meta =
+                        store_meta(sizes[s], (mob_format_t)format, (mob_status_t)error, is_inline);
                     assert_true(store_meta_size(meta) == sizes[s]);
                     assert_int_equal(store_meta_error(meta), error);
                     assert_int_equal(store_meta_format(meta), format);
@@ -196,7 +200,8 @@ static void test_references_lie_behind_the_data(void **state) {
         assert_int_equal(store_block_size(size, 0), size);
         assert_true(store_refs_offset(size) >= size && store_refs_offset(size) < size + 16);
         assert_int_equal(store_refs_offset(size) % 16, 0);
-        assert_int_equal(store_block_size(size, 3), store_refs_offset(size) + 3 * sizeof(mob_ref_t));
+        assert_int_equal(store_block_size(size, 3),
+                         store_refs_offset(size) + 3 * sizeof(mob_ref_t));
     }
 }
 

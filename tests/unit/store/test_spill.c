@@ -1,4 +1,5 @@
-/* Spill files: what was written is read back, whatever its size and place; and a file that has anything else is not believed. */
+/* Spill files: what was written is read back, whatever its size and place; and a file that has
+ * anything else is not believed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -105,7 +106,8 @@ static void test_all_sizes(void **state) {
         if (at + sizes[i] > ARENA) at = 64;
         add(at, sizes[i]);
         /* A large one lies 64 bytes from a page's beginning. */
-        at = sizes[i] > 60000 ? (at + sizes[i] + 8191) / 4096 * 4096 + 64 : (at + sizes[i] + 127) / 64 * 64;
+        at = sizes[i] > 60000 ? (at + sizes[i] + 8191) / 4096 * 4096 + 64
+                              : (at + sizes[i] + 127) / 64 * 64;
     }
     write_all();
     read_all();
@@ -131,14 +133,16 @@ static void test_any_flipped_bit_is_found(void **state) {
         const uint64_t length = 64 + items[i].bytes + 8;
         for (int k = 0; k < 40; k++) {
             write_three();
-            uint64_t place = items[i].offset + (k < 36 ? length * (uint64_t)k / 36 : length - (uint64_t)(k - 35));
+            uint64_t place = items[i].offset +
+                             (k < 36 ? length * (uint64_t)k / 36 : length - (uint64_t)(k - 35));
             int fd = open(path, O_RDWR);
             unsigned char byte;
             assert_int_equal(pread(fd, &byte, 1, (off_t)place), 1);
             byte ^= (unsigned char)(1 << k % 8);
             assert_int_equal(pwrite(fd, &byte, 1, (off_t)place), 1);
             close(fd);
-            for (size_t j = 0; j < 3; j++) assert_int_equal(read_one(&items[j]), j == i ? EBADMSG : 0);
+            for (size_t j = 0; j < 3; j++)
+                assert_int_equal(read_one(&items[j]), j == i ? EBADMSG : 0);
         }
     }
 }
@@ -147,7 +151,9 @@ static void test_a_short_file(void **state) {
     (void)state;
     for (uint64_t cut = 1; cut < 100000; cut += 9973) {
         write_three();
-        assert_int_equal(truncate(path, (off_t)(items[2].offset + 64 + items[2].bytes - (cut < 5000 ? cut : 5000))), 0);
+        assert_int_equal(truncate(path, (off_t)(items[2].offset + 64 + items[2].bytes -
+                                                (cut < 5000 ? cut : 5000))),
+                         0);
         assert_int_equal(read_one(&items[2]), EBADMSG);
         assert_int_equal(read_one(&items[1]), 0);
     }
@@ -187,7 +193,8 @@ static void test_a_file_is_never_written_over(void **state) {
     write_three();
     assert_int_equal(store_spill_write(path, INCARNATION, arena, items, count, &size), EEXIST);
     read_all();
-    assert_int_equal(store_spill_write("/nowhere/at/all", INCARNATION, arena, items, count, &size), ENOENT);
+    assert_int_equal(store_spill_write("/nowhere/at/all", INCARNATION, arena, items, count, &size),
+                     ENOENT);
 }
 
 static void test_punching_gives_space_back(void **state) {
@@ -197,7 +204,8 @@ static void test_punching_gives_space_back(void **state) {
     stat(path, &before);
     if (store_spill_punch(path, &items[1]) != 0) skip(); /* this file system can't */
     stat(path, &after);
-    assert_true(after.st_size == before.st_size && after.st_blocks < before.st_blocks - (4 << 20) / 512);
+    assert_true(after.st_size == before.st_size &&
+                after.st_blocks < before.st_blocks - (4 << 20) / 512);
     assert_int_equal(read_one(&items[0]), 0);
     assert_int_equal(read_one(&items[1]), EBADMSG);
     assert_int_equal(read_one(&items[2]), 0);

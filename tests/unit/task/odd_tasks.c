@@ -1,4 +1,5 @@
-/* Functions and a class in C that do what tests want to see; used by test_system.c and by tests/python/test_c_tasks.py. */
+/* Functions and a class in C that do what tests want to see; used by test_system.c and by
+ * tests/python/test_c_tasks.py. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@
 
 TASK(add) {
     int64_t a, b;
-    if (mob_call_arity(call, 2, 2) || mob_call_int(call, 0, &a) || mob_call_int(call, 1, &b)) return MOB_EINVAL;
+    if (mob_call_arity(call, 2, 2) || mob_call_int(call, 0, &a) || mob_call_int(call, 1, &b))
+        return MOB_EINVAL;
     return mob_call_return_int(call, 0, a + b);
 }
 
@@ -70,8 +72,9 @@ TASK(echo) {
     mob_writer_t w = {0};
     mob_item_t item;
     if (mob_call_arity(call, 1, 1) || mob_call_item(call, 0, &item)) return MOB_EINVAL;
-    mob_status_t status =
-        copy(&w, &item) ? mob_call_return(call, 0, &w) : mob_call_fail(call, "can't echo %s", mob_tag_text(item.tag));
+    mob_status_t status = copy(&w, &item)
+                              ? mob_call_return(call, 0, &w)
+                              : mob_call_fail(call, "can't echo %s", mob_tag_text(item.tag));
     mob_writer_fini(&w);
     return status;
 }
@@ -87,7 +90,9 @@ TASK(first_only) { return mob_call_return_int(call, 0, 1); }
 TASK(too_many) { return mob_call_return_int(call, mob_call_job(call)->num_returns, 1); }
 TASK(nothing) { return mob_call_arity(call, 0, 0); }
 TASK(fails) { return mob_call_fail(call, "it failed with %d", 42); }
-TASK(fails_in_latin_1) { return mob_call_fail(call, "%s", "\xe4 \xc3\xa4 \xed\xa0\x80 \xf0\x9f\x98\x80 \xe2\x82"); }
+TASK(fails_in_latin_1) {
+    return mob_call_fail(call, "%s", "\xe4 \xc3\xa4 \xed\xa0\x80 \xf0\x9f\x98\x80 \xe2\x82");
+}
 TASK(fails_at_length) {
     char words[5000];
     for (size_t i = 0; i + 1 < sizeof words; i++) words[i] = i % 2 ? '\xa4' : '\xc3';
@@ -192,7 +197,8 @@ TASK(deep) {
     return status;
 }
 
-/* Hands its first argument on, as the reference that it is, to `sum` of the library in its second. */
+/* Hands its first argument on, as the reference that it is, to `sum` of the library in its
+ * second. */
 TASK(pass_on) {
     mob_client_t *client = mob_call_client(call);
     mob_ref_t ref, function, result;

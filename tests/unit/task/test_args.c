@@ -44,7 +44,8 @@ static void test_many(void **state) {
     mob_task_t task = {0};
     uint32_t counts[2];
     mob_args_init(&a);
-    for (uint32_t i = 0; i < COUNT; i++) mob_args_ref(&a, (mob_ref_t){.slot = i + 1, .generation = 1});
+    for (uint32_t i = 0; i < COUNT; i++)
+        mob_args_ref(&a, (mob_ref_t){.slot = i + 1, .generation = 1});
     assert_int_equal(mob_args_finish(&a, &task), MOB_OK);
     memcpy(counts, task.args, sizeof counts);
     assert_int_equal(counts[0], COUNT);
@@ -67,11 +68,14 @@ static void test_many(void **state) {
 static void test_refused(void **state) {
     (void)state;
     EXPECT_REFUSED(mob_args_keyword(&a, "without"))
-    EXPECT_REFUSED(mob_args_keyword(&a, "k"); mob_write_int(&a.values, 1); mob_write_int(&a.values, 2))
-    EXPECT_REFUSED(mob_args_keyword(&a, "a"); mob_args_keyword(&a, "b"); mob_write_int(&a.values, 2))
+    EXPECT_REFUSED(mob_args_keyword(&a, "k"); mob_write_int(&a.values, 1);
+                   mob_write_int(&a.values, 2))
+    EXPECT_REFUSED(mob_args_keyword(&a, "a"); mob_args_keyword(&a, "b");
+                   mob_write_int(&a.values, 2))
     EXPECT_REFUSED(mob_write_tuple(&a.values, 2); mob_write_int(&a.values, 1))
     EXPECT_REFUSED(mob_write_tuple(&a.values, 1); mob_args_ref(&a, (mob_ref_t){.slot = 1}))
-    EXPECT_REFUSED(mob_write_tuple(&a.values, 1); mob_args_keyword(&a, "k"); mob_write_int(&a.values, 1))
+    EXPECT_REFUSED(mob_write_tuple(&a.values, 1); mob_args_keyword(&a, "k");
+                   mob_write_int(&a.values, 1))
 }
 
 int main(void) {

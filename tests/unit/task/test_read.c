@@ -30,7 +30,8 @@ static void test_all_kinds(void **state) {
     assert_int_equal(w.count, 8);
     assert_int_equal(mob_writer_finish(&w, &data, &size), MOB_OK);
     mob_reader_t r = {.at = data, .end = (const uint8_t *)data + size};
-    const int tags[] = {MOB_NONE, MOB_TRUE, MOB_FALSE, MOB_INT, MOB_FLOAT, MOB_STR, MOB_BYTES, MOB_TUPLE};
+    const int tags[] = {MOB_NONE,  MOB_TRUE, MOB_FALSE, MOB_INT,
+                        MOB_FLOAT, MOB_STR,  MOB_BYTES, MOB_TUPLE};
     for (int i = 0; i < 8; i++) {
         assert_int_equal(mob_read(&r, &item), MOB_OK);
         assert_int_equal(item.tag, tags[i]);
@@ -70,7 +71,8 @@ static void read_all(const uint8_t *bytes, size_t size) {
             for (uint64_t i = 0; i < item.size; i++) seen += ((const uint8_t *)item.data)[i];
         if (item.tag != MOB_TUPLE) continue;
         mob_item_t inner;
-        for (uint32_t i = 0; i < item.count; i++) assert_int_equal(mob_read(&item.items, &inner), MOB_OK);
+        for (uint32_t i = 0; i < item.count; i++)
+            assert_int_equal(mob_read(&item.items, &inner), MOB_OK);
         assert_ptr_equal(item.items.at, item.items.end);
     }
     free(exact);

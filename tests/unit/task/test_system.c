@@ -1,5 +1,6 @@
 /*
- * A whole system in C: this driver, the daemon, and workers without Python, which load a library of odd functions.
+ * A whole system in C: this driver, the daemon, and workers without Python, which load a library of
+ * odd functions.
  *
  * Usage: test_system MOBULAD MOBULA_WORKER LIBRARY
  */
@@ -30,7 +31,8 @@ static int system_start(void **state) {
                                  .resource_count = 2,
                                  .log_to_driver = true};
     mob_status_t status = mob_init(&config, (mob_client_t **)state);
-    if (status != MOB_OK) print_error("mob_init: %s: %s\n", mob_status_text(status), mob_last_error());
+    if (status != MOB_OK)
+        print_error("mob_init: %s: %s\n", mob_status_text(status), mob_last_error());
     return status != MOB_OK;
 }
 
@@ -77,7 +79,8 @@ static void two_ints(mob_args_t *args, int64_t a, int64_t b) {
 }
 
 static void path_in(mob_args_t *args, char *path, const char *name) {
-    snprintf(path, 100, "%s/mobula-task-%d-%s", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid(), name);
+    snprintf(path, 100, "%s/mobula-task-%d-%s", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp",
+             (int)getpid(), name);
     unlink(path);
     mob_args_init(args);
     mob_write_str(&args->values, path, strlen(path));
@@ -115,7 +118,8 @@ static void test_wrong_arguments(void **state) {
 static void test_garbage_as_arguments(void **state) {
     mob_client_t *c = *state;
     uint64_t seed = 88172645463325252u;
-    mob_task_t task = {.kind = MOB_TASK, .function = named(c, "describe"), .name = "describe", .name_size = 8};
+    mob_task_t task = {
+        .kind = MOB_TASK, .function = named(c, "describe"), .name = "describe", .name_size = 8};
     mob_ref_t ref;
     mob_value_t value;
     task.shape = MOB_SHAPE_ONE_CPU;
@@ -141,14 +145,16 @@ static void test_garbage_as_arguments(void **state) {
 static void test_functions_that_are_none(void **state) {
     mob_client_t *c = *state;
     mob_ref_t ref, other;
-    expect_error(c, run(c, "no_such_function", NULL), MOB_ETASK, "has no function no_such_function");
+    expect_error(c, run(c, "no_such_function", NULL), MOB_ETASK,
+                 "has no function no_such_function");
     assert_int_equal(mob_function_c(c, "/no/such/library.so", "f", &ref), MOB_EINVAL);
     assert_int_equal(mob_function_c(c, daemon_path, "f", &ref), MOB_OK);
     assert_int_equal(mob_task_run(c, ref, "f", NULL, &other), MOB_OK);
     expect_error(c, other, MOB_ETASK, "can't be loaded");
     assert_int_equal(mob_function_python(c, "json", "dumps", &ref), MOB_OK);
     assert_int_equal(mob_task_run(c, ref, "dumps", NULL, &other), MOB_OK);
-    expect_error(c, other, MOB_ETASK, "json.dumps is a Python function, and the workers of this session are C workers");
+    expect_error(c, other, MOB_ETASK,
+                 "json.dumps is a Python function, and the workers of this session are C workers");
     assert_int_equal(mob_put(c, "some pickle", 11, MOB_FORMAT_PICKLE, &ref), MOB_OK);
     assert_int_equal(mob_task_run(c, ref, "pickled", NULL, &other), MOB_OK);
     expect_error(c, other, MOB_ETASK, "pickled is a Python function");
@@ -171,8 +177,11 @@ static void test_results(void **state) {
     mob_client_t *c = *state;
     enum { MANY = 100 };
     mob_ref_t refs[MANY], function = named(c, "count");
-    mob_task_t task = {
-        .kind = MOB_TASK, .function = function, .name = "count", .name_size = 5, .args = "\0\0\0\0\0\0\0"};
+    mob_task_t task = {.kind = MOB_TASK,
+                       .function = function,
+                       .name = "count",
+                       .name_size = 5,
+                       .args = "\0\0\0\0\0\0\0"};
     task.args_size = 8;
     task.shape = MOB_SHAPE_ONE_CPU;
     for (uint32_t n = 0; n <= MANY; n += n < 3 ? 1 : 97) {
@@ -185,7 +194,8 @@ static void test_results(void **state) {
     assert_int_equal(mob_submit(c, &task, refs), MOB_OK);
     expect_error(c, refs[0], MOB_ETASK, "num_returns is 2, and result 1 was not written");
     expect_error(c, refs[1], MOB_ETASK, "result 1 was not written");
-    expect_error(c, run(c, "too_many", NULL), MOB_ETASK, "result 1 was written, and the call has 1");
+    expect_error(c, run(c, "too_many", NULL), MOB_ETASK,
+                 "result 1 was written, and the call has 1");
     expect_error(c, run(c, "two_values", NULL), MOB_ETASK, "a result is one value");
     expect_error(c, run(c, "too_large", NULL), MOB_ETASK, "object store");
     mob_value_t value;
@@ -209,7 +219,8 @@ static double store_free(mob_client_t *c) {
 
 static void test_a_replaced_array_is_freed(void **state) {
     mob_client_t *c = *state;
-    for (int i = 0; i < 30; i++) expect_error(c, run(c, "array_then_fails", NULL), MOB_ETASK, "after all");
+    for (int i = 0; i < 30; i++)
+        expect_error(c, run(c, "array_then_fails", NULL), MOB_ETASK, "after all");
     assert_true(store_free(c) > 40 << 20);
 }
 
@@ -232,7 +243,8 @@ static void test_crashes(void **state) {
     mob_ref_t ref;
     mob_args_t args;
     char path[100];
-    mob_task_t task = {.kind = MOB_TASK, .function = named(c, "crash"), .name = "crash", .name_size = 5};
+    mob_task_t task = {
+        .kind = MOB_TASK, .function = named(c, "crash"), .name = "crash", .name_size = 5};
     task.shape = MOB_SHAPE_ONE_CPU;
     task.num_returns = 1;
     task.args = "\0\0\0\0\0\0\0";
@@ -330,7 +342,11 @@ static void test_actors_that_fail(void **state) {
     assert_int_equal(mob_actor_call(c, actor, "crash", NULL, &ref), MOB_OK);
     expect_error(c, ref, MOB_EACTOR, "");
     mob_ref_release(c, actor);
-    mob_task_t task = {.kind = MOB_ACTOR_CREATE, .function = class_, .name = "Box", .name_size = 3, .num_returns = 1};
+    mob_task_t task = {.kind = MOB_ACTOR_CREATE,
+                       .function = class_,
+                       .name = "Box",
+                       .name_size = 3,
+                       .num_returns = 1};
     task.shape = MOB_SHAPE_ONE_CPU;
     task.max_concurrency = 4;
     assert_int_equal(mob_args_finish(&args, &task), MOB_OK);

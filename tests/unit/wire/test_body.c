@@ -1,4 +1,5 @@
-/* Splitting a record's body: whatever numbers a record has, the parts lie inside the body or it is refused. */
+/* Splitting a record's body: whatever numbers a record has, the parts lie inside the body or it is
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,8 @@ static uint64_t next_random(void) {
 
 static void test_parts_follow_each_other(void **state) {
     (void)state;
-    wire_record_t record = {.kind = MOB_ACTOR_CALL, .num_returns = 2, .num_deps = 1, .num_refs = 3, .name_size = 4};
+    wire_record_t record = {
+        .kind = MOB_ACTOR_CALL, .num_returns = 2, .num_deps = 1, .num_refs = 3, .name_size = 4};
     mob_ref_t start[16] = {0};
     uint64_t size = wire_body_size(2, 1, 3, 4, 11);
     assert_int_equal(size, 6 * sizeof(mob_ref_t) + 15);
@@ -93,7 +95,8 @@ static uint32_t some_count(void) {
 static void test_random_headers_stay_inside(void **state) {
     (void)state;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    unsigned char *map = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *map =
+        mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(map != MAP_FAILED);
     assert_int_equal(mprotect(map + page, page, PROT_NONE), 0); /* a read past the end is a crash */
     unsigned accepted = 0, sum = 0;
@@ -102,23 +105,27 @@ static void test_random_headers_stay_inside(void **state) {
         if (round % 16 == 0) {
             for (size_t i = 0; i < sizeof record / 8; i++) ((uint64_t *)&record)[i] = next_random();
         } else {
-            record = (wire_record_t){.kind = (uint8_t)(next_random() % 4), .name_size = (uint8_t)next_random()};
+            record = (wire_record_t){.kind = (uint8_t)(next_random() % 4),
+                                     .name_size = (uint8_t)next_random()};
             record.num_returns = some_count();
             record.num_deps = some_count();
             record.num_refs = some_count();
         }
-        uint64_t size = next_random() % (page / 8 + 1) * 8; /* the body's end is the page's end, its start aligned */
+        /* the body's end is the page's end, its start aligned */
+        uint64_t size = next_random() % (page / 8 + 1) * 8;
         const unsigned char *start = map + page - size;
         wire_body_t body;
         if (wire_body_split(&record, start, size, &body) != MOB_OK) continue;
         accepted++;
         assert_ptr_equal(body.returns, start);
-        assert_true(body.deps == body.returns + record.num_returns && body.refs == body.deps + record.num_deps);
+        assert_true(body.deps == body.returns + record.num_returns &&
+                    body.refs == body.deps + record.num_deps);
         assert_ptr_equal(body.name, body.refs + record.num_refs);
         assert_ptr_equal(body.args, body.name + record.name_size);
         assert_ptr_equal(body.args + body.args_size, start + size);
         for (const mob_ref_t *r = body.returns; (const char *)r < body.name; r++) sum += r->slot;
-        for (const uint8_t *b = (const uint8_t *)body.name; b < body.args + body.args_size; b++) sum += *b;
+        for (const uint8_t *b = (const uint8_t *)body.name; b < body.args + body.args_size; b++)
+            sum += *b;
     }
     assert_int_equal(sum, 0);
     assert_true(accepted > 1000);

@@ -1,4 +1,5 @@
-/* Writing the direct encoding: the bytes that mobula.h describes, counted beyond the end and never written there. */
+/* Writing the direct encoding: the bytes that mobula.h describes, counted beyond the end and never
+ * written there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,8 +27,9 @@ static void test_bytes(void **state) {
     wire_writer_t w = {.data = data, .capacity = sizeof data};
     write_all(&w);
     const uint8_t expected[ALL_SIZE] = {
-        MOB_TUPLE, 3, 0, 0,    0,    MOB_INT, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, MOB_FLOAT, 0,   0,  0,
-        0,         0, 0, 0xe0, 0x3f, MOB_STR, 3,    0,    0,    0,    0,    0,    0,    0,    'r',       'a', 'y'};
+        MOB_TUPLE, 3,    0,         0, 0, MOB_INT, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff,
+        0xff,      0xff, MOB_FLOAT, 0, 0, 0,       0,    0,    0,    0xe0, 0x3f, MOB_STR,
+        3,         0,    0,         0, 0, 0,       0,    0,    'r',  'a',  'y'};
     assert_int_equal(w.size, ALL_SIZE);
     assert_memory_equal(data, expected, ALL_SIZE);
 }
@@ -37,7 +39,8 @@ static void test_counts_beyond_capacity(void **state) {
     for (size_t capacity = 0; capacity <= ALL_SIZE; capacity++) {
         uint8_t data[ALL_SIZE + 16], whole[64];
         memset(data, 0xaa, sizeof data);
-        wire_writer_t full = {.data = whole, .capacity = sizeof whole}, w = {.data = data, .capacity = capacity};
+        wire_writer_t full = {.data = whole, .capacity = sizeof whole},
+                      w = {.data = data, .capacity = capacity};
         write_all(&full);
         write_all(&w);
         assert_int_equal(w.size, ALL_SIZE);

@@ -13,7 +13,9 @@ def __getattr__(name):
 
 @dataclass(frozen=True)
 class ObjectState:
-    """One reason for which an object is there. An object that is held for several has as many of these."""
+    """One reason for which an object is there. An object that is held for several has as many of
+    these.
+    """
 
     object_id: str
     object_size: int
@@ -21,7 +23,8 @@ class ObjectState:
     state: str
     """IN_MEMORY, SPILLED or PENDING."""
     reference_type: str
-    """LOCAL_REFERENCE, PINNED_IN_MEMORY, USED_BY_PENDING_TASK, CAPTURED_IN_OBJECT, ACTOR_HANDLE, LOADED_FUNCTION."""
+    """LOCAL_REFERENCE, PINNED_IN_MEMORY, USED_BY_PENDING_TASK, CAPTURED_IN_OBJECT, ACTOR_HANDLE
+    or LOADED_FUNCTION."""
     pid: int
     """The process that holds it; 0 if a task or an object does."""
     type: str
@@ -46,7 +49,9 @@ class ObjectState:
         return asdict(self)
 
 
-def list_objects(address=None, filters=None, limit=100, timeout=30, detail=False, raise_on_missing_output=True) -> list:
+def list_objects(
+    address=None, filters=None, limit=100, timeout=30, detail=False, raise_on_missing_output=True
+) -> list:
     """The objects of the session, and who holds each for what reason.
 
     Args:
@@ -54,19 +59,26 @@ def list_objects(address=None, filters=None, limit=100, timeout=30, detail=False
         filters: tuples of a field's name, "=" or "!=", and a value; all of them have to be met.
         limit: how many are given at most.
         timeout: seconds for the answer, after which it is a TimeoutError; None: for ever.
-        detail, raise_on_missing_output: make no difference, since every field is always given and none is ever missing.
+        detail, raise_on_missing_output: make no difference, since every field is always given
+            and none is ever missing.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit <= 0:
         raise ValueError(f"limit must be a positive int, not {limit!r}")
     if isinstance(timeout, (int, float)) and timeout < 0:
         raise ValueError(f"timeout must not be negative, and is {timeout}")
     matches = _matcher(filters or [])
-    found = (state for state in objects(address, 1 << 62 if filters else limit, timeout)[1] if matches(state))
+    found = (
+        state
+        for state in objects(address, 1 << 62 if filters else limit, timeout)[1]
+        if matches(state)
+    )
     return [state for _, state in zip(range(limit), found)]
 
 
 def objects(address=None, limit=1 << 62, timeout=30) -> tuple:
-    """How many objects there are, and the states of the first `limit`; waits `timeout` seconds for the answer."""
+    """How many objects there are, and the states of the first `limit`; waits `timeout` seconds for
+    the answer.
+    """
     from ray import _core
     from ray._private import sessions
     from ray._private.services import LOOPBACK
@@ -95,7 +107,9 @@ def _matcher(filters):
         if not isinstance(entry, (tuple, list)) or len(entry) != 3:
             raise ValueError(f'a filter is (name, "=" or "!=", value), not {entry!r}')
         if entry[0] not in names:
-            raise ValueError(f"there is no field {entry[0]!r} to filter by; there are {', '.join(sorted(names))}")
+            raise ValueError(
+                f"there is no field {entry[0]!r} to filter by; there are {', '.join(sorted(names))}"
+            )
         if entry[1] not in ("=", "!="):
             raise ValueError(f'a filter compares by "=" or "!=", not {entry[1]!r}')
 
