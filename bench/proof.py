@@ -146,9 +146,8 @@ def flat() -> None:
         for i in range(count):
             ray.put(i)
 
-    call_and_drop(
-        MANY // 2
-    )  # pools and the timeline, which keeps 262,144 runs, have their size then
+    # pools and the timeline, which keeps 262,144 runs, have their size then
+    call_and_drop(MANY // 2)
     put_and_drop(MANY // 10)
     for work, name in ((call_and_drop, "tasks"), (put_and_drop, "puts")):
         pids = {"driver": os.getpid(), "daemon": daemon_pid()}
@@ -230,9 +229,8 @@ def fair() -> None:
     """Others submit beside a driver whose backlog of tasks of 1 ms would take seconds."""
     ray.init(num_cpus=2)
     ray.get([nothing.remote(i) for i in range(100)])
-    time.sleep(
-        1
-    )  # the zygote loads numpy behind the first tasks: a third process that wants one of two CPUs
+    # the zygote loads numpy behind the first tasks: a third process that wants one of two CPUs
+    time.sleep(1)
 
     def told(name: str, found: tuple[list[float], int], backlog: list) -> None:
         waiting = len(ray.wait(backlog, num_returns=len(backlog), timeout=0)[1])

@@ -44,8 +44,8 @@ typedef enum mob_status {
     MOB_EFORKED,    /* called in a forked child of the client */
     MOB_ETIMEOUT,   /* the time ran out; what was waited for goes on */
     MOB_EINTR,      /* a signal arrived, or a second has passed: call again to go on waiting */
-    MOB_EFULL,      /* the object store has no room */
-    MOB_EROOM,      /* ... at this moment: wait with mob_room_wait, then call again */
+    MOB_EFULL,      /* the object store has no space */
+    MOB_ESPACE,     /* ... at this moment: wait with mob_space_wait, then call again */
     MOB_EDISK,      /* ... and the disk that objects are moved to is full, or fails */
     MOB_EAWAY,      /* the object is on disk: mob_get_fetch brings it back */
     MOB_ESTALE,     /* a reference of an earlier session, or of an object that is gone */
@@ -87,7 +87,7 @@ typedef struct mob_config {
     size_t setup_size;
     const char *const *preload; /* NULL-terminated: modules that the zygote loads after its start */
     const char *const *spill_dirs;    /* NULL-terminated: where objects are moved that memory has no
-                                         room for, by turns; NULL: the session's own folder */
+                                         space for, by turns; NULL: the session's own folder */
     bool log_to_driver;               /* whether what workers print is sent to mob_message_read */
     void (*meanwhile)(void *context); /* called once by this thread while the daemon starts, which
                                          takes some time; or NULL */
@@ -184,7 +184,7 @@ enum {
     MOB_SMALL = 40
 }; /* a value of up to so many bytes, without references, lies in its slot: copy it out at once */
 
-/* Room for a value that is being written. Small ones live in the struct itself until they are
+/* Space for a value that is being written. Small ones live in the struct itself until they are
  * committed. */
 typedef struct mob_buffer {
     void *data; /* write here, up to size bytes */
@@ -197,8 +197,8 @@ typedef struct mob_buffer {
     uint8_t small[MOB_SMALL];
 } mob_buffer_t;
 
-/* Makes room for a value of `size` bytes that contains `ref_count` references. Commit or abort it,
- * in any thread. MOB_EROOM: not now. */
+/* Makes space for a value of `size` bytes that contains `ref_count` references. Commit or abort it,
+ * in any thread. MOB_ESPACE: not now. */
 MOB_API mob_status_t mob_put_begin(mob_client_t *client, uint64_t size, uint32_t ref_count,
                                    mob_buffer_t *ret_buffer);
 /* Copies `size` bytes to `offset` in the buffer: for much of it the fastest way, since pages that
@@ -212,19 +212,19 @@ MOB_API void mob_buffer_map(mob_client_t *client, mob_buffer_t *buffer);
 MOB_API mob_status_t mob_put_commit(mob_client_t *client, mob_buffer_t *buffer, mob_format_t format,
                                     const mob_ref_t *refs, mob_ref_t *ret_ref);
 MOB_API void mob_put_abort(mob_client_t *client, mob_buffer_t *buffer);
-/* All of it; waits for room if need be. */
+/* All of it; waits for space if need be. */
 MOB_API mob_status_t mob_put(mob_client_t *client, const void *data, uint64_t size,
                              mob_format_t format, mob_ref_t *ret_ref);
-/* After MOB_EROOM, in the same thread: objects that nobody reads are being moved to disk. MOB_OK:
- * call again; at the latest after a second. MOB_EFULL, MOB_EDISK: there will be no room, and
+/* After MOB_ESPACE, in the same thread: objects that nobody reads are being moved to disk. MOB_OK:
+ * call again; at the latest after a second. MOB_EFULL, MOB_EDISK: there will be no space, and
  * mob_last_error says who has it. MOB_EINTR: a signal handler ran. */
-MOB_API mob_status_t mob_room_wait(mob_client_t *client);
+MOB_API mob_status_t mob_space_wait(mob_client_t *client);
 /* The same, but goes on after signals. */
-MOB_API mob_status_t mob_room_await(mob_client_t *client);
-/* Objects that are needed all at once found no room (MOB_EFULL), and those that were open are
+MOB_API mob_status_t mob_space_await(mob_client_t *client);
+/* Objects that are needed all at once found no space (MOB_EFULL), and those that were open are
  * closed again. Others may have waited for them as we did for theirs: waits a moment, a different
  * one in each process, and is true if it is worth another try, which is number `tries` + 1. */
-MOB_API bool mob_room_retry(mob_client_t *client, const mob_ref_t *refs, size_t count, int tries);
+MOB_API bool mob_space_retry(mob_client_t *client, const mob_ref_t *refs, size_t count, int tries);
 
 /* Waits until every one of `refs` is there or one of them is an error, at most timeout_ms (-1: for
  * ever). MOB_EINTR when a signal handler ran, and once a second, so that the caller can look at its
@@ -236,8 +236,8 @@ MOB_API mob_status_t mob_get_wait(mob_client_t *client, const mob_ref_t *refs, s
  * caller holds a count of ref at least as long. An error is valid as long as ref is held. */
 MOB_API mob_status_t mob_get_begin(mob_client_t *client, mob_ref_t ref, mob_value_t *ret_value);
 /* The same for refs[0], after MOB_EAWAY: waits until it is in memory. The others are what will be
- * opened next, and are brought back on the way. MOB_EFULL, MOB_EDISK: there is no room for it. Else
- * as mob_get_wait. */
+ * opened next, and are brought back on the way. MOB_EFULL, MOB_EDISK: there is no space for it.
+ * Else as mob_get_wait. */
 MOB_API mob_status_t mob_get_fetch(mob_client_t *client, const mob_ref_t *refs, size_t count,
                                    int64_t timeout_ms, mob_value_t *ret_value);
 /* One more mob_get_end is to come; for a value that is open, and of more than MOB_SMALL bytes. */
@@ -300,16 +300,16 @@ enum { MOB_SHAPE_NOTHING = 0, MOB_SHAPE_ONE_CPU = 1 };
 MOB_API mob_status_t mob_shape(mob_client_t *client, const mob_resource_t *demand, size_t count,
                                uint32_t *ret_shape);
 MOB_API void mob_shape_drop(mob_client_t *client, uint32_t shape);
-/* Hands a task to the scheduler. ret_refs has room for num_returns (1 for MOB_ACTOR_CREATE: the
- * actor itself). All inputs are borrowed; the task keeps what its references name alive. MOB_EROOM:
- * not now. */
+/* Hands a task to the scheduler. ret_refs has space for num_returns (1 for MOB_ACTOR_CREATE: the
+ * actor itself). All inputs are borrowed; the task keeps what its references name alive.
+ * MOB_ESPACE: not now. */
 MOB_API mob_status_t mob_submit(mob_client_t *client, const mob_task_t *task, mob_ref_t *ret_refs);
 /* Ends it. Calls that are made after this has returned, by whomever, find it dead. */
 MOB_API mob_status_t mob_actor_kill(mob_client_t *client, mob_ref_t actor);
 
 /* ---- Workers ------------------------------------------------------------- */
 
-typedef struct mob_job {
+typedef struct mob_run {
     mob_kind_t kind;
     mob_ref_t function;
     mob_ref_t actor;   /* the one that is called, or is being made */
@@ -320,47 +320,47 @@ typedef struct mob_job {
     uint32_t shape, held_shape;
     uint32_t num_returns;
     uint32_t max_calls, max_concurrency;
-    bool may_retry; /* an exception may be answered with mob_job_retry */
+    bool may_retry; /* an exception may be answered with mob_run_retry */
     const void *args;
     size_t args_size;
     const mob_ref_t *deps;
     uint32_t dep_count;
     uint32_t ref_count;
     uint64_t start_ns;
-} mob_job_t;
+} mob_run_t;
 
-/* Waits for work. The job is valid until it is finished or retried (MOB_FORGET: until the next
+/* Waits for work. The run is valid until it is finished or retried (MOB_FORGET: until the next
  * call). MOB_ECLOSED: the worker is to end. An actor with max_concurrency may call this again
- * before it has finished a job; it then waits while it has so many. One thread at a time. */
-MOB_API mob_status_t mob_job_next(mob_client_t *client, mob_job_t **ret_job);
+ * before it has finished a run; it then waits while it has so many. One thread at a time. */
+MOB_API mob_status_t mob_run_next(mob_client_t *client, mob_run_t **ret_run);
 /* The same, but does not wait: MOB_ETIMEOUT if there is nothing now, MOB_ELIMIT if one has to be
  * finished before. */
-MOB_API mob_status_t mob_job_try(mob_client_t *client, mob_job_t **ret_job);
-/* Room for the job's result number `index`; written by mob_job_finish. MOB_EROOM: not now. */
-MOB_API mob_status_t mob_job_result_begin(mob_client_t *client, mob_job_t *job, uint32_t index,
+MOB_API mob_status_t mob_run_try(mob_client_t *client, mob_run_t **ret_run);
+/* Space for the run's result number `index`; written by mob_run_finish. MOB_ESPACE: not now. */
+MOB_API mob_status_t mob_run_result_begin(mob_client_t *client, mob_run_t *run, uint32_t index,
                                           uint64_t size, uint32_t ref_count,
                                           mob_buffer_t *ret_buffer);
-MOB_API void mob_job_result_commit(mob_client_t *client, mob_job_t *job, uint32_t index,
+MOB_API void mob_run_result_commit(mob_client_t *client, mob_run_t *run, uint32_t index,
                                    mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
                                    const mob_ref_t *refs);
 /* Publishes all results at once. */
-MOB_API void mob_job_finish(mob_client_t *client, mob_job_t *job);
+MOB_API void mob_run_finish(mob_client_t *client, mob_run_t *run);
 /* Asks for another run instead; false if the task may not be run again: then finish it. */
-MOB_API bool mob_job_retry(mob_client_t *client, mob_job_t *job);
+MOB_API bool mob_run_retry(mob_client_t *client, mob_run_t *run);
 /* ---- Event loops --------------------------------------------------------- */
 
 /*
- * For programs that must not sleep in mob_get_wait, mob_wait or mob_job_next: a file descriptor
+ * For programs that must not sleep in mob_get_wait, mob_wait or mob_run_next: a file descriptor
  * that is readable when it is time to look.
  *
  *     do {
  *         found = false;
  *         while ((watch = mob_event_next(event))) { ...; found = true; }
- *         the same with mob_job_try, then the loop's other work, if there is any
+ *         the same with mob_run_try, then the loop's other work, if there is any
  *     } while (mob_event_look_again(event, found));
  *     then sleep until the descriptor is readable
  *
- * While it sleeps so, a worker's thread counts as waiting: what its jobs hold of CPUs is lent. An
+ * While it sleeps so, a worker's thread counts as waiting: what its runs hold of CPUs is lent. An
  * event belongs to one thread at a time. */
 typedef struct mob_event mob_event_t;
 
@@ -370,9 +370,9 @@ typedef struct mob_watch {
     bool forgotten; /* by mob_event_forget */
 } mob_watch_t;
 
-/* takes_jobs: it also tells of jobs for mob_job_try, which this thread runs by turns; for an
+/* takes_runs: it also tells of runs for mob_run_try, which this thread runs by turns; for an
  * actor's worker, one event. */
-MOB_API mob_status_t mob_event_open(mob_client_t *client, bool takes_jobs, mob_event_t **ret_event);
+MOB_API mob_status_t mob_event_open(mob_client_t *client, bool takes_runs, mob_event_t **ret_event);
 /* May come after mob_shutdown. Watches that were not given out are forgotten: mob_event_drop them
  * before. */
 MOB_API void mob_event_close(mob_event_t *event);
@@ -402,7 +402,7 @@ typedef enum mob_query {
     MOB_QUERY_EVENTS = 2,
     MOB_QUERY_ACTORS = 3,
     MOB_QUERY_SHAPE = 4,
-    MOB_QUERY_ROOM = 5,   /* a text: who has the object store's memory */
+    MOB_QUERY_SPACE = 5,  /* a text: who has the object store's memory */
     MOB_QUERY_OBJECTS = 6 /* at most `argument` of them, and who holds each */
 } mob_query_t;
 /* The answer is a value in the direct encoding; the caller frees it with free(). */

@@ -116,7 +116,7 @@ MOB_API void mob_writer_fini(mob_writer_t *writer);
 
 /* Puts the one value that was written. */
 MOB_API mob_status_t mob_put_value(mob_client_t *client, mob_writer_t *writer, mob_ref_t *ret_ref);
-/* Room for `count` numbers of item_size bytes, that Python gets as a read-only numpy array of that
+/* Space for `count` numbers of item_size bytes, that Python gets as a read-only numpy array of that
  * dtype ("f8", "i4") without a copy; NULL: as a memoryview. Fill *ret_data, aligned to 64 bytes,
  * then mob_put_commit(client, buffer, MOB_FORMAT_PICKLE, NULL, &ref), or abort. */
 MOB_API mob_status_t mob_put_array(mob_client_t *client, const char *dtype, uint64_t count,
@@ -190,7 +190,7 @@ typedef mob_status_t (*mob_function_t)(mob_call_t *call);
 /* For tasks of one's own, objects and waits (which lend the CPU): it is this worker's. */
 MOB_API mob_client_t *mob_call_client(const mob_call_t *call);
 /* name, resources, number of results */
-MOB_API const mob_job_t *mob_call_job(const mob_call_t *call);
+MOB_API const mob_run_t *mob_call_run(const mob_call_t *call);
 MOB_API void *mob_call_state(const mob_call_t *call);
 MOB_API void mob_call_set_state(mob_call_t *call, void *state);
 
@@ -234,7 +234,7 @@ MOB_API mob_status_t mob_call_return_array(mob_call_t *call, uint32_t index, con
  * ----------------------------------------------------------------------------------------------
  * What mobula-worker does: it becomes the process that workers are forked from, and returns in each
  * of them, connected. With functions linked into the program instead of libraries, or with another
- * language in it, use mob_job_next in the place of mob_serve. */
+ * language in it, use mob_run_next in the place of mob_serve. */
 typedef struct mob_zygote_ops {
     void (*before_fork)(void), (*after_fork_parent)(void), (*after_fork_child)(void);
     void (*preload)(const char *name); /* one of mob_config_t.preload, in a copy of the process that

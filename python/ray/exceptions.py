@@ -56,9 +56,8 @@ class RayTaskError(RayError):
             return self
         try:
             return _as_cause(self, cause)
-        except (
-            Exception
-        ):  # the class can't be inherited from, or does something of its own when one is made
+        # the class can't be inherited from, or does something of its own when one is made
+        except Exception:
             return self
 
 

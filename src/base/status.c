@@ -22,7 +22,7 @@ static const struct {
     [MOB_ETIMEOUT] = {"get_timeout", "the time ran out"},
     [MOB_EINTR] = {"interrupted", "interrupted by a signal"},
     [MOB_EFULL] = {"store_full", "the object store is full"},
-    [MOB_EROOM] = {"no_room", "the object store has no room at this moment"},
+    [MOB_ESPACE] = {"space_short", "the object store has no room at this moment"},
     [MOB_EDISK] = {"out_of_disk", "the object store is full, and objects can't be moved to disk"},
     [MOB_EAWAY] = {"away", "the object is on disk"},
     [MOB_ESTALE] = {"stale", "the reference belongs to an earlier session, or its object is gone"},

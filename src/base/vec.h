@@ -13,7 +13,7 @@
         size_t count, capacity; \
     }
 
-/* Makes room for `n` more elements; false (and nothing changed) without memory. */
+/* Makes space for `n` more elements; false (and nothing changed) without memory. */
 #define vec_reserve(v, n) \
     base_vec_grow((void **)&(v)->items, (v)->count + (n), &(v)->capacity, sizeof *(v)->items)
 /* Appends; false without memory. */

@@ -114,7 +114,7 @@ bool client_call_take(mob_client_t *c, client_claim_fn claim) {
                call_is_ready(c, calls, entry)) {
             uint64_t next = shm_queue_after(q, position);
             bool claimed = claim(c, entry);
-            if (!claimed && c->job_unclaimable) return false;
+            if (!claimed && c->run_unclaimable) return false;
             shm_queue_pass(q, position);
             if (next != 0) client_entry_fetch(c, next);
             if (!claimed) continue;
@@ -126,7 +126,7 @@ bool client_call_take(mob_client_t *c, client_claim_fn claim) {
 }
 
 void client_calls_finish(mob_client_t *c) {
-    if (!c->calls_ending || c->job_unclaimable) return;
+    if (!c->calls_ending || c->run_unclaimable) return;
     c->calls_ending = false;
     for (size_t i = c->calls.count; i-- > 0;) {
         uint32_t queue = c->calls.items[i].queue;

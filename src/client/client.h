@@ -40,14 +40,14 @@ typedef struct {
     mob_ref_t missing; /* an argument that its first call waits for */
 } client_calls_t;
 
-/* What a job has stored for one of its returns so far. */
+/* What a run has stored for one of its returns so far. */
 typedef struct {
     bool has_block, escaped;
 } client_result_t;
 
 /* A record that this worker has claimed, and has not finished. */
-typedef struct client_job {
-    mob_job_t job; /* what its user sees */
+typedef struct client_run {
+    mob_run_t run; /* what its user sees */
     uint32_t record;
     uint64_t generation;
     bool taken;  /* from a queue; else the daemon told us to run it */
@@ -56,10 +56,10 @@ typedef struct client_job {
     wire_body_t body;
     client_result_t *results; /* one a return */
     size_t result_capacity;
-    struct client_job *next, *next_free;
-} client_job_t;
+    struct client_run *next, *next_free;
+} client_run_t;
 
-/* How a job came to us. */
+/* How a run came to us. */
 typedef struct {
     uint32_t record;
     uint64_t generation, gpu_mask;
@@ -73,7 +73,7 @@ typedef struct {
     mob_ref_t ref;
 } client_function_t;
 
-/* What was asked for and will not be had: room of so many bytes, or an object that is on disk. */
+/* What was asked for and will not be had: space of so many bytes, or an object that is on disk. */
 typedef struct {
     uint64_t size;
     mob_ref_t ref;
@@ -111,7 +111,7 @@ struct mob_client {
     _Atomic bool dead;      /* the daemon is gone */
     _Atomic uint32_t views; /* values in use; plus one until shutdown */
     bool messages_ended;
-    char *frame; /* mob_message_read's */
+    char *packet; /* mob_message_read's */
 
     shm_segment_t node_segment, own_segment, slot_segment, record_segment, extent_segment, arena,
         queue_segment;
@@ -134,37 +134,37 @@ struct mob_client {
     bool events_thread_runs, events_stop;
     _Atomic bool events_parked;
 
-    uint32_t room_news; /* counts what the daemon said about room that somebody here waits for */
+    uint32_t space_news; /* counts what the daemon said about space that somebody here waits for */
     VEC(client_refusal_t) refusals; /* the newest last */
     uint64_t refusals_told;         /* how many there ever were */
 
     _Atomic bool woke;         /* our last push woke somebody: he may want our CPU. A hint */
     _Atomic uint32_t spinners; /* threads in client_spin */
-    client_patience_t get_patience, job_patience;
+    client_patience_t get_patience, run_patience;
     bool answered;
     shm_message_t answer;
 
     /* workers */
-    VEC(shm_message_t) runs; /* told to run, in order, from run_next */
-    size_t run_next;
+    VEC(shm_message_t) orders; /* told to run, in order, from order_next */
+    size_t order_next;
     VEC(mob_ref_t) forgets; /* functions to be unloaded */
     bool told_to_exit;
     bool looking; /* our bit in the lane's `looking` is up */
     uint32_t looking_lane;
     uint32_t queue_turn;  /* whose queue the last task came from */
     bool queue_has_next;  /* ... had another entry then */
-    uint64_t ended_ns;    /* when the last job ended, if nothing was waited for since; else 0 */
-    bool job_unclaimable; /* a record makes no sense, or there is no memory for it */
+    uint64_t ended_ns;    /* when the last run ended, if nothing was waited for since; else 0 */
+    bool run_unclaimable; /* a record makes no sense, or there is no memory for it */
     VEC(client_calls_t) calls; /* an actor's */
     size_t calls_turn;
     bool calls_ending; /* some of them are */
-    client_job_t *jobs,
-        *free_jobs; /* all that were ever needed at once, and those that are not in use */
-    mob_job_t *claimed, forget; /* what was taken last */
-    uint32_t running, limit;    /* jobs that are not finished, and how many there may be */
-    bool awaits_end;            /* the taker of jobs can't go on before one is finished */
+    client_run_t *runs,
+        *free_runs; /* all that were ever needed at once, and those that are not in use */
+    mob_run_t *claimed, forget; /* what was taken last */
+    uint32_t running, limit;    /* runs that are not finished, and how many there may be */
+    bool awaits_end;            /* the taker of runs can't go on before one is finished */
     uint32_t waiting;           /* of those, how many stand still because a thread waits */
-    uint64_t period;            /* counts the times without a pause between jobs */
+    uint64_t period;            /* counts the times without a pause between runs */
     bool has_loop;              /* they are run by turns in a loop */
     bool leased, lent;          /* our CPU is a lease's; it, or what the actor holds, is lent */
     uint32_t holds;             /* the shape of what we hold without a lease */
@@ -216,7 +216,7 @@ unsigned client_idle_cpus(mob_client_t *c);
 
 /* queue.c: tasks that workers take by themselves. */
 void client_queue_push(mob_client_t *c, uint32_t lane, uint32_t record,
-                       uint64_t generation); /* there is room: the caller has looked */
+                       uint64_t generation); /* there is space: the caller has looked */
 /* there is something in a queue: somebody is to be awake */
 void client_queue_tell(mob_client_t *c, uint32_t lane);
 bool client_queues_have(mob_client_t *c, uint32_t lane);
@@ -242,7 +242,7 @@ void client_calls_finish(mob_client_t *c); /* says of queues that get nothing mo
 uint32_t client_lane(mob_client_t *c);    /* that our lease is for */
 bool client_lease_begin(mob_client_t *c); /* whether it may take one now */
 void client_lease_rest(mob_client_t *c);  /* it found none */
-void client_lease_job(mob_client_t *c, uint32_t record_and_one);
+void client_lease_run(mob_client_t *c, uint32_t record_and_one);
 /* Whether others may rely on us to look into the queues before we sleep. */
 void client_looking(mob_client_t *c, bool looking);
 /* they may not any more; what came meanwhile is somebody else's */
@@ -260,11 +260,12 @@ void client_slot_give(mob_client_t *c, uint32_t slot);
 mob_status_t client_record_take(mob_client_t *c, uint32_t *ret_record);
 void client_record_give(mob_client_t *c, uint32_t record);
 
-/* room.c: memory of the arena. */
+/* space.c: memory of the arena. */
 mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
                                uint64_t *ret_size, uint64_t *ret_serial);
-void client_room_told(mob_client_t *c, const shm_message_t *m); /* by WIRE_ROOM or WIRE_RESTORED */
-/* Takes the answer out if so much room was refused; MOB_OK: it was not. Under the mutex. */
+void client_space_told(mob_client_t *c,
+                       const shm_message_t *m); /* by WIRE_SPACE or WIRE_RESTORED */
+/* Takes the answer out if so much space was refused; MOB_OK: it was not. Under the mutex. */
 mob_status_t client_refusal_take(mob_client_t *c, uint64_t size);
 /* Whether an object did not come back since so many refusals had been told; it is told to every
  * thread that waits for it. Under the mutex. */
@@ -287,15 +288,15 @@ void client_functions_free(mob_client_t *c);
 /* event.c */
 void client_events_forked(void); /* in the child of a fork */
 
-/* job.c */
+/* run.c */
 /* Claims a record. False: somebody else has it, or it was taken back. What can fail is done before
  * the claim, and then this worker ends, so that the task, which is not begun, goes to another. */
-bool client_job_claim(mob_client_t *c, const client_order_t *order);
-void client_jobs_free(mob_client_t *c);
-/* Around a wait of this thread: its jobs wait. */
+bool client_run_claim(mob_client_t *c, const client_order_t *order);
+void client_runs_free(mob_client_t *c);
+/* Around a wait of this thread: its runs wait. */
 typedef struct {
-    uint64_t period; /* 0: there was no job */
-    uint32_t jobs;
+    uint64_t period; /* 0: there was no run */
+    uint32_t runs;
     bool lends; /* others may run because we wait */
 } client_wait_t;
 client_wait_t client_waiting_begin(mob_client_t *c);
@@ -311,7 +312,7 @@ void client_buffer_told(mob_client_t *c, const mob_buffer_t *buffer);
 void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
                          mob_status_t error, const mob_ref_t *refs);
 
-/* The record that is next in a queue was written by another CPU: brought here while a job runs.
+/* The record that is next in a queue was written by another CPU: brought here while a run is on.
  * Whose it will be is not said by that. */
 static inline void client_entry_fetch(const mob_client_t *c, uint64_t entry) {
     const char *record = (const char *)&c->records[wire_entry_index(entry)];

@@ -77,18 +77,18 @@ static void client_disconnect(mob_client_t *c) {
     shm_heap_fini(&c->heap);
     vec_free(&c->slot_pool.free);
     vec_free(&c->record_pool.free);
-    vec_free(&c->runs);
+    vec_free(&c->orders);
     vec_free(&c->forgets);
     vec_free(&c->calls);
     vec_free(&c->refusals);
     free(c->slot_pool.ranges);
     free(c->record_pool.ranges);
-    client_jobs_free(c);
+    client_runs_free(c);
     client_functions_free(c);
-    free(c->frame);
+    free(c->packet);
     c->slot_pool.ranges = NULL;
     c->record_pool.ranges = NULL;
-    c->frame = NULL;
+    c->packet = NULL;
     if (c->local != NULL) munmap(c->local, STORE_MAX_SLOTS * sizeof *c->local);
     c->local = NULL;
 }
@@ -108,7 +108,7 @@ static void client_free(mob_client_t *c) {
 
 static mob_status_t hello_send(mob_client_t *c, uint64_t token, const void *setup,
                                size_t setup_size) {
-    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+    wire_hello_t hello = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
                           .version = WIRE_VERSION,
                           .role = c->role,
                           .token = token};
@@ -121,9 +121,9 @@ static mob_status_t hello_send(mob_client_t *c, uint64_t token, const void *setu
     return n < 0 ? base_fail(MOB_ESYS, "greeting the daemon: %s", strerror(errno)) : MOB_OK;
 }
 
-/* Receives one frame into `frame`, with up to WIRE_WELCOME_FDS descriptors. */
-static mob_status_t frame_receive(int sock, char *frame, size_t *ret_size, int *fds,
-                                  int *ret_fd_count) {
+/* Receives one packet into `packet`, with up to WIRE_WELCOME_FDS descriptors. */
+static mob_status_t packet_receive(int sock, char *packet, size_t *ret_size, int *fds,
+                                   int *ret_fd_count) {
     struct pollfd p = {.fd = sock, .events = POLLIN};
     int ready;
     do ready = poll(&p, 1, WELCOME_TIMEOUT_MS);
@@ -132,7 +132,7 @@ static mob_status_t frame_receive(int sock, char *frame, size_t *ret_size, int *
         return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %d s",
                          WELCOME_TIMEOUT_MS / 1000);
     char control[CMSG_SPACE(sizeof(int) * WIRE_WELCOME_FDS)];
-    struct iovec part = {.iov_base = frame, .iov_len = WIRE_FRAME_MAX};
+    struct iovec part = {.iov_base = packet, .iov_len = WIRE_PACKET_MAX};
     struct msghdr m = {.msg_iov = &part,
                        .msg_iovlen = 1,
                        .msg_control = control,
@@ -149,7 +149,7 @@ static mob_status_t frame_receive(int sock, char *frame, size_t *ret_size, int *
         int count = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int)), all[WIRE_WELCOME_FDS + 2];
         memcpy(all, CMSG_DATA(h),
                (size_t)count *
-                   sizeof(int)); /* the buffer has room for one more than asked for, no more */
+                   sizeof(int)); /* the buffer has space for one more than asked for, no more */
         for (int i = WIRE_WELCOME_FDS; i < count; i++) close(all[i]);
         *ret_fd_count = count < WIRE_WELCOME_FDS ? count : WIRE_WELCOME_FDS;
         memcpy(fds, all, (size_t)*ret_fd_count * sizeof(int));
@@ -209,34 +209,35 @@ static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome
                          (shm_extent_t *)c->extent_segment.base, client_heap_grant, c);
 }
 
-static mob_status_t welcome_apply(mob_client_t *c, const char *frame, size_t size, int *fds,
+static mob_status_t welcome_apply(mob_client_t *c, const char *packet, size_t size, int *fds,
                                   int fd_count) {
     wire_welcome_t welcome;
     if (size == 0) return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
-    if (size < sizeof(wire_frame_t)) return base_fail(MOB_EPROTO, "a frame of %zu bytes", size);
-    memcpy(&welcome.frame, frame, sizeof welcome.frame);
-    if (welcome.frame.magic != WIRE_MAGIC)
+    if (size < sizeof(wire_packet_t)) return base_fail(MOB_EPROTO, "a packet of %zu bytes", size);
+    memcpy(&welcome.packet, packet, sizeof welcome.packet);
+    if (welcome.packet.magic != WIRE_MAGIC)
         return base_fail(MOB_EPROTO, "what listens there is not mobulad");
-    if (welcome.frame.kind == WIRE_REFUSED) {
+    if (welcome.packet.kind == WIRE_REFUSED) {
         uint32_t code = MOB_ESYS;
-        if (size >= sizeof(wire_frame_t) + 4) memcpy(&code, frame + sizeof(wire_frame_t), 4);
-        int text = (int)(size > sizeof(wire_frame_t) + 4 ? size - sizeof(wire_frame_t) - 4 : 0);
-        return base_fail((mob_status_t)code, "%.*s", text, frame + sizeof(wire_frame_t) + 4);
+        if (size >= sizeof(wire_packet_t) + 4) memcpy(&code, packet + sizeof(wire_packet_t), 4);
+        int text = (int)(size > sizeof(wire_packet_t) + 4 ? size - sizeof(wire_packet_t) - 4 : 0);
+        return base_fail((mob_status_t)code, "%.*s", text, packet + sizeof(wire_packet_t) + 4);
     }
-    if (welcome.frame.kind != WIRE_WELCOME || size < sizeof welcome || fd_count != WIRE_WELCOME_FDS)
+    if (welcome.packet.kind != WIRE_WELCOME || size < sizeof welcome ||
+        fd_count != WIRE_WELCOME_FDS)
         return base_fail(MOB_EPROTO, "the daemon's welcome makes no sense");
-    memcpy(&welcome, frame, sizeof welcome);
+    memcpy(&welcome, packet, sizeof welcome);
     if ((uint64_t)welcome.dir_size + welcome.setup_size + sizeof welcome != size ||
         welcome.dir_size == 0)
         return base_fail(MOB_EPROTO, "the daemon's welcome has the wrong size");
     c->number = welcome.number;
     c->incarnation = welcome.incarnation;
-    c->session_dir = strndup(frame + sizeof welcome, welcome.dir_size);
+    c->session_dir = strndup(packet + sizeof welcome, welcome.dir_size);
     c->setup = malloc(welcome.setup_size + 1);
     if (c->session_dir == NULL || c->setup == NULL ||
         asprintf(&c->socket_path, "%s/socket", c->session_dir) < 0)
         return MOB_ENOMEM;
-    memcpy(c->setup, frame + sizeof welcome + welcome.dir_size, welcome.setup_size);
+    memcpy(c->setup, packet + sizeof welcome + welcome.dir_size, welcome.setup_size);
     c->setup_size = welcome.setup_size;
     return segments_open(c, &welcome, fds);
 }
@@ -248,11 +249,11 @@ static mob_status_t handshake(mob_client_t *c, uint64_t token, const mob_config_
     mob_status_t status =
         hello_send(c, token, config ? config->setup : NULL, config ? config->setup_size : 0);
     if (config != NULL && config->meanwhile != NULL) config->meanwhile(config->meanwhile_context);
-    c->frame = malloc(WIRE_FRAME_MAX);
-    if (c->frame == NULL) return MOB_ENOMEM;
-    mob_status_t heard = frame_receive(c->sock, c->frame, &size, fds, &fd_count);
+    c->packet = malloc(WIRE_PACKET_MAX);
+    if (c->packet == NULL) return MOB_ENOMEM;
+    mob_status_t heard = packet_receive(c->sock, c->packet, &size, fds, &fd_count);
     if (heard != MOB_OK) return status != MOB_OK ? status : heard;
-    status = welcome_apply(c, c->frame, size, fds, fd_count);
+    status = welcome_apply(c, c->packet, size, fds, fd_count);
     for (int i = 0; i < fd_count; i++)
         if (fds[i] >= 0) close(fds[i]);
     return status;

@@ -46,7 +46,7 @@ struct mob_event {
     mob_client_t *client; /* NULL: the session is over */
     mob_event_t *next;
     int fd, pid; /* pid: of its process. A forked child has only a copy, and not the thread */
-    bool takes_jobs;
+    bool takes_runs;
     _Atomic bool armed, told;
     _Atomic uint32_t seen;
     _Atomic uint64_t at_ns; /* not before */
@@ -163,13 +163,13 @@ void mob_events_end(mob_client_t *c) {
 
 /* ---- the owner ---- */
 
-mob_status_t mob_event_open(mob_client_t *c, bool takes_jobs, mob_event_t **ret_event) {
+mob_status_t mob_event_open(mob_client_t *c, bool takes_runs, mob_event_t **ret_event) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     mob_event_t *e = calloc(1, sizeof *e);
     if (e == NULL) return MOB_ENOMEM;
     e->client = c;
-    e->takes_jobs = takes_jobs;
+    e->takes_runs = takes_runs;
     e->pid = (int)getpid();
     e->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (e->fd < 0) status = base_fail(MOB_ESYS, "a descriptor for events: %s", strerror(errno));
@@ -178,7 +178,7 @@ mob_status_t mob_event_open(mob_client_t *c, bool takes_jobs, mob_event_t **ret_
     if (status == MOB_OK) {
         e->next = c->events_list;
         c->events_list = e;
-        c->has_loop |= takes_jobs;
+        c->has_loop |= takes_runs;
     }
     pthread_mutex_unlock(&list_mutex);
     if (status != MOB_OK) {
@@ -280,7 +280,7 @@ static void event_arm(mob_event_t *e, mob_client_t *c) {
     atomic_store(&e->seen, seen);
     atomic_store(&e->at_ns, left_out ? e->not_before_ns : 0);
     /* from now on callers ring */
-    if (e->takes_jobs) atomic_store(&c->node->leases[c->number].rests, 1);
+    if (e->takes_runs) atomic_store(&c->node->leases[c->number].rests, 1);
     wait_settle(e, c);
     client_awake(c, false);
     atomic_store(&e->armed, true);
@@ -294,7 +294,7 @@ static void event_arm(mob_event_t *e, mob_client_t *c) {
 
 static void event_disarm(mob_event_t *e, mob_client_t *c) {
     atomic_store(&e->armed, false);
-    if (e->takes_jobs) {
+    if (e->takes_runs) {
         atomic_store(&c->node->leases[c->number].rests, 0);
         client_watch(c);
     }
@@ -323,7 +323,7 @@ bool mob_event_look_again(mob_event_t *e, bool found) {
         wait_settle(e, c); /* something may be watched since */
         return false;
     }
-    if (e->watches.count == 0 && !e->takes_jobs) return false;
+    if (e->watches.count == 0 && !e->takes_runs) return false;
     if (now < e->since_ns + SPIN_NS &&
         !atomic_exchange_explicit(&c->woke, false, memory_order_relaxed) && client_may_spin(c))
         return true;

@@ -54,9 +54,9 @@ void client_lease_rest(mob_client_t *c) {
     } while (word == (SHM_LEASE_BUSY | SHM_LEASE_RECALL) && !give_back(c));
 }
 
-void client_lease_job(mob_client_t *c, uint32_t record_and_one) {
-    /* release: a job that is over has told everything before */
-    atomic_store_explicit(&lease_of(c)->job, record_and_one, memory_order_release);
+void client_lease_run(mob_client_t *c, uint32_t record_and_one) {
+    /* release: a run that is over has told everything before */
+    atomic_store_explicit(&lease_of(c)->run, record_and_one, memory_order_release);
 }
 
 static bool work_is_there(mob_client_t *c, void *context) {
@@ -72,9 +72,9 @@ bool client_lease_look(mob_client_t *c, uint32_t seen) {
     if (c->looking && !is_free(c, c->looking_lane)) client_looked(c); /* another lease, or none */
     if (atomic_load(&lease_of(c)->word) == SHM_LEASE_FREE) {
         client_looking(c, true);
-        found = client_spin(c, &c->job_patience, work_is_there, &seen);
+        found = client_spin(c, &c->run_patience, work_is_there, &seen);
     } else if (c->calls.count > 0) {
-        found = client_spin(c, &c->job_patience, work_is_there, &seen);
+        found = client_spin(c, &c->run_patience, work_is_there, &seen);
     }
     if (found) return true; /* and goes on looking, until it has claimed something */
     client_looked(c);
@@ -115,7 +115,7 @@ bool client_lease_sleep(mob_client_t *c, uint32_t seen) {
     return woken;
 }
 
-/* The job waits: its CPU may be lent. */
+/* The run waits: its CPU may be lent. */
 void client_lease_block(mob_client_t *c) {
     if (shm_lease_move(lease_of(c), SHM_LEASE_BUSY, SHM_LEASE_BLOCKED) &&
         atomic_load(&c->node->wanted) != 0)

@@ -81,14 +81,14 @@ void client_listen(mob_client_t *c) {
         case WIRE_CALLS:
         case WIRE_CALLS_END:
             /* no memory: another worker is to run it */
-            if (!vec_push(&c->runs, m)) c->told_to_exit = true;
+            if (!vec_push(&c->orders, m)) c->told_to_exit = true;
             break;
         case WIRE_FORGET:
             (void)vec_push(&c->forgets, ((mob_ref_t){.slot = m.a, .generation = m.b}));
             break;
-        case WIRE_ROOM:
+        case WIRE_SPACE:
         case WIRE_RESTORED:
-            client_room_told(c, &m);
+            client_space_told(c, &m);
             break;
         case WIRE_EXIT:
             c->told_to_exit = true;
@@ -98,7 +98,7 @@ void client_listen(mob_client_t *c) {
             c->answered = true;
         }
     }
-    if (count >= SHM_DOWN_MESSAGES / 2) client_notify(c); /* there may be more that had no room */
+    if (count >= SHM_DOWN_MESSAGES / 2) client_notify(c); /* there may be more that had no space */
 }
 
 mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t answer_kind,

@@ -1,4 +1,4 @@
-/* What the daemon tells a driver: frames on the socket, read by the driver's one background
+/* What the daemon tells a driver: packets on the socket, read by the driver's one background
  * thread. */
 #include <errno.h>
 #include <string.h>
@@ -8,26 +8,26 @@
 
 mob_status_t mob_message_read(mob_client_t *c, mob_message_t *ret_message) {
     while (!c->messages_ended) {
-        ssize_t n = recv(c->sock, c->frame, WIRE_FRAME_MAX, 0);
+        ssize_t n = recv(c->sock, c->packet, WIRE_PACKET_MAX, 0);
         if (n < 0 && errno == EINTR) continue;
         wire_text_t head;
-        if (n < (ssize_t)sizeof head.frame) {
+        if (n < (ssize_t)sizeof head.packet) {
             if (!atomic_exchange(&c->dead, true) && c->number != 0)
                 shm_bell_ring(&c->node->bells[c->number]);
             if (c->role == WIRE_DRIVER) client_folders_remove(c);
             break;
         }
-        memcpy(&head.frame, c->frame, sizeof head.frame);
-        if (head.frame.kind == WIRE_TEXT_END) break;
-        if (head.frame.kind != WIRE_TEXT || n < (ssize_t)sizeof head) continue;
-        memcpy(&head, c->frame, sizeof head);
+        memcpy(&head.packet, c->packet, sizeof head.packet);
+        if (head.packet.kind == WIRE_TEXT_END) break;
+        if (head.packet.kind != WIRE_TEXT || n < (ssize_t)sizeof head) continue;
+        memcpy(&head, c->packet, sizeof head);
         if ((uint64_t)head.name_size + head.text_size + sizeof head != (uint64_t)n ||
             head.name_size == 0)
             continue;
         ret_message->kind = (mob_message_kind_t)head.stream;
         ret_message->pid = head.pid;
-        ret_message->name = c->frame + sizeof head; /* ends with its zero */
-        ret_message->text = c->frame + sizeof head + head.name_size;
+        ret_message->name = c->packet + sizeof head; /* ends with its zero */
+        ret_message->text = c->packet + sizeof head + head.name_size;
         ret_message->text_size = head.text_size;
         return MOB_OK;
     }

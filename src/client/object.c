@@ -122,8 +122,8 @@ mob_status_t mob_put(mob_client_t *c, const void *data, uint64_t size, mob_forma
                      mob_ref_t *ret_ref) {
     mob_buffer_t buffer;
     mob_status_t status;
-    while ((status = mob_put_begin(c, size, 0, &buffer)) == MOB_EROOM)
-        if ((status = mob_room_await(c)) != MOB_OK) return status;
+    while ((status = mob_put_begin(c, size, 0, &buffer)) == MOB_ESPACE)
+        if ((status = mob_space_await(c)) != MOB_OK) return status;
     if (status != MOB_OK) return status;
     if (size > 0) mob_buffer_write(c, &buffer, 0, data, size);
     return mob_put_commit(c, &buffer, format, NULL, ret_ref);

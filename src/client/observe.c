@@ -1,6 +1,6 @@
 /*
  * Looking at a session from outside: a question by the daemon's socket, without taking part. Works
- * in any process of the user, also in a driver or a worker, and needs no room in the store.
+ * in any process of the user, also in a driver or a worker, and needs no space in the store.
  */
 #include <errno.h>
 #include <limits.h>
@@ -29,8 +29,8 @@ static int patience_left(const patience_t *p) {
     return left < INT_MAX ? (int)left : INT_MAX;
 }
 
-static mob_status_t frame_receive(int sock, const patience_t *patience, void *frame,
-                                  size_t capacity, size_t *ret_size) {
+static mob_status_t packet_receive(int sock, const patience_t *patience, void *packet,
+                                   size_t capacity, size_t *ret_size) {
     ssize_t n;
     int ready;
     do ready = poll(&(struct pollfd){.fd = sock, .events = POLLIN}, 1, patience_left(patience));
@@ -38,7 +38,7 @@ static mob_status_t frame_receive(int sock, const patience_t *patience, void *fr
     if (ready == 0)
         return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %.3g s",
                          (double)patience->limit_ms / 1000);
-    do n = recv(sock, frame, capacity, 0);
+    do n = recv(sock, packet, capacity, 0);
     while (n < 0 && errno == EINTR);
     if (n <= 0) return client_daemon_gone();
     *ret_size = (size_t)n;
@@ -49,9 +49,9 @@ static mob_status_t answer_receive(int sock, const patience_t *patience, void **
                                    size_t *ret_size) {
     wire_answer_t head;
     size_t n;
-    mob_status_t status = frame_receive(sock, patience, &head, sizeof head, &n);
+    mob_status_t status = packet_receive(sock, patience, &head, sizeof head, &n);
     if (status != MOB_OK) return status;
-    if (n < sizeof head || head.frame.magic != WIRE_MAGIC || head.frame.kind != WIRE_ANSWERED ||
+    if (n < sizeof head || head.packet.magic != WIRE_MAGIC || head.packet.kind != WIRE_ANSWERED ||
         head.size > ANSWER_MAX)
         return base_fail(MOB_EPROTO,
                          "the daemon does not answer such questions: it is of another version");
@@ -61,7 +61,7 @@ static mob_status_t answer_receive(int sock, const patience_t *patience, void **
     unsigned char *data = malloc(head.size + 1);
     if (data == NULL) return MOB_ENOMEM;
     for (uint64_t at = 0; at < head.size; at += n) {
-        status = frame_receive(sock, patience, data + at, head.size - at, &n);
+        status = packet_receive(sock, patience, data + at, head.size - at, &n);
         if (status == MOB_OK) continue;
         free(data);
         return status;
@@ -77,10 +77,10 @@ mob_status_t mob_observe(const char *socket_path, mob_query_t query, uint64_t ar
     int sock;
     mob_status_t status = client_socket_connect(socket_path, &sock);
     if (status != MOB_OK) return status;
-    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+    wire_hello_t hello = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
                           .version = WIRE_VERSION,
                           .role = WIRE_OBSERVER};
-    wire_ask_t ask = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_ASK},
+    wire_ask_t ask = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_ASK},
                       .query = (uint32_t)query,
                       .argument = argument};
     if (send(sock, &hello, sizeof hello, MSG_NOSIGNAL) < 0 ||

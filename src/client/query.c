@@ -13,18 +13,18 @@ static uint64_t block_tag(void) {
     return shm_tag(false, 0, atomic_fetch_add(&count, 1) + 1);
 }
 
-/* Asks with room for `size` bytes, which begin with `input`. Under the mutex. */
-static mob_status_t ask_with_room(mob_client_t *c, shm_message_t *request, const void *input,
-                                  size_t input_size, uint64_t size, shm_message_t *ret_answer,
-                                  void **ret_copy) {
+/* Asks with space for `size` bytes, which begin with `input`. Under the mutex. */
+static mob_status_t ask_with_space(mob_client_t *c, shm_message_t *request, const void *input,
+                                   size_t input_size, uint64_t size, shm_message_t *ret_answer,
+                                   void **ret_copy) {
     uint64_t tag = block_tag(), block = 0;
-    unsigned char *room = c->own_segment.base + SHM_CLIENT_SCRATCH;
+    unsigned char *space = c->own_segment.base + SHM_CLIENT_SCRATCH;
     if (size > SHM_SCRATCH_BYTES) {
         mob_status_t status = shm_heap_alloc(&c->heap, size, tag, &block);
         if (status != MOB_OK) return status;
-        room = c->arena.base + block;
+        space = c->arena.base + block;
     }
-    if (input_size > 0) memcpy(room, input, input_size);
+    if (input_size > 0) memcpy(space, input, input_size);
     request->c = block;
     request->d = size;
     mob_status_t status = client_ask(c, request, WIRE_ANSWER, ret_answer);
@@ -33,7 +33,7 @@ static mob_status_t ask_with_room(mob_client_t *c, shm_message_t *request, const
         if (*ret_copy == NULL)
             status = MOB_ENOMEM;
         else
-            memcpy(*ret_copy, room, ret_answer->b);
+            memcpy(*ret_copy, space, ret_answer->b);
     }
     if (block != 0) shm_heap_free(&c->heap, block, tag);
     return status;
@@ -47,10 +47,10 @@ mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, vo
     uint64_t size = SHM_SCRATCH_BYTES;
     for (int tries = 0; tries < 8; tries++) {
         shm_message_t request = {.kind = WIRE_QUERY, .a = (uint32_t)query, .b = argument}, answer;
-        status = ask_with_room(c, &request, NULL, 0, size, &answer, ret_answer);
-        if (status == MOB_EROOM) {
+        status = ask_with_space(c, &request, NULL, 0, size, &answer, ret_answer);
+        if (status == MOB_ESPACE) {
             pthread_mutex_unlock(&c->mutex);
-            status = mob_room_await(c);
+            status = mob_space_await(c);
             pthread_mutex_lock(&c->mutex);
             if (status != MOB_OK) break;
             continue;
@@ -113,10 +113,10 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
     shm_message_t request = {.kind = WIRE_SHAPE, .a = (uint32_t)count, .b = text.count}, answer;
     do {
         pthread_mutex_lock(&c->mutex);
-        status = ask_with_room(c, &request, text.items, text.count, text.count + 1, &answer, NULL);
+        status = ask_with_space(c, &request, text.items, text.count, text.count + 1, &answer, NULL);
         if (status == MOB_OK && answer.a != 0) status = shape_refused(c, &answer);
         pthread_mutex_unlock(&c->mutex);
-    } while (status == MOB_EROOM && (status = mob_room_await(c)) == MOB_OK);
+    } while (status == MOB_ESPACE && (status = mob_space_await(c)) == MOB_OK);
     vec_free(&text);
     if (status == MOB_OK) *ret_shape = (uint32_t)answer.b;
     return status;
@@ -138,7 +138,7 @@ mob_status_t mob_site(mob_client_t *c, const char *text, uint32_t *ret_site) {
     if (size > MOB_SITE_MAX) size = MOB_SITE_MAX;
     pthread_mutex_lock(&c->mutex);
     shm_message_t request = {.kind = WIRE_SITE, .b = size}, answer;
-    status = ask_with_room(c, &request, text, size, size + 1, &answer, NULL);
+    status = ask_with_space(c, &request, text, size, size + 1, &answer, NULL);
     pthread_mutex_unlock(&c->mutex);
     if (status == MOB_OK && answer.a == MOB_OK) *ret_site = (uint32_t)answer.b;
     return status == MOB_OK ? (mob_status_t)answer.a : status;

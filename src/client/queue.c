@@ -63,10 +63,10 @@ void client_queues_clear(mob_client_t *c, uint32_t lane) {
 static bool queue_take(mob_client_t *c, uint32_t number, client_claim_fn claim) {
     shm_queue_t *q = &c->queues[number];
     uint64_t position, entry;
-    while (!c->job_unclaimable && shm_queue_peek(q, &position, &entry)) {
+    while (!c->run_unclaimable && shm_queue_peek(q, &position, &entry)) {
         uint64_t next = shm_queue_after(q, position); /* now, while the queue's words are here */
         bool claimed = claim(c, entry);
-        if (!claimed && c->job_unclaimable) return false; /* the entry stays for others */
+        if (!claimed && c->run_unclaimable) return false; /* the entry stays for others */
         shm_queue_pass(q, position);
         c->queue_has_next = next != 0;
         if (next != 0) client_entry_fetch(c, next);

@@ -138,7 +138,7 @@ mob_status_t mob_get_fetch(mob_client_t *c, const mob_ref_t *refs, size_t count,
     if (status != MOB_EAWAY) return status;
     /* Pinned while it is asked for: what comes back stays. */
     pin(c, refs[0].slot);
-    status = await_back(c, refs, count, timeout_ms); /* not long: a job's CPUs stay its own */
+    status = await_back(c, refs, count, timeout_ms); /* not long: a run's CPUs stay its own */
     awaited = status == MOB_EINTR ? refs[0] : (mob_ref_t){0};
     if (status == MOB_OK) {
         pinned_open(c, refs[0], ret_value);

@@ -1,5 +1,5 @@
 /*
- * A worker: where its jobs come from. The daemon tells us to run a record; or, while we have a
+ * A worker: where its runs come from. The daemon tells us to run a record; or, while we have a
  * lease, we take it from its submitter's queue; or it is a call of our actor, in its caller's. What
  * was taken never meets the daemon unless its record is KNOWN: we free the record ourselves, and
  * leave a line about the run where the daemon will read it.
@@ -23,18 +23,18 @@ static bool arguments_are_there(mob_client_t *c, const client_order_t *order) {
     return true;
 }
 
-static bool run_claim(mob_client_t *c, const shm_message_t *run) {
-    client_order_t order = {.record = run->a < WIRE_MAX_RECORDS ? run->a : 0,
-                            .generation = run->b,
-                            .gpu_mask = run->c,
-                            .may_retry = run->d != 0};
+static bool order_claim(mob_client_t *c, const shm_message_t *message) {
+    client_order_t order = {.record = message->a < WIRE_MAX_RECORDS ? message->a : 0,
+                            .generation = message->b,
+                            .gpu_mask = message->c,
+                            .may_retry = message->d != 0};
     uint64_t word = atomic_load_explicit(&c->records[order.record].word, memory_order_acquire);
     if (!wire_word_is(word, order.generation, WIRE_READY_STATE)) return false; /* taken back */
     if (!arguments_are_there(c, &order)) {
         client_push(c, WIRE_UNREADY, order.record, order.generation, 0, 0);
         return false;
     }
-    return client_job_claim(c, &order);
+    return client_run_claim(c, &order);
 }
 
 static bool entry_claim(mob_client_t *c, uint64_t entry) {
@@ -46,61 +46,62 @@ static bool entry_claim(mob_client_t *c, uint64_t entry) {
                             .may_retry = record->max_retries != 0,
                             .taken = true,
                             .leased = record->kind == MOB_TASK};
-    return client_job_claim(c, &order);
+    return client_run_claim(c, &order);
 }
 
 /* The next record that we were told to run. What was said in between is noted: queues of calls are
  * this thread's alone. */
-static bool run_take(mob_client_t *c, shm_message_t *ret_run) {
+static bool order_take(mob_client_t *c, shm_message_t *ret_order) {
     client_listen(c);
-    while (c->run_next < c->runs.count) {
-        *ret_run = c->runs.items[c->run_next++];
-        if (c->run_next >= 1024) { /* one that is never idle would let it grow for ever */
-            memmove(c->runs.items, c->runs.items + c->run_next,
-                    (c->runs.count - c->run_next) * sizeof *c->runs.items);
-            c->runs.count -= c->run_next;
-            c->run_next = 0;
+    while (c->order_next < c->orders.count) {
+        *ret_order = c->orders.items[c->order_next++];
+        if (c->order_next >= 1024) { /* one that is never idle would let it grow for ever */
+            memmove(c->orders.items, c->orders.items + c->order_next,
+                    (c->orders.count - c->order_next) * sizeof *c->orders.items);
+            c->orders.count -= c->order_next;
+            c->order_next = 0;
         }
-        if (ret_run->kind == WIRE_RUN) return true;
-        if (ret_run->kind == WIRE_CALLS)
-            client_calls_add(c, ret_run->a);
+        if (ret_order->kind == WIRE_RUN) return true;
+        if (ret_order->kind == WIRE_CALLS)
+            client_calls_add(c, ret_order->a);
         else
-            client_calls_end(c, ret_run->a);
+            client_calls_end(c, ret_order->a);
     }
-    c->runs.count = c->run_next = 0;
+    c->orders.count = c->order_next = 0;
     return false;
 }
 
 enum { MOST_FORGETS = 64 };
 
 /* This thread runs what a function that is unloaded leaves to be run (finalizers), and takes no
- * jobs meanwhile. Everybody else thinks that it is idle: its CPU is not its own, and what it waits
+ * runs meanwhile. Everybody else thinks that it is idle: its CPU is not its own, and what it waits
  * for may be given to itself. */
 static _Thread_local bool forgets;
 
 bool client_forgets(void) { return forgets; }
 
-static mob_status_t forget_take(mob_client_t *c, mob_job_t **ret_job) {
+static mob_status_t forget_take(mob_client_t *c, mob_run_t **ret_run) {
     forgets = true;
     client_looked(c);
-    if (c->running == 0) client_lease_job(c, SHM_LEASE_FORGETS);
-    c->forget = (mob_job_t){.kind = MOB_FORGET, .function = vec_pop(&c->forgets)};
-    *ret_job = &c->forget;
+    if (c->running == 0) client_lease_run(c, SHM_LEASE_FORGETS);
+    c->forget = (mob_run_t){.kind = MOB_FORGET, .function = vec_pop(&c->forgets)};
+    *ret_run = &c->forget;
     return MOB_OK;
 }
 
 /* One that can be begun now. MOB_ETIMEOUT: there is none. MOB_ELIMIT: none may be begun. */
-static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
-    shm_message_t run;
+static mob_status_t run_take(mob_client_t *c, mob_run_t **ret_run) {
+    shm_message_t order;
     bool claimed = false, full = c->running >= c->limit;
-    if (forgets && c->running == 0) client_lease_job(c, 0);
+    if (forgets && c->running == 0) client_lease_run(c, 0);
     forgets = false;
     /* Not only when there is nothing else to do: who always has more tasks for us would fill our
      * memory with old functions. */
-    if (c->forgets.count >= MOST_FORGETS) return forget_take(c, ret_job);
+    if (c->forgets.count >= MOST_FORGETS) return forget_take(c, ret_run);
     if (!full) {
-        while (!claimed && run_take(c, &run)) claimed = !c->told_to_exit && run_claim(c, &run);
-        if (!claimed && !c->job_unclaimable) claimed = client_call_take(c, entry_claim);
+        while (!claimed && order_take(c, &order))
+            claimed = !c->told_to_exit && order_claim(c, &order);
+        if (!claimed && !c->run_unclaimable) claimed = client_call_take(c, entry_claim);
         if (!claimed && !c->told_to_exit && client_lease_begin(c))
             claimed = client_queue_take(c, client_lane(c), entry_claim);
     } else {
@@ -109,34 +110,34 @@ static mob_status_t job_take(mob_client_t *c, mob_job_t **ret_job) {
     /* now, however much else there is to do: what such a caller sends next waits for it */
     client_calls_finish(c);
     if (claimed) {
-        *ret_job = c->claimed;
+        *ret_run = c->claimed;
         return MOB_OK;
     }
     /* With the lease still taken, if there is one: nobody is to rely on us meanwhile. */
-    if (c->forgets.count > 0) return forget_take(c, ret_job);
+    if (c->forgets.count > 0) return forget_take(c, ret_run);
     if (!full) client_lease_rest(c);
     c->ended_ns = 0;
     /* An actor that nobody can call any more ends after the calls that it has. */
-    bool over = c->told_to_exit && c->running == 0 && (c->job_unclaimable || !client_calls_wait(c));
+    bool over = c->told_to_exit && c->running == 0 && (c->run_unclaimable || !client_calls_wait(c));
     return over || atomic_load(&c->dead) ? MOB_ECLOSED : full ? MOB_ELIMIT : MOB_ETIMEOUT;
 }
 
-mob_status_t mob_job_try(mob_client_t *c, mob_job_t **ret_job) {
+mob_status_t mob_run_try(mob_client_t *c, mob_run_t **ret_run) {
     pthread_mutex_lock(&c->mutex);
-    mob_status_t status = job_take(c, ret_job);
+    mob_status_t status = run_take(c, ret_run);
     pthread_mutex_unlock(&c->mutex);
     return status;
 }
 
-mob_status_t mob_job_next(mob_client_t *c, mob_job_t **ret_job) {
+mob_status_t mob_run_next(mob_client_t *c, mob_run_t **ret_run) {
     for (bool slept = false;;) {
         uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);
         pthread_mutex_lock(&c->mutex);
-        mob_status_t status = job_take(c, ret_job);
+        mob_status_t status = run_take(c, ret_run);
         bool full = status == MOB_ELIMIT, none = full || status == MOB_ETIMEOUT;
-        c->awaits_end = none && (full || c->told_to_exit); /* whoever finishes a job then rings */
+        c->awaits_end = none && (full || c->told_to_exit); /* whoever finishes a run then rings */
         pthread_mutex_unlock(&c->mutex);
-        if (slept) client_patience_learn(&c->job_patience, !none);
+        if (slept) client_patience_learn(&c->run_patience, !none);
         if (!none) return status;
         slept = !full && !client_lease_look(c, seen);
         if (!full && !slept) continue;

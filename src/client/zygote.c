@@ -52,11 +52,11 @@ static int zygote_connect(const char *path, uint64_t token) {
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (strlen(path) >= sizeof address.sun_path) return -1;
     strcpy(address.sun_path, path);
-    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+    wire_hello_t hello = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
                           .version = WIRE_VERSION,
                           .role = WIRE_ZYGOTE,
                           .token = token};
-    wire_frame_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
+    wire_packet_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
     if (sock >= 0 && connect(sock, (struct sockaddr *)&address, sizeof address) == 0 &&
         send(sock, &hello, sizeof hello, MSG_NOSIGNAL) > 0 &&
         send(sock, &ready, sizeof ready, MSG_NOSIGNAL) > 0)
@@ -138,14 +138,14 @@ static void modules_load(const mob_zygote_ops_t *ops, const char *names, size_t 
 }
 
 static void answer(int sock, uint32_t kind) {
-    wire_frame_t frame = {.magic = WIRE_MAGIC, .kind = kind};
-    send(sock, &frame, sizeof frame, MSG_NOSIGNAL);
+    wire_packet_t packet = {.magic = WIRE_MAGIC, .kind = kind};
+    send(sock, &packet, sizeof packet, MSG_NOSIGNAL);
 }
 
-/* Receives a frame; its size, or 0 at the end. */
-static size_t frame_receive(int sock, char *frame, size_t capacity, int fds[2]) {
+/* Receives a packet; its size, or 0 at the end. */
+static size_t packet_receive(int sock, char *packet, size_t capacity, int fds[2]) {
     char control[CMSG_SPACE(sizeof(int) * 2)];
-    struct iovec part = {.iov_base = frame, .iov_len = capacity};
+    struct iovec part = {.iov_base = packet, .iov_len = capacity};
     struct msghdr m = {.msg_iov = &part,
                        .msg_iovlen = 1,
                        .msg_control = control,
@@ -176,26 +176,26 @@ mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client
     oom_offer();
     int sock = zygote_connect(socket_path, token);
     if (sock < 0) _exit(1);
-    static char frame[WIRE_FRAME_MAX];
+    static char packet[WIRE_PACKET_MAX];
     for (;;) {
         int fds[2];
-        size_t size = frame_receive(sock, frame, sizeof frame, fds);
-        if (size < sizeof(wire_frame_t)) _exit(0);
+        size_t size = packet_receive(sock, packet, sizeof packet, fds);
+        if (size < sizeof(wire_packet_t)) _exit(0);
         wire_fork_t head = {0};
-        memcpy(&head, frame, size < sizeof head ? size : sizeof head);
+        memcpy(&head, packet, size < sizeof head ? size : sizeof head);
         if (thread_count() != 1) {
             answer(sock, WIRE_STUCK);
             for (;;) pause(); /* the daemon ends us */
         }
-        if (head.frame.kind == WIRE_FORK && fds[1] >= 0) {
+        if (head.packet.kind == WIRE_FORK && fds[1] >= 0) {
             if (fork_twice(ops) == 1) {
                 close(sock);
                 output_take(fds);
                 return worker_begin(socket_path, head.token, ret_client);
             }
-        } else if (head.frame.kind == WIRE_PRELOAD && fork_twice(ops) == 1) {
+        } else if (head.packet.kind == WIRE_PRELOAD && fork_twice(ops) == 1) {
             close(sock);
-            modules_load(ops, frame + sizeof(wire_frame_t), size - sizeof(wire_frame_t));
+            modules_load(ops, packet + sizeof(wire_packet_t), size - sizeof(wire_packet_t));
             sock = zygote_connect(socket_path, token);
             if (sock < 0) _exit(1);
             continue;

@@ -26,8 +26,8 @@ enum {
     MOST_OBSERVERS = 64,
     OUTBOX_LIMIT = 4 << 20,
     MOST_NEWS = 4096, /* in a backlog: more than a client has threads that wait */
-    ANSWER_ROOM = 8,  /* places on the ring down that only answers use; a client asks for one thing
-                         at a time */
+    ANSWER_SPACE = 8, /* places on the ring down that only answers use; a client asks for one thing
+                        at a time */
 };
 
 static void on_socket(uv_poll_t *poll, int status, int events);
@@ -85,9 +85,10 @@ mob_status_t node_client_attach(node_client_t *c, int sock) {
 
 /* ---- sending ---- */
 
-static ssize_t frame_write(int sock, const void *frame, size_t size, const int *fds, int fd_count) {
+static ssize_t packet_write(int sock, const void *packet, size_t size, const int *fds,
+                            int fd_count) {
     char control[CMSG_SPACE(sizeof(int) * WIRE_WELCOME_FDS)] = {0};
-    struct iovec part = {.iov_base = (void *)frame, .iov_len = size};
+    struct iovec part = {.iov_base = (void *)packet, .iov_len = size};
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
     if (fd_count > 0) {
         m.msg_control = control;
@@ -104,13 +105,13 @@ static ssize_t frame_write(int sock, const void *frame, size_t size, const int *
     return n;
 }
 
-/* Frames with descriptors are few and are sent while the socket is empty; only texts ever wait in
+/* Packets with descriptors are few and are sent while the socket is empty; only texts ever wait in
  * the outbox. */
-void node_client_send(node_client_t *c, const void *frame, size_t size, const int *fds,
+void node_client_send(node_client_t *c, const void *packet, size_t size, const int *fds,
                       int fd_count) {
     if (c->sock < 0) return;
     if (c->outbox.count == 0 || fd_count > 0) {
-        ssize_t sent = frame_write(c->sock, frame, size, fds, fd_count);
+        ssize_t sent = packet_write(c->sock, packet, size, fds, fd_count);
         if (sent >= 0) return;
         if (errno != EAGAIN || fd_count > 0) return; /* its end is noticed by the reader */
     }
@@ -119,15 +120,15 @@ void node_client_send(node_client_t *c, const void *frame, size_t size, const in
         free(copy);
         return;
     }
-    memcpy(copy, frame, size);
+    memcpy(copy, packet, size);
     c->outbox_bytes += size;
     poll_start(c);
 }
 
 static void outbox_flush(node_client_t *c) {
     size_t sent = 0;
-    while (sent < c->outbox.count && frame_write(c->sock, c->outbox.items[sent].data,
-                                                 c->outbox.items[sent].size, NULL, 0) >= 0) {
+    while (sent < c->outbox.count && packet_write(c->sock, c->outbox.items[sent].data,
+                                                  c->outbox.items[sent].size, NULL, 0) >= 0) {
         c->outbox_bytes -= c->outbox.items[sent].size;
         free(c->outbox.items[sent++].data);
     }
@@ -140,12 +141,12 @@ static void outbox_flush(node_client_t *c) {
 
 /* What a client is told only because it asked, and as often as that: so it is bounded, unless it
  * asks and never reads. */
-static bool is_news(uint32_t kind) { return kind == WIRE_ROOM || kind == WIRE_RESTORED; }
+static bool is_news(uint32_t kind) { return kind == WIRE_SPACE || kind == WIRE_RESTORED; }
 
 void node_client_flush(node_client_t *c) {
     if (c->backlog.count == 0 || c->state != NODE_LIVE) return;
     size_t sent = 0;
-    while (sent < c->backlog.count && shm_ring_count(c->down) < SHM_DOWN_MESSAGES - ANSWER_ROOM &&
+    while (sent < c->backlog.count && shm_ring_count(c->down) < SHM_DOWN_MESSAGES - ANSWER_SPACE &&
            shm_ring_push(c->down, SHM_DOWN_MESSAGES, &c->backlog.items[sent])) {
         c->backlog_news -= is_news(c->backlog.items[sent].kind);
         sent++;
@@ -157,7 +158,7 @@ void node_client_flush(node_client_t *c) {
 }
 
 /* Answers have places of their own on the ring, since their asker waits; all else goes in order,
- * and waits for room in the backlog. */
+ * and waits for space in the backlog. */
 static bool is_answer(uint32_t kind) {
     return kind == WIRE_SLOTS || kind == WIRE_RECORDS || kind == WIRE_EXTENT ||
            kind == WIRE_ANSWER || kind == WIRE_CALLS_ARE;
@@ -168,9 +169,9 @@ void node_client_tell(node_client_t *c, uint32_t kind, uint32_t a, uint64_t b, u
     if (c->state != NODE_LIVE) return;
     shm_message_t m = {.kind = kind, .a = a, .b = b, .c = rest_c, .d = rest_d};
     bool waits = !is_answer(kind) && (c->backlog.count > 0 ||
-                                      shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_ROOM);
+                                      shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_SPACE);
     if (waits || !shm_ring_push(c->down, SHM_DOWN_MESSAGES, &m)) {
-        /* It makes room by reading, and says so when it has read much; then, or with its next
+        /* It makes space by reading, and says so when it has read much; then, or with its next
          * message, this goes on. */
         c->backlog_news += is_news(kind);
         if (is_answer(kind) || c->backlog_news > MOST_NEWS || !vec_push(&c->backlog, m)) {
@@ -238,27 +239,27 @@ void node_client_welcome(node_client_t *c) {
     c->events = (shm_events_t *)(c->segment.base + SHM_CLIENT_EVENTS);
     size_t dir_size = strlen(n->session_dir) + 1;
     wire_welcome_t head = {
-        .frame = {.magic = WIRE_MAGIC, .kind = WIRE_WELCOME},
+        .packet = {.magic = WIRE_MAGIC, .kind = WIRE_WELCOME},
         .number = c->number,
         .incarnation = n->incarnation,
         .arena_size = n->store_bytes,
         .dir_size = (uint32_t)dir_size,
         .setup_size = (uint32_t)n->setup_size,
     };
-    char *frame = malloc(sizeof head + dir_size + n->setup_size);
-    if (frame == NULL) {
+    char *packet = malloc(sizeof head + dir_size + n->setup_size);
+    if (packet == NULL) {
         node_client_close(c);
         return;
     }
-    memcpy(frame, &head, sizeof head);
-    memcpy(frame + sizeof head, n->session_dir, dir_size);
-    if (n->setup_size > 0) memcpy(frame + sizeof head + dir_size, n->setup, n->setup_size);
+    memcpy(packet, &head, sizeof head);
+    memcpy(packet + sizeof head, n->session_dir, dir_size);
+    if (n->setup_size > 0) memcpy(packet + sizeof head + dir_size, n->setup, n->setup_size);
     int fds[WIRE_WELCOME_FDS] = {n->node_segment.fd,   c->segment.fd,        n->slot_segment.fd,
                                  n->record_segment.fd, n->extent_segment.fd, n->arena.fd,
                                  n->queue_segment.fd,  n->event_fd};
     c->state = NODE_LIVE;
-    node_client_send(c, frame, sizeof head + dir_size + n->setup_size, fds, WIRE_WELCOME_FDS);
-    free(frame);
+    node_client_send(c, packet, sizeof head + dir_size + n->setup_size, fds, WIRE_WELCOME_FDS);
+    free(packet);
     /* A worker is our child and is reaped; a driver's end is told by its pidfd, or else by its
      * socket. */
     if (c->role == WIRE_DRIVER) {
@@ -270,26 +271,26 @@ void node_client_welcome(node_client_t *c) {
 }
 
 void node_client_refuse(node_client_t *c, mob_status_t status, const char *text) {
-    char frame[sizeof(wire_frame_t) + 4 + 512];
-    wire_frame_t head = {.magic = WIRE_MAGIC, .kind = WIRE_REFUSED};
+    char packet[sizeof(wire_packet_t) + 4 + 512];
+    wire_packet_t head = {.magic = WIRE_MAGIC, .kind = WIRE_REFUSED};
     uint32_t code = status;
     size_t size = strnlen(text, 512);
-    memcpy(frame, &head, sizeof head);
-    memcpy(frame + sizeof head, &code, 4);
-    memcpy(frame + sizeof head + 4, text, size);
-    node_client_send(c, frame, sizeof head + 4 + size, NULL, 0);
+    memcpy(packet, &head, sizeof head);
+    memcpy(packet + sizeof head, &code, 4);
+    memcpy(packet + sizeof head + 4, text, size);
+    node_client_send(c, packet, sizeof head + 4 + size, NULL, 0);
     node_client_close(c);
 }
 
-static void hello_handle(node_client_t *c, const char *frame, size_t size) {
+static void hello_handle(node_client_t *c, const char *packet, size_t size) {
     node_t *n = c->node;
     wire_hello_t hello;
     if (size < sizeof hello) {
         node_client_close(c);
         return;
     }
-    memcpy(&hello, frame, sizeof hello);
-    if (hello.frame.magic != WIRE_MAGIC || hello.frame.kind != WIRE_HELLO) {
+    memcpy(&hello, packet, sizeof hello);
+    if (hello.packet.magic != WIRE_MAGIC || hello.packet.kind != WIRE_HELLO) {
         node_client_close(c);
         return;
     }
@@ -305,7 +306,7 @@ static void hello_handle(node_client_t *c, const char *frame, size_t size) {
             node_client_refuse(c, MOB_ENOMEM, "no memory");
             return;
         }
-        memcpy(n->setup, frame + sizeof hello, n->setup_size);
+        memcpy(n->setup, packet + sizeof hello, n->setup_size);
         /* welcomed when the zygote can fork */
         if (n->zygote_argv != NULL && !n->zygote_ready) return;
         node_client_welcome(c);
@@ -345,10 +346,10 @@ static void client_end(node_client_t *c) {
 
 static void on_socket(uv_poll_t *poll, int status, int events) {
     node_client_t *c = poll->data;
-    static char frame[WIRE_FRAME_MAX];
+    static char packet[WIRE_PACKET_MAX];
     if (events & UV_WRITABLE) outbox_flush(c);
     if (status >= 0 && !(events & UV_READABLE)) return;
-    ssize_t size = recv(c->sock, frame, sizeof frame, MSG_DONTWAIT);
+    ssize_t size = recv(c->sock, packet, sizeof packet, MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (size <= 0) {
         if (c == c->node->driver) {
@@ -361,13 +362,13 @@ static void on_socket(uv_poll_t *poll, int status, int events) {
         return;
     }
     if (c->state == NODE_GREETING) {
-        hello_handle(c, frame, (size_t)size);
-    } else if (c->role == WIRE_ZYGOTE && size >= (ssize_t)sizeof(wire_frame_t)) {
-        wire_frame_t head;
-        memcpy(&head, frame, sizeof head);
-        if (head.magic == WIRE_MAGIC) node_zygote_frame(c, head.kind);
+        hello_handle(c, packet, (size_t)size);
+    } else if (c->role == WIRE_ZYGOTE && size >= (ssize_t)sizeof(wire_packet_t)) {
+        wire_packet_t head;
+        memcpy(&head, packet, sizeof head);
+        if (head.magic == WIRE_MAGIC) node_zygote_packet(c, head.kind);
     } else if (c->role == WIRE_OBSERVER) {
-        node_observer_frame(c, frame, (size_t)size);
+        node_observer_packet(c, packet, (size_t)size);
     } else {
         node_client_fault(c, "sent something on its socket after its hello");
     }

@@ -101,7 +101,7 @@ static void copy_done(uv_work_t *work, int status) {
     node_t *n = c->node;
     n->compacting = false;
     compaction_end(c, status == 0);
-    node_room_serve(n);
+    node_space_serve(n);
 }
 
 bool node_compact(node_t *n, uint64_t size) {

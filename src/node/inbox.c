@@ -154,7 +154,7 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
 }
 
 static void ring_read(node_client_t *c) {
-    node_client_flush(c); /* it may have made room */
+    node_client_flush(c); /* it may have made space */
     /* Bounded by the ring's size, not by a second look at its end. */
     for (int i = 0, questions = 0; i < SHM_UP_MESSAGES && questions < MOST_QUESTIONS; i++) {
         shm_message_t m;

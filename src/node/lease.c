@@ -366,10 +366,10 @@ size_t node_leases_due(node_t *n) {
     size_t count = 0;
     EACH_LEASED (n, w) {
         if (state_of(w) != SHM_LEASE_BUSY) continue;
-        uint32_t job = atomic_load(&lease_of(w)->job);
-        if (job == SHM_LEASE_FORGETS) continue;
+        uint32_t run = atomic_load(&lease_of(w)->run);
+        if (run == SHM_LEASE_FORGETS) continue;
         uint64_t word =
-            job > 0 && job <= WIRE_MAX_RECORDS ? atomic_load(&n->records[job - 1].word) : 0;
+            run > 0 && run <= WIRE_MAX_RECORDS ? atomic_load(&n->records[run - 1].word) : 0;
         count += wire_word_state(word) != WIRE_TAKEN || wire_word_worker(word) != w->number;
     }
     return count;
@@ -384,7 +384,7 @@ void node_lease_forget(node_client_t *w) {
     }
     atomic_fetch_and(&n->shared->awake[w->number / 64], ~bit);
     atomic_store(&lease_of(w)->word, SHM_LEASE_NONE);
-    atomic_store(&lease_of(w)->job, 0);
+    atomic_store(&lease_of(w)->run, 0);
     atomic_store(&lease_of(w)->rests, 0); /* whoever has this number next begins anew */
     atomic_store(&lease_of(w)->calls, 0);
     lease_end(w);

@@ -231,7 +231,7 @@ static void gap_cut(node_t *n, size_t index, uint64_t offset, uint64_t size) {
         else
             memmove(g, g + 1, (--n->gaps.count - index) * sizeof *g);
     } else if (rest.size > 0) {
-        g++; /* the caller made room */
+        g++; /* the caller made space */
         memmove(g + 1, g, (n->gaps.count++ - index - 1) * sizeof *g);
         *g = rest;
     }
@@ -349,7 +349,7 @@ uint64_t node_memory_free_bytes(node_t *n) {
 /*
  * Gives memory to a stretch. A large one gets it as its owner maps the pages: the kernel clears
  * them, a gigabyte in most of a second, and this loop can't stand still for so long. *ret_cold: the
- * bytes that are to come. MOB_EROOM: the machine has none left.
+ * bytes that are to come. MOB_ESPACE: the machine has none left.
  */
 static mob_status_t granules_back(node_t *n, uint64_t offset, uint64_t size, uint64_t *ret_cold) {
     uint64_t first = offset / SHM_GRANULE, end = (offset + size) / SHM_GRANULE, cold = 0;
@@ -359,7 +359,7 @@ static mob_status_t granules_back(node_t *n, uint64_t offset, uint64_t size, uin
     bool at_once = size <= SHM_BACKED_AT_ONCE;
     n->unbacked_short = memory_is_short(cold * SHM_GRANULE + n->cold) ||
                         (at_once && shm_segment_back(&n->arena, offset, size) != MOB_OK);
-    if (n->unbacked_short) return MOB_EROOM;
+    if (n->unbacked_short) return MOB_ESPACE;
     if (!at_once) *ret_cold = cold * SHM_GRANULE;
     for (uint64_t g = first; g < end; g++) n->backed[g / 64] |= (uint64_t)1 << (g % 64);
     return MOB_OK;
@@ -381,7 +381,7 @@ mob_status_t node_memory_grant(node_t *n, uint32_t owner, uint64_t size, bool pr
     if (!place_find(n, size, owner, &offset, &cold)) {
         empties_take(n);
         orphan_extents_clean(n);
-        if (!place_find(n, size, owner, &offset, &cold)) return MOB_EROOM;
+        if (!place_find(n, size, owner, &offset, &cold)) return MOB_ESPACE;
     }
     uint64_t granule = offset / SHM_GRANULE, serial = ++n->next_serial;
     n->books[granule] = (node_extent_t){.size = size,
@@ -420,7 +420,7 @@ static mob_status_t grant_some(node_t *n, uint32_t owner, uint64_t size, uint64_
                                uint64_t *ret_offset, uint64_t *ret_size, uint64_t *ret_serial) {
     *ret_size = shm_granule_round(size);
     mob_status_t status = node_memory_grant(n, owner, *ret_size, false, ret_offset, ret_serial);
-    if (status != MOB_EROOM || shm_granule_round(least) >= *ret_size) return status;
+    if (status != MOB_ESPACE || shm_granule_round(least) >= *ret_size) return status;
     *ret_size = shm_granule_round(least);
     return node_memory_grant(n, owner, *ret_size, false, ret_offset, ret_serial);
 }
@@ -445,11 +445,11 @@ void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least, bo
     }
     /* Who came first is served first. */
     mob_status_t status =
-        n->wants.count > 0 ? MOB_EROOM
+        n->wants.count > 0 ? MOB_ESPACE
                            : grant_some(n, client->number, size, least, &offset, &given, &serial);
     node_client_tell(client, WIRE_EXTENT, status, offset, given, serial);
-    if (status == MOB_EROOM)
-        node_room_want(n, client->number, size, least, (mob_ref_t){0}, goes_on);
+    if (status == MOB_ESPACE)
+        node_space_want(n, client->number, size, least, (mob_ref_t){0}, goes_on);
 }
 
 void node_memory_give_back(node_t *n) {

@@ -64,7 +64,7 @@ static const wire_record_t *record_of(node_t *n, node_client_t *w, uint32_t *ret
     if (w->runs != NULL)
         index = w->runs->record;
     else if (w->leased)
-        index = atomic_load(&n->shared->leases[w->number].job) - 1; /* 0: none */
+        index = atomic_load(&n->shared->leases[w->number].run) - 1; /* 0: none */
     if (index >= WIRE_MAX_RECORDS) return NULL;
     *ret_index = index;
     return &n->records[index];

@@ -73,7 +73,7 @@ static void write_shape(node_t *n, wire_writer_t *w, uint64_t shape) {
     }
 }
 
-uint8_t *node_question_room(node_client_t *c, const shm_message_t *m) {
+uint8_t *node_question_space(node_client_t *c, const shm_message_t *m) {
     if (m->c == 0 && m->d <= SHM_SCRATCH_BYTES) return c->segment.base + SHM_CLIENT_SCRATCH;
     if (m->c != 0 && node_memory_owns(c->node, c->number, m->c, m->d))
         return c->node->arena.base + m->c;
@@ -109,7 +109,7 @@ void node_query(node_client_t *c, const shm_message_t *m) {
                          .asked_ns = base_clock_mono_ns(),
                          .round = c->node->round,
                          .message = *m};
-    if (node_question_room(c, m) != NULL && !vec_push(&c->node->questions, q))
+    if (node_question_space(c, m) != NULL && !vec_push(&c->node->questions, q))
         question_answer(c, m);
 }
 
@@ -132,8 +132,8 @@ static bool answer_write(node_t *n, uint32_t query, uint64_t argument, wire_writ
     case MOB_QUERY_SHAPE:
         write_shape(n, w, argument);
         return true;
-    case MOB_QUERY_ROOM:
-        node_room_text(n, argument, text, sizeof text);
+    case MOB_QUERY_SPACE:
+        node_space_text(n, argument, text, sizeof text);
         wire_write_str(w, text, strlen(text));
         return true;
     case MOB_QUERY_OBJECTS:
@@ -145,9 +145,9 @@ static bool answer_write(node_t *n, uint32_t query, uint64_t argument, wire_writ
 }
 
 static void question_answer(node_client_t *c, const shm_message_t *m) {
-    uint8_t *room = node_question_room(c, m);
-    if (room == NULL) return;
-    wire_writer_t w = {.data = room, .capacity = m->d};
+    uint8_t *space = node_question_space(c, m);
+    if (space == NULL) return;
+    wire_writer_t w = {.data = space, .capacity = m->d};
     if (!answer_write(c->node, m->a, m->b, &w))
         node_client_tell(c, WIRE_ANSWER, MOB_EINVAL, 0, 0, 0);
     else
@@ -165,14 +165,14 @@ static void books_settle(node_t *n) {
     }
 }
 
-void node_observer_frame(node_client_t *c, const void *frame, size_t size) {
+void node_observer_packet(node_client_t *c, const void *packet, size_t size) {
     wire_ask_t ask;
     if (size != sizeof ask || c->outbox.count > 0) { /* one after the other */
         node_client_close(c);
         return;
     }
-    memcpy(&ask, frame, sizeof ask);
-    if (ask.frame.magic != WIRE_MAGIC || ask.frame.kind != WIRE_ASK) {
+    memcpy(&ask, packet, sizeof ask);
+    if (ask.packet.magic != WIRE_MAGIC || ask.packet.kind != WIRE_ASK) {
         node_client_close(c);
         return;
     }
@@ -187,7 +187,7 @@ void node_observer_frame(node_client_t *c, const void *frame, size_t size) {
         if (w.data == NULL) break;
         known = answer_write(c->node, ask.query, ask.argument, &w);
     }
-    wire_answer_t head = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_ANSWERED},
+    wire_answer_t head = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_ANSWERED},
                           .status = !known                ? MOB_EINVAL
                                     : w.data == NULL      ? MOB_ENOMEM
                                     : w.size > w.capacity ? MOB_ELIMIT
@@ -202,10 +202,10 @@ void node_observer_frame(node_client_t *c, const void *frame, size_t size) {
 }
 
 void node_site(node_client_t *c, const shm_message_t *m) {
-    uint8_t *room = node_question_room(c, m);
-    if (room == NULL) return;
+    uint8_t *space = node_question_space(c, m);
+    if (space == NULL) return;
     if (m->b > m->d)
         node_client_fault(c, "named a place that makes no sense");
     else
-        node_site_name(c, m, room);
+        node_site_name(c, m, space);
 }

@@ -80,7 +80,7 @@ static void read_done(uv_work_t *work, int status) {
     }
     free(r->path);
     free(r);
-    node_room_serve(n);
+    node_space_serve(n);
 }
 
 bool node_restore_begin(node_t *n, node_object_t *o) {
@@ -122,10 +122,10 @@ void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on
         return;
     }
     if (o->moving) return;
-    /* Who waits in line for room is not overtaken by what is merely needed soon. */
+    /* Who waits in line for space is not overtaken by what is merely needed soon. */
     if ((n->wants.count == 0 || waits) && node_restore_begin(n, o)) return;
     uint64_t size = shm_heap_extent_for(o->copy->item.bytes);
-    if (waits) node_room_want(n, 0, size, size, ref, goes_on);
+    if (waits) node_space_want(n, 0, size, size, ref, goes_on);
 }
 
 void node_restore_refuse(node_t *n, mob_ref_t ref, mob_status_t status) {

@@ -41,14 +41,14 @@ static void demand_answer(node_client_t *c, const sched_amount_t *demand, uint32
 
 /* A demand: for each resource 8 bytes of amount and a name with its zero. */
 void node_shape(node_client_t *c, const shm_message_t *m) {
-    uint8_t *room = node_question_room(c, m);
-    if (room == NULL) return;
+    uint8_t *space = node_question_space(c, m);
+    if (space == NULL) return;
     if (m->b > m->d || m->b > WIRE_SHAPE_BYTES || m->a > SCHED_NEEDS_MAX) {
         node_client_fault(c, "asked for a shape that makes no sense");
         return;
     }
     char copy[WIRE_SHAPE_BYTES + 1];
-    memcpy(copy, room, m->b);
+    memcpy(copy, space, m->b);
     copy[m->b] = 0;
     sched_amount_t demand[SCHED_NEEDS_MAX];
     size_t at = 0;

@@ -1,13 +1,13 @@
 /*
  * Out of memory onto disk: what goes, and how.
  *
- * What goes is chosen by extents, since only whole ones give room to others: an extent can go if
+ * What goes is chosen by extents, since only whole ones give space to others: an extent can go if
  * every block of it that is used holds a value that is SEALED, no error, and pinned by nobody. A
  * survey over the table of slots finds, for each extent, how much of it is such and when the newest
  * of it was used. Then the cheapest stretch that is long enough goes, where an extent costs its
  * size, the less the longer ago it was used. What will go next, longest unused first, is written
- * ahead and stays in memory: whoever needs room next finds values that have a copy, and need not
- * wait for the disk; and the disk is busy while others fill the room.
+ * ahead and stays in memory: whoever needs space next finds values that have a copy, and need not
+ * wait for the disk; and the disk is busy while others fill the space.
  *
  *   in memory, no copy     -> escaped, moving: a thread of libuv's writes it, with others, into one
  *                             file
@@ -376,7 +376,7 @@ static void write_done(uv_work_t *work, int status) {
     }
     if (w->error == 0) {
         n->disk_error = 0;
-        node_room_disk_works(n);
+        node_space_disk_works(n);
         n->spilled_bytes += w->bytes;
         n->spilled_objects += w->items.count;
         for (size_t i = 0; i < w->items.count; i++)
@@ -391,9 +391,9 @@ static void write_done(uv_work_t *work, int status) {
     }
     if (w->file != NULL) file_check(n, w->file);
     write_free(w);
-    node_room_serve(n);
+    node_space_serve(n);
     if (n->paused) node_memory_give_back(n);
-    /* The disk is not to stand still while others fill the room that was made. */
+    /* The disk is not to stand still while others fill the space that was made. */
     if (n->spills < AHEAD_PARTS && !n->ending && now - n->wanted_ns < DEMAND_NS) ahead_go_on(n);
 }
 

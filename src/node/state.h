@@ -110,7 +110,7 @@ typedef struct {
     uint32_t site;
 } node_site_t;
 
-/* Somebody waits for room in the arena; see node/room.c. */
+/* Somebody waits for space in the arena; see node/space.c. */
 typedef struct {
     uint32_t client; /* that asked for an extent of `size`; 0: it is for the value of `ref`, which
                         is to come back */
@@ -212,7 +212,7 @@ struct node_client {
     uv_poll_t sock_poll, pid_poll;
     bool sock_polled;
     int closing;               /* handles that are being closed */
-    VEC(node_parcel_t) outbox; /* frames that did not fit into the socket */
+    VEC(node_parcel_t) outbox; /* packets that did not fit into the socket */
     size_t outbox_bytes;
 
     shm_segment_t segment;
@@ -366,7 +366,7 @@ struct node {
     VEC(node_want_t) wants; /* in order */
     /* that were refused or forgotten a short while ago, in that order */
     VEC(node_want_t) past_wants;
-    uv_timer_t room_timer;               /* runs while there are any */
+    uv_timer_t space_timer;              /* runs while there are any */
     uint64_t wanted_ns;                  /* when the last one came */
     uint64_t refused_ns;                 /* when one was last refused */
     uint64_t survey_ns, survey_pause_ns; /* not before: the last look found nothing */
@@ -396,7 +396,7 @@ mob_status_t node_client_accept(node_t *node, int sock, node_client_t **ret_clie
 node_client_t *node_client_new(node_t *node);
 /* Takes the socket, also if it fails: it goes with the client then, which is to be closed. */
 mob_status_t node_client_attach(node_client_t *client, int sock);
-void node_client_send(node_client_t *client, const void *frame, size_t size, const int *fds,
+void node_client_send(node_client_t *client, const void *packet, size_t size, const int *fds,
                       int fd_count);
 void node_client_tell(node_client_t *client, uint32_t kind, uint32_t a, uint64_t b, uint64_t c,
                       uint64_t d);
@@ -419,7 +419,7 @@ void node_memory_fini(node_t *node);
 void node_memory_slots(node_client_t *client, uint32_t wanted);
 void node_memory_records(node_client_t *client, uint32_t wanted);
 void node_memory_extent(node_client_t *client, uint64_t size, uint64_t least, bool goes_on);
-/* MOB_EROOM: not now. `promised`: the extent is EMPTY, for somebody who is about to be told of
+/* MOB_ESPACE: not now. `promised`: the extent is EMPTY, for somebody who is about to be told of
  * it. */
 mob_status_t node_memory_grant(node_t *node, uint32_t owner, uint64_t size, bool promised,
                                uint64_t *ret_offset, uint64_t *ret_serial);
@@ -453,20 +453,20 @@ void node_pressure_begins(node_client_t *worker);
 void node_pressure_died(node_client_t *worker); /* finds out whether it was for want of memory */
 bool node_is_paused(node_t *node);
 
-/* room.c: who waits for memory */
+/* space.c: who waits for memory */
 /* goes_on: whoever asks has asked before, and how long that one waited in vain counts. */
-void node_room_want(node_t *node, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref,
-                    bool goes_on);
+void node_space_want(node_t *node, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref,
+                     bool goes_on);
 /* something was written: nobody waits in vain for the disk */
-void node_room_disk_works(node_t *node);
-void node_room_serve(node_t *node);
-void node_room_start(node_t *node);
+void node_space_disk_works(node_t *node);
+void node_space_serve(node_t *node);
+void node_space_start(node_t *node);
 /* who has the memory */
-void node_room_text(node_t *node, uint64_t size, char *text, size_t capacity);
+void node_space_text(node_t *node, uint64_t size, char *text, size_t capacity);
 
 /* spill.c: out of memory onto disk */
-/* Moves what was least recently used and nobody reads, so that there will be room for `size` in one
- * piece. copied_only: nothing is written for it. */
+/* Moves what was least recently used and nobody reads, so that there will be space for `size` in
+ * one piece. copied_only: nothing is written for it. */
 typedef enum {
     NODE_SPILL_FREED,   /* it had copies, and is gone */
     NODE_SPILL_WRITES,  /* it is being written */
@@ -486,14 +486,14 @@ uint64_t node_pins_word(node_t *node, uint32_t word);                 /* of all 
 uint64_t node_client_pins_word(node_client_t *client, uint32_t word); /* of 64 slots */
 void node_spill_end(node_t *node);                                    /* removes all files */
 
-/* compact.c: moves values within the arena, so that there will be room for `size` in one piece.
+/* compact.c: moves values within the arena, so that there will be space for `size` in one piece.
  * True: it is under way. */
 bool node_compact(node_t *node, uint64_t size);
 
 /* restore.c: and back */
-/* goes_on: as for node_room_want */
+/* goes_on: as for node_space_want */
 void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on);
-/* Begins to read it; false: there is no room. */
+/* Begins to read it; false: there is no space. */
 bool node_restore_begin(node_t *node, node_object_t *object);
 void node_restore_refuse(node_t *node, mob_ref_t ref, mob_status_t status);
 
@@ -628,7 +628,7 @@ void node_look_again(node_t *node, uint64_t ms);
  * to, unless they were killed. */
 size_t node_workers_due(node_t *node, bool actors_too);
 mob_status_t node_zygote_start(node_t *node);
-void node_zygote_frame(node_client_t *client, uint32_t kind);
+void node_zygote_packet(node_client_t *client, uint32_t kind);
 void node_zygote_died(node_t *node);
 void node_worker_hello(node_client_t *connection, uint64_t token);
 void node_worker_free(node_client_t *worker); /* it has nothing to do now */
@@ -657,11 +657,11 @@ void node_warn(node_t *node, const char *format, ...) __attribute__((format(prin
 
 /* query.c */
 void node_site(node_client_t *client, const shm_message_t *message);
-void node_observer_frame(node_client_t *client, const void *frame, size_t size);
+void node_observer_packet(node_client_t *client, const void *packet, size_t size);
 void node_query(node_client_t *client, const shm_message_t *message);
 void node_questions_answer(node_t *node);
 /* The memory that a question names; NULL, and the asker's fault, if it is not its own. */
-uint8_t *node_question_room(node_client_t *client, const shm_message_t *message);
+uint8_t *node_question_space(node_client_t *client, const shm_message_t *message);
 
 /* shape.c: demands, and which client holds them */
 void node_shape(node_client_t *client, const shm_message_t *message);

@@ -1,5 +1,5 @@
 /*
- * What in the arena can be moved: by extents, since only whole ones give room to others.
+ * What in the arena can be moved: by extents, since only whole ones give space to others.
  *
  * An extent can go if every block of it that is used holds a value that is SEALED, no error, and
  * pinned by nobody. A survey over the table of slots finds for each extent how much of it is such.

@@ -22,19 +22,19 @@ enum { CHUNK = 16 * 1024, LINE_LIMIT = 32 * 1024, OUTBOX_HIGH = 4 << 20, MAX_CHU
 static void text_send(node_t *n, int kind, int pid, const char *name, const char *text,
                       size_t size) {
     if (n->driver == NULL || n->driver->state != NODE_LIVE) return;
-    char frame[sizeof(wire_text_t) + 256 + LINE_LIMIT + CHUNK];
+    char packet[sizeof(wire_text_t) + 256 + LINE_LIMIT + CHUNK];
     wire_text_t head = {
-        .frame = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT},
+        .packet = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT},
         .stream = (uint32_t)kind,
         .pid = pid,
         .name_size = (uint32_t)base_utf8_whole(name, strnlen(name, 255)) + 1,
         .text_size = (uint32_t)size,
     };
-    memcpy(frame, &head, sizeof head);
-    memcpy(frame + sizeof head, name, head.name_size - 1);
-    frame[sizeof head + head.name_size - 1] = 0;
-    memcpy(frame + sizeof head + head.name_size, text, size);
-    node_client_send(n->driver, frame, sizeof head + head.name_size + size, NULL, 0);
+    memcpy(packet, &head, sizeof head);
+    memcpy(packet + sizeof head, name, head.name_size - 1);
+    packet[sizeof head + head.name_size - 1] = 0;
+    memcpy(packet + sizeof head + head.name_size, text, size);
+    node_client_send(n->driver, packet, sizeof head + head.name_size + size, NULL, 0);
 }
 
 void node_warn(node_t *n, const char *format, ...) {
@@ -172,7 +172,7 @@ static void stream_resume(node_stream_t *s) {
 
 void node_streams_finish(node_t *n) {
     streams_each(n, stream_finish);
-    wire_frame_t end = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT_END};
+    wire_packet_t end = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT_END};
     node_client_send(n->driver, &end, sizeof end, NULL, 0);
 }
 

@@ -5,7 +5,7 @@
  * idle last; without one it waits, in order, while a worker is forked. More workers than CPUs exist
  * only because others are blocked: when idle for a while they are sent home.
  *
- * The zygote is asked for a worker by a frame with a token and the ends of two pipes for its
+ * The zygote is asked for a worker by a packet with a token and the ends of two pipes for its
  * output; the worker connects by itself and shows the token. A worker that dies before that is
  * noticed by the end of its output. If the zygote dies, another is started and asked for as many as
  * are still needed; a worker of the old one that comes late finds its token unknown and goes.
@@ -90,20 +90,20 @@ static bool worker_ask(node_client_t *w);
 static void waiting_fail(node_t *n, const char *text);
 
 static void preload_ask(node_t *n) {
-    char frame[WIRE_FRAME_MAX / 4];
-    wire_frame_t head = {.magic = WIRE_MAGIC, .kind = WIRE_PRELOAD};
+    char packet[WIRE_PACKET_MAX / 4];
+    wire_packet_t head = {.magic = WIRE_MAGIC, .kind = WIRE_PRELOAD};
     size_t size = sizeof head;
-    memcpy(frame, &head, sizeof head);
+    memcpy(packet, &head, sizeof head);
     for (size_t i = 0; i < n->preload.count; i++) {
         size_t length = strlen(n->preload.items[i]) + 1;
-        if (size + length > sizeof frame) break;
-        memcpy(frame + size, n->preload.items[i], length);
+        if (size + length > sizeof packet) break;
+        memcpy(packet + size, n->preload.items[i], length);
         size += length;
     }
-    node_client_send(n->zygote, frame, size, NULL, 0);
+    node_client_send(n->zygote, packet, size, NULL, 0);
 }
 
-void node_zygote_frame(node_client_t *c, uint32_t kind) {
+void node_zygote_packet(node_client_t *c, uint32_t kind) {
     node_t *n = c->node;
     if (kind == WIRE_STUCK && c == n->zygote) {
         /* a module that it loaded has started threads: the next one goes without */
@@ -186,9 +186,9 @@ static bool worker_ask(node_client_t *w) {
     mob_status_t out_status = node_stream_open(w, &w->out, out[0], MOB_MESSAGE_OUT),
                  err_status = node_stream_open(w, &w->err, err[0], MOB_MESSAGE_ERR);
     bool opened = out_status == MOB_OK && err_status == MOB_OK;
-    wire_fork_t frame = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_FORK}, .token = w->token};
+    wire_fork_t packet = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_FORK}, .token = w->token};
     int fds[2] = {out[1], err[1]};
-    if (opened) node_client_send(w->node->zygote, &frame, sizeof frame, fds, 2);
+    if (opened) node_client_send(w->node->zygote, &packet, sizeof packet, fds, 2);
     close(out[1]);
     close(err[1]);
     if (!opened) worker_give_up(w, mob_last_error());

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { HEAD = 11 }; /* protocol and frame, before the first opcode */
+enum { HEAD = 11 }; /* protocol and packet, before the first opcode */
 enum { MAX_TEMPLATES = 256, MAX_STREAM = 1024, MAX_DIMENSIONS = 16 };
 
 static PyObject *templates; /* dict: stream to the arguments of ndarray: (shape, dtype, order) */

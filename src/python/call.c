@@ -1,4 +1,4 @@
-/* What a job calls, and with what: its function or method, and its arguments as Python objects. */
+/* What a run calls, and with what: its function or method, and its arguments as Python objects. */
 #include "python/core.h"
 
 #include <string.h>
@@ -12,20 +12,20 @@ static PyObject *function_key(mob_ref_t ref) {
     return PyLong_FromUnsignedLongLong((unsigned long long)ref.generation << 24 | ref.slot);
 }
 
-/* The job's function or class, loaded once. BORROWED */
-static PyObject *job_function(const mob_job_t *job) {
+/* The run's function or class, loaded once. BORROWED */
+static PyObject *run_function(const mob_run_t *run) {
     if (functions == NULL && (functions = PyDict_New()) == NULL) return NULL;
-    PyObject *key = function_key(job->function);
+    PyObject *key = function_key(run->function);
     if (key == NULL) return NULL;
     PyObject *found = PyDict_GetItemWithError(functions, key);
     mob_value_t value;
     if (found == NULL && !PyErr_Occurred()) {
         PyObject *definition = NULL, *ref = NULL;
-        if (core_value_open(&job->function, 1, &value) == MOB_OK)
-            definition = core_value_take(job->function, &value);
+        if (core_value_open(&run->function, 1, &value) == MOB_OK)
+            definition = core_value_take(run->function, &value);
         if (definition != NULL) {
-            mob_ref_retain(core.client, job->function);
-            ref = core_ref_new(job->function);
+            mob_ref_retain(core.client, run->function);
+            ref = core_ref_new(run->function);
         }
         PyObject *loaded =
             ref != NULL ? PyObject_CallFunctionObjArgs(core.load_function, definition, ref, NULL)
@@ -41,14 +41,14 @@ static PyObject *job_function(const mob_job_t *job) {
     return found != NULL ? PyTuple_GET_ITEM(found, 0) : NULL;
 }
 
-/* What a job calls, NEW. */
-PyObject *core_job_callable(const mob_job_t *job) {
-    if (job->kind != MOB_ACTOR_CALL) return Py_XNewRef(job_function(job));
+/* What a run calls, NEW. */
+PyObject *core_run_callable(const mob_run_t *run) {
+    if (run->kind != MOB_ACTOR_CALL) return Py_XNewRef(run_function(run));
     if (core.actor == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "this worker has no actor");
         return NULL;
     }
-    PyObject *name = PyUnicode_FromStringAndSize(job->name, (Py_ssize_t)job->name_size);
+    PyObject *name = PyUnicode_FromStringAndSize(run->name, (Py_ssize_t)run->name_size);
     if (name == NULL) return NULL;
     PyUnicode_InternInPlace(&name);
     PyObject *method = PyObject_GetAttr(core.actor, name);
@@ -56,8 +56,8 @@ PyObject *core_job_callable(const mob_job_t *job) {
     return method;
 }
 
-void core_function_forget(const mob_job_t *job) {
-    PyObject *key = function_key(job->function);
+void core_function_forget(const mob_run_t *run) {
+    PyObject *key = function_key(run->function);
     if (key == NULL || functions == NULL || PyDict_DelItem(functions, key) < 0)
         PyErr_Clear(); /* it was never loaded here */
     Py_XDECREF(key);
@@ -65,28 +65,28 @@ void core_function_forget(const mob_job_t *job) {
 
 /* ---- arguments ---- */
 
-static PyObject *dep_load(const mob_job_t *job, uint32_t index, core_call_t *call) {
+static PyObject *dep_load(const mob_run_t *run, uint32_t index, core_call_t *call) {
     mob_value_t value;
-    if (index >= job->dep_count) {
+    if (index >= run->dep_count) {
         PyErr_SetString(PyExc_ValueError, "a call names an argument that it does not have");
         return NULL;
     }
-    call->status = core_value_open(job->deps + index, job->dep_count - index, &value);
+    call->status = core_value_open(run->deps + index, run->dep_count - index, &value);
     if (call->status != MOB_OK) return NULL;
     if (value.error != MOB_OK) {
         call->failed = value;
         return NULL;
     }
-    return core_value_take(job->deps[index], &value);
+    return core_value_take(run->deps[index], &value);
 }
 
-static PyObject *argument_read(const mob_job_t *job, const uint8_t **at, const uint8_t *end,
+static PyObject *argument_read(const mob_run_t *run, const uint8_t **at, const uint8_t *end,
                                core_call_t *call) {
     if (*at < end && **at == MOB_ARG_DEP && end - *at >= 5) {
         uint32_t index;
         memcpy(&index, *at + 1, 4);
         *at += 5;
-        return dep_load(job, index, call);
+        return dep_load(run, index, call);
     }
     if (*at < end && **at == MOB_ARG_PICKLE && end - *at >= 9) {
         uint64_t size;
@@ -111,16 +111,16 @@ void core_call_fini(core_call_t *call) {
     Py_XDECREF(call->keywords);
 }
 
-static int call_make(const mob_job_t *job, core_call_t *call) {
-    const uint8_t *at = job->args, *end = at + job->args_size;
+static int call_make(const mob_run_t *run, core_call_t *call) {
+    const uint8_t *at = run->args, *end = at + run->args_size;
     uint32_t counts[2];
-    if (job->args_size < sizeof counts) {
+    if (run->args_size < sizeof counts) {
         PyErr_SetString(PyExc_ValueError, "a call without its counts");
         return -1;
     }
     memcpy(counts, at, sizeof counts);
     at += sizeof counts;
-    if ((uint64_t)counts[0] + counts[1] > job->args_size) {
+    if ((uint64_t)counts[0] + counts[1] > run->args_size) {
         PyErr_SetString(PyExc_ValueError, "a call with impossible counts");
         return -1;
     }
@@ -143,17 +143,17 @@ static int call_make(const mob_job_t *job, core_call_t *call) {
             PyUnicode_InternInPlace(&keyword);
             PyTuple_SET_ITEM(call->keywords, i - counts[0], keyword);
         }
-        PyObject *value = argument_read(job, &at, end, call);
+        PyObject *value = argument_read(run, &at, end, call);
         if (value == NULL) return -1;
         call->values[call->count++] = value;
     }
     return 0;
 }
 
-int core_call_make(const mob_job_t *job, core_call_t *call) {
+int core_call_make(const mob_run_t *run, core_call_t *call) {
     PyObject *type, *error, *trace;
     for (int tries = 1;; tries++) {
-        if (call_make(job, call) == 0) return 0;
+        if (call_make(run, call) == 0) return 0;
         if (call->status != MOB_EFULL) return -1;
         PyErr_Fetch(&type, &error, &trace);
         core_call_fini(call); /* runs Python code: the session may end meanwhile */
@@ -161,7 +161,7 @@ int core_call_make(const mob_job_t *job, core_call_t *call) {
         mob_client_t *client = core.client;
         bool again = false;
         Py_BEGIN_ALLOW_THREADS if (client != NULL) again =
-            mob_room_retry(client, job->deps, job->dep_count, tries);
+            mob_space_retry(client, run->deps, run->dep_count, tries);
         Py_END_ALLOW_THREADS if (!again || core.client == NULL) {
             PyErr_Restore(type, error, trace);
             return -1;

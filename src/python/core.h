@@ -25,10 +25,10 @@ typedef struct {
     /* hooks: Python callables, see module.c */
     PyObject *auto_init, *dumps, *loads, *make_error, *load_error, *load_function, *should_retry,
         *set_gpus, *set_shape, *await_ref, *future_of, *site;
-    mob_job_t *job; /* a worker's running one, if it runs one after the other; else see job.c */
+    mob_run_t *run; /* a worker's running one, if it runs one after the other; else see run.c */
     unsigned long loop_thread; /* of an async actor's loop; 0: there is none */
     unsigned long exit_thread; /* that ends the program; 0: it goes on */
-    PyObject *job_name;        /* str; for an actor its class */
+    PyObject *run_name;        /* str; for an actor its class */
     PyObject *actor;           /* the instance */
     PyObject *actor_class_name;
     PyObject *actor_repr; /* str, if its class has a __repr__ of its own: what it prints has that as
@@ -36,7 +36,7 @@ typedef struct {
     mob_ref_t actor_ref;
     uint32_t actor_shape;
     uint64_t gpu_mask;
-    uint32_t shape; /* of the last job */
+    uint32_t shape; /* of the last run */
 } core_t;
 
 extern core_t core;
@@ -110,12 +110,12 @@ PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value);
 /* Opens refs[0], from disk if need be: the interpreter's lock is released meanwhile. The others are
  * read next. An exception is set unless it is MOB_OK. */
 mob_status_t core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *ret_value);
-/* After MOB_EROOM: waits, with the interpreter's lock released, until it is time to try again. -1
+/* After MOB_ESPACE: waits, with the interpreter's lock released, until it is time to try again. -1
  * with an exception. */
-int core_room_wait(void);
-/* Where a pickled value goes: a new object, or a job's result. */
+int core_space_wait(void);
+/* Where a pickled value goes: a new object, or a run's result. */
 typedef struct {
-    mob_job_t *job; /* NULL: a new object */
+    mob_run_t *run; /* NULL: a new object */
     uint32_t index; /* of the result */
     mob_ref_t ref;  /* of the new object, one count */
 } core_target_t;
@@ -135,7 +135,7 @@ PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, P
 /* submit.c */
 int core_submitter_ready(PyObject *module);
 
-/* call.c: what a job calls, and with what */
+/* call.c: what a run calls, and with what */
 typedef struct {
     PyObject **values;
     size_t count; /* made so far */
@@ -144,46 +144,46 @@ typedef struct {
     mob_value_t failed;  /* an argument that is an error: failed.error is set */
     mob_status_t status; /* of the last one that was opened */
 } core_call_t;
-PyObject *core_job_callable(const mob_job_t *job); /* NEW */
-int core_call_make(const mob_job_t *job, core_call_t *call);
+PyObject *core_run_callable(const mob_run_t *run); /* NEW */
+int core_call_make(const mob_run_t *run, core_call_t *call);
 void core_call_fini(core_call_t *call);
-void core_function_forget(const mob_job_t *job);
+void core_function_forget(const mob_run_t *run);
 
 /* result.c: what becomes of it */
-int core_results_store(mob_job_t *job, PyObject *value);
+int core_results_store(mob_run_t *run, PyObject *value);
 /* An argument was an error: the results are that same error. */
-void core_failed_argument_store(mob_job_t *job, const mob_value_t *failed);
+void core_failed_argument_store(mob_run_t *run, const mob_value_t *failed);
 /* The exception that is set becomes the results. True if the task is to run again instead. */
-bool core_exception_store(mob_job_t *job, PyObject *function);
+bool core_exception_store(mob_run_t *run, PyObject *function);
 
 /* native.c: functions and actors in C */
-bool core_native_run(mob_job_t *job); /* false: the job is Python's */
-void core_native_forget(const mob_job_t *job);
+bool core_native_run(mob_run_t *run); /* false: the run is Python's */
+void core_native_forget(const mob_run_t *run);
 void core_native_end(void);
 
 /* serve.c */
 /* waits for one; NULL: the worker is to end, or there is an exception */
-mob_job_t *core_job_take(void);
-bool core_job_run(mob_job_t *job); /* as core_job_end */
+mob_run_t *core_run_take(void);
+bool core_run_whole(mob_run_t *run); /* as core_run_end */
 /* what people call it: A.m for a method of an actor. NEW */
-PyObject *core_job_title(const mob_job_t *job);
+PyObject *core_run_title(const mob_run_t *run);
 /* its name, GPUs and CPUs become the process's; -1 with an exception */
-int core_job_prepare(const mob_job_t *job);
+int core_run_prepare(const mob_run_t *run);
 /* Calls it: the value, or NULL with an exception, or with an argument that is an error.
  * ret_callable is NEW, and may stay NULL. */
-PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *ret_failed);
+PyObject *core_run_call(mob_run_t *run, PyObject **ret_callable, mob_value_t *ret_failed);
 /* Stores what came of it and publishes. STEALS callable and value. False, with SystemExit set: a
- * method ended its actor, or this is a child that the job forked; the process is to end. */
-bool core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed);
+ * method ended its actor, or this is a child that the run forked; the process is to end. */
+bool core_run_end(mob_run_t *run, PyObject *callable, PyObject *value, const mob_value_t *failed);
 PyObject *core_serve(PyObject *module, PyObject *unused);
 PyObject *core_current(PyObject *module, PyObject *unused);
 PyObject *core_current_name(PyObject *module, PyObject *unused);
 
-/* job.c: jobs as Python objects */
-int core_job_ready(PyObject *module);
-PyObject *core_job_new(mob_job_t *job);
-const mob_job_t *core_job_current(void); /* of this thread or asyncio task; NULL: none */
-PyObject *core_next_job(PyObject *module, PyObject *unused);
+/* run.c: runs as Python objects */
+int core_run_ready(PyObject *module);
+PyObject *core_run_new(mob_run_t *run);
+const mob_run_t *core_run_current(void); /* of this thread or asyncio task; NULL: none */
+PyObject *core_next_run(PyObject *module, PyObject *unused);
 
 /* waker.c */
 int core_waker_ready(PyObject *module);

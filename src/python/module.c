@@ -97,7 +97,7 @@ static PyMethodDef methods[] = {
     {"current_name", core_current_name, METH_NOARGS, NULL},
     {"actor", core_actor, METH_NOARGS, NULL},
     {"serve", core_serve, METH_NOARGS, NULL},
-    {"next_job", core_next_job, METH_NOARGS, NULL},
+    {"next_run", core_next_run, METH_NOARGS, NULL},
     {"zygote", core_zygote, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -110,7 +110,7 @@ PyMODINIT_FUNC PyInit__core(void) {
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL) return NULL;
     if (core_ref_ready(module) == 0 && core_value_ready(module) == 0 &&
-        core_submitter_ready(module) == 0 && core_job_ready(module) == 0 &&
+        core_submitter_ready(module) == 0 && core_run_ready(module) == 0 &&
         core_waker_ready(module) == 0 &&
         PyModule_AddIntConstant(module, "MAX_RETURNS", MOB_MAX_RETURNS) == 0 &&
         PyModule_AddIntConstant(module, "TASK", MOB_TASK) == 0 &&

@@ -1,12 +1,12 @@
 /*
- * A worker's loop: take a job, make its arguments, call, store the results, publish.
+ * A worker's loop: take a run, make its arguments, call, store the results, publish.
  *
- * Everything that belongs to a job (arguments, exception, traceback) is let go before it is
+ * Everything that belongs to a run (arguments, exception, traceback) is let go before it is
  * finished, so that what remains are the references that outlive it, which the client then
  * registers.
  *
  * An actor that runs several calls at once is served by Python (ray._private.concurrency), with
- * threads or an event loop; each call is a Job there, see job.c.
+ * threads or an event loop; each call is a Run there, see run.c.
  */
 #include "python/core.h"
 
@@ -14,8 +14,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Set in the child that a job forks; asking for the process's id would be a system call for each
- * job. */
+/* Set in the child that a run forks; asking for the process's id would be a system call for each
+ * run. */
 static _Atomic bool forked;
 
 static void on_fork_in_child(void) { atomic_store_explicit(&forked, true, memory_order_relaxed); }
@@ -38,57 +38,57 @@ static int gpus_set(uint64_t mask) {
     return done == NULL ? -1 : 0;
 }
 
-/* Tells Python when a job's resources are not those of the last one. */
-static int shape_set(const mob_job_t *job) {
-    if (job->shape == core.shape || core.set_shape == NULL) return 0;
-    core.shape = job->shape;
-    PyObject *done = PyObject_CallFunction(core.set_shape, "I", job->shape);
+/* Tells Python when a run's resources are not those of the last one. */
+static int shape_set(const mob_run_t *run) {
+    if (run->shape == core.shape || core.set_shape == NULL) return 0;
+    core.shape = run->shape;
+    PyObject *done = PyObject_CallFunction(core.set_shape, "I", run->shape);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }
 
-static void job_name_set(const mob_job_t *job) {
+static void run_name_set(const mob_run_t *run) {
     PyObject *name;
-    if (job->kind == MOB_ACTOR_CALL && core.actor_class_name != NULL) {
-        if (core.job_name == core.actor_class_name) return;
+    if (run->kind == MOB_ACTOR_CALL && core.actor_class_name != NULL) {
+        if (core.run_name == core.actor_class_name) return;
         name = Py_NewRef(core.actor_class_name);
     } else {
-        /* Most jobs have the name of the one before. */
+        /* Most runs have the name of the one before. */
         Py_ssize_t size;
-        const char *last = core.job_name ? PyUnicode_AsUTF8AndSize(core.job_name, &size) : NULL;
-        if (last != NULL && (size_t)size == job->name_size &&
-            memcmp(last, job->name, job->name_size) == 0)
+        const char *last = core.run_name ? PyUnicode_AsUTF8AndSize(core.run_name, &size) : NULL;
+        if (last != NULL && (size_t)size == run->name_size &&
+            memcmp(last, run->name, run->name_size) == 0)
             return;
-        name = PyUnicode_DecodeUTF8(job->name, (Py_ssize_t)job->name_size, "replace");
+        name = PyUnicode_DecodeUTF8(run->name, (Py_ssize_t)run->name_size, "replace");
     }
     if (name == NULL) {
         PyErr_Clear();
         name = PyUnicode_FromString("?");
     }
-    Py_XSETREF(core.job_name, name);
+    Py_XSETREF(core.run_name, name);
 }
 
-PyObject *core_job_title(const mob_job_t *job) {
-    if (job->kind == MOB_ACTOR_CREATE) return PyUnicode_FromFormat("%U.__init__", core.job_name);
-    if (job->kind != MOB_ACTOR_CALL) return Py_NewRef(core.job_name);
-    PyObject *name = PyUnicode_DecodeUTF8(job->name, (Py_ssize_t)job->name_size, "replace");
-    PyObject *title = name ? PyUnicode_FromFormat("%U.%U", core.job_name, name) : NULL;
+PyObject *core_run_title(const mob_run_t *run) {
+    if (run->kind == MOB_ACTOR_CREATE) return PyUnicode_FromFormat("%U.__init__", core.run_name);
+    if (run->kind != MOB_ACTOR_CALL) return Py_NewRef(core.run_name);
+    PyObject *name = PyUnicode_DecodeUTF8(run->name, (Py_ssize_t)run->name_size, "replace");
+    PyObject *title = name ? PyUnicode_FromFormat("%U.%U", core.run_name, name) : NULL;
     Py_XDECREF(name);
     return title;
 }
 
-int core_job_prepare(const mob_job_t *job) {
-    job_name_set(job);
-    return job->kind == MOB_ACTOR_CALL || (shape_set(job) == 0 && gpus_set(job->gpu_mask) == 0)
+int core_run_prepare(const mob_run_t *run) {
+    run_name_set(run);
+    return run->kind == MOB_ACTOR_CALL || (shape_set(run) == 0 && gpus_set(run->gpu_mask) == 0)
                ? 0
                : -1;
 }
 
-PyObject *core_job_call(mob_job_t *job, PyObject **ret_callable, mob_value_t *ret_failed) {
+PyObject *core_run_call(mob_run_t *run, PyObject **ret_callable, mob_value_t *ret_failed) {
     core_call_t call = {0};
     PyObject *value = NULL;
-    if (core_job_prepare(job) == 0 && (*ret_callable = core_job_callable(job)) != NULL &&
-        core_call_make(job, &call) == 0)
+    if (core_run_prepare(run) == 0 && (*ret_callable = core_run_callable(run)) != NULL &&
+        core_call_make(run, &call) == 0)
         value = PyObject_Vectorcall(*ret_callable, call.values, call.positional, call.keywords);
     *ret_failed = call.failed;
     core_call_fini(&call);
@@ -103,34 +103,34 @@ static PyObject *own_repr(PyObject *actor) {
     return text;
 }
 
-/* Its value is there, or NULL with an exception or a failed argument: stores that. True if the job
+/* Its value is there, or NULL with an exception or a failed argument: stores that. True if the run
  * is to run again. */
-static bool value_store(mob_job_t *job, PyObject *callable, PyObject *value,
+static bool value_store(mob_run_t *run, PyObject *callable, PyObject *value,
                         const mob_value_t *failed) {
-    bool stored = value != NULL && core_results_store(job, value) == 0;
-    if (stored && job->kind == MOB_ACTOR_CREATE) {
+    bool stored = value != NULL && core_results_store(run, value) == 0;
+    if (stored && run->kind == MOB_ACTOR_CREATE) {
         core.actor = Py_NewRef(value);
-        core.actor_ref = job->actor;
-        core.actor_class_name = Py_NewRef(core.job_name);
+        core.actor_ref = run->actor;
+        core.actor_class_name = Py_NewRef(core.run_name);
         core.actor_repr = own_repr(value);
-        core.actor_shape = job->held_shape;
+        core.actor_shape = run->held_shape;
     }
     if (failed->error != MOB_OK) {
         /* A result is the same error; an actor's is one of its own, which tells the story as
          * text. */
-        if (job->kind == MOB_ACTOR_CREATE) {
+        if (run->kind == MOB_ACTOR_CREATE) {
             core_raise_error(failed);
         } else {
-            core_failed_argument_store(job, failed);
+            core_failed_argument_store(run, failed);
             stored = true;
         }
     }
     Py_XDECREF(value);
-    return !stored && core_exception_store(job, callable);
+    return !stored && core_exception_store(run, callable);
 }
 
 /*
- * A child that the job forked came back from it. The job is its parent's, and the store is not
+ * A child that the run forked came back from it. The run is its parent's, and the store is not
  * there for it. What is left of its program is nothing, so it ends as a forked child of a driver
  * does at the end of the script: with 0, whatever it returned; with its traceback and 1; or as its
  * sys.exit says. SystemExit is set then.
@@ -144,7 +144,7 @@ static void forked_child_leave(PyObject *value) {
     Py_XDECREF(value);
 }
 
-bool core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob_value_t *failed) {
+bool core_run_end(mob_run_t *run, PyObject *callable, PyObject *value, const mob_value_t *failed) {
     if (atomic_load_explicit(&forked, memory_order_relaxed)) {
         forked_child_leave(value);
         Py_XDECREF(callable);
@@ -153,30 +153,30 @@ bool core_job_end(mob_job_t *job, PyObject *callable, PyObject *value, const mob
     /* The call stays without a result: the daemon gives it one when the process is gone, and all
      * others with it. */
     bool ends =
-        value == NULL && job->kind == MOB_ACTOR_CALL && PyErr_ExceptionMatches(PyExc_SystemExit);
-    bool again = !ends && value_store(job, callable, value, failed);
+        value == NULL && run->kind == MOB_ACTOR_CALL && PyErr_ExceptionMatches(PyExc_SystemExit);
+    bool again = !ends && value_store(run, callable, value, failed);
     Py_XDECREF(callable);
-    if (core.job == job) core.job = NULL;
+    if (core.run == run) core.run = NULL;
     if (ends) return false;
-    if (!again || !mob_job_retry(core.client, job)) mob_job_finish(core.client, job);
+    if (!again || !mob_run_retry(core.client, run)) mob_run_finish(core.client, run);
     return true;
 }
 
-bool core_job_run(mob_job_t *job) {
+bool core_run_whole(mob_run_t *run) {
     PyObject *callable = NULL;
     mob_value_t failed;
-    PyObject *value = core_job_call(job, &callable, &failed);
-    return core_job_end(job, callable, value, &failed);
+    PyObject *value = core_run_call(run, &callable, &failed);
+    return core_run_end(run, callable, value, &failed);
 }
 
-mob_job_t *core_job_take(void) {
+mob_run_t *core_run_take(void) {
     for (;;) {
-        mob_job_t *job;
+        mob_run_t *run;
         /* One that is there is taken with the lock held: who else wants it gets it while Python
          * code runs. */
-        mob_status_t status = mob_job_try(core.client, &job);
+        mob_status_t status = mob_run_try(core.client, &run);
         if (status == MOB_ETIMEOUT || status == MOB_ELIMIT) {
-            Py_BEGIN_ALLOW_THREADS status = mob_job_next(core.client, &job);
+            Py_BEGIN_ALLOW_THREADS status = mob_run_next(core.client, &run);
             Py_END_ALLOW_THREADS
         }
         if (status == MOB_EINTR) {
@@ -184,9 +184,9 @@ mob_job_t *core_job_take(void) {
             continue;
         }
         if (status != MOB_OK) return NULL;
-        if (job->kind != MOB_FORGET) return job;
-        core_function_forget(job);
-        core_native_forget(job);
+        if (run->kind != MOB_FORGET) return run;
+        core_function_forget(run);
+        core_native_forget(run);
     }
 }
 
@@ -194,14 +194,14 @@ PyObject *core_serve(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, install_fork_handler);
-    for (mob_job_t *job; (job = core_job_take()) != NULL;) {
-        core.job = job;
-        if (core_native_run(job)) continue;
-        if (job->max_concurrency > 0) {
-            core.job = NULL;
-            return core_job_new(job);
+    for (mob_run_t *run; (run = core_run_take()) != NULL;) {
+        core.run = run;
+        if (core_native_run(run)) continue;
+        if (run->max_concurrency > 0) {
+            core.run = NULL;
+            return core_run_new(run);
         }
-        if (!core_job_run(job)) return NULL;
+        if (!core_run_whole(run)) return NULL;
     }
     core_native_end();
     if (PyErr_Occurred()) return NULL;
@@ -212,7 +212,7 @@ PyObject *core_serve(PyObject *module, PyObject *unused) {
 
 PyObject *core_current_name(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
-    PyObject *name = core.actor_repr ? core.actor_repr : core.job_name;
+    PyObject *name = core.actor_repr ? core.actor_repr : core.run_name;
     return Py_NewRef(name ? name : Py_None);
 }
 
@@ -245,18 +245,18 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
     }
     mob_session_t session;
     mob_client_session(core.client, &session);
-    const mob_job_t *running = core.job ? core.job : core_job_current();
+    const mob_run_t *running = core.run ? core.run : core_run_current();
     mob_ref_t task = running ? running->task_id : (mob_ref_t){0};
     if (running) task.slot |= 1u << 31; /* its ids are not those of objects */
     bool creates = running != NULL && running->kind == MOB_ACTOR_CREATE;
     char node[17], job[9], worker[25];
     snprintf(node, sizeof node, "%016llx", (unsigned long long)session.incarnation);
     snprintf(job, sizeof job, "%08x",
-             (unsigned)(session.incarnation >> 32)); /* a session has one driver, and so one job */
+             (unsigned)(session.incarnation >> 32)); /* a session has one driver, and so one run */
     snprintf(worker, sizeof worker, "%.16s%08x", node, session.number);
     uint32_t shape = core.actor ? core.actor_shape : running ? running->shape : 0;
-    PyObject *name = running != NULL ? core_job_title(running) : Py_NewRef(Py_None);
-    PyObject *function = running != NULL && running->kind == MOB_TASK ? core_job_callable(running)
+    PyObject *name = running != NULL ? core_run_title(running) : Py_NewRef(Py_None);
+    PyObject *function = running != NULL && running->kind == MOB_TASK ? core_run_callable(running)
                                                                       : Py_NewRef(Py_None);
     return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:s,s:s,s:s,s:N}", "task_id", id_text(task),
                          "actor_id", id_text(creates ? running->actor : core.actor_ref), "name",

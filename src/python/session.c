@@ -222,7 +222,7 @@ static PyObject *ask(mob_query_t query, uint64_t argument) {
     mob_status_t status;
     CORE_ALLOW_THREADS_BEGIN
     status = mob_query(client, query, argument, &data,
-                       &size); /* a long answer may have to wait for room */
+                       &size); /* a long answer may have to wait for space */
     CORE_ALLOW_THREADS_END
     if (status != MOB_OK) return core_raise(status);
     const uint8_t *at = data;

@@ -111,14 +111,14 @@ static int write_pickle(arguments_t *a, PyObject *value, const char *what) {
     } else if (made != NULL) {
         PyObject *stream = PyTuple_GET_ITEM(made, 0);
         uint64_t size = (uint64_t)PyBytes_GET_SIZE(stream);
-        bool room = arguments_reserve(a, 9 + size);
-        for (size_t i = 0; room && i < collector.refs.count; i++)
-            room = vec_push(&a->refs, collector.refs.items[i]);
-        if (room && collector.keep != NULL) {
+        bool space = arguments_reserve(a, 9 + size);
+        for (size_t i = 0; space && i < collector.refs.count; i++)
+            space = vec_push(&a->refs, collector.refs.items[i]);
+        if (space && collector.keep != NULL) {
             if (a->keep == NULL) a->keep = PyList_New(0);
-            room = a->keep != NULL && PyList_Append(a->keep, collector.keep) == 0;
+            space = a->keep != NULL && PyList_Append(a->keep, collector.keep) == 0;
         }
-        if (room) {
+        if (space) {
             a->data[a->size] = MOB_ARG_PICKLE;
             memcpy(a->data + a->size + 1, &size, 8);
             memcpy(a->data + a->size + 9, PyBytes_AS_STRING(stream), size);
@@ -277,12 +277,12 @@ static PyObject *submit(submitter_t *self, arguments_t *a, uint32_t site) {
         *refs = task.num_returns <= 4 ? few : PyMem_Malloc(task.num_returns * sizeof *refs);
     if (refs == NULL) return PyErr_NoMemory();
     mob_status_t status;
-    while ((status = mob_submit(core.client, &task, refs)) == MOB_EROOM)
-        if (core_room_wait() < 0) break;
+    while ((status = mob_submit(core.client, &task, refs)) == MOB_ESPACE)
+        if (core_space_wait() < 0) break;
     for (uint32_t i = 0; status == MOB_OK && site != 0 && i < task.num_returns; i++)
         mob_ref_made_at(core.client, refs[i], site);
     PyObject *result = NULL;
-    if (status == MOB_EROOM) {
+    if (status == MOB_ESPACE) {
         /* its exception is set */
     } else if (status != MOB_OK) {
         core_raise(status);

@@ -152,11 +152,11 @@ PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector)
     return made;
 }
 
-int core_room_wait(void) {
+int core_space_wait(void) {
     mob_status_t status;
     uint64_t began = core.incarnation;
     CORE_ALLOW_THREADS_BEGIN
-    status = mob_room_wait(client);
+    status = mob_space_wait(client);
     CORE_ALLOW_THREADS_END
     if (PyErr_CheckSignals() < 0) return -1;
     if (core.incarnation != began) { /* by another thread, or by a handler */
@@ -173,19 +173,19 @@ static int target_begin(const core_target_t *t, uint64_t size, uint32_t ref_coun
                         mob_buffer_t *buffer) {
     mob_status_t status;
     do {
-        status = t->job
-                     ? mob_job_result_begin(core.client, t->job, t->index, size, ref_count, buffer)
+        status = t->run
+                     ? mob_run_result_begin(core.client, t->run, t->index, size, ref_count, buffer)
                      : mob_put_begin(core.client, size, ref_count, buffer);
         if (status == MOB_OK) return 0;
-    } while (status == MOB_EROOM && core_room_wait() == 0);
-    if (status != MOB_EROOM) core_raise(status);
+    } while (status == MOB_ESPACE && core_space_wait() == 0);
+    if (status != MOB_ESPACE) core_raise(status);
     return -1;
 }
 
 static void target_commit(core_target_t *t, mob_buffer_t *buffer, mob_format_t format,
                           mob_status_t error, const mob_ref_t *refs) {
-    if (t->job)
-        mob_job_result_commit(core.client, t->job, t->index, buffer, format, error, refs);
+    if (t->run)
+        mob_run_result_commit(core.client, t->run, t->index, buffer, format, error, refs);
     else
         mob_put_commit(core.client, buffer, format, refs, &t->ref);
 }
@@ -215,7 +215,7 @@ static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count,
     uint64_t began = core.incarnation;
     if (target_begin(target, size, (uint32_t)collector->refs.count, &buffer) < 0) return -1;
     if (core.incarnation != began) {
-        core_raise_ended(); /* while it waited for room */
+        core_raise_ended(); /* while it waited for space */
         return -1;
     }
     uint8_t *data = buffer.data;

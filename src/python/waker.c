@@ -16,12 +16,12 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD mob_event_t *event;
-    PyObject *begin; /* what is called with each Job; None: it takes none */
+    PyObject *begin; /* what is called with each Run; None: it takes none */
     PyObject *weak_refs;
-    bool ended, full; /* full: there are as many jobs as may be */
+    bool ended, full; /* full: there are as many runs as may be */
 } waker_t;
 
-enum { MOST_JOBS = 128 }; /* begun in one look: others of the loop want their turn */
+enum { MOST_RUNS = 128 }; /* begun in one look: others of the loop want their turn */
 
 static PyTypeObject *watch_type;
 static PyObject *name_done, *name_set_result;
@@ -150,10 +150,10 @@ static int results_look(waker_t *self, bool *found) {
     return 0;
 }
 
-static int jobs_look(waker_t *self, bool *found) {
-    for (int i = 0; i < MOST_JOBS && !self->ended;) {
-        mob_job_t *job;
-        mob_status_t status = mob_job_try(core.client, &job);
+static int runs_look(waker_t *self, bool *found) {
+    for (int i = 0; i < MOST_RUNS && !self->ended;) {
+        mob_run_t *run;
+        mob_status_t status = mob_run_try(core.client, &run);
         self->full = status == MOB_ELIMIT;
         if (status == MOB_ETIMEOUT || self->full) return 0;
         if (status != MOB_OK) {
@@ -162,12 +162,12 @@ static int jobs_look(waker_t *self, bool *found) {
         }
         *found = true;
         /* is over when the next one is asked for, so it can't be the last */
-        if (job->kind == MOB_FORGET) {
-            core_function_forget(job);
+        if (run->kind == MOB_FORGET) {
+            core_function_forget(run);
             continue;
         }
         i++;
-        PyObject *object = core_job_new(job),
+        PyObject *object = core_run_new(run),
                  *begun = object ? PyObject_CallOneArg(self->begin, object) : NULL;
         Py_XDECREF(object);
         Py_XDECREF(begun);
@@ -176,13 +176,13 @@ static int jobs_look(waker_t *self, bool *found) {
     return 0;
 }
 
-/* look(): resolves futures, begins jobs. True: to be called again soon. False: when the descriptor
+/* look(): resolves futures, begins runs. True: to be called again soon. False: when the descriptor
  * is readable. */
 static PyObject *waker_look(waker_t *self, PyObject *unused) {
     (void)unused;
     bool found = false;
     if (results_look(self, &found) < 0) return NULL;
-    if (self->begin != Py_None && core.client != NULL && jobs_look(self, &found) < 0) return NULL;
+    if (self->begin != Py_None && core.client != NULL && runs_look(self, &found) < 0) return NULL;
     return PyBool_FromLong(mob_event_look_again(self->event, found) && !self->ended);
 }
 
@@ -197,7 +197,7 @@ static PyMemberDef waker_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(waker_t, weak_refs), READONLY, NULL},
     {"ended", T_BOOL, offsetof(waker_t, ended), READONLY, "Whether this worker is to end."},
     {"full", T_BOOL, offsetof(waker_t, full), READONLY,
-     "Whether a job has to be finished before the next."},
+     "Whether a run has to be finished before the next."},
     {NULL, 0, 0, 0, NULL},
 };
 

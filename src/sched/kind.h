@@ -19,7 +19,7 @@ typedef struct sched_bounds sched_bounds_t;
 typedef struct sched_kind {
     uint32_t shapes;   /* that are of it: one hold each */
     uint32_t waiting;  /* of these, in the first places of the leaves */
-    uint32_t capacity; /* leaves: a power of two, and room for every shape */
+    uint32_t capacity; /* leaves: a power of two, and space for every shape */
     sched_shape_t **leaves;
     sched_bounds_t
         *bounds; /* node 1 is the root, 2n and 2n + 1 are below n, leaf i is node capacity + i */
@@ -30,7 +30,7 @@ typedef struct sched_kind {
 typedef VEC(sched_kind_t *) sched_kinds_t;
 
 void sched_kinds_fini(sched_kinds_t *kinds);
-/* The kind of a demand, held once more and with room for one more shape to wait. */
+/* The kind of a demand, held once more and with space for one more shape to wait. */
 mob_status_t sched_kinds_join(sched_kinds_t *kinds, const sched_need_t *needs, uint32_t count,
                               sched_kind_t **ret_kind);
 /* Gives that up. The last to leave ends the kind. */

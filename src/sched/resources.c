@@ -7,7 +7,7 @@
  * GPUs are not a sum: two halves free on two devices are not one GPU. So a pool keeps what is free
  * of each index beside the sum, which is only for show, and asks the indices whether a demand fits.
  * A whole demand takes entirely free devices, lowest first. A fraction goes to the fullest device
- * that has room for it, so that devices stay entirely free for whole demands as long as possible.
+ * that has space for it, so that devices stay entirely free for whole demands as long as possible.
  */
 #include "sched/resources.h"
 

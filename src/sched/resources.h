@@ -37,7 +37,7 @@ typedef struct sched_pool {
 
 /* Fills a zeroed pool's GPUs: `count` whole ones. */
 void sched_pool_gpus_init(sched_pool_t *pool, uint32_t count);
-/* The GPUs that a demand of `amount` would get; 0 if there is no room. */
+/* The GPUs that a demand of `amount` would get; 0 if there is no space. */
 uint64_t sched_pool_gpus_choose(const sched_pool_t *pool, int64_t amount);
 bool sched_pool_has(const sched_pool_t *pool, const sched_need_t *need);
 

@@ -23,7 +23,7 @@ struct sched_shape {
     uint32_t chain; /* the place of the next shape in its bucket; 0: none */
     uint32_t holds; /* at least 1 */
     uint32_t place; /* among its kind's waiting ones, while it is one */
-    bool possible;  /* a node with nothing running has room for it; others are not looked at in a
+    bool possible;  /* a node with nothing running has space for it; others are not looked at in a
                        pick */
     uint32_t count;
     sched_need_t needs[]; /* by rising resource number */

@@ -1,12 +1,12 @@
 /*
  * Design. A small allocation takes, in this order: a freed block of its size class; a piece of a
- * run (a free stretch); what a sweep finds; a new extent. Sizes are rounded up to classes of at
+ * piece (a free stretch); what a sweep finds; a new extent. Sizes are rounded up to classes of at
  * most a quarter's waste, so that freed blocks fit again exactly.
  *
- * A sweep walks the headers of all small extents and makes runs of adjacent free blocks. It throws
- * the lists of freed blocks away, for it finds those blocks too. It is worth its cost only when
- * others have freed enough (the extents' `freed` hints), so a process whose blocks all live does
- * not walk them over and over: it asks for another extent instead.
+ * A sweep walks the headers of all small extents and makes pieces of adjacent free blocks. It
+ * throws the lists of freed blocks away, for it finds those blocks too. It is worth its cost only
+ * when others have freed enough (the extents' `freed` hints), so a process whose blocks all live
+ * does not walk them over and over: it asks for another extent instead.
  *
  * The daemon takes extents in which nothing is used, without asking us. So before we touch a free
  * block we raise its extent's `used` and look at its word; what is lost is forgotten.
@@ -34,7 +34,7 @@
 enum {
     HEAP_FIRST_EXTENT = 1 << 20,
     HEAP_LAST_EXTENT = 4 << 20,
-    HEAP_FEW_RUNS = 16,  /* a long list of small runs means that the next sweep is near */
+    HEAP_FEW_PIECES = 16, /* a long list of small pieces means that the next sweep is near */
     HEAP_LOOK_BACK = 64, /* how many kept extents an allocation looks at: of the newest, and then of
                             the others */
     HEAP_KEPT_FEW = 256, /* fewer are not worth cleaning up */
@@ -71,7 +71,7 @@ mob_status_t shm_heap_init(shm_heap_t *heap, unsigned char *base, uint64_t arena
 void shm_heap_fini(shm_heap_t *heap) {
     vec_free(&heap->small);
     vec_free(&heap->kept);
-    vec_free(&heap->runs);
+    vec_free(&heap->pieces);
     for (int i = 0; i < SHM_HEAP_CLASSES; i++) vec_free(&heap->classes[i]);
     free(heap->mine);
     heap->mine = NULL;
@@ -125,9 +125,9 @@ static void small_lost(shm_heap_t *heap, size_t index) {
         for (size_t i = heap->classes[k].count; i-- > 0;)
             if (heap->classes[k].items[i] >= e.offset && heap->classes[k].items[i] < end)
                 vec_swap_remove(&heap->classes[k], i);
-    for (size_t i = heap->runs.count; i-- > 0;)
-        if (heap->runs.items[i].offset >= e.offset && heap->runs.items[i].offset < end)
-            vec_swap_remove(&heap->runs, i);
+    for (size_t i = heap->pieces.count; i-- > 0;)
+        if (heap->pieces.items[i].offset >= e.offset && heap->pieces.items[i].offset < end)
+            vec_swap_remove(&heap->pieces, i);
     small_remove(heap, index);
 }
 
@@ -275,7 +275,7 @@ static mob_status_t large_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, u
     return MOB_OK;
 }
 
-/* Turns free stretches of one extent into runs; true if nothing in it is used. */
+/* Turns free stretches of one extent into pieces; true if nothing in it is used. */
 static bool extent_sweep(shm_heap_t *heap, const shm_heap_extent_t *e) {
     uint64_t at = e->offset + SHM_BLOCK_FIRST,
              end = at + (uint64_t)extent_units(e) * SHM_BLOCK_UNIT, start = 0;
@@ -288,10 +288,10 @@ static bool extent_sweep(shm_heap_t *heap, const shm_heap_extent_t *e) {
             at < end && atomic_load_explicit(&block_at(heap, at)->word, memory_order_acquire) == 0;
         if (is_free && start == 0) start = at;
         if (!is_free && start != 0) {
-            shm_heap_run_t run = {.offset = start,
-                                  .units = (uint32_t)((at - start) / SHM_BLOCK_UNIT)};
-            block_write(heap, start, run.units, e->offset, false);
-            (void)vec_push(&heap->runs, run);
+            shm_heap_piece_t piece = {.offset = start,
+                                      .units = (uint32_t)((at - start) / SHM_BLOCK_UNIT)};
+            block_write(heap, start, piece.units, e->offset, false);
+            (void)vec_push(&heap->pieces, piece);
             start = 0;
         }
         if (at == end) break;
@@ -313,12 +313,12 @@ static bool word_is_ours(shm_heap_t *heap, const shm_heap_extent_t *e) {
 
 static void heap_sweep(shm_heap_t *heap) {
     for (int i = 0; i < SHM_HEAP_CLASSES; i++) heap->classes[i].count = 0;
-    heap->runs.count = 0;
+    heap->pieces.count = 0;
     bool spare = false;
     for (size_t i = heap->small.count; i-- > 0;) {
         shm_heap_extent_t *e = &heap->small.items[i];
         shm_extent_t *entry = &heap->extents[e->offset / SHM_GRANULE];
-        size_t runs = heap->runs.count;
+        size_t pieces = heap->pieces.count;
         /* Ours for as long as we look at it. */
         if (!use_publish(heap, e, e->used + SHM_EXTENT_IN_HAND) || !word_is_ours(heap, e)) {
             small_remove(heap, i);
@@ -332,7 +332,7 @@ static void heap_sweep(shm_heap_t *heap) {
             spare = true;
             continue;
         }
-        heap->runs.count = runs;
+        heap->pieces.count = pieces;
         shm_heap_extent_t given = *e;
         small_remove(heap, i);
         uint64_t still = given.serial << 2 | SHM_EXTENT_OWNED;
@@ -369,27 +369,27 @@ static bool small_claim(shm_heap_t *heap, uint64_t header, uint32_t units) {
     return false;
 }
 
-/* Cuts `units` off a run: first fit from the newest of `look` runs. */
+/* Cuts `units` off a piece: first fit from the newest of `look` pieces. */
 static bool run_cut(shm_heap_t *heap, uint32_t units, size_t look, uint64_t *ret_header) {
     size_t looked = 0;
-    for (size_t i = heap->runs.count; i-- > 0 && looked < look; looked++) {
-        shm_heap_run_t *run = &heap->runs.items[i];
-        if (run->units < units) continue;
-        uint64_t header = run->offset;
+    for (size_t i = heap->pieces.count; i-- > 0 && looked < look; looked++) {
+        shm_heap_piece_t *piece = &heap->pieces.items[i];
+        if (piece->units < units) continue;
+        uint64_t header = piece->offset;
         if (!small_claim(heap, header, units)) {
-            i = heap->runs.count; /* the list has changed */
+            i = heap->pieces.count; /* the list has changed */
             continue;
         }
         shm_block_t *b = block_at(heap, header);
-        if (run->units > units) {
+        if (piece->units > units) {
             uint64_t rest = header + (uint64_t)units * SHM_BLOCK_UNIT;
             uint64_t extent = (header / SHM_GRANULE - b->back) * SHM_GRANULE;
-            block_write(heap, rest, run->units - units, extent, false);
+            block_write(heap, rest, piece->units - units, extent, false);
             atomic_store_explicit(&b->units, units, memory_order_release);
-            run->offset = rest;
-            run->units -= units;
+            piece->offset = rest;
+            piece->units -= units;
         } else {
-            vec_swap_remove(&heap->runs, i);
+            vec_swap_remove(&heap->pieces, i);
         }
         *ret_header = header;
         return true;
@@ -401,7 +401,7 @@ static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
     shm_heap_extent_t e;
     uint64_t least = small_extent_least(units);
     uint64_t wanted = heap->small_extent > least ? heap->small_extent : least;
-    if (!vec_reserve(&heap->small, 1) || !vec_reserve(&heap->runs, 1)) return MOB_ENOMEM;
+    if (!vec_reserve(&heap->small, 1) || !vec_reserve(&heap->pieces, 1)) return MOB_ENOMEM;
     mob_status_t status = extent_take(
         heap, wanted, least, &e); /* the last bit of a full store is handed out in small pieces */
     if (status != MOB_OK) return status;
@@ -412,8 +412,8 @@ static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
     block_write(heap, e.offset + SHM_BLOCK_FIRST, extent_units(&e), e.offset, false);
     e.swept = freed_units(heap, &e);
     vec_push(&heap->small, e);
-    vec_push(&heap->runs,
-             ((shm_heap_run_t){.offset = e.offset + SHM_BLOCK_FIRST, .units = extent_units(&e)}));
+    vec_push(&heap->pieces,
+             ((shm_heap_piece_t){.offset = e.offset + SHM_BLOCK_FIRST, .units = extent_units(&e)}));
     for (uint64_t g = 0; g < e.size / SHM_GRANULE; g++)
         heap->mine[e.offset / SHM_GRANULE + g] = (uint32_t)heap->small.count;
     heap->small_bytes += e.size;
@@ -429,9 +429,9 @@ mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint6
         header = vec_pop(&heap->classes[class]);
         if (!small_claim(heap, header, units)) header = 0;
     }
-    if (header == 0 && !run_cut(heap, units, HEAP_FEW_RUNS, &header)) {
+    if (header == 0 && !run_cut(heap, units, HEAP_FEW_PIECES, &header)) {
         if (worth_sweeping(heap)) heap_sweep(heap);
-        while (!run_cut(heap, units, HEAP_FEW_RUNS, &header)) {
+        while (!run_cut(heap, units, HEAP_FEW_PIECES, &header)) {
             mob_status_t status = small_extent_add(heap, units);
             if (status == MOB_OK) continue;
             heap_sweep(heap); /* no more to be had: every free bit counts */

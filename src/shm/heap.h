@@ -15,7 +15,7 @@
 enum { SHM_HEAP_SMALL = 256 * 1024, SHM_HEAP_CLASSES = 64 };
 
 /* Asks the daemon for an extent of at least `size` bytes, or if that can't be had at once of at
- * least `least`: its place, its real size, its serial number. MOB_EROOM: no room now. MOB_EFULL:
+ * least `least`: its place, its real size, its serial number. MOB_ESPACE: no space now. MOB_EFULL:
  * never. */
 typedef mob_status_t (*shm_grant_fn)(void *context, uint64_t size, uint64_t least,
                                      uint64_t *ret_offset, uint64_t *ret_size,
@@ -33,7 +33,7 @@ typedef struct {
 typedef struct {
     uint64_t offset; /* of a block header */
     uint32_t units;
-} shm_heap_run_t;
+} shm_heap_piece_t;
 
 typedef struct shm_heap {
     unsigned char *base;   /* the arena's writable view */
@@ -43,7 +43,7 @@ typedef struct shm_heap {
     VEC(shm_heap_extent_t) small; /* extents that we cut into blocks */
     /* extents with one large block, or without any: OWNED, EMPTY or by now GONE */
     VEC(shm_heap_extent_t) kept;
-    VEC(shm_heap_run_t) runs; /* free stretches to cut from, found by the last sweep */
+    VEC(shm_heap_piece_t) pieces; /* free stretches to cut from, found by the last sweep */
     VEC(uint64_t) classes[SHM_HEAP_CLASSES]; /* blocks that we freed, by size: offsets of headers */
     size_t kept_turn;                        /* where in `kept` the next search goes on */
     size_t
@@ -64,7 +64,7 @@ mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint6
  * process, which is to map them before it writes (base/copy.h): a matter of milliseconds, so it is
  * not done here. They count as mapped from now on. Those of a small one are. */
 bool shm_heap_cold(shm_heap_t *heap, uint64_t data);
-/* The least extent in which a value of `size` bytes has room. */
+/* The least extent in which a value of `size` bytes has space. */
 uint64_t shm_heap_extent_for(uint64_t size);
 /* An extent that was granted later than it was asked for, and is EMPTY until it is used. */
 void shm_heap_adopt(shm_heap_t *heap, uint64_t offset, uint64_t size, uint64_t serial);

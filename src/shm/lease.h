@@ -46,14 +46,14 @@ enum {
 };
 
 static const uint32_t SHM_LEASE_FORGETS =
-    UINT32_MAX; /* in `job`: it unloads a function, which may take any time */
+    UINT32_MAX; /* in `run`: it unloads a function, which may take any time */
 
 typedef struct shm_lease {
     alignas(64) _Atomic uint32_t word;
     _Atomic uint32_t lane; /* what it is for. Written by the daemon in NONE */
     /* The record that it runs under its lease, plus one; 0: none, and everything about the last one
      * is told; SHM_LEASE_FORGETS. Written by the worker. */
-    _Atomic uint32_t job;
+    _Atomic uint32_t run;
     /* 1: it sleeps, or is about to: who pushes a call for it rings its bell. Written by the
      * worker. */
     _Atomic uint32_t rests;

@@ -33,7 +33,7 @@ static inline uint64_t shm_ring_bytes(uint32_t capacity) {
     return sizeof(shm_ring_t) + (uint64_t)capacity * sizeof(shm_message_t);
 }
 
-/* Producer. False if there is no room. `capacity` is a power of two that both sides know. */
+/* Producer. False if there is no space. `capacity` is a power of two that both sides know. */
 bool shm_ring_push(shm_ring_t *ring, uint32_t capacity, const shm_message_t *message);
 
 typedef enum { SHM_RING_EMPTY, SHM_RING_MESSAGE, SHM_RING_GARBAGE } shm_ring_result_t;

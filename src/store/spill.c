@@ -278,7 +278,7 @@ static uint64_t end_size(const large_t *v) { return page_up(v->rest + sizeof v->
 /* What it takes in the file. */
 static uint64_t large_size(const large_t *v) { return PAGE + v->middle + end_size(v); }
 
-/* `hashes`: room for two more than it has pieces. */
+/* `hashes`: space for two more than it has pieces. */
 static void large_init(large_t *v, uint64_t incarnation, const unsigned char *arena,
                        const store_spill_item_t *item, uint64_t offset, uint64_t *hashes) {
     uint64_t middle = (item->bytes - FIRST) / PAGE * PAGE;

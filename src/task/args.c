@@ -11,7 +11,7 @@ enum { COUNTS = 8 }; /* the bytes before the values: how many of each kind */
 
 void mob_args_init(mob_args_t *a) {
     *a = (mob_args_t){0};
-    (void)task_writer_room(&a->values, COUNTS); /* they fit into the writer itself */
+    (void)task_writer_space(&a->values, COUNTS); /* they fit into the writer itself */
 }
 
 void mob_args_ref(mob_args_t *a, mob_ref_t ref) {
@@ -67,7 +67,7 @@ mob_status_t mob_args_finish(mob_args_t *a, mob_task_t *task) {
 
 void mob_args_clear(mob_args_t *a) {
     mob_writer_clear(&a->values);
-    (void)task_writer_room(&a->values, COUNTS);
+    (void)task_writer_space(&a->values, COUNTS);
     a->dep_count = a->positional = a->keywords = 0;
 }
 
@@ -87,8 +87,8 @@ static mob_status_t submit(mob_client_t *c, mob_task_t *task, const char *name, 
     task->args_size = sizeof none;
     mob_status_t status = args ? mob_args_finish(args, task) : MOB_OK;
     if (status != MOB_OK) return status;
-    while ((status = mob_submit(c, task, ret_ref)) == MOB_EROOM) {
-        status = mob_room_await(c);
+    while ((status = mob_submit(c, task, ret_ref)) == MOB_ESPACE) {
+        status = mob_space_await(c);
         if (status != MOB_OK) return status;
     }
     return status;

@@ -70,8 +70,8 @@ mob_status_t mob_put_array(mob_client_t *c, const char *dtype, uint64_t count, s
     task_array_t a;
     mob_status_t status = task_array_plan(dtype, count, item_size, &a);
     if (status != MOB_OK) return status;
-    while ((status = mob_put_begin(c, a.size, 0, ret_buffer)) == MOB_EROOM)
-        if ((status = mob_room_await(c)) != MOB_OK) break;
+    while ((status = mob_put_begin(c, a.size, 0, ret_buffer)) == MOB_ESPACE)
+        if ((status = mob_space_await(c)) != MOB_OK) break;
     if (status != MOB_OK) return status;
     mob_buffer_map(c, ret_buffer);
     *ret_data = task_array_write(&a, ret_buffer->data);

@@ -34,33 +34,33 @@ static mob_status_t arguments_find(mob_call_t *call, const uint8_t *at) {
     return MOB_OK;
 }
 
-mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_job_t *job, void *state) {
-    const uint8_t *at = job->args;
+mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_run_t *run, void *state) {
+    const uint8_t *at = run->args;
     uint32_t counts[2];
     call->client = client;
-    call->job = job;
+    call->run = run;
     call->state = state;
     call->count = 0;
     call->starts = NULL;
-    call->end = at + job->args_size;
+    call->end = at + run->args_size;
     call->written = 0;
     call->more = NULL;
     call->failed = false;
     call->deps = NULL;
     call->deps_open = 0;
-    if (job->dep_count > TASK_FEW &&
-        (call->deps = malloc(job->dep_count * sizeof *call->deps)) == NULL)
-        return base_fail(MOB_ENOMEM, "no memory for %u arguments", job->dep_count);
-    if (job->num_returns > 64 && (call->more = calloc(job->num_returns, 1)) == NULL)
-        return base_fail(MOB_ENOMEM, "no memory for %u results", job->num_returns);
-    if (job->args_size < sizeof counts) return base_fail(MOB_EPROTO, "a call without its counts");
+    if (run->dep_count > TASK_FEW &&
+        (call->deps = malloc(run->dep_count * sizeof *call->deps)) == NULL)
+        return base_fail(MOB_ENOMEM, "no memory for %u arguments", run->dep_count);
+    if (run->num_returns > 64 && (call->more = calloc(run->num_returns, 1)) == NULL)
+        return base_fail(MOB_ENOMEM, "no memory for %u results", run->num_returns);
+    if (run->args_size < sizeof counts) return base_fail(MOB_EPROTO, "a call without its counts");
     memcpy(counts, at, sizeof counts);
     if (counts[1] > 0)
         return base_fail(
             MOB_EINVAL,
             "%u arguments were given by name, and functions in C have no names for them",
             counts[1]);
-    if (counts[0] > job->args_size) return base_fail(MOB_EPROTO, "a call with impossible counts");
+    if (counts[0] > run->args_size) return base_fail(MOB_EPROTO, "a call with impossible counts");
     if (counts[0] > TASK_FEW && (call->starts = malloc(counts[0] * sizeof *call->starts)) == NULL)
         return base_fail(MOB_ENOMEM, "no memory for %u arguments", counts[0]);
     call->count = counts[0];
@@ -78,9 +78,9 @@ mob_status_t task_open(mob_client_t *c, const mob_ref_t *refs, size_t count,
 /* MOB_OK with an error among them: it is the last one that is open. */
 static mob_status_t deps_open(mob_call_t *call) {
     mob_value_t *deps = call->deps ? call->deps : call->few_deps;
-    for (uint32_t i = 0; i < call->job->dep_count; i++) {
+    for (uint32_t i = 0; i < call->run->dep_count; i++) {
         mob_status_t status =
-            task_open(call->client, call->job->deps + i, call->job->dep_count - i, &deps[i]);
+            task_open(call->client, call->run->deps + i, call->run->dep_count - i, &deps[i]);
         if (status != MOB_OK) return status;
         call->deps_open++;
         if (deps[i].error != MOB_OK) break;
@@ -94,7 +94,7 @@ bool task_call_open(mob_call_t *call) {
     for (int tries = 1; (status = deps_open(call)) == MOB_EFULL; tries++) {
         failed = call->deps_open;
         task_call_close(call);
-        if (!mob_room_retry(call->client, call->job->deps, call->job->dep_count, tries)) break;
+        if (!mob_space_retry(call->client, call->run->deps, call->run->dep_count, tries)) break;
     }
     if (status != MOB_OK)
         mob_call_fail(call, "argument reference %u: %s",
@@ -107,7 +107,7 @@ void task_call_close(mob_call_t *call) {
     const mob_value_t *deps = call->deps ? call->deps : call->few_deps;
     while (call->deps_open > 0) {
         call->deps_open--;
-        mob_get_end(call->client, call->job->deps[call->deps_open], &deps[call->deps_open]);
+        mob_get_end(call->client, call->run->deps[call->deps_open], &deps[call->deps_open]);
     }
 }
 
@@ -119,7 +119,7 @@ void task_call_fini(mob_call_t *call) {
 }
 
 mob_client_t *mob_call_client(const mob_call_t *call) { return call->client; }
-const mob_job_t *mob_call_job(const mob_call_t *call) { return call->job; }
+const mob_run_t *mob_call_run(const mob_call_t *call) { return call->run; }
 void *mob_call_state(const mob_call_t *call) { return call->state; }
 void mob_call_set_state(mob_call_t *call, void *state) { call->state = state; }
 
@@ -238,18 +238,18 @@ mob_status_t mob_call_ref(mob_call_t *call, uint32_t index, mob_ref_t *ret_ref) 
         return base_fail(MOB_EINVAL, "argument %u was not given as a reference", index);
     uint32_t dep;
     mob_status_t status = dep_of(call, index, at, &dep);
-    if (status == MOB_OK) *ret_ref = call->job->deps[dep];
+    if (status == MOB_OK) *ret_ref = call->run->deps[dep];
     return status;
 }
 
 /* ---- results ---- */
 
-mob_status_t task_result_begin(mob_client_t *c, mob_job_t *job, uint32_t index, uint64_t size,
+mob_status_t task_result_begin(mob_client_t *c, mob_run_t *run, uint32_t index, uint64_t size,
                                uint32_t ref_count, mob_buffer_t *ret_buffer) {
     mob_status_t status;
-    while ((status = mob_job_result_begin(c, job, index, size, ref_count, ret_buffer)) ==
-           MOB_EROOM) {
-        status = mob_room_await(c);
+    while ((status = mob_run_result_begin(c, run, index, size, ref_count, ret_buffer)) ==
+           MOB_ESPACE) {
+        status = mob_space_await(c);
         if (status != MOB_OK) return status;
     }
     return status;
@@ -268,18 +268,18 @@ static bool written_is(const mob_call_t *call, uint32_t index) {
 
 static mob_status_t result_begin(mob_call_t *call, uint32_t index, uint64_t size,
                                  mob_buffer_t *ret_buffer) {
-    if (index >= call->job->num_returns)
+    if (index >= call->run->num_returns)
         return base_fail(MOB_EINVAL, "result %u was written, and the call has %u", index,
-                         call->job->num_returns);
-    if (call->job->kind == MOB_ACTOR_CREATE)
+                         call->run->num_returns);
+    if (call->run->kind == MOB_ACTOR_CREATE)
         return base_fail(MOB_EINVAL,
                          "a constructor has no result: mob_call_set_state keeps what it made");
-    return task_result_begin(call->client, call->job, index, size, 0, ret_buffer);
+    return task_result_begin(call->client, call->run, index, size, 0, ret_buffer);
 }
 
 static void result_commit(mob_call_t *call, uint32_t index, mob_buffer_t *buffer,
                           mob_format_t format) {
-    mob_job_result_commit(call->client, call->job, index, buffer, format, MOB_OK, NULL);
+    mob_run_result_commit(call->client, call->run, index, buffer, format, MOB_OK, NULL);
     written_set(call, index);
 }
 
@@ -348,17 +348,17 @@ mob_status_t mob_call_return_array(mob_call_t *call, uint32_t index, const char 
     if (status != MOB_OK) return status;
     mob_buffer_map(call->client, &buffer);
     *ret_data = task_array_write(&array, buffer.data);
-    /* At once: nobody reads it before the job is finished, and an error takes its place, and its
+    /* At once: nobody reads it before the run is finished, and an error takes its place, and its
      * memory, until then. It is not in the slot itself, where it would be copied now. */
     result_commit(call, index, &buffer, MOB_FORMAT_PICKLE);
     return MOB_OK;
 }
 
 mob_status_t task_call_complete(mob_call_t *call) {
-    uint32_t count = call->job->num_returns;
+    uint32_t count = call->run->num_returns;
     if (count == 1 && !written_is(call, 0)) {
         mob_buffer_t buffer;
-        mob_status_t status = task_result_begin(call->client, call->job, 0, 1, 0, &buffer);
+        mob_status_t status = task_result_begin(call->client, call->run, 0, 1, 0, &buffer);
         if (status != MOB_OK) return status;
         *(uint8_t *)buffer.data = MOB_NONE;
         result_commit(call, 0, &buffer, MOB_FORMAT_DIRECT);

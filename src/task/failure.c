@@ -5,18 +5,18 @@
 
 #include "task/task.h"
 
-void task_errors_store(mob_client_t *c, mob_job_t *job, const void *data, uint64_t size,
+void task_errors_store(mob_client_t *c, mob_run_t *run, const void *data, uint64_t size,
                        mob_status_t error, const mob_ref_t *refs, uint32_t ref_count) {
     static const uint8_t full[] = "\5\25\0\0\0\0\0\0\0no room for the error";
-    for (uint32_t i = 0; i < job->num_returns; i++) {
+    for (uint32_t i = 0; i < run->num_returns; i++) {
         mob_buffer_t buffer;
-        bool stored = task_result_begin(c, job, i, size, ref_count, &buffer) == MOB_OK;
+        bool stored = task_result_begin(c, run, i, size, ref_count, &buffer) == MOB_OK;
         if (stored)
             memcpy(buffer.data, data, size);
-        else if (mob_job_result_begin(c, job, i, sizeof full - 1, 0, &buffer) ==
+        else if (mob_run_result_begin(c, run, i, sizeof full - 1, 0, &buffer) ==
                  MOB_OK) /* it fits into the slot */
             memcpy(buffer.data, full, sizeof full - 1);
-        mob_job_result_commit(c, job, i, &buffer, MOB_FORMAT_DIRECT, stored ? error : MOB_EFULL,
+        mob_run_result_commit(c, run, i, &buffer, MOB_FORMAT_DIRECT, stored ? error : MOB_EFULL,
                               stored ? refs : NULL);
     }
 }
@@ -47,17 +47,17 @@ static void words_clean(char *text, size_t size) {
     }
 }
 
-void task_failure_store(const task_worker_t *w, mob_job_t *job, const char *words) {
+void task_failure_store(const task_worker_t *w, mob_run_t *run, const char *words) {
     char text[2800];
-    bool is_actor = job->kind == MOB_ACTOR_CREATE;
-    const char *class_ = job->kind == MOB_ACTOR_CALL && w->actor_class ? w->actor_class->name : "";
+    bool is_actor = run->kind == MOB_ACTOR_CREATE;
+    const char *class_ = run->kind == MOB_ACTOR_CALL && w->actor_class ? w->actor_class->name : "";
     uint64_t size = (uint64_t)snprintf(
         text + 9, sizeof text - 9, "%sray::%s%s%.*s() (pid=%d)\n%s",
         is_actor ? "The actor died because of an error raised in its creation task, " : "", class_,
-        *class_ ? "." : "", (int)job->name_size, job->name, (int)getpid(), words);
+        *class_ ? "." : "", (int)run->name_size, run->name, (int)getpid(), words);
     if (size > sizeof text - 10) size = sizeof text - 10;
     words_clean(text + 9, size);
     text[0] = MOB_STR;
     memcpy(text + 1, &size, 8);
-    task_errors_store(w->client, job, text, 9 + size, is_actor ? MOB_EACTOR : MOB_ETASK, NULL, 0);
+    task_errors_store(w->client, run, text, 9 + size, is_actor ? MOB_EACTOR : MOB_ETASK, NULL, 0);
 }

@@ -1,4 +1,4 @@
-/* A worker without another language in it: takes jobs and runs them until it is to end. */
+/* A worker without another language in it: takes runs and runs them until it is to end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "task/task.h"
 
-/* Names the GPUs that a job may use, by the driver's own list if it had one. */
+/* Names the GPUs that a run may use, by the driver's own list if it had one. */
 static void gpus_set(const char *visible, uint64_t mask) {
     char names[1024] = "";
     size_t size = 0;
@@ -29,23 +29,23 @@ mob_status_t mob_serve(mob_client_t *client) {
     const char *given = getenv("CUDA_VISIBLE_DEVICES");
     char *visible = given ? strdup(given) : NULL, class_[256] = "";
     uint64_t gpu_mask = 0;
-    mob_job_t *job;
+    mob_run_t *run;
     mob_status_t status;
-    while ((status = mob_job_next(client, &job)) == MOB_OK || status == MOB_EINTR) {
+    while ((status = mob_run_next(client, &run)) == MOB_OK || status == MOB_EINTR) {
         if (status == MOB_EINTR) continue;
-        if (job->kind == MOB_FORGET) {
-            task_forget(&worker, job->function);
+        if (run->kind == MOB_FORGET) {
+            task_forget(&worker, run->function);
             continue;
         }
-        if (job->kind == MOB_ACTOR_CALL)
+        if (run->kind == MOB_ACTOR_CALL)
             task_streams_name(class_, strlen(class_));
         else
-            task_streams_name(job->name, job->name_size);
-        if (job->kind == MOB_ACTOR_CREATE)
-            snprintf(class_, sizeof class_, "%.*s", (int)job->name_size, job->name);
-        if (job->kind != MOB_ACTOR_CALL && job->gpu_mask != gpu_mask)
-            gpus_set(visible, gpu_mask = job->gpu_mask);
-        task_run(&worker, job, task_function_of(&worker, job));
+            task_streams_name(run->name, run->name_size);
+        if (run->kind == MOB_ACTOR_CREATE)
+            snprintf(class_, sizeof class_, "%.*s", (int)run->name_size, run->name);
+        if (run->kind != MOB_ACTOR_CALL && run->gpu_mask != gpu_mask)
+            gpus_set(visible, gpu_mask = run->gpu_mask);
+        task_run(&worker, run, task_function_of(&worker, run));
     }
     task_worker_fini(&worker);
     free(visible);

@@ -13,12 +13,12 @@
 
 typedef struct {
     int fd;
-    bool announced; /* the name of this job */
+    bool announced; /* the name of this run */
 } stream_t;
 
 static stream_t streams[2] = {{.fd = 1}, {.fd = 2}};
-static char job_name[255]; /* a copy: the job's own goes with it */
-static size_t job_name_size;
+static char run_name[255]; /* a copy: the run's own goes with it */
+static size_t run_name_size;
 
 static bool all_write(int fd, const char *data, size_t size) {
     while (size > 0) {
@@ -34,7 +34,7 @@ static ssize_t stream_write(void *cookie, const char *data, size_t size) {
     stream_t *s = cookie;
     if (!s->announced) {
         char mark[260];
-        int length = snprintf(mark, sizeof mark, "\1%.*s\n", (int)job_name_size, job_name);
+        int length = snprintf(mark, sizeof mark, "\1%.*s\n", (int)run_name_size, run_name);
         if (!all_write(s->fd, mark, (size_t)length)) return 0;
         s->announced = true;
     }
@@ -61,13 +61,13 @@ void task_streams_open(void) {
 }
 
 void task_streams_name(const char *name, size_t size) {
-    if (size > sizeof job_name) size = sizeof job_name;
-    if (size == job_name_size && memcmp(name, job_name, size) == 0) return; /* as most are */
-    memcpy(job_name, name, size);
-    job_name_size = size;
+    if (size > sizeof run_name) size = sizeof run_name;
+    if (size == run_name_size && memcmp(name, run_name, size) == 0) return; /* as most are */
+    memcpy(run_name, name, size);
+    run_name_size = size;
     for (size_t i = 0; i < size; i++)
-        if (job_name[i] == '\n' || job_name[i] == 1)
-            job_name[i] = ' '; /* what the mark ends with and begins with */
+        if (run_name[i] == '\n' || run_name[i] == 1)
+            run_name[i] = ' '; /* what the mark ends with and begins with */
     streams[0].announced = streams[1].announced = false;
 }
 

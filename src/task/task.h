@@ -7,8 +7,8 @@
 #include "mobula_task.h"
 
 /* write.c */
-/* Room for `more` bytes, NULL without memory: then the writer's status is set. */
-uint8_t *task_writer_room(mob_writer_t *writer, size_t more);
+/* Space for `more` bytes, NULL without memory: then the writer's status is set. */
+uint8_t *task_writer_space(mob_writer_t *writer, size_t more);
 void task_write_dep(mob_writer_t *writer, uint32_t index);
 
 /* array.c */
@@ -27,9 +27,9 @@ typedef enum { TASK_IN_C, TASK_IN_PYTHON, TASK_PICKLED, TASK_UNKNOWN } task_lang
 typedef struct {
     mob_ref_t ref;
     task_language_t language;
-    char *library, *name; /* in Python: the module and the name in it */
-    void *handle;         /* of the library */
-    mob_function_t run;   /* NULL: not looked for yet */
+    char *library, *name;  /* in Python: the module and the name in it */
+    void *handle;          /* of the library */
+    mob_function_t symbol; /* NULL: not looked for yet */
 } task_function_t;
 
 /* NAME, or NAME_SUFFIX; NULL: there is none. */
@@ -41,7 +41,7 @@ mob_status_t task_library_open(task_function_t *function);
 enum { TASK_FEW = 16 };
 struct mob_call {
     mob_client_t *client;
-    mob_job_t *job;
+    mob_run_t *run;
     void *state;
     uint32_t count;         /* of arguments */
     const uint8_t **starts; /* where each begins; NULL: in `few` */
@@ -57,7 +57,7 @@ struct mob_call {
 };
 /* Looks at the arguments: MOB_EPROTO or MOB_EINVAL if they make no sense for a function in C.
  * Always to be followed by task_call_fini. */
-mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_job_t *job, void *state);
+mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_run_t *run, void *state);
 void task_call_fini(mob_call_t *call);
 /* Opens the arguments that are references, for as long as the call runs. False: one could not be
  * opened, or is an error, which is then the last one that is open. */
@@ -66,47 +66,47 @@ void task_call_close(mob_call_t *call);
 /* Opens refs[0], from disk if need be; the others are read next. */
 mob_status_t task_open(mob_client_t *client, const mob_ref_t *refs, size_t count,
                        mob_value_t *ret_value);
-/* mob_job_result_begin, waiting for room if need be. */
-mob_status_t task_result_begin(mob_client_t *client, mob_job_t *job, uint32_t index, uint64_t size,
+/* mob_run_result_begin, waiting for space if need be. */
+mob_status_t task_result_begin(mob_client_t *client, mob_run_t *run, uint32_t index, uint64_t size,
                                uint32_t ref_count, mob_buffer_t *ret_buffer);
 /* After it returned MOB_OK: whether every result is there. One that need not be written is None. */
 mob_status_t task_call_complete(mob_call_t *call);
 
-/* run.c: a worker's functions and its actor. One thread at a time; the client's jobs are one after
+/* run.c: a worker's functions and its actor. One thread at a time; the client's runs are one after
  * the other. */
 typedef struct {
     char *name;
     size_t name_size;
-    mob_function_t run;
+    mob_function_t symbol;
 } task_method_t;
 
 typedef struct {
     mob_client_t *client;
     VEC(task_function_t *) functions; /* loaded; each holds a count of its object */
-    task_function_t *last;            /* most jobs have the function of the one before */
+    task_function_t *last;            /* most runs have the function of the one before */
     task_function_t *actor_class;     /* not NULL: this worker has an actor in C */
     void *actor;
     VEC(task_method_t) methods; /* that were called */
 } task_worker_t;
 
-/* The job's function; NULL: no memory, or its object can't be read, and mob_last_error says why. Of
+/* The run's function; NULL: no memory, or its object can't be read, and mob_last_error says why. Of
  * a call: the actor's class, NULL if it is not in C. */
-task_function_t *task_function_of(task_worker_t *worker, const mob_job_t *job);
+task_function_t *task_function_of(task_worker_t *worker, const mob_run_t *run);
 /* Runs it, and finishes it or gives it back: whatever comes of it. `function` is the one of this
- * job; NULL: the job fails with the words of mob_last_error. */
-void task_run(task_worker_t *worker, mob_job_t *job, task_function_t *function);
+ * run; NULL: the run fails with the words of mob_last_error. */
+void task_run(task_worker_t *worker, mob_run_t *run, task_function_t *function);
 void task_forget(task_worker_t *worker, mob_ref_t function);
 /* The worker ends: so does its actor. */
 void task_worker_fini(task_worker_t *worker);
 
 /* failure.c */
-/* The same error for every result; one that the store has no room for becomes a short one. */
-void task_errors_store(mob_client_t *client, mob_job_t *job, const void *data, uint64_t size,
+/* The same error for every result; one that the store has no space for becomes a short one. */
+void task_errors_store(mob_client_t *client, mob_run_t *run, const void *data, uint64_t size,
                        mob_status_t error, const mob_ref_t *refs, uint32_t ref_count);
-/* The job failed with these words; of an actor's creation, the actor did. */
-void task_failure_store(const task_worker_t *worker, mob_job_t *job, const char *words);
+/* The run failed with these words; of an actor's creation, the actor did. */
+void task_failure_store(const task_worker_t *worker, mob_run_t *run, const char *words);
 
-/* stream.c: stdout and stderr of a worker; lines are marked with the job's name, as the daemon
+/* stream.c: stdout and stderr of a worker; lines are marked with the run's name, as the daemon
  * wants them. */
 void task_streams_open(void);
 void task_streams_name(const char *name, size_t size);

@@ -97,11 +97,18 @@ mob_status_t mob_put_value(mob_client_t *c, mob_writer_t *writer, mob_ref_t *ret
 /* One str of a pickle's stream; moves *at. False: it is something else. */
 static bool pickled_str(const uint8_t **at, const uint8_t *end, const char **ret_text,
                         uint64_t *ret_size) {
-    enum { MARK = '(', FRAME = 0x95, MEMOIZE = 0x94, SHORT_STR = 0x8c, LONG_STR = 0x8d, STR = 'X' };
-    for (;;) { /* frames and memos may come anywhere; the mark of the tuple comes first */
+    enum {
+        MARK = '(',
+        PACKET = 0x95,
+        MEMOIZE = 0x94,
+        SHORT_STR = 0x8c,
+        LONG_STR = 0x8d,
+        STR = 'X'
+    };
+    for (;;) { /* packets and memos may come anywhere; the mark of the tuple comes first */
         if (*at < end && (**at == MEMOIZE || **at == MARK))
             *at += 1;
-        else if (end - *at >= 9 && **at == FRAME)
+        else if (end - *at >= 9 && **at == PACKET)
             *at += 9;
         else
             break;
@@ -146,7 +153,7 @@ mob_status_t mob_error_text(const mob_value_t *value, const char **ret_text, uin
 }
 
 static mob_status_t error_raise(const mob_value_t *value) {
-    enum { MOST = 480 }; /* what mob_last_error has room for */
+    enum { MOST = 480 }; /* what mob_last_error has space for */
     const char *text;
     uint64_t size;
     if (mob_error_text(value, &text, &size) != MOB_OK)

@@ -7,7 +7,7 @@
 #include "mobula_task.h"
 #include "task/task.h"
 
-uint8_t *task_writer_room(mob_writer_t *w, size_t more) {
+uint8_t *task_writer_space(mob_writer_t *w, size_t more) {
     if (w->status != MOB_OK) return NULL;
     size_t capacity = w->grown ? w->capacity : sizeof w->local;
     if (more > capacity - w->size) {
@@ -30,7 +30,7 @@ uint8_t *task_writer_room(mob_writer_t *w, size_t more) {
  * returns to. */
 static uint8_t *value_begin(mob_writer_t *w, uint8_t tag, const void *from, size_t size,
                             size_t more) {
-    uint8_t *at = task_writer_room(w, more < SIZE_MAX / 2 ? 1 + size + more : SIZE_MAX);
+    uint8_t *at = task_writer_space(w, more < SIZE_MAX / 2 ? 1 + size + more : SIZE_MAX);
     if (at == NULL) return NULL;
     if (w->owed > 0)
         w->owed--;

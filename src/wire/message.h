@@ -1,5 +1,5 @@
 /*
- * What clients and the daemon say to each other: messages on the rings, frames on the socket.
+ * What clients and the daemon say to each other: messages on the rings, packets on the socket.
  * Layouts only.
  *
  * Everything here may come from a program that is broken: the reader bounds every number before it
@@ -65,12 +65,12 @@ enum {
     WIRE_CALLS_ARE, /* a: the queue that was asked for; 0: none */
     WIRE_CALLS,     /* a: a queue to take calls from */
     WIRE_CALLS_END, /* a: such a queue gets nothing more */
-    WIRE_ROOM,      /* after WIRE_EXTENT with MOB_EROOM. a: 0, b: offset, c: size, d: serial of an
-                       extent, EMPTY; or a: a status, b: the size that was asked for */
+    WIRE_SPACE,     /* after WIRE_EXTENT with MOB_ESPACE. a: 0, b: offset, c: size, d: serial of an
+                      extent, EMPTY; or a: a status, b: the size that was asked for */
     WIRE_RESTORED,  /* a slot, b: generation, c: 0 or a status */
 };
 
-/* Frames on the socket (SOCK_SEQPACKET): a header, then what the kind says. */
+/* Packets on the socket (SOCK_SEQPACKET): a header, then what the kind says. */
 enum {
     WIRE_HELLO = 1, /* wire_hello_t, first of all */
     WIRE_WELCOME,   /* wire_welcome_t, strings; with descriptors */
@@ -83,24 +83,24 @@ enum {
     WIRE_READY,    /* a zygote can fork */
     WIRE_STUCK,    /* a zygote has threads and can't fork any more */
     WIRE_ASK,      /* observer to daemon: wire_ask_t */
-    WIRE_ANSWERED, /* wire_answer_t; then frames with the answer's bytes and nothing else */
+    WIRE_ANSWERED, /* wire_answer_t; then packets with the answer's bytes and nothing else */
 };
 
-/* Of a session, in each folder for values that memory has no room for: that folder, and the node's
+/* Of a session, in each folder for values that memory has no space for: that folder, and the node's
  * incarnation. */
 #define WIRE_SPILL_FOLDER "%s/mobula_spill_%016llx"
 
-enum { WIRE_FRAME_MAX = 64 * 1024, WIRE_SHAPE_BYTES = 64 * 1024 };
+enum { WIRE_PACKET_MAX = 64 * 1024, WIRE_SHAPE_BYTES = 64 * 1024 };
 
-typedef struct wire_frame {
+typedef struct wire_packet {
     uint32_t magic;
     uint32_t kind;
-} wire_frame_t;
+} wire_packet_t;
 
 enum { WIRE_DRIVER = 1, WIRE_WORKER = 2, WIRE_ZYGOTE = 3, WIRE_OBSERVER = 4 };
 
 typedef struct wire_hello {
-    wire_frame_t frame;
+    wire_packet_t packet;
     uint32_t version;
     uint32_t role;
     uint64_t token; /* a worker's or zygote's: which one of those that were asked for */
@@ -110,7 +110,7 @@ typedef struct wire_hello {
  * slots, records, extents, arena, queues, eventfd. */
 enum { WIRE_WELCOME_FDS = 8 };
 typedef struct wire_welcome {
-    wire_frame_t frame;
+    wire_packet_t packet;
     uint32_t number;
     uint32_t reserved;
     uint64_t incarnation;
@@ -119,26 +119,26 @@ typedef struct wire_welcome {
 } wire_welcome_t;
 
 typedef struct wire_text {
-    wire_frame_t frame;
+    wire_packet_t packet;
     uint32_t stream; /* mob_message_kind_t */
     int32_t pid;
     uint32_t name_size, text_size;
 } wire_text_t;
 
 typedef struct wire_ask {
-    wire_frame_t frame;
+    wire_packet_t packet;
     uint32_t query, reserved; /* mob_query_t */
     uint64_t argument;
 } wire_ask_t;
 
 typedef struct wire_answer {
-    wire_frame_t frame;
+    wire_packet_t packet;
     uint32_t status, reserved;
     uint64_t size;
 } wire_answer_t;
 
 typedef struct wire_fork {
-    wire_frame_t frame;
+    wire_packet_t packet;
     uint64_t token;
 } wire_fork_t;
 

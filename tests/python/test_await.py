@@ -308,9 +308,8 @@ def test_an_idle_loop_sleeps():
         await asyncio.sleep(1)
         return _switches() - before
 
-    assert (
-        asyncio.run(main()) <= 7
-    )  # of the sleep itself, and of the test runner, which has threads too
+    # of the sleep itself, and of the test runner, which has threads too
+    assert asyncio.run(main()) <= 7
 
 
 def _switches():
@@ -385,9 +384,8 @@ def test_an_async_actor_awaits_objects_on_disk():
     _, refs = _one_on_disk()
     sums = [i * (5 << 20) for i in range(20)]
     reader = Reader.remote()
-    for i in range(
-        0, 20, 4
-    ):  # one after the other: what is read stays in memory until all four are there
+    # one after the other: what is read stays in memory until all four are there
+    for i in range(0, 20, 4):
         assert ray.get(reader.total.remote(refs[i : i + 4])) == sum(sums[i : i + 4])
 
 

@@ -40,9 +40,8 @@ class Custom(Exception):
 
 @ray.remote
 def fail_custom(code, detail):
-    raise Custom(
-        code, detail
-    )  # which pickle alone could not carry: its args are not what its constructor takes
+    # which pickle alone could not carry: its args are not what its constructor takes
+    raise Custom(code, detail)
 
 
 class Slotted(Exception):

@@ -48,9 +48,8 @@ def unharmed(cluster):
 
 def connect():
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    connection.connect(
-        ray.nodes()[0]["RayletSocketName"]
-    )  # before the timeout: without one, it waits for its turn
+    # before the timeout: without one, it waits for its turn
+    connection.connect(ray.nodes()[0]["RayletSocketName"])
     connection.settimeout(20)
     return connection
 

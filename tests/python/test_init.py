@@ -468,9 +468,8 @@ atexit.register(lambda: say(f"after init {ray.get(f.remote(2), timeout=30)}"))
     assert (result.stderr, result.returncode) == ("", 0)
     lines = [line for line in result.stdout.splitlines() if "pid=" not in line]
     assert lines == ["after init 2", "before init True 1"]
-    assert (
-        sum("ran 1" in line for line in result.stdout.splitlines()) == 1
-    )  # the end waits for what is printed
+    # the end waits for what is printed
+    assert sum("ran 1" in line for line in result.stdout.splitlines()) == 1
 
 
 def test_an_import_alone_starts_nothing_at_exit(folder):

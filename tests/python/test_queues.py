@@ -539,9 +539,8 @@ def test_killed_workers_repeat_nothing(folder):
     ran = list(map(int, lines(f"{folder}/ran")))
     assert len(ran) == len(set(ran))
     assert set(ran) | crashed == set(range(submitted))
-    assert len(crashed) <= len(
-        killer.killed
-    )  # a worker runs one at a time, and dies with that one only
+    # a worker runs one at a time, and dies with that one only
+    assert len(crashed) <= len(killer.killed)
     assert support.wait_until(lambda: ray.available_resources().get("CPU") == 2)
 
 

@@ -297,9 +297,8 @@ def test_an_actor_without_num_cpus_needs_one_and_holds_none(start, gate):
     assert support.wait_until(lambda: gate.runs() == {"a"})
     late = Plain.remote().hello.remote()
     assert ray.wait([late], timeout=0.15) == ([], [late])  # there is no CPU to place it
-    assert (
-        ray.get(actors[0].hello.remote(), timeout=30) == "hello"
-    )  # but those that are placed go on
+    # but those that are placed go on
+    assert ray.get(actors[0].hello.remote(), timeout=30) == "hello"
     gate.open("a")
     assert ray.get([late, busy], timeout=40) == ["hello", "a"]
 

@@ -299,9 +299,8 @@ def test_signal_handlers_of_the_driver_run_during_get(start, folder):
             0.2, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
         )
         timer.start()
-        assert (
-            ray.get(late.remote(), timeout=40) == 5
-        )  # a handler that returns does not end the wait
+        # a handler that returns does not end the wait
+        assert ray.get(late.remote(), timeout=40) == 5
         timer.join()
         assert ran == [signal.SIGUSR1]
     finally:

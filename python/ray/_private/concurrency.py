@@ -13,7 +13,7 @@ from ray._private import definition, futures, worker_main
 
 
 def serve(creation):
-    """Serves an actor from its creation, which is a job that has not been begun, until this worker
+    """Serves an actor from its creation, which is a run that has not been begun, until this worker
     is to end.
     """
     try:
@@ -25,48 +25,47 @@ def serve(creation):
         _serve_in_loop(creation)
         return
     if is_async is False:
-        creation.run()
+        creation.whole()
     _serve_in_threads()
 
 
 class _Threads:
-    """Threads that take jobs in turn: one waits for the next job while the others run theirs.
+    """Threads that take runs in turn: one waits for the next run while the others are at theirs.
 
-    A thread that got a job makes sure that somebody waits for the next one, so there are as many
-    threads as calls have run at once. The core gives out no more jobs than max_concurrency.
+    A thread that got a run makes sure that somebody waits for the next one, so there are as many
+    threads as there were calls at once. The core gives out no more runs than max_concurrency.
     """
 
     def __init__(self):
         self._turn = _thread.allocate_lock()
         self._idle = 0  # threads that wait for their turn
 
-    def run(self):
+    def serve(self):
         while True:
             self._idle += 1
             with self._turn:
                 self._idle -= 1
-                job = _core.next_job()
-                if job is not None and self._idle == 0:
+                run = _core.next_run()
+                if run is not None and self._idle == 0:
                     self._add()
-            if job is None:
+            if run is None:
                 return
             try:
-                job.run()
-            except (
-                SystemExit
-            ) as error:  # a method ended its actor, in a thread that need not be the main one
+                run.whole()
+            # a method ended its actor, in a thread that need not be the main one
+            except SystemExit as error:
                 worker_main.end(worker_main.exit_status(error))
-            del job
+            del run
 
     def _add(self):
         try:
-            _thread.start_new_thread(self.run, ())
+            _thread.start_new_thread(self.serve, ())
         except RuntimeError:  # no more threads here: those that there are go on
             pass
 
 
 def _serve_in_threads():
-    _Threads().run()
+    _Threads().serve()
 
 
 def _serve_in_loop(creation):
@@ -76,22 +75,22 @@ def _serve_in_loop(creation):
     asyncio.set_event_loop(loop)
     link = None
 
-    async def run(job):
+    async def drive(run):
         try:
-            value = job.call()
+            value = run.call()
             if type(value) is CoroutineType:
                 value = await value
         except BaseException as error:  # whatever it is, the caller waits for an answer
-            job.failed(error)
+            run.failed(error)
         else:
-            job.done(value)
+            run.done(value)
         if link.waker.full:
             link.soon()
 
-    def begin(job):
+    def begin(run):
         # Plain methods are tasks too, so that calls begin in their order. Not by loop.create_task,
         # nor with a name of its own: that takes a tenth of a call.
-        job.task = asyncio.Task(run(job), loop=loop, name="call")
+        run.task = asyncio.Task(drive(run), loop=loop, name="call")
 
     link = futures.Link(loop, begin, loop.stop)
     futures.adopt(loop, link)

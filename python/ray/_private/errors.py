@@ -59,9 +59,8 @@ class Carried:
             kind.__reduce__ is not BaseException.__reduce__
             or kind.__reduce_ex__ is not object.__reduce_ex__
         )
-        named = isinstance(
-            error, (AttributeError, NameError)
-        )  # whose name Python 3.11 and before leave behind
+        # whose name Python 3.11 and before leave behind
+        named = isinstance(error, (AttributeError, NameError))
         if own_way or not (named or hasattr(kind.__init__, "__code__")):
             return _same, (error,)
         return _rebuild, (

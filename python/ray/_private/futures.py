@@ -19,7 +19,7 @@ _links = weakref.WeakKeyDictionary()  # loop to (epoch, Link)
 class Link:
     """Connects the core to one event loop.
 
-    In the loop of an actor `begin` is called with each Job, and `end` when there will be no more.
+    In the loop of an actor `begin` is called with each Run, and `end` when there will be no more.
     """
 
     def __init__(self, loop, begin=None, end=None):

@@ -278,9 +278,8 @@ class _Printer:
                 self._steps += 1
                 try:
                     _print_message(*message)
-                except (
-                    Exception
-                ):  # no stream, a closed one, one of the user's that fails: the program goes on
+                # no stream, a closed one, one of the user's that fails: the program goes on
+                except Exception:
                     pass
                 self._steps += 1
         finally:

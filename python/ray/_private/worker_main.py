@@ -91,9 +91,8 @@ def end(status: int):
 
 def _tell(actor):
     hook = getattr(type(actor), "__ray_shutdown__", None)
-    if (
-        hook is None or session.pid != os.getpid()
-    ):  # a child that one of its methods forked is not the actor
+    # a child that one of its methods forked is not the actor
+    if hook is None or session.pid != os.getpid():
         return
     try:
         result = hook(actor)

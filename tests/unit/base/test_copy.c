@@ -16,7 +16,7 @@
 
 #include "base/copy.h"
 
-enum { ROOM = 40 << 20, EDGE = 128 };
+enum { SPACE = 40 << 20, EDGE = 128 };
 
 static int file;
 static unsigned char *from, *to;
@@ -24,12 +24,12 @@ static unsigned char *from, *to;
 static int setup(void **state) {
     (void)state;
     file = memfd_create("test-copy", MFD_CLOEXEC);
-    assert_int_equal(ftruncate(file, ROOM), 0);
-    to = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    from = malloc(ROOM);
+    assert_int_equal(ftruncate(file, SPACE), 0);
+    to = mmap(NULL, SPACE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    from = malloc(SPACE);
     assert_true(to != MAP_FAILED && from != NULL);
     uint64_t seed = 1;
-    for (size_t i = 0; i < ROOM / 8; i++)
+    for (size_t i = 0; i < SPACE / 8; i++)
         ((uint64_t *)from)[i] = seed = seed * 6364136223846793005u + 1442695040888963407u;
     return 0;
 }
@@ -37,7 +37,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     (void)state;
     free(from);
-    munmap(to, ROOM);
+    munmap(to, SPACE);
     return close(file);
 }
 
@@ -49,7 +49,7 @@ static uint64_t backed(void) {
 }
 
 static void pages_drop(void) {
-    assert_int_equal(madvise(to, ROOM, MADV_REMOVE), 0);
+    assert_int_equal(madvise(to, SPACE, MADV_REMOVE), 0);
     assert_int_equal(backed(), 0);
 }
 
@@ -90,14 +90,14 @@ static void test_every_byte_in_fresh_memory(void **state) {
     static const size_t sizes[] = {0, 1, (2 << 20) - 1, (4 << 20) + 3, (33 << 20) - 5};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t at = 32; at < 3 << 20; at += (1 << 20) + 4096 * i + 17) {
-            unsigned char *fresh = mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
+            unsigned char *fresh = mmap(NULL, SPACE, PROT_READ | PROT_WRITE,
                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
             assert_true(fresh != MAP_FAILED);
             fresh[at - 1] = 7, fresh[at + sizes[i]] = 8;
             base_copy_fresh(fresh + at, from + i, sizes[i], (unsigned)i % 3);
             assert_memory_equal(fresh + at, from + i, sizes[i]);
             assert_true(fresh[at - 1] == 7 && fresh[at + sizes[i]] == 8);
-            munmap(fresh, ROOM);
+            munmap(fresh, SPACE);
         }
 }
 

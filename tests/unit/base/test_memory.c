@@ -93,7 +93,7 @@ static void test_v2(void **state) {
     put("/sys/fs/cgroup/a/memory.stat",
         "anon 1\ninactive_file_more 5\ninactive_file 120000\nactive_file 700\n");
     assert_int_equal(headroom(), 320700);
-    /* The innermost has the lower limit, the one above less room. */
+    /* The innermost has the lower limit, the one above less space. */
     put("/sys/fs/cgroup/a/b/memory.max", "400000\n");
     put("/sys/fs/cgroup/a/b/memory.current", "10\n");
     assert_int_equal(limit(), 400000);
@@ -104,14 +104,14 @@ static void test_v1(void **state) {
     (void)state;
     put("/proc/meminfo", MEMINFO);
     put("/proc/self/mountinfo", MOUNT_V1);
-    put("/proc/self/cgroup", "4:memory:/job/x\n");
-    put("/sys/fs/cgroup/memory/job/x/memory.limit_in_bytes", "9223372036854771712\n");
-    put("/sys/fs/cgroup/memory/job/x/memory.usage_in_bytes", "1000\n");
+    put("/proc/self/cgroup", "4:memory:/run/x\n");
+    put("/sys/fs/cgroup/memory/run/x/memory.limit_in_bytes", "9223372036854771712\n");
+    put("/sys/fs/cgroup/memory/run/x/memory.usage_in_bytes", "1000\n");
     assert_int_equal(limit(), TOTAL);
     assert_int_equal(headroom(), FREE);
-    put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "600000\n");
-    put("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "590000\n");
-    put("/sys/fs/cgroup/memory/job/memory.stat",
+    put("/sys/fs/cgroup/memory/run/memory.limit_in_bytes", "600000\n");
+    put("/sys/fs/cgroup/memory/run/memory.usage_in_bytes", "590000\n");
+    put("/sys/fs/cgroup/memory/run/memory.stat",
         "inactive_file 1\nactive_file 2\ntotal_inactive_file 90000\ntotal_active_file 5000\n");
     assert_int_equal(limit(), 600000);
     assert_int_equal(headroom(), 105000);
@@ -130,7 +130,7 @@ static void test_hybrid(void **state) {
     assert_int_equal(headroom(), 650000);
 }
 
-static void test_no_room_left(void **state) {
+static void test_no_space_left(void **state) {
     (void)state;
     put("/proc/meminfo", MEMINFO);
     put("/sys/fs/cgroup/memory.max", "5000\n");
@@ -203,10 +203,10 @@ static void test_who_is_fullest_v1(void **state) {
     (void)state;
     put("/proc/meminfo", MEMINFO);
     put("/proc/self/mountinfo", MOUNT_V1);
-    put("/proc/self/cgroup", "4:memory:/job/x\n");
-    put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "600000\n");
-    put("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "590000\n");
-    put("/sys/fs/cgroup/memory/job/memory.stat", "total_inactive_file 90000\n");
+    put("/proc/self/cgroup", "4:memory:/run/x\n");
+    put("/sys/fs/cgroup/memory/run/memory.limit_in_bytes", "600000\n");
+    put("/sys/fs/cgroup/memory/run/memory.usage_in_bytes", "590000\n");
+    put("/sys/fs/cgroup/memory/run/memory.stat", "total_inactive_file 90000\n");
     expect_use(500000, 600000);
 }
 
@@ -220,20 +220,20 @@ static void test_kills(void **state) {
     put("/sys/fs/cgroup/a/b/memory.events", "oom_kill 70\n"); /* those of the groups below too */
     assert_int_equal(base_memory_kills(root), 3);
     put("/proc/self/mountinfo", MOUNT_V1);
-    put("/proc/self/cgroup", "4:memory:/job\n");
-    put("/sys/fs/cgroup/memory/job/memory.oom_control",
+    put("/proc/self/cgroup", "4:memory:/run\n");
+    put("/sys/fs/cgroup/memory/run/memory.oom_control",
         "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
     assert_int_equal(base_memory_kills(root), 5);
-    put("/sys/fs/cgroup/memory/job/memory.oom_control", "oom_kill many\n");
+    put("/sys/fs/cgroup/memory/run/memory.oom_control", "oom_kill many\n");
     assert_int_equal(base_memory_kills(root), 0);
 }
 
 static void test_this_machine(void **state) {
     (void)state;
-    uint64_t all = 0, room = 0;
+    uint64_t all = 0, space = 0;
     assert_int_equal(base_memory_limit("", &all), MOB_OK);
-    assert_int_equal(base_memory_headroom("", &room), MOB_OK);
-    assert_true(all > 0 && room <= all);
+    assert_int_equal(base_memory_headroom("", &space), MOB_OK);
+    assert_true(all > 0 && space <= all);
 }
 
 int main(void) {
@@ -243,7 +243,7 @@ int main(void) {
         TREE_TEST(test_v2),
         TREE_TEST(test_v1),
         TREE_TEST(test_hybrid),
-        TREE_TEST(test_no_room_left),
+        TREE_TEST(test_no_space_left),
         TREE_TEST(test_garbage_limits_nothing),
         TREE_TEST(test_who_is_fullest),
         TREE_TEST(test_who_is_fullest_v1),

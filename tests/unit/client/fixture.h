@@ -77,7 +77,7 @@ static inline int client_unmake(void **state) {
     munmap(c->extent_segment.base, (ARENA / SHM_GRANULE + 1) * sizeof(shm_extent_t));
     vec_free(&c->slot_pool.free);
     vec_free(&c->record_pool.free);
-    vec_free(&c->runs);
+    vec_free(&c->orders);
     free(c->slot_pool.ranges);
     free(c->record_pool.ranges);
     close(c->daemon_event);

@@ -312,17 +312,17 @@ enum { GARBAGE_COUNT = sizeof all_garbage / sizeof *all_garbage };
 
 /* ---- the zygote and its workers ---- */
 
-static void result_write(mob_client_t *c, mob_job_t *job, const char *text) {
+static void result_write(mob_client_t *c, mob_run_t *run, const char *text) {
     mob_buffer_t buffer;
-    if (mob_job_result_begin(c, job, 0, strlen(text), 0, &buffer) != MOB_OK) abort();
+    if (mob_run_result_begin(c, run, 0, strlen(text), 0, &buffer) != MOB_OK) abort();
     memcpy(buffer.data, text, strlen(text));
-    mob_job_result_commit(c, job, 0, &buffer, MOB_FORMAT_DIRECT, MOB_OK, NULL);
-    mob_job_finish(c, job);
+    mob_run_result_commit(c, run, 0, &buffer, MOB_FORMAT_DIRECT, MOB_OK, NULL);
+    mob_run_finish(c, run);
 }
 
-static void job_do(mob_client_t *c, mob_job_t *job) {
+static void run_do(mob_client_t *c, mob_run_t *run) {
     char name[256];
-    snprintf(name, sizeof name, "%.*s", (int)job->name_size, job->name);
+    snprintf(name, sizeof name, "%.*s", (int)run->name_size, run->name);
     for (size_t i = 0; i < GARBAGE_COUNT; i++) {
         if (strcmp(name, all_garbage[i].name) != 0) continue;
         all_garbage[i].act(c);
@@ -338,18 +338,18 @@ static void job_do(mob_client_t *c, mob_job_t *job) {
         poll(NULL, 0, 50);
         _exit(4);
     }
-    result_write(c, job, "done");
+    result_write(c, run, "done");
 }
 
 static void work(const char *path, uint64_t token) {
     mob_client_t *c;
     if (mob_worker_connect(path, token, &c) != MOB_OK) _exit(0);
     for (;;) {
-        mob_job_t *job;
-        mob_status_t status = mob_job_next(c, &job);
+        mob_run_t *run;
+        mob_status_t status = mob_run_next(c, &run);
         if (status == MOB_EINTR) continue;
         if (status != MOB_OK) _exit(0);
-        job_do(c, job);
+        run_do(c, run);
     }
 }
 
@@ -360,19 +360,19 @@ static int zygote(void) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    wire_hello_t hello = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+    wire_hello_t hello = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
                           .version = WIRE_VERSION,
                           .role = WIRE_ZYGOTE};
     hello.token = strtoull(number, NULL, 10);
-    wire_frame_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
+    wire_packet_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
     if (connect(sock, (struct sockaddr *)&address, sizeof address) != 0 ||
         send(sock, &hello, sizeof hello, MSG_NOSIGNAL) < 0 ||
         send(sock, &ready, sizeof ready, MSG_NOSIGNAL) < 0)
         return 3;
     for (;;) {
-        wire_fork_t frame;
+        wire_fork_t packet;
         char control[CMSG_SPACE(sizeof(int) * 2)];
-        struct iovec part = {.iov_base = &frame, .iov_len = sizeof frame};
+        struct iovec part = {.iov_base = &packet, .iov_len = sizeof packet};
         struct msghdr m = {.msg_iov = &part,
                            .msg_iovlen = 1,
                            .msg_control = control,
@@ -390,7 +390,7 @@ static int zygote(void) {
             dup2(fds[0], 1);
             dup2(fds[1], 2);
             close(sock);
-            work(path, frame.token);
+            work(path, packet.token);
         }
         waitpid(middle, NULL, 0);
         close(fds[0]);
@@ -515,16 +515,16 @@ static void test_hostile_driver(void **state) {
     }
 }
 
-/* Says `frame` to the socket and returns the kind of the answer: 0 if the daemon hung up without
+/* Says `packet` to the socket and returns the kind of the answer: 0 if the daemon hung up without
  * one, -1 if it said nothing. */
-static int socket_say(mob_client_t *c, const void *frame, size_t size) {
+static int socket_say(mob_client_t *c, const void *packet, size_t size) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", c->socket_path);
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(sock, (struct sockaddr *)&address, sizeof address), 0);
-    if (size > 0) assert_int_equal(send(sock, frame, size, MSG_NOSIGNAL), size);
+    if (size > 0) assert_int_equal(send(sock, packet, size, MSG_NOSIGNAL), size);
     struct pollfd p = {.fd = sock, .events = POLLIN};
-    wire_frame_t answer = {0};
+    wire_packet_t answer = {0};
     int kind = -1;
     if (poll(&p, 1, 300) == 1)
         kind =
@@ -536,7 +536,7 @@ static int socket_say(mob_client_t *c, const void *frame, size_t size) {
 static void test_strangers_on_the_socket(void **state) {
     (void)state;
     mob_client_t *c = session_start();
-    const wire_hello_t good = {.frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+    const wire_hello_t good = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
                                .version = WIRE_VERSION,
                                .role = WIRE_WORKER,
                                .token = 1 << 30};
@@ -552,10 +552,10 @@ static void test_strangers_on_the_socket(void **state) {
     hello.version++;
     assert_int_equal(socket_say(c, &hello, sizeof hello), WIRE_REFUSED);
     hello = good;
-    hello.frame.magic++;
+    hello.packet.magic++;
     assert_int_equal(socket_say(c, &hello, sizeof hello), 0);
     hello = good;
-    hello.frame.kind = WIRE_WELCOME;
+    hello.packet.kind = WIRE_WELCOME;
     assert_int_equal(socket_say(c, &hello, sizeof hello), 0);
     assert_int_equal(socket_say(c, &good, 1), 0);
     assert_int_equal(socket_say(c, &good, sizeof good - 1), 0);

@@ -145,9 +145,9 @@ static void test_what_is_not_the_answer_is_kept(void **state) {
     shm_message_t answer, request = {.kind = WIRE_QUERY};
     assert_int_equal(client_ask(c, &request, WIRE_ANSWER, &answer), MOB_OK);
     assert_int_equal(answer.b, 99);
-    assert_int_equal(c->runs.count, 2);
-    assert_int_equal(c->runs.items[0].a, 5);
-    assert_int_equal(c->runs.items[1].a, 7);
+    assert_int_equal(c->orders.count, 2);
+    assert_int_equal(c->orders.items[0].a, 5);
+    assert_int_equal(c->orders.items[1].a, 7);
     assert_true(c->told_to_exit);
 }
 

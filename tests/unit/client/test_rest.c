@@ -76,7 +76,7 @@ static void test_who_loses_the_lease_stops_looking(void **state) {
     atomic_store(&c->node->numbers, 10);
     atomic_store(&c->node->cpus, 2);
     atomic_store(&c->node->leases[NUMBER].word, SHM_LEASE_FREE);
-    atomic_store(&c->job_patience.spin_ns, MINUTE_NS);
+    atomic_store(&c->run_patience.spin_ns, MINUTE_NS);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, lease_take, c), 0);
     assert_true(client_lease_look(c, 0));

@@ -517,7 +517,7 @@ static void test_no_daemon_to_start(void **state) {
     config.temp_dir = "/proc";
     assert_int_not_equal(mob_init(&config, &c), MOB_OK);
     assert_true(strlen(mob_last_error()) > 10);
-    static char setup[100000]; /* more than a frame */
+    static char setup[100000]; /* more than a packet */
     config = usual_config();
     config.setup = setup;
     config.setup_size = sizeof setup;

@@ -185,7 +185,7 @@ static inline uint32_t take(node_client_t *w, submitter_t *s) {
                              wire_word(generation, w->number, WIRE_TAKEN), NULL);
         shm_queue_pass(q, position);
         if (!claimed) continue;
-        atomic_store(&lease_of(w)->job, record + 1);
+        atomic_store(&lease_of(w)->run, record + 1);
         return record;
     }
     fail_msg("nothing is in the queue");
@@ -210,7 +210,7 @@ static inline void finish(node_client_t *w, uint32_t record, mob_ref_t result) {
         fixture_say(w, WIRE_DONE, record, generation);
     else
         atomic_store(&n->records[record].word, wire_word(generation, 0, WIRE_FREE));
-    atomic_store(&lease_of(w)->job, 0);
+    atomic_store(&lease_of(w)->run, 0);
 }
 
 static inline void rest(node_client_t *w) {

@@ -27,24 +27,24 @@ static int connection_new(node_client_t **ret_client) {
 }
 
 static void say_hello(int end, uint32_t role, const char *setup) {
-    char frame[sizeof(wire_hello_t) + 64];
+    char packet[sizeof(wire_hello_t) + 64];
     wire_hello_t hello = {
-        .frame = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = role};
-    memcpy(frame, &hello, sizeof hello);
-    memcpy(frame + sizeof hello, setup, strlen(setup));
+        .packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = role};
+    memcpy(packet, &hello, sizeof hello);
+    memcpy(packet + sizeof hello, setup, strlen(setup));
     size_t size = sizeof hello + strlen(setup);
-    assert_int_equal(send(end, frame, size, 0), size);
+    assert_int_equal(send(end, packet, size, 0), size);
     uv_run(&n->loop, UV_RUN_NOWAIT);
 }
 
-/* How many frames of a kind have come; the descriptors with them are let go. */
-static size_t frames_count(int end, uint32_t kind) {
-    static char frame[WIRE_FRAME_MAX];
+/* How many packets of a kind have come; the descriptors with them are let go. */
+static size_t packets_count(int end, uint32_t kind) {
+    static char packet[WIRE_PACKET_MAX];
     size_t count = 0;
-    for (ssize_t size; (size = recv(end, frame, sizeof frame, 0)) > 0;) {
-        wire_frame_t head;
+    for (ssize_t size; (size = recv(end, packet, sizeof packet, 0)) > 0;) {
+        wire_packet_t head;
         assert_true(size >= (ssize_t)sizeof head);
-        memcpy(&head, frame, sizeof head);
+        memcpy(&head, packet, sizeof head);
         count += head.kind == kind;
     }
     return count;
@@ -83,15 +83,15 @@ static int teardown(void **state) {
  * have it. */
 static void test_no_spares_before_the_driver_has_said_hello(void **state) {
     (void)state;
-    node_zygote_frame(zygote, WIRE_READY);
+    node_zygote_packet(zygote, WIRE_READY);
     assert_ptr_equal(n->zygote, zygote);
     node_schedule(n);
     assert_int_equal(n->starting.count, 0);
-    assert_int_equal(frames_count(zygote_end, WIRE_FORK), 0);
+    assert_int_equal(packets_count(zygote_end, WIRE_FORK), 0);
     say_hello(driver_end, WIRE_DRIVER, "setup");
     assert_int_equal(n->driver->state, NODE_LIVE);
     assert_int_equal(n->starting.count, CPUS);
-    assert_int_equal(frames_count(zygote_end, WIRE_FORK), CPUS);
+    assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
 }
 
 static void test_spares_once_the_zygote_is_ready(void **state) {
@@ -99,10 +99,10 @@ static void test_spares_once_the_zygote_is_ready(void **state) {
     say_hello(driver_end, WIRE_DRIVER, "setup");
     assert_int_equal(n->driver->state, NODE_GREETING);
     assert_int_equal(n->starting.count, 0);
-    node_zygote_frame(zygote, WIRE_READY);
+    node_zygote_packet(zygote, WIRE_READY);
     assert_int_equal(n->driver->state, NODE_LIVE);
     assert_int_equal(n->starting.count, CPUS);
-    assert_int_equal(frames_count(zygote_end, WIRE_FORK), CPUS);
+    assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
 }
 
 /* ---- what can't be watched ---- */
@@ -183,7 +183,7 @@ static void test_a_driver_whose_process_can_not_be_watched(void **state) {
 
 /* A zygote that can fork, and a setup: the next look asks for spares. */
 static void session_begin(void) {
-    node_zygote_frame(zygote, WIRE_READY);
+    node_zygote_packet(zygote, WIRE_READY);
     n->setup = calloc(1, 1);
     assert_non_null(n->setup);
     assert_true(n->spares_wanted);
@@ -199,13 +199,13 @@ static void test_a_worker_whose_output_can_not_be_watched(void **state) {
     epoll_show(kept);
     assert_int_equal(n->starting.count, 0);
     assert_int_equal(n->start_failures, 1);
-    assert_int_equal(frames_count(zygote_end, WIRE_FORK), 0);
+    assert_int_equal(packets_count(zygote_end, WIRE_FORK), 0);
     assert_int_equal(n->connections.count, connections);
     assert_int_equal(descriptors_open(), descriptors);
     n->spares_wanted = true;
     node_schedule(n);
     assert_int_equal(n->starting.count, CPUS);
-    assert_int_equal(frames_count(zygote_end, WIRE_FORK), CPUS);
+    assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
 }
 
 /* It has connected, and its socket can't move over to the one that was asked for: that counts as

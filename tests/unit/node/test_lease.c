@@ -550,7 +550,7 @@ static void test_words_about_leases_that_are_not_true(void **state) {
     assert_int_equal(cpus_free(), CPUS - 1);
     for (int i = 0; i < 3; i++) fixture_say(w, WIRE_UNBLOCK, 0, 0);
     assert_int_equal(cpus_free(), CPUS - 1);
-    atomic_store(&lease_of(w)->job, UINT32_MAX);
+    atomic_store(&lease_of(w)->run, UINT32_MAX);
     (void)node_leases_due(n);
 }
 

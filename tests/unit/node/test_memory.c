@@ -62,7 +62,7 @@ static mob_status_t ask(node_client_t *c, uint64_t size, extent_t *ret_extent) {
     books_check();
     if (m.a == MOB_EFULL) assert_int_equal(m.c, STORE);
     /* Whoever asks next is not to wait behind this one. */
-    assert_int_equal(n->wants.count, m.a == MOB_EROOM);
+    assert_int_equal(n->wants.count, m.a == MOB_ESPACE);
     n->wants.count = 0;
     if (m.a != 0) return (mob_status_t)m.a;
     *ret_extent = (extent_t){.offset = m.b, .size = m.c, .serial = m.d};
@@ -114,11 +114,11 @@ static void test_full_is_not_for_ever(void **state) {
     (void)state;
     extent_t e;
     granted(a, STORE - 2 * SHM_GRANULE);
-    assert_int_equal(ask(b, 3 * SHM_GRANULE, &e), MOB_EROOM);
+    assert_int_equal(ask(b, 3 * SHM_GRANULE, &e), MOB_ESPACE);
     assert_int_equal(ask(b, UINT64_MAX, &e), MOB_EFULL);
     assert_int_equal(ask(b, STORE + 1, &e), MOB_EFULL);
     granted(b, 2 * SHM_GRANULE);
-    assert_int_equal(ask(b, 1, &e), MOB_EROOM);
+    assert_int_equal(ask(b, 1, &e), MOB_ESPACE);
     assert_int_equal(node_memory_free_bytes(n), 0);
 }
 
@@ -160,7 +160,7 @@ static void test_small_ones_from_the_bottom_large_ones_from_the_top(void **state
     assert_int_equal(more.offset, small.size);
     make_empty(small);
     extent_t none;
-    assert_int_equal(ask(a, STORE, &none), MOB_EROOM); /* so that it is taken back */
+    assert_int_equal(ask(a, STORE, &none), MOB_ESPACE); /* so that it is taken back */
     assert_int_equal(granted(b, STORE / 64).offset, 0);
 }
 
@@ -221,7 +221,7 @@ static void test_an_old_serial_takes_nothing(void **state) {
     /* not what we granted: scribbled */
     atomic_store(&n->extents[0].word, (e.serial + 1) << 2 | SHM_EXTENT_EMPTY);
     extent_t none;
-    assert_int_equal(ask(b, SHM_GRANULE, &none), MOB_EROOM);
+    assert_int_equal(ask(b, SHM_GRANULE, &none), MOB_ESPACE);
     books_check();
 }
 

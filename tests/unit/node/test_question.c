@@ -91,7 +91,7 @@ static void test_a_question_is_answered_after_what_was_said_before_it(void **sta
     assert_true(commit(w, record));
     slot_seal(result);
     say_unread(w, (shm_message_t){.kind = WIRE_DONE, .a = record, .b = generation});
-    atomic_store(&lease_of(w)->job, 0);
+    atomic_store(&lease_of(w)->run, 0);
     rest(w);
     uint64_t size = answer_to(MOB_QUERY_EVENTS);
     assert_non_null(memmem(n->driver->segment.base + SHM_CLIENT_SCRATCH, size, "work", 4));

@@ -308,7 +308,7 @@ static void test_a_leased_worker_may_ask_for_a_retry(void **state) {
     assert_int_equal(take(w, &driver), record);
     uint64_t generation = generation_of(record);
     assert_true(wire_record_make_known(&n->records[record], record_word(record)));
-    atomic_store(&lease_of(w)->job, 0);
+    atomic_store(&lease_of(w)->run, 0);
     fixture_say(w, WIRE_RETRY, record, generation);
     assert_int_equal(w->state, NODE_LIVE);
     assert_true(w->leased);

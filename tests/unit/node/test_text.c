@@ -44,21 +44,21 @@ static void print(const char *text, size_t size) {
 
 static void print_text(const char *text) { print(text, strlen(text)); }
 
-/* The next frame's name and text; false if there is none. */
+/* The next packet's name and text; false if there is none. */
 static bool text_next(char *ret_name, char *ret_text, size_t capacity) {
-    static char frame[WIRE_FRAME_MAX];
-    ssize_t size = recv(far_end, frame, sizeof frame, MSG_DONTWAIT);
+    static char packet[WIRE_PACKET_MAX];
+    ssize_t size = recv(far_end, packet, sizeof packet, MSG_DONTWAIT);
     if (size < 0) return false;
     wire_text_t head;
     assert_true(size >= (ssize_t)sizeof head);
-    memcpy(&head, frame, sizeof head);
-    assert_int_equal(head.frame.magic, WIRE_MAGIC);
-    assert_int_equal(head.frame.kind, WIRE_TEXT);
+    memcpy(&head, packet, sizeof head);
+    assert_int_equal(head.packet.magic, WIRE_MAGIC);
+    assert_int_equal(head.packet.kind, WIRE_TEXT);
     assert_int_equal(sizeof head + head.name_size + head.text_size, size);
     assert_true(head.name_size > 0 && head.name_size <= 256 && head.text_size < capacity);
-    assert_int_equal(frame[sizeof head + head.name_size - 1], 0);
-    strcpy(ret_name, frame + sizeof head);
-    memcpy(ret_text, frame + sizeof head + head.name_size, head.text_size);
+    assert_int_equal(packet[sizeof head + head.name_size - 1], 0);
+    strcpy(ret_name, packet + sizeof head);
+    memcpy(ret_text, packet + sizeof head + head.name_size, head.text_size);
     ret_text[head.text_size] = 0;
     return true;
 }

@@ -359,7 +359,7 @@ static void test_full_passes_through(void **state) {
     assert_int_equal(alloc_ok(1 << 20, 3), first);
 }
 
-static void test_last_room_is_given_in_small_pieces(void **state) {
+static void test_last_space_is_given_in_small_pieces(void **state) {
     (void)state;
     limit = SHM_GRANULE; /* less than the extent that is asked for first */
     alloc_ok(100, 1);
@@ -569,7 +569,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_late_count_does_not_hide_a_block, heap_make,
                                         heap_unmake),
         cmocka_unit_test_setup_teardown(test_full_passes_through, heap_make, heap_unmake),
-        cmocka_unit_test_setup_teardown(test_last_room_is_given_in_small_pieces, heap_make,
+        cmocka_unit_test_setup_teardown(test_last_space_is_given_in_small_pieces, heap_make,
                                         heap_unmake),
         cmocka_unit_test_setup_teardown(test_a_little_that_was_granted_late_is_used, heap_make,
                                         heap_unmake),

@@ -81,13 +81,13 @@ TASK(echo) {
 
 /* As many results as there are: 0, 1, 2, ... */
 TASK(count) {
-    for (uint32_t i = 0; i < mob_call_job(call)->num_returns; i++)
+    for (uint32_t i = 0; i < mob_call_run(call)->num_returns; i++)
         if (mob_call_return_int(call, i, i)) return MOB_EINVAL;
     return MOB_OK;
 }
 
 TASK(first_only) { return mob_call_return_int(call, 0, 1); }
-TASK(too_many) { return mob_call_return_int(call, mob_call_job(call)->num_returns, 1); }
+TASK(too_many) { return mob_call_return_int(call, mob_call_run(call)->num_returns, 1); }
 TASK(nothing) { return mob_call_arity(call, 0, 0); }
 TASK(fails) { return mob_call_fail(call, "it failed with %d", 42); }
 TASK(fails_in_latin_1) {

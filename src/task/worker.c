@@ -1,5 +1,5 @@
 /*
- * A worker's side of C: finds what a job calls, calls it, and makes its results of what came.
+ * A worker's side of C: finds what a run calls, calls it, and makes its results of what came.
  *
  * What a function's object says: ("c", library, symbol) or ("python", module, name), in the direct
  * encoding; a pickle is a Python function. The object is held as long as its function is loaded, so
@@ -73,15 +73,15 @@ static task_function_t *function_load(task_worker_t *w, mob_ref_t ref) {
     return w->functions.items[w->functions.count++] = f;
 }
 
-task_function_t *task_function_of(task_worker_t *w, const mob_job_t *job) {
-    if (job->kind == MOB_ACTOR_CALL) {
+task_function_t *task_function_of(task_worker_t *w, const mob_run_t *run) {
+    if (run->kind == MOB_ACTOR_CALL) {
         if (w->actor_class == NULL) base_fail(MOB_EINVAL, "this worker has no actor");
         return w->actor_class;
     }
-    if (w->last != NULL && same(w->last->ref, job->function)) return w->last;
+    if (w->last != NULL && same(w->last->ref, run->function)) return w->last;
     for (size_t i = 0; i < w->functions.count; i++)
-        if (same(w->functions.items[i]->ref, job->function)) return w->last = w->functions.items[i];
-    task_function_t *loaded = function_load(w, job->function);
+        if (same(w->functions.items[i]->ref, run->function)) return w->last = w->functions.items[i];
+    task_function_t *loaded = function_load(w, run->function);
     if (loaded != NULL) w->last = loaded;
     return loaded;
 }
@@ -97,8 +97,8 @@ void task_forget(task_worker_t *w, mob_ref_t ref) {
     }
 }
 
-static mob_status_t not_in_c(const task_function_t *f, const mob_job_t *job) {
-    int size = (int)job->name_size;
+static mob_status_t not_in_c(const task_function_t *f, const mob_run_t *run) {
+    int size = (int)run->name_size;
     switch (f->language) {
     case TASK_IN_PYTHON:
         return base_fail(
@@ -107,73 +107,75 @@ static mob_status_t not_in_c(const task_function_t *f, const mob_job_t *job) {
     case TASK_PICKLED:
         return base_fail(MOB_EINVAL,
                          "%.*s is a Python function, and the workers of this session are C workers",
-                         size, job->name);
+                         size, run->name);
     default:
         return base_fail(MOB_EINVAL, "the object that %.*s is to call names no function", size,
-                         job->name);
+                         run->name);
     }
 }
 
 /* ---- what is called ---- */
 
-static mob_status_t symbol_find(task_function_t *f, const char *suffix, mob_function_t *ret_run) {
+static mob_status_t symbol_find(task_function_t *f, const char *suffix,
+                                mob_function_t *ret_symbol) {
     mob_status_t status = task_library_open(f);
     if (status != MOB_OK) return status;
     /* ISO C knows no way from an object's pointer to a function's; POSIX does. */
-    *(void **)ret_run = task_symbol(f->handle, f->name, suffix);
-    if (*ret_run != NULL) return MOB_OK;
+    *(void **)ret_symbol = task_symbol(f->handle, f->name, suffix);
+    if (*ret_symbol != NULL) return MOB_OK;
     return base_fail(MOB_EINVAL, "%s has no function %s%s%s", f->library, f->name,
                      suffix ? "_" : "", suffix ? suffix : "");
 }
 
-static mob_status_t method_find(task_worker_t *w, const mob_job_t *job, mob_function_t *ret_run) {
+static mob_status_t method_find(task_worker_t *w, const mob_run_t *run,
+                                mob_function_t *ret_symbol) {
     for (size_t i = 0; i < w->methods.count; i++) {
         const task_method_t *m = &w->methods.items[i];
-        if (m->name_size != job->name_size || memcmp(m->name, job->name, job->name_size) != 0)
+        if (m->name_size != run->name_size || memcmp(m->name, run->name, run->name_size) != 0)
             continue;
-        *ret_run = m->run;
+        *ret_symbol = m->symbol;
         return MOB_OK;
     }
-    char *name = strndup(job->name, job->name_size);
+    char *name = strndup(run->name, run->name_size);
     if (name == NULL) return base_fail(MOB_ENOMEM, "no memory for a method");
     mob_status_t status =
         strcmp(name, "new") == 0 || strcmp(name, "free") == 0
             ? base_fail(MOB_EINVAL, "%s is no method: it is called by the system", name)
-            : symbol_find(w->actor_class, name, ret_run);
+            : symbol_find(w->actor_class, name, ret_symbol);
     if (status != MOB_OK ||
-        !vec_push(&w->methods, ((task_method_t){name, job->name_size, *ret_run})))
+        !vec_push(&w->methods, ((task_method_t){name, run->name_size, *ret_symbol})))
         free(name);
     return status;
 }
 
-static mob_status_t run_find(task_worker_t *w, const mob_job_t *job, task_function_t *f,
-                             mob_function_t *ret_run) {
-    if (f->language != TASK_IN_C) return not_in_c(f, job);
-    switch (job->kind) {
+static mob_status_t symbol_of(task_worker_t *w, const mob_run_t *run, task_function_t *f,
+                              mob_function_t *ret_symbol) {
+    if (f->language != TASK_IN_C) return not_in_c(f, run);
+    switch (run->kind) {
     case MOB_ACTOR_CALL:
-        return method_find(w, job, ret_run);
+        return method_find(w, run, ret_symbol);
     case MOB_ACTOR_CREATE:
-        if (job->max_concurrency > 1)
+        if (run->max_concurrency > 1)
             return base_fail(MOB_EINVAL,
                              "max_concurrency is %u, and an actor in C runs one call at a time",
-                             job->max_concurrency);
-        return symbol_find(f, "new", ret_run);
+                             run->max_concurrency);
+        return symbol_find(f, "new", ret_symbol);
     default:
-        if (f->run == NULL && symbol_find(f, NULL, &f->run) != MOB_OK) return MOB_EINVAL;
-        *ret_run = f->run;
+        if (f->symbol == NULL && symbol_find(f, NULL, &f->symbol) != MOB_OK) return MOB_EINVAL;
+        *ret_symbol = f->symbol;
         return MOB_OK;
     }
 }
 
 /* ---- the run ---- */
 
-/* True if the job failed with it: an argument is an error, and so are the results, the same. Of an
+/* True if the run failed with it: an argument is an error, and so are the results, the same. Of an
  * actor it tells the story as text. */
-static bool argument_is_error(task_worker_t *w, mob_job_t *job, mob_call_t *call) {
+static bool argument_is_error(task_worker_t *w, mob_run_t *run, mob_call_t *call) {
     if (task_call_open(call) || call->failed) return false;
     const mob_value_t *value = &(call->deps ? call->deps : call->few_deps)[call->deps_open - 1];
-    if (job->kind != MOB_ACTOR_CREATE) {
-        task_errors_store(w->client, job, value->data, value->size, value->error, value->refs,
+    if (run->kind != MOB_ACTOR_CREATE) {
+        task_errors_store(w->client, run, value->data, value->size, value->error, value->refs,
                           value->ref_count);
         return true;
     }
@@ -186,32 +188,32 @@ static bool argument_is_error(task_worker_t *w, mob_job_t *job, mob_call_t *call
 
 /* MOB_OK: the results are there. Else it failed, and the words are in the call or in
  * mob_last_error. */
-static mob_status_t call_run(task_worker_t *w, mob_job_t *job, task_function_t *f,
+static mob_status_t call_run(task_worker_t *w, mob_run_t *run, task_function_t *f,
                              mob_call_t *call) {
-    mob_function_t run;
+    mob_function_t symbol;
     mob_status_t status =
-        task_call_init(call, w->client, job, job->kind == MOB_ACTOR_CALL ? w->actor : NULL);
+        task_call_init(call, w->client, run, run->kind == MOB_ACTOR_CALL ? w->actor : NULL);
     if (status != MOB_OK) return status;
-    if (job->dep_count > 0 && argument_is_error(w, job, call)) return MOB_OK;
+    if (run->dep_count > 0 && argument_is_error(w, run, call)) return MOB_OK;
     if (call->failed) return MOB_ETASK;
-    status = run_find(w, job, f, &run);
+    status = symbol_of(w, run, f, &symbol);
     if (status != MOB_OK) return status;
     base_fail_clear(); /* what failed before is not its failure */
-    status = run(call);
+    status = symbol(call);
     return status == MOB_OK ? task_call_complete(call) : status;
 }
 
-void task_run(task_worker_t *w, mob_job_t *job, task_function_t *f) {
+void task_run(task_worker_t *w, mob_run_t *run, task_function_t *f) {
     mob_call_t call;
     call.failed = false;
     call.starts = NULL;
     call.more = NULL;
     call.deps = NULL;
     call.deps_open = 0;
-    mob_status_t status = f != NULL ? call_run(w, job, f, &call) : MOB_EINVAL;
+    mob_status_t status = f != NULL ? call_run(w, run, f, &call) : MOB_EINVAL;
     if (__fpending(stdout) > 0) fflush(stdout); /* what it printed comes before its result */
     bool again = false;
-    if (status == MOB_OK && job->kind != MOB_TASK) {
+    if (status == MOB_OK && run->kind != MOB_TASK) {
         w->actor_class = f;
         w->actor = call.state; /* a method may change it */
     } else if (status != MOB_OK) {
@@ -219,12 +221,12 @@ void task_run(task_worker_t *w, mob_job_t *job, task_function_t *f) {
             const char *words = mob_last_error();
             mob_call_fail(&call, "%s", *words ? words : mob_status_text(status));
         }
-        task_call_close(&call); /* the job's arguments are not ours any more after the next line */
-        again = mob_job_retry(w->client, job);
-        if (!again) task_failure_store(w, job, call.text);
+        task_call_close(&call); /* the run's arguments are not ours any more after the next line */
+        again = mob_run_retry(w->client, run);
+        if (!again) task_failure_store(w, run, call.text);
     }
     task_call_fini(&call);
-    if (!again) mob_job_finish(w->client, job);
+    if (!again) mob_run_finish(w->client, run);
 }
 
 void task_worker_fini(task_worker_t *w) {

@@ -1,11 +1,12 @@
 /*
  * Memory of the arena, when there is none at once.
  *
- * The daemon answers a request that it can't grant with MOB_EROOM and makes room: it moves objects
- * to disk that nobody reads. Nobody here waits for that under the mutex: the call fails, its thread
- * waits in mob_room_wait and then calls again. What the daemon grants meanwhile comes by WIRE_ROOM
- * and becomes an extent of the heap that is EMPTY, so it is found by whoever allocates next, and if
- * nobody does the daemon may take it back. If there will be no room, WIRE_ROOM says so.
+ * The daemon answers a request that it can't grant with MOB_ESPACE and makes space: it moves
+ * objects to disk that nobody reads. Nobody here waits for that under the mutex: the call fails,
+ * its thread waits in mob_space_wait and then calls again. What the daemon grants meanwhile comes
+ * by WIRE_SPACE and becomes an extent of the heap that is EMPTY, so it is found by whoever
+ * allocates next, and if nobody does the daemon may take it back. If there will be no space,
+ * WIRE_SPACE says so.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ enum { MOST_REFUSALS = 256, MOST_TRIES = 5 };
 /* What this thread was told to wait for. */
 static _Thread_local struct {
     uint64_t size;
-    uint32_t seen; /* room_news then */
+    uint32_t seen; /* space_news then */
     bool goes_on;  /* it waited, and was neither granted nor refused anything */
 } wanted;
 
@@ -36,11 +37,11 @@ mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uin
     wanted.goes_on = false;
     while (client_refusal_take(c, size) != MOB_OK) { /* that somebody got who did not wait for it */
     }
-    wanted.seen = c->room_news; /* before we ask: what is granted later may be heard together with
+    wanted.seen = c->space_news; /* before we ask: what is granted later may be heard together with
                                    the answer */
     mob_status_t status = client_ask(c, &m, WIRE_EXTENT, &answer);
     if (status != MOB_OK) return status;
-    if (answer.a == MOB_EROOM) return MOB_EROOM;
+    if (answer.a == MOB_ESPACE) return MOB_ESPACE;
     if (answer.a != 0)
         return base_fail((mob_status_t)answer.a,
                          "an object of %llu bytes does not fit into the object store, which has "
@@ -53,13 +54,13 @@ mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uin
     return MOB_OK;
 }
 
-void client_room_told(mob_client_t *c, const shm_message_t *m) {
+void client_space_told(mob_client_t *c, const shm_message_t *m) {
     client_refusal_t refusal = {.status = (mob_status_t)m->a, .size = m->b};
     if (m->kind == WIRE_RESTORED) {
         refusal = (client_refusal_t){.status = (mob_status_t)m->c,
                                      .ref = {.slot = m->a, .generation = m->b}};
     } else {
-        c->room_news++;
+        c->space_news++;
         if (m->a == MOB_OK) shm_heap_adopt(&c->heap, m->b, m->c, m->d);
     }
     if (refusal.status == MOB_OK) return;
@@ -97,7 +98,7 @@ mob_status_t client_refusal_take(mob_client_t *c, uint64_t size) {
 mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size) {
     void *answer = NULL;
     size_t answer_size = 0;
-    if (mob_query(c, MOB_QUERY_ROOM, size, &answer, &answer_size) != MOB_OK || answer_size < 9)
+    if (mob_query(c, MOB_QUERY_SPACE, size, &answer, &answer_size) != MOB_OK || answer_size < 9)
         return base_fail(status, "%s", mob_status_text(status));
     /* a str in the direct encoding */
     base_fail(status, "%.*s", (int)(answer_size - 9), (const char *)answer + 9);
@@ -105,7 +106,7 @@ mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size) 
     return status;
 }
 
-mob_status_t mob_room_wait(mob_client_t *c) {
+mob_status_t mob_space_wait(mob_client_t *c) {
     shm_bell_t *bell = &c->node->bells[c->number];
     uint64_t look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     mob_status_t status = client_check(c);
@@ -114,7 +115,7 @@ mob_status_t mob_room_wait(mob_client_t *c) {
         uint32_t seen = shm_bell_listen(bell);
         pthread_mutex_lock(&c->mutex);
         client_listen(c);
-        bool news = c->room_news != wanted.seen;
+        bool news = c->space_news != wanted.seen;
         status = client_refusal_take(c, wanted.size);
         pthread_mutex_unlock(&c->mutex);
         if (news || status != MOB_OK) break;
@@ -129,8 +130,8 @@ mob_status_t mob_room_wait(mob_client_t *c) {
                                                       : status;
 }
 
-mob_status_t mob_room_await(mob_client_t *c) {
-    mob_status_t status = mob_room_wait(c);
+mob_status_t mob_space_await(mob_client_t *c) {
+    mob_status_t status = mob_space_wait(c);
     return status == MOB_EINTR ? MOB_OK : status;
 }
 
@@ -154,7 +155,7 @@ static uint64_t bytes_of(mob_client_t *c, const mob_ref_t *refs, size_t count) {
     return bytes;
 }
 
-bool mob_room_retry(mob_client_t *c, const mob_ref_t *refs, size_t count, int tries) {
+bool mob_space_retry(mob_client_t *c, const mob_ref_t *refs, size_t count, int tries) {
     if (tries >= MOST_TRIES || bytes_of(c, refs, count) > c->arena.size) return false;
     usleep(100000 * (unsigned)tries + (unsigned)getpid() % 100 * 2000);
     return true;

@@ -1,5 +1,5 @@
 /*
- * A job: a record that this worker has claimed, until its results are published or it is given
+ * A run: a record that this worker has claimed, until its results are published or it is given
  * back.
  *
  * Publishing: results are written into their slots while those are PENDING, which only the record's
@@ -8,8 +8,8 @@
  * happened and the task may be run again; after it, the daemon seals what we did not, which is
  * harmless when repeated.
  *
- * A worker has one job at a time, unless it is an actor that runs several calls at once. The CPUs
- * that it holds are lent while all of its jobs wait.
+ * A worker has one run at a time, unless it is an actor that runs several calls at once. The CPUs
+ * that it holds are lent while all of its runs wait.
  */
 #include <stddef.h>
 #include <string.h>
@@ -20,9 +20,9 @@
 #include "client/client.h"
 
 /* the public part comes first */
-static client_job_t *job_of(const mob_job_t *job) { return (client_job_t *)job; }
+static client_run_t *run_of(const mob_run_t *run) { return (client_run_t *)run; }
 
-/* The references of a running job are held by its record until DONE. What outlives the job is
+/* The references of a running run are held by its record until DONE. What outlives the run is
  * registered before. */
 static void refs_hold(mob_client_t *c, const mob_ref_t *refs, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
@@ -41,32 +41,32 @@ static void refs_release(mob_client_t *c, const mob_ref_t *refs, uint32_t count,
     }
 }
 
-/* One that is not in use, with room for so many results; NULL: no memory. It is in use once it is
+/* One that is not in use, with space for so many results; NULL: no memory. It is in use once it is
  * taken off the list. */
-static client_job_t *job_prepare(mob_client_t *c, uint32_t num_returns) {
-    client_job_t *job = c->free_jobs;
-    if (job == NULL) {
-        if ((job = calloc(1, sizeof *job)) == NULL) return NULL;
-        job->next = c->jobs;
-        c->jobs = c->free_jobs = job;
+static client_run_t *run_prepare(mob_client_t *c, uint32_t num_returns) {
+    client_run_t *run = c->free_runs;
+    if (run == NULL) {
+        if ((run = calloc(1, sizeof *run)) == NULL) return NULL;
+        run->next = c->runs;
+        c->runs = c->free_runs = run;
     }
-    if (job->result_capacity < num_returns) {
-        client_result_t *grown = realloc(job->results, num_returns * sizeof *grown);
+    if (run->result_capacity < num_returns) {
+        client_result_t *grown = realloc(run->results, num_returns * sizeof *grown);
         if (grown == NULL) return NULL;
-        job->results = grown;
-        job->result_capacity = num_returns;
+        run->results = grown;
+        run->result_capacity = num_returns;
     }
-    return job;
+    return run;
 }
 
-void client_jobs_free(mob_client_t *c) {
-    while (c->jobs != NULL) {
-        client_job_t *job = c->jobs;
-        c->jobs = job->next;
-        free(job->results);
-        free(job);
+void client_runs_free(mob_client_t *c) {
+    while (c->runs != NULL) {
+        client_run_t *run = c->runs;
+        c->runs = run->next;
+        free(run->results);
+        free(run);
     }
-    c->free_jobs = NULL;
+    c->free_runs = NULL;
 }
 
 /* ---- lending ---- */
@@ -85,7 +85,7 @@ static void cpus_take_back(mob_client_t *c) {
         client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0);
 }
 
-/* Jobs run, or what an actor does at its end does. */
+/* Runs run, or what an actor does at its end does. */
 static bool is_at_work(const mob_client_t *c) { return c->running > 0 || c->told_to_exit; }
 
 static void lending_settle(mob_client_t *c) {
@@ -98,9 +98,9 @@ static void lending_settle(mob_client_t *c) {
         cpus_take_back(c);
 }
 
-/* Jobs that this thread has claimed and not finished: they all stand still while it waits. A thread
+/* Runs that this thread has claimed and not finished: they all stand still while it waits. A thread
  * without any is taken for a helper of one. */
-static _Thread_local uint32_t jobs_here;
+static _Thread_local uint32_t runs_here;
 
 client_wait_t client_waiting_begin(mob_client_t *c) {
     client_wait_t wait = {0};
@@ -109,9 +109,9 @@ client_wait_t client_waiting_begin(mob_client_t *c) {
     pthread_mutex_lock(&c->mutex);
     if (is_at_work(c)) {
         wait = (client_wait_t){.period = c->period,
-                               .jobs = jobs_here > 0 ? jobs_here : 1,
+                               .runs = runs_here > 0 ? runs_here : 1,
                                .lends = c->leased || c->holds != MOB_SHAPE_NOTHING};
-        c->waiting += wait.jobs;
+        c->waiting += wait.runs;
         lending_settle(c);
     }
     pthread_mutex_unlock(&c->mutex);
@@ -122,20 +122,20 @@ void client_waiting_end(mob_client_t *c, client_wait_t wait) {
     if (wait.period == 0 || atomic_load_explicit(&client_forked, memory_order_relaxed)) return;
     pthread_mutex_lock(&c->mutex);
     if (is_at_work(c) && c->period == wait.period) {
-        c->waiting -= wait.jobs;
+        c->waiting -= wait.runs;
         lending_settle(c);
     }
     pthread_mutex_unlock(&c->mutex);
 }
 
-/* ---- a job's life ---- */
+/* ---- a run's life ---- */
 
 /* Its other threads may rest while one works. */
 static void calls_publish(mob_client_t *c) {
     if (c->limit > 1) atomic_store(&c->node->leases[c->number].calls, c->running);
 }
 
-bool client_job_claim(mob_client_t *c, const client_order_t *order) {
+bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     wire_record_t *record = &c->records[order->record];
     uint64_t ready = wire_word(order->generation, 0, WIRE_READY_STATE);
     /* acquire: pairs with the submitter's release of the whole record */
@@ -147,36 +147,36 @@ bool client_job_claim(mob_client_t *c, const client_order_t *order) {
     memcpy(&copy, record, offsetof(wire_record_t, body));
     const void *start = copy.block ? (const void *)(c->arena.read_only + copy.block) : record->body;
     wire_body_t body;
-    client_job_t *job = NULL;
+    client_run_t *run = NULL;
     /* Read before the claim: whoever takes it from us then may let it be filled anew, and what we
      * read is void; so the claim comes last. */
     if (wire_body_split(&copy, start, copy.body_size, &body) != MOB_OK ||
-        (job = job_prepare(c, copy.num_returns)) == NULL) {
-        c->job_unclaimable =
+        (run = run_prepare(c, copy.num_returns)) == NULL) {
+        c->run_unclaimable =
             wire_word_is(atomic_load(&record->word), order->generation, WIRE_READY_STATE);
-        c->told_to_exit |= c->job_unclaimable;
+        c->told_to_exit |= c->run_unclaimable;
         return false;
     }
     if (!wire_record_move(record, ready, wire_word(order->generation, c->number, WIRE_TAKEN), NULL))
         return false;
-    c->free_jobs = job->next_free;
+    c->free_runs = run->next_free;
     if (order->leased && c->looking_lane == client_lane(c))
         client_looking(c, false); /* a look at those queues follows */
     else
         client_looked(c); /* also if our lease has come to be for another lane */
-    /* One that follows at once begins when the last one ended: a clock is read once a job. (In a
+    /* One that follows at once begins when the last one ended: a clock is read once a run. (In a
      * loop other things may go on in between.) */
     bool at_once = c->ended_ns != 0 && c->limit == 1 && !c->has_loop;
     record->start_ns = at_once ? c->ended_ns : base_clock_wall_ns();
     c->ended_ns = 0; /* this one may be given back instead of ending */
-    job->record = order->record;
-    job->generation = order->generation;
-    job->taken = order->taken;
-    job->leased = order->leased;
-    job->body = body;
-    job->failed = false;
-    if (order->leased) client_lease_job(c, order->record + 1);
-    job->job = (mob_job_t){
+    run->record = order->record;
+    run->generation = order->generation;
+    run->taken = order->taken;
+    run->leased = order->leased;
+    run->body = body;
+    run->failed = false;
+    if (order->leased) client_lease_run(c, order->record + 1);
+    run->run = (mob_run_t){
         .kind = (mob_kind_t)copy.kind,
         .function = copy.function,
         .actor = copy.kind == MOB_ACTOR_CREATE ? body.returns[0] : copy.actor,
@@ -197,23 +197,23 @@ bool client_job_claim(mob_client_t *c, const client_order_t *order) {
         .ref_count = copy.num_refs,
         .start_ns = record->start_ns,
     };
-    if (copy.num_returns > 0) memset(job->results, 0, copy.num_returns * sizeof *job->results);
+    if (copy.num_returns > 0) memset(run->results, 0, copy.num_returns * sizeof *run->results);
     refs_hold(c, body.deps, copy.num_deps);
     refs_hold(c, body.refs, copy.num_refs);
-    refs_hold(c, &job->job.function, 1);
+    refs_hold(c, &run->run.function, 1);
     c->leased = order->leased;
     if (copy.kind != MOB_ACTOR_CALL) c->holds = copy.shape;
-    jobs_here++;
+    runs_here++;
     if (c->running++ == 0) c->period++;
     calls_publish(c);
     lending_settle(c);
-    c->claimed = &job->job;
+    c->claimed = &run->run;
     return true;
 }
 
-mob_status_t mob_job_result_begin(mob_client_t *c, mob_job_t *job, uint32_t index, uint64_t size,
+mob_status_t mob_run_result_begin(mob_client_t *c, mob_run_t *run, uint32_t index, uint64_t size,
                                   uint32_t ref_count, mob_buffer_t *ret_buffer) {
-    mob_ref_t ref = job_of(job)->body.returns[index];
+    mob_ref_t ref = run_of(run)->body.returns[index];
     /* What goes into the slot itself takes nothing that is shared: no lock. */
     if (size <= STORE_INLINE && ref_count == 0)
         return client_buffer_begin(c, ref, size, 0, ret_buffer);
@@ -223,30 +223,30 @@ mob_status_t mob_job_result_begin(mob_client_t *c, mob_job_t *job, uint32_t inde
     return status;
 }
 
-void mob_job_result_commit(mob_client_t *c, mob_job_t *public_job, uint32_t index,
+void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t index,
                            mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
                            const mob_ref_t *refs) {
-    client_job_t *job = job_of(public_job);
+    client_run_t *run = run_of(public_run);
     store_slot_t *slot = &c->slots[buffer->ref.slot];
-    if (buffer->block == 0 && !job->results[index].has_block) {
-        /* the job and its slots belong to this thread */
+    if (buffer->block == 0 && !run->results[index].has_block) {
+        /* the run and its slots belong to this thread */
         client_buffer_store(c, buffer, format, error, refs);
-        job->failed |= error != MOB_OK;
+        run->failed |= error != MOB_OK;
         return;
     }
     pthread_mutex_lock(&c->mutex);
-    /* A result may be replaced, by an error, until the job is finished. */
-    if (job->results[index].has_block)
+    /* A result may be replaced, by an error, until the run is finished. */
+    if (run->results[index].has_block)
         shm_heap_free(&c->heap, slot->value.large.block,
                       shm_tag(false, buffer->ref.slot, buffer->ref.generation));
     if (buffer->cold) client_buffer_told(c, buffer);
     client_buffer_store(c, buffer, format, error, refs);
     for (uint32_t i = 0; i < buffer->ref_count; i++)
         if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i].slot);
-    job->results[index].has_block = buffer->block != 0;
-    job->results[index].escaped |= buffer->ref_count > 0;
-    job->failed |= error != MOB_OK;
-    /* Now, and not when the job is finished: our own references may go before that, and their drops
+    run->results[index].has_block = buffer->block != 0;
+    run->results[index].escaped |= buffer->ref_count > 0;
+    run->failed |= error != MOB_OK;
+    /* Now, and not when the run is finished: our own references may go before that, and their drops
      * must come after this. */
     if (buffer->ref_count > 0)
         client_push(c, WIRE_ESCAPE, buffer->ref.slot, buffer->ref.generation, 0, 0);
@@ -254,27 +254,27 @@ void mob_job_result_commit(mob_client_t *c, mob_job_t *public_job, uint32_t inde
 }
 
 /* Before its end is told: what it held, and what it lent. */
-static void job_end(mob_client_t *c, client_job_t *job) {
-    refs_release(c, job->body.deps, job->job.dep_count, false);
-    refs_release(c, job->body.refs, job->job.ref_count, false);
-    refs_release(c, &job->job.function, 1, true);
-    if (jobs_here > 0) jobs_here--;
+static void run_end(mob_client_t *c, client_run_t *run) {
+    refs_release(c, run->body.deps, run->run.dep_count, false);
+    refs_release(c, run->body.refs, run->run.ref_count, false);
+    refs_release(c, &run->run.function, 1, true);
+    if (runs_here > 0) runs_here--;
     if (--c->running == 0) c->waiting = 0; /* a thread that waits on does so for nobody */
     calls_publish(c);
     lending_settle(c);
 }
 
 /* After it. */
-static void job_close(mob_client_t *c, client_job_t *job) {
-    if (job->leased) client_lease_job(c, 0);
-    job->next_free = c->free_jobs;
-    c->free_jobs = job;
-    /* A loop looks again only if it is told; that the last job is over is what it waits for. */
+static void run_close(mob_client_t *c, client_run_t *run) {
+    if (run->leased) client_lease_run(c, 0);
+    run->next_free = c->free_runs;
+    c->free_runs = run;
+    /* A loop looks again only if it is told; that the last run is over is what it waits for. */
     if (c->awaits_end || (c->told_to_exit && c->has_loop))
         shm_bell_ring(&c->node->bells[c->number]);
 }
 
-/* Of a job that the daemon does not know: what it would do when a result is sealed. */
+/* Of a run that the daemon does not know: what it would do when a result is sealed. */
 static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
     store_slot_t *slot = &c->slots[ref.slot];
     bool dropped = word & STORE_DROPPED;
@@ -290,7 +290,7 @@ static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
 }
 
 /* The run's line for the timeline. */
-static void event_tell(mob_client_t *c, const client_job_t *job, wire_record_t *record) {
+static void event_tell(mob_client_t *c, const client_run_t *run, wire_record_t *record) {
     shm_event_t *e = shm_events_next(c->events);
     for (int tries = 0; e == NULL; tries++) {
         /* Full: it was told before, and never waits for us, so this ends. */
@@ -303,85 +303,85 @@ static void event_tell(mob_client_t *c, const client_job_t *job, wire_record_t *
     e->end_ns = record->end_ns;
     e->kind = record->kind;
     /* As it was when we claimed the record: its submitter can still write there. */
-    size_t size = job->job.name_size;
-    if (size > sizeof e->name) size = base_utf8_whole(job->job.name, sizeof e->name);
-    memcpy(e->name, job->job.name, size);
+    size_t size = run->run.name_size;
+    if (size > sizeof e->name) size = base_utf8_whole(run->run.name, sizeof e->name);
+    memcpy(e->name, run->run.name, size);
     e->name_size = (uint8_t)size;
     if (shm_events_publish(c->events)) client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
     record->flags |= WIRE_TOLD; /* it may become KNOWN yet, and the daemon's then */
 }
 
-/* The end of a job that the daemon does not know: the record is free again. False if it is KNOWN by
+/* The end of a run that the daemon does not know: the record is free again. False if it is KNOWN by
  * now. */
-static bool record_free(mob_client_t *c, const client_job_t *job, wire_record_t *record) {
-    uint64_t block = record->block, done = wire_word(job->generation, c->number, WIRE_DONE_STATE);
+static bool record_free(mob_client_t *c, const client_run_t *run, wire_record_t *record) {
+    uint64_t block = record->block, done = wire_word(run->generation, c->number, WIRE_DONE_STATE);
     /* release: all that we wrote comes before the record's next life */
     if (!atomic_compare_exchange_strong_explicit(&record->word, &done,
-                                                 wire_word(job->generation, 0, WIRE_FREE),
+                                                 wire_word(run->generation, 0, WIRE_FREE),
                                                  memory_order_release, memory_order_relaxed))
         return false;
     /* After the record: until then the daemon may have to read the body. If we are killed in
      * between, the record's owner does it. */
-    if (block != 0) shm_heap_free(&c->heap, block, shm_tag(true, job->record, job->generation));
+    if (block != 0) shm_heap_free(&c->heap, block, shm_tag(true, run->record, run->generation));
     return true;
 }
 
-void mob_job_finish(mob_client_t *c, mob_job_t *public_job) {
-    client_job_t *job = job_of(public_job);
-    wire_record_t *record = &c->records[job->record];
+void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
+    client_run_t *run = run_of(public_run);
+    wire_record_t *record = &c->records[run->record];
     pthread_mutex_lock(&c->mutex);
     record->end_ns = c->ended_ns = base_clock_wall_ns();
-    job_end(c, job);
-    if (job->job.kind == MOB_ACTOR_CREATE) {
-        c->holds = job->job.held_shape;
-        if (job->job.max_concurrency > 0) c->limit = job->job.max_concurrency;
+    run_end(c, run);
+    if (run->run.kind == MOB_ACTOR_CREATE) {
+        c->holds = run->run.held_shape;
+        if (run->run.max_concurrency > 0) c->limit = run->run.max_concurrency;
     }
     /* Before the results are seen: who waits for them may push the next task at once, and need wake
      * nobody. */
     /* If there was another entry it most likely still is: then its taking decides, and nobody need
      * look now. Others may have taken it; then a push wakes somebody without need. */
-    if (job->leased && !c->queue_has_next && !client_queues_have(c, client_lane(c)))
+    if (run->leased && !c->queue_has_next && !client_queues_have(c, client_lane(c)))
         client_looking(c, true);
-    bool known = false, crowd = job->failed;
+    bool known = false, crowd = run->failed;
     /* release: the results come first. It can only fail if the daemon thinks that we are dead, and
      * then we soon are. */
-    if (wire_record_move(record, wire_word(job->generation, c->number, WIRE_TAKEN),
-                         wire_word(job->generation, c->number, WIRE_DONE_STATE), &known)) {
-        known |= !job->taken; /* the daemon told us to run it */
+    if (wire_record_move(record, wire_word(run->generation, c->number, WIRE_TAKEN),
+                         wire_word(run->generation, c->number, WIRE_DONE_STATE), &known)) {
+        known |= !run->taken; /* the daemon told us to run it */
         /* before the results: who has seen those finds it in the timeline */
-        if (!known) event_tell(c, job, record);
-        for (uint32_t i = 0; i < job->job.num_returns; i++) {
-            mob_ref_t ref = job->body.returns[i];
-            uint64_t word = store_slot_seal(&c->slots[ref.slot], job->results[i].escaped);
+        if (!known) event_tell(c, run, record);
+        for (uint32_t i = 0; i < run->run.num_returns; i++) {
+            mob_ref_t ref = run->body.returns[i];
+            uint64_t word = store_slot_seal(&c->slots[ref.slot], run->results[i].escaped);
             crowd |= client_wake(c, word);
-            if (!known) result_settle(c, ref, word | (job->results[i].escaped ? STORE_ESCAPED : 0));
+            if (!known) result_settle(c, ref, word | (run->results[i].escaped ? STORE_ESCAPED : 0));
         }
-        if (!known && record_free(c, job, record)) {
+        if (!known && record_free(c, run, record)) {
             if (crowd) client_push(c, WIRE_RING, 0, 0, 0, 0);
         } else {
-            client_push(c, WIRE_DONE, job->record, job->generation, crowd, 0);
+            client_push(c, WIRE_DONE, run->record, run->generation, crowd, 0);
         }
     }
-    job_close(c, job);
+    run_close(c, run);
     pthread_mutex_unlock(&c->mutex);
 }
 
-bool mob_job_retry(mob_client_t *c, mob_job_t *public_job) {
-    client_job_t *job = job_of(public_job);
-    if (!job->job.may_retry) return false;
+bool mob_run_retry(mob_client_t *c, mob_run_t *public_run) {
+    client_run_t *run = run_of(public_run);
+    if (!run->run.may_retry) return false;
     pthread_mutex_lock(&c->mutex);
-    for (uint32_t i = 0; i < job->job.num_returns; i++) {
-        mob_ref_t ref = job->body.returns[i];
-        if (job->results[i].has_block)
+    for (uint32_t i = 0; i < run->run.num_returns; i++) {
+        mob_ref_t ref = run->body.returns[i];
+        if (run->results[i].has_block)
             shm_heap_free(&c->heap, c->slots[ref.slot].value.large.block,
                           shm_tag(false, ref.slot, ref.generation));
     }
-    job_end(c, job);
+    run_end(c, run);
     /* It goes through the daemon from now on. */
-    wire_record_make_known(&c->records[job->record],
-                           wire_word(job->generation, c->number, WIRE_TAKEN));
-    client_push(c, WIRE_RETRY, job->record, job->generation, 0, 0);
-    job_close(c, job);
+    wire_record_make_known(&c->records[run->record],
+                           wire_word(run->generation, c->number, WIRE_TAKEN));
+    client_push(c, WIRE_RETRY, run->record, run->generation, 0, 0);
+    run_close(c, run);
     pthread_mutex_unlock(&c->mutex);
     return true;
 }

@@ -1,14 +1,14 @@
 /*
  * Who waits for memory.
  *
- * A request that can't be granted is answered with MOB_EROOM and noted here as a want; so is an
- * object that is to come back from disk and finds no room. Objects that come back are served first,
- * since whoever waits for one may hold memory that it gives up when it has read it; then clients,
- * in the order in which they came. Room is made for the first of them, and for others only if none
- * can be made for it; but what fits without that is granted to the others meanwhile, for they too
- * may hold what the first one needs. Room comes from three sides: what was moved to disk
- * (node/spill.c), what was dropped, what was unpinned. Of the last two nobody tells us, so a timer
- * looks while somebody waits, and only then.
+ * A request that can't be granted is answered with MOB_ESPACE and noted here as a want; so is an
+ * object that is to come back from disk and finds no space. Objects that come back are served
+ * first, since whoever waits for one may hold memory that it gives up when it has read it; then
+ * clients, in the order in which they came. Space is made for the first of them, and for others
+ * only if none can be made for it; but what fits without that is granted to the others meanwhile,
+ * for they too may hold what the first one needs. Space comes from three sides: what was moved to
+ * disk (node/spill.c), what was dropped, what was unpinned. Of the last two nobody tells us, so a
+ * timer looks while somebody waits, and only then.
  *
  * What a client waited for is granted as an extent that is EMPTY and promised: it finds it when it
  * looks, and if it has given up, the extent is taken back like any that is not used. Who waits asks
@@ -38,11 +38,11 @@ enum {
     MOST_COMPACTIONS = 3 /* for one want */
 };
 
-static void on_timer(uv_timer_t *timer) { node_room_serve(timer->data); }
+static void on_timer(uv_timer_t *timer) { node_space_serve(timer->data); }
 
-void node_room_start(node_t *n) {
-    uv_timer_init(&n->loop, &n->room_timer);
-    n->room_timer.data = n;
+void node_space_start(node_t *n) {
+    uv_timer_init(&n->loop, &n->space_timer);
+    n->space_timer.data = n;
 }
 
 static void want_refuse(node_t *n, const node_want_t *w, mob_status_t status) {
@@ -50,7 +50,7 @@ static void want_refuse(node_t *n, const node_want_t *w, mob_status_t status) {
     if (w->client == 0)
         node_restore_refuse(n, w->ref, status);
     else if (c != NULL)
-        node_client_tell(c, WIRE_ROOM, status, w->size, 0, 0);
+        node_client_tell(c, WIRE_SPACE, status, w->size, 0, 0);
 }
 
 static bool want_is_same(const node_want_t *a, const node_want_t *b) {
@@ -84,8 +84,8 @@ static void want_go_on(node_t *n, node_want_t *want) {
     }
 }
 
-void node_room_want(node_t *n, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref,
-                    bool goes_on) {
+void node_space_want(node_t *n, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref,
+                     bool goes_on) {
     node_want_t want = {.client = client,
                         .size = size,
                         .least = least,
@@ -106,14 +106,14 @@ void node_room_want(node_t *n, uint32_t client, uint64_t size, uint64_t least, m
         want_refuse(n, &want, MOB_EFULL);
         return;
     }
-    if (n->wants.count == 1) uv_timer_start(&n->room_timer, on_timer, 0, LOOK_MS);
+    if (n->wants.count == 1) uv_timer_start(&n->space_timer, on_timer, 0, LOOK_MS);
 }
 
 static bool extent_serve(node_t *n, const node_want_t *w, uint64_t bytes) {
     node_client_t *c = n->clients[w->client];
     uint64_t offset, serial, size = shm_granule_round(bytes);
     if (node_memory_grant(n, w->client, size, true, &offset, &serial) != MOB_OK) return false;
-    node_client_tell(c, WIRE_ROOM, MOB_OK, offset, size, serial);
+    node_client_tell(c, WIRE_SPACE, MOB_OK, offset, size, serial);
     return true;
 }
 
@@ -138,7 +138,7 @@ static void want_remove(node_t *n, size_t index) {
 }
 
 /* In their order, what comes back from disk before the others, each is served that can be without
- * making room. The place of the first that was not, or SIZE_MAX. */
+ * making space. The place of the first that was not, or SIZE_MAX. */
 static size_t all_serve(node_t *n) {
     size_t first = SIZE_MAX;
     /* what is as large can't be had either */
@@ -165,19 +165,19 @@ static size_t all_serve(node_t *n) {
     return first;
 }
 
-void node_room_disk_works(node_t *n) {
+void node_space_disk_works(node_t *n) {
     for (size_t i = 0; i < n->wants.count; i++) n->wants.items[i].disk_ns = 0;
     for (size_t i = 0; i < n->past_wants.count; i++) n->past_wants.items[i].disk_ns = 0;
 }
 
-/* Notes how it goes with making room for it. */
+/* Notes how it goes with making space for it. */
 static void want_note(node_want_t *w, node_spilled_t spilled, uint64_t now) {
     bool stuck = spilled == NODE_SPILL_NOTHING, disk = spilled == NODE_SPILL_DISK;
     w->stuck_ns = !stuck ? 0 : w->stuck_ns ? w->stuck_ns : now;
     if (spilled != NODE_SPILL_WRITES) w->disk_ns = !disk ? 0 : w->disk_ns ? w->disk_ns : now;
 }
 
-/* Makes room for it, or finds that there is none to be made: false. */
+/* Makes space for it, or finds that there is none to be made: false. */
 static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
     /* Within memory, if there is enough of it. */
     if (n->compacting) return true;
@@ -193,7 +193,7 @@ static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
     return spilled == NODE_SPILL_FREED || spilled == NODE_SPILL_WRITES;
 }
 
-/* Makes room for the first; if there is none to be made for it, for the next ones: they too may
+/* Makes space for the first; if there is none to be made for it, for the next ones: they too may
  * hold what it needs. */
 static void some_help(node_t *n, size_t first) {
     uint64_t now = base_clock_mono_ns();
@@ -223,14 +223,14 @@ static void one_refuse(node_t *n) {
     }
 }
 
-void node_room_serve(node_t *n) {
+void node_space_serve(node_t *n) {
     size_t first = all_serve(n);
     if (first != SIZE_MAX) {
         some_help(n, first);
         (void)all_serve(n); /* what had copies is gone at once */
         one_refuse(n);
     }
-    if (n->wants.count == 0) uv_timer_stop(&n->room_timer);
+    if (n->wants.count == 0) uv_timer_stop(&n->space_timer);
 }
 
 /* ---- who has it ---- */
@@ -269,7 +269,7 @@ static uint64_t largest_gap(const node_t *n) {
     return largest;
 }
 
-void node_room_text(node_t *n, uint64_t size, char *text, size_t capacity) {
+void node_space_text(node_t *n, uint64_t size, char *text, size_t capacity) {
     static usage_t u;
     memset(&u, 0, sizeof u);
     usage_survey(n, &u);

@@ -1,0 +1,152 @@
+/*
+ * Run: a call of an actor that runs several at once, as a Python object; a thread runs it whole, a
+ * task of an event loop in steps.
+ *
+ * Which run is the running one is in a context variable: threads have a context each, and so has
+ * each asyncio task, and those that it makes copy it.
+ *
+ * It holds its asyncio task, which the loop itself does not, and is deliberately unknown to the
+ * collector: what waits must not be taken for garbage.
+ */
+#include "python/core.h"
+
+#include <structmember.h>
+
+typedef struct {
+    PyObject_HEAD mob_run_t *run; /* NULL: it is finished */
+    PyObject *task;
+    mob_value_t failed; /* an argument that is an error */
+} run_object_t;
+
+static PyTypeObject *run_type;
+static PyObject *current; /* ContextVar: the Run */
+
+PyObject *core_run_new(mob_run_t *run) {
+    run_object_t *self = PyObject_New(run_object_t, run_type);
+    if (self == NULL) return NULL;
+    self->run = run;
+    self->task = NULL;
+    self->failed = (mob_value_t){0};
+    return (PyObject *)self;
+}
+
+static void run_dealloc(run_object_t *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(self->task);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+/* The Run whose code runs here, NEW; NULL: none. */
+static run_object_t *run_here(void) {
+    PyObject *found = NULL;
+    if (PyContextVar_Get(current, NULL, &found) < 0) PyErr_Clear();
+    return (run_object_t *)found;
+}
+
+const mob_run_t *core_run_current(void) {
+    run_object_t *here = run_here();
+    const mob_run_t *run =
+        here ? here->run
+             : NULL; /* the client keeps it until it is finished, and that needs the lock */
+    Py_XDECREF(here);
+    return run;
+}
+
+/* Ends it with what it came to, which is STOLEN; NULL: the exception that is set. Returns None, or
+ * NULL as core_run_end says. */
+static PyObject *run_end(run_object_t *self, PyObject *value) {
+    mob_run_t *run = self->run;
+    self->run = NULL;
+    /* the results are that error itself, not one more around it */
+    if (self->failed.error != MOB_OK) PyErr_Clear();
+    bool goes_on = core_run_end(run, NULL, value, &self->failed);
+    Py_CLEAR(self->task);
+    return goes_on ? Py_NewRef(Py_None) : NULL;
+}
+
+static bool run_check(run_object_t *self) {
+    if (self->run != NULL) return true;
+    PyErr_SetString(PyExc_RuntimeError, "this run is finished");
+    return false;
+}
+
+/* call(): calls the method; to be followed by done() with what it came to, or by failed(). */
+static PyObject *run_call(run_object_t *self, PyObject *unused) {
+    (void)unused;
+    if (!run_check(self)) return NULL;
+    PyObject *callable = NULL, *value = NULL, *token = PyContextVar_Set(current, (PyObject *)self);
+    if (token != NULL) value = core_run_call(self->run, &callable, &self->failed);
+    if (value == NULL && self->failed.error != MOB_OK) core_raise_error(&self->failed);
+    Py_XDECREF(token);
+    Py_XDECREF(callable);
+    return value;
+}
+
+/* whole(): all of it, in this thread. */
+static PyObject *run_whole(run_object_t *self, PyObject *unused) {
+    (void)unused;
+    if (!run_check(self)) return NULL;
+    return run_end(self, run_call(self, NULL));
+}
+
+static PyObject *run_done(run_object_t *self, PyObject *value) {
+    if (!run_check(self)) return NULL;
+    return run_end(self, Py_NewRef(value));
+}
+
+static PyObject *run_failed(run_object_t *self, PyObject *error) {
+    if (!run_check(self)) return NULL;
+    if (!PyExceptionInstance_Check(error))
+        return PyErr_Format(PyExc_TypeError, "failed takes an exception");
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    return run_end(self, NULL);
+}
+
+/* function(): the class that this run makes an actor of. */
+static PyObject *run_function(run_object_t *self, PyObject *unused) {
+    (void)unused;
+    return run_check(self) && core_run_prepare(self->run) == 0 ? core_run_callable(self->run)
+                                                               : NULL;
+}
+
+static PyMemberDef run_members[] = {
+    {"task", T_OBJECT, offsetof(run_object_t, task), 0, "The asyncio task that runs it."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMethodDef run_methods[] = {
+    {"whole", (PyCFunction)run_whole, METH_NOARGS, NULL},
+    {"call", (PyCFunction)run_call, METH_NOARGS, NULL},
+    {"done", (PyCFunction)run_done, METH_O, NULL},
+    {"failed", (PyCFunction)run_failed, METH_O, NULL},
+    {"function", (PyCFunction)run_function, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot run_slots[] = {
+    {Py_tp_doc, "A call that is being run."},
+    {Py_tp_dealloc, run_dealloc},
+    {Py_tp_methods, run_methods},
+    {Py_tp_members, run_members},
+    {0, NULL},
+};
+static PyType_Spec run_spec = {.name = "ray._core.Run",
+                               .basicsize = sizeof(run_object_t),
+                               .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                               .slots = run_slots};
+
+PyObject *core_next_run(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    mob_run_t *run = core_run_take();
+    if (run != NULL) return core_run_new(run);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
+int core_run_ready(PyObject *module) {
+    (void)module;
+    run_type = (PyTypeObject *)PyType_FromSpec(&run_spec);
+    current = PyContextVar_New("ray_run", NULL);
+    return run_type == NULL || current == NULL ? -1 : 0;
+}
