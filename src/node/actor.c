@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "node/state.h"
 
-void node_actor_note(node_t *n, const node_actor_t *a) {
+static void actor_note(node_t *n, const node_actor_t *a) {
     control_actor_t note = {.id = a->id,
                             .state = (control_actor_state_t)a->state,
                             .pid = a->worker ? a->worker->pid : 0};
@@ -35,29 +35,29 @@ static bool is_early(node_t *n, const node_object_t *o) {
 }
 
 void node_actor_early(node_t *n, mob_ref_t id) {
-    size_t kept = 0, count = n->early.count;
+    size_t kept = 0, count = n->actors.early.count;
     for (size_t i = 0; i < count; i++) {
-        node_early_t e = n->early.items[i];
+        node_early_t e = n->actors.early.items[i];
         if (e.actor.slot != id.slot || e.actor.generation != id.generation)
-            n->early.items[kept++] = e;
+            n->actors.early.items[kept++] = e;
         else if (e.call != NULL)
             node_actor_call(n, e.call, id);
         else
             node_actor_kill(n, id);
     }
-    n->early.count = kept;
+    n->actors.early.count = kept;
 }
 
 void node_actors_settle(node_t *n) {
     size_t kept = 0;
-    for (size_t i = 0; i < n->early.count; i++) {
-        node_early_t e = n->early.items[i];
+    for (size_t i = 0; i < n->actors.early.count; i++) {
+        node_early_t e = n->actors.early.items[i];
         if (e.round == n->round)
-            n->early.items[kept++] = e;
+            n->actors.early.items[kept++] = e;
         else if (e.call != NULL)
             node_task_fail(n, e.call, MOB_EACTOR, "there is no such actor");
     }
-    n->early.count = kept;
+    n->actors.early.count = kept;
     if (kept > 0) n->again = true;
 }
 
@@ -74,7 +74,7 @@ void node_actor_create(node_t *n, node_task_t *t) {
     node_task_name(n, t, a->name, sizeof a->name);
     o->actor = a;
     t->actor = a;
-    node_actor_note(n, a);
+    actor_note(n, a);
 }
 
 void node_actor_created(node_t *n, node_task_t *t) {
@@ -102,9 +102,9 @@ void node_actor_created(node_t *n, node_task_t *t) {
     t->lease = (sched_lease_t){0};
     a->worker = worker;
     a->state = NODE_ACTOR_ALIVE;
-    n->spares_wanted = true;
+    n->pool.spares_wanted = true;
     if (!a->killed) node_calls_begin(n, a);
-    node_actor_note(n, a);
+    actor_note(n, a);
     if (a->killed) node_client_kill(worker); /* while it waited for its worker */
     node_actor_pump(n, a);
     node_actor_try_end(n, a);
@@ -120,7 +120,7 @@ static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
         (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_SEALED &&
         store_meta_error(meta) != MOB_OK;
     if (has_error && store_meta_format(meta) == MOB_FORMAT_DIRECT && !store_meta_inline(meta) &&
-        size > 9 && size < 65536 && block < n->store_bytes - size &&
+        size > 9 && size < 65536 && block < n->config.store_bytes - size &&
         n->arena.base[block] == MOB_STR) {
         /* A direct str: tag, length, words. */
         char *words = strndup((const char *)n->arena.base + block + 9, size - 9);
@@ -143,7 +143,7 @@ void node_actor_call(node_t *n, node_task_t *t, mob_ref_t id) {
     node_object_t *o = node_object_find(n, id);
     node_actor_t *a = o != NULL ? o->actor : NULL;
     if (is_early(n, o) &&
-        vec_push(&n->early, ((node_early_t){.actor = id, .call = t, .round = n->round})))
+        vec_push(&n->actors.early, ((node_early_t){.actor = id, .call = t, .round = n->round})))
         return;
     if (a == NULL) {
         node_task_fail(n, t, MOB_EACTOR, "there is no such actor any more");
@@ -192,7 +192,7 @@ void node_actor_pump(node_t *n, node_actor_t *a) {
 
 /* A caller may have told us of a call's arguments, and not have put it into the queue yet. */
 static void books_forget(node_t *n, const node_actor_t *a) {
-    for (uint32_t r = 0; a->in_flight > 0 && r < n->records_granted; r++)
+    for (uint32_t r = 0; a->in_flight > 0 && r < n->grants.records.granted; r++)
         if (n->tasks[r] != NULL && n->tasks[r]->actor == a) n->tasks[r]->actor = NULL;
 }
 
@@ -215,7 +215,7 @@ void node_actor_died(node_t *n, node_actor_t *a, const char *cause) {
     if (a->state == NODE_ACTOR_DEAD) return;
     a->state = NODE_ACTOR_DEAD;
     snprintf(a->cause, sizeof a->cause, "%s", a->killed ? "it was killed by ray.kill" : cause);
-    node_actor_note(n, a);
+    actor_note(n, a);
     if (a->worker != NULL) a->worker->actor = NULL;
     a->worker = NULL;
     if (a->creation != NULL) {
@@ -241,7 +241,8 @@ void node_actor_died(node_t *n, node_actor_t *a, const char *cause) {
 void node_actor_kill(node_t *n, mob_ref_t id) {
     node_object_t *o = node_object_find(n, id);
     node_actor_t *a = o != NULL ? o->actor : NULL;
-    if (is_early(n, o)) (void)vec_push(&n->early, ((node_early_t){.actor = id, .round = n->round}));
+    if (is_early(n, o))
+        (void)vec_push(&n->actors.early, ((node_early_t){.actor = id, .round = n->round}));
     if (a == NULL || a->state == NODE_ACTOR_DEAD) return;
     a->killed = true;
     node_calls_close(n, a);

@@ -16,14 +16,15 @@
 enum { OPEN = 1, CLOSED, ENDING };
 
 static node_pair_t *pair_of(node_t *n, uint32_t number) {
-    return number >= SHM_FIRST_CALLS && number < SHM_QUEUES ? &n->pairs[number - SHM_FIRST_CALLS]
-                                                            : NULL;
+    return number >= SHM_FIRST_CALLS && number < SHM_QUEUES
+               ? &n->pairs.items[number - SHM_FIRST_CALLS]
+               : NULL;
 }
 static shm_queue_t *queue_of(node_t *n, const node_pair_t *p) {
-    return &n->queues[SHM_FIRST_CALLS + (p - n->pairs)];
+    return &n->queues[SHM_FIRST_CALLS + (p - n->pairs.items)];
 }
 static uint32_t number_of(node_t *n, const node_pair_t *p) {
-    return SHM_FIRST_CALLS + (uint32_t)(p - n->pairs);
+    return SHM_FIRST_CALLS + (uint32_t)(p - n->pairs.items);
 }
 
 static node_pair_t *pair_find(node_t *n, const node_actor_t *a, uint32_t caller) {
@@ -47,7 +48,7 @@ static void pair_free(node_t *n, node_pair_t *p) {
         break;
     }
     *p = (node_pair_t){0};
-    (void)vec_push(&n->free_pairs, number);
+    (void)vec_push(&n->pairs.free, number);
 }
 
 /* Whether calls of this caller are on their way to the actor through us. */
@@ -60,8 +61,8 @@ static bool calls_pending(const node_actor_t *a, uint32_t caller) {
 }
 
 static uint32_t pair_number_take(node_t *n) {
-    if (n->free_pairs.count > 0) return vec_pop(&n->free_pairs);
-    return n->pairs_used < SHM_CALL_QUEUES ? SHM_FIRST_CALLS + n->pairs_used++ : 0;
+    if (n->pairs.free.count > 0) return vec_pop(&n->pairs.free);
+    return n->pairs.used < SHM_CALL_QUEUES ? SHM_FIRST_CALLS + n->pairs.used++ : 0;
 }
 
 static uint32_t pair_open(node_client_t *caller, node_actor_t *a) {
@@ -69,7 +70,7 @@ static uint32_t pair_open(node_client_t *caller, node_actor_t *a) {
     uint32_t number = pair_number_take(n);
     if (number == 0) return 0;
     if (!vec_push(&a->queues, number)) {
-        (void)vec_push(&n->free_pairs, number);
+        (void)vec_push(&n->pairs.free, number);
         return 0;
     }
     node_pair_t *p = pair_of(n, number);
@@ -95,8 +96,8 @@ void node_calls_need(node_client_t *caller, mob_ref_t id) {
      * knowing. */
     if (p != NULL)
         number = p->state == OPEN ? number_of(n, p) : 0;
-    else if (n->fast && a != NULL && a->state != NODE_ACTOR_DEAD && !a->killed && !a->released &&
-             !calls_pending(a, caller->number))
+    else if (n->config.fast && a != NULL && a->state != NODE_ACTOR_DEAD && !a->killed &&
+             !a->released && !calls_pending(a, caller->number))
         number = pair_open(caller, a);
     node_client_tell(caller, WIRE_CALLS_ARE, number, 0, 0, 0);
 }
@@ -161,7 +162,7 @@ void node_calls_forget(node_t *n, node_actor_t *a) {
 
 void node_calls_closed(node_client_t *caller, uint32_t record, uint64_t generation) {
     node_t *n = caller->node;
-    if (!node_memory_record_is(n, record, caller->number)) {
+    if (!node_grant_record_is(n, record, caller->number)) {
         node_client_fault(caller, "spoke of a record that is not its own");
         return;
     }
@@ -196,8 +197,8 @@ void node_calls_ended(node_client_t *worker, uint32_t number) {
 
 void node_calls_caller_died(node_client_t *caller) {
     node_t *n = caller->node;
-    for (uint32_t i = 0; i < n->pairs_used; i++) {
-        node_pair_t *p = &n->pairs[i];
+    for (uint32_t i = 0; i < n->pairs.used; i++) {
+        node_pair_t *p = &n->pairs.items[i];
         if (p->state == 0 || p->caller != caller->number) continue;
         if (p->state != CLOSED) queue_adopt(n, p);
         pair_end(n, p);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/space/pins.h"
 #include "node/state.h"
 #include "wire/direct.h"
 
@@ -34,20 +35,20 @@ typedef struct {
 } census_t;
 
 static bool uses_count(node_t *n, census_t *c) {
-    c->arguments = calloc(n->slots_granted + 1, sizeof *c->arguments);
-    c->captured = calloc(n->slots_granted + 1, sizeof *c->captured);
+    c->arguments = calloc(n->grants.slots.granted + 1, sizeof *c->arguments);
+    c->captured = calloc(n->grants.slots.granted + 1, sizeof *c->captured);
     if (c->arguments == NULL || c->captured == NULL) return false;
-    for (uint32_t r = 0; r < n->records_granted; r++) {
+    for (uint32_t r = 0; r < n->grants.records.granted; r++) {
         const node_task_t *t = n->tasks[r];
         if (t == NULL) continue;
         for (uint32_t i = t->num_returns; i < t->num_returns + t->num_deps + t->num_refs; i++)
-            if (t->refs[i].slot < n->slots_granted) c->arguments[t->refs[i].slot]++;
-        if (t->function.slot < n->slots_granted) c->arguments[t->function.slot]++;
+            if (t->refs[i].slot < n->grants.slots.granted) c->arguments[t->refs[i].slot]++;
+        if (t->function.slot < n->grants.slots.granted) c->arguments[t->function.slot]++;
     }
-    for (uint32_t s = 0; s < n->slots_granted; s++) {
+    for (uint32_t s = 0; s < n->grants.slots.granted; s++) {
         const node_object_t *o = n->objects[s];
         for (size_t i = 0; o != NULL && i < o->contents.count; i++)
-            if (o->contents.items[i].slot < n->slots_granted)
+            if (o->contents.items[i].slot < n->grants.slots.granted)
                 c->captured[o->contents.items[i].slot]++;
     }
     return true;
@@ -64,7 +65,7 @@ static void object_add(node_t *n, census_t *c, uint32_t slot, uint64_t word, boo
     if (o != NULL &&
         o->generation != atomic_load_explicit(&n->slots[slot].generation, memory_order_relaxed))
         o = NULL;
-    uint32_t owner = n->slot_owner[slot / STORE_SLOT_BLOCK];
+    uint32_t owner = n->grants.slots.owner[slot / STORE_SLOT_BLOCK];
     if (o == NULL && owner != NODE_ORPHAN && !(word & (STORE_DROPPED | STORE_GOING)))
         row_add(c, slot, LOCAL, owner, 1);
     for (size_t i = 0; o != NULL && i < o->holders.count; i++) {
@@ -89,7 +90,7 @@ static void row_write(node_t *n, const row_t *r, wire_writer_t *w) {
     const store_slot_t *slot = &n->slots[r->slot];
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire), meta = slot->meta;
     bool sealed = (word & STORE_STATE) == STORE_SEALED;
-    uint32_t owner = n->slot_owner[r->slot / STORE_SLOT_BLOCK];
+    uint32_t owner = n->grants.slots.owner[r->slot / STORE_SLOT_BLOCK];
     const node_client_t *maker = owner < SHM_MAX_CLIENTS ? n->clients[owner] : NULL,
                         *holder = r->client < SHM_MAX_CLIENTS ? n->clients[r->client] : NULL;
     wire_write_tuple(w, 10);
@@ -109,26 +110,27 @@ static void row_write(node_t *n, const row_t *r, wire_writer_t *w) {
 
 void node_site_name(node_client_t *c, const shm_message_t *m, const void *text) {
     node_t *n = c->node;
-    char *copy = m->b <= MOB_SITE_MAX && n->sites.count < MOST_SITES ? strndup(text, m->b) : NULL;
-    if (copy == NULL || !vec_push(&n->sites, copy)) {
+    char *copy =
+        m->b <= MOB_SITE_MAX && n->sites.texts.count < MOST_SITES ? strndup(text, m->b) : NULL;
+    if (copy == NULL || !vec_push(&n->sites.texts, copy)) {
         free(copy);
         node_client_tell(c, WIRE_ANSWER, MOB_ELIMIT, 0, 0, 0);
         return;
     }
-    node_client_tell(c, WIRE_ANSWER, MOB_OK, n->sites.count, 0, 0);
+    node_client_tell(c, WIRE_ANSWER, MOB_OK, n->sites.texts.count, 0, 0);
 }
 
 void node_site_note(node_client_t *c, uint32_t slot, uint64_t generation, uint64_t site) {
     node_t *n = c->node;
-    if (slot < n->slots_granted && site != 0 && site <= n->sites.count)
-        n->site_of[slot] = (node_site_t){.generation = generation, .site = (uint32_t)site};
+    if (slot < n->grants.slots.granted && site != 0 && site <= n->sites.texts.count)
+        n->sites.of[slot] = (node_site_t){.generation = generation, .site = (uint32_t)site};
 }
 
 static const char *site_text(node_t *n, uint32_t slot) {
     uint64_t generation = atomic_load_explicit(&n->slots[slot].generation, memory_order_relaxed);
-    const node_site_t *s = &n->site_of[slot];
-    return s->site != 0 && s->site <= n->sites.count && s->generation == generation
-               ? n->sites.items[s->site - 1]
+    const node_site_t *s = &n->sites.of[slot];
+    return s->site != 0 && s->site <= n->sites.texts.count && s->generation == generation
+               ? n->sites.texts.items[s->site - 1]
                : "";
 }
 
@@ -136,7 +138,7 @@ void node_census_write(node_t *n, uint64_t limit, wire_writer_t *w) {
     census_t c = {0};
     uint64_t pins = 0; /* of all processes, in these 64 slots */
     if (uses_count(n, &c)) {
-        for (uint32_t s = STORE_SLOT_BLOCK; s < n->slots_granted; s++) {
+        for (uint32_t s = STORE_SLOT_BLOCK; s < n->grants.slots.granted; s++) {
             uint64_t word = atomic_load_explicit(&n->slots[s].word, memory_order_acquire);
             if (s % 64 == 0) pins = c.objects < limit ? node_pins_word(n, s / 64) : 0;
             if ((word & STORE_STATE) == STORE_FREE) continue;

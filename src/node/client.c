@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "node/inbox.h"
 #include "node/state.h"
 
 enum {
@@ -200,9 +201,9 @@ static bool number_take(node_client_t *c) {
     } else {
         /* In turn, and none that a task still names as its submitter. */
         for (uint32_t i = 1; i < SHM_MAX_CLIENTS && number == 0; i++) {
-            n->client_turn = n->client_turn % (SHM_MAX_CLIENTS - 1) + 1;
-            if (n->clients[n->client_turn] == NULL && n->open_tasks[n->client_turn] == 0)
-                number = n->client_turn;
+            n->numbers.turn = n->numbers.turn % (SHM_MAX_CLIENTS - 1) + 1;
+            if (n->clients[n->numbers.turn] == NULL && n->open_tasks[n->numbers.turn] == 0)
+                number = n->numbers.turn;
         }
     }
     if (number == 0) return false;
@@ -237,28 +238,28 @@ void node_client_welcome(node_client_t *c) {
     c->up = (shm_ring_t *)c->segment.base;
     c->down = (shm_ring_t *)(c->segment.base + SHM_CLIENT_DOWN);
     c->events = (shm_events_t *)(c->segment.base + SHM_CLIENT_EVENTS);
-    size_t dir_size = strlen(n->session_dir) + 1;
+    size_t dir_size = strlen(n->session.dir) + 1;
     wire_welcome_t head = {
         .packet = {.magic = WIRE_MAGIC, .kind = WIRE_WELCOME},
         .number = c->number,
         .incarnation = n->incarnation,
-        .arena_size = n->store_bytes,
+        .arena_size = n->config.store_bytes,
         .dir_size = (uint32_t)dir_size,
-        .setup_size = (uint32_t)n->setup_size,
+        .setup_size = (uint32_t)n->setup.size,
     };
-    char *packet = malloc(sizeof head + dir_size + n->setup_size);
+    char *packet = malloc(sizeof head + dir_size + n->setup.size);
     if (packet == NULL) {
         node_client_close(c);
         return;
     }
     memcpy(packet, &head, sizeof head);
-    memcpy(packet + sizeof head, n->session_dir, dir_size);
-    if (n->setup_size > 0) memcpy(packet + sizeof head + dir_size, n->setup, n->setup_size);
-    int fds[WIRE_WELCOME_FDS] = {n->node_segment.fd,   c->segment.fd,        n->slot_segment.fd,
-                                 n->record_segment.fd, n->extent_segment.fd, n->arena.fd,
-                                 n->queue_segment.fd,  n->event_fd};
+    memcpy(packet + sizeof head, n->session.dir, dir_size);
+    if (n->setup.size > 0) memcpy(packet + sizeof head + dir_size, n->setup.data, n->setup.size);
+    int fds[WIRE_WELCOME_FDS] = {
+        n->segments.node.fd,    c->segment.fd, n->segments.slots.fd,  n->segments.records.fd,
+        n->segments.extents.fd, n->arena.fd,   n->segments.queues.fd, n->event_fd};
     c->state = NODE_LIVE;
-    node_client_send(c, packet, sizeof head + dir_size + n->setup_size, fds, WIRE_WELCOME_FDS);
+    node_client_send(c, packet, sizeof head + dir_size + n->setup.size, fds, WIRE_WELCOME_FDS);
     free(packet);
     /* A worker is our child and is reaped; a driver's end is told by its pidfd, or else by its
      * socket. */
@@ -299,16 +300,16 @@ static void hello_handle(node_client_t *c, const char *packet, size_t size) {
         return;
     }
     c->role = hello.role;
-    if (hello.role == WIRE_DRIVER && c == n->driver && n->setup == NULL) {
-        n->setup_size = size - sizeof hello;
-        n->setup = malloc(n->setup_size + 1);
-        if (n->setup == NULL) {
+    if (hello.role == WIRE_DRIVER && c == n->driver && n->setup.data == NULL) {
+        n->setup.size = size - sizeof hello;
+        n->setup.data = malloc(n->setup.size + 1);
+        if (n->setup.data == NULL) {
             node_client_refuse(c, MOB_ENOMEM, "no memory");
             return;
         }
-        memcpy(n->setup, packet + sizeof hello, n->setup_size);
+        memcpy(n->setup.data, packet + sizeof hello, n->setup.size);
         /* welcomed when the zygote can fork */
-        if (n->zygote_argv != NULL && !n->zygote_ready) return;
+        if (n->config.zygote_argv != NULL && !n->zygote.ready) return;
         node_client_welcome(c);
         if (c->state == NODE_LIVE) node_schedule(n); /* the spares have waited for the setup */
         return;
@@ -330,7 +331,7 @@ static void hello_handle(node_client_t *c, const char *packet, size_t size) {
     }
     if (hello.role == WIRE_ZYGOTE && hello.token == n->incarnation) {
         c->state = NODE_LIVE;
-        n->next_zygote = c;
+        n->zygote.next = c;
         return;
     }
     node_client_refuse(c, MOB_EPROTO, "nobody asked for this process");
@@ -431,10 +432,10 @@ void node_client_close(node_client_t *c) {
         n->driver = NULL;
         node_end(n);
     }
-    if (n->zygote == c || n->next_zygote == c) {
-        bool was_current = n->zygote == c;
-        if (n->zygote == c) n->zygote = NULL;
-        if (n->next_zygote == c) n->next_zygote = NULL;
+    if (n->zygote.client == c || n->zygote.next == c) {
+        bool was_current = n->zygote.client == c;
+        if (n->zygote.client == c) n->zygote.client = NULL;
+        if (n->zygote.next == c) n->zygote.next = NULL;
         if (was_current) node_zygote_died(n);
     }
     c->closing = 1; /* until all handles have been asked to close */
@@ -460,7 +461,8 @@ void node_client_died(node_client_t *c) {
         node_worker_forget(c);
         node_tasks_cancel(c);
         node_objects_forget(c);
-        node_memory_forget(c);
+        node_extents_forget(c);
+        node_grants_forget(c);
         node_shapes_forget(c);
         node_queues_note(n);
         node_bells_ring(n); /* it may have published something and died before it rang */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/environment.h"
 #include "node/state.h"
 
 /* NULL: it is not set, or empty. */
@@ -34,21 +35,21 @@ static mob_status_t switch_read(const char *name, bool *value) {
 
 mob_status_t node_environment_read(node_t *n) {
     double refresh_ms = 250;
-    n->fast = true;
-    n->memory_threshold = 0.95;
-    mob_status_t status = switch_read("MOBULA_FAST_PATH", &n->fast);
+    n->config.fast = true;
+    n->pressure.threshold = 0.95;
+    mob_status_t status = switch_read("MOBULA_FAST_PATH", &n->config.fast);
     if (status == MOB_OK)
-        status = number_read("RAY_memory_usage_threshold", 0.01, 1, &n->memory_threshold);
+        status = number_read("RAY_memory_usage_threshold", 0.01, 1, &n->pressure.threshold);
     if (status == MOB_OK)
         status = number_read("RAY_memory_monitor_refresh_ms", 0, 1e9, &refresh_ms);
-    if (status == MOB_OK) status = switch_read("MOBULA_ENFORCE_MEMORY", &n->enforce_memory);
-    n->refresh_ms = (uint64_t)refresh_ms;
-    if (status == MOB_OK && (double)n->refresh_ms != refresh_ms)
+    if (status == MOB_OK) status = switch_read("MOBULA_ENFORCE_MEMORY", &n->pressure.enforce);
+    n->pressure.refresh_ms = (uint64_t)refresh_ms;
+    if (status == MOB_OK && (double)n->pressure.refresh_ms != refresh_ms)
         return base_fail(
             MOB_EINVAL,
             "the environment has RAY_memory_monitor_refresh_ms=%s; it must be a whole number",
             value_of("RAY_memory_monitor_refresh_ms"));
-    if (status == MOB_OK && n->enforce_memory && n->refresh_ms == 0)
+    if (status == MOB_OK && n->pressure.enforce && n->pressure.refresh_ms == 0)
         return base_fail(
             MOB_EINVAL,
             "the environment has MOBULA_ENFORCE_MEMORY=1 and RAY_memory_monitor_refresh_ms=0, "

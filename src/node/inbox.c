@@ -4,6 +4,8 @@
  * questions, which cost more than other messages: a client waits for its answer before it asks
  * again, and one that does not is served in turn with the others.
  */
+#include "node/inbox.h"
+#include "node/space/restore.h"
 #include "node/state.h"
 
 enum { MOST_QUESTIONS = 64 };
@@ -90,16 +92,16 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
         node_client_tell(c, WIRE_ANSWER, MOB_OK, 0, 0, 0);
         break;
     case WIRE_NEED_SLOTS:
-        node_memory_slots(c, m->a);
+        node_grant_slots(c, m->a);
         break;
     case WIRE_NEED_RECORDS:
-        node_memory_records(c, m->a);
+        node_grant_records(c, m->a);
         break;
     case WIRE_NEED_EXTENT:
-        node_memory_extent(c, m->b, m->c, m->a != 0);
+        node_extent_ask(c, m->b, m->c, m->a != 0);
         break;
     case WIRE_BACKED:
-        node_memory_backed(c->node, c->number, m->b);
+        node_extent_backed(c->node, c->number, m->b);
         break;
     case WIRE_RESTORE:
         if (m->a < STORE_MAX_SLOTS)

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "node/ahead.h"
 #include "node/state.h"
 
 static const uint64_t RECALL_NS = 10000000;
@@ -35,33 +36,35 @@ static uint32_t state_of(node_client_t *w) {
 
 /* The next leased worker from number `i` on; NULL: no more. */
 static node_client_t *leased_from(node_t *n, uint32_t i) {
-    for (; n->leases > 0 && i < n->client_next; i++)
+    for (; n->leases.given > 0 && i < n->client_next; i++)
         if (n->clients[i] != NULL && n->clients[i]->leased) return n->clients[i];
     return NULL;
 }
 #define EACH_LEASED(n, w) \
     for (node_client_t *w = leased_from(n, 1); w != NULL; w = leased_from(n, w->number + 1))
 
-#define EACH_LANE(n, l) for (uint32_t l = 0; l < SHM_LANES && (n)->lanes[l].shape != 0; l++)
+#define EACH_LANE(n, l) for (uint32_t l = 0; l < SHM_LANES && (n)->leases.lanes[l].shape != 0; l++)
 
 void node_lane_open(node_t *n, uint32_t shape) {
     uint32_t lane = 0;
-    while (lane < SHM_LANES && n->lanes[lane].shape != 0 && n->lanes[lane].shape != shape) lane++;
-    if (!n->fast || lane == SHM_LANES || n->lanes[lane].shape == shape) return;
+    while (lane < SHM_LANES && n->leases.lanes[lane].shape != 0 &&
+           n->leases.lanes[lane].shape != shape)
+        lane++;
+    if (!n->config.fast || lane == SHM_LANES || n->leases.lanes[lane].shape == shape) return;
     sched_amount_t demand[2];
     if (sched_shape_demand(n->sched, shape, demand, 2) != 1 || strcmp(demand[0].name, "CPU") != 0)
         return;
     /* it would keep it for nothing */
     if (lane > 0 && !sched_shape_fits_ever(n->sched, shape)) return;
     sched_shape_hold(n->sched, shape);
-    n->lanes[lane] = (node_lane_t){.shape = shape, .cpus = (int64_t)demand[0].amount};
+    n->leases.lanes[lane] = (node_lane_t){.shape = shape, .cpus = (int64_t)demand[0].amount};
     atomic_store(&n->shared->lanes[lane].more, 1);
     atomic_store(&n->shared->lanes[lane].shape, shape + 1);
 }
 
 int node_lane_of_request(node_t *n, const sched_task_t *task) {
     EACH_LANE (n, l)
-        if (task == &n->lanes[l].request) return (int)l;
+        if (task == &n->leases.lanes[l].request) return (int)l;
     return -1;
 }
 
@@ -108,7 +111,7 @@ static void first_name(node_t *n, uint32_t lane, char *ret_name, size_t capacity
 }
 
 static void lane_request(node_t *n, uint32_t l) {
-    node_lane_t *lane = &n->lanes[l];
+    node_lane_t *lane = &n->leases.lanes[l];
     _Atomic uint32_t *more = &n->shared->lanes[l].more;
     /* Who sleeps with a lease looks only if it is rung for, and the one who was relied on may have
      * lost its lease to us. */
@@ -141,8 +144,8 @@ static void lease_give(node_client_t *w, uint32_t lane, const sched_lease_t *lea
     w->lease = *lease;
     w->leased_ns = base_clock_mono_ns();
     w->recalled_ns = 0;
-    w->node->leases++;
-    w->node->lanes[lane].leases++;
+    w->node->leases.given++;
+    w->node->leases.lanes[lane].leases++;
     atomic_store(&lease_of(w)->lane, lane);
     atomic_store_explicit(&lease_of(w)->word, SHM_LEASE_FREE, memory_order_release);
     shm_bell_ring(&w->node->shared->bells[w->number]);
@@ -155,8 +158,8 @@ void node_lease_granted(node_t *n, uint32_t lane, const sched_lease_t *lease) {
     if (w != NULL) {
         lease_give(w, lane, &held);
     } else if (needed) {
-        n->lanes[lane].granted = held;
-        n->waiting_for_worker++;
+        n->leases.lanes[lane].granted = held;
+        n->pool.waiting++;
     } else {
         sched_lease_release(n->sched, &held);
     }
@@ -166,10 +169,10 @@ void node_lease_granted(node_t *n, uint32_t lane, const sched_lease_t *lease) {
 bool node_lease_claim(node_client_t *w) {
     node_t *n = w->node;
     EACH_LANE (n, l) {
-        sched_lease_t lease = n->lanes[l].granted;
+        sched_lease_t lease = n->leases.lanes[l].granted;
         if (lease.state == SCHED_LEASE_NONE) continue;
-        n->lanes[l].granted = (sched_lease_t){0};
-        n->waiting_for_worker--;
+        n->leases.lanes[l].granted = (sched_lease_t){0};
+        n->pool.waiting--;
         lease_give(w, l, &lease);
         return true;
     }
@@ -178,10 +181,10 @@ bool node_lease_claim(node_client_t *w) {
 
 void node_lease_abandon(node_t *n) {
     EACH_LANE (n, l) {
-        if (n->lanes[l].granted.state == SCHED_LEASE_NONE) continue;
-        sched_lease_release(n->sched, &n->lanes[l].granted);
-        n->lanes[l].granted = (sched_lease_t){0};
-        n->waiting_for_worker--;
+        if (n->leases.lanes[l].granted.state == SCHED_LEASE_NONE) continue;
+        sched_lease_release(n->sched, &n->leases.lanes[l].granted);
+        n->leases.lanes[l].granted = (sched_lease_t){0};
+        n->pool.waiting--;
         n->again = true; /* somebody may push before `more` is up again */
     }
 }
@@ -192,8 +195,8 @@ static void lease_end(node_client_t *w) {
     uint64_t bit = shm_node_bit(w->number);
     if (!w->leased) return;
     w->leased = false;
-    n->leases--;
-    n->lanes[w->lane].leases--;
+    n->leases.given--;
+    n->leases.lanes[w->lane].leases--;
     /* Who took this bit to wake it has pushed before; we look at the queues after this. */
     atomic_fetch_and(&n->shared->lanes[w->lane].workers[w->number / 64].idle, ~bit);
     n->again = true;
@@ -228,7 +231,7 @@ static int64_t free_take(node_t *n, uint32_t lane) {
             continue;
         }
         if (!atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_NONE)) continue;
-        int64_t cpus = n->lanes[w->lane].cpus;
+        int64_t cpus = n->leases.lanes[w->lane].cpus;
         lease_end(w);
         return cpus;
     }
@@ -244,7 +247,7 @@ void node_lease_unblocked(node_client_t *w) {
     /* lent again meanwhile: it says so once more when it goes on */
     if (state_of(w) == SHM_LEASE_LENT) return;
     sched_lease_unblock(w->node->sched, &w->lease);
-    w->owes = w->node->owing = true;
+    w->owes = w->node->leases.owing = true;
 }
 
 /* There is a CPU for each of those that went on: they may take other tasks. (Who was recalled for
@@ -256,7 +259,7 @@ static void owing_settle(node_t *n) {
             atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_BUSY);
         w->owes = false;
     }
-    n->owing = false;
+    n->leases.owing = false;
 }
 
 /* CPUs that will come back by recalls that were made since then. One that goes on and has not said
@@ -266,7 +269,7 @@ static int64_t recalled(node_t *n, uint64_t since) {
     EACH_LEASED (n, w)
         if (w->recalled_ns >= since && w->lease.state == SCHED_LEASE_HELD &&
             atomic_load(&lease_of(w)->word) == (SHM_LEASE_BUSY | SHM_LEASE_RECALL))
-            amount += n->lanes[w->lane].cpus;
+            amount += n->leases.lanes[w->lane].cpus;
     return amount;
 }
 
@@ -279,7 +282,7 @@ static int64_t recall_one(node_t *n, uint32_t lane, uint64_t given_before) {
                                             SHM_LEASE_BUSY | SHM_LEASE_RECALL))
             continue;
         w->recalled_ns = base_clock_mono_ns();
-        return n->lanes[w->lane].cpus;
+        return n->leases.lanes[w->lane].cpus;
     }
     return 0;
 }
@@ -299,9 +302,9 @@ static uint64_t recall_due(node_t *n, uint32_t lane, uint64_t since) {
 /* More CPUs are used than there are, since blocked tasks went on: as many leases are to end. */
 static void overdraft_settle(node_t *n) {
     int64_t over = -node_cpus_free(n), got = 1;
-    if (n->leases == 0) return;
+    if (n->leases.given == 0) return;
     while (over > 0 && (got = free_take(n, ANY_LANE)) > 0) over -= got;
-    if (over <= 0 && n->owing && !n->paused) owing_settle(n);
+    if (over <= 0 && n->leases.owing && !n->pressure.paused) owing_settle(n);
     if (over > 0) over -= recalled(n, 0);
     while (over > 0 && (got = recall_one(n, ANY_LANE, UINT64_MAX)) > 0) over -= got;
 }
@@ -324,18 +327,18 @@ bool node_leases_yield(node_t *n) {
     /* Requests too: what is blocked in a lane may be lent to it. */
     bool wanted = sched_cpu_lacking(n->sched, NULL, &since[0]) > 0;
     EACH_LANE (n, l) {
-        lacking[l] = sched_cpu_lacking(n->sched, &n->lanes[l].request, &since[l]);
-        if (lacking[l] <= 0 && n->leases > 0 && node_ahead_waits(n, &since[l]))
+        lacking[l] = sched_cpu_lacking(n->sched, &n->leases.lanes[l].request, &since[l]);
+        if (lacking[l] <= 0 && n->leases.given > 0 && node_ahead_waits(n, &since[l]))
             lacking[l] = SCHED_UNIT;
         wanted |= lacking[l] > 0;
     }
     /* First the flag, then the look: who blocks after our look reads the flag after it said so. */
     if (atomic_load(&n->shared->wanted) != wanted) atomic_store(&n->shared->wanted, wanted);
-    if (n->leases == 0) return false;
+    if (n->leases.given == 0) return false;
     if (wanted && blocked_lend(n)) return true;
     uint64_t now = base_clock_mono_ns();
     EACH_LANE (n, l) {
-        if (lacking[l] <= 0 || n->lanes[l].leases == 0) continue;
+        if (lacking[l] <= 0 || n->leases.lanes[l].leases == 0) continue;
         if (free_take(n, l) > 0) return true;
         /* Who was recalled says so when its task is over, which may be long; the others only if
          * they are looked at again. So after a while another one is recalled, too. */

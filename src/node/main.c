@@ -2,10 +2,6 @@
  * mobulad: one a node. Owns the shared memory, schedules, supervises.
  *
  * Started by a driver with the driver's connection as descriptor 3; ends when that driver does.
- * Reading order: main.c (the loop), client.c (connections), inbox.c (messages), task.c (the way of
- * a task), worker.c (the pool), lease.c (workers that take tasks), actor.c, calls.c, object.c
- * (references), memory.c (grants), space.c, survey.c, compact.c, spill.c, restore.c (a full store),
- * text.c (what workers print), query.c, session.c.
  *
  * The loop sleeps in epoll. Clients wake it by the eventfd, and only if `daemon_sleeps` says so: it
  * is set before the last look at `pending`, so a message is either seen by that look or its sender
@@ -30,6 +26,8 @@
 #include <unistd.h>
 
 #include "base/cpus.h"
+#include "node/environment.h"
+#include "node/inbox.h"
 #include "node/state.h"
 
 enum { DRIVER_FD = 3, ROUNDS = 64 };
@@ -68,7 +66,7 @@ static void on_prepare(uv_prepare_t *handle) {
         atomic_store(&n->shared->daemon_sleeps, 0);
     }
     /* still busy: the sockets get their turn, without sleeping */
-    uv_idle_start(&n->idle_handle, on_idle);
+    uv_idle_start(&n->handles.idle, on_idle);
 }
 
 static void on_check(uv_check_t *handle) {
@@ -87,18 +85,18 @@ static void on_event(uv_poll_t *poll, int status, int events) {
 /* No descriptor is left for who knocks, and the kernel would tell us of it for ever: it is let in
  * by the one that is kept for this, and sent away. */
 static void connection_refuse(node_t *n) {
-    close(n->spare_fd);
-    int sock = accept4(n->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    close(n->handles.spare_fd);
+    int sock = accept4(n->session.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (sock >= 0) close(sock);
-    n->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (n->starting.count > 0)
+    n->handles.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (n->pool.starting.count > 0)
         node_worker_useless(n, "the daemon has as many files open as it may: see ulimit -n", true);
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events) {
     (void)status, (void)events;
     node_t *n = poll->data;
-    int sock = accept4(n->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int sock = accept4(n->session.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     node_client_t *client;
     if (sock >= 0)
         node_client_accept(n, sock, &client);
@@ -117,55 +115,56 @@ static void on_signal(uv_signal_t *signal, int number) {
 static mob_status_t loop_start(node_t *n) {
     n->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (n->event_fd < 0) return base_fail(MOB_ESYS, "eventfd: %s", strerror(errno));
-    n->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (n->spare_fd < 0) return base_fail(MOB_ESYS, "opening /dev/null: %s", strerror(errno));
-    uv_poll_init(&n->loop, &n->listen_poll, n->listen_fd);
-    uv_poll_init(&n->loop, &n->event_poll, n->event_fd);
-    uv_prepare_init(&n->loop, &n->prepare);
-    uv_check_init(&n->loop, &n->check);
-    uv_idle_init(&n->loop, &n->idle_handle);
-    uv_signal_init(&n->loop, &n->child_signal);
-    uv_signal_init(&n->loop, &n->term_signal);
-    uv_timer_init(&n->loop, &n->look_timer);
-    n->listen_poll.data = n->event_poll.data = n->prepare.data = n->check.data =
-        n->idle_handle.data = n;
-    n->child_signal.data = n->term_signal.data = n->look_timer.data = n;
+    n->handles.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (n->handles.spare_fd < 0)
+        return base_fail(MOB_ESYS, "opening /dev/null: %s", strerror(errno));
+    uv_poll_init(&n->loop, &n->handles.listen_poll, n->session.listen_fd);
+    uv_poll_init(&n->loop, &n->handles.event_poll, n->event_fd);
+    uv_prepare_init(&n->loop, &n->handles.prepare);
+    uv_check_init(&n->loop, &n->handles.check);
+    uv_idle_init(&n->loop, &n->handles.idle);
+    uv_signal_init(&n->loop, &n->handles.child_signal);
+    uv_signal_init(&n->loop, &n->handles.term_signal);
+    uv_timer_init(&n->loop, &n->schedule.timer);
+    n->handles.listen_poll.data = n->handles.event_poll.data = n->handles.prepare.data =
+        n->handles.check.data = n->handles.idle.data = n;
+    n->handles.child_signal.data = n->handles.term_signal.data = n->schedule.timer.data = n;
     node_space_start(n);
     node_pressure_start(n);
-    uv_poll_start(&n->listen_poll, UV_READABLE, on_connection);
-    uv_poll_start(&n->event_poll, UV_READABLE, on_event);
-    uv_prepare_start(&n->prepare, on_prepare);
-    uv_check_start(&n->check, on_check);
-    uv_signal_start(&n->child_signal, on_signal, SIGCHLD);
-    uv_signal_start(&n->term_signal, on_signal, SIGTERM);
+    uv_poll_start(&n->handles.listen_poll, UV_READABLE, on_connection);
+    uv_poll_start(&n->handles.event_poll, UV_READABLE, on_event);
+    uv_prepare_start(&n->handles.prepare, on_prepare);
+    uv_check_start(&n->handles.check, on_check);
+    uv_signal_start(&n->handles.child_signal, on_signal, SIGCHLD);
+    uv_signal_start(&n->handles.term_signal, on_signal, SIGTERM);
     return MOB_OK;
 }
 
 static mob_status_t arguments_read(node_t *n, int argc, char **argv) {
-    n->temp_dir = "/tmp";
+    n->config.temp_dir = "/tmp";
     for (int i = 1; i < argc; i++) {
         char *end;
         if (strcmp(argv[i], "--") == 0) {
-            n->zygote_argv = argv + i + 1;
+            n->config.zygote_argv = argv + i + 1;
             break;
         }
         if (strncmp(argv[i], "--temp=", 7) == 0) {
-            n->temp_dir = argv[i] + 7;
+            n->config.temp_dir = argv[i] + 7;
         } else if (strncmp(argv[i], "--store=", 8) == 0) {
-            n->store_bytes = strtoull(argv[i] + 8, NULL, 10);
+            n->config.store_bytes = strtoull(argv[i] + 8, NULL, 10);
         } else if (strncmp(argv[i], "--log=", 6) == 0) {
-            n->log_to_driver = argv[i][6] != '0';
+            n->config.log_to_driver = argv[i][6] != '0';
         } else if (strncmp(argv[i], "--spill=", 8) == 0) {
-            if (!vec_push(&n->spill_dirs, argv[i] + 8)) return MOB_ENOMEM;
+            if (!vec_push(&n->config.spill_dirs, argv[i] + 8)) return MOB_ENOMEM;
         } else if (strncmp(argv[i], "--preload=", 10) == 0) {
-            if (!vec_push(&n->preload, argv[i] + 10)) return MOB_ENOMEM;
+            if (!vec_push(&n->config.preload, argv[i] + 10)) return MOB_ENOMEM;
         } else if (strncmp(argv[i], "--resource=", 11) == 0) {
             double amount = strtod(argv[i] + 11, &end);
             if (*end != '=' || !(amount >= 0)) return base_fail(MOB_EINVAL, "mobulad: %s", argv[i]);
             double units = amount * SCHED_UNIT + 0.5,
                    most = 2.0 * SCHED_AMOUNT_MAX; /* which the scheduler refuses */
             sched_amount_t r = {.name = end + 1, .amount = (uint64_t)(units < most ? units : most)};
-            if (!vec_push(&n->resources, r)) return MOB_ENOMEM;
+            if (!vec_push(&n->config.resources, r)) return MOB_ENOMEM;
         } else {
             return base_fail(MOB_EINVAL, "mobulad: unknown argument %s", argv[i]);
         }
@@ -179,36 +178,23 @@ static mob_status_t node_start(node_t *n) {
         return base_fail(MOB_ESYS, "getrandom: %s", strerror(errno));
     n->client_next = 1;
     mob_status_t status = node_environment_read(n);
-    if (status == MOB_OK) status = sched_new(n->resources.items, n->resources.count, &n->sched);
+    if (status == MOB_OK)
+        status = sched_new(n->config.resources.items, n->config.resources.count, &n->sched);
     if (status != MOB_OK) return status;
     status = sched_shape_intern(n->sched, &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1,
-                                &n->cpu_shape);
+                                &n->schedule.cpu_shape);
     if (status != MOB_OK) return status;
-    assert(n->cpu_shape == MOB_SHAPE_ONE_CPU); /* the first one that is asked for */
+    assert(n->schedule.cpu_shape == MOB_SHAPE_ONE_CPU); /* the first one that is asked for */
     status = control_embedded_new(&n->control);
     if (status == MOB_OK) status = node_memory_init(n);
     if (status != MOB_OK) return status;
-    atomic_store(&n->shared->fast, n->fast);
-    node_lane_open(n, n->cpu_shape);
+    atomic_store(&n->shared->fast, n->config.fast);
+    node_lane_open(n, n->schedule.cpu_shape);
     atomic_store(&n->shared->cpus, base_cpus_count(""));
     status = node_session_open(n);
     if (status == MOB_OK) status = loop_start(n);
-    if (status == MOB_OK && n->zygote_argv != NULL) status = node_zygote_start(n);
+    if (status == MOB_OK && n->config.zygote_argv != NULL) status = node_zygote_start(n);
     return status;
-}
-
-/* Ends every process below us. Each round kills our children; theirs then become ours, and a worker
- * that was being forked does too, so we look again until there is none. */
-static void children_end(void) {
-    pid_t children[8192];
-    for (int round = 0; round < 5000; round++) {
-        size_t count = node_children_list(children, sizeof children / sizeof *children);
-        for (size_t i = 0; i < count; i++) kill(children[i], SIGKILL);
-        while (waitpid(-1, NULL, WNOHANG) > 0) {
-        }
-        if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD) return;
-        usleep(round < 10 ? 200 : 1000);
-    }
 }
 
 static void silence(void) {
@@ -267,9 +253,9 @@ int main(int argc, char **argv) {
         silence();
         uv_run(&n->loop, UV_RUN_DEFAULT);
     }
-    if (n->listen_fd > 0) close(n->listen_fd);
-    if (n->zygote != NULL) close(n->zygote->sock);
-    children_end();
+    if (n->session.listen_fd > 0) close(n->session.listen_fd);
+    if (n->zygote.client != NULL) close(n->zygote.client->sock);
+    node_children_end();
     node_spill_end(n);
     node_session_close(n);
     /* Not by return: that waits for the threads, and one may wait for a disk that does not

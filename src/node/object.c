@@ -17,12 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/survey.h"
+#include "node/space/survey.h"
 #include "wire/direct.h"
 
 static bool slot_is_current(node_t *n, mob_ref_t ref) {
     if (ref.slot == 0 || ref.slot >= STORE_MAX_SLOTS ||
-        n->slot_owner[ref.slot / STORE_SLOT_BLOCK] == 0)
+        n->grants.slots.owner[ref.slot / STORE_SLOT_BLOCK] == 0)
         return false;
     const store_slot_t *slot = &n->slots[ref.slot];
     return (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) != STORE_FREE &&
@@ -57,7 +57,7 @@ static node_object_t *object_make(node_t *n, mob_ref_t ref) {
     o->slot = ref.slot;
     o->generation = ref.generation;
     n->objects[ref.slot] = o;
-    uint32_t owner = n->slot_owner[ref.slot / STORE_SLOT_BLOCK];
+    uint32_t owner = n->grants.slots.owner[ref.slot / STORE_SLOT_BLOCK];
     uint64_t word = atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire);
     if (owner != NODE_ORPHAN && !(word & STORE_DROPPED)) node_object_hold(n, o, owner, false);
     return o;
@@ -121,14 +121,14 @@ void node_object_unhold(node_t *n, node_object_t *o, uint32_t client) {
 
 void node_object_use(node_object_t *o) { o->uses++; }
 
-void node_object_unuse(node_t *n, node_object_t *o) {
+static void object_unuse(node_t *n, node_object_t *o) {
     if (o->uses > 0) o->uses--;
     object_check_zero(n, o);
 }
 
 void node_object_unuse_ref(node_t *n, mob_ref_t ref) {
     node_object_t *o = node_object_known(n, ref);
-    if (o != NULL) node_object_unuse(n, o);
+    if (o != NULL) object_unuse(n, o);
 }
 
 /* Copies the list of references inside a value out of shared memory. It has to lie in a block that
@@ -138,7 +138,7 @@ static void contents_copy(node_t *n, node_object_t *o) {
     uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
     uint64_t extent, tag = shm_tag(false, o->slot, o->generation);
     uint32_t units, count = slot->value.large.ref_count;
-    if (store_meta_inline(meta) || count == 0 || size > n->store_bytes ||
+    if (store_meta_inline(meta) || count == 0 || size > n->config.store_bytes ||
         !node_survey_block(n, block, tag, store_block_size(size, count), &extent, &units) ||
         !vec_reserve(&o->contents, count))
         return;
@@ -174,7 +174,7 @@ static void slot_release(node_t *n, uint32_t index, uint64_t generation) {
     if (store_slot_drop(slot, true) != STORE_DROP_FREE) return;
     uint64_t block = slot->value.large.block;
     if (!store_meta_inline(slot->meta) && block >= SHM_BLOCK_UNIT && block % SHM_BLOCK_UNIT == 0 &&
-        block < n->store_bytes)
+        block < n->config.store_bytes)
         shm_block_release(n->arena.base, n->extents, block, shm_tag(false, index, generation));
     store_slot_close(slot);
 }
@@ -252,7 +252,7 @@ void node_object_sealed(node_t *n, mob_ref_t ref) {
     if (!(word & STORE_DROPPED) || !slot_is_current(n, ref)) return;
     /* Its last reference went while the task ran. */
     if (o != NULL) {
-        node_object_unhold(n, o, n->slot_owner[ref.slot / STORE_SLOT_BLOCK]);
+        node_object_unhold(n, o, n->grants.slots.owner[ref.slot / STORE_SLOT_BLOCK]);
     } else {
         slot_release(n, ref.slot, ref.generation);
     }
@@ -294,12 +294,12 @@ void node_slot_fail(node_t *n, mob_ref_t ref, mob_status_t status, const char *t
 /* A dead client's references and the slots it owned. */
 void node_objects_forget(node_client_t *client) {
     node_t *n = client->node;
-    for (uint32_t i = 0; client->held > 0 && i < n->slots_granted; i++)
+    for (uint32_t i = 0; client->held > 0 && i < n->grants.slots.granted; i++)
         if (n->objects[i] != NULL) node_object_unhold(n, n->objects[i], client->number);
     client->held = 0;
     /* Results of tasks that are still to be completed: by their worker, which may be about to free
      * such a slot, or by us when it says so. */
-    uint8_t *awaited = calloc(n->slots_granted, 1);
+    uint8_t *awaited = calloc(n->grants.slots.granted, 1);
     for (size_t s = 0; awaited != NULL && s < client->records.count; s++) {
         uint32_t first = client->records.items[s].first,
                  end = first + client->records.items[s].count;

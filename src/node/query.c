@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "node/inbox.h"
 #include "node/state.h"
 #include "wire/direct.h"
 
@@ -26,8 +27,8 @@ static void write_resources(node_t *n, wire_writer_t *w) {
     }
     wire_write_tuple(w, 3);
     wire_write_str(w, "object_store_memory", 19);
-    wire_write_float(w, (double)n->store_bytes);
-    wire_write_float(w, (double)node_memory_free_bytes(n));
+    wire_write_float(w, (double)n->config.store_bytes);
+    wire_write_float(w, (double)node_extents_free_bytes(n));
 }
 
 static void write_events(node_t *n, wire_writer_t *w) {
@@ -75,7 +76,7 @@ static void write_shape(node_t *n, wire_writer_t *w, uint64_t shape) {
 
 uint8_t *node_question_space(node_client_t *c, const shm_message_t *m) {
     if (m->c == 0 && m->d <= SHM_SCRATCH_BYTES) return c->segment.base + SHM_CLIENT_SCRATCH;
-    if (m->c != 0 && node_memory_owns(c->node, c->number, m->c, m->d))
+    if (m->c != 0 && node_extent_owned(c->node, c->number, m->c, m->d))
         return c->node->arena.base + m->c;
     node_client_fault(c, "asked with memory that is not its own");
     return NULL;

@@ -51,7 +51,7 @@ static mob_status_t folder_make(const char *path) {
 /* A word on disk shows now, not later, whether there is space. */
 static mob_status_t pid_write(const node_t *n) {
     char path[4096], text[32];
-    snprintf(path, sizeof path, "%s/pid", n->session_dir);
+    snprintf(path, sizeof path, "%s/pid", n->session.dir);
     int size = snprintf(text, sizeof text, "%d\n", (int)getpid()),
         fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     mob_status_t status =
@@ -62,16 +62,17 @@ static mob_status_t pid_write(const node_t *n) {
 
 static mob_status_t socket_listen(node_t *n) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(n->socket_path) >= sizeof address.sun_path)
+    if (strlen(n->session.socket_path) >= sizeof address.sun_path)
         return base_fail(
             MOB_EINVAL,
             "the path %s is longer than a socket's may be (%zu). Give ray.init a shorter _temp_dir",
-            n->socket_path, sizeof address.sun_path - 1);
-    strcpy(address.sun_path, n->socket_path);
-    n->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (n->listen_fd < 0 || bind(n->listen_fd, (struct sockaddr *)&address, sizeof address) != 0 ||
-        listen(n->listen_fd, 128) != 0)
-        return folder_fail("listening on", n->socket_path);
+            n->session.socket_path, sizeof address.sun_path - 1);
+    strcpy(address.sun_path, n->session.socket_path);
+    n->session.listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (n->session.listen_fd < 0 ||
+        bind(n->session.listen_fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(n->session.listen_fd, 128) != 0)
+        return folder_fail("listening on", n->session.socket_path);
     return MOB_OK;
 }
 
@@ -96,7 +97,8 @@ static mob_status_t folders_make(const char *parent, const char *dir) {
 
 mob_status_t node_session_open(node_t *n) {
     char *parent = NULL, *dir = NULL;
-    if (asprintf(&parent, "%s/mobula-%u", n->temp_dir, (unsigned)geteuid()) < 0) return MOB_ENOMEM;
+    if (asprintf(&parent, "%s/mobula-%u", n->config.temp_dir, (unsigned)geteuid()) < 0)
+        return MOB_ENOMEM;
     if (asprintf(&dir, "%s/session_%llx_%d", parent,
                  (unsigned long long)base_clock_wall_ns() / 1000, (int)getpid()) < 0)
         dir = NULL;
@@ -106,15 +108,15 @@ mob_status_t node_session_open(node_t *n) {
         free(dir);
         return status;
     }
-    n->session_dir = dir;
-    if (asprintf(&n->socket_path, "%s/socket", dir) < 0) return MOB_ENOMEM;
+    n->session.dir = dir;
+    if (asprintf(&n->session.socket_path, "%s/socket", dir) < 0) return MOB_ENOMEM;
     status = pid_write(n);
     return status == MOB_OK ? socket_listen(n) : status;
 }
 
 void node_session_close(node_t *n) {
-    if (n->session_dir == NULL) return;
-    base_folder_remove(n->session_dir);
-    *strrchr(n->session_dir, '/') = 0;
-    rmdir(n->session_dir); /* the user's folder too, if no other session is in it */
+    if (n->session.dir == NULL) return;
+    base_folder_remove(n->session.dir);
+    *strrchr(n->session.dir, '/') = 0;
+    rmdir(n->session.dir); /* the user's folder too, if no other session is in it */
 }

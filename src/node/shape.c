@@ -86,10 +86,10 @@ void node_shapes_forget(node_client_t *c) {
 /* Notes that the driver was told; false if that was so already. */
 static bool warning_note(node_t *n, uint32_t shape) {
     uint32_t place = sched_shape_place(shape);
-    while (n->warned.count <= place)
-        if (!vec_push(&n->warned, MOB_SHAPE_NOTHING)) return true;
-    bool told = n->warned.items[place] == shape;
-    n->warned.items[place] = shape;
+    while (n->shapes.warned.count <= place)
+        if (!vec_push(&n->shapes.warned, MOB_SHAPE_NOTHING)) return true;
+    bool told = n->shapes.warned.items[place] == shape;
+    n->shapes.warned.items[place] = shape;
     return !told;
 }
 

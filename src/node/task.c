@@ -9,9 +9,7 @@
  *   done        results sealed, references let go, record free
  *
  * Tasks in a client's queue do not come here, unless they have references among their arguments
- * (WIRE_ARGUMENTS) or something goes wrong: their worker dies or asks for a retry, or their
- * submitter dies. They are `queued` then, in our books while workers still take them by themselves;
- * what has to be run again goes the way above.
+ * (WIRE_ARGUMENTS) or something goes wrong (queued.c).
  *
  * If its worker dies: DONE is completed; TAKEN is tried again if max_retries allows, else it fails;
  * READY was not begun and is tried again in any case.
@@ -37,7 +35,7 @@ static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t ge
     const void *body = copy.body;
     if (copy.block != 0) {
         if (copy.block % SHM_BLOCK_UNIT != 0 ||
-            !node_memory_owns(n, client->number, copy.block, copy.body_size))
+            !node_extent_owned(n, client->number, copy.block, copy.body_size))
             return NULL;
         body = n->arena.base + copy.block;
     } else if (copy.body_size > WIRE_RECORD_BODY) {
@@ -71,7 +69,7 @@ static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t ge
     t->function = copy.function;
     *ret_actor = copy.actor;
     for (uint32_t i = 0; i < t->num_returns; i++) {
-        if (node_memory_slot_is(n, t->refs[i].slot, client->number)) continue;
+        if (node_grant_slot_is(n, t->refs[i].slot, client->number)) continue;
         free(t);
         return NULL;
     }
@@ -99,8 +97,8 @@ static void task_hold_refs(node_t *n, node_task_t *t) {
 }
 
 /* A new book. NULL if the record makes no sense. */
-static node_task_t *task_open(node_client_t *client, uint32_t index, uint64_t generation,
-                              mob_ref_t *ret_actor) {
+node_task_t *node_task_open(node_client_t *client, uint32_t index, uint64_t generation,
+                            mob_ref_t *ret_actor) {
     node_t *n = client->node;
     node_task_t *t = task_read(client, index, generation, ret_actor);
     if (t == NULL) return NULL;
@@ -123,14 +121,14 @@ static void task_close(node_t *n, node_task_t *t) {
 
 void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation) {
     node_t *n = client->node;
-    if (!node_memory_record_is(n, index, client->number) || n->tasks[index] != NULL ||
+    if (!node_grant_record_is(n, index, client->number) || n->tasks[index] != NULL ||
         !wire_word_is(atomic_load_explicit(&n->records[index].word, memory_order_acquire),
                       generation, WIRE_READY_STATE)) {
         node_client_fault(client, "submitted a record that is not its own or not ready");
         return;
     }
     mob_ref_t actor;
-    node_task_t *t = task_open(client, index, generation, &actor);
+    node_task_t *t = node_task_open(client, index, generation, &actor);
     if (t == NULL) {
         node_client_fault(client, "submitted a record that makes no sense");
         return;
@@ -163,7 +161,9 @@ void node_task_ready(node_task_t *t, node_t *n) {
     sched_task_add(n->sched, &t->queue, t->shape, base_clock_mono_ns());
 }
 
-static void run_link(node_task_t *t, node_client_t *worker) {
+/* ---- on a worker ---- */
+
+void node_task_link(node_task_t *t, node_client_t *worker) {
     t->worker = worker;
     t->run_next = NULL;
     t->run_prev = worker->runs_tail;
@@ -178,7 +178,7 @@ static void run_link(node_task_t *t, node_client_t *worker) {
 void node_task_run_on(node_t *n, node_task_t *t, node_client_t *worker) {
     (void)n;
     if (worker->runs == NULL && t->kind != MOB_ACTOR_CALL) node_pressure_begins(worker);
-    run_link(t, worker);
+    node_task_link(t, worker);
     node_client_tell(worker, WIRE_RUN, t->record, t->generation, t->lease.gpu_mask,
                      t->retries != 0);
 }
@@ -198,38 +198,6 @@ static void run_unlink(node_task_t *t) {
     t->worker = NULL;
 }
 
-size_t node_task_name(node_t *n, const node_task_t *t, char *ret_name, size_t capacity) {
-    const wire_record_t *record = &n->records[t->record];
-    size_t size = record->name_size,
-           skip = ((size_t)t->num_returns + t->num_deps + t->num_refs) * sizeof(mob_ref_t);
-    const char *from = t->block ? (const char *)n->arena.base + t->block + skip
-                                : (const char *)record->body + skip;
-    if (t->block == 0 && skip + size > WIRE_RECORD_BODY) size = 0;
-    if (t->block != 0 && t->block + skip + size > n->store_bytes) size = 0;
-    if (size >= capacity) size = base_utf8_whole(from, capacity - 1);
-    memcpy(ret_name, from, size);
-    ret_name[size] = 0;
-    return size;
-}
-
-void node_event_name(control_event_t *e, const node_actor_t *a, const char *method, size_t size) {
-    enum { HALF = sizeof e->name / 2 - 1 };
-    int class_size = (int)base_utf8_whole(a->name, strnlen(a->name, HALF));
-    int method_size = (int)base_utf8_whole(method, size < HALF ? size : HALF);
-    snprintf(e->name, sizeof e->name, "%.*s.%.*s", class_size, a->name, method_size, method);
-}
-
-/* Whoever seals its missing arguments must not find it any more. */
-static void waiting_unlink(node_t *n, node_task_t *t) {
-    n->missing_arguments -= t->missing > 0;
-    for (uint32_t i = 0; t->missing > 0 && i < t->num_deps; i++) {
-        node_object_t *o = task_deps(t)[i].slot ? n->objects[task_deps(t)[i].slot] : NULL;
-        for (size_t k = 0; o != NULL && k < o->waiting.count; k++)
-            if (o->waiting.items[k] == t) vec_swap_remove(&o->waiting, k--);
-    }
-    t->missing = 0;
-}
-
 /* What the task held goes to the one behind it on the same worker, which begins without asking;
  * else back to the pool. */
 static void lease_pass_on(node_t *n, node_task_t *t, node_client_t *worker) {
@@ -242,16 +210,111 @@ static void lease_pass_on(node_t *n, node_task_t *t, node_client_t *worker) {
     sched_lease_release(n->sched, &t->lease);
 }
 
-/* The results are there: lets everything go that the task held, and gives the record back. */
+/* The record is READY under a new generation, so that a claim of the old one fails for good. */
+void node_task_renew(node_t *n, node_task_t *t) {
+    if (t->block != 0) {
+        /* The body's block is tagged with the record's generation: it moves along. */
+        shm_block_t *block = (shm_block_t *)(n->arena.base + t->block - sizeof(shm_block_t));
+        uint64_t old = shm_block_used(shm_tag(true, t->record, t->generation));
+        atomic_compare_exchange_strong(&block->word, &old,
+                                       shm_block_used(shm_tag(true, t->record, t->generation + 1)));
+    }
+    t->generation++;
+}
+
+static void task_again(node_t *n, node_task_t *t) {
+    node_client_t *worker = t->worker;
+    run_unlink(t);
+    lease_pass_on(n, t, worker);
+    node_task_renew(n, t);
+    /* Results that the first run had prepared and not published are void. */
+    for (uint32_t i = 0; i < t->num_returns; i++) {
+        node_object_t *o = n->objects[t->refs[i].slot];
+        if (o != NULL && o->generation == t->refs[i].generation) node_object_contents_release(n, o);
+    }
+    t->queued = false;
+    atomic_store_explicit(&n->records[t->record].word,
+                          wire_word(t->generation, 0, WIRE_READY_STATE | WIRE_KNOWN),
+                          memory_order_release);
+    if (t->missing == 0) sched_task_add(n->sched, &t->queue, t->shape, base_clock_mono_ns());
+}
+
+bool node_task_take_back(node_t *n, node_task_t *t) {
+    uint64_t ready = wire_word(t->generation, 0, WIRE_READY_STATE);
+    /* The worker's claim and this are compare-and-swaps of the same word: one of them wins. */
+    if (!wire_record_move(&n->records[t->record], ready,
+                          wire_word(t->generation + 1, 0, WIRE_READY_STATE), NULL))
+        return false;
+    node_client_t *worker = t->worker;
+    run_unlink(t);
+    lease_pass_on(n, t, worker);
+    node_task_renew(n, t);
+    if (t->queue.order > 0)
+        sched_task_readd(n->sched, &t->queue);
+    else if (t->missing == 0) /* was handed out before its arguments were there */
+        node_task_ready(t, n);
+    return true;
+}
+
+void node_task_unready(node_client_t *client, uint32_t record, uint64_t generation) {
+    node_task_t *t = record < WIRE_MAX_RECORDS ? client->node->tasks[record] : NULL;
+    /* Else it was taken back meanwhile. */
+    if (t == NULL || t->worker != client || t->generation != generation) return;
+    node_task_take_back(client->node, t);
+    node_worker_free(client);
+}
+
+node_task_t *node_task_follower(node_t *n, const node_task_t *t) {
+    for (uint32_t i = 0; i < t->num_returns; i++) {
+        const node_object_t *o = n->objects[t->refs[i].slot];
+        for (size_t k = 0;
+             o != NULL && o->generation == t->refs[i].generation && k < o->waiting.count; k++) {
+            node_task_t *next = o->waiting.items[k];
+            uint32_t mine = 0;
+            for (uint32_t d = 0; d < next->num_deps; d++)
+                for (uint32_t r = 0; r < t->num_returns; r++)
+                    mine += task_deps(next)[d].slot == t->refs[r].slot;
+            if (next->worker == NULL && next->kind == MOB_TASK && next->max_calls == 0 &&
+                next->shape == t->shape && next->missing == mine)
+                return next;
+        }
+    }
+    return NULL;
+}
+
+/* ---- its end ---- */
+
+/* Whoever seals its missing arguments must not find it any more. */
+static void waiting_unlink(node_t *n, node_task_t *t) {
+    n->missing_arguments -= t->missing > 0;
+    for (uint32_t i = 0; t->missing > 0 && i < t->num_deps; i++) {
+        node_object_t *o = task_deps(t)[i].slot ? n->objects[task_deps(t)[i].slot] : NULL;
+        for (size_t k = 0; o != NULL && k < o->waiting.count; k++)
+            if (o->waiting.items[k] == t) vec_swap_remove(&o->waiting, k--);
+    }
+    t->missing = 0;
+}
+
+/* What its arguments and its function name. */
+static void refs_release(node_t *n, node_task_t *t) {
+    for (uint32_t i = 0; i < t->num_deps + t->num_refs; i++)
+        node_object_unuse_ref(n, t->refs[t->num_returns + i]);
+    node_object_unuse_ref(n, t->function);
+}
+
+void node_task_forget(node_t *n, node_task_t *t) {
+    waiting_unlink(n, t);
+    refs_release(n, t);
+    task_close(n, t);
+}
+
 void node_task_free(node_t *n, node_task_t *t) {
     node_client_t *worker = t->worker;
     run_unlink(t);
     waiting_unlink(n, t);
     sched_task_remove(n->sched, &t->queue);
     lease_pass_on(n, t, worker);
-    for (uint32_t i = 0; i < t->num_deps + t->num_refs; i++)
-        node_object_unuse_ref(n, t->refs[t->num_returns + i]);
-    node_object_unuse_ref(n, t->function);
+    refs_release(n, t);
     if (t->block != 0)
         shm_block_release(n->arena.base, n->extents, t->block,
                           shm_tag(true, t->record, t->generation));
@@ -293,7 +356,7 @@ static void results_seal(node_t *n, node_task_t *t) {
     }
 }
 
-static void task_complete(node_t *n, node_task_t *t) {
+void node_task_complete(node_t *n, node_task_t *t) {
     node_client_t *worker = t->worker;
     note_event(n, t, worker);
     for (uint32_t i = 0; i < t->num_returns; i++) node_object_sealed(n, t->refs[i]);
@@ -314,108 +377,26 @@ static void task_complete(node_t *n, node_task_t *t) {
     if (worker->state == NODE_LIVE && worker->actor == NULL) node_worker_free(worker);
 }
 
-/* ---- tasks in queues ---- */
-
-/* A book on a record that its submitter did not tell us of, or not yet. NULL: it makes no sense,
- * which need not be the submitter's fault; or that one is gone. */
-static node_task_t *queued_open(node_t *n, uint32_t index, uint64_t generation) {
-    uint32_t owner = n->record_owner[index / WIRE_RECORD_BLOCK];
-    node_client_t *submitter = owner > 0 && owner < SHM_MAX_CLIENTS ? n->clients[owner] : NULL;
-    mob_ref_t actor;
-    node_task_t *t = submitter ? task_open(submitter, index, generation, &actor) : NULL;
-    if (t == NULL) return NULL;
-    t->queued = true;
-    if (t->kind == MOB_ACTOR_CALL) {
-        node_object_t *o = node_object_find(n, actor);
-        t->actor = o ? o->actor : NULL;
-        if (t->actor != NULL) t->actor->in_flight++;
-    }
-    return t;
+void node_task_fail(node_t *n, node_task_t *t, mob_status_t status, const char *text) {
+    for (uint32_t i = 0; i < t->num_returns; i++) node_slot_fail(n, t->refs[i], status, text);
+    for (uint32_t i = 0; i < t->num_returns; i++) node_object_sealed(n, t->refs[i]);
+    node_task_free(n, t);
+    node_bells_ring(n);
 }
 
-/* Its worker has freed the record while we opened the book: all is told and done. */
-static void queued_forget(node_t *n, node_task_t *t) {
-    waiting_unlink(n, t);
-    for (uint32_t i = 0; i < t->num_deps + t->num_refs; i++)
-        node_object_unuse_ref(n, t->refs[t->num_returns + i]);
-    node_object_unuse_ref(n, t->function);
-    if (t->actor != NULL) t->actor->in_flight--;
-    task_close(n, t);
-}
-
-static void task_complete(node_t *n, node_task_t *t);
-
-/* Its worker may have said that it is done before we knew of it. */
-static void done_early_complete(node_t *n, node_task_t *t, uint64_t word) {
-    for (size_t i = 0; i < n->done_early.count; i++) {
-        if (n->done_early.items[i].slot != t->record ||
-            n->done_early.items[i].generation != t->generation)
-            continue;
-        vec_swap_remove(&n->done_early, i);
-        node_client_t *worker = n->clients[wire_word_worker(word)];
-        if (wire_word_state(word) != WIRE_DONE_STATE || worker == NULL) return;
-        run_link(t, worker);
-        task_complete(n, t);
-        return;
-    }
-}
-
-void node_task_arguments(node_client_t *client, uint32_t index, uint64_t generation) {
-    node_t *n = client->node;
-    if (!node_memory_record_is(n, index, client->number)) {
-        node_client_fault(client, "spoke of a record that is not its own");
-        return;
-    }
-    uint64_t word = atomic_load_explicit(&n->records[index].word, memory_order_acquire);
-    /* In our books already, or over: its worker died or asked for a retry before we read this. */
-    if (n->tasks[index] != NULL || wire_word_generation(word) != generation ||
-        wire_word_state(word) == WIRE_FREE)
-        return;
-    node_task_t *t = queued_open(n, index, generation);
-    if (t == NULL) {
-        node_client_fault(client, "submitted a record that makes no sense");
-        return;
-    }
-    done_early_complete(n, t, word);
-}
-
-void node_tasks_find_taken(node_client_t *worker) {
-    node_t *n = worker->node;
-    for (uint32_t r = 0; worker->takes && r < n->records_granted; r++) {
-        uint64_t word = atomic_load_explicit(&n->records[r].word, memory_order_acquire);
-        unsigned state = wire_word_state(word);
-        if (wire_word_worker(word) != worker->number ||
-            (state != WIRE_TAKEN && state != WIRE_DONE_STATE))
-            continue;
-        node_task_t *t = n->tasks[r] ? n->tasks[r] : queued_open(n, r, wire_word_generation(word));
-        if (t == NULL || !t->queued || t->worker != NULL ||
-            t->generation != wire_word_generation(word))
-            continue;
-        run_link(t, worker);
-    }
-    /* whoever they are of, their books are found by the walk */
-    for (size_t i = n->done_early.count; i-- > 0;)
-        if (n->tasks[n->done_early.items[i].slot] != NULL) vec_swap_remove(&n->done_early, i);
-}
-
-/* A message about a record that this worker runs; NULL (and the worker's fault) if it does not. */
+/* The book on a record that this worker runs. NULL: it is put aside, or, and then it is the
+ * worker's fault, the worker does not run it. */
 static node_task_t *task_of(node_client_t *client, uint32_t record, uint64_t generation,
                             unsigned state) {
     node_t *n = client->node;
-    node_task_t *t = record < WIRE_MAX_RECORDS ? n->tasks[record] : NULL;
-    uint64_t word = record < n->records_granted
+    uint64_t word = record < n->grants.records.granted
                         ? atomic_load_explicit(&n->records[record].word, memory_order_acquire)
                         : 0;
     bool says_so = wire_word_is(word, generation, state);
     if (says_so && client->takes && wire_word_worker(word) == client->number &&
-        (word & WIRE_KNOWN)) {
-        if (t == NULL && state == WIRE_TAKEN) t = queued_open(n, record, generation);
-        if (t == NULL && state == WIRE_DONE_STATE) {
-            (void)vec_push(&n->done_early, ((mob_ref_t){.slot = record, .generation = generation}));
-            return NULL;
-        }
-        if (t != NULL && t->queued && t->worker == NULL) run_link(t, client);
-    }
+        (word & WIRE_KNOWN) && !node_queued_told(client, record, generation, state))
+        return NULL;
+    node_task_t *t = record < WIRE_MAX_RECORDS ? n->tasks[record] : NULL;
     if (t == NULL || t->worker != client || t->generation != generation || !says_so) {
         node_client_fault(client, "spoke of a record that it does not run");
         return NULL;
@@ -426,80 +407,8 @@ static node_task_t *task_of(node_client_t *client, uint32_t record, uint64_t gen
 void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd) {
     node_task_t *t = task_of(client, record, generation, WIRE_DONE_STATE);
     client->has_worked = true;
-    if (t != NULL) task_complete(client->node, t);
+    if (t != NULL) node_task_complete(client->node, t);
     if (crowd) node_bells_ring(client->node);
-}
-
-/* The record is READY under a new generation, so that a claim of the old one fails for good. */
-static void generation_next(node_t *n, node_task_t *t) {
-    if (t->block != 0) {
-        /* The body's block is tagged with the record's generation: it moves along. */
-        shm_block_t *block = (shm_block_t *)(n->arena.base + t->block - sizeof(shm_block_t));
-        uint64_t old = shm_block_used(shm_tag(true, t->record, t->generation));
-        atomic_compare_exchange_strong(&block->word, &old,
-                                       shm_block_used(shm_tag(true, t->record, t->generation + 1)));
-    }
-    t->generation++;
-}
-
-static void task_again(node_t *n, node_task_t *t) {
-    node_client_t *worker = t->worker;
-    run_unlink(t);
-    lease_pass_on(n, t, worker);
-    generation_next(n, t);
-    /* Results that the first run had prepared and not published are void. */
-    for (uint32_t i = 0; i < t->num_returns; i++) {
-        node_object_t *o = n->objects[t->refs[i].slot];
-        if (o != NULL && o->generation == t->refs[i].generation) node_object_contents_release(n, o);
-    }
-    t->queued = false;
-    atomic_store_explicit(&n->records[t->record].word,
-                          wire_word(t->generation, 0, WIRE_READY_STATE | WIRE_KNOWN),
-                          memory_order_release);
-    if (t->missing == 0) sched_task_add(n->sched, &t->queue, t->shape, base_clock_mono_ns());
-}
-
-bool node_task_take_back(node_t *n, node_task_t *t) {
-    uint64_t ready = wire_word(t->generation, 0, WIRE_READY_STATE);
-    /* The worker's claim and this are compare-and-swaps of the same word: one of them wins. */
-    if (!wire_record_move(&n->records[t->record], ready,
-                          wire_word(t->generation + 1, 0, WIRE_READY_STATE), NULL))
-        return false;
-    node_client_t *worker = t->worker;
-    run_unlink(t);
-    lease_pass_on(n, t, worker);
-    generation_next(n, t);
-    if (t->queue.order > 0)
-        sched_task_readd(n->sched, &t->queue);
-    else if (t->missing == 0) /* was handed out before its arguments were there */
-        node_task_ready(t, n);
-    return true;
-}
-
-void node_task_unready(node_client_t *client, uint32_t record, uint64_t generation) {
-    node_task_t *t = record < WIRE_MAX_RECORDS ? client->node->tasks[record] : NULL;
-    /* Else it was taken back meanwhile. */
-    if (t == NULL || t->worker != client || t->generation != generation) return;
-    node_task_take_back(client->node, t);
-    node_worker_free(client);
-}
-
-node_task_t *node_task_follower(node_t *n, const node_task_t *t) {
-    for (uint32_t i = 0; i < t->num_returns; i++) {
-        const node_object_t *o = n->objects[t->refs[i].slot];
-        for (size_t k = 0;
-             o != NULL && o->generation == t->refs[i].generation && k < o->waiting.count; k++) {
-            node_task_t *next = o->waiting.items[k];
-            uint32_t mine = 0;
-            for (uint32_t d = 0; d < next->num_deps; d++)
-                for (uint32_t r = 0; r < t->num_returns; r++)
-                    mine += task_deps(next)[d].slot == t->refs[r].slot;
-            if (next->worker == NULL && next->kind == MOB_TASK && next->max_calls == 0 &&
-                next->shape == t->shape && next->missing == mine)
-                return next;
-        }
-    }
-    return NULL;
 }
 
 void node_task_retry(node_client_t *client, uint32_t record, uint64_t generation) {
@@ -514,19 +423,12 @@ void node_task_retry(node_client_t *client, uint32_t record, uint64_t generation
     node_worker_free(client);
 }
 
-void node_task_fail(node_t *n, node_task_t *t, mob_status_t status, const char *text) {
-    for (uint32_t i = 0; i < t->num_returns; i++) node_slot_fail(n, t->refs[i], status, text);
-    for (uint32_t i = 0; i < t->num_returns; i++) node_object_sealed(n, t->refs[i]);
-    node_task_free(n, t);
-    node_bells_ring(n);
-}
-
 void node_task_lost(node_t *n, node_task_t *t) {
     uint64_t word = atomic_load_explicit(&n->records[t->record].word, memory_order_acquire);
     node_client_t *worker = t->worker;
     if (wire_word_state(word) == WIRE_DONE_STATE) {
         results_seal(n, t);
-        task_complete(n, t);
+        node_task_complete(n, t);
         return;
     }
     char how[256], name[256], text[640];
@@ -562,141 +464,25 @@ void node_task_lost(node_t *n, node_task_t *t) {
     node_task_fail(n, t, oom ? MOB_EOOM : MOB_ECRASHED, text);
 }
 
-static bool is_open(uint64_t word, uint64_t generation) {
-    return wire_word_generation(word) == generation && wire_word_state(word) != WIRE_FREE;
+/* ---- for people ---- */
+
+size_t node_task_name(node_t *n, const node_task_t *t, char *ret_name, size_t capacity) {
+    const wire_record_t *record = &n->records[t->record];
+    size_t size = record->name_size,
+           skip = ((size_t)t->num_returns + t->num_deps + t->num_refs) * sizeof(mob_ref_t);
+    const char *from = t->block ? (const char *)n->arena.base + t->block + skip
+                                : (const char *)record->body + skip;
+    if (t->block == 0 && skip + size > WIRE_RECORD_BODY) size = 0;
+    if (t->block != 0 && t->block + skip + size > n->config.store_bytes) size = 0;
+    if (size >= capacity) size = base_utf8_whole(from, capacity - 1);
+    memcpy(ret_name, from, size);
+    ret_name[size] = 0;
+    return size;
 }
 
-node_task_t *node_task_take_over(node_t *n, uint32_t index, uint64_t entry, uint32_t owner) {
-    /* A dead owner's has a book. */
-    if (n->tasks[index] ? n->tasks[index]->submitter != owner
-                        : !node_memory_record_is(n, index, owner))
-        return NULL;
-    wire_record_t *record = &n->records[index];
-    uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire),
-             generation = wire_word_generation(word);
-    if (!wire_entry_names(entry, word)) return NULL;
-    node_task_t *t = n->tasks[index] ? n->tasks[index] : queued_open(n, index, generation);
-    if (t == NULL || !t->queued || t->generation != generation) return NULL;
-    if (!wire_record_move(record, wire_word(generation, 0, WIRE_READY_STATE),
-                          wire_word(generation + 1, 0, WIRE_READY_STATE), NULL)) {
-        /* Begun meanwhile: its worker is to tell us, now that we have a book on it. */
-        do word = atomic_load_explicit(&record->word, memory_order_acquire);
-        while (is_open(word, generation) && !(word & WIRE_KNOWN) &&
-               !wire_record_make_known(record, word));
-        if (!is_open(word, generation)) queued_forget(n, t);
-        return NULL;
-    }
-    generation_next(n, t);
-    t->queued = false;
-    if (t->actor != NULL) t->actor->in_flight--;
-    t->actor = NULL;
-    return t;
-}
-
-void node_task_adopt(node_t *n, uint32_t index, uint64_t entry, uint32_t owner) {
-    if (!node_memory_record_is(n, index, owner)) return;
-    for (;;) {
-        uint64_t word = atomic_load_explicit(&n->records[index].word, memory_order_acquire);
-        if (!wire_entry_names(entry, word)) return; /* begun: found among its owner's records */
-        if (!(word & WIRE_KNOWN) && !wire_record_make_known(&n->records[index], word)) continue;
-        node_task_t *t =
-            n->tasks[index] ? n->tasks[index] : queued_open(n, index, wire_word_generation(word));
-        if (t != NULL) t->adopted = true;
-        return;
-    }
-}
-
-/* ---- what a client submitted ---- */
-
-#define EACH_RECORD_OF(client, r)                                   \
-    for (size_t s_ = 0; s_ < (client)->records.count; s_++)         \
-        for (uint32_t r = (client)->records.items[s_].first,        \
-                      end_ = r + (client)->records.items[s_].count; \
-             r < end_; r++)
-
-bool node_client_has_tasks(node_client_t *client) {
-    node_t *n = client->node;
-    if (n->open_tasks[client->number] > 0) return true;
-    EACH_RECORD_OF (client, r) {
-        unsigned state =
-            wire_word_state(atomic_load_explicit(&n->records[r].word, memory_order_acquire));
-        if (state == WIRE_READY_STATE || state == WIRE_TAKEN) return true;
-    }
-    return false;
-}
-
-/* Takes everything that a client has in its queue, or that was taken from there, into our books.
- * What nobody has begun is not `queued` any more afterwards: it is ours to run. */
-static void queue_take_over(node_client_t *client) {
-    node_t *n = client->node;
-    EACH_RECORD_OF (client, r) {
-        node_task_t *t = n->tasks[r];
-        /* Calls that were seen in their queues stay there. One that has a book by its arguments
-         * need not be in any: its caller may have died before it pushed it. */
-        if (t != NULL && (!t->queued || t->adopted)) continue;
-        /* Until it is ours or over: workers go on meanwhile. */
-        for (;;) {
-            uint64_t word = atomic_load_explicit(&n->records[r].word, memory_order_acquire);
-            mob_ref_t actor = n->records[r].actor;
-            unsigned state = wire_word_state(word);
-            if (state == WIRE_FREE) break;
-            /* Killed before we could hear of it: nobody knows that actor. */
-            if (t == NULL && n->records[r].kind != MOB_TASK && n->records[r].kind != MOB_ACTOR_CALL)
-                break;
-            if (state == WIRE_READY_STATE) {
-                t = node_task_take_over(n, r, wire_entry(r, wire_word_generation(word)),
-                                        client->number);
-                if (t != NULL && t->kind == MOB_ACTOR_CALL) node_actor_call(n, t, actor);
-                break;
-            }
-            if (!(word & WIRE_KNOWN) && !wire_record_make_known(&n->records[r], word)) continue;
-            if (t == NULL) t = queued_open(n, r, wire_word_generation(word));
-            if (t != NULL) done_early_complete(n, t, word); /* else its worker tells us */
-            break;
-        }
-    }
-    for (uint32_t l = 0; l < SHM_LANES; l++) {
-        shm_queue_t *queue = &n->queues[shm_lane_queue(l, client->number)];
-        atomic_store(&queue->head, atomic_load(&queue->tail));
-        atomic_fetch_and(&n->shared->lanes[l].queued[client->number / 64],
-                         ~shm_node_bit(client->number));
-    }
-}
-
-/* A submitter died. What nobody began, and whose results nobody else knows of, is not begun any
- * more; the rest runs out. */
-void node_tasks_cancel(node_client_t *client) {
-    node_t *n = client->node;
-    node_calls_caller_died(client); /* first, for they have an order */
-    queue_take_over(client);
-    EACH_RECORD_OF (client, r) {
-        node_task_t *t = n->tasks[r];
-        if (t == NULL || t->waiting_for_worker || t->queued || t->kind != MOB_TASK) continue;
-        bool known = false;
-        for (uint32_t i = 0; i < t->num_returns; i++) known |= n->objects[t->refs[i].slot] != NULL;
-        if (t->worker != NULL && (known || t == t->worker->runs || !node_task_take_back(n, t)))
-            continue;
-        if (!known)
-            node_task_fail(n, t, MOB_ECANCELLED,
-                           "the process that submitted this task died before it began");
-        else if (t->missing == 0 && !t->queue.queued)
-            node_task_ready(t, n);
-    }
-}
-
-static void queue_fail(node_t *n, uint32_t number, uint32_t client, const char *text) {
-    shm_queue_t *queue = &n->queues[number];
-    uint64_t position, entry;
-    /* Entry by entry, for the client is alive and goes on pushing; bounded, for the same reason. */
-    for (uint64_t k = shm_queue_count(queue); k > 0 && n->clients[client] != NULL; k--) {
-        if (!shm_queue_peek(queue, &position, &entry)) break;
-        node_task_t *t = node_task_take_over(n, wire_entry_index(entry), entry, client);
-        shm_queue_pass(queue, position);
-        if (t != NULL) node_task_fail(n, t, MOB_ESYS, text);
-    }
-}
-
-void node_queues_fail(node_t *n, const char *text) {
-    for (uint32_t l = 0; l < SHM_LANES; l++)
-        for (uint32_t i = 1; i < n->client_next; i++) queue_fail(n, shm_lane_queue(l, i), i, text);
+void node_event_name(control_event_t *e, const node_actor_t *a, const char *method, size_t size) {
+    enum { HALF = sizeof e->name / 2 - 1 };
+    int class_size = (int)base_utf8_whole(a->name, strnlen(a->name, HALF));
+    int method_size = (int)base_utf8_whole(method, size < HALF ? size : HALF);
+    snprintf(e->name, sizeof e->name, "%.*s.%.*s", class_size, a->name, method_size, method);
 }

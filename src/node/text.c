@@ -48,7 +48,7 @@ void node_warn(node_t *n, const char *format, ...) {
 }
 
 static void lines_send(node_stream_t *s, size_t size) {
-    if (size == 0 || !s->client->node->log_to_driver) return;
+    if (size == 0 || !s->client->node->config.log_to_driver) return;
     if (s->line.items[size - 1] == '\n') size--; /* the reader ends the last line itself */
     char plain[LINE_LIMIT + CHUNK];
     size_t kept = 0;

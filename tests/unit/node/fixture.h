@@ -15,6 +15,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "node/ahead.h"
+#include "node/inbox.h"
+#include "node/space/restore.h"
 #include "node/state.h"
 
 /* main.c's: the loop ends. */
@@ -24,17 +27,17 @@ static inline node_t *fixture_node_new(uint64_t store_bytes) {
     static const sched_amount_t resources[] = {{.name = "CPU", .amount = 4 * SCHED_UNIT}};
     node_t *n = calloc(1, sizeof *n);
     assert_non_null(n);
-    n->store_bytes = store_bytes;
+    n->config.store_bytes = store_bytes;
     n->client_next = 1;
-    n->zygote_pid = INT_MAX; /* one is on its way, and no process has this number */
+    n->zygote.pid = INT_MAX; /* one is on its way, and no process has this number */
     uv_loop_init(&n->loop);
-    uv_timer_init(&n->loop, &n->look_timer);
-    n->look_timer.data = n;
+    uv_timer_init(&n->loop, &n->schedule.timer);
+    n->schedule.timer.data = n;
     node_space_start(n);
     assert_int_equal(sched_new(resources, 1, &n->sched), MOB_OK);
     assert_int_equal(sched_shape_intern(n->sched,
                                         &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1,
-                                        &n->cpu_shape),
+                                        &n->schedule.cpu_shape),
                      MOB_OK);
     assert_int_equal(control_embedded_new(&n->control), MOB_OK);
     assert_int_equal(node_memory_init(n), MOB_OK);
@@ -81,8 +84,8 @@ static inline void fixture_settle(node_t *n) {
 
 static inline void fixture_node_free(node_t *n) {
     n->ending = true;
-    for (uint32_t r = 0; r < n->records_granted; r++) free(n->tasks[r]);
-    for (uint32_t s = 0; s < n->slots_granted; s++) {
+    for (uint32_t r = 0; r < n->grants.records.granted; r++) free(n->tasks[r]);
+    for (uint32_t s = 0; s < n->grants.slots.granted; s++) {
         node_object_t *o = n->objects[s];
         if (o == NULL) continue;
         if (o->actor != NULL) {
@@ -97,36 +100,38 @@ static inline void fixture_node_free(node_t *n) {
         free(o);
     }
     while (n->connections.count > 0) node_client_close(n->connections.items[0]);
-    uv_close((uv_handle_t *)&n->look_timer, NULL);
-    uv_close((uv_handle_t *)&n->space_timer, NULL);
+    uv_close((uv_handle_t *)&n->schedule.timer, NULL);
+    uv_close((uv_handle_t *)&n->space.timer, NULL);
     uv_run(&n->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&n->loop), 0);
-    uint64_t granules = n->store_bytes / SHM_GRANULE;
+    uint64_t granules = n->config.store_bytes / SHM_GRANULE;
     munmap(n->tasks, WIRE_MAX_RECORDS * sizeof *n->tasks);
     munmap(n->objects, STORE_MAX_SLOTS * sizeof *n->objects);
-    munmap(n->slot_owner, STORE_MAX_SLOTS / STORE_SLOT_BLOCK * sizeof *n->slot_owner);
-    munmap(n->record_owner, WIRE_MAX_RECORDS / WIRE_RECORD_BLOCK * sizeof *n->record_owner);
-    munmap(n->books, (granules + 1) * sizeof *n->books);
-    munmap(n->granule_owner, (granules + 1) * sizeof *n->granule_owner);
-    munmap(n->backed, (granules / 64 + 1) * sizeof *n->backed);
+    munmap(n->grants.slots.owner,
+           STORE_MAX_SLOTS / STORE_SLOT_BLOCK * sizeof *n->grants.slots.owner);
+    munmap(n->grants.records.owner,
+           WIRE_MAX_RECORDS / WIRE_RECORD_BLOCK * sizeof *n->grants.records.owner);
+    munmap(n->books.extents, (granules + 1) * sizeof *n->books.extents);
+    munmap(n->books.owner, (granules + 1) * sizeof *n->books.owner);
+    munmap(n->books.backed, (granules / 64 + 1) * sizeof *n->books.backed);
     node_memory_fini(n);
     sched_free(n->sched);
     control_free(n->control);
     vec_free(&n->connections);
-    vec_free(&n->idle);
-    vec_free(&n->starting);
+    vec_free(&n->pool.idle);
+    vec_free(&n->pool.starting);
     vec_free(&n->zero);
-    vec_free(&n->early);
-    vec_free(&n->free_pairs);
-    vec_free(&n->gaps);
-    vec_free(&n->warned);
+    vec_free(&n->actors.early);
+    vec_free(&n->pairs.free);
+    vec_free(&n->books.gaps);
+    vec_free(&n->shapes.warned);
     vec_free(&n->questions);
-    vec_free(&n->dead_sessions);
-    vec_free(&n->free_slots);
-    vec_free(&n->free_records);
-    vec_free(&n->orphan_slots);
-    vec_free(&n->orphan_records);
-    vec_free(&n->wants);
+    vec_free(&n->children.dead_sessions);
+    vec_free(&n->grants.slots.free);
+    vec_free(&n->grants.records.free);
+    vec_free(&n->grants.slots.orphans);
+    vec_free(&n->grants.records.orphans);
+    vec_free(&n->space.wants);
     free(n);
 }
 

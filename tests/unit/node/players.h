@@ -29,9 +29,9 @@ static inline node_client_t *client_new(uint32_t role) {
 
 static inline submitter_t submitter_of(node_client_t *client) {
     submitter_t s = {.client = client};
-    node_memory_slots(client, STORE_SLOT_BLOCK);
+    node_grant_slots(client, STORE_SLOT_BLOCK);
     s.next_slot = fixture_heard(client).a;
-    node_memory_records(client, WIRE_RECORD_BLOCK);
+    node_grant_records(client, WIRE_RECORD_BLOCK);
     s.next_record = fixture_heard(client).a;
     return s;
 }
@@ -45,9 +45,9 @@ static inline node_client_t *worker_new(void) {
 static inline int setup(void **state) {
     (void)state;
     n = fixture_node_new(64 * SHM_GRANULE);
-    n->fast = true;
+    n->config.fast = true;
     atomic_store(&n->shared->fast, 1);
-    node_lane_open(n, n->cpu_shape);
+    node_lane_open(n, n->schedule.cpu_shape);
     n->driver = client_new(WIRE_DRIVER);
     driver = submitter_of(n->driver);
     return 0;
@@ -56,7 +56,7 @@ static inline int setup(void **state) {
 static inline int teardown(void **state) {
     (void)state;
     n->driver = NULL;
-    vec_free(&n->done_early);
+    vec_free(&n->queued.done_early);
     fixture_node_free(n);
     return 0;
 }
@@ -100,7 +100,7 @@ static inline uint32_t record_fill(submitter_t *s, mob_ref_t result, mob_ref_t d
     wire_record_t *r = &n->records[index];
     uint64_t generation = generation_of(index) + 1;
     *r = (wire_record_t){.kind = MOB_TASK,
-                         .shape = n->cpu_shape,
+                         .shape = n->schedule.cpu_shape,
                          .max_retries = max_retries,
                          .num_returns = 1,
                          .name_size = 4};
@@ -257,7 +257,7 @@ static inline node_client_t *busy_worker(int32_t max_retries, uint32_t *ret_reco
 
 static inline void busy_workers(node_client_t **ret_workers, uint32_t *ret_records) {
     for (int i = 0; i < CPUS; i++) ret_workers[i] = busy_worker(0, &ret_records[i], NULL);
-    assert_int_equal(n->leases, CPUS);
+    assert_int_equal(n->leases.given, CPUS);
     assert_int_equal(cpus_free(), 0);
 }
 

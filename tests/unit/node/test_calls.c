@@ -21,7 +21,7 @@ static int actor_setup(void **state) {
     atomic_fetch_or(&slot_of(actor)->word, STORE_ESCAPED);
     uint32_t record = record_fill(&driver, actor, NONE, 0, true);
     n->records[record].kind = MOB_ACTOR_CREATE;
-    n->records[record].held_shape = n->cpu_shape;
+    n->records[record].held_shape = n->schedule.cpu_shape;
     fixture_say(n->driver, WIRE_SUBMIT, record, generation_of(record));
     node_schedule(n);
     run(actors_worker, record, actor);

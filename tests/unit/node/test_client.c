@@ -54,22 +54,22 @@ static int setup(void **state) {
     (void)state;
     static char dir[] = "/nowhere", *argv[] = {"zygote", NULL};
     n = fixture_node_new(16 * SHM_GRANULE);
-    n->session_dir = dir;
-    n->zygote_argv = argv;
+    n->session.dir = dir;
+    n->config.zygote_argv = argv;
     n->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     driver_end = connection_new(&n->driver);
     n->driver->role = WIRE_DRIVER;
     zygote_end = connection_new(&zygote);
     zygote->pid = INT_MAX; /* no process has this number */
     say_hello(zygote_end, WIRE_ZYGOTE, "");
-    assert_ptr_equal(n->next_zygote, zygote);
+    assert_ptr_equal(n->zygote.next, zygote);
     return 0;
 }
 
 static int teardown(void **state) {
     (void)state;
     int event_fd = n->event_fd;
-    void *given = n->setup;
+    void *given = n->setup.data;
     n->driver = NULL;
     fixture_node_free(n);
     free(given);
@@ -84,13 +84,13 @@ static int teardown(void **state) {
 static void test_no_spares_before_the_driver_has_said_hello(void **state) {
     (void)state;
     node_zygote_packet(zygote, WIRE_READY);
-    assert_ptr_equal(n->zygote, zygote);
+    assert_ptr_equal(n->zygote.client, zygote);
     node_schedule(n);
-    assert_int_equal(n->starting.count, 0);
+    assert_int_equal(n->pool.starting.count, 0);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), 0);
     say_hello(driver_end, WIRE_DRIVER, "setup");
     assert_int_equal(n->driver->state, NODE_LIVE);
-    assert_int_equal(n->starting.count, CPUS);
+    assert_int_equal(n->pool.starting.count, CPUS);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
 }
 
@@ -98,10 +98,10 @@ static void test_spares_once_the_zygote_is_ready(void **state) {
     (void)state;
     say_hello(driver_end, WIRE_DRIVER, "setup");
     assert_int_equal(n->driver->state, NODE_GREETING);
-    assert_int_equal(n->starting.count, 0);
+    assert_int_equal(n->pool.starting.count, 0);
     node_zygote_packet(zygote, WIRE_READY);
     assert_int_equal(n->driver->state, NODE_LIVE);
-    assert_int_equal(n->starting.count, CPUS);
+    assert_int_equal(n->pool.starting.count, CPUS);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
 }
 
@@ -184,9 +184,9 @@ static void test_a_driver_whose_process_can_not_be_watched(void **state) {
 /* A zygote that can fork, and a setup: the next look asks for spares. */
 static void session_begin(void) {
     node_zygote_packet(zygote, WIRE_READY);
-    n->setup = calloc(1, 1);
-    assert_non_null(n->setup);
-    assert_true(n->spares_wanted);
+    n->setup.data = calloc(1, 1);
+    assert_non_null(n->setup.data);
+    assert_true(n->pool.spares_wanted);
 }
 
 /* It is not asked for, and its pipes are closed; when they can be watched, others are. */
@@ -197,14 +197,14 @@ static void test_a_worker_whose_output_can_not_be_watched(void **state) {
     int kept = epoll_hide();
     node_schedule(n);
     epoll_show(kept);
-    assert_int_equal(n->starting.count, 0);
-    assert_int_equal(n->start_failures, 1);
+    assert_int_equal(n->pool.starting.count, 0);
+    assert_int_equal(n->pool.failures, 1);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), 0);
     assert_int_equal(n->connections.count, connections);
     assert_int_equal(descriptors_open(), descriptors);
-    n->spares_wanted = true;
+    n->pool.spares_wanted = true;
     node_schedule(n);
-    assert_int_equal(n->starting.count, CPUS);
+    assert_int_equal(n->pool.starting.count, CPUS);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
 }
 
@@ -214,7 +214,7 @@ static void test_a_worker_that_can_not_be_watched(void **state) {
     (void)state;
     session_begin();
     node_schedule(n);
-    assert_int_equal(n->starting.count, CPUS);
+    assert_int_equal(n->pool.starting.count, CPUS);
     size_t connections = n->connections.count;
     node_client_t *c;
     char byte;
@@ -226,11 +226,11 @@ static void test_a_worker_that_can_not_be_watched(void **state) {
     }
     pid_t child = c->pid;
     int kept = epoll_hide();
-    node_worker_hello(c, n->starting.items[0]->token);
+    node_worker_hello(c, n->pool.starting.items[0]->token);
     epoll_show(kept);
     uv_run(&n->loop, UV_RUN_NOWAIT);
-    assert_int_equal(n->starting.count, CPUS - 1);
-    assert_int_equal(n->start_failures, 1);
+    assert_int_equal(n->pool.starting.count, CPUS - 1);
+    assert_int_equal(n->pool.failures, 1);
     assert_int_equal(n->connections.count, connections - 1);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);

@@ -17,13 +17,13 @@ static void test_a_push_gives_an_idle_worker_a_lease(void **state) {
     assert_int_not_equal(shm_bell_listen(&n->shared->bells[w->number]), seen);
     assert_int_equal(fixture_heard(w).kind, 0); /* it finds the task by itself */
     assert_int_equal(cpus_free(), CPUS - 1);
-    assert_int_equal(n->idle.count, 0);
+    assert_int_equal(n->pool.idle.count, 0);
     /* All of this without us; the lease stays. */
     assert_int_equal(take(w, &driver), record);
     finish(w, record, result);
     rest(w);
     node_schedule(n);
-    assert_int_equal(n->leases, 1);
+    assert_int_equal(n->leases.given, 1);
     assert_int_equal(cpus_free(), CPUS - 1);
     assert_null(n->tasks[record]);
     assert_int_equal(atomic_load(&n->shared->lanes[0].more), 1);
@@ -33,11 +33,11 @@ static void test_as_many_leases_as_tasks(void **state) {
     (void)state;
     node_client_t *workers[] = {worker_new(), worker_new(), worker_new()};
     uint32_t first = push(&driver, slot_open(&driver), 0);
-    assert_int_equal(n->leases, 1);
+    assert_int_equal(n->leases.given, 1);
     node_schedule(n);
-    assert_int_equal(n->leases, 1); /* one looks, and one is there */
+    assert_int_equal(n->leases.given, 1); /* one looks, and one is there */
     uint32_t second = push(&driver, slot_open(&driver), 0);
-    assert_int_equal(n->leases, 2);
+    assert_int_equal(n->leases.given, 2);
     assert_int_equal(cpus_free(), CPUS - 2);
     for (int i = 0; i < 3; i++) {
         if (!workers[i]->leased) continue;
@@ -45,7 +45,7 @@ static void test_as_many_leases_as_tasks(void **state) {
         assert_true(record == first || record == second);
     }
     node_schedule(n);
-    assert_int_equal(n->leases, 2); /* nothing is left in the queue */
+    assert_int_equal(n->leases.given, 2); /* nothing is left in the queue */
 }
 
 static void test_all_queues_count(void **state) {
@@ -56,7 +56,7 @@ static void test_all_queues_count(void **state) {
     worker_new();
     push(&driver, slot_open(&driver), 0);
     push(&other, slot_open(&other), 0);
-    assert_int_equal(n->leases, 2);
+    assert_int_equal(n->leases.given, 2);
 }
 
 static void test_no_more_leases_than_cpus(void **state) {
@@ -67,10 +67,10 @@ static void test_no_more_leases_than_cpus(void **state) {
     size_t leased = 0;
     for (int i = 0; i < CPUS + 2; i++) leased += lease_word(workers[i]) == SHM_LEASE_FREE;
     assert_int_equal(leased, CPUS);
-    assert_int_equal(n->leases, CPUS);
+    assert_int_equal(n->leases.given, CPUS);
     assert_int_equal(cpus_free(), 0);
-    assert_int_equal(n->idle.count, 2);
-    assert_true(n->lanes[0].request.queued);
+    assert_int_equal(n->pool.idle.count, 2);
+    assert_true(n->leases.lanes[0].request.queued);
     assert_int_equal(atomic_load(&n->shared->lanes[0].more), 0); /* nobody need tell us of more */
     assert_int_equal(atomic_load(&n->shared->wanted), 1);
     /* The request waits its turn and gets the next CPU: that of a worker that dies. */
@@ -79,20 +79,20 @@ static void test_no_more_leases_than_cpus(void **state) {
         node_client_died(workers[i]);
         break;
     }
-    assert_int_equal(n->leases, CPUS);
-    assert_int_equal(n->idle.count, 1);
+    assert_int_equal(n->leases.given, CPUS);
+    assert_int_equal(n->pool.idle.count, 1);
 }
 
 static void test_a_lease_waits_for_a_worker(void **state) {
     (void)state;
     push(&driver, slot_open(&driver), 0);
-    assert_int_equal(n->leases, 0);
-    assert_int_equal(n->waiting_for_worker, 1); /* so one is started */
+    assert_int_equal(n->leases.given, 0);
+    assert_int_equal(n->pool.waiting, 1); /* so one is started */
     assert_int_equal(cpus_free(), CPUS - 1);
     node_client_t *w = worker_new();
     assert_true(w->leased);
     assert_int_equal(lease_word(w), SHM_LEASE_FREE);
-    assert_int_equal(n->waiting_for_worker, 0);
+    assert_int_equal(n->pool.waiting, 0);
     assert_int_equal(cpus_free(), CPUS - 1);
 }
 
@@ -107,7 +107,7 @@ static void test_without_any_worker_the_queue_fails(void **state) {
         assert_null(n->tasks[records[i]]);
     }
     assert_int_equal(shm_queue_count(&n->queues[n->driver->number]), 0);
-    assert_int_equal(n->waiting_for_worker, 0);
+    assert_int_equal(n->pool.waiting, 0);
     assert_int_equal(cpus_free(), CPUS);
     /* the next task tries again */
     node_client_t *w = worker_new();
@@ -126,22 +126,22 @@ static void test_useless_workers_are_counted_in_a_row(void **state) {
     useless(5);
     atomic_fetch_add(&old->events->tail, 1);
     useless(1);
-    assert_int_equal(n->start_failures, 6);
+    assert_int_equal(n->pool.failures, 6);
     node_client_t *newer = worker_new();
     newer->started_ns = base_clock_mono_ns();
     useless(1);
-    assert_int_equal(n->start_failures, 7);
+    assert_int_equal(n->pool.failures, 7);
     atomic_fetch_add(&newer->events->tail, 1);
     useless(1);
-    assert_int_equal(n->start_failures, 1);
-    n->last_failure_ns -= 3600000000000u; /* an hour ago */
+    assert_int_equal(n->pool.failures, 1);
+    n->pool.last_failure_ns -= 3600000000000u; /* an hour ago */
     useless(1);
-    assert_int_equal(n->start_failures, 1);
+    assert_int_equal(n->pool.failures, 1);
 }
 
 static void test_without_the_fast_path_nobody_has_a_lease(void **state) {
     (void)state;
-    n->fast = false;
+    n->config.fast = false;
     node_client_t *w = worker_new();
     queue_push(&driver, record_fill(&driver, slot_open(&driver), NONE, 0, false));
     node_schedule(n);
@@ -169,7 +169,7 @@ static void test_a_free_lease_is_taken_at_once(void **state) {
         assert_false(workers[i]->leased);
     }
     assert_int_equal(ran, 1);
-    assert_int_equal(n->leases, CPUS - 1);
+    assert_int_equal(n->leases.given, CPUS - 1);
     assert_int_equal(cpus_free(), 0);
     assert_int_equal(recalled(workers, CPUS), 0);
 }
@@ -187,7 +187,7 @@ static void test_a_task_of_three_cpus_takes_as_many_as_it_lacks(void **state) {
     size_t ran = 0;
     for (int i = 0; i < CPUS; i++) ran += told_to_run(workers[i], record);
     assert_int_equal(ran, 1);
-    assert_int_equal(n->leases, 1);
+    assert_int_equal(n->leases.given, 1);
     assert_int_equal(cpus_free(), 0);
 }
 
@@ -198,7 +198,7 @@ static void test_a_lost_race_for_a_free_lease(void **state) {
     take(w, &driver); /* before we look: FREE to BUSY */
     node_leases_take_free(n);
     assert_int_equal(lease_word(w), SHM_LEASE_BUSY);
-    assert_int_equal(n->leases, 1);
+    assert_int_equal(n->leases.given, 1);
 }
 
 /* Its worker has not looked yet, which may take a while on a busy machine: it must get to what the
@@ -208,14 +208,14 @@ static void test_a_lease_that_was_just_given_is_left_to_its_worker(void **state)
     for (int i = 0; i < CPUS; i++) worker_new();
     uint64_t begin = base_clock_mono_ns();
     for (int i = 0; i < CPUS; i++) push(&driver, slot_open(&driver), 0);
-    assert_int_equal(n->leases, CPUS);
+    assert_int_equal(n->leases.given, CPUS);
     submit(1);
     node_schedule(n);
-    size_t early = n->leases;
+    size_t early = n->leases.given;
     if (base_clock_mono_ns() - begin < RECALL_MS * 1000000ull) assert_int_equal(early, CPUS);
     usleep((RECALL_MS + 5) * 1000);
     node_schedule(n); /* it had its chance */
-    assert_true(n->leases < CPUS);
+    assert_true(n->leases.given < CPUS);
 }
 
 static void test_busy_leases_are_recalled_after_some_time(void **state) {
@@ -228,11 +228,11 @@ static void test_busy_leases_are_recalled_after_some_time(void **state) {
     size_t early = recalled(workers, CPUS);
     if (base_clock_mono_ns() - begin < RECALL_MS * 1000000ull) assert_int_equal(early, 0);
     assert_int_equal(atomic_load(&n->shared->wanted), 1);
-    assert_true(uv_is_active((uv_handle_t *)&n->look_timer)); /* nobody else wakes us */
+    assert_true(uv_is_active((uv_handle_t *)&n->schedule.timer)); /* nobody else wakes us */
     usleep((RECALL_MS + 5) * 1000);
     node_schedule(n);
     assert_true(recalled(workers, CPUS) > 0);
-    assert_int_equal(n->leases, CPUS); /* until its task is done */
+    assert_int_equal(n->leases.given, CPUS); /* until its task is done */
     for (int i = 0; i < CPUS; i++) {
         if (!(lease_word(workers[i]) & SHM_LEASE_RECALL)) continue;
         finish(workers[i], records[i], NONE);
@@ -242,7 +242,7 @@ static void test_busy_leases_are_recalled_after_some_time(void **state) {
         assert_true(workers[i]->idle);
         break;
     }
-    assert_int_equal(n->leases, CPUS - 1);
+    assert_int_equal(n->leases.given, CPUS - 1);
     assert_int_equal(cpus_free(), 1);
     assert_int_equal(atomic_load(&n->shared->wanted), 0);
 }
@@ -332,7 +332,7 @@ static void test_a_blocked_lease_is_lent_to_the_queue(void **state) {
     assert_true(shm_lease_move(lease_of(workers[0]), SHM_LEASE_BUSY, SHM_LEASE_BLOCKED));
     node_schedule(n);
     assert_int_equal(lease_word(workers[0]), SHM_LEASE_LENT);
-    assert_int_equal(n->leases, CPUS + 1);
+    assert_int_equal(n->leases.given, CPUS + 1);
     assert_int_equal(take(idle, &driver), nested);
     assert_int_equal(cpus_free(), 0);
 }
@@ -380,7 +380,7 @@ static void test_too_many_cpus_in_use_recall_a_busy_lease(void **state) {
         break;
     }
     assert_int_equal(cpus_free(), 0);
-    assert_int_equal(n->leases, CPUS - 1);
+    assert_int_equal(n->leases.given, CPUS - 1);
     assert_int_equal(recalled(workers, CPUS), 0);
 }
 
@@ -401,7 +401,7 @@ static void test_one_that_goes_on_takes_no_other_task_by_itself(void **state) {
     fixture_say(workers[2], WIRE_LEASE, 0, 0);
     node_schedule(n);
     assert_int_equal(cpus_free(), 0);
-    assert_int_equal(n->leases, CPUS - 1);
+    assert_int_equal(n->leases.given, CPUS - 1);
 }
 
 static void test_one_that_goes_on_may_take_others_when_there_is_a_cpu(void **state) {
@@ -425,12 +425,12 @@ static void test_one_that_goes_on_while_memory_is_short(void **state) {
     node_client_t *workers[CPUS];
     uint32_t records[CPUS];
     lend_and_go_on(workers, records);
-    n->paused = true;
+    n->pressure.paused = true;
     finish(workers[0], records[0], NONE);
     rest(workers[0]);
     node_schedule(n);
     assert_int_equal(lease_word(workers[2]), SHM_LEASE_BUSY | SHM_LEASE_RECALL);
-    n->paused = false;
+    n->pressure.paused = false;
     node_schedule(n);
     assert_int_equal(lease_word(workers[2]), SHM_LEASE_BUSY);
 }
@@ -469,7 +469,7 @@ static void test_a_lane_for_each_shape_of_cpus(void **state) {
     uint32_t two, again, one;
     push_cpus(&driver, 2, &two);
     assert_int_not_equal(two, 0);
-    assert_int_equal(n->leases, 1);
+    assert_int_equal(n->leases.given, 1);
     assert_int_equal(cpus_free(), CPUS - 2);
     node_client_t *w = workers[0]->leased ? workers[0] : workers[1];
     assert_int_equal(w->lane, two);
@@ -518,7 +518,7 @@ static void test_one_lane_gives_way_to_another(void **state) {
     for (int i = 0; i < CPUS; i++)
         if (lease_word(workers[i]) & SHM_LEASE_RECALL) give_back(workers[i]);
     node_schedule(n);
-    assert_int_equal(n->lanes[lane].leases, 1);
+    assert_int_equal(n->leases.lanes[lane].leases, 1);
     assert_int_equal(cpus_free(), 0);
 }
 
@@ -528,11 +528,11 @@ static void test_a_request_whose_task_was_taken_goes(void **state) {
     uint32_t records[CPUS];
     busy_workers(workers, records);
     push(&driver, slot_open(&driver), 0);
-    assert_true(n->lanes[0].request.queued);
+    assert_true(n->leases.lanes[0].request.queued);
     finish(workers[0], records[0], NONE);
     take(workers[0], &driver);
     node_schedule(n);
-    assert_false(n->lanes[0].request.queued);
+    assert_false(n->leases.lanes[0].request.queued);
     assert_int_equal(atomic_load(&n->shared->lanes[0].more), 1);
 }
 
@@ -542,7 +542,7 @@ static void test_words_about_leases_that_are_not_true(void **state) {
     (void)state;
     node_client_t *idle = worker_new();
     fixture_say(idle, WIRE_LEASE, 0, 0); /* has none */
-    assert_int_equal(n->idle.count, 1);
+    assert_int_equal(n->pool.idle.count, 1);
     node_client_t *w = busy_worker(0, NULL, NULL);
     assert_true(w == idle || w->leased);
     fixture_say(w, WIRE_LEASE, 0, 0); /* did not give it back */

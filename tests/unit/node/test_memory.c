@@ -33,37 +33,37 @@ typedef struct {
 /* The extents tile the arena together with the gaps, and every granule's owner is its extent's. */
 static void books_check(void) {
     uint64_t free_bytes = 0;
-    for (size_t i = 0; i < n->gaps.count; i++) {
-        assert_true(n->gaps.items[i].size > 0);
+    for (size_t i = 0; i < n->books.gaps.count; i++) {
+        assert_true(n->books.gaps.items[i].size > 0);
         if (i > 0)
-            assert_true(n->gaps.items[i - 1].offset + n->gaps.items[i - 1].size <
-                        n->gaps.items[i].offset);
-        for (uint64_t g = n->gaps.items[i].offset / SHM_GRANULE;
-             g < (n->gaps.items[i].offset + n->gaps.items[i].size) / SHM_GRANULE; g++) {
-            assert_int_equal(n->books[g].size, 0);
-            assert_int_equal(n->granule_owner[g], 0);
+            assert_true(n->books.gaps.items[i - 1].offset + n->books.gaps.items[i - 1].size <
+                        n->books.gaps.items[i].offset);
+        for (uint64_t g = n->books.gaps.items[i].offset / SHM_GRANULE;
+             g < (n->books.gaps.items[i].offset + n->books.gaps.items[i].size) / SHM_GRANULE; g++) {
+            assert_int_equal(n->books.extents[g].size, 0);
+            assert_int_equal(n->books.owner[g], 0);
         }
-        free_bytes += n->gaps.items[i].size;
+        free_bytes += n->books.gaps.items[i].size;
     }
-    assert_int_equal(free_bytes, n->arena_free);
+    assert_int_equal(free_bytes, n->books.free_bytes);
     uint64_t used = 0;
     for (uint64_t g = 0; g < GRANULES; g++) {
-        for (uint64_t k = g; k < g + n->books[g].size / SHM_GRANULE; k++)
-            assert_int_equal(n->granule_owner[k], n->books[g].owner);
-        used += n->books[g].size;
+        for (uint64_t k = g; k < g + n->books.extents[g].size / SHM_GRANULE; k++)
+            assert_int_equal(n->books.owner[k], n->books.extents[g].owner);
+        used += n->books.extents[g].size;
     }
     assert_int_equal(used + free_bytes, STORE);
 }
 
 static mob_status_t ask(node_client_t *c, uint64_t size, extent_t *ret_extent) {
-    node_memory_extent(c, size, size, false);
+    node_extent_ask(c, size, size, false);
     shm_message_t m = fixture_heard(c);
     assert_int_equal(m.kind, WIRE_EXTENT);
     books_check();
     if (m.a == MOB_EFULL) assert_int_equal(m.c, STORE);
     /* Whoever asks next is not to wait behind this one. */
-    assert_int_equal(n->wants.count, m.a == MOB_ESPACE);
-    n->wants.count = 0;
+    assert_int_equal(n->space.wants.count, m.a == MOB_ESPACE);
+    n->space.wants.count = 0;
     if (m.a != 0) return (mob_status_t)m.a;
     *ret_extent = (extent_t){.offset = m.b, .size = m.c, .serial = m.d};
     return MOB_OK;
@@ -88,26 +88,26 @@ static void test_extents_are_apart(void **state) {
     extent_t first = granted(a, 1), second = granted(b, SHM_GRANULE + 1),
              third = granted(a, SHM_GRANULE);
     assert_true(first.serial != second.serial && second.serial != third.serial);
-    assert_true(node_memory_owns(n, a->number, first.offset + 64, SHM_GRANULE - 64));
-    assert_false(node_memory_owns(n, b->number, first.offset + 64, 1));
-    assert_true(node_memory_owns(n, b->number, second.offset + 64, 2 * SHM_GRANULE - 64));
+    assert_true(node_extent_owned(n, a->number, first.offset + 64, SHM_GRANULE - 64));
+    assert_false(node_extent_owned(n, b->number, first.offset + 64, 1));
+    assert_true(node_extent_owned(n, b->number, second.offset + 64, 2 * SHM_GRANULE - 64));
     /* a byte of the next one's */
-    assert_false(node_memory_owns(n, b->number, second.offset + 64, 2 * SHM_GRANULE));
-    assert_int_equal(node_memory_free_bytes(n), STORE - 4 * SHM_GRANULE);
+    assert_false(node_extent_owned(n, b->number, second.offset + 64, 2 * SHM_GRANULE));
+    assert_int_equal(node_extents_free_bytes(n), STORE - 4 * SHM_GRANULE);
 }
 
 static void test_owning_is_bounded(void **state) {
     (void)state;
     extent_t all = granted(a, STORE);
     assert_int_equal(all.offset, 0);
-    assert_true(node_memory_owns(n, a->number, 64, STORE - 64));
-    assert_true(node_memory_owns(n, a->number, STORE - 1, 1));
-    assert_false(node_memory_owns(n, a->number, 64, STORE));
-    assert_false(node_memory_owns(n, a->number, 0, 1)); /* no block begins there */
-    assert_false(node_memory_owns(n, a->number, STORE, 0));
-    assert_false(node_memory_owns(n, a->number, 64, UINT64_MAX));
-    assert_false(node_memory_owns(n, a->number, UINT64_MAX, 1));
-    assert_false(node_memory_owns(n, a->number, UINT64_MAX - 10, UINT64_MAX));
+    assert_true(node_extent_owned(n, a->number, 64, STORE - 64));
+    assert_true(node_extent_owned(n, a->number, STORE - 1, 1));
+    assert_false(node_extent_owned(n, a->number, 64, STORE));
+    assert_false(node_extent_owned(n, a->number, 0, 1)); /* no block begins there */
+    assert_false(node_extent_owned(n, a->number, STORE, 0));
+    assert_false(node_extent_owned(n, a->number, 64, UINT64_MAX));
+    assert_false(node_extent_owned(n, a->number, UINT64_MAX, 1));
+    assert_false(node_extent_owned(n, a->number, UINT64_MAX - 10, UINT64_MAX));
 }
 
 static void test_full_is_not_for_ever(void **state) {
@@ -119,12 +119,12 @@ static void test_full_is_not_for_ever(void **state) {
     assert_int_equal(ask(b, STORE + 1, &e), MOB_EFULL);
     granted(b, 2 * SHM_GRANULE);
     assert_int_equal(ask(b, 1, &e), MOB_ESPACE);
-    assert_int_equal(node_memory_free_bytes(n), 0);
+    assert_int_equal(node_extents_free_bytes(n), 0);
 }
 
 static void test_nothing_is_a_fault(void **state) {
     (void)state;
-    node_memory_extent(a, 0, 0, false);
+    node_extent_ask(a, 0, 0, false);
     assert_int_equal(a->state, NODE_DYING);
     assert_non_null(a->fault);
 }
@@ -133,12 +133,12 @@ static void test_empty_ones_are_taken_back_when_short(void **state) {
     (void)state;
     extent_t half = granted(a, STORE / 2), rest = granted(a, STORE / 2);
     make_empty(half);
-    assert_int_equal(node_memory_free_bytes(n), STORE / 2); /* counts as free before it is taken */
+    assert_int_equal(node_extents_free_bytes(n), STORE / 2); /* counts as free before it is taken */
     extent_t e = granted(b, SHM_GRANULE);
     assert_int_equal(e.offset, half.offset);
     assert_int_equal(atomic_load(&n->extents[rest.offset / SHM_GRANULE].word) & 3,
                      SHM_EXTENT_OWNED);
-    assert_int_equal(node_memory_free_bytes(n), STORE / 2 - SHM_GRANULE);
+    assert_int_equal(node_extents_free_bytes(n), STORE / 2 - SHM_GRANULE);
 }
 
 static void test_neighbours_join(void **state) {
@@ -171,7 +171,7 @@ static uint64_t arena_memory(void) {
 }
 
 static extent_t granted_large(node_client_t *c, uint64_t size) {
-    node_memory_extent(c, size, size, false);
+    node_extent_ask(c, size, size, false);
     shm_message_t m = fixture_heard(c);
     assert_int_equal(m.kind, WIRE_EXTENT);
     assert_int_equal(m.a, 0);
@@ -188,30 +188,30 @@ static void test_owners_get_memory_for_large_ones(void **state) {
     b = fixture_client_new(n, WIRE_WORKER);
     granted_large(b, SHM_BACKED_AT_ONCE);
     assert_int_equal(arena_memory(), SHM_BACKED_AT_ONCE);
-    assert_int_equal(n->cold, 0);
+    assert_int_equal(n->books.cold, 0);
     extent_t e = granted_large(a, large);
     assert_int_equal(arena_memory(), SHM_BACKED_AT_ONCE);
-    assert_int_equal(n->cold, large); /* is counted with what the next one asks for */
+    assert_int_equal(n->books.cold, large); /* is counted with what the next one asks for */
     base_map(n->arena.base + e.offset, e.size, 0);
     fixture_say(b, WIRE_BACKED, 0, e.offset + SHM_BLOCK_FIRST); /* not its own */
     fixture_say(b, WIRE_BACKED, 0, UINT64_MAX);
-    assert_int_equal(n->cold, large);
+    assert_int_equal(n->books.cold, large);
     fixture_say(a, WIRE_BACKED, 0, e.offset + SHM_BLOCK_FIRST);
-    assert_int_equal(n->cold, 0);
+    assert_int_equal(n->books.cold, 0);
     fixture_say(a, WIRE_BACKED, 0, e.offset + SHM_BLOCK_FIRST);
-    assert_int_equal(n->cold, 0);
+    assert_int_equal(n->books.cold, 0);
     make_empty(e);
     e = granted_large(b, large); /* with the memory that it has */
-    assert_int_equal(n->cold, 0);
+    assert_int_equal(n->books.cold, 0);
     make_empty(e);
-    node_memory_give_back(n);
+    node_extents_give_back(n);
     assert_int_equal(arena_memory(), SHM_BACKED_AT_ONCE);
     /* One that is given up, nobody knows with how much. */
     e = granted_large(a, large);
     base_map(n->arena.base + e.offset, e.size / 4, 0);
     make_empty(e);
-    granted_large(b, n->store_bytes - SHM_BACKED_AT_ONCE);
-    assert_int_equal(n->cold, n->store_bytes - SHM_BACKED_AT_ONCE);
+    granted_large(b, n->config.store_bytes - SHM_BACKED_AT_ONCE);
+    assert_int_equal(n->books.cold, n->config.store_bytes - SHM_BACKED_AT_ONCE);
     assert_int_equal(arena_memory(), SHM_BACKED_AT_ONCE);
 }
 
@@ -227,29 +227,29 @@ static void test_an_old_serial_takes_nothing(void **state) {
 
 static void test_slots_by_blocks(void **state) {
     (void)state;
-    node_memory_slots(a, 1);
+    node_grant_slots(a, 1);
     shm_message_t first = fixture_heard(a);
-    node_memory_slots(b, STORE_SLOT_BLOCK + 1);
+    node_grant_slots(b, STORE_SLOT_BLOCK + 1);
     shm_message_t second = fixture_heard(b);
     assert_int_equal(first.kind, WIRE_SLOTS);
     assert_true(first.a > 0 && first.a % STORE_SLOT_BLOCK == 0);
     assert_int_equal(first.b, STORE_SLOT_BLOCK);
     assert_int_equal(second.b, 2 * STORE_SLOT_BLOCK);
     assert_int_not_equal(first.a, second.a);
-    assert_true(node_memory_slot_is(n, first.a, a->number));
-    assert_true(node_memory_slot_is(n, first.a + STORE_SLOT_BLOCK - 1, a->number));
-    assert_false(node_memory_slot_is(n, first.a, b->number));
-    assert_false(node_memory_slot_is(n, 0, 0)); /* slot 0 is nobody's */
-    assert_false(node_memory_slot_is(n, STORE_MAX_SLOTS, a->number));
-    assert_false(node_memory_slot_is(n, UINT32_MAX, a->number));
-    assert_false(node_memory_record_is(n, WIRE_MAX_RECORDS, a->number));
+    assert_true(node_grant_slot_is(n, first.a, a->number));
+    assert_true(node_grant_slot_is(n, first.a + STORE_SLOT_BLOCK - 1, a->number));
+    assert_false(node_grant_slot_is(n, first.a, b->number));
+    assert_false(node_grant_slot_is(n, 0, 0)); /* slot 0 is nobody's */
+    assert_false(node_grant_slot_is(n, STORE_MAX_SLOTS, a->number));
+    assert_false(node_grant_slot_is(n, UINT32_MAX, a->number));
+    assert_false(node_grant_record_is(n, WIRE_MAX_RECORDS, a->number));
 }
 
 static void test_impossible_numbers_are_faults(void **state) {
     (void)state;
-    node_memory_slots(a, 0);
+    node_grant_slots(a, 0);
     assert_non_null(a->fault);
-    node_memory_records(b, UINT32_MAX);
+    node_grant_records(b, UINT32_MAX);
     assert_non_null(b->fault);
 }
 
@@ -257,11 +257,12 @@ static void test_impossible_numbers_are_faults(void **state) {
 /* What its owner allocated there. */
 static void use(extent_t e, uint64_t units) {
     uint64_t granule = e.offset / SHM_GRANULE;
-    atomic_store(&n->extents[granule].used, shm_extent_count(n->books[granule].serial, units));
+    atomic_store(&n->extents[granule].used,
+                 shm_extent_count(n->books.extents[granule].serial, units));
 }
 
 static uint32_t value_make(node_client_t *owner, extent_t e) {
-    node_memory_slots(owner, 1);
+    node_grant_slots(owner, 1);
     uint32_t slot = fixture_heard(owner).a;
     uint64_t generation = store_slot_open(&n->slots[slot]), data = e.offset + 64;
     shm_block_t *block = (shm_block_t *)(n->arena.base + data - sizeof(shm_block_t));
@@ -283,11 +284,12 @@ static void test_a_dead_clients_memory_comes_back(void **state) {
     granted(a, STORE / 4); /* never cut */
     granted(b, SHM_GRANULE);
     node_objects_forget(a);
-    node_memory_forget(a);
+    node_extents_forget(a);
+    node_grants_forget(a);
     books_check();
-    assert_int_equal(node_memory_free_bytes(n), STORE - SHM_GRANULE);
-    assert_true(n->free_slots.count > 0);
-    assert_int_equal(n->orphan_slots.count, 0);
+    assert_int_equal(node_extents_free_bytes(n), STORE - SHM_GRANULE);
+    assert_true(n->grants.slots.free.count > 0);
+    assert_int_equal(n->grants.slots.orphans.count, 0);
 }
 
 /* It died before its first block: what lies there is of an earlier grant. */
@@ -297,9 +299,10 @@ static void test_old_bytes_in_what_was_never_cut(void **state) {
     shm_block_t *block = (shm_block_t *)(n->arena.base + e.offset + SHM_BLOCK_FIRST);
     memset(n->arena.base + e.offset, 1, e.size);
     *block = (shm_block_t){.units = 7};
-    node_memory_forget(a);
+    node_extents_forget(a);
+    node_grants_forget(a);
     books_check();
-    assert_int_equal(node_memory_free_bytes(n), STORE);
+    assert_int_equal(node_extents_free_bytes(n), STORE);
 }
 
 static void test_what_others_hold_outlives_its_owner(void **state) {
@@ -312,9 +315,10 @@ static void test_what_others_hold_outlives_its_owner(void **state) {
     assert_non_null(o);
     node_object_hold(n, o, b->number, false);
     node_objects_forget(a);
-    node_memory_forget(a);
+    node_extents_forget(a);
+    node_grants_forget(a);
     books_check();
-    assert_int_equal(node_memory_free_bytes(n), STORE / 2);
+    assert_int_equal(node_extents_free_bytes(n), STORE / 2);
     assert_int_equal(atomic_load(&n->slots[slot].word) & STORE_STATE, STORE_SEALED);
     /* and is found free when the store is short, once the last holder has let go */
     fixture_say(b, WIRE_DROP, ref.slot, ref.generation);
@@ -333,7 +337,8 @@ static void test_scribbled_headers_stay_inside(void **state) {
         use(e, 2);
         atomic_store(&((shm_block_t *)(n->arena.base + e.offset + SHM_BLOCK_FIRST))->units,
                      units[i]);
-        node_memory_forget(c);
+        node_extents_forget(c);
+        node_grants_forget(c);
         books_check();
     }
 }
@@ -361,7 +366,7 @@ static void test_random_grants(void **state) {
         }
     }
     while (count > 0) make_empty(live[--count]);
-    assert_int_equal(node_memory_free_bytes(n), STORE);
+    assert_int_equal(node_extents_free_bytes(n), STORE);
     granted(a, STORE);
 }
 

@@ -11,9 +11,9 @@ static int setup(void **state) {
     n = fixture_node_new(64 * SHM_GRANULE);
     owner = fixture_client_new(n, WIRE_WORKER);
     other = fixture_client_new(n, WIRE_WORKER);
-    node_memory_slots(owner, STORE_SLOT_BLOCK);
+    node_grant_slots(owner, STORE_SLOT_BLOCK);
     next_slot = fixture_heard(owner).a;
-    node_memory_extent(owner, 16 * SHM_GRANULE, 16 * SHM_GRANULE, false);
+    node_extent_ask(owner, 16 * SHM_GRANULE, 16 * SHM_GRANULE, false);
     extent = fixture_heard(owner).b;
     next_block = extent + 64;
     return 0;
@@ -274,7 +274,7 @@ static void test_a_dead_submitters_results_stay_whole(void **state) {
     (void)state;
     mob_ref_t ref = value_put(NULL, 0);
     say(other, WIRE_HOLD, ref);
-    node_memory_records(owner, 1);
+    node_grant_records(owner, 1);
     uint32_t record = fixture_heard(owner).a;
     node_task_t *t = calloc(1, sizeof *t + sizeof(mob_ref_t));
     t->record = record;

@@ -55,8 +55,8 @@ static void test_what_nobody_uses_is_available(void **state) {
     rest(busy_one);
     node_leases_take_free(n);
     assert_int_equal(cpus_free(), CPUS);
-    assert_int_equal(n->leases, 0);
-    assert_int_equal(n->idle.count, 2);
+    assert_int_equal(n->leases.given, 0);
+    assert_int_equal(n->pool.idle.count, 2);
 }
 
 /* Who asks may have seen the result: so a worker between two tasks is waited for, for a moment. */

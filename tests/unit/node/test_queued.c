@@ -30,7 +30,7 @@ static void test_a_dead_workers_lease_in_every_state(void **state) {
         atomic_fetch_or(&n->shared->lanes[0].workers[number / 64].looking, bit);
         node_client_died(w);
         assert_int_equal(cpus_free(), CPUS);
-        assert_int_equal(n->leases, 0);
+        assert_int_equal(n->leases.given, 0);
         assert_int_equal(atomic_load(&n->shared->leases[number].word), SHM_LEASE_NONE);
         /* nobody relies on it any more */
         assert_int_equal(atomic_load(&n->shared->lanes[0].workers[number / 64].idle) & bit, 0);
@@ -208,7 +208,7 @@ static void test_a_worker_with_tasks_in_its_queue_is_not_sent_home(void **state)
 static void assert_over(uint32_t record, mob_ref_t argument) {
     assert_null(n->tasks[record]);
     assert_int_equal(wire_word_state(record_word(record)), WIRE_FREE);
-    assert_int_equal(n->done_early.count, 0);
+    assert_int_equal(n->queued.done_early.count, 0);
     assert_int_equal(n->open_tasks[n->driver->number], 0);
     assert_int_equal(n->objects[argument.slot]->uses, 0);
     assert_int_equal(control_event_count(n->control), 1);
@@ -226,7 +226,8 @@ static void test_arguments_are_held_until_the_task_is_done(void **state) {
     fixture_say(n->driver, WIRE_ARGUMENTS, record, generation);
     assert_non_null(n->tasks[record]);
     assert_true(n->tasks[record]->queued);
-    assert_int_equal(sched_queued(n->sched, n->cpu_shape), 0); /* workers take it, not we */
+    assert_int_equal(sched_queued(n->sched, n->schedule.cpu_shape),
+                     0); /* workers take it, not we */
     fixture_say(n->driver, WIRE_DROP, argument.slot, argument.generation);
     fixture_settle(n);
     assert_int_equal(word_of(argument) & STORE_STATE, STORE_SEALED);
@@ -336,7 +337,7 @@ static void test_a_queue_of_nonsense(void **state) {
     assert_int_equal(w->state, NODE_LIVE);
     atomic_store(&queue->tail, 0);
     node_leases_take_free(n);
-    assert_int_equal(n->leases, 0);
+    assert_int_equal(n->leases.given, 0);
 }
 
 static void test_arguments_of_records_of_others(void **state) {

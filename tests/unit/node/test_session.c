@@ -36,7 +36,7 @@ static int teardown(void **state) {
 }
 
 static mob_status_t session_open_and_close(node_t *n) {
-    *n = (node_t){.temp_dir = root, .listen_fd = -1};
+    *n = (node_t){.config.temp_dir = root, .session.listen_fd = -1};
     /* the lowest number that is free: what is opened comes from there on */
     int first = fcntl(0, F_DUPFD, 0);
     close(first);
@@ -44,8 +44,8 @@ static mob_status_t session_open_and_close(node_t *n) {
     node_session_close(n);
     /* the folder's descriptor too, which a daemon keeps until it ends */
     syscall(SYS_close_range, first, ~0u, 0);
-    free(n->session_dir);
-    free(n->socket_path);
+    free(n->session.dir);
+    free(n->session.socket_path);
     return status;
 }
 
@@ -75,10 +75,10 @@ static void test_a_folder_that_is_not_there(void **state) {
     snprintf(nowhere, sizeof nowhere, "%s/nowhere", root);
     node_t *n = calloc(1, sizeof *n);
     assert_non_null(n);
-    n->temp_dir = nowhere;
+    n->config.temp_dir = nowhere;
     assert_int_equal(node_session_open(n), MOB_ESYS);
     assert_non_null(strstr(mob_last_error(), "nowhere"));
-    assert_null(n->session_dir);
+    assert_null(n->session.dir);
     free(n);
 }
 

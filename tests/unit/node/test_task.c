@@ -13,9 +13,9 @@ static int setup(void **state) {
     n->driver = driver;
     worker = fixture_client_new(n, WIRE_WORKER);
     node_worker_free(worker);
-    node_memory_slots(driver, STORE_SLOT_BLOCK);
+    node_grant_slots(driver, STORE_SLOT_BLOCK);
     next_slot = fixture_heard(driver).a;
-    node_memory_records(driver, WIRE_RECORD_BLOCK);
+    node_grant_records(driver, WIRE_RECORD_BLOCK);
     next_record = fixture_heard(driver).a;
     return 0;
 }
@@ -44,7 +44,7 @@ static uint32_t record_fill(mob_kind_t kind, mob_ref_t result, mob_ref_t dep, in
     wire_record_t *r = &n->records[index];
     uint64_t generation = wire_word_generation(atomic_load(&r->word)) + 1;
     *r = (wire_record_t){.kind = (uint8_t)kind,
-                         .shape = n->cpu_shape,
+                         .shape = n->schedule.cpu_shape,
                          .max_retries = max_retries,
                          .num_returns = 1,
                          .name_size = 4};
@@ -228,9 +228,9 @@ static void test_done_is_completed_for_the_dead(void **state) {
 static void test_a_dead_submitters_tasks(void **state) {
     (void)state;
     node_client_t *submitter = fixture_client_new(n, WIRE_WORKER), *usual = driver;
-    node_memory_slots(submitter, 1);
+    node_grant_slots(submitter, 1);
     next_slot = fixture_heard(submitter).a;
-    node_memory_records(submitter, 1);
+    node_grant_records(submitter, 1);
     next_record = fixture_heard(submitter).a;
     driver = submitter;
     mob_ref_t begun = slot_open(), waiting = slot_open();
@@ -389,7 +389,7 @@ static void test_records_that_make_no_sense(void **state) {
     BAD(atomic_store(&r->word, wire_word(1, 0, WIRE_FREE)));
     BAD(atomic_store(&r->word, wire_word(1, worker->number, WIRE_TAKEN)));
     /* would hold more than it had */
-    BAD(r->kind = MOB_ACTOR_CREATE; r->shape = 0; r->held_shape = n->cpu_shape);
+    BAD(r->kind = MOB_ACTOR_CREATE; r->shape = 0; r->held_shape = n->schedule.cpu_shape);
     BAD(r->kind = MOB_ACTOR_CREATE; r->num_returns = 0);
 #undef BAD
     assert_int_equal(cpus_free(), 4);
@@ -416,7 +416,7 @@ static void test_submitting_twice(void **state) {
 
 static void test_bodies_in_the_arena(void **state) {
     (void)state;
-    node_memory_extent(driver, 2 * SHM_GRANULE, 2 * SHM_GRANULE, false);
+    node_extent_ask(driver, 2 * SHM_GRANULE, 2 * SHM_GRANULE, false);
     uint64_t offset = fixture_heard(driver).b;
     const uint64_t bad[] = {offset + 2 * SHM_GRANULE, offset + 2 * SHM_GRANULE - 64, offset + 65,
                             offset + 63 * 1024 + 8};

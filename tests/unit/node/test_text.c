@@ -13,7 +13,7 @@ static int far_end, printer;
 static int setup(void **state) {
     (void)state;
     n = fixture_node_new(16 * SHM_GRANULE);
-    n->log_to_driver = true;
+    n->config.log_to_driver = true;
     driver = fixture_client_new(n, WIRE_DRIVER);
     worker = fixture_client_new(n, WIRE_WORKER);
     n->driver = driver;
@@ -173,7 +173,7 @@ static void test_a_descriptor_outlives_its_handle(void **state) {
 
 static void test_nothing_is_sent_to_a_driver_that_wants_none(void **state) {
     (void)state;
-    n->log_to_driver = false;
+    n->config.log_to_driver = false;
     print_text("\1x\nhello\n");
     expect_nothing();
     node_warn(n, "a %s comes all the same", "warning");

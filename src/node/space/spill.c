@@ -34,7 +34,7 @@
 
 #include "base/clock.h"
 #include "base/folder.h"
-#include "node/survey.h"
+#include "node/space/survey.h"
 
 static const uint64_t BATCH_BYTES = 128 << 20, EXTRA_BYTES = 16 << 20, FILE_BYTES = 256 << 20,
                       DISK_PAUSE_NS = 100000000, DEMAND_NS = 200000000, PUNCH_BYTES = 64 << 10,
@@ -100,20 +100,21 @@ static void chore_start(node_t *n, chore_t what) {
 /* ---- folders and files ---- */
 
 static bool is_among(const node_t *n, const char *path) {
-    for (size_t i = 0; i < n->spill_folders.count; i++)
-        if (strcmp(n->spill_folders.items[i].path, path) == 0) return true;
+    for (size_t i = 0; i < n->spill.folders.count; i++)
+        if (strcmp(n->spill.folders.items[i].path, path) == 0) return true;
     return false;
 }
 
 /* The folder of this session in each that was configured; in the session's own if none was. One is
  * enough: those that can't be made are left out. */
 static int folders_make(node_t *n) {
-    if (n->spill_folders.count > 0) return 0;
-    if (n->spill_dirs.count == 0 && !vec_push(&n->spill_dirs, n->session_dir)) return ENOMEM;
+    if (n->spill.folders.count > 0) return 0;
+    if (n->config.spill_dirs.count == 0 && !vec_push(&n->config.spill_dirs, n->session.dir))
+        return ENOMEM;
     int error = ENOMEM;
-    for (size_t i = 0; i < n->spill_dirs.count; i++) {
+    for (size_t i = 0; i < n->config.spill_dirs.count; i++) {
         char *path;
-        if (asprintf(&path, WIRE_SPILL_FOLDER, n->spill_dirs.items[i],
+        if (asprintf(&path, WIRE_SPILL_FOLDER, n->config.spill_dirs.items[i],
                      (unsigned long long)n->incarnation) < 0)
             break;
         bool good = !is_among(n, path);          /* the same one twice */
@@ -121,12 +122,13 @@ static int folders_make(node_t *n) {
             error = errno;
             good = false;
         }
-        if (good && vec_push(&n->spill_folders, ((node_folder_t){.path = path})))
-            chore_start(n, (chore_t){.what = CHORE_CLEAR, .path = strdup(n->spill_dirs.items[i])});
+        if (good && vec_push(&n->spill.folders, ((node_folder_t){.path = path})))
+            chore_start(
+                n, (chore_t){.what = CHORE_CLEAR, .path = strdup(n->config.spill_dirs.items[i])});
         else
             free(path);
     }
-    return n->spill_folders.count > 0 ? 0 : error;
+    return n->spill.folders.count > 0 ? 0 : error;
 }
 
 static uint64_t silent_ns(const node_folder_t *f) {
@@ -134,15 +136,15 @@ static uint64_t silent_ns(const node_folder_t *f) {
 }
 
 bool node_spill_is_writing(const node_t *n) {
-    for (size_t i = 0; i < n->spill_folders.count; i++)
-        if (n->spill_folders.items[i].writes > 0 && silent_ns(&n->spill_folders.items[i]) < HUNG_NS)
+    for (size_t i = 0; i < n->spill.folders.count; i++)
+        if (n->spill.folders.items[i].writes > 0 && silent_ns(&n->spill.folders.items[i]) < HUNG_NS)
             return true;
     return false;
 }
 
 static void silent_tell(node_t *n) {
-    for (size_t i = 0; i < n->spill_folders.count; i++) {
-        node_folder_t *f = &n->spill_folders.items[i];
+    for (size_t i = 0; i < n->spill.folders.count; i++) {
+        node_folder_t *f = &n->spill.folders.items[i];
         bool hung = silent_ns(f) >= HUNG_NS;
         if (hung && !f->told)
             node_warn(n, "Writing to %s has not ended for %d s", f->path,
@@ -156,9 +158,9 @@ static void silent_tell(node_t *n) {
 static size_t folder_choose(node_t *n) {
     uint64_t now = base_clock_mono_ns();
     for (int failed = 0; failed < 2; failed++)
-        for (size_t tried = 0; tried < n->spill_folders.count; tried++) {
-            size_t i = n->spill_turn++ % n->spill_folders.count;
-            const node_folder_t *f = &n->spill_folders.items[i];
+        for (size_t tried = 0; tried < n->spill.folders.count; tried++) {
+            size_t i = n->spill.turn++ % n->spill.folders.count;
+            const node_folder_t *f = &n->spill.folders.items[i];
             if (silent_ns(f) < HUNG_NS &&
                 (failed || f->failed_ns == 0 || now - f->failed_ns > FAILED_NS))
                 return i;
@@ -168,16 +170,16 @@ static size_t folder_choose(node_t *n) {
 
 /* In none a write has ended for so long. */
 static bool folders_are_silent(const node_t *n, uint64_t ns) {
-    for (size_t i = 0; i < n->spill_folders.count; i++)
-        if (silent_ns(&n->spill_folders.items[i]) < ns) return false;
-    return n->spill_folders.count > 0;
+    for (size_t i = 0; i < n->spill.folders.count; i++)
+        if (silent_ns(&n->spill.folders.items[i]) < ns) return false;
+    return n->spill.folders.count > 0;
 }
 
 static node_file_t *file_new(node_t *n, size_t folder) {
     node_file_t *file = calloc(1, sizeof *file);
-    const char *dir = n->spill_folders.items[folder].path;
+    const char *dir = n->spill.folders.items[folder].path;
     if (file != NULL &&
-        asprintf(&file->path, "%s/%llu", dir, (unsigned long long)n->next_file++) >= 0)
+        asprintf(&file->path, "%s/%llu", dir, (unsigned long long)n->spill.next_file++) >= 0)
         return file;
     free(file);
     return NULL;
@@ -205,8 +207,8 @@ void node_copy_drop(node_t *n, node_object_t *o) {
 }
 
 void node_spill_end(node_t *n) {
-    for (size_t i = 0; i < n->spill_folders.count; i++)
-        base_folder_remove(n->spill_folders.items[i].path);
+    for (size_t i = 0; i < n->spill.folders.count; i++)
+        base_folder_remove(n->spill.folders.items[i].path);
 }
 
 /* ---- what goes ---- */
@@ -223,13 +225,13 @@ static double price_of(const node_t *n, const node_survey_t *e, uint64_t granule
     const price_t *p = context;
     if (!e->can_go || (p->copied_only && e->copied < e->units)) return -1;
     double recent = 1 - (double)e->idle_ms / ((double)p->longest_ms + 1);
-    return (double)n->books[granule].size * (1 + (RECENT - 1) * recent);
+    return (double)n->books.extents[granule].size * (1 + (RECENT - 1) * recent);
 }
 
 static uint32_t longest_of(const node_t *n, const node_survey_t *extents) {
     uint32_t longest = 0;
-    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
-        if (n->books[g].size != 0 && extents[g].can_go && extents[g].idle_ms > longest)
+    for (uint64_t g = 0; g < n->config.store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
+        if (n->books.extents[g].size != 0 && extents[g].can_go && extents[g].idle_ms > longest)
             longest = extents[g].idle_ms;
     return longest;
 }
@@ -254,8 +256,8 @@ static bool is_chosen_from(const node_survey_t *e, choice_t choice) {
 static void idlest_choose(const node_t *n, node_survey_t *extents, uint64_t bytes,
                           choice_t choice) {
     VEC(idler_t) idlers = {0};
-    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
-        if (n->books[g].size != 0 && is_chosen_from(&extents[g], choice))
+    for (uint64_t g = 0; g < n->config.store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
+        if (n->books.extents[g].size != 0 && is_chosen_from(&extents[g], choice))
             (void)vec_push(&idlers,
                            ((idler_t){.granule = (uint32_t)g, .idle_ms = extents[g].idle_ms}));
     if (idlers.count > 0) qsort(idlers.items, idlers.count, sizeof *idlers.items, idler_compare);
@@ -263,7 +265,7 @@ static void idlest_choose(const node_t *n, node_survey_t *extents, uint64_t byte
     for (size_t i = 0; i < idlers.count && chosen < bytes; i++) {
         node_survey_t *e = &extents[idlers.items[i].granule];
         *(choice == UNCOPIED_AHEAD ? &e->ahead : &e->goes) = true;
-        chosen += n->books[idlers.items[i].granule].size;
+        chosen += n->books.extents[idlers.items[i].granule].size;
     }
     vec_free(&idlers);
 }
@@ -271,17 +273,17 @@ static void idlest_choose(const node_t *n, node_survey_t *extents, uint64_t byte
 /* Chooses what is written ahead, until `bytes` have a copy or will have one; if little is missing,
  * it is left for another time, since large writes are better than small ones. */
 static void ahead_choose(const node_t *n, node_survey_t *extents, uint64_t bytes) {
-    uint64_t copied = n->ahead_flying;
-    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
-        if (n->books[g].size != 0 && extents[g].can_go && !extents[g].goes &&
+    uint64_t copied = n->spill.ahead_flying;
+    for (uint64_t g = 0; g < n->config.store_bytes / SHM_GRANULE; g = node_survey_next(n, g))
+        if (n->books.extents[g].size != 0 && extents[g].can_go && !extents[g].goes &&
             extents[g].copied == extents[g].units)
-            copied += n->books[g].size;
+            copied += n->books.extents[g].size;
     if (copied + bytes / AHEAD_PARTS <= bytes)
         idlest_choose(n, extents, bytes - copied, UNCOPIED_AHEAD);
 }
 
 static uint64_t ahead_bytes(const node_t *n) {
-    return BATCH_BYTES < n->store_bytes / 4 ? BATCH_BYTES : n->store_bytes / 4;
+    return BATCH_BYTES < n->config.store_bytes / 4 ? BATCH_BYTES : n->config.store_bytes / 4;
 }
 
 /* Marks what is to go, so that `size` bytes in one piece are free, and what is to be written ahead.
@@ -291,10 +293,12 @@ static bool choose(node_t *n, node_survey_t *extents, uint64_t size, bool copied
     price_t price = {.longest_ms = longest_of(n, extents), .copied_only = copied_only};
     if (!node_survey_stretch(n, extents, size, price_of, &price, &s)) return false;
     for (uint64_t g = s.first; g < s.end; g = node_survey_next(n, g))
-        extents[g].goes = n->books[g].size != 0;
+        extents[g].goes = n->books.extents[g].size != 0;
     /* A little more than was asked for, of what costs nothing: who needs much does not come for
      * each bit. */
-    idlest_choose(n, extents, EXTRA_BYTES < n->store_bytes / 16 ? EXTRA_BYTES : n->store_bytes / 16,
+    idlest_choose(n, extents,
+                  EXTRA_BYTES < n->config.store_bytes / 16 ? EXTRA_BYTES
+                                                           : n->config.store_bytes / 16,
                   COPIED_GO);
     if (!copied_only) ahead_choose(n, extents, ahead_bytes(n));
     return true;
@@ -317,12 +321,12 @@ static void write_run(uv_work_t *work) {
 }
 
 static void spill_tell(node_t *n) {
-    if (n->spilled_bytes < n->spill_told_bytes || n->spilled_bytes < 1 << 20) return;
-    n->spill_told_bytes = 2 * n->spilled_bytes; /* each time that it has doubled */
-    double seconds = (double)(n->spill_busy_ns ? n->spill_busy_ns : 1) / 1e9;
+    if (n->spill.bytes < n->spill.told_bytes || n->spill.bytes < 1 << 20) return;
+    n->spill.told_bytes = 2 * n->spill.bytes; /* each time that it has doubled */
+    double seconds = (double)(n->spill.busy_ns ? n->spill.busy_ns : 1) / 1e9;
     node_warn(n, "Spilled %llu MiB, %llu objects, write throughput %.0f MiB/s",
-              (unsigned long long)(n->spilled_bytes >> 20), (unsigned long long)n->spilled_objects,
-              (double)n->spilled_bytes / 0x1p20 / seconds);
+              (unsigned long long)(n->spill.bytes >> 20), (unsigned long long)n->spill.objects,
+              (double)n->spill.bytes / 0x1p20 / seconds);
 }
 
 /* The value was written: from now on it has a copy. */
@@ -349,9 +353,9 @@ static void write_free(write_t *w) {
 static void ahead_go_on(node_t *n);
 
 static void disk_failed(node_t *n, int error, const char *path) {
-    n->disk_error = error;
-    n->disk_error_ns = base_clock_mono_ns();
-    snprintf(n->disk_error_path, sizeof n->disk_error_path, "%s", path);
+    n->spill.disk_error = error;
+    n->spill.disk_error_ns = base_clock_mono_ns();
+    snprintf(n->spill.disk_error_path, sizeof n->spill.disk_error_path, "%s", path);
 }
 
 static bool write_start(node_t *n, write_t *w);
@@ -361,13 +365,13 @@ static void write_done(uv_work_t *work, int status) {
     write_t *w = work->data;
     node_t *n = w->node;
     uint64_t now = base_clock_mono_ns();
-    node_folder_t *folder = &n->spill_folders.items[w->folder];
+    node_folder_t *folder = &n->spill.folders.items[w->folder];
     folder->writes--;
     folder->moved_ns = now;
     folder->failed_ns = w->error ? now : 0;
-    if (--n->spills == 0) n->spill_busy_ns += now - n->spill_begun_ns;
-    if (w->ahead) n->ahead_flying -= w->bytes;
-    if (w->error != 0 && ++w->tries < n->spill_folders.count) {
+    if (--n->spill.writes == 0) n->spill.busy_ns += now - n->spill.begun_ns;
+    if (w->ahead) n->spill.ahead_flying -= w->bytes;
+    if (w->error != 0 && ++w->tries < n->spill.folders.count) {
         node_file_t *failed = w->file;
         bool elsewhere = !n->ending && write_start(n, w);
         file_check(n, failed);
@@ -375,13 +379,13 @@ static void write_done(uv_work_t *work, int status) {
         w->file = NULL;
     }
     if (w->error == 0) {
-        n->disk_error = 0;
+        n->spill.disk_error = 0;
         node_space_disk_works(n);
-        n->spilled_bytes += w->bytes;
-        n->spilled_objects += w->items.count;
+        n->spill.bytes += w->bytes;
+        n->spill.objects += w->items.count;
         for (size_t i = 0; i < w->items.count; i++)
             item_commit(n, w->file, &w->items.items[i], w->ahead);
-        if (n->spills == 0) spill_tell(n);
+        if (n->spill.writes == 0) spill_tell(n);
     } else {
         disk_failed(n, w->error, folder->path);
         for (size_t i = 0; i < w->items.count; i++) {
@@ -392,9 +396,10 @@ static void write_done(uv_work_t *work, int status) {
     if (w->file != NULL) file_check(n, w->file);
     write_free(w);
     node_space_serve(n);
-    if (n->paused) node_memory_give_back(n);
+    if (n->pressure.paused) node_extents_give_back(n);
     /* The disk is not to stand still while others fill the space that was made. */
-    if (n->spills < AHEAD_PARTS && !n->ending && now - n->wanted_ns < DEMAND_NS) ahead_go_on(n);
+    if (n->spill.writes < AHEAD_PARTS && !n->ending && now - n->space.wanted_ns < DEMAND_NS)
+        ahead_go_on(n);
 }
 
 static bool write_start(node_t *n, write_t *w) {
@@ -408,10 +413,10 @@ static bool write_start(node_t *n, write_t *w) {
         free(w->file);
         return false;
     }
-    if (n->spills++ == 0) n->spill_begun_ns = base_clock_mono_ns();
-    node_folder_t *folder = &n->spill_folders.items[w->folder];
+    if (n->spill.writes++ == 0) n->spill.begun_ns = base_clock_mono_ns();
+    node_folder_t *folder = &n->spill.folders.items[w->folder];
     if (folder->writes++ == 0) folder->moved_ns = base_clock_mono_ns();
-    if (w->ahead) n->ahead_flying += w->bytes;
+    if (w->ahead) n->spill.ahead_flying += w->bytes;
     return true;
 }
 
@@ -458,26 +463,29 @@ static void item_move(node_t *n, const store_spill_item_t *item, uint64_t extent
 /* Moves what is marked. */
 static node_spilled_t chosen_move(node_t *n, const node_survey_t *extents) {
     /* After a failure the disk is left alone for a moment: what has a copy can go nevertheless. */
-    bool pause = n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < DISK_PAUSE_NS;
+    bool pause =
+        n->spill.disk_error != 0 && base_clock_mono_ns() - n->spill.disk_error_ns < DISK_PAUSE_NS;
     bool hung = folders_are_silent(n, HUNG_NS);
     silent_tell(n);
     mover_t m = {.extents = extents, .may_write = !pause && !hung};
     int error = m.may_write ? folders_make(n) : 0;
     if (error != 0) {
-        disk_failed(n, error, n->spill_dirs.count > 0 ? n->spill_dirs.items[0] : n->session_dir);
+        disk_failed(n, error,
+                    n->config.spill_dirs.count > 0 ? n->config.spill_dirs.items[0]
+                                                   : n->session.dir);
         m.may_write = false;
     }
     /* A disk that is merely slow is waited for, but not for ever. */
     bool dead = hung && folders_are_silent(n, DEAD_NS);
-    if (dead) disk_failed(n, ETIMEDOUT, n->spill_folders.items[0].path);
-    uint32_t before = n->spills;
+    if (dead) disk_failed(n, ETIMEDOUT, n->spill.folders.items[0].path);
+    uint32_t before = n->spill.writes;
     node_survey_walk(n, item_move, &m);
     mover_flush(n, &m, false);
-    bool writes = n->spills > before;
+    bool writes = n->spill.writes > before;
     mover_flush(n, &m, true);
     return writes        ? NODE_SPILL_WRITES
            : m.bytes > 0 ? NODE_SPILL_FREED
-           : n->spills > before
+           : n->spill.writes > before
                ? NODE_SPILL_WRITES /* only ahead; what was to go is in use by now */
            : m.may_write   ? NODE_SPILL_NOTHING
            : hung && !dead ? NODE_SPILL_WRITES

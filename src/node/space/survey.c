@@ -1,45 +1,25 @@
-#include "node/survey.h"
+#include "node/space/survey.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "store/pins.h"
-
-/* ---- pins ---- */
-
-bool node_client_pins(node_client_t *c, uint32_t slot) {
-    return node_client_pins_word(c, slot / 64) >> (slot % 64) & 1;
-}
-
-uint64_t node_client_pins_word(node_client_t *c, uint32_t word) {
-    return c->segment.base != NULL
-               ? store_pins_word((_Atomic uint64_t *)(c->segment.base + SHM_CLIENT_PINS), word)
-               : 0;
-}
-
-uint64_t node_pins_word(node_t *n, uint32_t word) {
-    uint64_t pins = 0;
-    for (uint32_t k = 1; k < n->client_next; k++)
-        if (n->clients[k] != NULL) pins |= node_client_pins_word(n->clients[k], word);
-    return pins;
-}
-
-bool node_slot_is_pinned(node_t *n, uint32_t slot) {
-    return node_pins_word(n, slot / 64) >> (slot % 64) & 1;
-}
+#include "node/space/pins.h"
+#include "node/state.h"
 
 /* ---- values ---- */
 
 /* The first granule of the extent that the block with data at `data` lies in; UINT64_MAX: in none.
  * The block itself says how far it is from the beginning. */
 static uint64_t extent_of(const node_t *n, uint64_t data) {
-    if (data < SHM_BLOCK_UNIT || data % SHM_BLOCK_UNIT != 0 || data >= n->store_bytes)
+    if (data < SHM_BLOCK_UNIT || data % SHM_BLOCK_UNIT != 0 || data >= n->config.store_bytes)
         return UINT64_MAX;
     uint64_t g = (data - sizeof(shm_block_t)) / SHM_GRANULE;
     uint32_t back = ((const shm_block_t *)(n->arena.base + data - sizeof(shm_block_t)))->back;
     if (back != SHM_BLOCK_WHOLE) g = back <= g ? g - back : g;
-    return n->books[g].size > 0 && g * SHM_GRANULE + n->books[g].size > data ? g : UINT64_MAX;
+    return n->books.extents[g].size > 0 && g * SHM_GRANULE + n->books.extents[g].size > data
+               ? g
+               : UINT64_MAX;
 }
 
 bool node_survey_block(const node_t *n, uint64_t data, uint64_t tag, uint64_t bytes,
@@ -52,7 +32,7 @@ bool node_survey_block(const node_t *n, uint64_t data, uint64_t tag, uint64_t by
     *ret_units = units;
     return atomic_load_explicit(&header->word, memory_order_relaxed) == shm_block_used(tag) &&
            bytes + sizeof *header <= (uint64_t)units * SHM_BLOCK_UNIT &&
-           data + bytes <= extent * SHM_GRANULE + n->books[extent].size;
+           data + bytes <= extent * SHM_GRANULE + n->books.extents[extent].size;
 }
 
 /* Whether this slot's value can go, and what it is then. Clients write the slot: everything is
@@ -68,8 +48,9 @@ static bool slot_can_go(node_t *n, uint32_t index, store_spill_item_t *ret_item,
     if (store_meta_inline(meta) || store_meta_error(meta) != MOB_OK) return false;
     uint64_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
     uint64_t bytes = store_block_size(size, ref_count);
-    if (size > n->store_bytes || !node_survey_block(n, block, shm_tag(false, index, generation),
-                                                    bytes, ret_extent, ret_units))
+    if (size > n->config.store_bytes ||
+        !node_survey_block(n, block, shm_tag(false, index, generation), bytes, ret_extent,
+                           ret_units))
         return false;
     if (bytes > STORE_SPILL_SMALL && block % STORE_SPILL_PAGE != STORE_SPILL_PLACE) return false;
     node_object_t *o = n->objects[index];
@@ -86,9 +67,9 @@ static bool slot_can_go(node_t *n, uint32_t index, store_spill_item_t *ret_item,
 }
 
 void node_survey_walk(node_t *n, node_value_fn f, void *context) {
-    for (uint32_t w = STORE_SLOT_BLOCK / 64; w < (n->slots_granted + 63) / 64; w++) {
+    for (uint32_t w = STORE_SLOT_BLOCK / 64; w < (n->grants.slots.granted + 63) / 64; w++) {
         uint64_t pinned = node_pins_word(n, w);
-        for (uint32_t i = w * 64; i < w * 64 + 64 && i < n->slots_granted; i++) {
+        for (uint32_t i = w * 64; i < w * 64 + 64 && i < n->grants.slots.granted; i++) {
             store_spill_item_t item;
             uint64_t extent;
             uint32_t units;
@@ -140,12 +121,12 @@ static void value_add(node_t *n, const store_spill_item_t *item, uint64_t extent
 }
 
 node_survey_t *node_survey_make(node_t *n) {
-    surveyor_t s = {.extents = calloc(n->store_bytes / SHM_GRANULE + 1, sizeof *s.extents),
+    surveyor_t s = {.extents = calloc(n->config.store_bytes / SHM_GRANULE + 1, sizeof *s.extents),
                     .now_ms = base_clock_coarse_ms()};
     if (s.extents == NULL) return NULL;
     node_survey_walk(n, value_add, &s);
-    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE; g = node_survey_next(n, g)) {
-        if (n->books[g].size == 0 || s.extents[g].units == 0) continue;
+    for (uint64_t g = 0; g < n->config.store_bytes / SHM_GRANULE; g = node_survey_next(n, g)) {
+        if (n->books.extents[g].size == 0 || s.extents[g].units == 0) continue;
         uint64_t used = atomic_load(&n->extents[g].used), freed = atomic_load(&n->extents[g].freed);
         s.extents[g].can_go =
             used >> 32 == freed >> 32 && ((used - freed) & 0xffffffff) == s.extents[g].units;
@@ -155,7 +136,7 @@ node_survey_t *node_survey_make(node_t *n) {
 
 /* A gap that has no memory is of no use while the machine has none to give. */
 static bool gap_is_useless(const node_t *n, uint64_t granule) {
-    return n->unbacked_short && !node_memory_is_backed(n, granule);
+    return n->space.unbacked_short && !node_granule_is_backed(n, granule);
 }
 
 /* A window slides over the arena: what it costs to empty one more extent is added at its end, what
@@ -165,8 +146,8 @@ bool node_survey_stretch(const node_t *n, const node_survey_t *extents, uint64_t
     uint64_t wanted = (size + SHM_GRANULE - 1) / SHM_GRANULE;
     node_stretch_t s = {0};
     bool found = false;
-    for (uint64_t g = 0; g < n->store_bytes / SHM_GRANULE;) {
-        bool gap = n->books[g].size == 0;
+    for (uint64_t g = 0; g < n->config.store_bytes / SHM_GRANULE;) {
+        bool gap = n->books.extents[g].size == 0;
         double price = gap ? 0 : cost(n, &extents[g], g, context);
         uint64_t next = node_survey_next(n, g);
         if (gap ? gap_is_useless(n, g) : price < 0) {
@@ -179,7 +160,7 @@ bool node_survey_stretch(const node_t *n, const node_survey_t *extents, uint64_t
         s.end = g = next;
         for (uint64_t after; s.end - (after = node_survey_next(n, s.first)) >= wanted;
              s.first = after) {
-            if (n->books[s.first].size == 0) continue;
+            if (n->books.extents[s.first].size == 0) continue;
             s.cost -= cost(n, &extents[s.first], s.first, context);
             s.extents--;
         }

@@ -4,8 +4,8 @@
  * An extent can go if every block of it that is used holds a value that is SEALED, no error, and
  * pinned by nobody. A survey over the table of slots finds for each extent how much of it is such.
  */
-#ifndef NODE_SURVEY_H
-#define NODE_SURVEY_H
+#ifndef NODE_SPACE_SURVEY_H
+#define NODE_SPACE_SURVEY_H
 
 #include "node/state.h"
 
@@ -30,7 +30,8 @@ typedef struct {
 node_survey_t *node_survey_make(node_t *node);
 /* The next extent or granule of a gap after this one. */
 static inline uint64_t node_survey_next(const node_t *n, uint64_t granule) {
-    return granule + (n->books[granule].size ? n->books[granule].size / SHM_GRANULE : 1);
+    return granule +
+           (n->books.extents[granule].size ? n->books.extents[granule].size / SHM_GRANULE : 1);
 }
 /* What it costs to empty an extent; negative: it can't be. */
 typedef double (*node_cost_fn)(const node_t *node, const node_survey_t *extent, uint64_t granule,

@@ -25,6 +25,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "node/space/compact.h"
+#include "node/space/pins.h"
+#include "node/space/restore.h"
 #include "node/state.h"
 
 static const uint64_t FULL_NS = 3000000000u, DISK_NS = 1000000000, FORGET_NS = 1700000000,
@@ -41,8 +44,8 @@ enum {
 static void on_timer(uv_timer_t *timer) { node_space_serve(timer->data); }
 
 void node_space_start(node_t *n) {
-    uv_timer_init(&n->loop, &n->space_timer);
-    n->space_timer.data = n;
+    uv_timer_init(&n->loop, &n->space.timer);
+    n->space.timer.data = n;
 }
 
 static void want_refuse(node_t *n, const node_want_t *w, mob_status_t status) {
@@ -59,26 +62,27 @@ static bool want_is_same(const node_want_t *a, const node_want_t *b) {
 }
 
 static void past_remove(node_t *n, size_t index) {
-    memmove(&n->past_wants.items[index], &n->past_wants.items[index + 1],
-            (n->past_wants.count - index - 1) * sizeof *n->past_wants.items);
-    n->past_wants.count--;
+    memmove(&n->space.past_wants.items[index], &n->space.past_wants.items[index + 1],
+            (n->space.past_wants.count - index - 1) * sizeof *n->space.past_wants.items);
+    n->space.past_wants.count--;
 }
 
 /* The want is no more, but whoever asks for the same again may go on. */
 static void want_remember(node_t *n, const node_want_t *w) {
     if (w->stuck_ns == 0 && w->disk_ns == 0) return;
-    if (n->past_wants.count >= MOST_PAST) past_remove(n, 0);
-    (void)vec_push(&n->past_wants, *w);
+    if (n->space.past_wants.count >= MOST_PAST) past_remove(n, 0);
+    (void)vec_push(&n->space.past_wants, *w);
 }
 
 static void want_go_on(node_t *n, node_want_t *want) {
-    while (n->past_wants.count > 0 && want->asked_ns - n->past_wants.items[0].asked_ns > PAST_NS)
+    while (n->space.past_wants.count > 0 &&
+           want->asked_ns - n->space.past_wants.items[0].asked_ns > PAST_NS)
         past_remove(n, 0);
-    for (size_t i = 0; i < n->past_wants.count; i++) {
-        if (!want_is_same(&n->past_wants.items[i], want)) continue;
-        want->stuck_ns = n->past_wants.items[i].stuck_ns;
-        want->disk_ns = n->past_wants.items[i].disk_ns;
-        want->compactions = n->past_wants.items[i].compactions;
+    for (size_t i = 0; i < n->space.past_wants.count; i++) {
+        if (!want_is_same(&n->space.past_wants.items[i], want)) continue;
+        want->stuck_ns = n->space.past_wants.items[i].stuck_ns;
+        want->disk_ns = n->space.past_wants.items[i].disk_ns;
+        want->compactions = n->space.past_wants.items[i].compactions;
         past_remove(n, i);
         return;
     }
@@ -92,9 +96,9 @@ void node_space_want(node_t *n, uint32_t client, uint64_t size, uint64_t least, 
                         .ref = ref,
                         .asked_ns = base_clock_mono_ns()};
     uint32_t has = 0;
-    n->wanted_ns = want.asked_ns;
-    for (size_t i = 0; i < n->wants.count; i++) {
-        node_want_t *w = &n->wants.items[i];
+    n->space.wanted_ns = want.asked_ns;
+    for (size_t i = 0; i < n->space.wants.count; i++) {
+        node_want_t *w = &n->space.wants.items[i];
         has += w->client == client;
         if (!want_is_same(w, &want)) continue;
         w->asked_ns = want.asked_ns;
@@ -102,17 +106,17 @@ void node_space_want(node_t *n, uint32_t client, uint64_t size, uint64_t least, 
         return;
     }
     if (goes_on) want_go_on(n, &want);
-    if ((client != 0 && has >= MOST_WANTS) || !vec_push(&n->wants, want)) {
+    if ((client != 0 && has >= MOST_WANTS) || !vec_push(&n->space.wants, want)) {
         want_refuse(n, &want, MOB_EFULL);
         return;
     }
-    if (n->wants.count == 1) uv_timer_start(&n->space_timer, on_timer, 0, LOOK_MS);
+    if (n->space.wants.count == 1) uv_timer_start(&n->space.timer, on_timer, 0, LOOK_MS);
 }
 
 static bool extent_serve(node_t *n, const node_want_t *w, uint64_t bytes) {
     node_client_t *c = n->clients[w->client];
     uint64_t offset, serial, size = shm_granule_round(bytes);
-    if (node_memory_grant(n, w->client, size, true, &offset, &serial) != MOB_OK) return false;
+    if (node_extent_grant(n, w->client, size, true, &offset, &serial) != MOB_OK) return false;
     node_client_tell(c, WIRE_SPACE, MOB_OK, offset, size, serial);
     return true;
 }
@@ -132,9 +136,9 @@ static bool want_serve(node_t *n, const node_want_t *w) {
 }
 
 static void want_remove(node_t *n, size_t index) {
-    memmove(&n->wants.items[index], &n->wants.items[index + 1],
-            (n->wants.count - index - 1) * sizeof *n->wants.items);
-    n->wants.count--;
+    memmove(&n->space.wants.items[index], &n->space.wants.items[index + 1],
+            (n->space.wants.count - index - 1) * sizeof *n->space.wants.items);
+    n->space.wants.count--;
 }
 
 /* In their order, what comes back from disk before the others, each is served that can be without
@@ -143,10 +147,10 @@ static size_t all_serve(node_t *n) {
     size_t first = SIZE_MAX;
     /* what is as large can't be had either */
     uint64_t now = base_clock_mono_ns(), failed = UINT64_MAX;
-    n->unbacked_short = false;
+    n->space.unbacked_short = false;
     for (int restores = 1; restores >= 0; restores--)
-        for (size_t i = 0; i < n->wants.count;) {
-            node_want_t w = n->wants.items[i];
+        for (size_t i = 0; i < n->space.wants.count;) {
+            node_want_t w = n->space.wants.items[i];
             if ((w.client == 0) != restores) {
                 i++;
                 continue;
@@ -166,8 +170,8 @@ static size_t all_serve(node_t *n) {
 }
 
 void node_space_disk_works(node_t *n) {
-    for (size_t i = 0; i < n->wants.count; i++) n->wants.items[i].disk_ns = 0;
-    for (size_t i = 0; i < n->past_wants.count; i++) n->past_wants.items[i].disk_ns = 0;
+    for (size_t i = 0; i < n->space.wants.count; i++) n->space.wants.items[i].disk_ns = 0;
+    for (size_t i = 0; i < n->space.past_wants.count; i++) n->space.past_wants.items[i].disk_ns = 0;
 }
 
 /* Notes how it goes with making space for it. */
@@ -180,7 +184,7 @@ static void want_note(node_want_t *w, node_spilled_t spilled, uint64_t now) {
 /* Makes space for it, or finds that there is none to be made: false. */
 static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
     /* Within memory, if there is enough of it. */
-    if (n->compacting) return true;
+    if (n->space.compacting) return true;
     if (w->compactions < MOST_COMPACTIONS && node_compact(n, shm_granule_round(w->size))) {
         w->compactions++;
         w->stuck_ns = 0;
@@ -197,27 +201,27 @@ static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
  * hold what it needs. */
 static void some_help(node_t *n, size_t first) {
     uint64_t now = base_clock_mono_ns();
-    if (now < n->survey_ns) return;
-    bool helped = want_help(n, &n->wants.items[first], now);
-    for (size_t i = 0, tried = 1; !helped && i < n->wants.count && tried < MOST_HELPED; i++)
-        if (i != first) tried++, helped = want_help(n, &n->wants.items[i], now);
+    if (now < n->space.survey_ns) return;
+    bool helped = want_help(n, &n->space.wants.items[first], now);
+    for (size_t i = 0, tried = 1; !helped && i < n->space.wants.count && tried < MOST_HELPED; i++)
+        if (i != first) tried++, helped = want_help(n, &n->space.wants.items[i], now);
     /* A look at everything that finds nothing is not repeated at once. */
-    uint64_t pause = n->survey_pause_ns == 0 ? SURVEY_NS : 2 * n->survey_pause_ns;
-    n->survey_pause_ns = helped ? 0 : pause < LONGEST_NS ? pause : LONGEST_NS;
-    n->survey_ns = now + n->survey_pause_ns;
+    uint64_t pause = n->space.survey_pause_ns == 0 ? SURVEY_NS : 2 * n->space.survey_pause_ns;
+    n->space.survey_pause_ns = helped ? 0 : pause < LONGEST_NS ? pause : LONGEST_NS;
+    n->space.survey_ns = now + n->space.survey_pause_ns;
 }
 
 /* Refuses one that has waited in vain for long enough. */
 static void one_refuse(node_t *n) {
     uint64_t now = base_clock_mono_ns();
-    for (size_t i = 0; i < n->wants.count && now - n->refused_ns >= REFUSE_NS; i++) {
-        node_want_t w = n->wants.items[i];
+    for (size_t i = 0; i < n->space.wants.count && now - n->space.refused_ns >= REFUSE_NS; i++) {
+        node_want_t w = n->space.wants.items[i];
         bool full = w.stuck_ns != 0 && now - w.stuck_ns > FULL_NS,
              disk = w.disk_ns != 0 && now - w.disk_ns > DISK_NS;
         if (!full && !disk) continue;
         want_remove(n, i);
         if (w.least < w.size && extent_serve(n, &w, w.least)) return;
-        n->refused_ns = now;
+        n->space.refused_ns = now;
         want_remember(n, &w);
         want_refuse(n, &w, full ? MOB_EFULL : MOB_EDISK);
     }
@@ -230,7 +234,7 @@ void node_space_serve(node_t *n) {
         (void)all_serve(n); /* what had copies is gone at once */
         one_refuse(n);
     }
-    if (n->wants.count == 0) uv_timer_stop(&n->space_timer);
+    if (n->space.wants.count == 0) uv_timer_stop(&n->space.timer);
 }
 
 /* ---- who has it ---- */
@@ -240,9 +244,9 @@ typedef struct {
 } usage_t;
 
 static void usage_survey(node_t *n, usage_t *u) {
-    for (uint32_t w = STORE_SLOT_BLOCK / 64; w < (n->slots_granted + 63) / 64; w++) {
+    for (uint32_t w = STORE_SLOT_BLOCK / 64; w < (n->grants.slots.granted + 63) / 64; w++) {
         uint64_t here = 0, pinned = 0; /* bits of values in memory, and of those that are read */
-        for (uint32_t i = w * 64; i < w * 64 + 64 && i < n->slots_granted; i++) {
+        for (uint32_t i = w * 64; i < w * 64 + 64 && i < n->grants.slots.granted; i++) {
             uint64_t word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire),
                      meta = n->slots[i].meta;
             if ((word & STORE_STATE) != STORE_SEALED || store_meta_inline(meta)) continue;
@@ -264,8 +268,8 @@ static void usage_survey(node_t *n, usage_t *u) {
 
 static uint64_t largest_gap(const node_t *n) {
     uint64_t largest = 0;
-    for (size_t i = 0; i < n->gaps.count; i++)
-        if (n->gaps.items[i].size > largest) largest = n->gaps.items[i].size;
+    for (size_t i = 0; i < n->books.gaps.count; i++)
+        if (n->books.gaps.items[i].size > largest) largest = n->books.gaps.items[i].size;
     return largest;
 }
 
@@ -278,8 +282,8 @@ void node_space_text(node_t *n, uint64_t size, char *text, size_t capacity) {
         "the object store is full: %llu bytes were asked for, %llu of its %llu bytes are free, at "
         "most %llu of them in "
         "one piece. Objects in memory: %llu bytes, %llu of them not in use; on disk: %llu bytes",
-        (unsigned long long)size, (unsigned long long)node_memory_free_bytes(n),
-        (unsigned long long)n->store_bytes, (unsigned long long)largest_gap(n),
+        (unsigned long long)size, (unsigned long long)node_extents_free_bytes(n),
+        (unsigned long long)n->config.store_bytes, (unsigned long long)largest_gap(n),
         (unsigned long long)u.memory, (unsigned long long)u.idle, (unsigned long long)u.disk);
     for (int told = 0; told < 3 && at < capacity; told++) {
         uint32_t most = 0;
@@ -292,12 +296,13 @@ void node_space_text(node_t *n, uint64_t size, char *text, size_t capacity) {
         u.pinned[most] = 0;
     }
     /* Where all of it is in use, the disk is not what is in the way. */
-    bool disk =
-        u.idle > 0 && n->disk_error != 0 && base_clock_mono_ns() - n->disk_error_ns < 2 * FULL_NS;
+    bool disk = u.idle > 0 && n->spill.disk_error != 0 &&
+                base_clock_mono_ns() - n->spill.disk_error_ns < 2 * FULL_NS;
     if (disk && at < capacity)
-        at += (size_t)snprintf(
-            text + at, capacity - at, "; writing %s failed: %s", n->disk_error_path,
-            n->disk_error == ETIMEDOUT ? "the disk does not answer" : strerror(n->disk_error));
+        at += (size_t)snprintf(text + at, capacity - at, "; writing %s failed: %s",
+                               n->spill.disk_error_path,
+                               n->spill.disk_error == ETIMEDOUT ? "the disk does not answer"
+                                                                : strerror(n->spill.disk_error));
     if (at < capacity)
         snprintf(
             text + at, capacity - at,

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/survey.h"
+#include "node/space/compact.h"
+#include "node/space/survey.h"
 
 static const uint64_t MOST_BYTES = 256 << 20;
 
@@ -35,7 +36,7 @@ typedef struct {
 static double price_of(const node_t *n, const node_survey_t *e, uint64_t granule,
                        const void *context) {
     (void)context;
-    return e->can_go && (e->whole || n->books[granule].owner != 0)
+    return e->can_go && (e->whole || n->books.extents[granule].owner != 0)
                ? (double)e->units * SHM_BLOCK_UNIT
                : -1;
 }
@@ -43,7 +44,7 @@ static double price_of(const node_t *n, const node_survey_t *e, uint64_t granule
 static uint64_t gaps_in(const node_t *n, const node_stretch_t *s) {
     uint64_t bytes = 0;
     for (uint64_t g = s->first; g < s->end; g = node_survey_next(n, g))
-        bytes += n->books[g].size ? 0 : SHM_GRANULE;
+        bytes += n->books.extents[g].size ? 0 : SHM_GRANULE;
     return bytes;
 }
 
@@ -74,7 +75,7 @@ static void copy_run(uv_work_t *work) {
 
 /* The value lies in two places: one of them is freed. */
 static void value_settle(node_t *n, const moved_t *m, bool copied) {
-    node_memory_backed(n, 0, m->to);
+    node_extent_backed(n, 0, m->to);
     node_object_t *o = n->objects[m->item.slot];
     uint64_t tag = shm_tag(false, m->item.slot, m->item.generation);
     bool here = o != NULL && o->generation == m->item.generation && o->moving;
@@ -90,7 +91,7 @@ static void value_settle(node_t *n, const moved_t *m, bool copied) {
 
 static void compaction_end(compaction_t *c, bool copied) {
     for (size_t i = 0; i < c->values.count; i++) value_settle(c->node, &c->values.items[i], copied);
-    node_memory_return_gaps(c->node, c->aside.items, c->aside.count);
+    node_gaps_return(c->node, c->aside.items, c->aside.count);
     vec_free(&c->values);
     vec_free(&c->aside);
     free(c);
@@ -99,28 +100,27 @@ static void compaction_end(compaction_t *c, bool copied) {
 static void copy_done(uv_work_t *work, int status) {
     compaction_t *c = work->data;
     node_t *n = c->node;
-    n->compacting = false;
+    n->space.compacting = false;
     compaction_end(c, status == 0);
     node_space_serve(n);
 }
 
 bool node_compact(node_t *n, uint64_t size) {
-    if (n->compacting) return true;
+    if (n->space.compacting) return true;
     node_survey_t *extents = node_survey_make(n);
     compaction_t *c = calloc(1, sizeof *c);
     bool begun = false;
     if (extents != NULL && c != NULL &&
         node_survey_stretch(n, extents, size, price_of, NULL, &c->stretch) &&
         c->stretch.cost < (double)MOST_BYTES &&
-        c->stretch.cost * 1.25 < (double)(n->arena_free - gaps_in(n, &c->stretch))) {
+        c->stretch.cost * 1.25 < (double)(n->books.free_bytes - gaps_in(n, &c->stretch))) {
         c->node = n;
         c->work.data = c;
-        node_memory_take_gaps(n, c->stretch.first * SHM_GRANULE, c->stretch.end * SHM_GRANULE,
-                              &c->aside);
+        node_gaps_take(n, c->stretch.first * SHM_GRANULE, c->stretch.end * SHM_GRANULE, &c->aside);
         node_survey_walk(n, value_collect, c);
         begun = !c->failed && c->values.count > 0 &&
                 uv_queue_work(&n->loop, &c->work, copy_run, copy_done) == 0;
-        n->compacting = begun;
+        n->space.compacting = begun;
         if (!begun) compaction_end(c, false);
     } else {
         free(c);

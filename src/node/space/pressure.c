@@ -35,6 +35,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/process.h"
+#include "node/ahead.h"
 #include "node/state.h"
 
 static const uint64_t BLIND_NS = 5000000000u, PATIENCE_NS = 400000000, KILL_PAUSE_NS = 1000000000,
@@ -207,7 +208,7 @@ static void worker_end(node_t *n, const busy_t *b, bool again, const char *why) 
               (int)b->worker->pid, again ? ", and will be run again when there is memory" : "",
               largest);
     node_client_kill(b->worker);
-    n->last_kill_ns = base_clock_mono_ns();
+    n->pressure.last_kill_ns = base_clock_mono_ns();
 }
 
 static void one_end(node_t *n, uint64_t used, uint64_t soon, uint64_t allowed, uint64_t limit) {
@@ -259,18 +260,18 @@ static void greedy_end(node_t *n) {
 }
 
 void node_pressure_begins(node_client_t *w) {
-    if (w->node->enforce_memory) w->born_bytes = bytes_of(w->node, w);
+    if (w->node->pressure.enforce) w->born_bytes = bytes_of(w->node, w);
 }
 
 /* Kills of the kernel whose victims we have not seen; those of other processes are forgotten after
  * a while. */
 static void kernel_kills_note(node_t *n) {
     uint64_t kills = base_memory_kills(""), now = base_clock_mono_ns();
-    if (kills == n->kernel_kills) return;
-    if (now - n->kernel_kill_ns > KERNEL_NS) n->kernel_owes = 0;
-    n->kernel_owes += kills - n->kernel_kills;
-    n->kernel_kills = kills;
-    n->kernel_kill_ns = now;
+    if (kills == n->pressure.kernel_kills) return;
+    if (now - n->pressure.kernel_kill_ns > KERNEL_NS) n->pressure.kernel_owes = 0;
+    n->pressure.kernel_owes += kills - n->pressure.kernel_kills;
+    n->pressure.kernel_kills = kills;
+    n->pressure.kernel_kill_ns = now;
 }
 
 void node_pressure_died(node_client_t *w) {
@@ -280,8 +281,10 @@ void node_pressure_died(node_client_t *w) {
         return;
     kernel_kills_note(n);
     /* somebody's kill -9 */
-    if (n->kernel_owes == 0 || base_clock_mono_ns() - n->kernel_kill_ns > KERNEL_NS) return;
-    n->kernel_owes--;
+    if (n->pressure.kernel_owes == 0 ||
+        base_clock_mono_ns() - n->pressure.kernel_kill_ns > KERNEL_NS)
+        return;
+    n->pressure.kernel_owes--;
     snprintf(w->oom, sizeof w->oom,
              "The kernel ended it, for the memory of its control group is used up");
     w->oom_again = tasks_running(n, w) > 0 || store_gives(n);
@@ -302,49 +305,50 @@ void node_pressure_spare(node_client_t *w) {
 static void on_timer(uv_timer_t *timer);
 
 static void timer_set(node_t *n, uint64_t ms) {
-    uv_timer_start(&n->pressure_timer, on_timer, ms, 0);
+    uv_timer_start(&n->pressure.timer, on_timer, ms, 0);
 }
 
 /* Until the next look: so that what is left can't be used up meanwhile by what grows fast. */
 static uint64_t look_pause(const node_t *n, uint64_t used, uint64_t limit) {
     uint64_t ms = (used < limit ? limit - used : 0) / FAST;
     if (ms < LEAST_MS) ms = LEAST_MS;
-    return ms < n->refresh_ms ? ms : n->refresh_ms;
+    return ms < n->pressure.refresh_ms ? ms : n->pressure.refresh_ms;
 }
 
 static void watch_stop(node_t *n) {
     /* First the word, then the look: who wakes after our look reads the word after that. */
     atomic_store(&n->shared->watched, 0);
-    n->last_used = 0;
+    n->pressure.last_used = 0;
     if (all_rest(n)) return;
     atomic_store(&n->shared->watched, 1);
-    timer_set(n, n->look_ms);
+    timer_set(n, n->pressure.look_ms);
 }
 
 /* The store's part; with pauses that grow as long as there is nothing to be had. */
 static void store_relieve(node_t *n, uint64_t bytes) {
-    uint64_t now = base_clock_mono_ns(), free_before = n->arena_free;
-    if (node_spill_is_writing(n) || now < n->relief_ns) return;
+    uint64_t now = base_clock_mono_ns(), free_before = n->books.free_bytes;
+    if (node_spill_is_writing(n) || now < n->pressure.relief_ns) return;
     node_spill_idlest(n, bytes);
-    node_memory_give_back(n); /* what was free, and what had a copy on disk and so went at once */
-    bool moved = node_spill_is_writing(n) || n->arena_free != free_before;
-    n->relief_pause_ns = moved                                 ? RELIEF_NS
-                         : n->relief_pause_ns < RELIEF_MOST_NS ? 2 * n->relief_pause_ns + RELIEF_NS
-                                                               : RELIEF_MOST_NS;
-    n->relief_ns = now + n->relief_pause_ns;
+    node_extents_give_back(n); /* what was free, and what had a copy on disk and so went at once */
+    bool moved = node_spill_is_writing(n) || n->books.free_bytes != free_before;
+    n->pressure.relief_pause_ns = moved ? RELIEF_NS
+                                  : n->pressure.relief_pause_ns < RELIEF_MOST_NS
+                                      ? 2 * n->pressure.relief_pause_ns + RELIEF_NS
+                                      : RELIEF_MOST_NS;
+    n->pressure.relief_ns = now + n->pressure.relief_pause_ns;
 }
 
 /* It is giving memory back, or was when it was last asked to. */
 static bool store_gives(const node_t *n) {
-    return node_spill_is_writing(n) || n->relief_pause_ns == RELIEF_NS;
+    return node_spill_is_writing(n) || n->pressure.relief_pause_ns == RELIEF_NS;
 }
 
 /* Nobody misses a worker without a task, and it may have kept much of what its last one used:
  * beyond what it was born with, which it shares with the zygote. */
 static void idle_end(node_t *n) {
-    uint64_t most = (n->idle.count > 0 ? base_process_bytes(n->zygote_pid) : 0) + IDLE_BYTES;
-    for (size_t i = n->idle.count; i-- > 0;) {
-        node_client_t *w = n->idle.items[i];
+    uint64_t most = (n->pool.idle.count > 0 ? base_process_bytes(n->zygote.pid) : 0) + IDLE_BYTES;
+    for (size_t i = n->pool.idle.count; i-- > 0;) {
+        node_client_t *w = n->pool.idle.items[i];
         if (base_process_bytes(w->pid) < most || !node_worker_retire(w)) continue;
         /* nobody else is ended before this one is gone */
         snprintf(w->oom, sizeof w->oom, "Memory is short");
@@ -353,26 +357,27 @@ static void idle_end(node_t *n) {
 }
 
 static void pressure_relieve(node_t *n, uint64_t used, uint64_t soon, uint64_t limit) {
-    uint64_t now = base_clock_mono_ns(), allowed = (uint64_t)(n->memory_threshold * (double)limit);
-    if (n->short_since_ns == 0) n->short_since_ns = now;
-    n->paused = true;
+    uint64_t now = base_clock_mono_ns(),
+             allowed = (uint64_t)(n->pressure.threshold * (double)limit);
+    if (n->pressure.short_since_ns == 0) n->pressure.short_since_ns = now;
+    n->pressure.paused = true;
     node_leases_recall(n);
-    node_workers_hold_back(n);
+    node_ahead_hold_back(n);
     store_relieve(n, (soon > allowed ? soon - allowed : 0) + limit / 20);
     idle_end(n);
-    uint64_t since = now - n->short_since_ns;
+    uint64_t since = now - n->pressure.short_since_ns;
     bool gives = store_gives(n), patient = since < PATIENCE_NS,
          at_once = soon >= limit && !(gives && patient);
-    if (at_once ? now - n->last_kill_ns > KILL_PAUSE_NS / 10
+    if (at_once ? now - n->pressure.last_kill_ns > KILL_PAUSE_NS / 10
                 : used > allowed && !patient && !(gives && since < GIVING_NS) &&
-                      now - n->last_kill_ns > KILL_PAUSE_NS)
+                      now - n->pressure.last_kill_ns > KILL_PAUSE_NS)
         one_end(n, used, soon, allowed, limit);
 }
 
 /* Nothing new is held back any more. */
 static void pressure_over(node_t *n) {
-    n->short_since_ns = 0;
-    n->paused = false;
+    n->pressure.short_since_ns = 0;
+    n->pressure.paused = false;
     node_schedule(n);
 }
 
@@ -382,52 +387,53 @@ static void on_timer(uv_timer_t *timer) {
     if (n->ending) return;
     if (base_memory_usage("", &used, &limit) != MOB_OK) {
         /* Nothing can be said: not for want of descriptors or memory that may be back soon. */
-        if (n->paused && now - n->looked_ns > BLIND_NS) pressure_over(n);
-        timer_set(n, n->refresh_ms);
+        if (n->pressure.paused && now - n->pressure.looked_ns > BLIND_NS) pressure_over(n);
+        timer_set(n, n->pressure.refresh_ms);
         return;
     }
-    uint64_t since = now - n->looked_ns;
-    n->looked_ns = now;
+    uint64_t since = now - n->pressure.looked_ns;
+    n->pressure.looked_ns = now;
     kernel_kills_note(n);
     /* Growth is that of one and the same group; the first look tells nothing about it. */
-    bool same = n->last_limit == limit && n->last_used != 0;
-    double passed = (double)(since + 1), growth = same ? (double)used - (double)n->last_used : 0;
-    n->growth += (growth / passed - n->growth) * passed / (passed + AHEAD_NS);
-    if (n->growth < 0 || !same) n->growth = 0;
-    uint64_t soon = used + (uint64_t)(n->growth * AHEAD_NS);
-    n->look_ms = look_pause(n, used, limit);
-    n->last_used = used;
-    n->last_limit = limit;
-    if (n->enforce_memory) greedy_end(n);
-    if ((double)soon > n->memory_threshold * (double)limit) {
+    bool same = n->pressure.last_limit == limit && n->pressure.last_used != 0;
+    double passed = (double)(since + 1),
+           growth = same ? (double)used - (double)n->pressure.last_used : 0;
+    n->pressure.growth += (growth / passed - n->pressure.growth) * passed / (passed + AHEAD_NS);
+    if (n->pressure.growth < 0 || !same) n->pressure.growth = 0;
+    uint64_t soon = used + (uint64_t)(n->pressure.growth * AHEAD_NS);
+    n->pressure.look_ms = look_pause(n, used, limit);
+    n->pressure.last_used = used;
+    n->pressure.last_limit = limit;
+    if (n->pressure.enforce) greedy_end(n);
+    if ((double)soon > n->pressure.threshold * (double)limit) {
         pressure_relieve(n, used, soon, limit);
-    } else if (n->short_since_ns != 0 && now - n->last_kill_ns > KILL_PAUSE_NS) {
+    } else if (n->pressure.short_since_ns != 0 && now - n->pressure.last_kill_ns > KILL_PAUSE_NS) {
         pressure_over(n);
     }
     if (all_rest(n) && !node_spill_is_writing(n)) {
         /* Whoever holds the memory, it is none of ours that works. What waits is begun, or nothing
          * would ever change. */
-        if (n->paused) pressure_over(n);
+        if (n->pressure.paused) pressure_over(n);
         watch_stop(n);
     } else {
-        timer_set(n, n->look_ms);
+        timer_set(n, n->pressure.look_ms);
     }
 }
 
 /* Before the loop sleeps: somebody may have begun to work. */
 void node_pressure_watch(node_t *n) {
-    if (n->refresh_ms == 0 ||
+    if (n->pressure.refresh_ms == 0 ||
         atomic_load_explicit(&n->shared->watched, memory_order_relaxed) != 0 || all_rest(n))
         return;
     atomic_store(&n->shared->watched, 1);
     /* others may have used much meanwhile */
-    timer_set(n, LEAST_MS < n->refresh_ms ? LEAST_MS : n->refresh_ms);
+    timer_set(n, LEAST_MS < n->pressure.refresh_ms ? LEAST_MS : n->pressure.refresh_ms);
 }
 
 /* A task runs, or is about to: who has a lease will take one, or gives it up when we look next.
  * Actors are not asked, and who waits for others does nothing by itself. */
 static bool one_runs(node_t *n) {
-    if (n->waiting_for_worker > 0) return true;
+    if (n->pool.waiting > 0) return true;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
         if (w == NULL || w->role != WIRE_WORKER || w->actor != NULL) continue;
@@ -441,12 +447,13 @@ static bool one_runs(node_t *n) {
 
 /* Nothing new is to be started now. If nothing runs, one has to be, or nothing would ever
  * change. */
-bool node_is_paused(node_t *n) { return n->paused && one_runs(n); }
+bool node_is_paused(node_t *n) { return n->pressure.paused && one_runs(n); }
 
 void node_pressure_start(node_t *n) {
-    n->look_ms = look_pause(n, 0, 0);
-    n->kernel_kills = base_memory_kills("");
-    uv_timer_init(&n->loop, &n->pressure_timer);
-    n->pressure_timer.data = n;
-    atomic_store(&n->shared->watched, n->refresh_ms == 0); /* 1 for ever: nobody need tell */
+    n->pressure.look_ms = look_pause(n, 0, 0);
+    n->pressure.kernel_kills = base_memory_kills("");
+    uv_timer_init(&n->loop, &n->pressure.timer);
+    n->pressure.timer.data = n;
+    atomic_store(&n->shared->watched,
+                 n->pressure.refresh_ms == 0); /* 1 for ever: nobody need tell */
 }

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/copy.h"
+#include "node/space/restore.h"
 #include "node/state.h"
 
 typedef struct {
@@ -59,7 +60,7 @@ static void read_done(uv_work_t *work, int status) {
     read_t *r = work->data;
     node_t *n = r->node;
     node_object_t *o = n->objects[r->item.slot];
-    node_memory_backed(n, 0, r->item.block);
+    node_extent_backed(n, 0, r->item.block);
     bool here = o != NULL && o->generation == r->item.generation && o->moving, good = r->error == 0;
     if (!here || !good)
         shm_heap_free(&n->heap, r->item.block, shm_tag(false, r->item.slot, r->item.generation));
@@ -98,7 +99,7 @@ bool node_restore_begin(node_t *n, node_object_t *o) {
     r->cold = r->item.bytes > SHM_HEAP_SMALL && shm_heap_cold(&n->heap, block);
     r->work.data = r;
     if (uv_queue_work(&n->loop, &r->work, read_run, read_done) != 0) {
-        node_memory_backed(n, 0, block);
+        node_extent_backed(n, 0, block);
         shm_heap_free(&n->heap, block, tag);
         free(r);
         free(path);
@@ -123,7 +124,7 @@ void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on
     }
     if (o->moving) return;
     /* Who waits in line for space is not overtaken by what is merely needed soon. */
-    if ((n->wants.count == 0 || waits) && node_restore_begin(n, o)) return;
+    if ((n->space.wants.count == 0 || waits) && node_restore_begin(n, o)) return;
     uint64_t size = shm_heap_extent_for(o->copy->item.bytes);
     if (waits) node_space_want(n, 0, size, size, ref, goes_on);
 }

@@ -1,0 +1,121 @@
+/*
+ * Handing out ahead: when more small tasks wait than can start, a busy worker is given a few behind
+ * the one that it runs, so that it goes on without asking the daemon. They have no resources of
+ * their own: each takes over the lease of the one before it. Only tasks of one CPU and nothing
+ * else, and only while nothing else waits, so nobody is passed over. What was not begun is taken
+ * back as soon as it could start elsewhere, when the worker's task waits for others, or when more
+ * CPUs are used than there are, since tasks that had waited went on: a lease that is always taken
+ * over would never be given back.
+ *
+ * So is a task that waits for nothing but the results of the last one that a worker has: by the
+ * time its turn comes, they are there. A chain of tasks then runs in one worker without waiting for
+ * the daemon at each link. If the one before it has to run again, the worker finds an argument
+ * missing and gives it back (WIRE_UNREADY).
+ */
+#include "node/ahead.h"
+
+#include "node/state.h"
+
+enum { MAX_AHEAD = 16 };
+
+/* Whether what it runs is such a task, whose lease another one can take over. */
+static bool lease_can_pass(const node_client_t *w) {
+    return w != NULL && w->role == WIRE_WORKER && w->state == NODE_LIVE && !w->retiring &&
+           !w->leased && w->actor == NULL && w->runs != NULL && w->runs->kind == MOB_TASK &&
+           w->runs->shape == w->node->schedule.cpu_shape && w->runs->max_calls == 0 &&
+           w->runs->lease.state == SCHED_LEASE_HELD;
+}
+
+static bool may_have_more(const node_client_t *w) {
+    return lease_can_pass(w) && w->run_count <= MAX_AHEAD;
+}
+
+/* Gives the busy workers one more each in turn, until the queue is short or they have enough. */
+void node_ahead_give(node_t *n) {
+    for (bool given = true; given;) {
+        given = false;
+        for (uint32_t i = 1; i < n->client_next; i++) {
+            node_client_t *w = n->clients[i];
+            if (!may_have_more(w)) continue;
+            sched_task_t *q = sched_task_ahead(n->sched, n->schedule.cpu_shape);
+            if (q == NULL) return;
+            node_task_t *t = (node_task_t *)q;
+            if (node_lane_of_request(n, q) >= 0 || t->kind != MOB_TASK || t->max_calls != 0) {
+                sched_task_readd(n->sched, q);
+                return;
+            }
+            node_task_run_on(n, t, w);
+            given = true;
+        }
+    }
+}
+
+/* Chains: gives busy workers what follows the last one that they have. Not while others wait for a
+ * CPU, which would be passed over. */
+void node_ahead_follow(node_t *n) {
+    uint64_t since;
+    if (n->missing_arguments == 0 || sched_cpu_lacking(n->sched, NULL, &since) > 0) return;
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        node_client_t *w = n->clients[i];
+        for (node_task_t *t; may_have_more(w) && (t = node_task_follower(n, w->runs_tail)) != NULL;)
+            node_task_run_on(n, t, w);
+    }
+}
+
+void node_ahead_take_all(node_client_t *w) {
+    while (w->run_count > 1 && node_task_take_back(w->node, w->runs_tail)) {
+    }
+}
+
+void node_ahead_hold_back(node_t *n) {
+    for (uint32_t i = 1; i < n->client_next; i++)
+        if (n->clients[i] != NULL && n->clients[i]->actor == NULL)
+            node_ahead_take_all(n->clients[i]);
+}
+
+/* More CPUs are used than there are. As many are to come back when what runs now ends: that many
+ * workers keep nothing to go on with. */
+void node_ahead_settle(node_t *n, int64_t over) {
+    for (int taking = 0; taking <= 1; taking++)
+        for (uint32_t i = 1; i < n->client_next && over > 0; i++) {
+            node_client_t *w = n->clients[i];
+            if (!lease_can_pass(w) || (w->run_count > 1) != taking) continue;
+            if (taking) node_ahead_take_all(w);
+            if (w->run_count == 1) over -= SCHED_UNIT;
+        }
+}
+
+/* Whether something that it has not begun could start elsewhere. */
+static bool ahead_has_ready(const node_client_t *w) {
+    for (const node_task_t *t = w->runs ? w->runs->run_next : NULL; t != NULL; t = t->run_next)
+        if (t->missing == 0) return true;
+    return false;
+}
+
+bool node_ahead_waits(node_t *n, uint64_t *ret_since_ns) {
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        node_client_t *w = n->clients[i];
+        if (w == NULL || w->role != WIRE_WORKER || w->actor != NULL || w->leased ||
+            !ahead_has_ready(w))
+            continue;
+        *ret_since_ns = w->runs->run_next->queue.since_ns;
+        return true;
+    }
+    return false;
+}
+
+/* Takes the newest one back that could start elsewhere, and what follows it, from the worker that
+ * has most. */
+bool node_ahead_take_one(node_t *n) {
+    node_client_t *most = NULL;
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        node_client_t *w = n->clients[i];
+        if (w != NULL && w->role == WIRE_WORKER && w->actor == NULL && !w->leased &&
+            w->run_count > 1 && (most == NULL || w->run_count > most->run_count) &&
+            ahead_has_ready(w))
+            most = w;
+    }
+    while (most != NULL && most->runs_tail->missing > 0)
+        if (!node_task_take_back(n, most->runs_tail)) return false;
+    return most != NULL && node_task_take_back(n, most->runs_tail);
+}

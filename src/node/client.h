@@ -1,0 +1,144 @@
+/*
+ * A connection, and the process behind it: driver, worker, zygote, or somebody who only looks.
+ * client.c has its states, and what leads from one to the next.
+ */
+#ifndef NODE_CLIENT_H
+#define NODE_CLIENT_H
+
+#include <sys/types.h>
+#include <uv.h>
+
+#include "node/text.h"
+#include "node/types.h"
+#include "sched/sched.h"
+#include "shm/node.h"
+#include "shm/segment.h"
+#include "wire/message.h"
+
+typedef enum {
+    NODE_STARTING, /* a worker that was asked for and has not said hello */
+    NODE_GREETING, /* a connection that has not said hello */
+    NODE_LIVE,
+    NODE_DYING, /* killed; its end is not certain yet */
+    NODE_DEAD,
+} node_state_t;
+
+/* A packet that waits for its socket. */
+typedef struct {
+    char *data;
+    size_t size;
+} node_parcel_t;
+
+/* How often a client holds a shape. */
+typedef struct {
+    uint32_t shape, count;
+} node_hold_t;
+
+struct node_client {
+    node_t *node;
+    uint32_t number; /* 0: none */
+    uint32_t role;
+    node_state_t state;
+    uint64_t token;
+    pid_t pid;
+
+    /* the connection */
+    int sock, pidfd;
+    uv_poll_t sock_poll, pid_poll;
+    bool sock_polled;
+    int closing;               /* handles that are being closed */
+    VEC(node_parcel_t) outbox; /* packets that did not fit into the socket */
+    size_t outbox_bytes;
+    shm_segment_t segment; /* the client's own: its rings, its events, its pins */
+    shm_ring_t *up, *down;
+    VEC(shm_message_t) backlog; /* what did not fit on the ring down */
+    uint32_t backlog_news;      /* in it: what it was told because it asked */
+
+    /* what it has */
+    node_spans_t slots, records; /* granted to it */
+    uint64_t extents;            /* how many */
+    uint64_t held;               /* objects that name it as a holder */
+    VEC(node_hold_t) shapes;     /* that it holds, by their places */
+
+    /* a worker's tasks */
+    node_task_t *runs, *runs_tail; /* handed to it, oldest first; the first has the lease, the
+                                      others follow it */
+    uint32_t run_count;
+    uint32_t limited_calls; /* of functions with max_calls */
+    bool idle, has_worked;
+    bool retiring; /* it is to end when it has nothing to do */
+    uint64_t started_ns, idle_since_ns;
+    node_actor_t *actor;
+    uint64_t actor_ns;    /* when it became one, wall clock */
+    shm_events_t *events; /* its runs, for the timeline */
+    node_stream_t out, err;
+
+    /* a worker's lease */
+    sched_lease_t lease;  /* an actor's, once it is made; or that of a worker that takes tasks */
+    uint32_t lane;        /* what it is for */
+    uint64_t leased_ns;   /* when its lease was given */
+    uint64_t recalled_ns; /* when it was recalled for somebody who waits; 0: it was not */
+    bool leased;          /* takes tasks from queues */
+    bool owes;            /* its task went on after its CPU was lent, and it takes no other */
+    bool takes;           /* took tasks or calls from queues at some time: records may name it that
+                             we do not know of */
+
+    /* its end */
+    int exit_status;
+    bool exited;
+    bool killed; /* by us */
+    const char *fault;
+    char oom[200];       /* why it was ended, if it was for want of memory */
+    bool oom_again;      /* and its task may be run again without counting */
+    uint64_t born_bytes; /* what its process had when its task or actor began */
+};
+
+/* Numbers of clients, in the order in which they may be given again; client.c has the rule. */
+typedef struct {
+    uint32_t turn; /* the last one given again */
+} node_numbers_t;
+
+/* What a driver says in its hello for its workers: bytes of its own language. */
+typedef struct {
+    void *data; /* NULL: the driver has not said hello */
+    size_t size;
+} node_setup_t;
+
+/* ---- beginning ---- */
+
+/* For a worker that is to be asked for. NULL: no memory. */
+node_client_t *node_client_new(node_t *node);
+/* Takes the socket, also if it fails. MOB_EPERM: it is another user's. */
+mob_status_t node_client_accept(node_t *node, int sock, node_client_t **ret_client);
+/* Takes the socket, also if it fails: it goes with the client then, which is to be closed. */
+mob_status_t node_client_attach(node_client_t *client, int sock);
+/* Gives it its number and its segment, and tells it so. May refuse, and so close it. */
+void node_client_welcome(node_client_t *client);
+/* Says why, and closes it. `text` is borrowed. */
+void node_client_refuse(node_client_t *client, mob_status_t status, const char *text);
+
+/* ---- talking ---- */
+
+/* A packet on its socket; `packet` and `fds` are borrowed. What does not fit now waits. */
+void node_client_send(node_client_t *client, const void *packet, size_t size, const int *fds,
+                      int fd_count);
+/* A message on its ring, see wire/message.h. What does not fit now waits. May end the client. */
+void node_client_tell(node_client_t *client, uint32_t kind, uint32_t a, uint64_t b, uint64_t c,
+                      uint64_t d);
+/* It has read: what waits for its ring goes on. */
+void node_client_flush(node_client_t *client);
+/* Wakes everybody once: who published something and died may not have rung. */
+void node_bells_ring(node_t *node);
+
+/* ---- ending ---- */
+
+/* It did what no client does: told to the driver, and ended. `what` stays its caller's. */
+void node_client_fault(node_client_t *client, const char *what);
+/* A worker's process is killed. Its tasks count as running until its death is certain. */
+void node_client_kill(node_client_t *client);
+/* Its end is certain: its tasks, references and memory are dealt with, then it is closed. */
+void node_client_died(node_client_t *client);
+/* Ends the connection; the memory goes when libuv is done with it. */
+void node_client_close(node_client_t *client);
+
+#endif

@@ -1,0 +1,75 @@
+/* Objects that more than their owner may know of: who holds them, and when they are freed. */
+#ifndef NODE_OBJECT_H
+#define NODE_OBJECT_H
+
+#include "mobula.h"
+#include "node/types.h"
+#include "store/spill.h"
+
+/* A file with values that were moved out of memory; see space/spill.c. */
+typedef struct {
+    char *path;
+    uint32_t live; /* values in it that are needed */
+} node_file_t;
+
+/* Where a value lies on disk. It may be in memory too. */
+typedef struct {
+    node_file_t *file;
+    store_spill_item_t item;
+} node_copy_t;
+
+struct node_object {
+    uint64_t generation;
+    uint32_t slot;
+    uint32_t uses; /* records and containers that hold it */
+    VEC(uint16_t)
+    holders;                    /* clients; NODE_CACHED is set for one that only keeps a function
+                                   loaded */
+    VEC(mob_ref_t) contents;    /* references inside its value: our copy, each of them a use */
+    VEC(node_task_t *) waiting; /* tasks that wait for its value */
+    node_actor_t *actor;
+    node_copy_t *copy;    /* on disk; NULL: none */
+    VEC(uint16_t) askers; /* clients that wait until it is back in memory */
+    bool contents_held, at_zero, forget_told;
+    bool moving; /* is being written to disk, or read back */
+};
+enum { NODE_CACHED = 0x8000 };
+
+/* Makes one if need be, for a slot that has escaped; NULL: there is no such object, or no memory.
+ */
+node_object_t *node_object_find(node_t *node, mob_ref_t ref);
+/* The one that is in the books; NULL: none. */
+node_object_t *node_object_known(node_t *node, mob_ref_t ref);
+/* Whether its value is on disk only. */
+bool node_object_is_away(node_t *node, const node_object_t *object);
+
+/* ---- who holds it ---- */
+
+/* A process has a reference, or only keeps a function loaded (`cached`). */
+void node_object_hold(node_t *node, node_object_t *object, uint32_t client, bool cached);
+/* It has none any more. Frees nothing before all rings were read. */
+void node_object_unhold(node_t *node, node_object_t *object, uint32_t client);
+/* A record or a container names it. */
+void node_object_use(node_object_t *object);
+void node_object_unuse_ref(node_t *node, mob_ref_t ref);
+/* Holds what its value contains, once; lets go of that. */
+void node_object_contents_hold(node_t *node, node_object_t *object);
+void node_object_contents_release(node_t *node, node_object_t *object);
+/* Frees the first `settled` of those put aside at zero: every ring was read since. */
+void node_objects_sweep(node_t *node, size_t settled);
+/* A dead client holds nothing, and what it owned is freed or belongs to nobody. */
+void node_objects_forget(node_client_t *client);
+
+/* ---- its value ---- */
+
+/* A task's result is about to be sealed with references inside: from now on it counts as
+ * escaped. */
+void node_object_escape(node_t *node, mob_ref_t ref);
+/* Its task is done: who waits for it in the books goes on. */
+void node_object_sealed(node_t *node, mob_ref_t ref);
+/* Seals a PENDING slot with an error; `text` is borrowed. Does nothing if it is sealed. */
+void node_slot_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char *text);
+/* Writes an error into a slot that is the daemon's to write: PENDING, or AWAY. */
+void node_slot_write_error(node_t *node, mob_ref_t ref, mob_status_t status, const char *text);
+
+#endif

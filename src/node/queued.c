@@ -1,0 +1,239 @@
+/*
+ * Tasks in queues. The daemon does not know of them, unless they have references among their
+ * arguments (WIRE_ARGUMENTS) or something goes wrong: their worker dies or asks for a retry, or
+ * their submitter dies. They are `queued` then: in the books while workers still take them by
+ * themselves. What has to be run again goes the way of task.c.
+ *
+ * A worker may tell of a record before its submitter does, for they write into different rings. A
+ * DONE that comes early is put aside until the submitter is heard, or has died.
+ */
+#include "node/queued.h"
+
+#include "node/state.h"
+
+/* A book on a record that its submitter did not tell us of, or not yet. NULL: it makes no sense,
+ * which need not be the submitter's fault; or that one is gone. */
+static node_task_t *queued_open(node_t *n, uint32_t index, uint64_t generation) {
+    uint32_t owner = n->grants.records.owner[index / WIRE_RECORD_BLOCK];
+    node_client_t *submitter = owner > 0 && owner < SHM_MAX_CLIENTS ? n->clients[owner] : NULL;
+    mob_ref_t actor;
+    node_task_t *t = submitter ? node_task_open(submitter, index, generation, &actor) : NULL;
+    if (t == NULL) return NULL;
+    t->queued = true;
+    if (t->kind == MOB_ACTOR_CALL) {
+        node_object_t *o = node_object_find(n, actor);
+        t->actor = o ? o->actor : NULL;
+        if (t->actor != NULL) t->actor->in_flight++;
+    }
+    return t;
+}
+
+/* Its worker has freed the record while we opened the book: all is told and done. */
+static void queued_forget(node_t *n, node_task_t *t) {
+    if (t->actor != NULL) t->actor->in_flight--;
+    node_task_forget(n, t);
+}
+
+/* Its worker may have said that it is done before we knew of it. */
+static void done_early_complete(node_t *n, node_task_t *t, uint64_t word) {
+    for (size_t i = 0; i < n->queued.done_early.count; i++) {
+        if (n->queued.done_early.items[i].slot != t->record ||
+            n->queued.done_early.items[i].generation != t->generation)
+            continue;
+        vec_swap_remove(&n->queued.done_early, i);
+        node_client_t *worker = n->clients[wire_word_worker(word)];
+        if (wire_word_state(word) != WIRE_DONE_STATE || worker == NULL) return;
+        node_task_link(t, worker);
+        node_task_complete(n, t);
+        return;
+    }
+}
+
+void node_task_arguments(node_client_t *client, uint32_t index, uint64_t generation) {
+    node_t *n = client->node;
+    if (!node_grant_record_is(n, index, client->number)) {
+        node_client_fault(client, "spoke of a record that is not its own");
+        return;
+    }
+    uint64_t word = atomic_load_explicit(&n->records[index].word, memory_order_acquire);
+    /* In our books already, or over: its worker died or asked for a retry before we read this. */
+    if (n->tasks[index] != NULL || wire_word_generation(word) != generation ||
+        wire_word_state(word) == WIRE_FREE)
+        return;
+    node_task_t *t = queued_open(n, index, generation);
+    if (t == NULL) {
+        node_client_fault(client, "submitted a record that makes no sense");
+        return;
+    }
+    done_early_complete(n, t, word);
+}
+
+bool node_queued_told(node_client_t *worker, uint32_t record, uint64_t generation, unsigned state) {
+    node_t *n = worker->node;
+    node_task_t *t = n->tasks[record];
+    if (t == NULL && state == WIRE_DONE_STATE) {
+        mob_ref_t early = {.slot = record, .generation = generation};
+        (void)vec_push(&n->queued.done_early, early);
+        return false;
+    }
+    if (t == NULL) t = queued_open(n, record, generation);
+    if (t != NULL && t->queued && t->worker == NULL) node_task_link(t, worker);
+    return true;
+}
+
+void node_tasks_find_taken(node_client_t *worker) {
+    node_t *n = worker->node;
+    for (uint32_t r = 0; worker->takes && r < n->grants.records.granted; r++) {
+        uint64_t word = atomic_load_explicit(&n->records[r].word, memory_order_acquire);
+        unsigned state = wire_word_state(word);
+        if (wire_word_worker(word) != worker->number ||
+            (state != WIRE_TAKEN && state != WIRE_DONE_STATE))
+            continue;
+        node_task_t *t = n->tasks[r] ? n->tasks[r] : queued_open(n, r, wire_word_generation(word));
+        if (t == NULL || !t->queued || t->worker != NULL ||
+            t->generation != wire_word_generation(word))
+            continue;
+        node_task_link(t, worker);
+    }
+    /* whoever they are of, their books are found by the walk */
+    for (size_t i = n->queued.done_early.count; i-- > 0;)
+        if (n->tasks[n->queued.done_early.items[i].slot] != NULL)
+            vec_swap_remove(&n->queued.done_early, i);
+}
+
+static bool is_open(uint64_t word, uint64_t generation) {
+    return wire_word_generation(word) == generation && wire_word_state(word) != WIRE_FREE;
+}
+
+node_task_t *node_task_take_over(node_t *n, uint32_t index, uint64_t entry, uint32_t owner) {
+    /* A dead owner's has a book. */
+    if (n->tasks[index] ? n->tasks[index]->submitter != owner
+                        : !node_grant_record_is(n, index, owner))
+        return NULL;
+    wire_record_t *record = &n->records[index];
+    uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire),
+             generation = wire_word_generation(word);
+    if (!wire_entry_names(entry, word)) return NULL;
+    node_task_t *t = n->tasks[index] ? n->tasks[index] : queued_open(n, index, generation);
+    if (t == NULL || !t->queued || t->generation != generation) return NULL;
+    if (!wire_record_move(record, wire_word(generation, 0, WIRE_READY_STATE),
+                          wire_word(generation + 1, 0, WIRE_READY_STATE), NULL)) {
+        /* Begun meanwhile: its worker is to tell us, now that we have a book on it. */
+        do word = atomic_load_explicit(&record->word, memory_order_acquire);
+        while (is_open(word, generation) && !(word & WIRE_KNOWN) &&
+               !wire_record_make_known(record, word));
+        if (!is_open(word, generation)) queued_forget(n, t);
+        return NULL;
+    }
+    node_task_renew(n, t);
+    t->queued = false;
+    if (t->actor != NULL) t->actor->in_flight--;
+    t->actor = NULL;
+    return t;
+}
+
+void node_task_adopt(node_t *n, uint32_t index, uint64_t entry, uint32_t owner) {
+    if (!node_grant_record_is(n, index, owner)) return;
+    for (;;) {
+        uint64_t word = atomic_load_explicit(&n->records[index].word, memory_order_acquire);
+        if (!wire_entry_names(entry, word)) return; /* begun: found among its owner's records */
+        if (!(word & WIRE_KNOWN) && !wire_record_make_known(&n->records[index], word)) continue;
+        node_task_t *t =
+            n->tasks[index] ? n->tasks[index] : queued_open(n, index, wire_word_generation(word));
+        if (t != NULL) t->adopted = true;
+        return;
+    }
+}
+
+/* ---- what a client submitted ---- */
+
+#define EACH_RECORD_OF(client, r)                                   \
+    for (size_t s_ = 0; s_ < (client)->records.count; s_++)         \
+        for (uint32_t r = (client)->records.items[s_].first,        \
+                      end_ = r + (client)->records.items[s_].count; \
+             r < end_; r++)
+
+bool node_client_has_tasks(node_client_t *client) {
+    node_t *n = client->node;
+    if (n->open_tasks[client->number] > 0) return true;
+    EACH_RECORD_OF (client, r) {
+        unsigned state =
+            wire_word_state(atomic_load_explicit(&n->records[r].word, memory_order_acquire));
+        if (state == WIRE_READY_STATE || state == WIRE_TAKEN) return true;
+    }
+    return false;
+}
+
+/* Takes everything that a client has in its queue, or that was taken from there, into our books.
+ * What nobody has begun is not `queued` any more afterwards: it is ours to run. */
+static void queue_take_over(node_client_t *client) {
+    node_t *n = client->node;
+    EACH_RECORD_OF (client, r) {
+        node_task_t *t = n->tasks[r];
+        /* Calls that were seen in their queues stay there. One that has a book by its arguments
+         * need not be in any: its caller may have died before it pushed it. */
+        if (t != NULL && (!t->queued || t->adopted)) continue;
+        /* Until it is ours or over: workers go on meanwhile. */
+        for (;;) {
+            uint64_t word = atomic_load_explicit(&n->records[r].word, memory_order_acquire);
+            mob_ref_t actor = n->records[r].actor;
+            unsigned state = wire_word_state(word);
+            if (state == WIRE_FREE) break;
+            /* Killed before we could hear of it: nobody knows that actor. */
+            if (t == NULL && n->records[r].kind != MOB_TASK && n->records[r].kind != MOB_ACTOR_CALL)
+                break;
+            if (state == WIRE_READY_STATE) {
+                t = node_task_take_over(n, r, wire_entry(r, wire_word_generation(word)),
+                                        client->number);
+                if (t != NULL && t->kind == MOB_ACTOR_CALL) node_actor_call(n, t, actor);
+                break;
+            }
+            if (!(word & WIRE_KNOWN) && !wire_record_make_known(&n->records[r], word)) continue;
+            if (t == NULL) t = queued_open(n, r, wire_word_generation(word));
+            if (t != NULL) done_early_complete(n, t, word); /* else its worker tells us */
+            break;
+        }
+    }
+    for (uint32_t l = 0; l < SHM_LANES; l++) {
+        shm_queue_t *queue = &n->queues[shm_lane_queue(l, client->number)];
+        atomic_store(&queue->head, atomic_load(&queue->tail));
+        atomic_fetch_and(&n->shared->lanes[l].queued[client->number / 64],
+                         ~shm_node_bit(client->number));
+    }
+}
+
+void node_tasks_cancel(node_client_t *client) {
+    node_t *n = client->node;
+    node_calls_caller_died(client); /* first, for they have an order */
+    queue_take_over(client);
+    EACH_RECORD_OF (client, r) {
+        node_task_t *t = n->tasks[r];
+        if (t == NULL || t->waiting_for_worker || t->queued || t->kind != MOB_TASK) continue;
+        bool known = false;
+        for (uint32_t i = 0; i < t->num_returns; i++) known |= n->objects[t->refs[i].slot] != NULL;
+        if (t->worker != NULL && (known || t == t->worker->runs || !node_task_take_back(n, t)))
+            continue;
+        if (!known)
+            node_task_fail(n, t, MOB_ECANCELLED,
+                           "the process that submitted this task died before it began");
+        else if (t->missing == 0 && !t->queue.queued)
+            node_task_ready(t, n);
+    }
+}
+
+static void queue_fail(node_t *n, uint32_t number, uint32_t client, const char *text) {
+    shm_queue_t *queue = &n->queues[number];
+    uint64_t position, entry;
+    /* Entry by entry, for the client is alive and goes on pushing; bounded, for the same reason. */
+    for (uint64_t k = shm_queue_count(queue); k > 0 && n->clients[client] != NULL; k--) {
+        if (!shm_queue_peek(queue, &position, &entry)) break;
+        node_task_t *t = node_task_take_over(n, wire_entry_index(entry), entry, client);
+        shm_queue_pass(queue, position);
+        if (t != NULL) node_task_fail(n, t, MOB_ESYS, text);
+    }
+}
+
+void node_queues_fail(node_t *n, const char *text) {
+    for (uint32_t l = 0; l < SHM_LANES; l++)
+        for (uint32_t i = 1; i < n->client_next; i++) queue_fail(n, shm_lane_queue(l, i), i, text);
+}

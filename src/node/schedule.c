@@ -1,0 +1,80 @@
+/*
+ * Who starts. The scheduler (src/sched) decides by resources and order; here its answers become
+ * tasks on workers and leases. Whatever may have changed an answer calls node_schedule, which is
+ * cheap when nothing has.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "node/ahead.h"
+#include "node/state.h"
+
+static void on_look_timer(uv_timer_t *timer) { node_schedule(timer->data); }
+
+void node_look_again(node_t *n, uint64_t ms) {
+    /* One timer for all: it goes off for the earliest, and whoever still waits then sets it
+     * again. */
+    bool sooner = uv_is_active((uv_handle_t *)&n->schedule.timer) &&
+                  uv_timer_get_due_in(&n->schedule.timer) <= ms;
+    if (!sooner) uv_timer_start(&n->schedule.timer, on_look_timer, ms, 0);
+}
+
+int64_t node_cpus_free(node_t *n) {
+    const char *name;
+    uint64_t total;
+    int64_t available;
+    if (sched_resource_count(n->sched) == 0) return 0;
+    sched_resource_at(n->sched, 0, &name, &total, &available); /* CPU comes first */
+    return strcmp(name, "CPU") == 0 ? available : 0;
+}
+
+void node_worker_blocked(node_client_t *w) {
+    if (w->runs == NULL) return;
+    node_ahead_take_all(w);
+    /* It has begun the next one: this message is late, its task had gone on and ended before we
+     * read it. Nothing is to be lent. */
+    if (w->run_count > 1) return;
+    sched_lease_block(w->node->sched, &w->runs->lease);
+}
+
+static void tasks_start(node_t *n) {
+    sched_lease_t lease;
+    uint64_t now = base_clock_mono_ns();
+    for (sched_task_t *q;
+         !node_is_paused(n) && (q = sched_task_next(n->sched, now, &lease)) != NULL;) {
+        int lane = node_lane_of_request(n, q);
+        if (lane >= 0) {
+            node_lease_granted(n, (uint32_t)lane, &lease);
+            continue;
+        }
+        node_task_t *t = (node_task_t *)q;
+        t->lease = lease;
+        node_client_t *w = node_worker_idle(n);
+        if (w != NULL)
+            node_task_run_on(n, t, w);
+        else
+            node_pool_wait(n, t);
+    }
+}
+
+void node_schedule(node_t *n) {
+    if (n->ending) return;
+    if (n->config.fast) node_lease_request(n);
+    tasks_start(n);
+    /* Bounded: what is taken for a task of several CPUs may go to a queue again, and is recalled
+     * then. */
+    for (uint32_t i = n->leases.given + 1; i > 0 && n->config.fast && node_leases_yield(n); i--) {
+        node_lease_request(n);
+        tasks_start(n);
+    }
+    while (node_cpus_free(n) >= SCHED_UNIT && sched_queued(n->sched, n->schedule.cpu_shape) == 0 &&
+           node_ahead_take_one(n))
+        tasks_start(n);
+    if (node_cpus_free(n) < 0) {
+        node_ahead_settle(n, -node_cpus_free(n));
+    } else if (!n->pressure.paused) {
+        if (n->pool.idle.count == 0) node_ahead_give(n);
+        node_ahead_follow(n);
+    }
+    node_pool_fill(n);
+}

@@ -1,0 +1,18 @@
+/* The session's folder, with the socket that everybody but the driver connects to. */
+#ifndef NODE_SESSION_H
+#define NODE_SESSION_H
+
+#include "node/types.h"
+
+typedef struct {
+    char *dir, *socket_path;
+    int listen_fd;
+} node_session_t;
+
+/* Makes the folder and listens. At the start only: may wait for another daemon that clears up.
+ * MOB_ENOSPC, MOB_EPERM, MOB_ESYS, with words. */
+mob_status_t node_session_open(node_t *node);
+/* Removes the folder. At the end only: waits for the disk. */
+void node_session_close(node_t *node);
+
+#endif

@@ -1,0 +1,154 @@
+/*
+ * Slots and records are granted in blocks. The two tables are alike: a block belongs to one client,
+ * to nobody, or to NODE_ORPHAN while something in it is alive after its owner's death.
+ */
+#include "node/state.h"
+
+/* A table, with what is particular to it and to the client. */
+typedef struct {
+    node_table_t *table;
+    node_spans_t *spans; /* the client's */
+    shm_segment_t *segment;
+    uint32_t limit, block, entry_bytes;
+    bool (*block_is_free)(node_t *node, uint32_t first);
+} grant_t;
+
+static bool slot_block_is_free(node_t *n, uint32_t first) {
+    for (uint32_t i = first; i < first + STORE_SLOT_BLOCK; i++)
+        if (atomic_load_explicit(&n->slots[i].word, memory_order_acquire) != STORE_FREE ||
+            n->objects[i] != NULL)
+            return false;
+    return true;
+}
+
+static bool record_block_is_free(node_t *n, uint32_t first) {
+    for (uint32_t i = first; i < first + WIRE_RECORD_BLOCK; i++)
+        if (n->tasks[i] != NULL) return false;
+    return true;
+}
+
+static grant_t slots_of(node_client_t *c) {
+    node_t *n = c->node;
+    return (grant_t){.table = &n->grants.slots,
+                     .spans = &c->slots,
+                     .segment = &n->segments.slots,
+                     .limit = STORE_MAX_SLOTS,
+                     .block = STORE_SLOT_BLOCK,
+                     .entry_bytes = sizeof(store_slot_t),
+                     .block_is_free = slot_block_is_free};
+}
+
+static grant_t records_of(node_client_t *c) {
+    node_t *n = c->node;
+    return (grant_t){.table = &n->grants.records,
+                     .spans = &c->records,
+                     .segment = &n->segments.records,
+                     .limit = WIRE_MAX_RECORDS,
+                     .block = WIRE_RECORD_BLOCK,
+                     .entry_bytes = sizeof(wire_record_t),
+                     .block_is_free = record_block_is_free};
+}
+
+/* ---- granting ---- */
+
+/* A free span of exactly or at most the blocks needed, or fresh ones above the high-water mark. */
+static node_span_t span_take(const grant_t *g, uint32_t wanted) {
+    node_table_t *t = g->table;
+    wanted = (wanted + g->block - 1) / g->block * g->block;
+    if (t->free.count > 0) {
+        node_span_t *first = &t->free.items[0], s = *first;
+        if (s.count > wanted) {
+            first->first += wanted;
+            first->count -= wanted;
+            s.count = wanted;
+        } else {
+            vec_swap_remove(&t->free, 0);
+        }
+        return s;
+    }
+    if (t->granted >= g->limit) return (node_span_t){0};
+    uint32_t left = g->limit - t->granted;
+    node_span_t s = {.first = t->granted, .count = left < wanted ? left : wanted};
+    t->granted += s.count;
+    return s;
+}
+
+/* Gives the span memory, and notes it at the client. */
+static bool span_give(const grant_t *g, node_span_t s) {
+    uint64_t bytes = (uint64_t)s.count * g->entry_bytes;
+    return !node_memory_is_short(bytes) &&
+           shm_segment_back(g->segment, (uint64_t)s.first * g->entry_bytes, bytes) == MOB_OK &&
+           vec_push(g->spans, s);
+}
+
+static node_span_t grant(const grant_t *g, uint32_t number, uint32_t wanted) {
+    node_span_t s = span_take(g, wanted);
+    if (s.count == 0) return s;
+    if (!span_give(g, s)) {
+        (void)vec_push(&g->table->free, s);
+        return (node_span_t){0};
+    }
+    for (uint32_t b = s.first / g->block; b < (s.first + s.count) / g->block; b++)
+        g->table->owner[b] = (uint16_t)number;
+    return s;
+}
+
+void node_grant_slots(node_client_t *c, uint32_t wanted) {
+    if (wanted == 0 || wanted > STORE_MAX_SLOTS / 4) {
+        node_client_fault(c, "asked for an impossible number of slots");
+        return;
+    }
+    grant_t g = slots_of(c);
+    node_span_t s = grant(&g, c->number, wanted);
+    node_client_tell(c, WIRE_SLOTS, s.first, s.count, 0, 0);
+}
+
+void node_grant_records(node_client_t *c, uint32_t wanted) {
+    if (wanted == 0 || wanted > WIRE_MAX_RECORDS / 4) {
+        node_client_fault(c, "asked for an impossible number of records");
+        return;
+    }
+    grant_t g = records_of(c);
+    node_span_t s = grant(&g, c->number, wanted);
+    node_client_tell(c, WIRE_RECORDS, s.first, s.count, 0, 0);
+}
+
+bool node_grant_slot_is(node_t *n, uint32_t slot, uint32_t owner) {
+    return slot != 0 && slot < STORE_MAX_SLOTS &&
+           n->grants.slots.owner[slot / STORE_SLOT_BLOCK] == owner;
+}
+
+bool node_grant_record_is(node_t *n, uint32_t record, uint32_t owner) {
+    return record < WIRE_MAX_RECORDS &&
+           n->grants.records.owner[record / WIRE_RECORD_BLOCK] == owner;
+}
+
+/* ---- the end of a client ---- */
+
+/* Blocks that nothing names any more can be granted again. */
+static void orphans_clean(node_t *n, const grant_t *g) {
+    node_spans_t *orphans = &g->table->orphans;
+    for (size_t i = orphans->count; i-- > 0;) {
+        node_span_t s = orphans->items[i];
+        if (!g->block_is_free(n, s.first) || !vec_push(&g->table->free, s)) continue;
+        g->table->owner[s.first / g->block] = 0;
+        vec_swap_remove(orphans, i);
+    }
+}
+
+static void spans_forget(node_t *n, const grant_t *g) {
+    for (size_t i = 0; i < g->spans->count; i++) {
+        node_span_t s = g->spans->items[i];
+        for (uint32_t at = s.first; at < s.first + s.count; at += g->block) {
+            g->table->owner[at / g->block] = NODE_ORPHAN;
+            (void)vec_push(&g->table->orphans, ((node_span_t){.first = at, .count = g->block}));
+        }
+    }
+    orphans_clean(n, g);
+}
+
+void node_grants_forget(node_client_t *c) {
+    grant_t slots = slots_of(c), records = records_of(c);
+    spans_forget(c->node, &slots);
+    spans_forget(c->node, &records);
+}

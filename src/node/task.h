@@ -1,0 +1,91 @@
+/*
+ * A task in the daemon's books: from WIRE_SUBMIT until its record is free again. task.c has its
+ * way. Those that workers take from queues by themselves are queued.h's.
+ */
+#ifndef NODE_TASK_H
+#define NODE_TASK_H
+
+#include "control/control.h"
+#include "mobula.h"
+#include "node/types.h"
+#include "sched/sched.h"
+
+struct node_task {
+    sched_task_t queue;               /* first: the scheduler gives this back */
+    node_task_t *next;                /* in an actor's queue of one caller, or among those that wait
+                                         for a worker */
+    node_task_t *run_prev, *run_next; /* among those that were handed to one worker */
+    uint64_t generation;              /* the record's, as of now */
+    uint32_t record, submitter, shape, held_shape, max_calls;
+    uint32_t num_returns, num_deps, num_refs;
+    uint32_t missing;       /* arguments that are not there yet */
+    int32_t retries;        /* left; -1 without end */
+    uint8_t kind, oom_runs; /* oom_runs: that ended for want of memory */
+    bool retries_exceptions;
+    bool waiting_for_worker;
+    bool queued;    /* workers take it from its submitter's queue, or one has; who is found when it
+                       says so, or dies */
+    bool adopted;   /* a dead caller's, that was seen in the queue */
+    uint64_t block; /* of the body; 0: in the record */
+    mob_ref_t function;
+    node_actor_t *actor;
+    node_client_t *worker;
+    sched_lease_t lease;
+    mob_ref_t refs[]; /* returns, deps, refs: private copies */
+};
+
+/* ---- from a client's messages ---- */
+
+/* A record that goes through the daemon. */
+void node_task_submit(node_client_t *client, uint32_t record, uint64_t generation);
+/* The worker has published the results. `crowd`: more wait for them than it could wake. */
+void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd);
+/* The task raised, and may be run again. */
+void node_task_retry(node_client_t *client, uint32_t record, uint64_t generation);
+/* The worker finds that an argument is not there: the task before it is to run again. */
+void node_task_unready(node_client_t *client, uint32_t record, uint64_t generation);
+
+/* ---- a book ---- */
+
+/* Copies the record and checks it, and holds what it names. NULL: it makes no sense, or no
+ * memory. */
+node_task_t *node_task_open(node_client_t *submitter, uint32_t record, uint64_t generation,
+                            mob_ref_t *ret_actor);
+/* Lets go of what the task holds, but for its record and its resources, and forgets it: its worker
+ * has done the rest. */
+void node_task_forget(node_t *node, node_task_t *task);
+/* The results are there: lets everything go that the task held, and gives the record back. */
+void node_task_free(node_t *node, node_task_t *task);
+/* The record gets a new generation, and its body's block with it, so that a claim of the old one
+ * fails for good. The record's word is the caller's to change. */
+void node_task_renew(node_t *node, node_task_t *task);
+
+/* ---- on its way ---- */
+
+/* Its arguments are there. */
+void node_task_ready(node_task_t *task, node_t *node);
+/* Hands it to a worker, behind what that one has. */
+void node_task_run_on(node_t *node, node_task_t *task, node_client_t *worker);
+/* Notes that this worker runs it, without telling the worker, who told us. */
+void node_task_link(node_task_t *task, node_client_t *worker);
+/* A task that waits for nothing but the results of this one; NULL: none. */
+node_task_t *node_task_follower(node_t *node, const node_task_t *task);
+/* Puts a task that was handed out behind another, and that its worker has not begun, back where it
+ * was. False if it has begun. */
+bool node_task_take_back(node_t *node, node_task_t *task);
+/* Its worker has published the results: tells whom it concerns, and frees it. */
+void node_task_complete(node_t *node, node_task_t *task);
+/* Its results become this error, and it is freed. `text` is borrowed. */
+void node_task_fail(node_t *node, node_task_t *task, mob_status_t status, const char *text);
+/* Its worker is certainly dead: completes it, runs it again, or fails it. */
+void node_task_lost(node_t *node, node_task_t *task);
+
+/* ---- for people ---- */
+
+/* Returns its length; cut where it is too long, and always ended by 0. */
+size_t node_task_name(node_t *node, const node_task_t *task, char *ret_name, size_t capacity);
+/* The name of a call in the timeline: A.m, each half cut where it is too long. */
+void node_event_name(control_event_t *event, const node_actor_t *actor, const char *method,
+                     size_t size);
+
+#endif
