@@ -29,10 +29,10 @@ uint32_t client_calls_queue(mob_client_t *c, mob_ref_t actor) {
         return 0;
     if (local->queue != 0) return atomic_load(&c->queues[local->queue].closed) ? 0 : local->queue;
     if (local->refused > 0 && local->refused++ < ASK_AGAIN) return 0;
-    shm_message_t m = {.kind = WIRE_NEED_CALLS, .a = actor.slot, .b = actor.generation}, answer;
-    if (client_ask(c, &m, WIRE_CALLS_ARE, &answer) == MOB_OK && answer.a >= SHM_FIRST_CALLS &&
-        answer.a < SHM_QUEUES)
-        local->queue = answer.a;
+    wire_message_t m = wire_about_object(WIRE_NEED_CALLS, actor.slot, actor.generation), answer;
+    if (client_ask(c, &m, WIRE_CALLS_ARE, &answer) == MOB_OK &&
+        answer.queue.queue >= SHM_FIRST_CALLS && answer.queue.queue < SHM_QUEUES)
+        local->queue = answer.queue.queue;
     local->refused = local->queue == 0;
     return local->queue;
 }
@@ -41,7 +41,7 @@ void client_call_push(mob_client_t *c, uint32_t number, uint32_t record, uint64_
     shm_queue_t *q = &c->queues[number];
     shm_queue_push(q, wire_entry(record, generation));
     if (atomic_load(&q->closed) != 0) {
-        client_push(c, WIRE_CLOSED, record, generation, 0, 0);
+        client_push(c, wire_about_record(WIRE_CLOSED, record, generation));
         return;
     }
     uint32_t taker = atomic_load(&q->taker);
@@ -135,7 +135,7 @@ void client_calls_finish(mob_client_t *c) {
             c->calls_ending = true;
             continue;
         }
-        client_push(c, WIRE_CALLS_ENDED, queue, 0, 0, 0);
+        client_push(c, wire_about_queue(WIRE_CALLS_ENDED, queue));
         vec_swap_remove(&c->calls, i);
     }
 }

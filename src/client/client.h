@@ -142,10 +142,10 @@ struct mob_client {
     _Atomic uint32_t spinners; /* threads in client_spin */
     client_patience_t get_patience, run_patience;
     bool answered;
-    shm_message_t answer;
+    wire_message_t answer;
 
     /* workers */
-    VEC(shm_message_t) orders; /* told to run, in order, from order_next */
+    VEC(wire_message_t) orders; /* told to run, in order, from order_next */
     size_t order_next;
     VEC(mob_ref_t) forgets; /* functions to be unloaded */
     bool told_to_exit;
@@ -181,13 +181,12 @@ void client_folders_remove(mob_client_t *c);
 
 /* link.c: talking to the daemon. All under the mutex. */
 mob_status_t client_check(const mob_client_t *c); /* may this process call? */
-void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c,
-                 uint64_t rest_d);
+void client_push(mob_client_t *c, wire_message_t message);
 /* The same for what the daemon need not wake for: it is read before any later message of ours. */
-void client_push_quietly(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c);
+void client_push_quietly(mob_client_t *c, wire_message_t message);
 /* Pushes a request and waits for its answer. */
-mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t answer_kind,
-                        shm_message_t *ret_answer);
+mob_status_t client_ask(mob_client_t *c, const wire_message_t *request, uint32_t answer_kind,
+                        wire_message_t *ret_answer);
 void client_notify(mob_client_t *c); /* the daemon is to look at its rings, and at the queues */
 void client_listen(mob_client_t *c); /* takes what is on the ring down */
 /* Whether the daemon is still there; looks at the socket. Any thread, with or without the mutex. */
@@ -264,7 +263,7 @@ void client_record_give(mob_client_t *c, uint32_t record);
 mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
                                uint64_t *ret_size, uint64_t *ret_serial);
 void client_space_told(mob_client_t *c,
-                       const shm_message_t *m); /* by WIRE_SPACE or WIRE_RESTORED */
+                       const wire_message_t *m); /* by WIRE_SPACE or WIRE_RESTORED */
 /* Takes the answer out if so much space was refused; MOB_OK: it was not. Under the mutex. */
 mob_status_t client_refusal_take(mob_client_t *c, uint64_t size);
 /* Whether an object did not come back since so many refusals had been told; it is told to every

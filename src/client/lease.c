@@ -32,7 +32,7 @@ static bool is_free(mob_client_t *c, uint32_t lane) {
 static bool give_back(mob_client_t *c) {
     uint32_t word = SHM_LEASE_BUSY | SHM_LEASE_RECALL;
     if (!atomic_compare_exchange_strong(&lease_of(c)->word, &word, SHM_LEASE_NONE)) return false;
-    client_push(c, WIRE_LEASE, 0, 0, 0, 0);
+    client_push(c, wire_plain(WIRE_LEASE));
     return true;
 }
 
@@ -123,5 +123,5 @@ void client_lease_block(mob_client_t *c) {
 }
 
 void client_lease_unblock(mob_client_t *c) {
-    if (shm_lease_go_on(lease_of(c))) client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0);
+    if (shm_lease_go_on(lease_of(c))) client_push(c, wire_plain(WIRE_UNBLOCK));
 }

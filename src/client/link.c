@@ -49,10 +49,10 @@ void client_notify(mob_client_t *c) {
     }
 }
 
-static void message_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c,
-                         uint64_t rest_d) {
-    shm_message_t m = {.kind = kind, .a = a, .b = b, .c = rest_c, .d = rest_d};
-    for (int tries = 1; !shm_ring_push(c->up, SHM_UP_MESSAGES, &m); tries++) {
+_Static_assert(sizeof(wire_message_t) == sizeof(shm_message_t), "a ring carries these");
+
+static void message_push(mob_client_t *c, const wire_message_t *message) {
+    for (int tries = 1; !shm_ring_push(c->up, SHM_UP_MESSAGES, message); tries++) {
         /* Full: the daemon has thousands of our messages to read first. It never waits for us, so
          * this ends. */
         client_notify(c);
@@ -61,19 +61,18 @@ static void message_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b,
     }
 }
 
-void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c,
-                 uint64_t rest_d) {
-    message_push(c, kind, a, b, rest_c, rest_d);
+void client_push(mob_client_t *c, wire_message_t message) {
+    message_push(c, &message);
     client_notify(c);
 }
 
-void client_push_quietly(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c) {
-    message_push(c, kind, a, b, rest_c, 0);
+void client_push_quietly(mob_client_t *c, wire_message_t message) {
+    message_push(c, &message);
     (void)shm_node_notify(c->node, c->number); /* read when the daemon next wakes */
 }
 
 void client_listen(mob_client_t *c) {
-    shm_message_t m;
+    wire_message_t m;
     uint32_t count = 0;
     for (; shm_ring_pop(c->down, SHM_DOWN_MESSAGES, &m) == SHM_RING_MESSAGE; count++) {
         switch (m.kind) {
@@ -84,7 +83,8 @@ void client_listen(mob_client_t *c) {
             if (!vec_push(&c->orders, m)) c->told_to_exit = true;
             break;
         case WIRE_FORGET:
-            (void)vec_push(&c->forgets, ((mob_ref_t){.slot = m.a, .generation = m.b}));
+            (void)vec_push(&c->forgets,
+                           ((mob_ref_t){.slot = m.object.slot, .generation = m.object.generation}));
             break;
         case WIRE_SPACE:
         case WIRE_RESTORED:
@@ -101,11 +101,11 @@ void client_listen(mob_client_t *c) {
     if (count >= SHM_DOWN_MESSAGES / 2) client_notify(c); /* there may be more that had no space */
 }
 
-mob_status_t client_ask(mob_client_t *c, const shm_message_t *request, uint32_t answer_kind,
-                        shm_message_t *ret_answer) {
+mob_status_t client_ask(mob_client_t *c, const wire_message_t *request, uint32_t answer_kind,
+                        wire_message_t *ret_answer) {
     shm_bell_t *bell = &c->node->bells[c->number];
     c->answered = false;
-    client_push(c, request->kind, request->a, request->b, request->c, request->d);
+    client_push(c, *request);
     for (;;) {
         uint32_t seen = shm_bell_listen(bell);
         client_listen(c);

@@ -38,6 +38,6 @@ mob_status_t mob_message_read(mob_client_t *c, mob_message_t *ret_message) {
 void mob_message_finish(mob_client_t *c) {
     if (client_check(c) != MOB_OK) return;
     pthread_mutex_lock(&c->mutex);
-    client_push(c, WIRE_MESSAGES_END, 0, 0, 0, 0);
+    client_push(c, wire_plain(WIRE_MESSAGES_END));
     pthread_mutex_unlock(&c->mutex);
 }

@@ -45,7 +45,7 @@ void mob_buffer_map(mob_client_t *c, mob_buffer_t *buffer) {
 }
 
 void client_buffer_told(mob_client_t *c, const mob_buffer_t *buffer) {
-    client_push_quietly(c, WIRE_BACKED, 0, buffer->block, 0);
+    client_push_quietly(c, (wire_message_t){.backed = {WIRE_BACKED, .block = buffer->block}});
 }
 
 /* Fills the slot's fields; the slot is PENDING and ours to seal. */
@@ -99,7 +99,7 @@ mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t 
     if (buffer->ref_count > 0) {
         for (uint32_t i = 0; i < buffer->ref_count; i++)
             if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i].slot);
-        client_push(c, WIRE_ESCAPE, index, buffer->ref.generation, 0, 0);
+        client_push(c, wire_about_object(WIRE_ESCAPE, index, buffer->ref.generation));
     }
     pthread_mutex_unlock(&c->mutex);
     *ret_ref = buffer->ref;
@@ -153,7 +153,8 @@ void mob_value_adopt(mob_client_t *c, mob_ref_t container, const mob_value_t *va
         local->registered = true;
         news = true;
     }
-    if (news) client_push(c, WIRE_HOLD_CONTENTS, container.slot, container.generation, 0, 0);
+    if (news)
+        client_push(c, wire_about_object(WIRE_HOLD_CONTENTS, container.slot, container.generation));
     pthread_mutex_unlock(&c->mutex);
 }
 

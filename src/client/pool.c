@@ -38,19 +38,19 @@ static mob_status_t pool_grow(mob_client_t *c, client_pool_t *pool, uint32_t req
     if (!base_vec_grow((void **)&pool->ranges, pool->range_count + 1, &pool->range_capacity,
                        sizeof *pool->ranges))
         return MOB_ENOMEM;
-    shm_message_t m = {.kind = request, .a = wanted}, answer;
+    wire_message_t m = {.need = {request, .count = wanted}}, answer;
     mob_status_t status = client_ask(c, &m, answer_kind, &answer);
     if (status != MOB_OK) return status;
-    if (answer.b == 0)
+    if (answer.grant.count == 0)
         return base_fail(MOB_ELIMIT, "too many live %s",
                          request == WIRE_NEED_SLOTS ? "objects" : "queued tasks");
-    pool->ranges[pool->range_count].first = answer.a;
-    pool->ranges[pool->range_count++].count = (uint32_t)answer.b;
-    pool->total += (uint32_t)answer.b;
-    pool->since_sweep += (uint32_t)answer.b;
+    pool->ranges[pool->range_count].first = answer.grant.first;
+    pool->ranges[pool->range_count++].count = (uint32_t)answer.grant.count;
+    pool->total += (uint32_t)answer.grant.count;
+    pool->since_sweep += (uint32_t)answer.grant.count;
     if (!vec_reserve(&pool->free, pool->total)) return MOB_ENOMEM;
-    for (uint32_t i = (uint32_t)answer.b; i-- > 0;)
-        pool->free.items[pool->free.count++] = answer.a + i;
+    for (uint32_t i = (uint32_t)answer.grant.count; i-- > 0;)
+        pool->free.items[pool->free.count++] = answer.grant.first + i;
     return MOB_OK;
 }
 

@@ -14,8 +14,8 @@ static uint64_t block_tag(void) {
 }
 
 /* Asks with space for `size` bytes, which begin with `input`. Under the mutex. */
-static mob_status_t ask_with_space(mob_client_t *c, shm_message_t *request, const void *input,
-                                   size_t input_size, uint64_t size, shm_message_t *ret_answer,
+static mob_status_t ask_with_space(mob_client_t *c, wire_message_t *request, const void *input,
+                                   size_t input_size, uint64_t size, wire_message_t *ret_answer,
                                    void **ret_copy) {
     uint64_t tag = block_tag(), block = 0;
     unsigned char *space = c->own_segment.base + SHM_CLIENT_SCRATCH;
@@ -25,15 +25,15 @@ static mob_status_t ask_with_space(mob_client_t *c, shm_message_t *request, cons
         space = c->arena.base + block;
     }
     if (input_size > 0) memcpy(space, input, input_size);
-    request->c = block;
-    request->d = size;
+    request->query.block = block; /* of all three kinds */
+    request->query.capacity = size;
     mob_status_t status = client_ask(c, request, WIRE_ANSWER, ret_answer);
-    if (status == MOB_OK && ret_answer->a == 0 && ret_copy != NULL) {
-        *ret_copy = malloc(ret_answer->b + 1);
+    if (status == MOB_OK && ret_answer->answer.status == MOB_OK && ret_copy != NULL) {
+        *ret_copy = malloc(ret_answer->answer.value + 1);
         if (*ret_copy == NULL)
             status = MOB_ENOMEM;
         else
-            memcpy(*ret_copy, space, ret_answer->b);
+            memcpy(*ret_copy, space, ret_answer->answer.value);
     }
     if (block != 0) shm_heap_free(&c->heap, block, tag);
     return status;
@@ -46,7 +46,7 @@ mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, vo
     pthread_mutex_lock(&c->mutex);
     uint64_t size = SHM_SCRATCH_BYTES;
     for (int tries = 0; tries < 8; tries++) {
-        shm_message_t request = {.kind = WIRE_QUERY, .a = (uint32_t)query, .b = argument}, answer;
+        wire_message_t request = {.query = {WIRE_QUERY, (uint32_t)query, argument}}, answer;
         status = ask_with_space(c, &request, NULL, 0, size, &answer, ret_answer);
         if (status == MOB_ESPACE) {
             pthread_mutex_unlock(&c->mutex);
@@ -55,13 +55,14 @@ mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, vo
             if (status != MOB_OK) break;
             continue;
         }
-        if (status != MOB_OK || answer.a == 0) {
-            if (status == MOB_OK) *ret_size = answer.b;
+        if (status != MOB_OK || answer.answer.status == MOB_OK) {
+            if (status == MOB_OK) *ret_size = answer.answer.value;
             break;
         }
-        status = (mob_status_t)answer.a;
+        status = (mob_status_t)answer.answer.status;
         if (status != MOB_ELIMIT) break;
-        size = answer.b + answer.b / 4; /* it did not fit; it may have grown meanwhile */
+        size = answer.answer.value +
+               answer.answer.value / 4; /* it did not fit; it may have grown meanwhile */
     }
     pthread_mutex_unlock(&c->mutex);
     return status;
@@ -72,9 +73,11 @@ static bool is_one_cpu(const mob_resource_t *demand, size_t count) {
 }
 
 /* Why the daemon refused a demand, in its own words. Under the mutex. */
-static mob_status_t shape_refused(const mob_client_t *c, const shm_message_t *answer) {
-    int size = answer->b < SHM_SCRATCH_BYTES ? (int)answer->b : SHM_SCRATCH_BYTES;
-    return base_fail((mob_status_t)answer->a, "%.*s", size,
+static mob_status_t shape_refused(const mob_client_t *c, const wire_message_t *answer) {
+    int size = answer->answer.value < SHM_SCRATCH_BYTES
+                   ? (int)answer->answer.value
+                   : SHM_SCRATCH_BYTES;
+    return base_fail((mob_status_t)answer->answer.status, "%.*s", size,
                      (const char *)c->own_segment.base + SHM_CLIENT_SCRATCH);
 }
 
@@ -110,15 +113,16 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
         return base_fail(MOB_EINVAL,
                          "the names of the resources that a task or actor asks for are too long");
     }
-    shm_message_t request = {.kind = WIRE_SHAPE, .a = (uint32_t)count, .b = text.count}, answer;
+    wire_message_t request = {.shape = {WIRE_SHAPE, (uint32_t)count, text.count}}, answer;
     do {
         pthread_mutex_lock(&c->mutex);
         status = ask_with_space(c, &request, text.items, text.count, text.count + 1, &answer, NULL);
-        if (status == MOB_OK && answer.a != 0) status = shape_refused(c, &answer);
+        if (status == MOB_OK && answer.answer.status != MOB_OK)
+            status = shape_refused(c, &answer);
         pthread_mutex_unlock(&c->mutex);
     } while (status == MOB_ESPACE && (status = mob_space_await(c)) == MOB_OK);
     vec_free(&text);
-    if (status == MOB_OK) *ret_shape = (uint32_t)answer.b;
+    if (status == MOB_OK) *ret_shape = (uint32_t)answer.answer.value;
     return status;
 }
 
@@ -127,7 +131,7 @@ void mob_shape_drop(mob_client_t *c, uint32_t shape) {
     pthread_mutex_lock(&c->mutex);
     /* Tasks that name it were told before this, on the same ring. Those in a lane were not, and its
      * shape stays. */
-    client_push_quietly(c, WIRE_SHAPE_DROP, shape, 0, 0);
+    client_push_quietly(c, (wire_message_t){.shape_drop = {WIRE_SHAPE_DROP, .shape = shape}});
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -137,16 +141,19 @@ mob_status_t mob_site(mob_client_t *c, const char *text, uint32_t *ret_site) {
     size_t size = strlen(text);
     if (size > MOB_SITE_MAX) size = MOB_SITE_MAX;
     pthread_mutex_lock(&c->mutex);
-    shm_message_t request = {.kind = WIRE_SITE, .b = size}, answer;
+    wire_message_t request = {.site = {WIRE_SITE, .size = size}}, answer;
     status = ask_with_space(c, &request, text, size, size + 1, &answer, NULL);
     pthread_mutex_unlock(&c->mutex);
-    if (status == MOB_OK && answer.a == MOB_OK) *ret_site = (uint32_t)answer.b;
-    return status == MOB_OK ? (mob_status_t)answer.a : status;
+    if (status == MOB_OK && answer.answer.status == MOB_OK)
+        *ret_site = (uint32_t)answer.answer.value;
+    return status == MOB_OK ? (mob_status_t)answer.answer.status : status;
 }
 
 void mob_ref_made_at(mob_client_t *c, mob_ref_t ref, uint32_t site) {
     if (!client_slot_valid(ref.slot) || client_check(c) != MOB_OK) return;
     pthread_mutex_lock(&c->mutex);
-    client_push_quietly(c, WIRE_MADE_AT, ref.slot, ref.generation, site);
+    client_push_quietly(c,
+                        (wire_message_t){.made_at = {WIRE_MADE_AT, .slot = ref.slot,
+                                                     .generation = ref.generation, .site = site}});
     pthread_mutex_unlock(&c->mutex);
 }

@@ -97,10 +97,13 @@ mob_status_t mob_get_begin(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_valu
 }
 
 static void ask_back(mob_client_t *c, const mob_ref_t *refs, size_t count, bool goes_on) {
-    client_push(c, WIRE_RESTORE, refs[0].slot, refs[0].generation, 1, goes_on);
+    client_push(c, (wire_message_t){.restore = {WIRE_RESTORE, .slot = refs[0].slot,
+                                                .generation = refs[0].generation, .waits = 1,
+                                                .goes_on = goes_on}});
     for (size_t i = 1; i < count && i <= AHEAD; i++)
         if (client_slot_valid(refs[i].slot) && is_away(c, refs[i]))
-            client_push(c, WIRE_RESTORE, refs[i].slot, refs[i].generation, 0, 0);
+            client_push(c, (wire_message_t){.restore = {WIRE_RESTORE, .slot = refs[i].slot,
+                                                        .generation = refs[i].generation}});
 }
 
 /* What this thread waited for until it was to look up; its caller calls again, and it goes on. */

@@ -43,7 +43,8 @@ static void function_tasks_tell(mob_client_t *c, uint32_t index) {
             while ((state == WIRE_READY_STATE || state == WIRE_TAKEN) && !(word & WIRE_KNOWN) &&
                    record->function.slot == index) {
                 if (wire_record_make_known(record, word)) {
-                    client_push(c, WIRE_ARGUMENTS, i, wire_word_generation(word), 0, 0);
+                    client_push(c,
+                                wire_about_record(WIRE_ARGUMENTS, i, wire_word_generation(word)));
                     break;
                 }
                 word = atomic_load_explicit(&record->word, memory_order_acquire);
@@ -74,7 +75,7 @@ void client_ref_release(mob_client_t *c, uint32_t index) {
     } else if (!registered) {
         return;
     }
-    client_push(c, WIRE_DROP, index, generation, 0, 0);
+    client_push(c, wire_about_object(WIRE_DROP, index, generation));
 }
 
 void client_ref_escape(mob_client_t *c, uint32_t index) {

@@ -35,7 +35,9 @@ static void refs_release(mob_client_t *c, const mob_ref_t *refs, uint32_t count,
         client_local_t *local = &c->local[refs[i].slot];
         if (local->count > 1 && !local->owned && !local->registered) {
             local->registered = true;
-            client_push(c, WIRE_HOLD, refs[i].slot, refs[i].generation, is_function, 0);
+            client_push(c, (wire_message_t){.hold = {WIRE_HOLD, .slot = refs[i].slot,
+                                                     .generation = refs[i].generation,
+                                                     .cached = is_function}});
         }
         client_ref_release(c, refs[i].slot);
     }
@@ -75,14 +77,14 @@ static void cpus_lend(mob_client_t *c) {
     if (c->leased)
         client_lease_block(c);
     else if (c->holds != MOB_SHAPE_NOTHING)
-        client_push(c, WIRE_BLOCK, 0, 0, 0, 0);
+        client_push(c, wire_plain(WIRE_BLOCK));
 }
 
 static void cpus_take_back(mob_client_t *c) {
     if (c->leased)
         client_lease_unblock(c);
     else if (c->holds != MOB_SHAPE_NOTHING)
-        client_push(c, WIRE_UNBLOCK, 0, 0, 0, 0);
+        client_push(c, wire_plain(WIRE_UNBLOCK));
 }
 
 /* Runs run, or what an actor does at its end does. */
@@ -249,7 +251,7 @@ void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t inde
     /* Now, and not when the run is finished: our own references may go before that, and their drops
      * must come after this. */
     if (buffer->ref_count > 0)
-        client_push(c, WIRE_ESCAPE, buffer->ref.slot, buffer->ref.generation, 0, 0);
+        client_push(c, wire_about_object(WIRE_ESCAPE, buffer->ref.slot, buffer->ref.generation));
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -279,7 +281,7 @@ static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
     store_slot_t *slot = &c->slots[ref.slot];
     bool dropped = word & STORE_DROPPED;
     if ((word & STORE_WATCHED) || (dropped && (word & STORE_ESCAPED))) {
-        client_push(c, WIRE_SEALED, ref.slot, ref.generation, 0, 0);
+        client_push(c, wire_about_object(WIRE_SEALED, ref.slot, ref.generation));
     } else if (dropped) {
         /* Its last reference went while the task ran. Block first, as whoever frees a slot. */
         if (!store_meta_inline(slot->meta))
@@ -294,7 +296,7 @@ static void event_tell(mob_client_t *c, const client_run_t *run, wire_record_t *
     shm_event_t *e = shm_events_next(c->events);
     for (int tries = 0; e == NULL; tries++) {
         /* Full: it was told before, and never waits for us, so this ends. */
-        if (tries % 64 == 0) client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
+        if (tries % 64 == 0) client_push(c, wire_plain(WIRE_EVENTS));
         if (tries % 64 == 63 && !client_daemon_alive(c)) return;
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
         e = shm_events_next(c->events);
@@ -307,7 +309,7 @@ static void event_tell(mob_client_t *c, const client_run_t *run, wire_record_t *
     if (size > sizeof e->name) size = base_utf8_whole(run->run.name, sizeof e->name);
     memcpy(e->name, run->run.name, size);
     e->name_size = (uint8_t)size;
-    if (shm_events_publish(c->events)) client_push(c, WIRE_EVENTS, 0, 0, 0, 0);
+    if (shm_events_publish(c->events)) client_push(c, wire_plain(WIRE_EVENTS));
     record->flags |= WIRE_TOLD; /* it may become KNOWN yet, and the daemon's then */
 }
 
@@ -357,9 +359,11 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
             if (!known) result_settle(c, ref, word | (run->results[i].escaped ? STORE_ESCAPED : 0));
         }
         if (!known && record_free(c, run, record)) {
-            if (crowd) client_push(c, WIRE_RING, 0, 0, 0, 0);
+            if (crowd) client_push(c, wire_plain(WIRE_RING));
         } else {
-            client_push(c, WIRE_DONE, run->record, run->generation, crowd, 0);
+            client_push(c,
+                        (wire_message_t){.done = {WIRE_DONE, .record = run->record,
+                                                  .generation = run->generation, .crowd = crowd}});
         }
     }
     run_close(c, run);
@@ -380,7 +384,7 @@ bool mob_run_retry(mob_client_t *c, mob_run_t *public_run) {
     /* It goes through the daemon from now on. */
     wire_record_make_known(&c->records[run->record],
                            wire_word(run->generation, c->number, WIRE_TAKEN));
-    client_push(c, WIRE_RETRY, run->record, run->generation, 0, 0);
+    client_push(c, wire_about_record(WIRE_RETRY, run->record, run->generation));
     run_close(c, run);
     pthread_mutex_unlock(&c->mutex);
     return true;

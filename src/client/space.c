@@ -28,11 +28,10 @@ static _Thread_local struct {
 mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
                                uint64_t *ret_size, uint64_t *ret_serial) {
     mob_client_t *c = context;
-    shm_message_t m = {.kind = WIRE_NEED_EXTENT,
-                       .a = wanted.goes_on && wanted.size == size,
-                       .b = size,
-                       .c = least};
-    shm_message_t answer;
+    wire_message_t m = {.need_extent = {WIRE_NEED_EXTENT,
+                                        .goes_on = wanted.goes_on && wanted.size == size,
+                                        .size = size, .least = least}};
+    wire_message_t answer;
     wanted.size = size;
     wanted.goes_on = false;
     while (client_refusal_take(c, size) != MOB_OK) { /* that somebody got who did not wait for it */
@@ -41,27 +40,29 @@ mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uin
                                    the answer */
     mob_status_t status = client_ask(c, &m, WIRE_EXTENT, &answer);
     if (status != MOB_OK) return status;
-    if (answer.a == MOB_ESPACE) return MOB_ESPACE;
-    if (answer.a != 0)
-        return base_fail((mob_status_t)answer.a,
+    if (answer.extent.status == MOB_ESPACE) return MOB_ESPACE;
+    if (answer.extent.status != MOB_OK)
+        return base_fail((mob_status_t)answer.extent.status,
                          "an object of %llu bytes does not fit into the object store, which has "
                          "%llu in all. Give "
                          "ray.init a larger object_store_memory",
-                         (unsigned long long)size, (unsigned long long)answer.c);
-    *ret_offset = answer.b;
-    *ret_size = answer.c;
-    *ret_serial = answer.d;
+                         (unsigned long long)size, (unsigned long long)answer.extent.size);
+    *ret_offset = answer.extent.offset;
+    *ret_size = answer.extent.size;
+    *ret_serial = answer.extent.serial;
     return MOB_OK;
 }
 
-void client_space_told(mob_client_t *c, const shm_message_t *m) {
-    client_refusal_t refusal = {.status = (mob_status_t)m->a, .size = m->b};
+void client_space_told(mob_client_t *c, const wire_message_t *m) {
+    client_refusal_t refusal = {.status = (mob_status_t)m->extent.status, .size = m->extent.offset};
     if (m->kind == WIRE_RESTORED) {
-        refusal = (client_refusal_t){.status = (mob_status_t)m->c,
-                                     .ref = {.slot = m->a, .generation = m->b}};
+        refusal = (client_refusal_t){
+            .status = (mob_status_t)m->restored.status,
+            .ref = {.slot = m->restored.slot, .generation = m->restored.generation}};
     } else {
         c->space_news++;
-        if (m->a == MOB_OK) shm_heap_adopt(&c->heap, m->b, m->c, m->d);
+        if (m->extent.status == MOB_OK)
+            shm_heap_adopt(&c->heap, m->extent.offset, m->extent.size, m->extent.serial);
     }
     if (refusal.status == MOB_OK) return;
     /* Who waited may have gone: what nobody takes is forgotten in the end. */

@@ -151,7 +151,7 @@ static void draft_queue(mob_client_t *c, const mob_task_t *task, const draft_t *
                         uint32_t queue) {
     if (client_slot_valid(task->function.slot)) c->local[task->function.slot].is_function = true;
     if (task->dep_count + task->ref_count > 0)
-        client_push_quietly(c, WIRE_ARGUMENTS, draft->record, draft->generation, 0);
+        client_push_quietly(c, wire_about_record(WIRE_ARGUMENTS, draft->record, draft->generation));
     if (queue < SHM_FIRST_CALLS)
         client_queue_push(c, queue / SHM_MAX_CLIENTS, draft->record, draft->generation);
     else
@@ -193,7 +193,7 @@ mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_
     if (queue != 0)
         draft_queue(c, task, &draft, queue);
     else
-        client_push(c, WIRE_SUBMIT, draft.record, draft.generation, 0, 0);
+        client_push(c, wire_about_record(WIRE_SUBMIT, draft.record, draft.generation));
     pthread_mutex_unlock(&c->mutex);
     return MOB_OK;
 }
@@ -204,7 +204,7 @@ mob_status_t mob_actor_kill(mob_client_t *c, mob_ref_t actor) {
     pthread_mutex_lock(&c->mutex);
     /* Answered: who learns from us that the actor was killed, and then calls it, must find it
      * dead. */
-    shm_message_t m = {.kind = WIRE_KILL, .a = actor.slot, .b = actor.generation}, answer;
+    wire_message_t m = wire_about_object(WIRE_KILL, actor.slot, actor.generation), answer;
     status = client_ask(c, &m, WIRE_ANSWER, &answer);
     pthread_mutex_unlock(&c->mutex);
     return status;

@@ -23,15 +23,16 @@ static bool arguments_are_there(mob_client_t *c, const client_order_t *order) {
     return true;
 }
 
-static bool order_claim(mob_client_t *c, const shm_message_t *message) {
-    client_order_t order = {.record = message->a < WIRE_MAX_RECORDS ? message->a : 0,
-                            .generation = message->b,
-                            .gpu_mask = message->c,
-                            .may_retry = message->d != 0};
+static bool order_claim(mob_client_t *c, const wire_message_t *message) {
+    client_order_t order = {.record =
+                                message->run.record < WIRE_MAX_RECORDS ? message->run.record : 0,
+                            .generation = message->run.generation,
+                            .gpu_mask = message->run.gpu_mask,
+                            .may_retry = message->run.may_retry != 0};
     uint64_t word = atomic_load_explicit(&c->records[order.record].word, memory_order_acquire);
     if (!wire_word_is(word, order.generation, WIRE_READY_STATE)) return false; /* taken back */
     if (!arguments_are_there(c, &order)) {
-        client_push(c, WIRE_UNREADY, order.record, order.generation, 0, 0);
+        client_push(c, wire_about_record(WIRE_UNREADY, order.record, order.generation));
         return false;
     }
     return client_run_claim(c, &order);
@@ -51,7 +52,7 @@ static bool entry_claim(mob_client_t *c, uint64_t entry) {
 
 /* The next record that we were told to run. What was said in between is noted: queues of calls are
  * this thread's alone. */
-static bool order_take(mob_client_t *c, shm_message_t *ret_order) {
+static bool order_take(mob_client_t *c, wire_message_t *ret_order) {
     client_listen(c);
     while (c->order_next < c->orders.count) {
         *ret_order = c->orders.items[c->order_next++];
@@ -63,9 +64,9 @@ static bool order_take(mob_client_t *c, shm_message_t *ret_order) {
         }
         if (ret_order->kind == WIRE_RUN) return true;
         if (ret_order->kind == WIRE_CALLS)
-            client_calls_add(c, ret_order->a);
+            client_calls_add(c, ret_order->queue.queue);
         else
-            client_calls_end(c, ret_order->a);
+            client_calls_end(c, ret_order->queue.queue);
     }
     c->orders.count = c->order_next = 0;
     return false;
@@ -91,7 +92,7 @@ static mob_status_t forget_take(mob_client_t *c, mob_run_t **ret_run) {
 
 /* One that can be begun now. MOB_ETIMEOUT: there is none. MOB_ELIMIT: none may be begun. */
 static mob_status_t run_take(mob_client_t *c, mob_run_t **ret_run) {
-    shm_message_t order;
+    wire_message_t order;
     bool claimed = false, full = c->running >= c->limit;
     if (forgets && c->running == 0) client_lease_run(c, 0);
     forgets = false;

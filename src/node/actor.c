@@ -272,5 +272,5 @@ void node_actor_try_end(node_t *n, node_actor_t *a) {
         return;
     if (a->worker->retiring) return;
     a->worker->retiring = true;
-    node_client_tell(a->worker, WIRE_EXIT, 0, 0, 0, 0);
+    node_client_tell(a->worker, wire_plain(WIRE_EXIT));
 }

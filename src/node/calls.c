@@ -81,7 +81,7 @@ static uint32_t pair_open(node_client_t *caller, node_actor_t *a) {
     atomic_store(&q->taker, a->worker ? a->worker->number : 0);
     if (a->worker != NULL) {
         a->worker->takes = true;
-        node_client_tell(a->worker, WIRE_CALLS, number, 0, 0, 0);
+        node_client_tell(a->worker, wire_about_queue(WIRE_CALLS, number));
     }
     return number;
 }
@@ -99,7 +99,7 @@ void node_calls_need(node_client_t *caller, mob_ref_t id) {
     else if (n->config.fast && a != NULL && a->state != NODE_ACTOR_DEAD && !a->killed &&
              !a->released && !calls_pending(a, caller->number))
         number = pair_open(caller, a);
-    node_client_tell(caller, WIRE_CALLS_ARE, number, 0, 0, 0);
+    node_client_tell(caller, wire_about_queue(WIRE_CALLS_ARE, number));
 }
 
 void node_calls_begin(node_t *n, node_actor_t *a) {
@@ -107,9 +107,9 @@ void node_calls_begin(node_t *n, node_actor_t *a) {
         node_pair_t *p = pair_of(n, a->queues.items[i]);
         a->worker->takes = true;
         atomic_store(&queue_of(n, p)->taker, a->worker->number);
-        node_client_tell(a->worker, WIRE_CALLS, a->queues.items[i], 0, 0, 0);
+        node_client_tell(a->worker, wire_about_queue(WIRE_CALLS, a->queues.items[i]));
         if (p->state == ENDING)
-            node_client_tell(a->worker, WIRE_CALLS_END, a->queues.items[i], 0, 0, 0);
+            node_client_tell(a->worker, wire_about_queue(WIRE_CALLS_END, a->queues.items[i]));
     }
 }
 
@@ -177,7 +177,7 @@ static void pair_end(node_t *n, node_pair_t *p) {
     } else if (p->state == OPEN) {
         p->state = ENDING;
         if (p->actor->worker != NULL)
-            node_client_tell(p->actor->worker, WIRE_CALLS_END, number_of(n, p), 0, 0, 0);
+            node_client_tell(p->actor->worker, wire_about_queue(WIRE_CALLS_END, number_of(n, p)));
     }
 }
 

@@ -108,16 +108,16 @@ static void row_write(node_t *n, const row_t *r, wire_writer_t *w) {
 
 /* ---- where objects were made, if it is told ---- */
 
-void node_site_name(node_client_t *c, const shm_message_t *m, const void *text) {
+void node_site_name(node_client_t *c, const void *text, size_t size) {
     node_t *n = c->node;
     char *copy =
-        m->b <= MOB_SITE_MAX && n->sites.texts.count < MOST_SITES ? strndup(text, m->b) : NULL;
+        size <= MOB_SITE_MAX && n->sites.texts.count < MOST_SITES ? strndup(text, size) : NULL;
     if (copy == NULL || !vec_push(&n->sites.texts, copy)) {
         free(copy);
-        node_client_tell(c, WIRE_ANSWER, MOB_ELIMIT, 0, 0, 0);
+        node_client_tell(c, wire_answer(MOB_ELIMIT, 0));
         return;
     }
-    node_client_tell(c, WIRE_ANSWER, MOB_OK, n->sites.texts.count, 0, 0);
+    node_client_tell(c, wire_answer(MOB_OK, n->sites.texts.count));
 }
 
 void node_site_note(node_client_t *c, uint32_t slot, uint64_t generation, uint64_t site) {

@@ -3,7 +3,6 @@
 #define NODE_CENSUS_H
 
 #include "node/types.h"
-#include "shm/ring.h"
 #include "wire/direct.h"
 
 /* Where an object was made: its number among the texts, plus one. */
@@ -17,8 +16,8 @@ typedef struct {
     VEC(char *) texts;
 } node_sites_t;
 
-/* A client names a site: `text`, which is borrowed, and asks for its number. */
-void node_site_name(node_client_t *client, const shm_message_t *message, const void *text);
+/* A client names a site, and asks for its number. `text` is borrowed. */
+void node_site_name(node_client_t *client, const void *text, size_t size);
 /* The client made an object there. */
 void node_site_note(node_client_t *client, uint32_t slot, uint64_t generation, uint64_t site);
 /* Writes at most `limit` objects. */

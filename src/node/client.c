@@ -165,17 +165,18 @@ static bool is_answer(uint32_t kind) {
            kind == WIRE_ANSWER || kind == WIRE_CALLS_ARE;
 }
 
-void node_client_tell(node_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c,
-                      uint64_t rest_d) {
+_Static_assert(sizeof(wire_message_t) == sizeof(shm_message_t), "a ring carries these");
+
+void node_client_tell(node_client_t *c, wire_message_t message) {
+    uint32_t kind = message.kind;
     if (c->state != NODE_LIVE) return;
-    shm_message_t m = {.kind = kind, .a = a, .b = b, .c = rest_c, .d = rest_d};
     bool waits = !is_answer(kind) && (c->backlog.count > 0 ||
                                       shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_SPACE);
-    if (waits || !shm_ring_push(c->down, SHM_DOWN_MESSAGES, &m)) {
+    if (waits || !shm_ring_push(c->down, SHM_DOWN_MESSAGES, &message)) {
         /* It makes space by reading, and says so when it has read much; then, or with its next
          * message, this goes on. */
         c->backlog_news += is_news(kind);
-        if (is_answer(kind) || c->backlog_news > MOST_NEWS || !vec_push(&c->backlog, m)) {
+        if (is_answer(kind) || c->backlog_news > MOST_NEWS || !vec_push(&c->backlog, message)) {
             node_client_fault(c, "asks, and does not read the answers");
             return;
         }

@@ -51,8 +51,8 @@ struct node_client {
     size_t outbox_bytes;
     shm_segment_t segment; /* the client's own: its rings, its events, its pins */
     shm_ring_t *up, *down;
-    VEC(shm_message_t) backlog; /* what did not fit on the ring down */
-    uint32_t backlog_news;      /* in it: what it was told because it asked */
+    VEC(wire_message_t) backlog; /* what did not fit on the ring down */
+    uint32_t backlog_news;       /* in it: what it was told because it asked */
 
     /* what it has */
     node_spans_t slots, records; /* granted to it */
@@ -122,9 +122,8 @@ void node_client_refuse(node_client_t *client, mob_status_t status, const char *
 /* A packet on its socket; `packet` and `fds` are borrowed. What does not fit now waits. */
 void node_client_send(node_client_t *client, const void *packet, size_t size, const int *fds,
                       int fd_count);
-/* A message on its ring, see wire/message.h. What does not fit now waits. May end the client. */
-void node_client_tell(node_client_t *client, uint32_t kind, uint32_t a, uint64_t b, uint64_t c,
-                      uint64_t d);
+/* A message on its ring. What does not fit now waits. May end the client. */
+void node_client_tell(node_client_t *client, wire_message_t message);
 /* It has read: what waits for its ring goes on. */
 void node_client_flush(node_client_t *client);
 /* Wakes everybody once: who published something and died may not have rung. */

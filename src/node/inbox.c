@@ -26,15 +26,20 @@ static bool is_question(uint32_t kind) {
     }
 }
 
-static void object_message(node_client_t *c, const shm_message_t *m) {
+/* Messages about an object begin alike. */
+static mob_ref_t object_of(const wire_message_t *m) {
+    return (mob_ref_t){.slot = m->object.slot, .generation = m->object.generation};
+}
+
+static void object_message(node_client_t *c, const wire_message_t *m) {
     node_t *n = c->node;
-    mob_ref_t ref = {.slot = m->a, .generation = m->b};
+    mob_ref_t ref = object_of(m);
     /* An object that is gone already is no fault: its container may have been freed meanwhile. */
     node_object_t *o = node_object_find(n, ref);
     if (o == NULL) return;
     switch (m->kind) {
     case WIRE_HOLD:
-        node_object_hold(n, o, c->number, m->c == 1);
+        node_object_hold(n, o, c->number, m->hold.cached == 1);
         break;
     case WIRE_DROP:
         node_object_unhold(n, o, c->number);
@@ -50,20 +55,20 @@ static void object_message(node_client_t *c, const shm_message_t *m) {
     }
 }
 
-static void message_handle(node_client_t *c, const shm_message_t *m) {
+static void message_handle(node_client_t *c, const wire_message_t *m) {
     node_t *n = c->node;
     switch (m->kind) {
     case WIRE_SUBMIT:
-        node_task_submit(c, m->a, m->b);
+        node_task_submit(c, m->record.record, m->record.generation);
         break;
     case WIRE_DONE:
-        node_task_done(c, m->a, m->b, m->c != 0);
+        node_task_done(c, m->done.record, m->done.generation, m->done.crowd != 0);
         break;
     case WIRE_RETRY:
-        node_task_retry(c, m->a, m->b);
+        node_task_retry(c, m->record.record, m->record.generation);
         break;
     case WIRE_UNREADY:
-        node_task_unready(c, m->a, m->b);
+        node_task_unready(c, m->record.record, m->record.generation);
         break;
     case WIRE_HOLD:
     case WIRE_HOLD_CONTENTS:
@@ -71,7 +76,7 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
         object_message(c, m);
         break;
     case WIRE_ESCAPE:
-        node_object_escape(n, (mob_ref_t){.slot = m->a, .generation = m->b});
+        node_object_escape(n, object_of(m));
         break;
     case WIRE_BLOCK:
         if (c->actor != NULL)
@@ -88,30 +93,30 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
             sched_lease_unblock(n->sched, &c->runs->lease);
         break;
     case WIRE_KILL:
-        node_actor_kill(n, (mob_ref_t){.slot = m->a, .generation = m->b});
-        node_client_tell(c, WIRE_ANSWER, MOB_OK, 0, 0, 0);
+        node_actor_kill(n, object_of(m));
+        node_client_tell(c, wire_answer(MOB_OK, 0));
         break;
     case WIRE_NEED_SLOTS:
-        node_grant_slots(c, m->a);
+        node_grant_slots(c, m->need.count);
         break;
     case WIRE_NEED_RECORDS:
-        node_grant_records(c, m->a);
+        node_grant_records(c, m->need.count);
         break;
     case WIRE_NEED_EXTENT:
-        node_extent_ask(c, m->b, m->c, m->a != 0);
+        node_extent_ask(c, m->need_extent.size, m->need_extent.least, m->need_extent.goes_on != 0);
         break;
     case WIRE_BACKED:
-        node_extent_backed(c->node, c->number, m->b);
+        node_extent_backed(c->node, c->number, m->backed.block);
         break;
     case WIRE_RESTORE:
-        if (m->a < STORE_MAX_SLOTS)
-            node_restore(c, (mob_ref_t){.slot = m->a, .generation = m->b}, m->c != 0, m->d != 0);
+        if (m->object.slot < STORE_MAX_SLOTS)
+            node_restore(c, object_of(m), m->restore.waits != 0, m->restore.goes_on != 0);
         break;
     case WIRE_SITE:
         node_site(c, m);
         break;
     case WIRE_MADE_AT:
-        node_site_note(c, m->a, m->b, m->c);
+        node_site_note(c, m->made_at.slot, m->made_at.generation, m->made_at.site);
         break;
     case WIRE_QUERY:
         node_query(c, m);
@@ -120,17 +125,16 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
         node_shape(c, m);
         break;
     case WIRE_SHAPE_DROP:
-        node_shape_drop(c, m->a);
+        node_shape_drop(c, m->shape_drop.shape);
         break;
     case WIRE_MESSAGES_END:
         if (c == n->driver) node_streams_finish(n);
         break;
     case WIRE_ARGUMENTS:
-        node_task_arguments(c, m->a, m->b);
+        node_task_arguments(c, m->record.record, m->record.generation);
         break;
     case WIRE_SEALED:
-        if (m->a < STORE_MAX_SLOTS)
-            node_object_sealed(n, (mob_ref_t){.slot = m->a, .generation = m->b});
+        if (m->object.slot < STORE_MAX_SLOTS) node_object_sealed(n, object_of(m));
         break;
     case WIRE_RING:
         node_bells_ring(n);
@@ -142,13 +146,13 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
         node_events_read(c);
         break;
     case WIRE_NEED_CALLS:
-        node_calls_need(c, (mob_ref_t){.slot = m->a, .generation = m->b});
+        node_calls_need(c, object_of(m));
         break;
     case WIRE_CLOSED:
-        node_calls_closed(c, m->a, m->b);
+        node_calls_closed(c, m->record.record, m->record.generation);
         break;
     case WIRE_CALLS_ENDED:
-        node_calls_ended(c, m->a);
+        node_calls_ended(c, m->queue.queue);
         break;
     default:
         node_client_fault(c, "sent a message of no known kind");
@@ -159,7 +163,7 @@ static void ring_read(node_client_t *c) {
     node_client_flush(c); /* it may have made space */
     /* Bounded by the ring's size, not by a second look at its end. */
     for (int i = 0, questions = 0; i < SHM_UP_MESSAGES && questions < MOST_QUESTIONS; i++) {
-        shm_message_t m;
+        wire_message_t m;
         switch (shm_ring_pop(c->up, SHM_UP_MESSAGES, &m)) {
         case SHM_RING_EMPTY:
             return;

@@ -37,7 +37,7 @@ static void function_forget(node_t *n, node_object_t *o) {
     o->forget_told = true;
     for (size_t i = 0; i < o->holders.count; i++) {
         node_client_t *c = n->clients[o->holders.items[i] & ~NODE_CACHED];
-        if (c != NULL) node_client_tell(c, WIRE_FORGET, o->slot, o->generation, 0, 0);
+        if (c != NULL) node_client_tell(c, wire_about_object(WIRE_FORGET, o->slot, o->generation));
     }
 }
 

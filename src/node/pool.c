@@ -221,7 +221,7 @@ bool node_worker_retire(node_client_t *w) {
     if (node_client_has_tasks(w)) return false;
     idle_remove(w);
     w->retiring = true;
-    node_client_tell(w, WIRE_EXIT, 0, 0, 0, 0);
+    node_client_tell(w, wire_plain(WIRE_EXIT));
     return true;
 }
 
@@ -229,7 +229,7 @@ void node_worker_free(node_client_t *w) {
     node_t *n = w->node;
     if (w->state != NODE_LIVE || w->idle || w->leased || w->runs != NULL) return;
     if (w->retiring) {
-        node_client_tell(w, WIRE_EXIT, 0, 0, 0, 0);
+        node_client_tell(w, wire_plain(WIRE_EXIT));
         return;
     }
     node_task_t *t = wait_pop(n);

@@ -10,7 +10,7 @@
 static const uint64_t PATIENCE_NS = 500000000;
 enum { ANSWER_PIECE = 32 * 1024 };
 
-static void question_answer(node_client_t *c, const shm_message_t *m);
+static void question_answer(node_client_t *c, const wire_message_t *m);
 
 static void write_resources(node_t *n, wire_writer_t *w) {
     size_t count = sched_resource_count(n->sched);
@@ -74,10 +74,12 @@ static void write_shape(node_t *n, wire_writer_t *w, uint64_t shape) {
     }
 }
 
-uint8_t *node_question_space(node_client_t *c, const shm_message_t *m) {
-    if (m->c == 0 && m->d <= SHM_SCRATCH_BYTES) return c->segment.base + SHM_CLIENT_SCRATCH;
-    if (m->c != 0 && node_extent_owned(c->node, c->number, m->c, m->d))
-        return c->node->arena.base + m->c;
+uint8_t *node_question_space(node_client_t *c, const wire_message_t *m) {
+    if (m->query.block == 0 && m->query.capacity <= SHM_SCRATCH_BYTES)
+        return c->segment.base + SHM_CLIENT_SCRATCH;
+    if (m->query.block != 0 &&
+        node_extent_owned(c->node, c->number, m->query.block, m->query.capacity))
+        return c->node->arena.base + m->query.block;
     node_client_fault(c, "asked with memory that is not its own");
     return NULL;
 }
@@ -105,7 +107,7 @@ void node_questions_answer(node_t *n) {
 
 /* An answer must know of everything whose result the asker can have seen: it is given when every
  * ring was read once more, and when those who are about to say something have said it. */
-void node_query(node_client_t *c, const shm_message_t *m) {
+void node_query(node_client_t *c, const wire_message_t *m) {
     node_question_t q = {.client = c->number,
                          .asked_ns = base_clock_mono_ns(),
                          .round = c->node->round,
@@ -145,14 +147,14 @@ static bool answer_write(node_t *n, uint32_t query, uint64_t argument, wire_writ
     }
 }
 
-static void question_answer(node_client_t *c, const shm_message_t *m) {
+static void question_answer(node_client_t *c, const wire_message_t *m) {
     uint8_t *space = node_question_space(c, m);
     if (space == NULL) return;
-    wire_writer_t w = {.data = space, .capacity = m->d};
-    if (!answer_write(c->node, m->a, m->b, &w))
-        node_client_tell(c, WIRE_ANSWER, MOB_EINVAL, 0, 0, 0);
+    wire_writer_t w = {.data = space, .capacity = m->query.capacity};
+    if (!answer_write(c->node, m->query.what, m->query.argument, &w))
+        node_client_tell(c, wire_answer(MOB_EINVAL, 0));
     else
-        node_client_tell(c, WIRE_ANSWER, w.size > w.capacity ? MOB_ELIMIT : MOB_OK, w.size, 0, 0);
+        node_client_tell(c, wire_answer(w.size > w.capacity ? MOB_ELIMIT : MOB_OK, w.size));
 }
 
 /* Everything that was said before the question is heard, and what is at zero is freed, as before
@@ -202,11 +204,11 @@ void node_observer_packet(node_client_t *c, const void *packet, size_t size) {
     free(w.data);
 }
 
-void node_site(node_client_t *c, const shm_message_t *m) {
+void node_site(node_client_t *c, const wire_message_t *m) {
     uint8_t *space = node_question_space(c, m);
     if (space == NULL) return;
-    if (m->b > m->d)
+    if (m->site.size > m->site.capacity)
         node_client_fault(c, "named a place that makes no sense");
     else
-        node_site_name(c, m, space);
+        node_site_name(c, space, m->site.size);
 }

@@ -3,25 +3,25 @@
 #define NODE_QUERY_H
 
 #include "node/types.h"
-#include "shm/ring.h"
+#include "wire/message.h"
 
 /* A question that is answered when what is done has been heard of. */
 typedef struct {
     uint32_t client;
     uint64_t asked_ns, round;
-    shm_message_t message;
+    wire_message_t message;
 } node_question_t;
 typedef VEC(node_question_t) node_questions_t;
 
 /* A question on a client's ring. */
-void node_query(node_client_t *client, const shm_message_t *message);
+void node_query(node_client_t *client, const wire_message_t *message);
 /* Answers those that have waited for it. */
 void node_questions_answer(node_t *node);
 /* A question on an observer's socket. */
 void node_observer_packet(node_client_t *client, const void *packet, size_t size);
 /* The memory that a question names; NULL, and the asker's fault, if it is not its own. */
-uint8_t *node_question_space(node_client_t *client, const shm_message_t *message);
+uint8_t *node_question_space(node_client_t *client, const wire_message_t *message);
 /* Where objects are made: a text, and its number is the answer. */
-void node_site(node_client_t *client, const shm_message_t *message);
+void node_site(node_client_t *client, const wire_message_t *message);
 
 #endif

@@ -26,7 +26,7 @@ static void demand_answer(node_client_t *c, const sched_amount_t *demand, uint32
     base_fail_clear();
     mob_status_t status = sched_shape_intern(c->node->sched, demand, count, &shape);
     if (status == MOB_OK && hold_note(c, shape)) {
-        node_client_tell(c, WIRE_ANSWER, MOB_OK, shape, 0, 0);
+        node_client_tell(c, wire_answer(MOB_OK, shape));
         return;
     }
     if (status == MOB_OK) {
@@ -36,30 +36,31 @@ static void demand_answer(node_client_t *c, const sched_amount_t *demand, uint32
     const char *why = *mob_last_error() ? mob_last_error() : mob_status_text(status);
     size_t size = strnlen(why, SHM_SCRATCH_BYTES);
     memcpy(c->segment.base + SHM_CLIENT_SCRATCH, why, size);
-    node_client_tell(c, WIRE_ANSWER, status, size, 0, 0);
+    node_client_tell(c, wire_answer(status, size));
 }
 
 /* A demand: for each resource 8 bytes of amount and a name with its zero. */
-void node_shape(node_client_t *c, const shm_message_t *m) {
+void node_shape(node_client_t *c, const wire_message_t *m) {
     uint8_t *space = node_question_space(c, m);
     if (space == NULL) return;
-    if (m->b > m->d || m->b > WIRE_SHAPE_BYTES || m->a > SCHED_NEEDS_MAX) {
+    if (m->shape.size > m->shape.capacity || m->shape.size > WIRE_SHAPE_BYTES ||
+        m->shape.resources > SCHED_NEEDS_MAX) {
         node_client_fault(c, "asked for a shape that makes no sense");
         return;
     }
     char copy[WIRE_SHAPE_BYTES + 1];
-    memcpy(copy, space, m->b);
-    copy[m->b] = 0;
+    memcpy(copy, space, m->shape.size);
+    copy[m->shape.size] = 0;
     sched_amount_t demand[SCHED_NEEDS_MAX];
     size_t at = 0;
     uint32_t count = 0;
-    while (count < m->a && at + sizeof(uint64_t) < m->b) {
+    while (count < m->shape.resources && at + sizeof(uint64_t) < m->shape.size) {
         memcpy(&demand[count].amount, copy + at, sizeof(uint64_t));
         demand[count].name = copy + at + sizeof(uint64_t);
         at += sizeof(uint64_t) + strlen(demand[count].name) + 1;
         count++;
     }
-    if (count == m->a)
+    if (count == m->shape.resources)
         demand_answer(c, demand, count);
     else
         node_client_fault(c, "asked for a shape that makes no sense");

@@ -4,14 +4,14 @@
 
 #include "mobula.h"
 #include "node/types.h"
-#include "shm/ring.h"
+#include "wire/message.h"
 
 typedef struct {
     VEC(uint32_t) warned; /* shapes that can never fit, already told, by their places */
 } node_shapes_t;
 
 /* A client asks for a demand's number, and holds it from then on. */
-void node_shape(node_client_t *client, const shm_message_t *message);
+void node_shape(node_client_t *client, const wire_message_t *message);
 /* It lets go of one. */
 void node_shape_drop(node_client_t *client, uint32_t shape);
 /* It is dead. */

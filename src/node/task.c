@@ -179,8 +179,10 @@ void node_task_run_on(node_t *n, node_task_t *t, node_client_t *worker) {
     (void)n;
     if (worker->runs == NULL && t->kind != MOB_ACTOR_CALL) node_pressure_begins(worker);
     node_task_link(t, worker);
-    node_client_tell(worker, WIRE_RUN, t->record, t->generation, t->lease.gpu_mask,
-                     t->retries != 0);
+    node_client_tell(
+        worker,
+        (wire_message_t){.run = {WIRE_RUN, .record = t->record, .generation = t->generation,
+                                 .gpu_mask = t->lease.gpu_mask, .may_retry = t->retries != 0}});
 }
 
 static void run_unlink(node_task_t *t) {

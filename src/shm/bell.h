@@ -29,6 +29,7 @@ typedef struct shm_bell {
     alignas(64) _Atomic uint32_t rings; /* changed by fetch_add by anyone */
     _Atomic uint32_t sleepers;          /* changed by its own process's threads, by fetch_add */
 } shm_bell_t;
+_Static_assert(sizeof(shm_bell_t) == 64, "a bell is a cache line");
 
 static inline uint32_t shm_bell_listen(shm_bell_t *bell) { return atomic_load(&bell->rings); }
 bool shm_bell_ring(shm_bell_t *bell); /* true if somebody was woken */

@@ -9,6 +9,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { SHM_EVENTS = 4096, SHM_EVENTS_TELL = SHM_EVENTS / 8 * 7 };
@@ -26,6 +27,7 @@ typedef struct shm_events {
     alignas(64) _Atomic uint64_t tail; /* written so far; the worker's */
     alignas(64) shm_event_t items[SHM_EVENTS];
 } shm_events_t;
+_Static_assert(offsetof(shm_events_t, items) == 128, "the indices have a line each");
 
 /* Worker: the place of the next event, NULL if there is none; then publishes it. */
 static inline shm_event_t *shm_events_next(shm_events_t *e) {

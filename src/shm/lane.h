@@ -36,6 +36,7 @@ typedef struct shm_lane {
     alignas(64) _Atomic uint64_t queued[SHM_MAX_CLIENTS / 64];
     alignas(64) shm_worker_bits_t workers[SHM_MAX_CLIENTS / 64];
 } shm_lane_t;
+_Static_assert(sizeof(shm_lane_t) == 1600, "layout");
 
 /* The number of a client's queue in a lane. */
 static inline uint32_t shm_lane_queue(uint32_t lane, uint32_t client) {

@@ -60,6 +60,7 @@ typedef struct shm_lease {
     /* Calls that an actor runs which runs several at once. Written by the worker. */
     _Atomic uint32_t calls;
 } shm_lease_t;
+_Static_assert(sizeof(shm_lease_t) == 64, "a lease is a cache line");
 
 /* From state `from`, RECALL kept. False if it is in another state. All of them sequentially
  * consistent: each is followed by a look at what the other side wrote. */

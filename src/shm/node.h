@@ -6,6 +6,8 @@
 #ifndef SHM_NODE_H
 #define SHM_NODE_H
 
+#include <stddef.h>
+
 #include "shm/bell.h"
 #include "shm/events.h"
 #include "shm/lane.h"
@@ -46,6 +48,9 @@ typedef struct shm_node {
     shm_bell_t bells[SHM_MAX_CLIENTS];
     shm_lease_t leases[SHM_MAX_CLIENTS];
 } shm_node_t;
+_Static_assert(offsetof(shm_node_t, pending) == 64 && offsetof(shm_node_t, lanes) == 704 &&
+                   offsetof(shm_node_t, bells) == 7616 && offsetof(shm_node_t, leases) == 269760,
+               "layout");
 
 static inline uint64_t shm_node_bit(uint32_t number) { return (uint64_t)1 << (number % 64); }
 static inline uint32_t shm_node_words(shm_node_t *node) {

@@ -20,6 +20,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { SHM_QUEUE_ENTRIES = 1 << 20, SHM_QUEUE_REWIND = 448 }; /* what fits into its first page */
@@ -32,6 +33,8 @@ typedef struct shm_queue {
     _Atomic uint32_t closed; /* 1: the actor is dead */
     alignas(64) _Atomic uint64_t entries[SHM_QUEUE_ENTRIES];
 } shm_queue_t;
+_Static_assert(offsetof(shm_queue_t, tail) == 64 && offsetof(shm_queue_t, entries) == 128,
+               "head, tail and entries have lines of their own");
 
 /* Producer. False: full. Sequentially consistent: a look at who sleeps may follow at once. */
 bool shm_queue_push(shm_queue_t *queue, uint64_t entry);

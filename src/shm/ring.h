@@ -14,10 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What a message says is its users' business (wire/message.h). */
 typedef struct shm_message {
-    uint32_t kind;
-    uint32_t a;
-    uint64_t b, c, d;
+    uint64_t words[4];
 } shm_message_t;
 
 typedef struct shm_ring {
@@ -33,13 +32,14 @@ static inline uint64_t shm_ring_bytes(uint32_t capacity) {
     return sizeof(shm_ring_t) + (uint64_t)capacity * sizeof(shm_message_t);
 }
 
-/* Producer. False if there is no space. `capacity` is a power of two that both sides know. */
-bool shm_ring_push(shm_ring_t *ring, uint32_t capacity, const shm_message_t *message);
+/* Producer. Copies sizeof(shm_message_t) bytes. False if there is no space. `capacity` is a power
+ * of two that both sides know. */
+bool shm_ring_push(shm_ring_t *ring, uint32_t capacity, const void *message);
 
 typedef enum { SHM_RING_EMPTY, SHM_RING_MESSAGE, SHM_RING_GARBAGE } shm_ring_result_t;
 /* Consumer. Copies the next message and frees its place. GARBAGE: the producer's index is
  * impossible. */
-shm_ring_result_t shm_ring_pop(shm_ring_t *ring, uint32_t capacity, shm_message_t *ret_message);
+shm_ring_result_t shm_ring_pop(shm_ring_t *ring, uint32_t capacity, void *ret_message);
 /* Producer: how many wait to be read. */
 static inline uint64_t shm_ring_count(shm_ring_t *ring) {
     return atomic_load_explicit(&ring->tail, memory_order_relaxed) -

@@ -8,67 +8,182 @@
 #ifndef WIRE_MESSAGE_H
 #define WIRE_MESSAGE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum { WIRE_VERSION = 1, WIRE_MAGIC = 0x4d4f4255 };
 
-/* Ring messages. `a` is an index, b a generation, unless it says otherwise. */
+/* Kinds of ring messages; beside each, the member of wire_message_t that it uses. */
 enum {
     /* client to daemon */
-    WIRE_SUBMIT = 1, /* a record, READY */
-    WIRE_DONE,  /* a record, DONE. c: 1 if one of the waiters has no bit, or a result is an error */
-    WIRE_RETRY, /* a record, still TAKEN by the sender: run it again */
-    WIRE_UNREADY, /* a record that the sender was told to run: an argument is missing */
-    WIRE_HOLD, /* the sender has a reference to this slot. c: 1 if only because it keeps a function
-                  loaded */
-    WIRE_HOLD_CONTENTS, /* ... to everything inside this slot's value */
-    WIRE_DROP,          /* ... no longer has one */
-    WIRE_ESCAPE,        /* this slot's value contains references */
+    WIRE_SUBMIT = 1,    /* record: is READY */
+    WIRE_DONE,          /* done: the record is DONE */
+    WIRE_RETRY,         /* record: still TAKEN by the sender, is to be run again */
+    WIRE_UNREADY,       /* record: the sender was told to run it, and an argument is missing */
+    WIRE_HOLD,          /* hold: the sender has a reference to this object */
+    WIRE_HOLD_CONTENTS, /* object: ... to everything inside its value */
+    WIRE_DROP,          /* object: ... no longer has one */
+    WIRE_ESCAPE,        /* object: its value contains references */
     WIRE_BLOCK,         /* the sender's task waits: its CPUs are free */
     WIRE_UNBLOCK,       /* and goes on */
-    WIRE_KILL,          /* an actor, by its slot; answered */
-    WIRE_NEED_SLOTS,    /* a: how many */
-    WIRE_NEED_RECORDS,  /* a: how many */
-    WIRE_NEED_EXTENT,   /* a: 1 if this thread has asked before and goes on waiting; b: bytes, c: at
-                           least, if so many can't be had at once */
-    WIRE_BACKED, /* b: a large block of the sender's. Its extent has memory now, or will not get any
-                    more */
-    WIRE_QUERY,  /* a: what, b: argument, c: block for the answer (0: the scratch page), d: its size
-                  */
-    WIRE_SHAPE,  /* a: resources, b: bytes; c, d: as above, with the demand. The sender holds the
-                    shape it is answered with */
-    WIRE_SHAPE_DROP,   /* a: a shape that the sender holds, once less */
-    WIRE_MESSAGES_END, /* send what was printed, then close the messages */
-    WIRE_ARGUMENTS,   /* a record in a queue, or taken from one, that is KNOWN: keep a book on it */
-    WIRE_SEALED,      /* a slot that the daemon watches has its value */
+    WIRE_KILL,          /* object: an actor; answered */
+    WIRE_NEED_SLOTS,    /* need */
+    WIRE_NEED_RECORDS,  /* need */
+    WIRE_NEED_EXTENT,   /* need_extent */
+    WIRE_BACKED,        /* backed: the block's extent has memory now, or will not get any more */
+    WIRE_QUERY,         /* query */
+    WIRE_SHAPE,         /* shape: the sender holds the shape that it is answered with */
+    WIRE_SHAPE_DROP,    /* shape_drop: the sender holds it once less */
+    WIRE_MESSAGES_END,  /* send what was printed, then close the messages */
+    WIRE_ARGUMENTS,     /* record: in a queue, or taken from one, and KNOWN: keep a book on it */
+    WIRE_SEALED,        /* object: the daemon watches it, and it has its value */
     WIRE_RING,        /* an error was published, or somebody waits who has no bit: ring all bells */
     WIRE_LEASE,       /* the sender gave its lease back, as it was told to */
     WIRE_EVENTS,      /* the sender's runs are to be read */
-    WIRE_NEED_CALLS,  /* an actor: a queue for the sender's calls of it */
-    WIRE_CLOSED,      /* a record that was put into the queue of a dead actor */
-    WIRE_CALLS_ENDED, /* a: a queue that the sender will not look at any more */
-    WIRE_SITE,        /* b: bytes of a text; c, d: as WIRE_SHAPE's. Answered with its number */
-    WIRE_MADE_AT,     /* an object, c: number of the place where it was made */
-    WIRE_RESTORE, /* an object that is AWAY is to come back; c: 1 if the sender waits for it and is
-                     to be told; d: 1 if it goes on waiting */
-    WIRE_UP_END,  /* none: what follows the last of these */
+    WIRE_NEED_CALLS,  /* object: an actor; a queue for the sender's calls of it */
+    WIRE_CLOSED,      /* record: was put into the queue of a dead actor */
+    WIRE_CALLS_ENDED, /* queue: the sender will not look at it any more */
+    WIRE_SITE,        /* site: answered with its number */
+    WIRE_MADE_AT,     /* made_at */
+    WIRE_RESTORE,     /* restore: an object that is AWAY is to come back */
+    WIRE_UP_END,      /* none: what follows the last of these */
 
     /* daemon to client */
-    WIRE_RUN = 64, /* a record; c: worker lease's GPUs */
-    WIRE_SLOTS,    /* a: first, b: count; 0: none left */
-    WIRE_RECORDS,  /* as above */
-    WIRE_EXTENT,   /* a: 0 or a status, b: offset, c: size or capacity, d: serial */
-    WIRE_ANSWER,   /* a: 0 or a status, b: bytes written, or needed when they did not fit; or a
-                      shape's number, or the bytes in the scratch page that say why there is none */
-    WIRE_FORGET,   /* a function that nobody but workers hold, for they keep it loaded: unload it */
-    WIRE_EXIT,     /* a worker is to end */
-    WIRE_CALLS_ARE, /* a: the queue that was asked for; 0: none */
-    WIRE_CALLS,     /* a: a queue to take calls from */
-    WIRE_CALLS_END, /* a: such a queue gets nothing more */
-    WIRE_SPACE,     /* after WIRE_EXTENT with MOB_ESPACE. a: 0, b: offset, c: size, d: serial of an
-                      extent, EMPTY; or a: a status, b: the size that was asked for */
-    WIRE_RESTORED,  /* a slot, b: generation, c: 0 or a status */
+    WIRE_RUN = 64,  /* run */
+    WIRE_SLOTS,     /* grant */
+    WIRE_RECORDS,   /* grant */
+    WIRE_EXTENT,    /* extent: the answer to WIRE_NEED_EXTENT */
+    WIRE_ANSWER,    /* answer */
+    WIRE_FORGET,    /* object: a function that only workers hold, for they keep it loaded: unload */
+    WIRE_EXIT,      /* a worker is to end */
+    WIRE_CALLS_ARE, /* queue: the one that was asked for; 0: none */
+    WIRE_CALLS,     /* queue: take calls from it */
+    WIRE_CALLS_END, /* queue: it gets nothing more */
+    WIRE_SPACE,    /* extent, EMPTY: after WIRE_EXTENT with MOB_ESPACE; or why there will be none */
+    WIRE_RESTORED, /* restored */
 };
+
+enum { WIRE_MESSAGE_BYTES = 32 };
+
+/* A ring message. Each member begins with the kind, which says which one it is. */
+typedef union wire_message {
+    uint32_t kind;
+    struct {
+        uint32_t kind, record;
+        uint64_t generation;
+    } record;
+    struct {
+        uint32_t kind, record;
+        uint64_t generation;
+        uint64_t crowd; /* 1: one of the waiters has no bit, or a result is an error */
+    } done;
+    struct {
+        uint32_t kind, slot;
+        uint64_t generation;
+    } object;
+    struct {
+        uint32_t kind, slot;
+        uint64_t generation;
+        uint64_t cached; /* 1: only because the sender keeps a function loaded */
+    } hold;
+    struct {
+        uint32_t kind, count;
+    } need;
+    struct {
+        uint32_t kind, goes_on; /* 1: this thread has asked before and goes on waiting */
+        uint64_t size, least;   /* bytes; at least, if so many can't be had at once */
+    } need_extent;
+    struct {
+        uint32_t kind, unused;
+        uint64_t block; /* a large one of the sender's */
+    } backed;
+    /* Three questions that say where there is space, `capacity` bytes in the asker's `block` (0: in
+     * its scratch page), for what is asked and for the answer. */
+    struct {
+        uint32_t kind, what; /* mob_query_t */
+        uint64_t argument, block, capacity;
+    } query;
+    struct {
+        uint32_t kind, resources; /* how many */
+        uint64_t size, block, capacity;
+    } shape;
+    struct {
+        uint32_t kind, unused;
+        uint64_t size, block, capacity;
+    } site;
+    struct {
+        uint32_t kind, shape;
+    } shape_drop;
+    struct {
+        uint32_t kind, queue;
+    } queue;
+    struct {
+        uint32_t kind, slot;
+        uint64_t generation;
+        uint64_t site;
+    } made_at;
+    struct {
+        uint32_t kind, slot;
+        uint64_t generation;
+        uint64_t waits;   /* 1: the sender waits for it and is to be told */
+        uint64_t goes_on; /* 1: and has waited before */
+    } restore;
+    struct {
+        uint32_t kind, record;
+        uint64_t generation;
+        uint64_t gpu_mask;  /* the lease's */
+        uint64_t may_retry; /* 1: it has retries left */
+    } run;
+    struct {
+        uint32_t kind, first;
+        uint64_t count; /* 0: none left */
+    } grant;
+    struct {
+        uint32_t kind, status;
+        uint64_t offset; /* WIRE_SPACE with a status: the size that was asked for */
+        uint64_t size;   /* WIRE_EXTENT with MOB_EFULL: what the store has in all */
+        uint64_t serial;
+    } extent;
+    struct {
+        uint32_t kind, status;
+        uint64_t value; /* bytes written, or needed when they did not fit; the number of a shape or
+                           site; bytes in the scratch page that say why there is none */
+    } answer;
+    struct {
+        uint32_t kind, slot;
+        uint64_t generation;
+        uint64_t status;
+    } restored;
+    uint64_t words[4];
+} wire_message_t;
+_Static_assert(sizeof(wire_message_t) == WIRE_MESSAGE_BYTES, "a message is two to a cache line");
+_Static_assert(offsetof(wire_message_t, run.gpu_mask) == 16, "kind, index, then words");
+_Static_assert(offsetof(wire_message_t, shape.block) == offsetof(wire_message_t, query.block) &&
+                   offsetof(wire_message_t, site.block) == offsetof(wire_message_t, query.block),
+               "where the space is is read before what is asked");
+
+static inline wire_message_t wire_plain(uint32_t kind) {
+    wire_message_t m = {.words = {0}};
+    m.kind = kind;
+    return m;
+}
+
+static inline wire_message_t wire_about_record(uint32_t kind, uint32_t record,
+                                               uint64_t generation) {
+    return (wire_message_t){.record = {kind, record, generation}};
+}
+
+static inline wire_message_t wire_about_object(uint32_t kind, uint32_t slot, uint64_t generation) {
+    return (wire_message_t){.object = {kind, slot, generation}};
+}
+
+static inline wire_message_t wire_about_queue(uint32_t kind, uint32_t queue) {
+    return (wire_message_t){.queue = {kind, queue}};
+}
+
+static inline wire_message_t wire_answer(uint32_t status, uint64_t value) {
+    return (wire_message_t){.answer = {WIRE_ANSWER, status, value}};
+}
 
 /* Packets on the socket (SOCK_SEQPACKET): a header, then what the kind says. */
 enum {
@@ -96,6 +211,7 @@ typedef struct wire_packet {
     uint32_t magic;
     uint32_t kind;
 } wire_packet_t;
+_Static_assert(sizeof(wire_packet_t) == 8, "on the socket");
 
 enum { WIRE_DRIVER = 1, WIRE_WORKER = 2, WIRE_ZYGOTE = 3, WIRE_OBSERVER = 4 };
 
@@ -105,6 +221,7 @@ typedef struct wire_hello {
     uint32_t role;
     uint64_t token; /* a worker's or zygote's: which one of those that were asked for */
 } wire_hello_t;
+_Static_assert(sizeof(wire_hello_t) == 24, "on the socket");
 
 /* Followed by the session's folder (with its zero) and the setup bytes. Descriptors: node, client,
  * slots, records, extents, arena, queues, eventfd. */
@@ -117,6 +234,7 @@ typedef struct wire_welcome {
     uint64_t arena_size;
     uint32_t dir_size, setup_size;
 } wire_welcome_t;
+_Static_assert(sizeof(wire_welcome_t) == 40, "on the socket");
 
 typedef struct wire_text {
     wire_packet_t packet;
@@ -124,22 +242,26 @@ typedef struct wire_text {
     int32_t pid;
     uint32_t name_size, text_size;
 } wire_text_t;
+_Static_assert(sizeof(wire_text_t) == 24, "on the socket");
 
 typedef struct wire_ask {
     wire_packet_t packet;
     uint32_t query, reserved; /* mob_query_t */
     uint64_t argument;
 } wire_ask_t;
+_Static_assert(sizeof(wire_ask_t) == 24, "on the socket");
 
 typedef struct wire_answer {
     wire_packet_t packet;
     uint32_t status, reserved;
     uint64_t size;
 } wire_answer_t;
+_Static_assert(sizeof(wire_answer_t) == 24, "on the socket");
 
 typedef struct wire_fork {
     wire_packet_t packet;
     uint64_t token;
 } wire_fork_t;
+_Static_assert(sizeof(wire_fork_t) == 16, "on the socket");
 
 #endif

@@ -251,14 +251,18 @@ void node_extent_ask(node_client_t *client, uint64_t size, uint64_t least, bool 
         return;
     }
     if (size > n->config.store_bytes) {
-        node_client_tell(client, WIRE_EXTENT, MOB_EFULL, 0, n->config.store_bytes, 0);
+        node_client_tell(client,
+                         (wire_message_t){.extent = {WIRE_EXTENT, .status = MOB_EFULL, .offset = 0,
+                                                     .size = n->config.store_bytes}});
         return;
     }
     /* Who came first is served first. */
     mob_status_t status = n->space.wants.count > 0 ? MOB_ESPACE
                                                    : grant_some(n, client->number, size, least,
                                                                 &offset, &given, &serial);
-    node_client_tell(client, WIRE_EXTENT, status, offset, given, serial);
+    node_client_tell(client,
+                     (wire_message_t){.extent = {WIRE_EXTENT, .status = status, .offset = offset,
+                                                 .size = given, .serial = serial}});
     if (status == MOB_ESPACE)
         node_space_want(n, client->number, size, least, (mob_ref_t){0}, goes_on);
 }

@@ -100,7 +100,8 @@ void node_grant_slots(node_client_t *c, uint32_t wanted) {
     }
     grant_t g = slots_of(c);
     node_span_t s = grant(&g, c->number, wanted);
-    node_client_tell(c, WIRE_SLOTS, s.first, s.count, 0, 0);
+    node_client_tell(c,
+                     (wire_message_t){.grant = {WIRE_SLOTS, .first = s.first, .count = s.count}});
 }
 
 void node_grant_records(node_client_t *c, uint32_t wanted) {
@@ -110,7 +111,8 @@ void node_grant_records(node_client_t *c, uint32_t wanted) {
     }
     grant_t g = records_of(c);
     node_span_t s = grant(&g, c->number, wanted);
-    node_client_tell(c, WIRE_RECORDS, s.first, s.count, 0, 0);
+    node_client_tell(c,
+                     (wire_message_t){.grant = {WIRE_RECORDS, .first = s.first, .count = s.count}});
 }
 
 bool node_grant_slot_is(node_t *n, uint32_t slot, uint32_t owner) {

@@ -31,7 +31,10 @@ typedef struct {
 static void askers_tell(node_t *n, node_object_t *o, mob_status_t status) {
     for (size_t i = 0; i < o->askers.count; i++) {
         node_client_t *c = n->clients[o->askers.items[i]];
-        if (c != NULL) node_client_tell(c, WIRE_RESTORED, o->slot, o->generation, status, 0);
+        if (c != NULL)
+            node_client_tell(
+                c, (wire_message_t){.restored = {WIRE_RESTORED, .slot = o->slot,
+                                                 .generation = o->generation, .status = status}});
     }
     o->askers.count = 0;
 }
@@ -113,13 +116,18 @@ void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on
     node_t *n = client->node;
     node_object_t *o = node_object_known(n, ref);
     if (o == NULL || o->copy == NULL || !node_object_is_away(n, o)) {
-        if (waits) node_client_tell(client, WIRE_RESTORED, ref.slot, ref.generation, MOB_OK, 0);
+        if (waits)
+            node_client_tell(client, (wire_message_t){.restored = {WIRE_RESTORED, .slot = ref.slot,
+                                                                   .generation = ref.generation,
+                                                                   .status = MOB_OK}});
         return;
     }
     bool known = false;
     for (size_t i = 0; i < o->askers.count; i++) known |= o->askers.items[i] == client->number;
     if (waits && !known && !vec_push(&o->askers, (uint16_t)client->number)) {
-        node_client_tell(client, WIRE_RESTORED, ref.slot, ref.generation, MOB_ENOMEM, 0);
+        node_client_tell(client, (wire_message_t){.restored = {WIRE_RESTORED, .slot = ref.slot,
+                                                               .generation = ref.generation,
+                                                               .status = MOB_ENOMEM}});
         return;
     }
     if (o->moving) return;

@@ -53,7 +53,8 @@ static void want_refuse(node_t *n, const node_want_t *w, mob_status_t status) {
     if (w->client == 0)
         node_restore_refuse(n, w->ref, status);
     else if (c != NULL)
-        node_client_tell(c, WIRE_SPACE, status, w->size, 0, 0);
+        node_client_tell(
+            c, (wire_message_t){.extent = {WIRE_SPACE, .status = status, .offset = w->size}});
 }
 
 static bool want_is_same(const node_want_t *a, const node_want_t *b) {
@@ -117,7 +118,8 @@ static bool extent_serve(node_t *n, const node_want_t *w, uint64_t bytes) {
     node_client_t *c = n->clients[w->client];
     uint64_t offset, serial, size = shm_granule_round(bytes);
     if (node_extent_grant(n, w->client, size, true, &offset, &serial) != MOB_OK) return false;
-    node_client_tell(c, WIRE_SPACE, MOB_OK, offset, size, serial);
+    node_client_tell(c, (wire_message_t){.extent = {WIRE_SPACE, .status = MOB_OK, .offset = offset,
+                                                    .size = size, .serial = serial}});
     return true;
 }
 

@@ -90,13 +90,13 @@ static inline int client_unmake(void **state) {
 
 /* What the daemon would say next. */
 static inline void daemon_says(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b) {
-    shm_message_t m = {.kind = kind, .a = a, .b = b};
+    wire_message_t m = wire_about_record(kind, a, b); /* what most of them are like */
     assert_true(shm_ring_push(c->down, SHM_DOWN_MESSAGES, &m));
 }
 
 /* The next message that the daemon would read; kind 0 if there is none. */
-static inline shm_message_t daemon_hears(mob_client_t *c) {
-    shm_message_t m = {0};
+static inline wire_message_t daemon_hears(mob_client_t *c) {
+    wire_message_t m = {0};
     (void)shm_ring_pop(c->up, SHM_UP_MESSAGES, &m);
     return m;
 }

@@ -44,7 +44,7 @@ static void notify(mob_client_t *c) {
 
 static void push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t third,
                  uint64_t fourth) {
-    shm_message_t m = {.kind = kind, .a = a, .b = b, .c = third, .d = fourth};
+    wire_message_t m = {.query = {kind, a, b, third, fourth}};
     while (!shm_ring_push(c->up, SHM_UP_MESSAGES, &m)) sched_yield();
     notify(c);
 }
@@ -251,12 +251,12 @@ static void random_messages(mob_client_t *c) {
     seed ^= (uint64_t)getpid() << 20;
     if (record_draft(c) == 0) return;
     for (int i = 0; i < 2000; i++) {
-        shm_message_t m = {.kind = (uint32_t)(next_random() % (WIRE_UP_END + 2)),
-                           .a = (uint32_t)some_number(c)};
-        if (m.kind == WIRE_QUERY && m.a == 0) continue;
-        m.b = some_number(c);
-        m.c = some_number(c);
-        m.d = some_number(c);
+        wire_message_t m = {.query = {(uint32_t)(next_random() % (WIRE_UP_END + 2)),
+                                      .what = (uint32_t)some_number(c)}};
+        if (m.kind == WIRE_QUERY && m.query.what == 0) continue;
+        m.query.argument = some_number(c);
+        m.query.block = some_number(c);
+        m.query.capacity = some_number(c);
         if (!shm_ring_push(c->up, SHM_UP_MESSAGES, &m)) return;
     }
     notify(c);

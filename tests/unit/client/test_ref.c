@@ -63,10 +63,10 @@ static void test_escaped_is_the_daemons_to_free(void **state) {
     assert_int_equal(word_of(c, ref), STORE_SEALED | STORE_ESCAPED);
     mob_ref_release(c, ref);
     assert_int_equal(word_of(c, ref), STORE_SEALED | STORE_ESCAPED);
-    shm_message_t m = daemon_hears(c);
+    wire_message_t m = daemon_hears(c);
     assert_int_equal(m.kind, WIRE_DROP);
-    assert_int_equal(m.a, ref.slot);
-    assert_int_equal(m.b, ref.generation);
+    assert_int_equal(m.object.slot, ref.slot);
+    assert_int_equal(m.object.generation, ref.generation);
     daemon_hears_nothing(c);
 }
 
@@ -88,22 +88,22 @@ static void test_contents_are_registered_once(void **state) {
     const mob_value_t value = {.refs = inside, .ref_count = 4};
     mob_ref_t container = {.slot = 8000, .generation = 6};
     mob_value_adopt(c, container, &value);
-    shm_message_t m = daemon_hears(c);
+    wire_message_t m = daemon_hears(c);
     assert_int_equal(m.kind, WIRE_HOLD_CONTENTS);
-    assert_int_equal(m.a, 8000);
-    assert_int_equal(m.b, 6);
+    assert_int_equal(m.object.slot, 8000);
+    assert_int_equal(m.object.generation, 6);
     mob_value_adopt(c, container, &value);
     daemon_hears_nothing(c);
     mob_value_release(c, &value);
     daemon_hears_nothing(c);
     mob_ref_retain(c, inside[1]);
     mob_value_release(c, &value);
-    assert_int_equal(daemon_hears(c).a, inside[0].slot);
+    assert_int_equal(daemon_hears(c).object.slot, inside[0].slot);
     daemon_hears_nothing(c);
     mob_ref_release(c, inside[1]);
     m = daemon_hears(c);
     assert_int_equal(m.kind, WIRE_DROP);
-    assert_int_equal(m.a, inside[1].slot);
+    assert_int_equal(m.object.slot, inside[1].slot);
 }
 
 static void test_pool_grows_and_sweeps(void **state) {
@@ -115,9 +115,9 @@ static void test_pool_grows_and_sweeps(void **state) {
         assert_true(taken[i] >= 256 && taken[i] < 512);
         store_slot_open(&c->slots[taken[i]]);
     }
-    shm_message_t asked = daemon_hears(c);
+    wire_message_t asked = daemon_hears(c);
     assert_int_equal(asked.kind, WIRE_NEED_SLOTS);
-    assert_int_equal(asked.a, STORE_SLOT_BLOCK);
+    assert_int_equal(asked.need.count, STORE_SLOT_BLOCK);
     daemon_hears_nothing(c);
     /* the daemon frees most of them: a sweep finds those, and nothing is asked for */
     for (int i = 0; i < 200; i++) store_slot_close(&c->slots[taken[i]]);
@@ -142,12 +142,12 @@ static void test_what_is_not_the_answer_is_kept(void **state) {
     daemon_says(c, WIRE_RUN, 7, 8);
     daemon_says(c, WIRE_EXIT, 0, 0);
     daemon_says(c, WIRE_ANSWER, 0, 99);
-    shm_message_t answer, request = {.kind = WIRE_QUERY};
+    wire_message_t answer, request = wire_plain(WIRE_QUERY);
     assert_int_equal(client_ask(c, &request, WIRE_ANSWER, &answer), MOB_OK);
-    assert_int_equal(answer.b, 99);
+    assert_int_equal(answer.answer.value, 99);
     assert_int_equal(c->orders.count, 2);
-    assert_int_equal(c->orders.items[0].a, 5);
-    assert_int_equal(c->orders.items[1].a, 7);
+    assert_int_equal(c->orders.items[0].run.record, 5);
+    assert_int_equal(c->orders.items[1].run.record, 7);
     assert_true(c->told_to_exit);
 }
 

@@ -58,15 +58,15 @@ static inline node_client_t *fixture_client_new(node_t *n, uint32_t role) {
 }
 
 /* The next message to this client; kind 0 if there is none. */
-static inline shm_message_t fixture_heard(node_client_t *c) {
-    shm_message_t m = {0};
+static inline wire_message_t fixture_heard(node_client_t *c) {
+    wire_message_t m = {0};
     (void)shm_ring_pop(c->down, SHM_DOWN_MESSAGES, &m);
     return m;
 }
 
 /* What a client says; the daemon reads it at once. */
 static inline void fixture_say(node_client_t *c, uint32_t kind, uint32_t a, uint64_t b) {
-    shm_message_t m = {.kind = kind, .a = a, .b = b};
+    wire_message_t m = wire_about_record(kind, a, b); /* what most of them are like */
     assert_true(shm_ring_push(c->up, SHM_UP_MESSAGES, &m));
     shm_node_notify(c->node->shared, c->number);
     node_inbox_read(c->node);

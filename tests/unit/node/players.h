@@ -30,9 +30,9 @@ static inline node_client_t *client_new(uint32_t role) {
 static inline submitter_t submitter_of(node_client_t *client) {
     submitter_t s = {.client = client};
     node_grant_slots(client, STORE_SLOT_BLOCK);
-    s.next_slot = fixture_heard(client).a;
+    s.next_slot = fixture_heard(client).grant.first;
     node_grant_records(client, WIRE_RECORD_BLOCK);
-    s.next_record = fixture_heard(client).a;
+    s.next_record = fixture_heard(client).grant.first;
     return s;
 }
 
@@ -226,8 +226,9 @@ static inline void give_back(node_client_t *w) {
 }
 
 static inline bool told_to_run(node_client_t *w, uint32_t record) {
-    shm_message_t run = fixture_heard(w);
-    return run.kind == WIRE_RUN && run.a == record && run.b == generation_of(record);
+    wire_message_t run = fixture_heard(w);
+    return run.kind == WIRE_RUN && run.run.record == record &&
+           run.run.generation == generation_of(record);
 }
 
 /* Runs what it was told to, to the end. */

@@ -6,8 +6,8 @@ static mob_ref_t actor;
 static node_client_t *actors_worker;
 
 /* The next message of this kind; those before it are passed over. */
-static shm_message_t heard(node_client_t *c, uint32_t kind) {
-    shm_message_t m;
+static wire_message_t heard(node_client_t *c, uint32_t kind) {
+    wire_message_t m;
     do m = fixture_heard(c);
     while (m.kind != 0 && m.kind != kind);
     return m;
@@ -35,7 +35,7 @@ static submitter_t caller_new(uint32_t *ret_queue) {
     submitter_t caller = submitter_of(client_new(WIRE_WORKER));
     fixture_say(caller.client, WIRE_HOLD, actor.slot, actor.generation);
     fixture_say(caller.client, WIRE_NEED_CALLS, actor.slot, actor.generation);
-    *ret_queue = heard(caller.client, WIRE_CALLS_ARE).a;
+    *ret_queue = heard(caller.client, WIRE_CALLS_ARE).queue.queue;
     assert_int_not_equal(*ret_queue, 0);
     return caller;
 }
@@ -83,7 +83,7 @@ static void test_a_caller_that_dies_before_the_push(void **state) {
         uint32_t record = call_new(&caller, with_argument ? sealed_argument(&caller) : NONE);
         node_client_died(caller.client);
         fixture_settle(n);
-        assert_int_equal(heard(actors_worker, WIRE_CALLS_END).a, queue);
+        assert_int_equal(heard(actors_worker, WIRE_CALLS_END).queue.queue, queue);
         fixture_say(actors_worker, WIRE_CALLS_ENDED, queue, 0);
         run(actors_worker, record, NONE);
         assert_null(n->tasks[record]);

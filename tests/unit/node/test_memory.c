@@ -57,15 +57,16 @@ static void books_check(void) {
 
 static mob_status_t ask(node_client_t *c, uint64_t size, extent_t *ret_extent) {
     node_extent_ask(c, size, size, false);
-    shm_message_t m = fixture_heard(c);
+    wire_message_t m = fixture_heard(c);
     assert_int_equal(m.kind, WIRE_EXTENT);
     books_check();
-    if (m.a == MOB_EFULL) assert_int_equal(m.c, STORE);
+    if (m.extent.status == MOB_EFULL) assert_int_equal(m.extent.size, STORE);
     /* Whoever asks next is not to wait behind this one. */
-    assert_int_equal(n->space.wants.count, m.a == MOB_ESPACE);
+    assert_int_equal(n->space.wants.count, m.extent.status == MOB_ESPACE);
     n->space.wants.count = 0;
-    if (m.a != 0) return (mob_status_t)m.a;
-    *ret_extent = (extent_t){.offset = m.b, .size = m.c, .serial = m.d};
+    if (m.extent.status != 0) return (mob_status_t)m.extent.status;
+    *ret_extent =
+        (extent_t){.offset = m.extent.offset, .size = m.extent.size, .serial = m.extent.serial};
     return MOB_OK;
 }
 
@@ -172,10 +173,10 @@ static uint64_t arena_memory(void) {
 
 static extent_t granted_large(node_client_t *c, uint64_t size) {
     node_extent_ask(c, size, size, false);
-    shm_message_t m = fixture_heard(c);
+    wire_message_t m = fixture_heard(c);
     assert_int_equal(m.kind, WIRE_EXTENT);
-    assert_int_equal(m.a, 0);
-    return (extent_t){.offset = m.b, .size = m.c, .serial = m.d};
+    assert_int_equal(m.extent.status, 0);
+    return (extent_t){.offset = m.extent.offset, .size = m.extent.size, .serial = m.extent.serial};
 }
 
 /* The kernel takes long to clear much memory: the owner waits for that, and not the daemon. */
@@ -228,17 +229,17 @@ static void test_an_old_serial_takes_nothing(void **state) {
 static void test_slots_by_blocks(void **state) {
     (void)state;
     node_grant_slots(a, 1);
-    shm_message_t first = fixture_heard(a);
+    wire_message_t first = fixture_heard(a);
     node_grant_slots(b, STORE_SLOT_BLOCK + 1);
-    shm_message_t second = fixture_heard(b);
+    wire_message_t second = fixture_heard(b);
     assert_int_equal(first.kind, WIRE_SLOTS);
-    assert_true(first.a > 0 && first.a % STORE_SLOT_BLOCK == 0);
-    assert_int_equal(first.b, STORE_SLOT_BLOCK);
-    assert_int_equal(second.b, 2 * STORE_SLOT_BLOCK);
-    assert_int_not_equal(first.a, second.a);
-    assert_true(node_grant_slot_is(n, first.a, a->number));
-    assert_true(node_grant_slot_is(n, first.a + STORE_SLOT_BLOCK - 1, a->number));
-    assert_false(node_grant_slot_is(n, first.a, b->number));
+    assert_true(first.grant.first > 0 && first.grant.first % STORE_SLOT_BLOCK == 0);
+    assert_int_equal(first.grant.count, STORE_SLOT_BLOCK);
+    assert_int_equal(second.grant.count, 2 * STORE_SLOT_BLOCK);
+    assert_int_not_equal(first.grant.first, second.grant.first);
+    assert_true(node_grant_slot_is(n, first.grant.first, a->number));
+    assert_true(node_grant_slot_is(n, first.grant.first + STORE_SLOT_BLOCK - 1, a->number));
+    assert_false(node_grant_slot_is(n, first.grant.first, b->number));
     assert_false(node_grant_slot_is(n, 0, 0)); /* slot 0 is nobody's */
     assert_false(node_grant_slot_is(n, STORE_MAX_SLOTS, a->number));
     assert_false(node_grant_slot_is(n, UINT32_MAX, a->number));
@@ -263,7 +264,7 @@ static void use(extent_t e, uint64_t units) {
 
 static uint32_t value_make(node_client_t *owner, extent_t e) {
     node_grant_slots(owner, 1);
-    uint32_t slot = fixture_heard(owner).a;
+    uint32_t slot = fixture_heard(owner).grant.first;
     uint64_t generation = store_slot_open(&n->slots[slot]), data = e.offset + 64;
     shm_block_t *block = (shm_block_t *)(n->arena.base + data - sizeof(shm_block_t));
     block->back = SHM_BLOCK_WHOLE;

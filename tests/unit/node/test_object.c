@@ -12,9 +12,9 @@ static int setup(void **state) {
     owner = fixture_client_new(n, WIRE_WORKER);
     other = fixture_client_new(n, WIRE_WORKER);
     node_grant_slots(owner, STORE_SLOT_BLOCK);
-    next_slot = fixture_heard(owner).a;
+    next_slot = fixture_heard(owner).grant.first;
     node_extent_ask(owner, 16 * SHM_GRANULE, 16 * SHM_GRANULE, false);
-    extent = fixture_heard(owner).b;
+    extent = fixture_heard(owner).extent.offset;
     next_block = extent + 64;
     return 0;
 }
@@ -114,9 +114,9 @@ static void test_a_function_that_is_kept_after_the_others_dropped_it(void **stat
     node_client_t *third = fixture_client_new(n, WIRE_WORKER);
     say(owner, WIRE_DROP, ref);
     node_object_hold(n, o, other->number, true);
-    shm_message_t heard = fixture_heard(other);
+    wire_message_t heard = fixture_heard(other);
     assert_int_equal(heard.kind, WIRE_FORGET);
-    assert_int_equal(heard.a, ref.slot);
+    assert_int_equal(heard.object.slot, ref.slot);
     node_object_hold(n, o, third->number, true); /* and one more, later */
     assert_int_equal(fixture_heard(third).kind, WIRE_FORGET);
     say(other, WIRE_DROP, ref);
@@ -275,7 +275,7 @@ static void test_a_dead_submitters_results_stay_whole(void **state) {
     mob_ref_t ref = value_put(NULL, 0);
     say(other, WIRE_HOLD, ref);
     node_grant_records(owner, 1);
-    uint32_t record = fixture_heard(owner).a;
+    uint32_t record = fixture_heard(owner).grant.first;
     node_task_t *t = calloc(1, sizeof *t + sizeof(mob_ref_t));
     t->record = record;
     t->submitter = owner->number;
@@ -387,7 +387,7 @@ static void test_answers_that_nobody_reads(void **state) {
     assert_int_not_equal(other->state, NODE_LIVE);
     assert_true(other->backlog.count < 10000);
     for (int i = 0; i < 100000 && owner->state == NODE_LIVE; i++)
-        node_client_tell(owner, WIRE_ANSWER, MOB_OK, 0, 0, 0);
+        node_client_tell(owner, wire_answer(MOB_OK, 0));
     assert_int_not_equal(owner->state, NODE_LIVE);
     assert_int_equal(owner->backlog.count, 0);
 }

@@ -4,15 +4,14 @@
 /* ---- questions ---- */
 
 /* What a client says, and the daemon has not read yet. */
-static void say_unread(node_client_t *c, shm_message_t m) {
+static void say_unread(node_client_t *c, wire_message_t m) {
     assert_true(shm_ring_push(c->up, SHM_UP_MESSAGES, &m));
     shm_node_notify(n->shared, c->number);
 }
 
 static void ask_for_resources(void) {
-    say_unread(
-        n->driver,
-        (shm_message_t){.kind = WIRE_QUERY, .a = MOB_QUERY_RESOURCES, .d = SHM_SCRATCH_BYTES});
+    say_unread(n->driver, (wire_message_t){.query = {WIRE_QUERY, MOB_QUERY_RESOURCES,
+                                                     .capacity = SHM_SCRATCH_BYTES}});
     node_inbox_read(n);
     n->round++; /* every ring is read once more */
     node_inbox_read(n);
@@ -22,14 +21,15 @@ static void ask_for_resources(void) {
 /* Asks, and goes round as the loop does until there is an answer: how long it is. It lies in the
  * scratch page. */
 static uint64_t answer_to(uint32_t what) {
-    say_unread(n->driver, (shm_message_t){.kind = WIRE_QUERY, .a = what, .d = SHM_SCRATCH_BYTES});
+    say_unread(n->driver,
+               (wire_message_t){.query = {WIRE_QUERY, what, .capacity = SHM_SCRATCH_BYTES}});
     for (int i = 0; i < 1000; i++) {
         n->round++;
         node_inbox_read(n);
         node_questions_answer(n);
         node_schedule(n);
-        shm_message_t m = fixture_heard(n->driver);
-        if (m.kind == WIRE_ANSWER) return m.b;
+        wire_message_t m = fixture_heard(n->driver);
+        if (m.kind == WIRE_ANSWER) return m.answer.value;
         usleep(1000);
     }
     fail_msg("there is no answer");
@@ -86,11 +86,11 @@ static void test_a_question_is_answered_after_what_was_said_before_it(void **sta
     mob_ref_t argument, result;
     uint32_t record = push_with_argument(&argument, &result);
     uint64_t generation = generation_of(record);
-    say_unread(n->driver, (shm_message_t){.kind = WIRE_ARGUMENTS, .a = record, .b = generation});
+    say_unread(n->driver, wire_about_record(WIRE_ARGUMENTS, record, generation));
     assert_int_equal(take(w, &driver), record);
     assert_true(commit(w, record));
     slot_seal(result);
-    say_unread(w, (shm_message_t){.kind = WIRE_DONE, .a = record, .b = generation});
+    say_unread(w, wire_about_record(WIRE_DONE, record, generation));
     atomic_store(&lease_of(w)->run, 0);
     rest(w);
     uint64_t size = answer_to(MOB_QUERY_EVENTS);
@@ -104,7 +104,7 @@ static void test_a_lease_that_was_given_back_just_before_is_available(void **sta
     atomic_store(&lease_of(w)->word, SHM_LEASE_BUSY | SHM_LEASE_RECALL);
     finish(w, record, NONE);
     atomic_store(&lease_of(w)->word, SHM_LEASE_NONE);
-    say_unread(w, (shm_message_t){.kind = WIRE_LEASE});
+    say_unread(w, wire_plain(WIRE_LEASE));
     uint8_t *scratch = n->driver->segment.base + SHM_CLIENT_SCRATCH, before[SHM_SCRATCH_BYTES];
     uint64_t size = answer_to(MOB_QUERY_RESOURCES);
     memcpy(before, scratch, size);

@@ -43,7 +43,7 @@ static void test_a_dead_workers_unread_unblock(void **state) {
     node_client_t *w = busy_worker(0, NULL, NULL);
     sched_lease_block(n->sched, &w->lease);
     atomic_store(&lease_of(w)->word, SHM_LEASE_BUSY);
-    shm_message_t m = {.kind = WIRE_UNBLOCK};
+    wire_message_t m = wire_plain(WIRE_UNBLOCK);
     assert_true(shm_ring_push(w->up, SHM_UP_MESSAGES, &m));
     shm_node_notify(n->shared, w->number);
     node_client_died(w);

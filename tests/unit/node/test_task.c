@@ -14,9 +14,9 @@ static int setup(void **state) {
     worker = fixture_client_new(n, WIRE_WORKER);
     node_worker_free(worker);
     node_grant_slots(driver, STORE_SLOT_BLOCK);
-    next_slot = fixture_heard(driver).a;
+    next_slot = fixture_heard(driver).grant.first;
     node_grant_records(driver, WIRE_RECORD_BLOCK);
-    next_record = fixture_heard(driver).a;
+    next_record = fixture_heard(driver).grant.first;
     return 0;
 }
 
@@ -68,12 +68,12 @@ static uint32_t submit(mob_kind_t kind, mob_ref_t result, mob_ref_t dep, int32_t
 }
 
 static void taken(uint32_t record, node_client_t *by) {
-    shm_message_t run = fixture_heard(by);
+    wire_message_t run = fixture_heard(by);
     assert_int_equal(run.kind, WIRE_RUN);
-    assert_int_equal(run.a, record);
-    assert_int_equal(run.b, wire_word_generation(record_word(record)));
+    assert_int_equal(run.run.record, record);
+    assert_int_equal(run.run.generation, wire_word_generation(record_word(record)));
     assert_int_equal(record_state(record), WIRE_READY_STATE);
-    atomic_store(&n->records[record].word, wire_word(run.b, by->number, WIRE_TAKEN));
+    atomic_store(&n->records[record].word, wire_word(run.run.generation, by->number, WIRE_TAKEN));
 }
 
 static void seal(mob_ref_t ref, mob_status_t error) {
@@ -159,11 +159,11 @@ static void test_what_follows_one_that_is_run_again_comes_back(void **state) {
     uint32_t second = submit(MOB_TASK, result, argument, 0);
     taken(first, worker);
     fixture_say(worker, WIRE_RETRY, first, wire_word_generation(record_word(first)));
-    shm_message_t run = fixture_heard(worker);
-    assert_int_equal(run.a, second);
-    fixture_say(worker, WIRE_UNREADY, second, run.b); /* its argument is not there */
+    wire_message_t run = fixture_heard(worker);
+    assert_int_equal(run.run.record, second);
+    fixture_say(worker, WIRE_UNREADY, second, run.run.generation); /* its argument is not there */
     node_schedule(n);
-    assert_int_equal(wire_word_generation(record_word(second)), run.b + 1);
+    assert_int_equal(wire_word_generation(record_word(second)), run.run.generation + 1);
     assert_int_equal(n->missing_arguments, 1);
     assert_int_equal(cpus_free(), 3);
     taken(first, worker);
@@ -229,9 +229,9 @@ static void test_a_dead_submitters_tasks(void **state) {
     (void)state;
     node_client_t *submitter = fixture_client_new(n, WIRE_WORKER), *usual = driver;
     node_grant_slots(submitter, 1);
-    next_slot = fixture_heard(submitter).a;
+    next_slot = fixture_heard(submitter).grant.first;
     node_grant_records(submitter, 1);
-    next_record = fixture_heard(submitter).a;
+    next_record = fixture_heard(submitter).grant.first;
     driver = submitter;
     mob_ref_t begun = slot_open(), waiting = slot_open();
     uint32_t first = submit(MOB_TASK, begun, NONE, 0), second = submit(MOB_TASK, waiting, begun, 0);
@@ -417,7 +417,7 @@ static void test_submitting_twice(void **state) {
 static void test_bodies_in_the_arena(void **state) {
     (void)state;
     node_extent_ask(driver, 2 * SHM_GRANULE, 2 * SHM_GRANULE, false);
-    uint64_t offset = fixture_heard(driver).b;
+    uint64_t offset = fixture_heard(driver).extent.offset;
     const uint64_t bad[] = {offset + 2 * SHM_GRANULE, offset + 2 * SHM_GRANULE - 64, offset + 65,
                             offset + 63 * 1024 + 8};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -441,7 +441,7 @@ static void test_bodies_in_the_arena(void **state) {
 static void expect_worker_fault_at(uint32_t kind, uint32_t a, uint64_t b, uint64_t place,
                                    uint64_t size) {
     node_client_t *liar = fixture_client_new(n, WIRE_WORKER);
-    shm_message_t m = {.kind = kind, .a = a, .b = b, .c = place, .d = size};
+    wire_message_t m = {.query = {kind, a, b, place, size}};
     assert_true(shm_ring_push(liar->up, SHM_UP_MESSAGES, &m));
     shm_node_notify(n->shared, liar->number);
     node_inbox_read(n);

@@ -33,8 +33,7 @@ static int ring_unmake(void **state) {
 }
 
 static shm_message_t message(uint64_t i) {
-    return (shm_message_t){
-        .kind = (uint32_t)i, .a = (uint32_t)i * 3, .b = i * 5, .c = i * 7, .d = ~i};
+    return (shm_message_t){.words = {i * 3, i * 5, i * 7, ~i}};
 }
 
 static void assert_message(const shm_message_t *m, uint64_t i) {
