@@ -17,10 +17,10 @@ help:
 	@echo "make test         all tests"
 	@echo "make proof        what takes too long for the tests: kills, a million tasks,"
 	@echo "                  idleness, fairness"
-	@echo "make bench        Mobula beside Ray and multiprocessing.Pool"
+	@echo "make bench        Mobula beside Ray and multiprocessing.Pool, into docs/figures"
 	@echo "make bench-memory objects on disk, and very many of them, beside Ray"
 	@echo "make bench-c      tasks a second between two C processes"
-	@echo "make bench-plots  how its costs grow: measures the curves, and draws them into docs/plots"
+	@echo "make bench-plots  how its costs grow: measures the curves, and draws them into docs/figures"
 	@echo "make sanitize     the tests under the address and undefined-behaviour sanitizers"
 	@echo "make format       clang-format and ruff"
 	@echo "make clean        removes what was built; the environments stay"
@@ -62,7 +62,7 @@ bench-plots: build
 bench-c: build
 	@PATH=$(CURDIR)/.venv/bin:$$PATH ninja -C build --quiet \
 	bench/c/bench_rate bench/c/libbench_empty.so
-	@build/bench/c/bench_rate build/bench/c/libbench_empty.so
+	@$(PYTHON) bench/c_rate.py build/bench/c/bench_rate build/bench/c/libbench_empty.so
 
 # The package goes to a folder of its own, which Python finds before .venv's (whose workers the
 # example in C uses). Python itself is not instrumented, so the sanitizer has to be loaded ahead of
