@@ -1,22 +1,26 @@
-# Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but make.
+# Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but
+# make.
 .PHONY: help setup build run test proof bench bench-c bench-memory bench-plots sanitize format clean
 
 PYTHON := .venv/bin/python
 # meson looks for ninja on the path.
 MESON := PATH=$(CURDIR)/.venv/bin:$$PATH meson
-# Two at a time, for most of them wait for something; all of a file by the same process, for they share a session.
+# Two at a time, for most of them wait for something; all of a file by the same process, for they
+# share a session.
 PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadfile tests/python
 SEEDS := ../shared/seed_programs/run.py
 
 help:
 	@echo "make run          build, then a short tour"
-	@echo "make build        .venv/bin/python imports ray, .venv/bin/ray is the command line, build/ holds the rest"
+	@echo "make build        .venv/bin/python imports ray, .venv/bin/ray is the command line;"
+	@echo "                  build/ holds the rest"
 	@echo "make test         all tests"
-	@echo "make proof        what takes too long for the tests: kills, a million tasks, idleness, fairness"
-	@echo "make bench        Mobula beside Ray and multiprocessing.Pool"
+	@echo "make proof        what takes too long for the tests: kills, a million tasks,"
+	@echo "                  idleness, fairness"
+	@echo "make bench        Mobula beside Ray and multiprocessing.Pool, into docs/figures"
 	@echo "make bench-memory objects on disk, and very many of them, beside Ray"
 	@echo "make bench-c      tasks a second between two C processes"
-	@echo "make bench-plots  how its costs grow: measures the curves, and draws them into docs/plots"
+	@echo "make bench-plots  how its costs grow: measures the curves, and draws them into docs/figures"
 	@echo "make sanitize     the tests under the address and undefined-behaviour sanitizers"
 	@echo "make format       clang-format and ruff"
 	@echo "make clean        removes what was built; the environments stay"
@@ -56,11 +60,13 @@ bench-plots: build
 	@.venv-plots/bin/python bench/plots.py
 
 bench-c: build
-	@PATH=$(CURDIR)/.venv/bin:$$PATH ninja -C build --quiet bench/c/bench_rate bench/c/libbench_empty.so
-	@build/bench/c/bench_rate build/bench/c/libbench_empty.so
+	@PATH=$(CURDIR)/.venv/bin:$$PATH ninja -C build --quiet \
+	bench/c/bench_rate bench/c/libbench_empty.so
+	@$(PYTHON) bench/c_rate.py build/bench/c/bench_rate build/bench/c/libbench_empty.so
 
-# The package goes to a folder of its own, which Python finds before .venv's (whose workers the example in C uses). Its interpreter is not instrumented, so the
-# sanitizer has to be loaded ahead of it, and the leak check is left to the unit tests.
+# The package goes to a folder of its own, which Python finds before .venv's (whose workers the
+# example in C uses). Python itself is not instrumented, so the sanitizer has to be loaded ahead of
+# it, and the leak check is left to the unit tests.
 sanitize: build
 	@scripts/build.sh build-asan build-asan/package -Db_sanitize=address,undefined -Db_lundef=false
 	@$(MESON) test -C build-asan --print-errorlogs
@@ -75,4 +81,5 @@ format: setup
 
 clean:
 	@rm -rf build build-asan .mesonpy-* .pytest_cache .ruff_cache
-	@find python tests bench examples scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	@find python tests bench examples scripts -name __pycache__ -prune -exec rm -rf {} + \
+	2>/dev/null || true

@@ -1,8 +1,8 @@
 """The curves of scaling.py: what grows, what is measured at each size, and whether its cost may
 grow.
 
-This is the only place that lists them; the workload has a row for each, and figures.py and plots.py
-show them.
+This is the only place that lists them; the workload has a row for each, and curve_table.py and
+plots.py show them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class Line:
     unit: str  # "/s", "us", "B"
     per: str = ""  # what the cost is of: "task", "call", "byte"
     base: int = 0
+    head: str = ""  # what a column of a table has space for, where the label is too long
 
     def better(self, a: float, b: float) -> float:
         return max(a, b) if self.unit == "/s" else min(a, b)
@@ -75,11 +76,11 @@ QUEUED = Curve(
     "queued tasks",
     tuple(10**power for power in range(7)),
     (
-        Line("first", "to submit a task, the first time", "us", "task", 10_000),
-        Line("submit", "to submit a task, again", "us", "task", 1000),
-        Line("drain", "to run it and get its result", "us", "task", 1000),
-        Line("drop", "to drop its reference", "us", "task", 1000),
-        Line("memory", "memory of a queued task", "B", "task", 10_000),
+        Line("first", "to submit a task, the first time", "us", "task", 10_000, "first submit"),
+        Line("submit", "to submit a task, again", "us", "task", 1000, "submit"),
+        Line("drain", "to run it and get its result", "us", "task", 1000, "run and get"),
+        Line("drop", "to drop its reference", "us", "task", 1000, "drop"),
+        Line("memory", "memory of a queued task", "B", "task", 10_000, "memory"),
     ),
 )
 
@@ -91,9 +92,9 @@ ARGUMENTS = Curve(
     "bytes of the argument",
     (*(8**power for power in range(1, 7)), MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB),
     (
-        Line("bytes", "a call with bytes by value", "us", "byte", MIB),
-        Line("value", "with an array by value", "us", "byte", MIB),
-        Line("ref", "with a reference to an array", "us", "call", 8),
+        Line("bytes", "a call with bytes by value", "us", "byte", MIB, "bytes by value"),
+        Line("value", "with an array by value", "us", "byte", MIB, "array by value"),
+        Line("ref", "with a reference to an array", "us", "call", 8, "reference to one"),
     ),
 )
 

@@ -4,7 +4,8 @@ much is still usable.
     .venv/bin/python bench/fragment.py [--seconds 60] [--store 512]
 
 Usable is what lives plus what the driver can still put, in arrays of 1 MiB, before anything has to
-go to disk; of the store's size. Prints a line every tenth of the time.
+go to disk; of the store's size. Prints a line every tenth of the time. The last one is also written
+into docs/figures if the time and the store's size are the usual ones, else into bench/partial.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import random
 import time
 
 import numpy as np
+import pages
 
 import ray
 from ray.util.state import list_objects
 
 MIB = 1 << 20
+SECONDS, STORE_MIB = 60, 512
 
 
 def size_of(rng: random.Random, store: int) -> int:
@@ -72,8 +75,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--store", type=int, default=512, help="in MiB")
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--store", type=int, default=STORE_MIB, help="in MiB")
     options = parser.parse_args()
     store = options.store * MIB
     ray.init(num_cpus=3, object_store_memory=store, log_to_driver=False)
@@ -86,10 +89,15 @@ def main() -> None:
         spilled = len(list_objects(filters=[("state", "=", "SPILLED")], limit=10**6))
         print(f"{puts:,} puts, {live / MIB:.0f} MiB live, {spilled} objects on disk", flush=True)
     filled = here.fill()
-    print(
-        f"the driver can put {filled} MiB more: usable {100 * (live + filled * MIB) / store:.1f} %"
+    last = (
+        f"{options.seconds:g} s of a store of {options.store} MiB, {puts:,} puts, "
+        f"{live / MIB:.0f} MiB live: the driver can put {filled} MiB more, "
+        f"usable {100 * (live + filled * MIB) / store:.1f} %"
     )
+    print(last)
     ray.shutdown()
+    usual = (options.seconds, options.store) == (SECONDS, STORE_MIB)
+    pages.write("fragment", {"lines": [last]}, whole=usual)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ Ray, in one run.
     python bench/memory.py --mobula .venv/bin/python --ray .venv-bench/bin/python
 
 Every figure is of a fresh system (workload_memory.py), the systems in turn, the best of several;
-beside them what the disk itself does. Prints a table.
+beside them what the disk itself does. Prints a table, and writes it with every figure into
+docs/figures; a run of some rows, or without Ray, into bench/partial.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+import pages
 import procs
+from table import number
 
 HERE = Path(__file__).resolve().parent
 GIB = 1 << 30
@@ -44,13 +47,13 @@ ROWS = [
     Row("spill", "put of 32 MiB arrays that push others to disk", "GB/s", device="write"),
     Row(
         "restore_first",
-        "get of them, in random order, while others have to be written",
+        "get of them, while others have to be written",
         "GB/s",
         device="both",
     ),
     Row(
         "restore",
-        "get of them, in random order, when all have a copy on disk",
+        "get of them, when all have a copy on disk",
         "GB/s",
         device="read",
     ),
@@ -125,8 +128,50 @@ def best(row: Row, figures: list) -> float | str:
     return min(numbers) if row.less else max(numbers)
 
 
-def text(figure) -> str:
-    return figure if isinstance(figure, str) else f"{figure:,.3g}"
+def cells(row: Row, figures: dict[str, list]) -> list[str]:
+    """A row of the table, from every window's figures."""
+    mine, other, limit = (best(row, figures.get(name, [])) for name in ("Mobula", "Ray", "disk"))
+    times = share = ""
+    if not isinstance(mine, str) and not isinstance(other, str):
+        times = number(other / mine if row.less else mine / other)
+    if not isinstance(mine, str) and not isinstance(limit, str):
+        share = f"{mine / limit:.2f}"
+    fewer = row.ray_count and not isinstance(other, str)
+    note = f" (of {row.ray_count:,})" if fewer else ""
+    mine, other, limit = (
+        figure if isinstance(figure, str) else number(figure, row.unit)
+        for figure in (mine, other, limit)
+    )
+    return [row.title, mine, other + note, times, limit, share]
+
+
+HEAD = ["row", "Mobula", "Ray", "x Ray", "disk", "of disk"]
+
+
+def markdown(results: dict) -> str:
+    """For a page. Why there is no figure stands below: it is too long for a cell."""
+    rows, notes = [], [f"Best of {results['windows']} fresh systems; gets in random order."]
+    for row in ROWS:
+        if row.key not in results["rows"]:
+            continue
+        made = cells(row, results["rows"][row.key])
+        for column in (1, 2):
+            if made[column].startswith(("error: ", "not in ")):
+                notes.append(f"{HEAD[column]}, {row.title}: {made[column]}")
+                made[column] = "error"
+        rows.append(made)
+    return "\n".join([*pages.table(HEAD, rows), "", *map(pages.bullet, notes)]) + "\n"
+
+
+def measure_row(row: Row, options: argparse.Namespace, folder: str) -> dict[str, list]:
+    found: dict[str, list] = {"Mobula": [], "Ray": [], "disk": []}
+    for window in range(options.windows):
+        found["Mobula"].append(measure(options.mobula, row, folder, row.count))
+        if options.ray and (window == 0 or not isinstance(found["Ray"][-1], str)):
+            found["Ray"].append(measure(options.ray, row, folder, row.ray_count or row.count))
+        if row.device:
+            found["disk"].append(disk(folder)[row.device])
+    return found
 
 
 def main() -> None:
@@ -138,35 +183,21 @@ def main() -> None:
     parser.add_argument("--rows", default="", help="only these, by key, with commas between")
     parser.add_argument("--windows", type=int, default=3)
     parser.add_argument("--folder", help="on the disk to use; a temporary one by default")
+    parser.add_argument(
+        "--out", type=Path, help="folder to write into (docs/figures; bench/partial for a part)"
+    )
     options = parser.parse_args()
     rows = [row for row in ROWS if not options.rows or row.key in options.rows.split(",")]
+    results: dict = {"windows": options.windows, "rows": {}}
     folder = tempfile.mkdtemp(prefix="mobula-bench-", dir=options.folder)
-    print(
-        "| row | unit | Mobula | Ray | times Ray | the disk itself | of the disk "
-        "|\n|---|---|---:|---:|---:|---:|---:|"
-    )
+    print("\n".join(pages.table(HEAD, [])))
     try:
         for row in rows:
-            ours, theirs, device = [], [], []
-            for window in range(options.windows):
-                ours.append(measure(options.mobula, row, folder, row.count))
-                if options.ray and (window == 0 or not isinstance(theirs[-1], str)):
-                    theirs.append(measure(options.ray, row, folder, row.ray_count or row.count))
-                if row.device:
-                    device.append(disk(folder)[row.device])
-            mine, other, limit = best(row, ours), best(row, theirs), best(row, device)
-            times = share = ""
-            if not isinstance(mine, str) and not isinstance(other, str):
-                times = text(other / mine if row.less else mine / other)
-            if not isinstance(mine, str) and not isinstance(limit, str):
-                share = f"{mine / limit:.2f}"
-            note = (
-                f" (of {row.ray_count:,})" if row.ray_count and not isinstance(other, str) else ""
-            )
-            cells = [row.title, row.unit, text(mine), text(other) + note, times, text(limit), share]
-            print("| " + " | ".join(cells) + " |", flush=True)
+            results["rows"][row.key] = measure_row(row, options, folder)
+            print("| " + " | ".join(cells(row, results["rows"][row.key])) + " |", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    pages.write("memory", results, bool(options.ray) and not options.rows, options.out)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draws scaling.json: an SVG for each curve, and the figures as a page, into docs/plots.
+"""Draws scaling.json: an SVG for each curve, into docs/figures.
 
     python bench/plots.py        # a Python that has matplotlib; scripts/setup.sh plots makes one
 
@@ -11,8 +11,8 @@ import argparse
 import json
 from pathlib import Path
 
-import figures
 import matplotlib
+import pages
 from curves import ARGUMENTS, CURVES, QUEUED, SUBMITTERS, WORKERS, Curve, bytes_text
 from growth import costs
 
@@ -20,7 +20,6 @@ matplotlib.use("svg")
 from matplotlib import pyplot  # noqa: E402  (after the choice of what it draws with)
 from matplotlib.ticker import FuncFormatter  # noqa: E402
 
-HERE = Path(__file__).resolve().parent
 # Text stays text, and the names of parts do not change from run to run. White behind, because a
 # page may be dark.
 STYLE = {
@@ -180,18 +179,15 @@ def draw(curve: Curve, results: dict, path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Draws the results of scaling.py.")
     parser.add_argument(
-        "--results", type=Path, default=HERE / "scaling.json", help="what scaling.py wrote"
+        "--results", type=Path, default=pages.FIGURES / "scaling.json", help="what scaling.py wrote"
     )
-    parser.add_argument(
-        "--out", type=Path, default=HERE.parent / "docs" / "plots", help="folder to draw into"
-    )
+    parser.add_argument("--out", type=Path, default=pages.FIGURES, help="folder to draw into")
     options = parser.parse_args()
     results = json.loads(options.results.read_text())
     options.out.mkdir(parents=True, exist_ok=True)
     for curve in CURVES:
         if curve.key in results["curves"]:
             draw(curve, results, options.out / f"{curve.key}.svg")
-    (options.out / "scaling.md").write_text(figures.markdown(results))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ task.
 Usage: profile.py [--seconds 5]        with the Python that has Mobula; needs the program `perf`
 
 Samples are taken by the CPU's clock, so they also show where a process only waits for the other
-(spins).
+(spins). The tables are also written into docs/figures; with another --seconds into bench/partial.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ import sys
 import tempfile
 import time
 
+import pages
+import profile_table
+
+SECONDS = 5
 # The first that matches a symbol, in this order, is its step.
 STEPS = [
     (
@@ -42,17 +46,18 @@ STEPS = [
     ),
     (
         "take: queue, claim",
-        r"queue_take|queues_have|entry_claim|client_job_claim|job_take|mob_job_next|run_take|"
-        r"client_listen|client_call_take|client_lease|client_looking|client_queues|wire_body_split|shm_queue",
+        r"queue_take|queues_have|entry_claim|client_run_claim|run_take|mob_run_next|mob_run_try|"
+        r"client_listen|client_call_take|client_lease|client_looking|client_queues|wire_body_split"
+        r"|shm_queue",
     ),
     (
         "call: function, arguments",
-        r"core_job_call|core_call|core_job_callable|job_name_set|core_job_take|core_serve",
+        r"core_run_call|core_call|core_run_callable|run_name_set|core_run_take|core_serve",
     ),
     ("result: encode, store", r"result|core_value_store|core_direct|size_of|client_buffer|target_"),
     (
         "publish: done, seal, wake, timeline",
-        r"mob_job_finish|job_end|job_close|core_job_end|store_slot_seal|"
+        r"mob_run_finish|run_end|run_close|core_run_end|store_slot_seal|"
         r"event_tell|shm_events|client_wake|record_free|lending|shm_bell|value_store",
     ),
 ]
@@ -156,25 +161,11 @@ def measure(mode: str, seconds: float) -> tuple[int, dict, dict]:
     return done, per_task[driver], per_task[worker]
 
 
-def table(title: str, driver: dict, worker: dict) -> str:
-    """The figures as a markdown table."""
-    rows = [f"| {title} | driver | worker |", "|---|---:|---:|"]
-    for step in ORDER:
-        if max(driver.get(step, 0), worker.get(step, 0)) >= 1:
-            cells = [
-                f"{side.get(step, 0):.0f} ns" if side.get(step, 0) >= 1 else ""
-                for side in (driver, worker)
-            ]
-            rows.append(f"| {step} | {cells[0]} | {cells[1]} |")
-    rows.append(f"| together | {sum(driver.values()):.0f} ns | {sum(worker.values()):.0f} ns |")
-    return "\n".join(rows)
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--work", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
@@ -182,13 +173,16 @@ def main():
         return
     if shutil.which("perf") is None:
         sys.exit("profile.py needs the program perf (Debian: linux-perf)")
+    results: dict = {"steps": ORDER, "modes": {}}
     for mode, title in (("many", "a task, 1,000 at once"), ("one", "a task, one at a time")):
         done, driver, worker = measure(mode, options.seconds)
-        print(
-            table(title, driver, worker),
-            f"\n{done / options.seconds:,.0f} tasks a second\n",
-            sep="\n",
-        )
+        results["modes"][title] = {
+            "tasks_per_s": done / options.seconds,
+            "driver": driver,
+            "worker": worker,
+        }
+    print(profile_table.markdown(results))
+    pages.write("profile", results, whole=options.seconds == SECONDS)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ nothing, fairness.
     .venv/bin/python bench/proof.py [kills] [flat] [idle] [fair]
 
 Prints a line for each thing that it saw, and ends with 1 if one of them is not as it must be. The
-figures in docs/reliability.md come from here. MOBULA_FAST_PATH=0 sends everything through the
-daemon, as always.
+lines of a run of all of them are also written into docs/figures, those of some into bench/partial.
+MOBULA_FAST_PATH=0 sends everything through the daemon, as always.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 
+import pages
 import procs
 from soak import anonymous, workers
 
@@ -33,10 +34,12 @@ GROWTH = 2 << 20  # bytes that a process may have more after a million
 FAIR_MS = 20.0
 
 failures: list[str] = []
+seen: list[str] = []
 
 
 def check(good: bool, text: str) -> None:
-    print(text if good else f"{text}  WRONG", flush=True)
+    seen.append(text if good else f"{text}  WRONG")
+    print(seen[-1], flush=True)
     if not good:
         failures.append(text)
 
@@ -266,4 +269,5 @@ if __name__ == "__main__":
     every = {"kills": kills, "flat": flat, "idle": idle, "fair": fair}
     for chosen in sys.argv[1:] or every:
         every[chosen]()
+    pages.write("proof", {"lines": seen}, whole=len(sys.argv) == 1)
     sys.exit(bool(failures))

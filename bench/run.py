@@ -2,14 +2,13 @@
 
     python bench/run.py --mobula .venv/bin/python --ray .venv-bench/bin/python
 
-Prints a table with ratios and writes results.json and results.md into this folder. README.md says
-how to read them.
+Prints a table with ratios, and writes it with every window's figure into docs/figures; a run of
+some rows or systems, or a quick one, into bench/partial. README.md says how to read them.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -17,9 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
+import pages
 import procs
 import table
-from child import HERE, Child, Floor, RowError, System
+from child import Child, Floor, RowError, System
 from spec import FRESH, IDLE, ROWS, WINDOWS, Row
 
 SETTLE = 0.3
@@ -256,9 +256,10 @@ def parse() -> argparse.Namespace:
         "--rows", default="", help="rows, by key and comma: " + ",".join(row.key for row in ROWS)
     )
     parser.add_argument(
-        "--out", type=Path, default=HERE, help="folder for results.json and results.md"
+        "--out", type=Path, help="folder to write into (docs/figures; bench/partial for a part)"
     )
     options = parser.parse_args()
+    options.whole = not (options.quick or options.rows or options.only)
     options.rows = set(filter(None, options.rows.split(",")))
     unknown = options.rows - {row.key for row in ROWS}
     if unknown:
@@ -320,6 +321,11 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict:
     }
 
 
+def complete(results: dict) -> bool:
+    """Every system was there: a table without Ray does not replace one that has it."""
+    return {"Mobula", "Ray", "Pool"} <= set(results["versions"])
+
+
 def main() -> None:
     options = parse()
     scratch = Path(tempfile.mkdtemp(prefix="mb"))
@@ -327,10 +333,8 @@ def main() -> None:
         results = measure(options, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    (options.out / "results.md").write_text(table.markdown(results))
     print(table.plain(results))
+    pages.write("bench", results, options.whole and complete(results), options.out)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,13 @@ argument.
 
     python bench/scaling.py --mobula .venv/bin/python
 
-Prints tables and writes scaling.json into this folder; plots.py draws it. README.md says how to
-read it.
+Prints tables and writes scaling.json and scaling.md into docs/figures (a part into bench/partial);
+plots.py draws them. README.md says how to read it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -18,8 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-import figures
-from child import HERE, Child, Floor, RowError, System
+import curve_table
+import pages
+from child import Child, Floor, RowError, System
 from curves import CURVES, Curve
 
 SETTLE = 0.2
@@ -103,8 +103,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--curves", default="", help="by key and comma: " + ",".join(curve.key for curve in CURVES)
     )
-    parser.add_argument("--out", type=Path, default=HERE / "scaling.json", help="the file to write")
+    parser.add_argument(
+        "--out", type=Path, help="folder to write into (docs/figures; bench/partial for a part)"
+    )
     options = parser.parse_args()
+    options.whole = not (options.quick or options.curves)
     options.curves = set(filter(None, options.curves.split(",")))
     unknown = options.curves - {curve.key for curve in CURVES}
     if unknown:
@@ -121,8 +124,8 @@ def main() -> None:
         results = measure(options, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    options.out.write_text(json.dumps(results, indent=1) + "\n")
-    print(figures.markdown(results))
+    print(curve_table.markdown(results))
+    pages.write("scaling", results, options.whole, options.out)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ anything left over?
     .venv/bin/python bench/soak.py [--minutes 30]
 
 Checks every result. Prints, each minute, memory and descriptors of daemon and driver, then how they
-grew after the first tenth of the time. The figures in docs/reliability.md come from here.
+grew after the first tenth of the time. A run of 30 minutes or more is also written into
+docs/figures, a shorter one into bench/partial.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import signal
 import time
 
 import numpy as np
+import pages
 
 import ray
 from ray import _core
@@ -153,6 +155,12 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    lines: list[str] = []
+
+    def tell(text: str) -> None:
+        lines.append(text.strip())
+        print(text, flush=True)
+
     ray.init(num_cpus=4, object_store_memory=128 * MIB, log_to_driver=False)
     soak, samples, begin = Soak(options.seed), [], time.monotonic()
     due = 0.0
@@ -162,20 +170,18 @@ def main() -> None:
             due = passed + min(60, options.minutes * 6)
             samples.append((passed, soak.sample()))
             text = ", ".join(f"{key} {value:,}" for key, value in samples[-1][1].items())
-            print(
-                f"{passed / 60:5.1f} min, {soak.rounds:,} rounds, {soak.kills} kills: {text}",
-                flush=True,
-            )
+            tell(f"{passed / 60:5.1f} min, {soak.rounds:,} rounds, {soak.kills} kills: {text}")
     late = [sample for sample in samples if sample[0] >= options.minutes * 60 * SETTLE]
     for key in samples[-1][1]:
-        print(f"{key}: {slope(late, key):+,.0f} per hour")
+        tell(f"{key}: {slope(late, key):+,.0f} per hour")
     soak.objects.clear()
     time.sleep(2)
     whole, free = (
         f()["object_store_memory"] / MIB for f in (ray.cluster_resources, ray.available_resources)
     )
-    print(f"of the store's {whole:.0f} MiB, {free:.1f} are free after all was dropped")
+    tell(f"of the store's {whole:.0f} MiB, {free:.1f} are free after all was dropped")
     ray.shutdown()
+    pages.write("soak", {"minutes": options.minutes, "lines": lines}, options.minutes >= 30)
 
 
 if __name__ == "__main__":

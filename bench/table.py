@@ -1,10 +1,15 @@
-"""Turns results into a table: the same cells on the terminal and in markdown."""
+"""Turns results into tables: one on the terminal, two narrower ones of the same cells on a page."""
 
 from __future__ import annotations
 
+import pages
 from spec import ROWS, Row, goal, verdict
 
 HEAD = ["row", "Mobula", "Ray", "Pool", "floor", "goal", "x Ray", "x Pool", "goal is"]
+# Which of these stand in the two tables of a page.
+BESIDE_OTHERS = ["row", "Mobula", "Ray", "Pool", "x Ray", "x Pool"]
+BESIDE_GOALS = ["row", "Mobula", "goal", "goal is", "floor"]
+WAKES = {"wake": "on another CPU", "near": "on the same one"}
 
 
 def number(value: float, unit: str = "") -> str:
@@ -38,7 +43,7 @@ def _best(cells: dict, name: str) -> float | None:
 def _times(row: Row, ours: float | None, theirs: float | None) -> str:
     if ours is None or theirs is None or min(ours, theirs) <= 0:
         return ""
-    return f"{row.ratio(ours, theirs):,.3g}"
+    return f"{float(f'{row.ratio(ours, theirs):.3g}'):,.10g}"
 
 
 def lines(results: dict) -> list[list[str]]:
@@ -65,6 +70,13 @@ def lines(results: dict) -> list[list[str]]:
     return made
 
 
+def _loads(results: dict) -> str:
+    if "load" not in results:
+        return ""
+    before, after = results["load"]
+    return f"; load average before {before:.2f}, after {after:.2f}"
+
+
 def notes(results: dict) -> list[str]:
     """What a reader needs beside the figures."""
     wake = results["wake_us"]
@@ -72,10 +84,10 @@ def notes(results: dict) -> list[str]:
     return [
         f"{versions}; {results['cpus']} CPUs; best of {results['windows']} windows of "
         f"{results['seconds']:g} s, "
-        f"{'each system alone' if results['separate'] else 'taken in turn'}; load average before "
-        f"{results['load'][0]:.2f}, after {results['load'][1]:.2f}.",
-        f"Waking a sleeping process, at the end of the run: {wake['wake']:.1f} us on another CPU, "
-        f"{wake['near']:.1f} us on the same one.",
+        f"{'each system alone' if results['separate'] else 'taken in turn'}{_loads(results)}.",
+        "Waking a sleeping process, at the end of the run: "
+        + ", ".join(f"{wake[mode]:.1f} us {where}" for mode, where in WAKES.items() if mode in wake)
+        + ".",
     ]
 
 
@@ -92,10 +104,23 @@ def plain(results: dict) -> str:
     return "\n".join([*text, "", *notes(results)])
 
 
+def _page_table(head: list[str], rows: list[list[str]], errors: list[str]) -> list[str]:
+    """Some columns. A cell that says why there is no figure becomes a note below: it is too long."""
+    chosen = []
+    for row in rows:
+        cells = [row[HEAD.index(column)] for column in head]
+        for number, cell in enumerate(cells):
+            if cell.startswith("error: "):
+                errors.append(f"{head[number]}, {cells[0]}: {cell}")
+                cells[number] = "error"
+        chosen.append(cells)
+    return pages.table(head, chosen)
+
+
 def markdown(results: dict) -> str:
     """For a page."""
-    text = ["| " + " | ".join(HEAD) + " |", "|---|" + "---:|" * (len(HEAD) - 2) + "---|"]
-    text += [
-        "| " + " | ".join(cell.replace("|", "/") for cell in row) + " |" for row in lines(results)
-    ]
-    return "\n".join([*text, "", *(f"- {note}" for note in notes(results))]) + "\n"
+    rows, errors = lines(results), []
+    text = ["## Beside the others", "", *_page_table(BESIDE_OTHERS, rows, errors)]
+    text += ["", "## Beside its goals, and what the machine allows", ""]
+    text += [*_page_table(BESIDE_GOALS, rows, []), "", "## Notes", ""]
+    return "\n".join([*text, *(pages.bullet(note) for note in [*notes(results), *errors])]) + "\n"

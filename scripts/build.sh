@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds the wheel in folder $1 and installs it: into .venv, or, where $2 is given, into that folder by itself.
-# Further arguments go to `meson setup`. Does nothing when nothing changed since the last time.
+# Builds the wheel in folder $1 and installs it: into .venv, or, where $2 is given, into that folder
+# by itself. Further arguments go to `meson setup`. Does nothing when nothing changed since the last
+# time.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -17,8 +18,8 @@ exec 9>.venv/.lock
 flock 9
 
 stamp=$build/.installed
-inputs="src include python examples/c bench/c tests/meson.build tests/unit meson.build meson.options pyproject.toml LICENSE README.md
-        scripts .venv/.ready"
+inputs="src include python examples/c bench/c tests/meson.build tests/unit meson.build meson.options
+        pyproject.toml LICENSE README.md scripts .venv/.ready"
 if [ -e "$stamp" ] && [ "$(cat "$stamp")" = "$target $*" ]; then
     # Folders count too: their time tells of a file that went away.
     # shellcheck disable=SC2086 # a list of words
@@ -31,14 +32,18 @@ echo "$target $*" >"$started"
 set -- "$@" -Dwerror=true -Dtests=enabled
 
 # Compiled here first, so that the compiler's messages do not come wrapped in pip's.
-if ! [ -e "$build/build.ninja" ]; then meson setup "$build" "$@" >/dev/null 2>&1 || meson setup "$build" "$@"; fi
+if ! [ -e "$build/build.ninja" ]; then
+    meson setup "$build" "$@" >/dev/null 2>&1 || meson setup "$build" "$@"
+fi
 ninja -C "$build" --quiet
 
 for setting in "$@"; do
     set -- "$@" --config-settings "setup-args=$setting"
     shift
 done
-python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
-    ${target:+--target "$target" --upgrade} --config-settings "build-dir=$build" "$@" .
-# The stamp carries the time at which the build began: what was saved during it is built the next time.
+python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps \
+    --force-reinstall ${target:+--target "$target" --upgrade} \
+    --config-settings "build-dir=$build" "$@" .
+# The stamp carries the time at which the build began: what was saved during it is built the next
+# time.
 mv "$started" "$stamp"

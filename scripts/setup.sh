@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes a machine ready for every make target: Debian packages, then .venv with the build and test tools.
-# Does nothing, quickly, when all is there. `setup.sh bench` also makes .venv-bench, which holds Ray for comparison;
-# `setup.sh plots` makes .venv-plots, which holds matplotlib.
+# Makes a machine ready for every make target: Debian packages, then .venv with the build and test
+# tools. Does nothing, quickly, when all is there. `setup.sh bench` also makes .venv-bench, which
+# holds Ray for comparison; `setup.sh plots` makes .venv-plots, which holds matplotlib.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -38,10 +38,12 @@ install_packages() {
     echo "Installing: $packages"
     $as_root apt-get update -qq
     # shellcheck disable=SC2086 # both are lists of words
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
+    $as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends $packages >/dev/null
 }
 
-# Makes environment $1 with what the requirements file $2 lists. The copy kept inside says for which list it is ready.
+# Makes environment $1 with what the requirements file $2 lists. The copy kept inside says for which
+# list it is ready.
 make_environment() {
     if [ -x "$1/bin/python" ] && cmp -s "$2" "$1/.ready"; then return; fi
     echo "Preparing $1"
@@ -51,14 +53,17 @@ make_environment() {
 }
 
 if command -v dpkg-query >/dev/null; then
-    installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null | sed -n 's/^installed //p' | tr '\n' ' ')"
+    installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null |
+        sed -n 's/^installed //p' | tr '\n' ' ')"
     missing=$(missing_of build-essential libuv1-dev libxxhash-dev libcmocka-dev clang-format)
-    [ -x .venv/bin/python ] || python_is_complete || missing="$missing$(missing_of python3 python3-venv python3-dev)"
+    [ -x .venv/bin/python ] || python_is_complete ||
+        missing="$missing$(missing_of python3 python3-venv python3-dev)"
     if [ -n "$missing" ]; then install_packages "$missing"; fi
 fi
 
 if ! [ -x .venv/bin/python ] && ! python_is_complete; then
-    echo "The python3 on the path ($(command -v python3 || echo none)) must be 3.10 or newer, with venv and its headers." >&2
+    echo "The python3 on the path ($(command -v python3 || echo none)) must be 3.10 or newer," >&2
+    echo "with venv and its headers." >&2
     exit 1
 fi
 

@@ -1,4 +1,4 @@
-/* Time. Decisions take it as an argument; these are for whoever calls them. */
+/* Time. Decisions take it as an argument; these are for their callers. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

@@ -92,11 +92,11 @@ void sched_resource_at(const sched_t *sched, size_t index, const char **ret_name
 /* ---- Shapes: demands with a number --------------------------------------- */
 
 /*
- * A demand lives as long as somebody holds it. The caller does, once for each sched_shape_intern
- * and sched_shape_hold, until as many calls of sched_shape_drop; so does every lease of it, by
- * itself. A queued task does not: its owner holds what it asks for until the task is out of its
- * queue. A number is not given to another demand for a long time after its own has gone, and until
- * then it is known to be none.
+ * A demand lives as long as it is held. The caller holds it, once for each sched_shape_intern and
+ * sched_shape_hold, until as many calls of sched_shape_drop. Every lease of it holds it too, by
+ * itself. A queued task does not: its owner holds the demand until the task is out of its queue. A
+ * number is not given to another demand for a long time after its own has gone, and until then it
+ * is known to be none.
  */
 
 /* The number of a demand: the same for the same amounts in any order, zeros left out; 0 for nothing

@@ -17,8 +17,8 @@ bool shm_block_release(unsigned char *base, shm_extent_t *extents, uint64_t data
     if (!atomic_compare_exchange_strong_explicit(&block->word, &expected, 0, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return false;
-    /* release: who sees the sum sees the block free. Not counted if the extent was granted anew
-     * meanwhile. */
+    /* release: a process that sees the sum sees the block free. Not counted if the extent was
+     * granted anew since. */
     while (freed >> 32 == serial &&
            !atomic_compare_exchange_weak_explicit(&extents[first].freed, &freed,
                                                   shm_extent_count(serial, freed + units),

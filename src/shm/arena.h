@@ -5,29 +5,32 @@
  * Beside the arena lies the extent table, one entry a granule; the entry of an extent's first
  * granule is the extent's word:
  *
- *   OWNED(serial)  the process that it was granted to cuts blocks from it
- *   EMPTY(serial)  nothing in it is used; that process may take it again (EMPTY to OWNED), the
- *                  daemon may take it back (EMPTY to GONE)
- *   GONE(serial)   the daemon's; the former owner forgets it when it sees this
+ *   OWNED(serial)  its owner, the process that it was granted to, cuts blocks from it
+ *   EMPTY(serial)  nothing in it is used; the owner may take it again (EMPTY to OWNED), the daemon
+ *                  may take it back (EMPTY to GONE)
+ *   GONE(serial)   the daemon's; the former owner forgets the extent when it sees this
  *
- * `used` counts what its owner has allocated in it less what it freed itself, `freed` what others
- * have freed; if the two are equal, nothing in it is used. The daemon may then take it although it
- * is OWNED: it makes it EMPTY and looks at `used` again; the owner raises `used` and then looks at
- * the word. Both are sequentially consistent, so one of them sees the other: the daemon puts OWNED
- * back, or the owner finds that it must take the extent again, or has lost it. While its owner has
- * it in hand without a block of it (a new one until the first allocation, one that it takes again
- * or sweeps), `used` has IN_HAND more than there are. So an extent whose owner is dead has nothing
- * that is used if the two are equal, or IN_HAND apart: what lies in a new one may be anything.
+ * `used` counts the units that the owner has allocated less those that it freed itself. `freed`
+ * counts the units that other processes have freed. If the two are equal, nothing in the extent is
+ * used. The daemon may then take it although it is OWNED: the daemon makes it EMPTY and looks at
+ * `used` again; the owner raises `used` and then looks at the word. Both are sequentially
+ * consistent, so one of them sees the other: the daemon puts OWNED back, or the owner finds that it
+ * must take the extent again, or has lost it.
  *
- * Both counts carry the grant's serial number and change by compare-and-swap only, so a former
- * owner, or somebody who freed a block and was held up before it counted that, can't change them
- * after the extent was granted anew. They are never set back: who dies between freeing and counting
- * leaves `freed` too low, and the extent looks used until its owner sweeps it, which errs on the
- * safe side.
+ * While the owner has an extent in hand without a block of it (a new one until the first
+ * allocation, one that it takes again or sweeps), `used` has IN_HAND more than there are. So an
+ * extent whose owner is dead has nothing that is used if the two are equal, or IN_HAND apart: the
+ * bytes in a new extent may be anything.
+ *
+ * Both counts carry the grant's serial number and change by compare-and-swap only. So neither a
+ * former owner, nor a process that freed a block and was held up before it counted that, can change
+ * them after the extent was granted anew. They are never set back: a process that dies between
+ * freeing and counting leaves `freed` too low, and the extent looks used until its owner sweeps it.
+ * That errs on the safe side.
  *
  * Each change is one compare-and-swap on a word that carries the grant's serial number, so a
- * process that still names an extent of an earlier grant can't touch a later one. Who dies in EMPTY
- * or OWNED leaves it to the daemon, which knows all grants.
+ * process that still names an extent of an earlier grant can't touch a later one. An owner that
+ * dies in EMPTY or OWNED leaves the extent to the daemon, which knows all grants.
  *
  * A block is a header and data, one after the other from the extent's first byte + 48, so that data
  * are aligned to 64. The header's word:
@@ -35,11 +38,11 @@
  *   FREE           nobody's; the extent's owner may cut it or join it with its neighbours
  *   USED(tag)      holds what the tag names: a slot's value or a record's body
  *
- * USED(tag) to FREE is one compare-and-swap by whoever ends the life of what the tag names (its
- * owner or the daemon). Freeing twice is harmless, for the second one finds another word. Nothing
- * else remembers free blocks: lists of them are the owner's private hints. A block that fills its
- * extent takes the extent from OWNED to EMPTY with it; whoever dies between the two leaves an
- * extent that stays its owner's until that one ends.
+ * USED(tag) to FREE is one compare-and-swap by the process that ends the life of the slot or record
+ * in the tag: its owner or the daemon. Freeing twice is harmless, for the second freeing finds
+ * another word. Nothing else remembers free blocks: lists of them are the owner's private hints. A
+ * block that fills its extent takes the extent from OWNED to EMPTY with it. If the process dies
+ * between the two, the extent stays its owner's until the owner ends.
  */
 #ifndef SHM_ARENA_H
 #define SHM_ARENA_H

@@ -32,7 +32,7 @@ typedef struct shm_bell {
 _Static_assert(sizeof(shm_bell_t) == 64, "a bell is a cache line");
 
 static inline uint32_t shm_bell_listen(shm_bell_t *bell) { return atomic_load(&bell->rings); }
-bool shm_bell_ring(shm_bell_t *bell); /* true if somebody was woken */
+bool shm_bell_ring(shm_bell_t *bell); /* true if a thread was woken */
 /* Sleeps until the next ring after `seen`, at most timeout_ns (-1: no limit). False if a signal
  * handler ran. */
 bool shm_bell_sleep(shm_bell_t *bell, uint32_t seen, int64_t timeout_ns);

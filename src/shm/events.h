@@ -1,7 +1,7 @@
 /*
- * What a worker did without telling the daemon task by task: a ring of runs, in its own segment.
- * The worker writes, the daemon reads: when it is nearly full, when somebody asks, and at the
- * worker's end.
+ * A worker's runs that it does not tell the daemon task by task: a ring of them, in its own
+ * segment. The worker writes. The daemon reads: when the ring is nearly full, when a client asks
+ * for the timeline, and at the worker's end.
  */
 #ifndef SHM_EVENTS_H
 #define SHM_EVENTS_H

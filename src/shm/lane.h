@@ -17,11 +17,11 @@ enum {
 
 /* One bit a worker that has a lease for the lane. */
 typedef struct shm_worker_bits {
-    /* It sleeps, or is about to. Set by the worker; taken by whoever wakes it, by itself, or with
-     * its lease by the daemon. */
+    /* It sleeps, or is about to. Set by the worker. Taken by the process that wakes it, by the
+     * worker itself, or by the daemon with the lease. */
     _Atomic uint64_t idle;
-    /* It is awake and looks into the queues again before it sleeps, so nobody need be woken for a
-     * push. Set and cleared by the worker; by the daemon at its end. */
+    /* It is awake and looks into the queues again before it sleeps, so a submitter need wake no
+     * worker for a push. Set and cleared by the worker; cleared by the daemon at its end. */
     _Atomic uint64_t looking;
 } shm_worker_bits_t;
 

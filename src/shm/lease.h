@@ -18,10 +18,10 @@
  *   FREE -> NONE          daemon: wants the CPU, and need not wake the worker for it
  *   sets RECALL           daemon: others have waited for some time
  *   BUSY|RECALL -> NONE   worker, between two tasks; it then tells the daemon
- *   BUSY <-> BLOCKED      worker; it tells the daemon only if `wanted`: somebody waits for a CPU
+ *   BUSY <-> BLOCKED      worker; it tells the daemon only if `wanted`: a task waits for a CPU
  *   BLOCKED -> LENT       daemon
  *   LENT -> BUSY|RECALL   worker, which goes on at once, without a CPU; it tells the daemon
- *   BUSY|RECALL -> BUSY   daemon: has found a CPU for such a one
+ *   BUSY|RECALL -> BUSY   daemon: has found a CPU for a worker that went on without one
  *   any -> NONE           daemon, after the worker's certain death
  *
  * The CPU belongs to the worker in all states but NONE and LENT; the daemon's private books say the
@@ -54,10 +54,10 @@ typedef struct shm_lease {
     /* The record that it runs under its lease, plus one; 0: none, and everything about the last one
      * is told; SHM_LEASE_FORGETS. Written by the worker. */
     _Atomic uint32_t run;
-    /* 1: it sleeps, or is about to: who pushes a call for it rings its bell. Written by the
-     * worker. */
+    /* 1: it sleeps, or is about to: a caller that pushes a call for it rings its bell. Written by
+     * the worker. */
     _Atomic uint32_t rests;
-    /* Calls that an actor runs which runs several at once. Written by the worker. */
+    /* How many calls it runs, if its actor may run several at once. Written by the worker. */
     _Atomic uint32_t calls;
 } shm_lease_t;
 _Static_assert(sizeof(shm_lease_t) == 64, "a lease is a cache line");

@@ -1,7 +1,7 @@
 /*
- * What all processes of a node share beside the tables: the bells, the daemon's doorbell, who has
- * messages for it, the leases, who sleeps and who has tasks; and the segment that each client
- * shares with the daemon alone, with the two rings.
+ * The words that all processes of a node share beside the tables: the bells, the daemon's doorbell,
+ * which clients have messages for it, the leases, which workers sleep and which queues have tasks.
+ * And the segment that each client shares with the daemon alone, with the two rings.
  */
 #ifndef SHM_NODE_H
 #define SHM_NODE_H
@@ -24,9 +24,9 @@ enum {
 };
 
 typedef struct shm_node {
-    /* 1: the daemon sleeps, or is about to: whoever pushes must write to its eventfd. Written by
-     * the daemon only, so that nobody who is held up between a change of it and the write can leave
-     * it asleep. */
+    /* 1: the daemon sleeps, or is about to: a client that pushes must write to its eventfd. Written
+     * by the daemon only, so that no client that is held up between a change of it and the write
+     * can leave the daemon asleep. */
     alignas(64) _Atomic uint32_t daemon_sleeps;
     /* One bit a client: it has pushed since the daemon last looked. Set by the client, taken by
      * exchange by the daemon. */
@@ -38,7 +38,7 @@ typedef struct shm_node {
     /* 0: nothing runs, so the daemon does not look at the machine's memory: a worker that wakes to
      * work tells it. Written by the daemon. */
     _Atomic uint32_t watched;
-    /* 1: somebody waits for a CPU: a worker that blocks or has nothing to do tells the daemon.
+    /* 1: a task waits for a CPU: a worker that blocks or has nothing to do tells the daemon.
      * Written by the daemon. */
     alignas(64) _Atomic uint32_t wanted;
     shm_lane_t lanes[SHM_LANES];

@@ -7,7 +7,7 @@ bool shm_queue_push(shm_queue_t *q, uint64_t entry) {
     if (tail - head >= SHM_QUEUE_ENTRIES) return false;
     if (head == tail && tail % SHM_QUEUE_ENTRIES >= SHM_QUEUE_REWIND) {
         uint64_t next = (tail / SHM_QUEUE_ENTRIES + 1) * SHM_QUEUE_ENTRIES;
-        /* Takers see head beyond tail meanwhile, which is empty. */
+        /* Until tail follows, takers see head beyond tail, which is empty. */
         atomic_store_explicit(&q->head, next, memory_order_relaxed);
         tail = next;
     }

@@ -1,13 +1,14 @@
 /*
  * A queue of numbers: one producer process, any number of takers. Lives in shared memory.
  *
- * The queue does not decide who gets an entry: what the entry names has a word of its own, and
- * whoever changes that word by compare-and-swap has it. The queue only says where to look. So
- * `head` is a hint that anyone may move past an entry that is taken or void; nothing depends on
- * whose move wins, and a taker that dies anywhere leaves at most a hint that the next one moves on.
+ * The queue does not decide which taker gets an entry. The record that the entry names has a word
+ * of its own, and the taker that changes that word by compare-and-swap has it. The queue only says
+ * where to look. So `head` is a hint that any taker may move past an entry that is taken or void.
+ * Nothing depends on whose move wins, and a taker that dies anywhere leaves at most a hint that the
+ * next one moves on.
  *
- * Invariant: an entry is passed only after its claim was tried, by the one who passes it. head <=
- * tail, but for the moment of a rewind.
+ * Invariant: a taker passes an entry only after it tried its claim. head <= tail, but for the
+ * moment of a rewind.
  *
  * Rewind: positions count up for ever, their place is the position modulo the size. A queue that
  * was emptied begins again at the first place, by moving head and tail to the next multiple: so the
@@ -23,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SHM_QUEUE_ENTRIES = 1 << 20, SHM_QUEUE_REWIND = 448 }; /* what fits into its first page */
+enum { SHM_QUEUE_ENTRIES = 1 << 20, SHM_QUEUE_REWIND = 448 }; /* entries in its first page */
 
 typedef struct shm_queue {
     alignas(64) _Atomic uint64_t head;
@@ -36,7 +37,7 @@ typedef struct shm_queue {
 _Static_assert(offsetof(shm_queue_t, tail) == 64 && offsetof(shm_queue_t, entries) == 128,
                "head, tail and entries have lines of their own");
 
-/* Producer. False: full. Sequentially consistent: a look at who sleeps may follow at once. */
+/* Producer. False: full. Sequentially consistent: a look at which workers sleep may follow. */
 bool shm_queue_push(shm_queue_t *queue, uint64_t entry);
 /* The first entry that was not passed, and its position; false if there is none. */
 static inline bool shm_queue_peek(shm_queue_t *queue, uint64_t *ret_position, uint64_t *ret_entry) {
@@ -59,14 +60,14 @@ static inline uint64_t shm_queue_after(shm_queue_t *queue, uint64_t position) {
 }
 /* After its claim was tried: nobody need look at this position any more. */
 static inline void shm_queue_pass(shm_queue_t *queue, uint64_t position) {
-    /* relaxed on failure: somebody else passed it. release: orders our look at the entry before its
+    /* relaxed on failure: another taker passed it. release: orders our look at the entry before its
      * place may be written again. */
     atomic_compare_exchange_strong_explicit(&queue->head, &position, position + 1,
                                             memory_order_release, memory_order_relaxed);
 }
 /* How many were not passed; a moment's truth. */
 static inline uint64_t shm_queue_count(shm_queue_t *queue) {
-    /* seq_cst: for those who look here after they said that they will sleep */
+    /* seq_cst: for a worker that looks here after it has said that it will sleep */
     uint64_t head = atomic_load(&queue->head), tail = atomic_load(&queue->tail);
     return (int64_t)(tail - head) > 0 ? tail - head : 0;
 }

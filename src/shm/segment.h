@@ -2,8 +2,8 @@
  * A piece of shared memory without a name: a memfd, sealed against shrinking, passed by file
  * descriptor.
  *
- * Sparse: its size is address space; memory is used by what is touched or backed. Not thread-safe;
- * memory of the caller.
+ * Sparse: its size is address space; only pages that were touched or backed use memory. Not
+ * thread-safe; the caller owns the struct.
  */
 #ifndef SHM_SEGMENT_H
 #define SHM_SEGMENT_H
@@ -31,9 +31,9 @@ mob_status_t shm_segment_open(int fd, uint64_t expected_size, bool read_only_too
 /* Gives memory to [offset, offset + size): after this no access there can fail for want of
  * memory. */
 mob_status_t shm_segment_back(const shm_segment_t *segment, uint64_t offset, uint64_t size);
-/* Closes the descriptor and unmaps. Takes half-built ones. */
-/* The reverse: what lies there is gone, and reads as zeros. */
+/* The reverse: the memory there goes back to the kernel, and the bytes read as zeros. */
 void shm_segment_unback(const shm_segment_t *segment, uint64_t offset, uint64_t size);
+/* Closes the descriptor and unmaps. Takes half-built ones. */
 void shm_segment_fini(shm_segment_t *segment);
 /* In a forked child: closes the descriptor and forgets the writable view, which the child does not
  * have. */

@@ -5,10 +5,10 @@
  * is AWAY; the daemon makes the slot AWAY and then looks at the bits of all processes. All four are
  * sequentially consistent, so at least one of the two sees the other: the reader finds that it must
  * ask for the value, or the daemon finds the pin and takes AWAY back. The reader leaves its bit
- * while it asks, so that what comes back for it stays.
+ * while it asks, so that the value stays once it has come back.
  *
- * A reader holds a reference beside its pin, so the slot is not used again meanwhile. A process
- * that dies takes its pins along.
+ * A reader holds a reference beside its pin, so the slot is not used again as long as it is pinned.
+ * A process that dies takes its pins along.
  */
 #ifndef STORE_PINS_H
 #define STORE_PINS_H

@@ -3,7 +3,7 @@
 uint64_t store_slot_open(store_slot_t *slot) {
     uint64_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed) + 1;
     atomic_store_explicit(&slot->generation, generation, memory_order_relaxed);
-    /* release: whoever sees PENDING sees its generation */
+    /* release: a process that sees PENDING sees its generation */
     atomic_store_explicit(&slot->word, STORE_PENDING, memory_order_release);
     return generation;
 }

@@ -1,18 +1,19 @@
 /*
  * A slot: one object's place in the node's table. What a reference names is (slot, generation).
  *
- * The word holds the state, the flags below and who waits:
+ * The word holds the state, the flags below and which clients wait:
  *
  *   FREE                 nobody's; the process that the slot was granted to may open it
  *   PENDING              open; its value is being made by a task
- *   PENDING|DROPPED      as above, but no reference is left: whoever completes the task frees it
+ *   PENDING|DROPPED      as above, but no reference is left: the process that completes the task
+ *                        frees it
  *   SEALED               the value is there, and does not change any more
  *   SEALED|DROPPED       only in passing, from PENDING|DROPPED: the daemon frees it
  *   SEALED|GOING         only in passing: its owner frees it
  *   SEALED|AWAY          the value is there, but not in memory: the daemon has it on disk, and
  *                        brings it back when it is asked. Always ESCAPED
  *
- * ESCAPED says that the daemon counts the references (somebody else than the owner may have one),
+ * ESCAPED says that the daemon counts the references (another process than the owner may have one),
  * so its owner asks the daemon instead of freeing. Set by the owner before it publishes a
  * reference, by the sealer of a value that contains references, or by the daemon before it writes
  * the value to disk.
@@ -33,8 +34,8 @@
  *   waiter bits, CROWD, WATCHED set by the waiter, by compare-and-swap while PENDING; taken by the
  *                               sealer
  *
- * If the owner dies, the daemon acts in its place. meta and the value are written before SEALED
- * (release) by the one who may seal.
+ * If the owner dies, the daemon acts in its place. The process that may seal writes meta and the
+ * value before SEALED (release).
  */
 #ifndef STORE_SLOT_H
 #define STORE_SLOT_H
@@ -55,7 +56,7 @@ enum {
     STORE_STATE = 3,
     STORE_DROPPED = 4,
     STORE_ESCAPED = 8,
-    STORE_CROWD = 16, /* somebody waits who has no bit: the daemon rings all bells */
+    STORE_CROWD = 16, /* a client without a bit waits: the daemon rings all bells */
     STORE_WATCHED =
         32, /* the daemon waits, for tasks that have it as an argument: the sealer tells it */
     STORE_AWAY = 64,
@@ -117,13 +118,13 @@ bool store_slot_escape(store_slot_t *slot);
 bool store_slot_leave(store_slot_t *slot);
 /* The daemon: AWAY no longer. */
 static inline void store_slot_return(store_slot_t *slot) {
-    /* release: whoever sees it here sees where */
+    /* release: a reader that sees it here sees where */
     atomic_fetch_and_explicit(&slot->word, ~(uint64_t)STORE_AWAY, memory_order_release);
 }
 
 typedef enum { STORE_DROP_FREE, STORE_DROP_LATER, STORE_DROP_ASK } store_drop_t;
-/* The last reference went. FREE: the caller frees block and slot now. LATER: whoever completes the
- * task will. ASK: tell the daemon. */
+/* The last reference went. FREE: the caller frees block and slot now. LATER: the process that
+ * completes the task will. ASK: tell the daemon. */
 store_drop_t store_slot_drop(store_slot_t *slot, bool is_daemon);
 /* SEALED to FREE, after its block was released. */
 static inline void store_slot_close(store_slot_t *slot) {

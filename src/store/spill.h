@@ -5,12 +5,12 @@
  *   for each value    a head with its slot, generation and sizes; the bytes; a hash of both; filled
  *                     up to 64, or to a page after a large one
  *
- * A file is written once, in one go, and only read from then on. It is believed only where it says
- * what was written: see store_spill_read.
+ * A file is written once, in one go, and only read from then on. A reader checks that it holds the
+ * bytes that were written: see store_spill_read.
  *
- * The arena's beginning is a page's. These calls wait for the disk: they are for threads that have
- * nothing else to do. They touch nothing but what they are given. Each returns 0 or an errno;
- * EBADMSG: the file does not have what was written.
+ * The arena begins at a page. These calls wait for the disk: they are for threads that have nothing
+ * else to do. They touch nothing but their arguments. Each returns 0 or an errno; EBADMSG: the file
+ * does not hold the bytes that were written.
  */
 #ifndef STORE_SPILL_H
 #define STORE_SPILL_H
@@ -31,8 +31,8 @@ typedef struct store_spill_item {
  * moved. */
 enum { STORE_SPILL_SMALL = 256 << 10, STORE_SPILL_PLACE = 64, STORE_SPILL_PAGE = 4096 };
 
-/* Makes the file `path` of these, and notes where each lies. What was begun is removed if it can't
- * be finished. */
+/* Makes the file `path` of these values, and notes where each lies. Removes the file if it can't be
+ * finished. */
 int store_spill_write(const char *path, uint64_t incarnation, const unsigned char *arena,
                       store_spill_item_t *items, size_t count, uint64_t *ret_size);
 /* Reads one of them back into the arena. */

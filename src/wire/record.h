@@ -89,7 +89,7 @@ static inline bool wire_word_is(uint64_t word, uint64_t generation, unsigned sta
 
 /* From one word to another, both without KNOWN, which is kept and given out if ret_known is not
  * NULL. False if it was not `from`. acquire: pairs with the submitter's release of the whole
- * record. release: what was written before belongs to the new state. */
+ * record. release: everything written before belongs to the new state. */
 static inline bool wire_record_move(wire_record_t *record, uint64_t from, uint64_t to,
                                     bool *ret_known) {
     uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire);
@@ -132,7 +132,7 @@ typedef struct wire_body {
 uint64_t wire_body_size(uint32_t num_returns, uint32_t num_deps, uint32_t num_refs,
                         size_t name_size, size_t args_size);
 /* Finds the parts of a body of `size` bytes at `start`, by the numbers of `record`, which must be a
- * private copy if the record can change meanwhile. MOB_EPROTO if they do not fit. */
+ * private copy if another process can change the record. MOB_EPROTO if they do not fit. */
 mob_status_t wire_body_split(const wire_record_t *record, const void *start, uint64_t size,
                              wire_body_t *ret_body);
 

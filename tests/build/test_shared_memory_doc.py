@@ -1,7 +1,8 @@
 """docs/shared-memory.md names every field that lies in shared memory, and no field that does not.
 
-Reads the structs out of the headers, so a field that is added without a line on that page fails
-here.
+Reads the structs out of the headers, so a field that is added without a bullet on that page fails
+here. On the page a struct is a heading, ### `struct_t` (its header), and each of its fields a
+bullet, - **field**, with at least the points Values and Writer below it.
 
 Usage: test_shared_memory_doc.py SOURCE_ROOT
 """
@@ -25,7 +26,12 @@ SHARED = {
     "include/mobula.h": ["mob_ref_t", "mob_pickle_t"],
 }
 # Structs of these headers that stay in one process's memory.
-PRIVATE = {"wire_body_t"}
+PRIVATE = {"wire_body_t", "wire_writer_t"}
+# Headers of the rooms that lay out shared memory, without a struct that lies there: one process's
+# own books, the format of a file, what goes over the socket and what a message's bytes mean.
+NOT_SHARED = {"src/shm/heap.h", "src/shm/segment.h", "src/store/spill.h", "src/wire/message.h"}
+LAYOUT_ROOMS = ["shm", "store", "wire"]
+PAGE = "docs/shared-memory.md"
 SOURCE = ""
 
 
@@ -87,6 +93,32 @@ def fields(body, prefix=""):
     return names
 
 
+def page_fields(text):
+    """Of each struct on the page: the header that its heading names, and its fields with the points
+    that stand below each. A heading of any kind ends a struct.
+    """
+    found, own, points = {}, None, None
+    for line in text.splitlines():
+        heading = re.match(r"### `(\w+)` \(([\w./]+)\)$", line)
+        field = re.match(r"- \*\*([\w.]+)\*\*$", line)
+        point = re.match(r"  - (\w+): \S", line)
+        if heading:
+            own = {}
+            found[heading.group(1)] = (heading.group(2), own)
+        elif line.startswith("#"):
+            own = None
+        elif field and own is not None:
+            points = own[field.group(1)] = set()
+        elif point and own:
+            points.add(point.group(1))
+    return found
+
+
+def headers_below(folder):
+    path = os.path.join(SOURCE, folder)
+    return sorted(f"{folder}/{name}" for name in os.listdir(path) if name.endswith(".h"))
+
+
 class SharedMemoryPage(unittest.TestCase):
     def test_parser(self):
         sample = """
@@ -113,42 +145,75 @@ class SharedMemoryPage(unittest.TestCase):
             ],
         )
 
-    def test_every_field_is_named(self):
-        page = set(re.findall(r"`([\w.]+)`", read("docs/shared-memory.md")))
+    def test_parser_of_the_page(self):
+        sample = """
+### `one_t` (src/shm/one.h)
+
+- **word**
+  - Values: 1, or
+    - Writer: of nothing
+  - Writer: the daemon
+- **value.small**
+  - Values: bytes
+
+#### Changes of its word
+
+- **FREE**
+## Further on
+- **other**
+"""
+        self.assertEqual(
+            page_fields(sample),
+            {
+                "one_t": (
+                    "src/shm/one.h",
+                    {"word": {"Values", "Writer"}, "value.small": {"Values"}},
+                )
+            },
+        )
+
+    def test_every_field_is_there_and_no_other(self):
+        page = page_fields(read(PAGE))
         for path, names in SHARED.items():
             found = structs(read(path))
             for name in names:
-                self.assertIn(name, found, f"{path} has no {name} any more")
-                own = fields(found[name])
-                self.assertTrue(own, name)
-                for field in own:
-                    # A struct inside that only groups fields is named by them.
-                    if (
-                        any(other.startswith(field + ".") for other in own)
-                        and f"{name}.{field}" not in page
-                    ):
-                        continue
-                    with self.subTest(field=f"{name}.{field}"):
-                        self.assertIn(
-                            f"{name}.{field}", page, "docs/shared-memory.md does not name it"
-                        )
+                with self.subTest(struct=name):
+                    self.assertIn(name, found, f"{path} has no {name} any more")
+                    self.assertIn(name, page, f"{PAGE} has no heading of it")
+                    header, listed = page[name]
+                    self.assertEqual(header, path)
+                    own = set(fields(found[name]))
+                    self.assertTrue(own)
+                    self.assertEqual(own - set(listed), set(), f"not on {PAGE}")
+                    self.assertEqual(set(listed) - own, set(), "not in the header any more")
 
-    def test_nothing_else_is_named(self):
-        known = set()
-        for path, names in SHARED.items():
-            found = structs(read(path))
-            for name in names:
-                known |= {f"{name}.{field}" for field in fields(found[name])}
-        named = set(re.findall(r"`((?:\w+_t)\.[\w.]+)`", read("docs/shared-memory.md")))
-        self.assertEqual(named - known, set(), "fields that are not there any more")
+    def test_every_field_has_values_and_a_writer(self):
+        for name, (_, listed) in page_fields(read(PAGE)).items():
+            for field, points in listed.items():
+                with self.subTest(field=f"{name}.{field}"):
+                    self.assertLessEqual({"Values", "Writer"}, points)
+                    self.assertLessEqual(points, {"Values", "Writer", "Death", "Order"})
 
-    def test_no_shared_header_has_another_struct(self):
+    def test_no_struct_is_on_the_page_that_is_not_shared(self):
+        shared = {name for names in SHARED.values() for name in names}
+        self.assertEqual(set(page_fields(read(PAGE))) - shared, set())
+
+    def test_no_header_has_another_struct(self):
         listed = {name for names in SHARED.values() for name in names} | PRIVATE
-        for path in SHARED:
-            if path.startswith("src/"):
+        for path in (p for room in LAYOUT_ROOMS for p in headers_below(f"src/{room}")):
+            if path not in NOT_SHARED:
                 self.assertEqual(
                     set(structs(read(path))) - listed, set(), f"{path}: shared or private?"
                 )
+
+    def test_layouts_are_in_the_rooms_that_lay_out(self):
+        # A shared struct in a header of the client or the daemon would escape the test above.
+        for room in sorted(os.listdir(os.path.join(SOURCE, "src"))):
+            if room in LAYOUT_ROOMS or not os.path.isdir(os.path.join(SOURCE, "src", room)):
+                continue
+            for path in headers_below(f"src/{room}"):
+                for name in structs(read(path)):
+                    self.assertNotIn(name.split("_")[0], LAYOUT_ROOMS, path)
 
 
 if __name__ == "__main__":

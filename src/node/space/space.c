@@ -7,7 +7,7 @@
  * clients, in the order in which they came. Space is made for the first of them, and for others
  * only if none can be made for it; but what fits without that is granted to the others meanwhile,
  * for they too may hold what the first one needs. Space comes from three sides: what was moved to
- * disk (node/spill.c), what was dropped, what was unpinned. Of the last two nobody tells us, so a
+ * disk (spill.c), what was dropped, what was unpinned. Of the last two nobody tells us, so a
  * timer looks while somebody waits, and only then.
  *
  * What a client waited for is granted as an extent that is EMPTY and promised: it finds it when it
