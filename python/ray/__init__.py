@@ -13,6 +13,7 @@ call needs; everything else arrives when it is first named (see `__getattr__` be
 """
 
 from ray._core import ObjectRef, get, put, wait
+from ray._private.conflict import refuse_ray_beside
 from ray._private.later import no_attribute
 from ray._private.worker import (
     LOCAL_MODE,
@@ -27,6 +28,8 @@ from ray._private.worker import (
 )
 from ray._version import version as __version__
 from ray.actor import method
+
+refuse_ray_beside(__path__[0])
 
 ObjectID = ObjectRef
 
