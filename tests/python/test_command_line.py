@@ -30,6 +30,30 @@ def test_help():
         assert result.returncode == 0 and "microbenchmark" in result.stdout
 
 
+@pytest.mark.parametrize("command", ["memory", "microbenchmark", "c-flags"])
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_of_a_command(command, flag):
+    result = run(command, flag)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"usage: ray {command} ")
+    assert support.processes() == []
+
+
+@pytest.mark.parametrize("command", ["memory", "microbenchmark", "c-flags"])
+def test_unknown_arguments_of_a_command(command):
+    result = run(command, "--fly")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"usage: ray {command} " in result.stderr and "--fly" in result.stderr
+    assert support.processes() == []
+
+
+def test_a_microbenchmark_that_there_is_none_of():
+    result = run("microbenchmark", "no such row")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "no row has 'no such row' in its name" in result.stderr
+    assert support.wait_until(lambda: not support.processes(), 5)
+
+
 def test_c_flags_name_what_is_there():
     result = run("c-flags")
     assert result.returncode == 0 and result.stderr == ""
@@ -45,7 +69,9 @@ def test_unknown_commands():
     assert result.returncode == 2 and "fly" in result.stderr and result.stdout == ""
 
 
-@pytest.mark.parametrize("command", ["start", "stop", "status", "timeline", "list", "job"])
+@pytest.mark.parametrize(
+    "command", ["start", "stop", "status", "timeline", "list", "job", "attach", "symmetric-run"]
+)
 def test_commands_that_come_later_say_so(command):
     result = run(command)
     assert result.returncode == 2 and "not in Mobula yet" in result.stderr
