@@ -1,5 +1,7 @@
 """Actors: what `@ray.remote` makes of a class, and the handles of its instances."""
 
+from types import GenericAlias
+
 from ray import _core
 from ray._private import options as _options
 from ray._private.definition import Definition
@@ -13,11 +15,15 @@ _OWN = frozenset(("_create", "_definition", "_options", "_outline"))  # of an Ac
 
 
 def method(*args, **options):
-    """Gives a method of an actor class options: `@ray.method(num_returns=2)`."""
-    if args or not options:
+    """Gives a method of an actor class options: `@ray.method(num_returns=2)`.
+
+    `@ray.method` alone leaves a method as it is. It is for tools that check types.
+    """
+    if len(args) == 1 and not options and _is_method(args[0]):
+        return args[0]
+    if args:
         raise TypeError(
-            "ray.method takes options by name, as in @ray.method(num_returns=2); without any, "
-            "leave it out"
+            "ray.method takes a method, or options by name, as in @ray.method(num_returns=2)"
         )
     checked = _options.for_method(options)
 
@@ -27,6 +33,10 @@ def method(*args, **options):
         return function
 
     return decorate
+
+
+def _is_method(thing):
+    return callable(thing) or isinstance(thing, (staticmethod, classmethod))
 
 
 def exit_actor():
@@ -41,16 +51,22 @@ def exit_actor():
     raise SystemExit(0)
 
 
+class ActorClassInheritanceException(TypeError):
+    """A class can't inherit from an actor class."""
+
+
 class ActorClass(RemoteCall):
     """A class whose instances live in processes of their own.
 
     `Class.remote(...)` makes one and returns its handle at once. `Class.options(...)` is the same
-    class with other options.
+    class with other options. `ActorClass[Class]` is for annotations.
     """
+
+    __class_getitem__ = classmethod(GenericAlias)
 
     def __init__(self, definition, options, outline):
         if isinstance(definition, str):  # this is what Python does for `class Sub(Base)`
-            raise TypeError(
+            raise ActorClassInheritanceException(
                 f"{definition} can't inherit from an actor class: inherit from the plain class, "
                 f"then apply ray.remote"
             )
@@ -117,8 +133,10 @@ class ActorClass(RemoteCall):
 
 class ActorHandle:
     """The way to an actor: `handle.method.remote(...)` calls it. The actor ends when its last
-    handle is gone.
+    handle is gone. `ActorHandle[Class]` is for annotations.
     """
+
+    __class_getitem__ = classmethod(GenericAlias)
 
     def __init__(self, reference, definition, name):
         self._ray_actor_ref = reference
@@ -167,6 +185,9 @@ class ActorHandle:
 class ActorMethod(RemoteCall):
     """One method of one actor: `.remote(...)` calls it and returns the reference to its result at
     once.
+
+ActorProxy = ActorHandle  # what newer annotations call it
+
 
     It holds the actor's reference but not the handle that holds it: a circle there would keep the
     actor alive until the collector's next visit.

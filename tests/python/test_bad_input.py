@@ -151,10 +151,11 @@ def test_wrong_options_of_methods(good):
             counter.add.options(**options)
         with pytest.raises((TypeError, ValueError), match=next(iter(options))):
             ray.method(**options)(lambda self: 1)
+    for wrong in ((2,), (lambda self: 1, 2)):
+        with pytest.raises(TypeError, match="num_returns"):
+            ray.method(*wrong)
     with pytest.raises(TypeError, match="num_returns"):
-        ray.method()
-    with pytest.raises(TypeError, match="num_returns"):
-        ray.method(lambda self: 1)
+        ray.method(lambda self: 1, num_returns=2)
 
 
 @pytest.mark.parametrize("name", ["num_returns", "max_retries", "max_calls"])
