@@ -6,7 +6,7 @@ from ray import _core
 from ray._private import options as _options
 from ray._private.definition import Definition
 from ray._private.definition import is_async as is_async_class
-from ray._private.later import not_yet
+from ray._private.later import lacks, no_attribute, not_yet
 from ray._private.remote_call import RemoteCall
 
 _ASYNC_CONCURRENCY = 1000  # as in Ray
@@ -103,7 +103,7 @@ class ActorClass(RemoteCall):
         # class methods. Nothing is looked up in an object that is not made yet, nor what Python
         # itself asks for: this is no such class.
         if name in _OWN or (name.startswith("__") and name.endswith("__")):
-            raise AttributeError(f"'ActorClass' object has no attribute '{name}'")
+            raise no_attribute("ActorClass", name, f"'ActorClass' object has no attribute '{name}'")
         target = self._definition.target
         raw = next((base.__dict__[name] for base in target.__mro__ if name in base.__dict__), None)
         if isinstance(raw, _FUNCTION):
@@ -114,8 +114,8 @@ class ActorClass(RemoteCall):
         try:
             return getattr(target, name)
         except AttributeError:
-            raise AttributeError(
-                f"actor class '{self.__name__}' has no attribute '{name}'"
+            raise no_attribute(
+                "ActorClass", name, f"actor class '{self.__name__}' has no attribute '{name}'"
             ) from None
 
     def __call__(self, *args, **kwargs):
@@ -146,11 +146,15 @@ class ActorHandle:
     def __getattr__(self, name):
         # Only reached for a name that is not in __dict__, which is where the methods are kept once
         # made.
-        if name.startswith("_ray_"):
-            raise AttributeError(name)
+        if name.startswith("_ray_"):  # ours, and there only when it is whole
+            raise no_attribute(
+                "ActorHandle", name, f"'ActorHandle' object has no attribute '{name}'"
+            )
         known = self._ray_definition.methods.get(name)
         if known is None:
-            raise AttributeError(f"actor class '{self._ray_class_name}' has no method '{name}'")
+            raise no_attribute(
+                "ActorHandle", name, f"actor class '{self._ray_class_name}' has no method '{name}'"
+            )
         found = ActorMethod(self._ray_actor_ref, self._ray_definition, name, *known)
         self.__dict__[name] = found
         return found
@@ -182,12 +186,12 @@ class ActorHandle:
         return ActorHandle, (self._ray_actor_ref, self._ray_definition, self._ray_class_name)
 
 
+ActorProxy = ActorHandle  # what newer annotations call it
+
+
 class ActorMethod(RemoteCall):
     """One method of one actor: `.remote(...)` calls it and returns the reference to its result at
     once.
-
-ActorProxy = ActorHandle  # what newer annotations call it
-
 
     It holds the actor's reference but not the handle that holds it: a circle there would keep the
     actor alive until the collector's next visit.
@@ -229,6 +233,9 @@ ActorProxy = ActorHandle  # what newer annotations call it
 
     def __reduce__(self):
         return ActorMethod, (self._actor, self._definition, self._name, *self._known)
+
+
+lacks(ActorMethod, "_bind _method_name")
 
 
 def make(target: type, options: dict) -> ActorClass:

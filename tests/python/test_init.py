@@ -55,6 +55,8 @@ def test_context(start):
     assert context["node_id"] == context.address_info["node_id"] == ray.nodes()[0]["NodeID"]
     assert os.path.isdir(context["session_dir"])
     assert context.dashboard_url in (None, "")
+    assert context.address_info["redis_address"] is None
+    assert context.address_info["metrics_export_port"] is None
     assert "node_id" in context and len(context) == len(list(context))
 
 
