@@ -13,7 +13,8 @@ call needs; everything else arrives when it is first named (see `__getattr__` be
 """
 
 from ray._core import ObjectRef, get, put, wait
-from ray._private.later import no_attribute
+from ray._private.conflict import refuse_ray_beside
+from ray._private.later import lacks, no_attribute
 from ray._private.worker import (
     LOCAL_MODE,
     SCRIPT_MODE,
@@ -28,14 +29,26 @@ from ray._private.worker import (
 from ray._version import version as __version__
 from ray.actor import method
 
+refuse_ray_beside(__path__[0])
+
 ObjectID = ObjectRef
+lacks(
+    ObjectRef,
+    "_on_completed as_future call_site from_binary from_hex from_random job_id nil owner_address "
+    "redis_shard_hash task_id tensor_transport",
+)
 
 __all__ = [
     "LOCAL_MODE",
     "SCRIPT_MODE",
     "WORKER_MODE",
+    "ActorID",
+    "JobID",
+    "NodeID",
     "ObjectID",
     "ObjectRef",
+    "TaskID",
+    "WorkerID",
     "__version__",
     "available_resources",
     "cluster_resources",
@@ -61,6 +74,11 @@ _MODULES = frozenset(
     ).split()
 )
 _ELSEWHERE = {
+    "ActorID": "ray._private.ids",
+    "JobID": "ray._private.ids",
+    "NodeID": "ray._private.ids",
+    "TaskID": "ray._private.ids",
+    "WorkerID": "ray._private.ids",
     "available_resources": "ray._private.state",
     "cluster_resources": "ray._private.state",
     "get_runtime_context": "ray.runtime_context",
@@ -76,6 +94,10 @@ def __getattr__(name):
         value = getattr(importlib.import_module(_ELSEWHERE[name]), name)
         globals()[name] = value
         return value
+    if name in ("state", "worker"):  # where these were before they became private
+        import importlib
+
+        return importlib.import_module("ray._private." + name)
     if name in _MODULES:
         import importlib
 

@@ -1,10 +1,12 @@
 """Actors: what `@ray.remote` makes of a class, and the handles of its instances."""
 
+from types import GenericAlias
+
 from ray import _core
 from ray._private import options as _options
 from ray._private.definition import Definition
 from ray._private.definition import is_async as is_async_class
-from ray._private.later import not_yet
+from ray._private.later import lacks, no_attribute, not_yet
 from ray._private.remote_call import RemoteCall
 
 _ASYNC_CONCURRENCY = 1000  # as in Ray
@@ -13,11 +15,15 @@ _OWN = frozenset(("_create", "_definition", "_options", "_outline"))  # of an Ac
 
 
 def method(*args, **options):
-    """Gives a method of an actor class options: `@ray.method(num_returns=2)`."""
-    if args or not options:
+    """Gives a method of an actor class options: `@ray.method(num_returns=2)`.
+
+    `@ray.method` alone leaves a method as it is. It is for tools that check types.
+    """
+    if len(args) == 1 and not options and _is_method(args[0]):
+        return args[0]
+    if args:
         raise TypeError(
-            "ray.method takes options by name, as in @ray.method(num_returns=2); without any, "
-            "leave it out"
+            "ray.method takes a method, or options by name, as in @ray.method(num_returns=2)"
         )
     checked = _options.for_method(options)
 
@@ -27,6 +33,10 @@ def method(*args, **options):
         return function
 
     return decorate
+
+
+def _is_method(thing):
+    return callable(thing) or isinstance(thing, (staticmethod, classmethod))
 
 
 def exit_actor():
@@ -41,16 +51,22 @@ def exit_actor():
     raise SystemExit(0)
 
 
+class ActorClassInheritanceException(TypeError):
+    """A class can't inherit from an actor class."""
+
+
 class ActorClass(RemoteCall):
     """A class whose instances live in processes of their own.
 
     `Class.remote(...)` makes one and returns its handle at once. `Class.options(...)` is the same
-    class with other options.
+    class with other options. `ActorClass[Class]` is for annotations.
     """
+
+    __class_getitem__ = classmethod(GenericAlias)
 
     def __init__(self, definition, options, outline):
         if isinstance(definition, str):  # this is what Python does for `class Sub(Base)`
-            raise TypeError(
+            raise ActorClassInheritanceException(
                 f"{definition} can't inherit from an actor class: inherit from the plain class, "
                 f"then apply ray.remote"
             )
@@ -87,7 +103,7 @@ class ActorClass(RemoteCall):
         # class methods. Nothing is looked up in an object that is not made yet, nor what Python
         # itself asks for: this is no such class.
         if name in _OWN or (name.startswith("__") and name.endswith("__")):
-            raise AttributeError(f"'ActorClass' object has no attribute '{name}'")
+            raise no_attribute("ActorClass", name, f"'ActorClass' object has no attribute '{name}'")
         target = self._definition.target
         raw = next((base.__dict__[name] for base in target.__mro__ if name in base.__dict__), None)
         if isinstance(raw, _FUNCTION):
@@ -98,8 +114,8 @@ class ActorClass(RemoteCall):
         try:
             return getattr(target, name)
         except AttributeError:
-            raise AttributeError(
-                f"actor class '{self.__name__}' has no attribute '{name}'"
+            raise no_attribute(
+                "ActorClass", name, f"actor class '{self.__name__}' has no attribute '{name}'"
             ) from None
 
     def __call__(self, *args, **kwargs):
@@ -117,8 +133,10 @@ class ActorClass(RemoteCall):
 
 class ActorHandle:
     """The way to an actor: `handle.method.remote(...)` calls it. The actor ends when its last
-    handle is gone.
+    handle is gone. `ActorHandle[Class]` is for annotations.
     """
+
+    __class_getitem__ = classmethod(GenericAlias)
 
     def __init__(self, reference, definition, name):
         self._ray_actor_ref = reference
@@ -128,11 +146,15 @@ class ActorHandle:
     def __getattr__(self, name):
         # Only reached for a name that is not in __dict__, which is where the methods are kept once
         # made.
-        if name.startswith("_ray_"):
-            raise AttributeError(name)
+        if name.startswith("_ray_"):  # ours, and there only when it is whole
+            raise no_attribute(
+                "ActorHandle", name, f"'ActorHandle' object has no attribute '{name}'"
+            )
         known = self._ray_definition.methods.get(name)
         if known is None:
-            raise AttributeError(f"actor class '{self._ray_class_name}' has no method '{name}'")
+            raise no_attribute(
+                "ActorHandle", name, f"actor class '{self._ray_class_name}' has no method '{name}'"
+            )
         found = ActorMethod(self._ray_actor_ref, self._ray_definition, name, *known)
         self.__dict__[name] = found
         return found
@@ -162,6 +184,9 @@ class ActorHandle:
 
     def __reduce__(self):
         return ActorHandle, (self._ray_actor_ref, self._ray_definition, self._ray_class_name)
+
+
+ActorProxy = ActorHandle  # what newer annotations call it
 
 
 class ActorMethod(RemoteCall):
@@ -208,6 +233,9 @@ class ActorMethod(RemoteCall):
 
     def __reduce__(self):
         return ActorMethod, (self._actor, self._definition, self._name, *self._known)
+
+
+lacks(ActorMethod, "_bind _method_name")
 
 
 def make(target: type, options: dict) -> ActorClass:

@@ -3,6 +3,7 @@
 from ray import _core
 from ray._private import options as _options
 from ray._private.definition import Definition
+from ray._private.later import lacks
 from ray._private.remote_call import RemoteCall
 
 DEFAULT_MAX_RETRIES = 3
@@ -60,6 +61,12 @@ class RemoteFunction(RemoteCall):
 
     def __reduce__(self):
         return RemoteFunction, (self._definition, self._options, self._outline)
+
+
+lacks(
+    RemoteFunction,
+    "_default_options _function_descriptor _function_name _function_signature _is_cross_language",
+)
 
 
 def make(function, options: dict) -> RemoteFunction:

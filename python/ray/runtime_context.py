@@ -1,9 +1,12 @@
 """What a task, an actor or a driver can ask about itself."""
 
+import os
+
+import ray
 from ray import _core
 from ray._private import session
-from ray._private.later import not_yet
-from ray._private.state import check_connected
+from ray._private.later import lacks, not_yet
+from ray._private.state import check_connected, nodes
 
 
 def _current() -> dict:
@@ -13,6 +16,28 @@ def _current() -> dict:
 
 class RuntimeContext:
     """Answers about the one who asks; ids are hex strings, and None where there is none."""
+
+    @property
+    def job_id(self):
+        """get_job_id() as a ray.JobID."""
+        return ray.JobID.from_hex(self.get_job_id())
+
+    @property
+    def node_id(self):
+        """get_node_id() as a ray.NodeID."""
+        return ray.NodeID.from_hex(self.get_node_id())
+
+    @property
+    def task_id(self):
+        """get_task_id() as a ray.TaskID, or None."""
+        found = self.get_task_id()
+        return None if found is None else ray.TaskID.from_hex(found)
+
+    @property
+    def actor_id(self):
+        """get_actor_id() as a ray.ActorID, or None."""
+        found = self.get_actor_id()
+        return None if found is None else ray.ActorID.from_hex(found)
 
     def get_job_id(self) -> str:
         """The job: one driver and everything it started."""
@@ -59,6 +84,25 @@ class RuntimeContext:
 
         return {"GPU": [str(gpu) for gpu in get_gpu_ids()]}
 
+    get_resource_ids = get_accelerator_ids
+
+    def get_node_labels(self) -> dict:
+        """The labels of the node that this process runs on."""
+        (node,) = nodes()
+        return node["Labels"]
+
+    def get_session_name(self) -> str:
+        """The name of the session: that of its folder."""
+        return os.path.basename(self._session_folder())
+
+    def get_temp_dir(self) -> str:
+        """The folder that has the sessions' folders."""
+        return os.path.dirname(self._session_folder())
+
+    def _session_folder(self):
+        check_connected()
+        return _core.session()["session_dir"]
+
     def get_placement_group_id(self) -> None:
         """None: there are no placement groups."""
         return None
@@ -79,21 +123,26 @@ class RuntimeContext:
         raise not_yet("get_runtime_context().current_actor")
 
     @property
-    def runtime_env(self):
-        """The runtime environment."""
-        raise not_yet("runtime_env")
+    def runtime_env(self) -> dict:
+        """The runtime environment: an empty one, for there are no others yet."""
+        return {}
 
-    def get_runtime_env_string(self):
+    def get_runtime_env_string(self) -> str:
         """The runtime environment, as text."""
-        raise not_yet("runtime_env")
+        return "{}"
 
     def get(self) -> dict:
-        """The ids in one dict, without those that are None."""
-        current = _current()
-        found = {name: current[name] for name in ("job_id", "node_id", "task_id", "actor_id")}
+        """The ids, as objects, and the namespace in one dict, without those that are None."""
+        found = {name: getattr(self, name) for name in ("job_id", "node_id", "task_id", "actor_id")}
         found["namespace"] = self.namespace
         return {name: value for name, value in found.items() if value is not None}
 
+
+lacks(
+    RuntimeContext,
+    "current_placement_group_id gcs_address is_canceled "
+    "should_capture_child_tasks_in_placement_group worker",
+)
 
 _context = RuntimeContext()
 

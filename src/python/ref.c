@@ -141,6 +141,17 @@ PyObject *core_ref_restore(PyObject *module, PyObject *id) {
     return core_ref_new(ref);
 }
 
+/* A nil reference can't be had. */
+static PyObject *ref_is_nil(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    Py_RETURN_FALSE;
+}
+
+static PyObject *ref_size(PyObject *type, PyObject *unused) {
+    (void)type, (void)unused;
+    return PyLong_FromLong(MOB_ID_SIZE);
+}
+
 /* Its copy stands for the same object, and it can't be changed. */
 static PyObject *ref_copy(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -167,6 +178,9 @@ static PyMethodDef ref_methods[] = {
     {"future", (PyCFunction)ref_future, METH_NOARGS, "A concurrent.futures.Future of its value."},
     {"hex", (PyCFunction)ref_hex, METH_NOARGS, "The id as 40 hexadecimal digits."},
     {"binary", (PyCFunction)ref_binary, METH_NOARGS, "The id as 20 bytes."},
+    {"is_nil", ref_is_nil, METH_NOARGS, "False: every reference is one of an object."},
+    {"size", ref_size, METH_NOARGS | METH_CLASS, "How many bytes an id has."},
+    {"__bytes__", (PyCFunction)ref_binary, METH_NOARGS, NULL},
     {"__copy__", ref_copy, METH_NOARGS, NULL},
     {"__deepcopy__", ref_copy, METH_O, NULL},
     {"__reduce__", (PyCFunction)ref_reduce, METH_NOARGS, NULL},

@@ -462,8 +462,9 @@ static int warn_in_loop(const char *function) {
     warned = true;
     return PyErr_WarnFormat(
         PyExc_RuntimeWarning, 1,
-        "%s waits in a method of an async actor, and no other call of it can go on meanwhile: use "
-        "await, as in `await ref`",
+        "Using blocking %s inside async actor. This blocks the event loop: no other call of the "
+        "actor goes on meanwhile. Please use `await` on the reference, with asyncio.gather on "
+        "several of them",
         function);
 }
 

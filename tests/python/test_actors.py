@@ -7,11 +7,13 @@ import functools
 import os
 import sys
 import time
+import typing
 
 import pytest
 import support
 
 import ray
+from ray.actor import ActorHandle
 from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -742,10 +744,75 @@ def test_what_a_class_does_not_have():
 
 
 def test_an_actor_class_can_not_be_inherited_from():
-    with pytest.raises(TypeError):
+    assert issubclass(ray.actor.ActorClassInheritanceException, TypeError)
+    with pytest.raises(ray.actor.ActorClassInheritanceException, match="Sub can't inherit"):
 
         class Sub(Counter):
             pass
+
+
+class Plain:
+    def get(self):
+        return 1
+
+
+def hinted(
+    handle: ActorHandle[Plain],
+    later: "ActorHandle[Plain] | None",
+    proxy: ray.actor.ActorProxy[Plain],
+    actor_class: ray.actor.ActorClass[Plain],
+    of_actor_class: ActorHandle[Counter],
+) -> ray.ObjectRef[int]:
+    return handle.get.remote()
+
+
+def test_annotations_name_the_class():
+    hints = typing.get_type_hints(hinted)
+    assert hints["handle"] == ActorHandle[Plain]
+    assert typing.get_origin(hints["handle"]) is ActorHandle
+    assert typing.get_args(hints["handle"]) == (Plain,)
+    assert typing.get_args(hints["later"]) == (ActorHandle[Plain], type(None))
+    assert typing.get_origin(hints["proxy"]) is ActorHandle
+    assert typing.get_origin(hints["actor_class"]) is ray.actor.ActorClass
+    assert typing.get_args(hints["of_actor_class"]) == (Counter,)
+    assert typing.get_origin(hints["return"]) is ray.ObjectRef
+    actor_class = ray.remote(Plain)
+    handle = actor_class.remote()
+    assert isinstance(handle, ActorHandle) and isinstance(actor_class, ray.actor.ActorClass)
+    assert ray.get(hinted(handle, None, handle, actor_class, handle)) == 1
+
+
+def test_annotations_reach_a_worker():
+    @ray.remote
+    class Holder:
+        kept: "ActorHandle[Plain]"
+
+        def hold(self, handles: list[ActorHandle[Plain]]) -> ray.ObjectRef[int]:
+            self.kept: ActorHandle[Plain] = handles[0]
+            return ray.get(self.kept.get.remote())
+
+    assert ray.get(Holder.remote().hold.remote([ray.remote(Plain).remote()])) == 1
+
+
+def test_method_without_options_leaves_a_method_as_it_is():
+    @ray.remote
+    class Methods:
+        @ray.method
+        def bare(self, x):
+            return x + 1
+
+        @ray.method()
+        def called(self, x):
+            return x + 2
+
+        @ray.method
+        @staticmethod
+        def static(x):
+            return x + 3
+
+    methods = Methods.remote()
+    calls = [methods.bare, methods.called, methods.static]
+    assert ray.get([call.remote(1) for call in calls]) == [2, 3, 4]
 
 
 def test_generators_are_not_there_yet():
@@ -791,6 +858,10 @@ def test_options_that_mean_the_default_pass():
         max_restarts=0, max_concurrency=1, lifetime=None, num_cpus=None, name=None
     ).remote()
     assert ray.get(counter.add.remote()) == 1
+    for runtime_env in ({}, None):
+        counter = Counter.options(runtime_env=runtime_env).remote()
+        assert ray.get(counter.add.remote()) == 1
+        assert ray.get(ray.remote(runtime_env=runtime_env)(Plain).remote().get.remote()) == 1
 
 
 def test_an_actors_random_state_is_its_own():

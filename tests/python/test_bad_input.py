@@ -151,10 +151,11 @@ def test_wrong_options_of_methods(good):
             counter.add.options(**options)
         with pytest.raises((TypeError, ValueError), match=next(iter(options))):
             ray.method(**options)(lambda self: 1)
+    for wrong in ((2,), (lambda self: 1, 2)):
+        with pytest.raises(TypeError, match="num_returns"):
+            ray.method(*wrong)
     with pytest.raises(TypeError, match="num_returns"):
-        ray.method()
-    with pytest.raises(TypeError, match="num_returns"):
-        ray.method(lambda self: 1)
+        ray.method(lambda self: 1, num_returns=2)
 
 
 @pytest.mark.parametrize("name", ["num_returns", "max_retries", "max_calls"])
@@ -195,6 +196,82 @@ def test_names_that_come_later_say_so(name):
     assert not hasattr(ray, name)
     with pytest.raises(AttributeError, match="not in Mobula yet"):
         getattr(ray, name)
+
+
+def test_runtime_env_that_is_empty_passes(good):
+    for runtime_env in ({}, None):
+        assert ray.get(echo.options(runtime_env=runtime_env).remote(1)) == 1
+        assert ray.get(ray.remote(runtime_env=runtime_env)(lambda: 2).remote()) == 2
+
+
+ATTRIBUTES_THAT_COME_LATER = [
+    (lambda: ray.ObjectRef, "ObjectRef", "from_binary from_hex from_random nil task_id"),
+    (
+        lambda: ray.put(1),
+        "ObjectRef",
+        "as_future call_site job_id owner_address redis_shard_hash task_id tensor_transport",
+    ),
+    (lambda: echo, "RemoteFunction", "bind _default_options _function_name"),
+    (lambda: echo.options(num_cpus=1), "RemoteFunction", "bind"),
+    (lambda: Counter, "ActorClass", "bind __ray_metadata__ _default_options"),
+    (lambda: Counter.remote(), "ActorHandle", "_actor_method_call _ray_is_cross_language"),
+    (lambda: Counter.remote().add, "ActorMethod", "bind"),
+    (
+        ray.get_runtime_context,
+        "RuntimeContext",
+        "gcs_address is_canceled current_placement_group_id worker",
+    ),
+]
+
+
+@pytest.mark.parametrize("make, owner, names", ATTRIBUTES_THAT_COME_LATER)
+def test_attributes_that_come_later_say_so(good, make, owner, names):
+    thing = make()
+    for name in names.split():
+        with pytest.raises(AttributeError, match=f"^{owner}.{name} is not in Mobula yet$"):
+            getattr(thing, name)
+        assert not hasattr(thing, name)
+        assert getattr(thing, name, "none") == "none"
+    with pytest.raises(AttributeError, match="no (attribute|method) 'no_such_thing'"):
+        thing.no_such_thing  # noqa: B018
+
+
+def test_a_users_own_name_is_no_name_of_ours(good):
+    @ray.remote
+    class Binder:
+        @classmethod
+        def bind(cls):
+            return "bound"
+
+        def method_meta(self):
+            return "meta"
+
+    assert Binder.bind() == "bound"
+    with pytest.raises(AttributeError, match="'method_meta' is a method of instances of Binder"):
+        Binder.method_meta  # noqa: B018
+    binder = Binder.remote()
+    assert ray.get([binder.bind.remote(), binder.method_meta.remote()]) == ["bound", "meta"]
+
+
+def test_modules_are_there_without_an_import_of_their_own(folder):
+    code = """
+import ray
+print(ray._private.services.get_node_ip_address().count("."))
+print(ray.util.state.list_objects.__name__, ray.worker.global_worker.connected, ray.state.__name__)
+for look in ("ray._private.utils", "ray._private.no_such_thing", "ray.util.state.api"):
+    try:
+        eval(look)
+    except AttributeError as error:
+        print(error)
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert result.stdout.splitlines() == [
+        "3",
+        "list_objects False ray._private.state",
+        "ray._private.utils is not in Mobula yet",
+        "module 'ray._private' has no attribute 'no_such_thing'",
+        "ray.util.state.api is not in Mobula yet",
+    ], result.stderr
 
 
 def test_names_that_never_were():

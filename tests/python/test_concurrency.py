@@ -483,7 +483,25 @@ def test_a_plain_get_in_an_async_method_works(capfd):
     assert ray.get([a.run.remote(i) for i in range(5)], timeout=30) == list(range(5))
     ray.get(waiting)
     ray.shutdown()
-    assert capfd.readouterr().err.count("use await") == 1
+    told = capfd.readouterr().err
+    assert told.count("Using blocking ray.get inside async actor. This blocks the event loop") == 1
+    assert "use `await`" in told
+
+
+def test_a_plain_wait_in_an_async_method_is_told(capfd):
+    @ray.remote
+    class Blocking:
+        async def look(self, x):
+            return len(ray.wait([x[0]], timeout=0)[0])
+
+        async def run(self, x):
+            return len(ray.wait([x[0]])[0])
+
+    a = Blocking.remote()
+    ref = ray.put(1)
+    assert ray.get([a.look.remote([ref]), a.run.remote([ref]), a.run.remote([ref])]) == [1, 1, 1]
+    ray.shutdown()
+    assert capfd.readouterr().err.count("Using blocking ray.wait inside async actor") == 1
 
 
 def test_async_actors_call_each_other():

@@ -55,6 +55,8 @@ def test_context(start):
     assert context["node_id"] == context.address_info["node_id"] == ray.nodes()[0]["NodeID"]
     assert os.path.isdir(context["session_dir"])
     assert context.dashboard_url in (None, "")
+    assert context.address_info["redis_address"] is None
+    assert context.address_info["metrics_export_port"] is None
     assert "node_id" in context and len(context) == len(list(context))
 
 
@@ -220,10 +222,11 @@ def test_namespace_is_kept(start):
     "options",
     [
         {"runtime_env": {"pip": ["x"]}},
-        {"dashboard_host": "127.0.0.1"},
-        {"dashboard_port": 8265},
-        {"dashboard_port": 0},
         {"labels": {"a": "b"}},
+        {"job_config": {"a": 1}},
+        {"local_mode": True},
+        {"_node_ip_address": "10.1.2.3"},
+        {"_plasma_directory": "/tmp"},
         {"include_dashboard": True},
         {"include_webui": True},
         {"address": "ray://somewhere:10001"},
@@ -236,6 +239,82 @@ def test_what_comes_later_says_so(start, options):
         start(num_cpus=1, **options)
     assert not ray.is_initialized()
     assert support.processes() == []
+
+
+HARMLESS = {
+    "runtime_env": [None, {}],
+    "dashboard_host": [None, "127.0.0.1", "0.0.0.0"],
+    "dashboard_port": [None, 0, 8265],
+    "proxy_server_url": ["http://localhost"],
+    "labels": [None, {}],
+    "local_mode": [False],
+    "_enable_object_reconstruction": [False],
+    "_metrics_export_port": [None, 8080],
+    "_node_ip_address": [None, "127.0.0.1"],
+    "_redis_password": [ray.ray_constants.REDIS_DEFAULT_PASSWORD],
+    "_redis_username": ["default"],
+    "_skip_env_hook": [True],
+    "_tracing_startup_hook": [None],
+}
+
+
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_what_there_is_nothing_to_do_for_stops_no_program(start, which):
+    start(num_cpus=1, **{name: values[which % len(values)] for name, values in HARMLESS.items()})
+    assert ray.get(echo.remote(1)) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"dashboard_port": "http"}, {"dashboard_host": 1}, {"_metrics_export_port": 1.5}],
+    ids=str,
+)
+def test_what_there_is_nothing_to_do_for_has_its_type(start, options):
+    (name,) = options
+    with pytest.raises(TypeError, match=f"{name} must be of type"):
+        start(num_cpus=1, **options)
+    assert not ray.is_initialized()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"address": "auto"}, {"address": "10.0.0.1:6379"}, {"runtime_env": {"pip": ["x"]}}],
+    ids=str,
+)
+def test_a_second_init_that_may_be_ignored_has_whatever_options(start, options):
+    node = start(num_cpus=1)["node_id"]
+    assert start(ignore_reinit_error=True, **options)["node_id"] == node
+    with pytest.raises(RuntimeError, match="called already"):
+        start(**options)
+    with pytest.raises(RuntimeError, match="does not know nun_cpus"):
+        start(ignore_reinit_error=True, nun_cpus=1)
+
+
+def test_a_second_init_in_a_task_may_be_of_a_cluster(start):
+    start(num_cpus=1)
+
+    @ray.remote
+    def again():
+        return ray.init(address="auto", ignore_reinit_error=True)["node_id"]
+
+    assert ray.get(again.remote()) == ray.nodes()[0]["NodeID"]
+
+
+def test_an_address_from_the_environment_does_not_matter_to_a_second_init(start, monkeypatch):
+    start(num_cpus=1)
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    start(ignore_reinit_error=True)
+
+
+def test_a_second_init_is_no_way_to_a_client_of_another_cluster(start):
+    start(num_cpus=1)
+    with pytest.raises(NotImplementedError, match="ray://somewhere.*not in Mobula yet"):
+        start("ray://somewhere:10001", ignore_reinit_error=True)
+
+
+def test_an_address_is_a_str(start):
+    with pytest.raises(TypeError, match="address must be a str or None, not int"):
+        start(6379)
 
 
 def test_system_config_is_ignored_with_a_warning(start):
@@ -255,6 +334,42 @@ def test_the_logger_is_left_alone_if_asked_to(start):
         assert logger.level == logging.CRITICAL
     finally:
         logger.setLevel(before)
+
+
+def test_logging_format_is_that_of_the_logger(folder):
+    code = """
+import logging, ray
+logging.basicConfig(format="root %(message)s")
+def told(**options):
+    ray.init(num_cpus=1, **options)
+    logging.getLogger("ray").warning("one")
+    logging.getLogger("ray.data").warning("two")
+    ray.shutdown()
+told()
+told(logging_format="%(levelname)s of %(name)s: %(message)s", configure_logging=False)
+told(logging_format="%(levelname)s of %(name)s: %(message)s")
+told(logging_format="%(message)s!")
+told()
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert result.stderr.splitlines() == [
+        "root one",
+        "root two",
+        "root one",
+        "root two",
+        "WARNING of ray: one",
+        "WARNING of ray.data: two",
+        "one!",
+        "two!",
+        "one!",
+        "two!",
+    ]
+
+
+def test_a_format_that_is_none_starts_nothing(start):
+    with pytest.raises(ValueError, match="[Ii]nvalid format"):
+        start(num_cpus=1, logging_format="no field")
+    assert not ray.is_initialized()
 
 
 def test_init_itself_warns_of_nothing(start):

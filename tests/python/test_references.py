@@ -107,6 +107,13 @@ def test_copies_by_the_copy_module():
     assert [len(value) for value in ray.get(found)] == [BIG, BIG]
 
 
+def test_a_refs_id():
+    ref, other = ray.put(1), ray.put(2)
+    assert ref.is_nil() is False
+    assert ref.size() == ray.ObjectRef.size() == len(ref.binary()) == 20
+    assert bytes(ref) == ref.binary() == bytes.fromhex(ref.hex()) != bytes(other)
+
+
 def test_refs_inside_of_objects():
     outer = ray.put({"inner": [ray.put(b"x" * BIG)]})
     churn()

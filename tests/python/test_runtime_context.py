@@ -74,6 +74,70 @@ def test_in_an_actor():
     assert first[2] == ray.nodes()[0]["NodeID"]
 
 
+@ray.remote
+class Ids:
+    def of(self):
+        context = ray.get_runtime_context()
+        return context.get(), context.get_task_id(), context.get_actor_id()
+
+
+def test_ids_as_objects():
+    context = ray.get_runtime_context()
+    assert isinstance(context.node_id, ray.NodeID) and isinstance(context.job_id, ray.JobID)
+    assert context.node_id.hex() == context.get_node_id()
+    assert context.job_id.hex() == context.get_job_id()
+    assert context.task_id is None and context.actor_id is None
+    assert context.get() == {
+        "job_id": context.job_id,
+        "node_id": context.node_id,
+        "namespace": context.namespace,
+    }
+    found, task, actor = ray.get(Ids.remote().of.remote())
+    assert found == {
+        **context.get(),
+        "task_id": ray.TaskID.from_hex(task),
+        "actor_id": ray.ActorID.from_hex(actor),
+    }
+    assert ray.WorkerID.from_hex(context.get_worker_id()).hex() == context.get_worker_id()
+
+
+@pytest.mark.parametrize("name", ["ActorID", "JobID", "NodeID", "TaskID", "WorkerID"])
+def test_what_an_id_is(name):
+    kind = getattr(ray, name)
+    one, other = kind.from_random(), kind.from_random()
+    assert one == kind(one.binary()) == kind.from_binary(bytes(one)) == kind.from_hex(one.hex())
+    assert one != other and one != one.binary() and len({one, kind(one.binary()), other}) == 2
+    assert len(one.binary()) == kind.size() and repr(one) == f"{name}({one.hex()})"
+    assert kind.nil().is_nil() and not one.is_nil()
+    assert ray.get(ray.put(one)) == one
+    for wrong in (b"", one.binary() + b"x", one.hex(), None):
+        with pytest.raises(ValueError, match=f"a {name} has {kind.size()} bytes"):
+            kind(wrong)
+
+
+def test_the_number_of_a_job():
+    assert ray.JobID.from_int(258).hex() == "00000102" and ray.JobID.from_int(258).int() == 258
+
+
+def test_where_it_runs(cluster):
+    @ray.remote
+    def look():
+        context = ray.get_runtime_context()
+        return context.get_temp_dir(), context.get_session_name(), context.get_node_labels()
+
+    folder, name, labels = ray.get(look.remote())
+    context = ray.get_runtime_context()
+    assert f"{folder}/{name}" == cluster.address_info["session_dir"]
+    assert (folder, name) == (context.get_temp_dir(), context.get_session_name())
+    assert labels == context.get_node_labels() == {"ray.io/node-id": context.get_node_id()}
+    assert context.get_resource_ids() == context.get_accelerator_ids() == {"GPU": []}
+
+
+def test_the_runtime_environment_is_an_empty_one():
+    context = ray.get_runtime_context()
+    assert context.runtime_env == {} and context.get_runtime_env_string() == "{}"
+
+
 def names():
     context = ray.get_runtime_context()
     return context.get_task_name(), context.get_task_function_name()

@@ -25,6 +25,9 @@ class RayContext(Mapping):
             "object_store_address": session.get("socket"),
             "webui_url": "",
             "gcs_address": "",
+            "redis_address": None,
+            "metrics_export_port": None,
+            "dashboard_agent_listen_port": None,
             "address": "local",
         }
 

@@ -4,36 +4,52 @@ attribute".
 
 import sys
 
-# What Ray's users know and Mobula does not have, by package: modules and other names.
+# What Ray's users know and Mobula does not have: modules and other names, by package, and
+# attributes, by class, of those whose other attributes are the user's own.
 _LATER = {
     package: frozenset(names.split())
     for package, names in {
         "ray": (
-            "ActorClassID ActorID ClientBuilder FunctionID JobID Language LoggingConfig NodeID "
-            "ObjectRefGenerator PlacementGroupID TaskID UniqueID WorkerID _common _raylet air "
-            "autoscaler cancel client cluster_utils cpp_function dag dashboard data get_actor "
-            "internal java_actor_class java_function job_config job_submission llm rllib "
-            "runtime_env serve show_in_dashboard train tune types widgets workflow"
+            "ActorClassID ClientBuilder DynamicObjectRefGenerator FunctionID Language "
+            "LoggingConfig ObjectRefGenerator PlacementGroupID UniqueID __commit__ _common _config "
+            "_raylet air autoscaler cancel client client_builder cluster_utils core cpp_function "
+            "dag dashboard data get_actor includes internal java_actor_class java_function "
+            "job_config job_submission llm rllib runtime_env serialization serve services "
+            "show_in_dashboard tests train tune types widgets workflow"
+        ),
+        "ray._private": (
+            "async_compat async_utils auto_init_hook client_mode_hook custom_types "
+            "external_storage function_manager gcs_utils internal_api log log_monitor node "
+            "object_ref_generator parameter profiling ray_constants ray_logging ray_option_utils "
+            "runtime_env signature test_utils utils"
+        ),
+        "ActorClass": "__ray_metadata__ _default_options bind method_meta",
+        "ActorHandle": (
+            "_actor_method_call _deserialization_helper _get_local_state _ray_actor_language "
+            "_ray_actor_method_cpus _ray_is_cross_language _ray_method_signatures "
+            "_serialization_helper"
         ),
         "ray.experimental": (
             "array channel collective compiled_dag_ref dynamic_resources get_object_locations "
-            "gradio_utils internal_kv locations raysort shuffle tqdm_ray"
+            "gradio_utils internal_kv job locations multiprocessing queue raysort rdt sandbox "
+            "shuffle state tqdm_ray util"
         ),
         "ray.util": (
             "ActorGroup ActorPool accelerators actor_group actor_pool annotations as_completed "
-            "check_serialize client client_connect collective connect dask debug "
-            "deregister_serializer disable_log_once_globally disconnect enable_periodic_logging "
-            "get_current_placement_group get_node_instance_id inspect_serializability iter "
-            "iter_metrics joblib list_named_actors log_once map_unordered metrics multiprocessing "
-            "pdb placement_group placement_group_table queue ray_debugpy register_serializer "
+            "check_open_ports check_serialize client client_connect collective common connect dask "
+            "debug debugpy deregister_serializer disable_log_once_globally disconnect "
+            "enable_periodic_logging get_current_placement_group get_node_instance_id "
+            "get_placement_group helpers horovod inspect_serializability iter iter_metrics joblib "
+            "lightgbm list_named_actors log_once map_unordered metrics multiprocessing pdb "
+            "placement_group placement_group_table queue ray_debugpy register_serializer "
             "remove_placement_group rpdb scheduling_strategies serialization serialization_addons "
-            "spark timer tpu tracing"
+            "sgd spark timer tpu tracing xgboost"
         ),
         "ray.util.state": (
-            "StateApiClient get_actor get_job get_log get_node get_objects get_placement_group "
-            "get_task get_worker list_actors list_cluster_events list_jobs list_logs list_nodes "
-            "list_placement_groups list_runtime_envs list_tasks list_workers summarize_actors "
-            "summarize_objects summarize_tasks"
+            "StateApiClient api common exception get_actor get_job get_log get_node get_objects "
+            "get_placement_group get_task get_worker list_actors list_cluster_events list_jobs "
+            "list_logs list_nodes list_placement_groups list_runtime_envs list_tasks list_workers "
+            "summarize_actors summarize_objects summarize_tasks"
         ),
     }.items()
 }
@@ -44,11 +60,31 @@ def not_yet(what: str) -> NotImplementedError:
     return NotImplementedError(_words(what))
 
 
-def no_attribute(package: str, name: str) -> AttributeError:
-    """The error for a name that a package has not, or not yet."""
-    if name in _LATER[package]:
-        return AttributeError(_words(f"{package}.{name}"))
-    return AttributeError(f"module '{package}' has no attribute '{name}'")
+def no_attribute(owner: str, name: str, words: "str | None" = None) -> AttributeError:
+    """The error for a name that a package or class has not yet, or with `words` if there is no
+    such name in Ray either.
+    """
+    if name in _LATER[owner]:
+        return AttributeError(_words(f"{owner}.{name}"))
+    return AttributeError(words or f"module '{owner}' has no attribute '{name}'")
+
+
+class _Absent:
+    """An attribute that Ray's class has and ours has not. Found by name, it says so; as an
+    AttributeError, so that hasattr is right.
+    """
+
+    def __init__(self, name):
+        self._name = name
+
+    def __get__(self, instance, owner):
+        raise AttributeError(_words(f"{owner.__name__}.{self._name}"))
+
+
+def lacks(owner: type, names: str):
+    """Makes these attributes of a class say that they are not there yet, on the class too."""
+    for name in names.split():
+        setattr(owner, name, _Absent(name))
 
 
 def _words(what):

@@ -51,7 +51,7 @@ def init(
     _memory: "float | None" = None,
     _temp_dir: "str | None" = None,
     _system_config: "dict | None" = None,
-    **unknown,
+    **others,
 ):
     """Starts the system on this machine and connects this process to it.
 
@@ -63,61 +63,72 @@ def init(
         num_gpus: how many GPUs; by default those of CUDA_VISIBLE_DEVICES.
         resources: other resources and how much there is of each.
         object_store_memory: bytes for objects; by default 30 % of the memory.
-        ignore_reinit_error: a second call is fine, and changes nothing.
+        ignore_reinit_error: a second call is fine, and changes nothing, whatever else it is given.
         include_dashboard: None or False; include_webui is its old name.
+        dashboard_host, dashboard_port: there is no dashboard, so it is nowhere.
         logging_level: the level of the logger "ray"; with configure_logging=False it is left alone.
+        logging_format: how the logger "ray" writes in this process, as logging.Formatter takes it.
         log_to_driver: whether the output of workers is printed here; it is by default.
         namespace: the namespace of this driver's named actors.
+        runtime_env: None or {}.
         object_spilling_directory: where objects go that memory has no room for; a folder, or
             several that are used by turns. By default the session's own folder.
 
     Returns:
         A context with what there is to know about the session; used in a `with`, it ends it.
     """
-    if unknown:
-        raise RuntimeError(f"ray.init does not know {', '.join(sorted(unknown))}")
-    _refuse_later(
-        labels=labels,
-        local_mode=local_mode,
-        include_dashboard=include_dashboard or include_webui,
-        dashboard_host=dashboard_host,
-        dashboard_port=dashboard_port,
-        job_config=job_config,
-        logging_format=logging_format,
-        logging_config=logging_config,
-        runtime_env=runtime_env,
-        enable_resource_isolation=enable_resource_isolation,
-    )
-    if address is None:
-        address = os.environ.get("RAY_ADDRESS") or "local"
-    if address != "local":
-        raise not_yet(f"connecting to a cluster (address={address!r})")
-    if _system_config:
-        import warnings
-
-        warnings.warn("ray.init ignores _system_config: Mobula has no such settings", stacklevel=2)
+    from ray._private import init_options
     from ray._private.context import RayContext
 
+    init_options.refuse_unknown(others)
+    if address is None:
+        address = os.environ.get("RAY_ADDRESS") or "local"
+    if not isinstance(address, str):
+        raise TypeError(f"address must be a str or None, not {type(address).__name__}")
     with _starting:
-        if _core.is_connected():
+        # A client of another cluster would be one beside this session, and no second call.
+        if _core.is_connected() and "://" not in address:
             _refuse_again(ignore_reinit_error)
-        else:
-            from ray._private import services
+            return RayContext(_core.session())
+        if address != "local":
+            raise not_yet(f"connecting to a cluster (address={address!r})")
+        init_options.check(
+            {
+                "dashboard_host": dashboard_host,
+                "dashboard_port": dashboard_port,
+                "enable_resource_isolation": enable_resource_isolation,
+                "include_dashboard": include_dashboard,
+                "include_webui": include_webui,
+                "job_config": job_config,
+                "labels": labels,
+                "local_mode": local_mode,
+                "logging_config": logging_config,
+                "runtime_env": runtime_env,
+                **others,
+            }
+        )
+        if _system_config:
+            import warnings
 
-            config = services.configuration(
-                num_cpus,
-                num_gpus,
-                resources,
-                object_store_memory,
-                _memory,
-                _temp_dir,
-                namespace,
-                log_to_driver,
-                object_spilling_directory,
+            warnings.warn(
+                "ray.init ignores _system_config: Mobula has no such settings", stacklevel=2
             )
-            if configure_logging:
-                _set_logging_level(logging_level)
-            _start(config)
+        from ray._private import services
+
+        config = services.configuration(
+            num_cpus,
+            num_gpus,
+            resources,
+            object_store_memory,
+            _memory,
+            _temp_dir,
+            namespace,
+            log_to_driver,
+            object_spilling_directory,
+        )
+        if configure_logging:
+            _configure_logging(logging_level, logging_format)
+        _start(config)
         return RayContext(_core.session())
 
 
@@ -141,17 +152,23 @@ def _refuse_again(ignore_reinit_error):
     )
 
 
-def _refuse_later(**options):
-    for name, value in options.items():
-        if value is not None and value is not False and value != {}:
-            raise not_yet(f"ray.init({name}={value!r})")
+def _configure_logging(level, text_format):
+    """Sets up the logger "ray" of this process; None leaves as it is what it stands for."""
+    if level is None and text_format is None:
+        return
+    import logging
 
-
-def _set_logging_level(level):
+    logger = logging.getLogger("ray")
+    if text_format is not None:
+        formatter = logging.Formatter(text_format)
+        if not logger.handlers:
+            # Its own from now on, so the handlers of the root would say everything once more.
+            logger.addHandler(logging.StreamHandler())
+            logger.propagate = False
+        for handler in logger.handlers:
+            handler.setFormatter(formatter)
     if level is not None:
-        import logging
-
-        logging.getLogger("ray").setLevel(level.upper() if isinstance(level, str) else level)
+        logger.setLevel(level.upper() if isinstance(level, str) else level)
 
 
 def _start(config):

@@ -4,6 +4,7 @@ cc driver.c $(ray c-flags) -o driver
 cc -shared -fPIC tasks.c $(ray c-flags --compile) -o libtasks.so
 """
 
+import argparse
 import os
 import sys
 
@@ -12,9 +13,13 @@ def main(argv) -> int:
     """Prints the flags: all of them for a driver, without the library for what is loaded into a
     worker.
     """
-    if argv not in ([], ["--compile"]):
-        print("usage: ray c-flags [--compile]", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(
+        "ray c-flags", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--compile", action="store_true", help="without the library: for what a worker loads"
+    )
+    options = parser.parse_args(argv)
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     programs = {
         "MOB_DAEMON": os.path.join(package, "bin", "mobulad"),
@@ -30,7 +35,7 @@ def main(argv) -> int:
         "-I" + os.path.join(package, "include"),
         *(f'-D{name}="{path}"' for name, path in programs.items()),
     ]
-    if not argv:
+    if not options.compile:
         flags += [os.path.join(package, "lib", "libmobula.a"), "-lpthread", "-ldl"]
     print(" ".join(flags))
     return 0

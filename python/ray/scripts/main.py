@@ -4,8 +4,11 @@ import sys
 
 _LATER = frozenset(
     (
-        "cluster-dump dashboard debug down exec get get-auth-token health-check job kill-actor "
-        "list logs start stack status stop submit summary timeline up"
+        "attach check-open-ports cluster-dump cpp dashboard debug disable-usage-stats down "
+        "drain-node enable-usage-stats exec get get-auth-token get-head-ip get-worker-ips "
+        "global-gc health-check job kill-actor kill-random-node list local-dump logs metrics "
+        "monitor rsync-down rsync-up sanity-check serve start stack status stop submit summary "
+        "symmetric-run timeline up"
     ).split()
 )
 _USAGE = """usage: ray [--version] COMMAND
@@ -15,6 +18,8 @@ commands:
   microbenchmark    how many tasks, actor calls, puts and gets a second this machine does
   c-flags           what the C compiler needs for a driver; with --compile, for a library
                     of tasks: see docs/c-api.md
+
+`ray COMMAND --help` tells about each.
 """
 
 

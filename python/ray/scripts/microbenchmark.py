@@ -2,6 +2,7 @@
 measure.
 """
 
+import argparse
 import os
 import sys
 import time
@@ -147,15 +148,20 @@ def _window(act, amount, seconds):
 
 def main(argv) -> int:
     """Prints every row whose name contains the pattern that may be given."""
-    if len(argv) > 1:
-        print("usage: ray microbenchmark [PATTERN]", file=sys.stderr)
-        return 2
-    pattern = argv[0] if argv else ""
+    parser = argparse.ArgumentParser("ray microbenchmark", description=__doc__)
+    parser.add_argument(
+        "pattern", nargs="?", default="", help="only rows with this in their name; all by default"
+    )
+    pattern = parser.parse_args(argv).pattern
+    found = False
     ray.init()
     cpus = max(int(ray.cluster_resources()["CPU"]), 1)
     for name, act, amount in rows(cpus):
         if pattern in name:
+            found = True
             mean, deviation = measure(act, amount)
             print(f"{name} per second {mean:.2f} +- {deviation:.2f}", flush=True)
     ray.shutdown()
-    return 0
+    if not found:
+        print(f"ray microbenchmark: no row has {pattern!r} in its name", file=sys.stderr)
+    return 0 if found else 1

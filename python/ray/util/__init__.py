@@ -7,4 +7,8 @@ __all__ = ["get_node_ip_address"]
 
 
 def __getattr__(name):
+    if name == "state":
+        from importlib import import_module
+
+        return import_module("ray.util.state")
     raise no_attribute(__name__, name)

@@ -1,0 +1,61 @@
+"""What `ray.init` takes besides what it acts on: what there is nothing to do for, and what comes
+later.
+"""
+
+from ray._private.later import not_yet
+
+# These choose how something is reached or guarded that a session here does not have: the
+# dashboard, the export of metrics, Redis, hooks of a company's own. A program that names them is
+# right without.
+_NOTHING_TO_DO = {
+    "_driver_object_store_memory": int,  # nor does Ray use it
+    "_metrics_export_port": int,
+    "_redis_password": str,
+    "_redis_username": str,
+    "_skip_env_hook": bool,
+    "dashboard_host": str,
+    "dashboard_port": int,
+    "proxy_server_url": str,
+}
+
+# With the values, besides None, that mean the same as leaving it out.
+_LATER = {
+    "_enable_object_reconstruction": (False,),
+    "_node_ip_address": ("127.0.0.1", "localhost"),
+    "_node_name": (),
+    "_plasma_directory": (),
+    "_tracing_startup_hook": (),
+    "cgroup_path": (),
+    "enable_resource_isolation": (False,),
+    "include_dashboard": (False,),
+    "include_webui": (False,),
+    "job_config": (),
+    "labels": ({},),
+    "local_mode": (False,),
+    "logging_config": (),
+    "runtime_env": ({},),
+    "system_reserved_cpu": (),
+    "system_reserved_memory": (),
+}
+
+
+def refuse_unknown(names):
+    """Raises if one of these is no option of ray.init: most likely a typo."""
+    unknown = sorted(set(names) - _NOTHING_TO_DO.keys() - _LATER.keys())
+    if unknown:
+        raise RuntimeError(f"ray.init does not know {', '.join(unknown)}")
+
+
+def check(given: dict):
+    """Raises for what is not there yet, and for a value that its option can't have."""
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name in _LATER:
+            if not any(value == default for default in _LATER[name]):
+                raise not_yet(f"ray.init({name}={value!r})")
+        elif not isinstance(value, _NOTHING_TO_DO[name]):
+            raise TypeError(
+                f"{name} must be of type {_NOTHING_TO_DO[name].__name__}, not "
+                f"{type(value).__name__}"
+            )
