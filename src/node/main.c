@@ -130,6 +130,7 @@ static mob_status_t loop_start(node_t *n) {
     n->listen_poll.data = n->event_poll.data = n->prepare.data = n->check.data =
         n->idle_handle.data = n;
     n->child_signal.data = n->term_signal.data = n->look_timer.data = n;
+    node_streams_start(n);
     node_space_start(n);
     node_pressure_start(n);
     uv_poll_start(&n->listen_poll, UV_READABLE, on_connection);

@@ -174,16 +174,27 @@ struct node_actor {
     char cause[256];
 };
 
-/* What a process printed on one stream. */
+/* A name for people to read, with its zero; longer ones are cut. */
+enum { NODE_NAME_BYTES = 256 };
+
+/* What a process prints on one stream; see node/text.c. */
 typedef struct node_stream {
     node_client_t *client;
     uv_poll_t poll;
-    int fd;     /* -1: never opened. Open until libuv has let go of it: its number must not be used
-                   again before */
-    bool live;  /* not yet ended */
-    int kind;   /* mob_message_kind_t */
-    char *name; /* of the task that prints, as announced in the stream */
-    VEC(char) line; /* not sent yet */
+    int fd;    /* -1: never opened. Open until libuv has let go of it: its number must not be used
+                  again before */
+    bool live; /* not yet ended */
+    int kind;  /* mob_message_kind_t */
+    char name[NODE_NAME_BYTES];                          /* of the task that prints */
+    bool announced;                                      /* by a mark in the stream */
+    bool looked;                                         /* or looked up, for what was read last */
+    enum { NODE_TEXT, NODE_MARK, NODE_MARK_NAME } place; /* how far into a mark the bytes are */
+    char mark[NODE_NAME_BYTES];                          /* the name in it, so far */
+    size_t mark_size;
+    VEC(char) line;  /* not sent yet */
+    bool open;       /* the line that was sent last goes on */
+    uint64_t due_ms; /* when `line` is sent, ended or not; 0: when more of it comes */
+    size_t seen;     /* its size when that was last put off */
     bool paused;
 } node_stream_t;
 
@@ -279,6 +290,8 @@ struct node {
     uv_idle_t idle_handle; /* active: do not sleep */
     uv_signal_t child_signal, term_signal;
     uv_timer_t look_timer;
+    uv_timer_t text_timer; /* see text.c; runs while a line has no end */
+    size_t text_bytes;     /* of all lines that are not sent yet */
     bool ending, again;
     bool fast;      /* workers take tasks from queues */
     uint64_t round; /* counts readings of all rings */
@@ -648,11 +661,15 @@ void node_children_reap(node_t *node);
 size_t node_children_list(pid_t *ret_children, size_t capacity); /* our children, from the kernel */
 
 /* text.c: what workers print */
+void node_streams_start(node_t *node); /* before the first one is opened */
 /* Takes the descriptor, also if it fails. */
 mob_status_t node_stream_open(node_client_t *client, node_stream_t *stream, int fd, int kind);
+/* Sends what it has, and ends its last line. */
 void node_stream_close(node_stream_t *stream);
+/* Sends everything that was printed, then WIRE_TEXT_END. */
 void node_streams_finish(node_t *node);
-void node_streams_resume(node_t *node);
+void node_streams_resume(node_t *node); /* the driver reads again */
+/* Tells the driver, in whole lines. Cut at about 1 KiB. */
 void node_warn(node_t *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* query.c */
