@@ -660,12 +660,19 @@ void node_worker_exit_text(const node_client_t *worker, char *ret_text, size_t s
 void node_children_reap(node_t *node);
 size_t node_children_list(pid_t *ret_children, size_t capacity); /* our children, from the kernel */
 
+/* runname.c */
+/* The task or actor that the worker runs, or ran last; "" if none is known. NODE_NAME_BYTES are
+ * written at most. */
+void node_run_name(node_client_t *worker, char *ret_name);
+
 /* text.c: what workers print */
 void node_streams_start(node_t *node); /* before the first one is opened */
 /* Takes the descriptor, also if it fails. */
 mob_status_t node_stream_open(node_client_t *client, node_stream_t *stream, int fd, int kind);
 /* Sends what it has, and ends its last line. */
 void node_stream_close(node_stream_t *stream);
+/* Reads what a process has printed until now, while the books still say what it runs. */
+void node_streams_read(node_client_t *client);
 /* Sends everything that was printed, then WIRE_TEXT_END. */
 void node_streams_finish(node_t *node);
 void node_streams_resume(node_t *node); /* the driver reads again */

@@ -1,8 +1,13 @@
 /*
  * What workers print. Their standard output and error are pipes to us.
  *
- * Whose text it is: a worker announces the task's name in the stream itself, by a mark: \1, the
- * name, a newline. A \1 that the task prints comes doubled.
+ * Whose text it is: a worker that prints by its language's own means announces the task's name in
+ * the stream itself, by a mark: \1, the name, a newline. A mark without a name takes that back,
+ * before a task of another name begins. A \1 that such a task prints comes doubled. What comes
+ * without a mark was written past all that, to the descriptor: by a subprocess, or a library. It is
+ * the text of what the worker runs when we read it (node/runname.c). That is as good as exact while
+ * a run lasts; the last words of a subprocess may get the name of the next run, if that has begun
+ * when we come to read. To know better would cost every run a system call.
  *
  * A change of name ends a line.
  *
@@ -150,14 +155,29 @@ static void text_put(node_stream_t *s, const char *text, size_t size) {
         piece_plan(s, PIECE_MS);
 }
 
+/* Text of the task's. Without a mark its name is looked up; but a newline that comes first is the
+ * end of the line before it. */
 static void text_take(node_stream_t *s, const char *text, size_t size) {
-    if (size > 0 && s->client->node->log_to_driver) text_put(s, text, size);
+    if (size == 0 || !s->client->node->log_to_driver) return;
+    if (!s->announced && !s->looked) {
+        char name[NODE_NAME_BYTES];
+        if (text[0] == '\n' && (s->open || s->line.count > 0)) {
+            text_put(s, text++, 1);
+            if (--size == 0) return;
+        }
+        node_run_name(s->client, name);
+        name_set(s, name);
+        s->looked = true;
+    }
+    text_put(s, text, size);
 }
 
 /* The whole mark is there. */
 static void mark_take(node_stream_t *s) {
     s->mark[base_utf8_whole(s->mark, s->mark_size)] = 0;
-    name_set(s, s->mark);
+    s->announced = s->mark_size > 0;
+    s->looked = false;
+    if (s->announced) name_set(s, s->mark);
     s->place = NODE_TEXT;
 }
 
@@ -181,6 +201,7 @@ static size_t mark_read(node_stream_t *s, const char *bytes, size_t size) {
 }
 
 static void bytes_take(node_stream_t *s, const char *bytes, size_t size) {
+    s->looked = false;
     while (size > 0) {
         size_t taken;
         if (s->place == NODE_TEXT) {
@@ -259,6 +280,11 @@ void node_stream_close(node_stream_t *s) {
     stream_finish(s); /* the last words of one that was reaped before its pipe was looked at */
     uv_poll_stop(&s->poll);
     vec_free(&s->line);
+}
+
+void node_streams_read(node_client_t *c) {
+    if (c->out.live) stream_read(&c->out, true);
+    if (c->err.live) stream_read(&c->err, true);
 }
 
 /* ---- all streams ---- */

@@ -152,16 +152,76 @@ ray.get(complain.remote())
     assert all(line.startswith("(complain pid=") for line in found)
 
 
+def names_and_texts(found):
+    return [re.fullmatch(r"\((?:(.*) )?pid=\d+\) (.*)", line).groups() for line in found]
+
+
 def test_what_subprocesses_and_c_code_write(folder):
+    """One worker runs all of them: each text has the name of the task that runs, whoever announced
+    himself before.
+    """
     body = """
-@ray.remote
-def shell():
+@ray.remote(num_cpus=2)
+def shell(i):
     os.system('echo from the shell')
     os.write(1, b'raw\\n')
-ray.get(shell.remote())
+    step(i)
+@ray.remote(num_cpus=2)
+def other(i, unused):
+    subprocess.run(["echo", "from a subprocess"])
+    step(i)
+@ray.remote(num_cpus=2)
+def talker(i):
+    print("by Python")
+    os.system('printf half')
+    step(i)
+ray.get(shell.remote(0))
+ray.get(talker.remote(1))
+ray.get(other.remote(2, b'x'))
+ray.get(other.options(name='large').remote(3, b'x' * 5000))
+ray.get(talker.remote(4))
+ray.get(shell.remote(5))
 """
-    found = lines(folder, body)
-    assert [line.split(") ")[1] for line in found] == ["from the shell", "raw"]
+    shell = "(shell pid=N) from the shell\n(shell pid=N) raw\n"
+    talker = "(talker pid=N) by Python\n(talker pid=N) half"
+    texts = [
+        shell,
+        talker,
+        "\n(other pid=N) from a subprocess\n",
+        "(large pid=N) from a subprocess\n",
+        talker,
+        "\n" + shell,
+    ]
+    with Live(folder, body) as live:
+        shown = ""
+        for text in texts:
+            shown += text
+            assert live.shows(shown) is True
+            live.go()
+        assert live.driver.wait(40) == 0
+
+
+@pytest.mark.parametrize("options", ["", "max_concurrency=2"])
+def test_what_subprocesses_of_actors_write(folder, options):
+    body = f"""
+@ray.remote({options or "num_cpus=0"})
+class Plain:
+    def __init__(self):
+        os.system('echo made')
+    def speak(self):
+        os.system('echo spoke')
+@ray.remote({options or "num_cpus=0"})
+class Named:
+    def __repr__(self):
+        return 'my own name'
+    def speak(self):
+        os.system('echo spoke')
+plain, named = Plain.remote(), Named.remote()
+ray.get(plain.speak.remote())
+ray.get(named.speak.remote())
+"""
+    expected = [("Plain", "made"), ("Plain", "spoke"), ("my own name", "spoke")]
+    assert names_and_texts(lines(folder, body)) == expected
 
 
 def test_actors_have_their_class_or_method_as_name(folder):
