@@ -134,8 +134,13 @@ typedef struct mob_message {
     mob_message_kind_t kind;
     int pid;
     const char *name; /* of the task or actor that printed; "" if unknown */
-    const char *text; /* whole lines */
+    /* Lines, as they were printed; the newline of the last one is left out. */
+    const char *text;
     size_t text_size;
+    /* The last line has no end yet, and no newline was left out: the next message of the same pid
+     * and kind goes on there. A worker's line comes like that when it has had no end for a short
+     * while, or when it is longer than one message holds. */
+    bool unfinished;
 } mob_message_t;
 /* Waits for the next message. For one thread at a time. The strings are valid until that thread's
  * next call. MOB_ECLOSED: there will be no more. */

@@ -29,6 +29,7 @@ mob_status_t mob_message_read(mob_client_t *c, mob_message_t *ret_message) {
         ret_message->name = c->packet + sizeof head; /* ends with its zero */
         ret_message->text = c->packet + sizeof head + head.name_size;
         ret_message->text_size = head.text_size;
+        ret_message->unfinished = head.unfinished != 0;
         return MOB_OK;
     }
     c->messages_ended = true;

@@ -458,6 +458,7 @@ void node_client_died(node_client_t *c) {
     }
     if (c->number != 0) {
         c->state = NODE_DYING;
+        node_streams_read(c);
         node_inbox_read(n); /* what it sent before it died still counts */
         node_worker_forget(c);
         node_tasks_cancel(c);

@@ -129,6 +129,7 @@ static mob_status_t loop_start(node_t *n) {
     n->handles.listen_poll.data = n->handles.event_poll.data = n->handles.prepare.data =
         n->handles.check.data = n->handles.idle.data = n;
     n->handles.child_signal.data = n->handles.term_signal.data = n->schedule.timer.data = n;
+    node_streams_start(n);
     node_space_start(n);
     node_pressure_start(n);
     uv_poll_start(&n->handles.listen_poll, UV_READABLE, on_connection);

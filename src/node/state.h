@@ -33,6 +33,7 @@
 #include "node/space/space.h"
 #include "node/space/spill.h"
 #include "node/task.h"
+#include "node/text.h"
 #include "node/types.h"
 #include "node/zygote.h"
 #include "sched/sched.h"
@@ -98,6 +99,8 @@ struct node {
     VEC(node_client_t *) connections; /* all of them, for the end */
     node_client_t *driver;
     node_setup_t setup; /* what the driver hands to every worker */
+
+    node_texts_t texts;
 
     /* workers */
     node_zygote_t zygote;

@@ -1,10 +1,26 @@
 /*
- * What workers print. Their standard output and error are pipes to us; whole lines go to the driver
- * with the name of the task that printed them, which the worker announces in the stream itself: \1,
- * the name, a newline. A \1 that a task prints comes doubled.
+ * What workers print. Their standard output and error are pipes to us.
  *
- * A driver that does not read makes us stop reading, so that workers wait in their print and
- * nothing grows without bound.
+ * Whose text it is: a worker that prints by its language's own means announces the task's name in
+ * the stream itself, by a mark: \1, the name, a newline. A mark without a name takes that back,
+ * before a task of another name begins. A \1 that such a task prints comes doubled. What comes
+ * without a mark was written past all that, to the descriptor: by a subprocess, or a library. It is
+ * the text of what the worker runs when we read it (node/runname.c). That is as good as exact while
+ * a run lasts; the last words of a subprocess may get the name of the next run, if that has begun
+ * when we come to read. To know better would cost every run a system call.
+ *
+ * A change of name ends a line.
+ *
+ * When it is sent: whole lines at once. A line without an end is sent as a piece, after PIECE_MS:
+ * a progress bar moves, and dots come one by one; the driver puts pieces together. One timer is for
+ * all streams, and runs only while such a line waits. But pieces of two lines that come at the same
+ * time make four lines on a screen, so a line of more than LONG_LINE is put off while it grows: up
+ * to LINE_MOST it arrives whole. Pieces end between characters.
+ *
+ * Bounds: a driver that does not read makes us stop reading, so that workers wait in their print.
+ * A stream holds one line of LINE_MOST at most, and all streams ALL_MOST together: beyond that a
+ * line is sent as it is. What is sent lies in the driver's outbox, which holds OUTBOX_HIGH and one
+ * such line.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,26 +31,49 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "node/runname.h"
 #include "node/state.h"
 
-enum { CHUNK = 16 * 1024, LINE_LIMIT = 32 * 1024, OUTBOX_HIGH = 4 << 20, MAX_CHUNKS = 64 };
+enum {
+    CHUNK = 64 * 1024, /* what a pipe holds */
+    MAX_CHUNKS = 16,
+    PACKET_TEXT = WIRE_PACKET_MAX - sizeof(wire_text_t) - NODE_NAME_BYTES,
+    OUTBOX_HIGH = 4 << 20,
+    LINE_MOST = 16 << 20,
+    ALL_MOST = 64 << 20,
+    LONG_LINE = CHUNK / 2,
+    PIECE_MS = 50,
+    LONG_MS = 1000,
+};
 
-static void text_send(node_t *n, int kind, int pid, const char *name, const char *text,
-                      size_t size) {
+/* ---- sending ---- */
+
+static void packet_send(node_t *n, wire_text_t head, const char *name, const char *text) {
+    static char packet[WIRE_PACKET_MAX];
+    memcpy(packet, &head, sizeof head);
+    memcpy(packet + sizeof head, name, head.name_size - 1);
+    packet[sizeof head + head.name_size - 1] = 0;
+    if (head.text_size > 0) memcpy(packet + sizeof head + head.name_size, text, head.text_size);
+    node_client_send(n->driver, packet, sizeof head + head.name_size + head.text_size, NULL, 0);
+}
+
+static void text_send(node_t *n, int kind, int pid, const char *name, const char *text, size_t size,
+                      bool unfinished) {
     if (n->driver == NULL || n->driver->state != NODE_LIVE) return;
-    char packet[sizeof(wire_text_t) + 256 + LINE_LIMIT + CHUNK];
     wire_text_t head = {
         .packet = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT},
         .stream = (uint32_t)kind,
         .pid = pid,
-        .name_size = (uint32_t)base_utf8_whole(name, strnlen(name, 255)) + 1,
-        .text_size = (uint32_t)size,
+        .name_size = (uint32_t)strlen(name) + 1,
+        .unfinished = true,
     };
-    memcpy(packet, &head, sizeof head);
-    memcpy(packet + sizeof head, name, head.name_size - 1);
-    packet[sizeof head + head.name_size - 1] = 0;
-    memcpy(packet + sizeof head + head.name_size, text, size);
-    node_client_send(n->driver, packet, sizeof head + head.name_size + size, NULL, 0);
+    for (; size > PACKET_TEXT; text += head.text_size, size -= head.text_size) {
+        head.text_size = (uint32_t)base_utf8_whole(text, PACKET_TEXT);
+        packet_send(n, head, name, text);
+    }
+    head.text_size = (uint32_t)size;
+    head.unfinished = unfinished;
+    packet_send(n, head, name, text);
 }
 
 void node_warn(node_t *n, const char *format, ...) {
@@ -44,74 +83,162 @@ void node_warn(node_t *n, const char *format, ...) {
     int size = vsnprintf(text, sizeof text, format, args);
     va_end(args);
     text_send(n, MOB_MESSAGE_WARN, 0, "", text,
-              size < (int)sizeof text ? (size_t)size : base_utf8_whole(text, sizeof text - 1));
+              size < (int)sizeof text ? (size_t)size : base_utf8_whole(text, sizeof text - 1),
+              false);
 }
 
-static void lines_send(node_stream_t *s, size_t size) {
-    if (size == 0 || !s->client->node->config.log_to_driver) return;
-    if (s->line.items[size - 1] == '\n') size--; /* the reader ends the last line itself */
-    char plain[LINE_LIMIT + CHUNK];
-    size_t kept = 0;
-    for (size_t i = 0; i < size && kept < sizeof plain; i++) {
-        plain[kept++] = s->line.items[i];
-        if (s->line.items[i] == 1 && i + 1 < size && s->line.items[i + 1] == 1) i++;
-    }
-    text_send(s->client->node, s->kind, s->client->pid, s->name ? s->name : "", plain, kept);
-}
-
-/* Takes `size` bytes off the front. */
-static void line_skip(node_stream_t *s, size_t size) {
-    memmove(s->line.items, s->line.items + size, s->line.count - size);
+/* Sends the first `size` bytes of the line, and takes them and `more` off it. */
+static void line_send(node_stream_t *s, size_t size, size_t more, bool unfinished) {
+    text_send(s->client->node, s->kind, s->client->pid, s->name, s->line.items, size, unfinished);
+    s->open = unfinished;
+    s->due_ms = 0;
+    size += more;
     s->line.count -= size;
+    s->client->node->texts.bytes -= size;
+    if (s->line.count > 0) memmove(s->line.items, s->line.items + size, s->line.count);
+    if (s->line.capacity > LONG_LINE && s->line.count == 0) vec_free(&s->line);
 }
 
-/* Sends the whole lines that have come so far, and with `all` the rest too. A change of name may
- * come in the middle of a line: that ends it. */
-static void lines_split(node_stream_t *s, bool all) {
-    size_t lines = 0, i = 0; /* bytes up to the last newline seen, and up to here */
-    while (i < s->line.count) {
-        if (s->line.items[i] != 1) {
-            i++;
-            if (s->line.items[i - 1] == '\n') lines = i;
-            continue;
-        }
-        if (i + 1 < s->line.count && s->line.items[i + 1] == 1) { /* the task's own */
-            i += 2;
-            continue;
-        }
-        char *end = memchr(s->line.items + i, '\n', s->line.count - i);
-        if (end == NULL) break; /* the name is still to come */
-        size_t name_size = (size_t)(end - s->line.items) - i - 1;
-        char *name = strndup(s->line.items + i + 1, name_size);
-        lines_send(s, i);
-        free(s->name);
-        s->name = name;
-        line_skip(s, i + name_size + 2);
-        i = lines = 0;
+/* Sends what there is of it, but for a character that is not whole. */
+static void piece_send(node_stream_t *s) {
+    size_t size = base_utf8_whole(s->line.items, s->line.count);
+    if (size > 0) line_send(s, size, 0, true);
+    s->due_ms = 0; /* no piece without new bytes: a part of a character may stay one for ever */
+}
+
+/* Sends what there is of it, and ends it. */
+static void line_end(node_stream_t *s) {
+    if (s->open || s->line.count > 0) line_send(s, s->line.count, 0, false);
+}
+
+/* ---- pieces in time ---- */
+
+static void on_text_timer(uv_timer_t *timer);
+
+static void timer_arm(node_t *n, uint64_t due_ms) {
+    uint64_t now = uv_now(&n->loop), wait = due_ms > now ? due_ms - now : 0;
+    bool sooner = uv_is_active((uv_handle_t *)&n->texts.timer) &&
+                  uv_timer_get_due_in(&n->texts.timer) <= wait;
+    if (!sooner) uv_timer_start(&n->texts.timer, on_text_timer, wait, 0);
+}
+
+static void piece_plan(node_stream_t *s, uint64_t wait_ms) {
+    node_t *n = s->client->node;
+    s->due_ms = uv_now(&n->loop) + wait_ms;
+    s->seen = s->line.count;
+    timer_arm(n, s->due_ms);
+}
+
+/* ---- reading ---- */
+
+static void name_set(node_stream_t *s, const char *name) {
+    if (strcmp(s->name, name) == 0) return;
+    line_end(s);
+    snprintf(s->name, sizeof s->name, "%s", name);
+}
+
+static void text_put(node_stream_t *s, const char *text, size_t size) {
+    node_t *n = s->client->node;
+    if (!vec_reserve(&s->line, size)) { /* no memory: it goes as it is */
+        line_send(s, s->line.count, 0, true);
+        text_send(n, s->kind, s->client->pid, s->name, text, size, true);
+        return;
     }
-    if (s->line.count - lines > LINE_LIMIT) lines = base_utf8_whole(s->line.items, i);
-    if (all || s->line.count - lines > LINE_LIMIT) lines = s->line.count;
-    lines_send(s, lines);
-    line_skip(s, lines);
+    const char *newline = memrchr(text, '\n', size);
+    size_t whole = newline ? s->line.count + (size_t)(newline - text) : 0;
+    memcpy(s->line.items + s->line.count, text, size);
+    s->line.count += size;
+    n->texts.bytes += size;
+    if (newline) line_send(s, whole, 1, false);
+    if (s->line.count > LINE_MOST || (s->line.count > LONG_LINE && n->texts.bytes > ALL_MOST))
+        piece_send(s);
+    else if (s->line.count > 0 && s->due_ms == 0)
+        piece_plan(s, PIECE_MS);
 }
 
-/* Reads what there is, within bounds: the rest keeps its poll readable. False at the end of the
- * stream. */
-static bool stream_read(node_stream_t *s) {
+/* Text of the task's. Without a mark its name is looked up; but a newline that comes first is the
+ * end of the line before it. */
+static void text_take(node_stream_t *s, const char *text, size_t size) {
+    if (size == 0 || !s->client->node->config.log_to_driver) return;
+    if (!s->announced && !s->looked) {
+        char name[NODE_NAME_BYTES];
+        if (text[0] == '\n' && (s->open || s->line.count > 0)) {
+            text_put(s, text++, 1);
+            if (--size == 0) return;
+        }
+        node_run_name(s->client, name);
+        name_set(s, name);
+        s->looked = true;
+    }
+    text_put(s, text, size);
+}
+
+/* The whole mark is there. */
+static void mark_take(node_stream_t *s) {
+    s->mark[base_utf8_whole(s->mark, s->mark_size)] = 0;
+    s->announced = s->mark_size > 0;
+    s->looked = false;
+    if (s->announced) name_set(s, s->mark);
+    s->place = NODE_TEXT;
+}
+
+/* Takes what follows the \1, up to the end of the mark or of the bytes. How many bytes that is. */
+static size_t mark_read(node_stream_t *s, const char *bytes, size_t size) {
+    if (s->place == NODE_MARK && bytes[0] == 1) { /* the task's own */
+        text_take(s, bytes, 1);
+        s->place = NODE_TEXT;
+        return 1;
+    }
+    if (s->place == NODE_MARK) s->mark_size = 0;
+    s->place = NODE_MARK_NAME;
+    const char *end = memchr(bytes, '\n', size);
+    size_t length = end ? (size_t)(end - bytes) : size, space = sizeof s->mark - 1 - s->mark_size,
+           kept = length < space ? length : space;
+    memcpy(s->mark + s->mark_size, bytes, kept);
+    s->mark_size += kept;
+    if (end == NULL) return size;
+    mark_take(s);
+    return length + 1;
+}
+
+static void bytes_take(node_stream_t *s, const char *bytes, size_t size) {
+    s->looked = false;
+    while (size > 0) {
+        size_t taken;
+        if (s->place == NODE_TEXT) {
+            const char *mark = memchr(bytes, 1, size);
+            taken = mark ? (size_t)(mark - bytes) : size;
+            text_take(s, bytes, taken);
+            if (mark) s->place = NODE_MARK, taken++;
+        } else {
+            taken = mark_read(s, bytes, size);
+        }
+        bytes += taken;
+        size -= taken;
+    }
+}
+
+static void on_output(uv_poll_t *poll, int status, int events);
+
+static bool driver_is_full(const node_t *n) {
+    return n->driver != NULL && n->driver->outbox_bytes > OUTBOX_HIGH;
+}
+
+/* Reads what there is, within bounds: the rest keeps its poll readable. With `all` also if the
+ * driver does not read. False at the end of the stream. */
+static bool stream_read(node_stream_t *s, bool all) {
+    static char chunk[CHUNK];
     for (int chunks = 0; chunks < MAX_CHUNKS; chunks++) {
-        if (!vec_reserve(&s->line, CHUNK)) return true;
-        ssize_t n = read(s->fd, s->line.items + s->line.count, CHUNK);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return errno == EAGAIN;
-        if (n == 0) return false;
-        s->line.count += (size_t)n;
-        lines_split(s, false);
-        node_client_t *driver = s->client->node->driver;
-        if (driver != NULL && driver->outbox_bytes > OUTBOX_HIGH) {
+        if (!all && driver_is_full(s->client->node)) {
             uv_poll_stop(&s->poll);
             s->paused = true;
             return true;
         }
+        ssize_t n = read(s->fd, chunk, sizeof chunk);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno == EAGAIN;
+        if (n == 0) return false;
+        bytes_take(s, chunk, (size_t)n);
     }
     return true;
 }
@@ -120,11 +247,13 @@ static void on_output(uv_poll_t *poll, int status, int events) {
     (void)status, (void)events;
     node_client_t *c = poll->data;
     node_stream_t *s = poll == &c->out.poll ? &c->out : &c->err;
-    if (!s->live || stream_read(s)) return;
+    if (!s->live || stream_read(s, false)) return;
     node_stream_close(s);
     /* Both its outputs have ended and it never came: it is dead. */
     if (c->state == NODE_STARTING && !c->out.live && !c->err.live) node_worker_start_failed(c);
 }
+
+/* ---- a stream's life ---- */
 
 mob_status_t node_stream_open(node_client_t *c, node_stream_t *s, int fd, int kind) {
     s->client = c;
@@ -141,16 +270,25 @@ mob_status_t node_stream_open(node_client_t *c, node_stream_t *s, int fd, int ki
     return MOB_OK;
 }
 
+static void stream_finish(node_stream_t *s) {
+    stream_read(s, true);
+    line_end(s);
+}
+
 void node_stream_close(node_stream_t *s) {
     if (!s->live) return;
     s->live = false;
-    stream_read(s); /* the last words of one that was reaped before its pipe was looked at */
-    lines_split(s, true);
+    stream_finish(s); /* the last words of one that was reaped before its pipe was looked at */
     uv_poll_stop(&s->poll);
-    free(s->name);
-    s->name = NULL;
     vec_free(&s->line);
 }
+
+void node_streams_read(node_client_t *c) {
+    if (c->out.live) stream_read(&c->out, true);
+    if (c->err.live) stream_read(&c->err, true);
+}
+
+/* ---- all streams ---- */
 
 static void streams_each(node_t *n, void (*visit)(node_stream_t *)) {
     for (size_t i = n->connections.count; i-- > 0;) {
@@ -160,20 +298,42 @@ static void streams_each(node_t *n, void (*visit)(node_stream_t *)) {
     }
 }
 
-static void stream_finish(node_stream_t *s) {
-    stream_read(s);
-    lines_split(s, true);
+/* Its line has no end: a piece of it is sent when it is due. One of a paused stream waits with it.
+ */
+static void stream_tick(node_stream_t *s) {
+    node_t *n = s->client->node;
+    if (s->line.count == 0 || s->due_ms == 0 || s->paused) return;
+    if (s->due_ms > uv_now(&n->loop)) {
+        timer_arm(n, s->due_ms);
+        return;
+    }
+    size_t seen = s->seen;
+    if (s->line.count > LONG_LINE) stream_read(s, false); /* we may be what is slow */
+    if (s->due_ms == 0 || s->paused) return;              /* it is sent, or waits */
+    if (s->line.count > LONG_LINE && s->line.count != seen)
+        piece_plan(s, LONG_MS);
+    else
+        piece_send(s);
+}
+
+static void on_text_timer(uv_timer_t *timer) { streams_each(timer->data, stream_tick); }
+
+void node_streams_start(node_t *n) {
+    uv_timer_init(&n->loop, &n->texts.timer);
+    n->texts.timer.data = n;
 }
 
 static void stream_resume(node_stream_t *s) {
-    if (s->paused) uv_poll_start(&s->poll, UV_READABLE, on_output);
+    if (!s->paused) return;
     s->paused = false;
+    uv_poll_start(&s->poll, UV_READABLE, on_output);
+    if (s->due_ms != 0) piece_plan(s, PIECE_MS);
 }
+
+void node_streams_resume(node_t *n) { streams_each(n, stream_resume); }
 
 void node_streams_finish(node_t *n) {
     streams_each(n, stream_finish);
     wire_packet_t end = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT_END};
     node_client_send(n->driver, &end, sizeof end, NULL, 0);
 }
-
-void node_streams_resume(node_t *n) { streams_each(n, stream_resume); }

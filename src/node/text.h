@@ -6,28 +6,49 @@
 
 #include "node/types.h"
 
-/* What a process printed on one stream. */
+/* A name for people to read, with its zero; longer ones are cut. */
+enum { NODE_NAME_BYTES = 256 };
+
+/* What a process prints on one stream. */
 typedef struct node_stream {
     node_client_t *client;
     uv_poll_t poll;
-    int fd;     /* -1: never opened. Open until libuv has let go of it: its number must not be used
-                   again before */
-    bool live;  /* not yet ended */
-    int kind;   /* mob_message_kind_t */
-    char *name; /* of the task that prints, as announced in the stream */
-    VEC(char) line; /* not sent yet */
-    bool paused;    /* the driver does not read: neither do we */
+    int fd;    /* -1: never opened. Open until libuv has let go of it: its number must not be used
+                  again before */
+    bool live; /* not yet ended */
+    int kind;  /* mob_message_kind_t */
+    char name[NODE_NAME_BYTES];                          /* of the task that prints */
+    bool announced;                                      /* by a mark in the stream */
+    bool looked;                                         /* or looked up, for what was read last */
+    enum { NODE_TEXT, NODE_MARK, NODE_MARK_NAME } place; /* how far into a mark the bytes are */
+    char mark[NODE_NAME_BYTES];                          /* the name in it, so far */
+    size_t mark_size;
+    VEC(char) line;  /* not sent yet */
+    bool open;       /* the line that was sent last goes on */
+    uint64_t due_ms; /* when `line` is sent, ended or not; 0: when more of it comes */
+    size_t seen;     /* its size when that was last put off */
+    bool paused;     /* the driver does not read: neither does the daemon */
 } node_stream_t;
 
+typedef struct {
+    uv_timer_t timer; /* runs while a line has no end */
+    size_t bytes;     /* of all lines that are not sent yet */
+} node_texts_t;
+
+/* At the start, before the first stream is opened. */
+void node_streams_start(node_t *node);
 /* Takes the descriptor, also if it fails: it goes with the client. */
 mob_status_t node_stream_open(node_client_t *client, node_stream_t *stream, int fd, int kind);
-/* Reads and sends what is left. Does nothing for one that was never opened. */
+/* Reads and sends what is left, and ends its last line. Does nothing for one that was never
+ * opened. */
 void node_stream_close(node_stream_t *stream);
+/* Reads what a process has printed until now, while the books still say what it runs. */
+void node_streams_read(node_client_t *client);
 /* Sends what has come so far from all of them, and tells the driver that this was all. */
 void node_streams_finish(node_t *node);
 /* The driver reads again. */
 void node_streams_resume(node_t *node);
-/* A line for the driver. */
+/* Tells the driver, in whole lines. Cut at about 1 KiB. */
 void node_warn(node_t *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -29,6 +29,7 @@ typedef struct {
     unsigned long loop_thread; /* of an async actor's loop; 0: there is none */
     unsigned long exit_thread; /* that ends the program; 0: it goes on */
     PyObject *run_name;        /* str; for an actor its class */
+    PyObject *on_next_name;    /* to be called when that changes; NULL: nothing */
     PyObject *actor;           /* the instance */
     PyObject *actor_class_name;
     PyObject *actor_repr; /* str, if its class has a __repr__ of its own: what it prints has that as
@@ -178,6 +179,10 @@ bool core_run_end(mob_run_t *run, PyObject *callable, PyObject *value, const mob
 PyObject *core_serve(PyObject *module, PyObject *unused);
 PyObject *core_current(PyObject *module, PyObject *unused);
 PyObject *core_current_name(PyObject *module, PyObject *unused);
+/* Its argument is called once, with nothing, before a run of another name begins. */
+PyObject *core_on_next_name(PyObject *module, PyObject *callable);
+/* Does so now: what was announced for the run's name is taken back. */
+void core_name_unannounce(void);
 
 /* run.c: runs as Python objects */
 int core_run_ready(PyObject *module);

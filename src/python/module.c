@@ -95,6 +95,7 @@ static PyMethodDef methods[] = {
     {"kill_actor", core_kill_actor, METH_VARARGS, NULL},
     {"current", core_current, METH_NOARGS, NULL},
     {"current_name", core_current_name, METH_NOARGS, NULL},
+    {"on_next_name", core_on_next_name, METH_O, NULL},
     {"actor", core_actor, METH_NOARGS, NULL},
     {"serve", core_serve, METH_NOARGS, NULL},
     {"next_run", core_next_run, METH_NOARGS, NULL},

@@ -34,8 +34,8 @@ static task_function_t *function_in_c(const mob_run_t *run) {
     return NULL;
 }
 
-/* What C prints is marked with the task's name, as Python's own is (ray._private.streams): each
- * says the name again after the other. */
+/* What C prints is marked with the task's name, as Python's own is (ray._private.streams). Each
+ * takes its mark back, so each says the name again after the other. */
 static void streams_begin(void) {
     static bool open;
     Py_ssize_t size = 0;
@@ -47,13 +47,7 @@ static void streams_begin(void) {
 }
 
 static void streams_end(void) {
-    if (!task_streams_end()) return;
-    const char *const names[] = {"stdout", "stderr"};
-    for (int i = 0; i < 2; i++) {
-        PyObject *stream = PySys_GetObject(names[i]); /* BORROWED */
-        if (stream != NULL && PyObject_SetAttrString(stream, "_announced", Py_None) < 0)
-            PyErr_Clear();
-    }
+    if (task_streams_end()) core_name_unannounce();
 }
 
 bool core_native_run(mob_run_t *run) {

@@ -47,6 +47,23 @@ static int shape_set(const mob_run_t *run) {
     return done == NULL ? -1 : 0;
 }
 
+void core_name_unannounce(void) {
+    PyObject *callable = core.on_next_name;
+    if (callable == NULL) return;
+    core.on_next_name = NULL;
+    PyObject *done = PyObject_CallNoArgs(callable);
+    if (done == NULL) PyErr_WriteUnraisable(callable);
+    Py_XDECREF(done);
+    Py_DECREF(callable);
+}
+
+PyObject *core_on_next_name(PyObject *module, PyObject *callable) {
+    (void)module;
+    Py_INCREF(callable);
+    Py_XSETREF(core.on_next_name, callable);
+    Py_RETURN_NONE;
+}
+
 static void run_name_set(const mob_run_t *run) {
     PyObject *name;
     if (run->kind == MOB_ACTOR_CALL && core.actor_class_name != NULL) {
@@ -65,6 +82,7 @@ static void run_name_set(const mob_run_t *run) {
         PyErr_Clear();
         name = PyUnicode_FromString("?");
     }
+    core_name_unannounce();
     Py_XSETREF(core.run_name, name);
 }
 
@@ -103,6 +121,16 @@ static PyObject *own_repr(PyObject *actor) {
     return text;
 }
 
+/* What the actor's subprocesses print is to have its own name too, which nobody but us knows. */
+static void repr_announce(void) {
+    if (core.actor_repr == NULL) return;
+    PyObject *streams = PyImport_ImportModule("ray._private.streams");
+    PyObject *done = streams ? PyObject_CallMethod(streams, "announce", NULL) : NULL;
+    if (done == NULL) PyErr_WriteUnraisable(core.actor_repr);
+    Py_XDECREF(done);
+    Py_XDECREF(streams);
+}
+
 /* Its value is there, or NULL with an exception or a failed argument: stores that. True if the run
  * is to run again. */
 static bool value_store(mob_run_t *run, PyObject *callable, PyObject *value,
@@ -113,6 +141,7 @@ static bool value_store(mob_run_t *run, PyObject *callable, PyObject *value,
         core.actor_ref = run->actor;
         core.actor_class_name = Py_NewRef(core.run_name);
         core.actor_repr = own_repr(value);
+        repr_announce();
         core.actor_shape = run->held_shape;
     }
     if (failed->error != MOB_OK) {

@@ -211,7 +211,8 @@ PyObject *core_read_message(PyObject *module, PyObject *unused) {
         Py_XDECREF(text);
         return NULL;
     }
-    return Py_BuildValue("siNN", kinds[m.kind <= 3 ? m.kind : 0], m.pid, name, text);
+    return Py_BuildValue("siNNO", kinds[m.kind <= 3 ? m.kind : 0], m.pid, name, text,
+                         m.unfinished ? Py_True : Py_False);
 }
 
 /* ---- questions ---- */

@@ -1,8 +1,11 @@
 /*
- * What a worker prints. The daemon wants to know which task a line belongs to: \1, the name, a
- * newline go ahead of the first text of each, and a \1 of the task's own is doubled. So stdout and
- * stderr become streams that write through this file to the same descriptors. (They have no
- * descriptor of their own then: fileno(stdout) is -1; 1 and 2 are the ones.)
+ * What a worker prints. The daemon wants to know which task a line belongs to: a mark, \1, the
+ * name, a newline, goes ahead of the first text of each, and a \1 of the task's own is doubled. So
+ * stdout and stderr become streams that write through this file to the same descriptors. (They have
+ * no descriptor of their own then: fileno(stdout) is -1; 1 and 2 are the ones.)
+ *
+ * Before a task of another name begins, a mark without a name takes back what was announced: what
+ * comes without a mark then, from a subprocess, say, has the name of the task that runs.
  */
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -28,6 +31,14 @@ static bool all_write(int fd, const char *data, size_t size) {
         size -= (size_t)n;
     }
     return true;
+}
+
+/* Of what is said of the last run. */
+static void announced_end(void) {
+    for (int i = 0; i < 2; i++) {
+        if (streams[i].announced) (void)all_write(streams[i].fd, "\1\n", 2);
+        streams[i].announced = false;
+    }
 }
 
 static ssize_t stream_write(void *cookie, const char *data, size_t size) {
@@ -63,17 +74,17 @@ void task_streams_open(void) {
 void task_streams_name(const char *name, size_t size) {
     if (size > sizeof run_name) size = sizeof run_name;
     if (size == run_name_size && memcmp(name, run_name, size) == 0) return; /* as most are */
+    announced_end();
     memcpy(run_name, name, size);
     run_name_size = size;
     for (size_t i = 0; i < size; i++)
         if (run_name[i] == '\n' || run_name[i] == 1)
             run_name[i] = ' '; /* what the mark ends with and begins with */
-    streams[0].announced = streams[1].announced = false;
 }
 
 bool task_streams_end(void) {
     if (__fpending(stdout) > 0) fflush(stdout);
     bool any = streams[0].announced || streams[1].announced;
-    streams[0].announced = streams[1].announced = false;
+    announced_end();
     return any;
 }

@@ -240,9 +240,11 @@ typedef struct wire_text {
     wire_packet_t packet;
     uint32_t stream; /* mob_message_kind_t */
     int32_t pid;
-    uint32_t name_size, text_size;
+    uint32_t name_size, text_size; /* the name with its zero */
+    uint32_t unfinished;           /* as mob_message_t says */
+    uint32_t reserved;
 } wire_text_t;
-_Static_assert(sizeof(wire_text_t) == 24, "on the socket");
+_Static_assert(sizeof(wire_text_t) == 32, "on the socket");
 
 typedef struct wire_ask {
     wire_packet_t packet;

@@ -33,6 +33,7 @@ def test_nothing_wakes_up_while_nothing_is_asked(start):
     @ray.remote
     def work(x):
         print(x)
+        print("a line without an end", end="")
         return x
 
     @ray.remote

@@ -1,7 +1,9 @@
 """What workers print reaches the driver: with its source, in order, and before the end."""
 
 import os
+import pty
 import re
+import termios
 import time
 
 import pytest
@@ -14,6 +16,57 @@ def lines(folder, body, init="num_cpus=2", stream="stdout", **options):
     result = support.run_driver(support.script(folder, code), **options)
     assert result.returncode == 0, result.stderr
     return getattr(result, stream).splitlines()
+
+
+class Live:
+    """A driver whose output is looked at while it runs, and whose task waits for the test: `step()`
+    in the task goes on at each `go()` here.
+    """
+
+    def __init__(self, folder, body, terminal=False):
+        self.folder, self.steps, self.text = folder, 0, ""
+        code = f"""
+import os, subprocess, sys, time, ray
+ray.init(num_cpus=2)
+def step(i):
+    while not os.path.exists(os.path.join({folder!r}, f"step-{{i}}")):
+        time.sleep(0.01)
+{body}
+"""
+        self.read_end, write_end = pty.openpty() if terminal else os.pipe()
+        if terminal:
+            attributes = termios.tcgetattr(write_end)
+            attributes[1] &= ~termios.OPOST  # what is written is what is read
+            termios.tcsetattr(write_end, termios.TCSANOW, attributes)
+        os.set_blocking(self.read_end, False)
+        self.driver = support.start_driver(
+            support.script(folder, code), stdout=write_end, stderr=write_end
+        )
+        os.close(write_end)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.driver.kill()
+        self.driver.wait()
+        os.close(self.read_end)
+
+    def go(self):
+        support.touch(os.path.join(self.folder, f"step-{self.steps}"))
+        self.steps += 1
+
+    def shows(self, text):
+        """Whether the output becomes this, as it is or with N for each process's id."""
+        return support.wait_until(lambda: self.read() == text) or self.text
+
+    def read(self):
+        try:
+            self.text += os.read(self.read_end, 65536).decode()
+        except (BlockingIOError, OSError):  # nothing yet, or at its end (EIO of a terminal)
+            pass
+        self.text = re.sub(r"pid=\d+\)", "pid=N)", self.text)
+        return self.text
 
 
 TASK = "@ray.remote\ndef speak(*words):\n    print(*words)\n    return os.getpid()\n"
@@ -99,16 +152,76 @@ ray.get(complain.remote())
     assert all(line.startswith("(complain pid=") for line in found)
 
 
+def names_and_texts(found):
+    return [re.fullmatch(r"\((?:(.*) )?pid=\d+\) (.*)", line).groups() for line in found]
+
+
 def test_what_subprocesses_and_c_code_write(folder):
+    """One worker runs all of them: each text has the name of the task that runs, whoever announced
+    himself before.
+    """
     body = """
-@ray.remote
-def shell():
+@ray.remote(num_cpus=2)
+def shell(i):
     os.system('echo from the shell')
     os.write(1, b'raw\\n')
-ray.get(shell.remote())
+    step(i)
+@ray.remote(num_cpus=2)
+def other(i, unused):
+    subprocess.run(["echo", "from a subprocess"])
+    step(i)
+@ray.remote(num_cpus=2)
+def talker(i):
+    print("by Python")
+    os.system('printf half')
+    step(i)
+ray.get(shell.remote(0))
+ray.get(talker.remote(1))
+ray.get(other.remote(2, b'x'))
+ray.get(other.options(name='large').remote(3, b'x' * 5000))
+ray.get(talker.remote(4))
+ray.get(shell.remote(5))
 """
-    found = lines(folder, body)
-    assert [line.split(") ")[1] for line in found] == ["from the shell", "raw"]
+    shell = "(shell pid=N) from the shell\n(shell pid=N) raw\n"
+    talker = "(talker pid=N) by Python\n(talker pid=N) half"
+    texts = [
+        shell,
+        talker,
+        "\n(other pid=N) from a subprocess\n",
+        "(large pid=N) from a subprocess\n",
+        talker,
+        "\n" + shell,
+    ]
+    with Live(folder, body) as live:
+        shown = ""
+        for text in texts:
+            shown += text
+            assert live.shows(shown) is True
+            live.go()
+        assert live.driver.wait(40) == 0
+
+
+@pytest.mark.parametrize("options", ["", "max_concurrency=2"])
+def test_what_subprocesses_of_actors_write(folder, options):
+    body = f"""
+@ray.remote({options or "num_cpus=0"})
+class Plain:
+    def __init__(self):
+        os.system('echo made')
+    def speak(self):
+        os.system('echo spoke')
+@ray.remote({options or "num_cpus=0"})
+class Named:
+    def __repr__(self):
+        return 'my own name'
+    def speak(self):
+        os.system('echo spoke')
+plain, named = Plain.remote(), Named.remote()
+ray.get(plain.speak.remote())
+ray.get(named.speak.remote())
+"""
+    expected = [("Plain", "made"), ("Plain", "spoke"), ("my own name", "spoke")]
+    assert names_and_texts(lines(folder, body)) == expected
 
 
 def test_actors_have_their_class_or_method_as_name(folder):
@@ -148,18 +261,133 @@ def test_text_beyond_ascii_and_broken_text(folder):
     assert found[0] == "é 日本 🐟" and found[-1] == "fine" and len(found) == 5
 
 
-def test_a_very_long_line(folder):
-    body = "@ray.remote\ndef long():\n    print('x' * 1_000_000 + 'end')\nray.get(long.remote())"
-    found = lines(folder, body)
-    assert "".join(line.partition(") ")[2] for line in found) == "x" * 1_000_000 + "end"
+@pytest.mark.parametrize("size", [1_000_000, 10_000_000])
+def test_a_very_long_line_is_one(folder, size):
+    body = f"@ray.remote\ndef long():\n    print('x' * {size} + 'end')\nray.get(long.remote())"
+    (line,) = lines(folder, body)
+    assert line.partition(") ")[2] == "x" * size + "end"
+
+
+def test_very_long_lines_of_two_workers_are_not_mixed(folder):
+    body = """
+@ray.remote
+def long(c):
+    while len(os.listdir(folder)) < 2:
+        open(os.path.join(folder, c), "w").close()
+    for _ in range(3):
+        print(c * 3_000_000)
+ray.get([long.remote("a"), long.remote("b")])
+"""
+    meeting = os.path.join(folder, "meeting")
+    os.mkdir(meeting)
+    found = lines(folder, f"folder = {meeting!r}" + body)
+    texts = [line.partition(") ")[2] for line in found]
+    assert sorted(texts) == ["a" * 3_000_000] * 3 + ["b" * 3_000_000] * 3
 
 
 @pytest.mark.parametrize("shift", range(4))
-def test_a_very_long_line_is_cut_between_characters(folder, shift):
+def test_a_very_long_line_keeps_its_characters(folder, shift):
+    """Wherever it is cut on its way."""
     text = "x" * shift + "é日🐟" * 20_000
     body = f"@ray.remote\ndef long():\n    print({text!r})\nray.get(long.remote())"
-    found = lines(folder, body)
-    assert len(found) > 1 and "".join(line.partition(") ")[2] for line in found) == text
+    (line,) = lines(folder, body)
+    assert line.partition(") ")[2] == text
+
+
+def test_what_has_no_newline_yet_is_shown(folder):
+    body = """
+@ray.remote
+def dots():
+    for i in range(3):
+        print(".", end="", flush=True)
+        step(i)
+    print("done")
+ray.get(dots.remote())
+"""
+    with Live(folder, body) as live:
+        for dots in (".", "..", "..."):
+            assert live.shows(f"(dots pid=N) {dots}") is True
+            live.go()
+        assert live.shows("(dots pid=N) ...done\n") is True
+
+
+BAR = """
+@ray.remote
+def bar():
+    for i in range(2):
+        print(f"\\r {i * 50} %", end="", file=sys.stderr, flush=True)
+        step(i)
+    print("\\r 100 %", file=sys.stderr)
+@ray.remote
+def speak():
+    print("hello")
+ref = bar.remote()
+"""
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_bar_is_drawn_over_itself(folder, terminal):
+    with Live(folder, BAR + "ray.get(ref)", terminal) as live:
+        shown = "\r(bar pid=N)  0 %"
+        assert live.shows(shown) is True
+        live.go()
+        shown += "\r(bar pid=N)  50 %"
+        assert live.shows(shown) is True
+        live.go()
+        assert live.shows(shown + "\r(bar pid=N)  100 %\n") is True
+
+
+def test_a_line_within_an_open_one(folder):
+    """On a terminal, where all output is one: the open line is ended, and goes on in another."""
+    body = BAR + "step(2)\nray.get(speak.remote())\nray.get(ref)"
+    with Live(folder, body, terminal=True) as live:
+        shown = "\r(bar pid=N)  0 %"
+        assert live.shows(shown) is True
+        support.touch(os.path.join(folder, "step-2"))
+        shown += "\n(speak pid=N) hello\n"
+        assert live.shows(shown) is True
+        live.go()
+        shown += "\r(bar pid=N)  50 %"
+        assert live.shows(shown) is True
+        live.go()
+        assert live.shows(shown + "\r(bar pid=N)  100 %\n") is True
+
+
+def test_two_open_lines(folder):
+    body = """
+@ray.remote
+def part(c, i):
+    step(i)
+    print(c, end="", flush=True)
+    step(i + 2)
+    print(flush=True)
+ray.get([part.remote("a", 0), part.remote("b", 1)])
+"""
+    with Live(folder, body) as live:
+        live.go()
+        assert live.shows("(part pid=N) a") is True
+        live.go()
+        shown = "(part pid=N) a\n(part pid=N) b"
+        assert live.shows(shown) is True
+        live.go()  # the end of the first is not an empty line
+        live.go()
+        assert live.shows(shown + "\n") is True
+
+
+def test_an_open_line_is_ended_with_the_session(folder):
+    body = """
+@ray.remote
+def part():
+    print("open", end="", flush=True)
+    step(0)
+ray.get(part.remote())
+ray.shutdown()
+print("after")
+"""
+    with Live(folder, body) as live:
+        assert live.shows("(part pid=N) open") is True
+        live.go()
+        assert live.shows("(part pid=N) open\nafter\n") is True
 
 
 def test_what_the_drivers_output_has_no_characters_for(folder):
@@ -300,7 +528,7 @@ def test_shutdown_waits_for_a_reader_that_takes_its_time(folder):
     code = """
 import ray, sys
 ray.init(num_cpus=1)
-ray._private.worker._Printer._PATIENCE = 0.2
+ray._private.printing.Printer._PATIENCE = 0.2
 @ray.remote
 def chatter():
     for i in range(20000):

@@ -9,10 +9,9 @@ import _thread
 import atexit
 import functools
 import os
-import sys
 
 from ray import _core
-from ray._private import session
+from ray._private import printing, session
 from ray._private.errors import load_error, make_error
 from ray._private.later import not_yet
 
@@ -176,7 +175,7 @@ def _start(config):
     set_hooks()
     take_part(SCRIPT_MODE, config["namespace"])
     _core.start({**config, "meanwhile": _load_cloudpickle})
-    _printer = _Printer()
+    _printer = printing.Printer()
 
 
 def _load_cloudpickle():
@@ -261,57 +260,6 @@ def _at_exit():
 # Now, and not when a session begins: the last registered is called first, and what the program
 # registers from here on may still use the system.
 atexit.register(_at_exit)
-
-
-class _Printer:
-    """The driver's one thread: sleeps until a worker has printed something, and prints it here."""
-
-    _PATIENCE = 5  # seconds without a word from the daemon
-
-    def __init__(self):
-        self._pid = os.getpid()
-        self._steps = 0  # odd while a text is being written
-        self._ended = _thread.allocate_lock()
-        self._ended.acquire()
-        _thread.start_new_thread(self._run, ())
-
-    def finish(self):
-        """Returns when everything is printed that there was. Whoever reads it may take any time for
-        that.
-        """
-        if self._pid != os.getpid():  # a forked child has no such thread
-            return
-        _core.finish_messages()
-        steps = self._steps
-        # The daemon may be stuck or gone: an end is more than the last lines.
-        while not self._ended.acquire(True, self._PATIENCE) and (
-            self._steps % 2 == 1 or self._steps != steps
-        ):
-            steps = self._steps
-
-    def _run(self):
-        try:
-            while (message := _core.read_message()) is not None:
-                self._steps += 1
-                try:
-                    _print_message(*message)
-                # no stream, a closed one, one of the user's that fails: the program goes on
-                except Exception:
-                    pass
-                self._steps += 1
-        finally:
-            self._ended.release()
-
-
-def _print_message(kind, pid, name, text):
-    prefix = "(raylet) " if kind == "warn" else f"({name} pid={pid}) " if name else f"(pid={pid}) "
-    stream = sys.stdout if kind == "out" else sys.stderr
-    lines = "".join([f"{prefix}{line}\n" for line in text.split("\n")])
-    try:
-        stream.write(lines)
-    except UnicodeEncodeError:
-        stream.write(lines.encode(stream.encoding, "backslashreplace").decode(stream.encoding))
-    stream.flush()
 
 
 def remote(*args, **options):

@@ -17,6 +17,7 @@
 
 #include "node/ahead.h"
 #include "node/inbox.h"
+#include "node/runname.h"
 #include "node/space/restore.h"
 #include "node/state.h"
 
@@ -33,6 +34,7 @@ static inline node_t *fixture_node_new(uint64_t store_bytes) {
     uv_loop_init(&n->loop);
     uv_timer_init(&n->loop, &n->schedule.timer);
     n->schedule.timer.data = n;
+    node_streams_start(n);
     node_space_start(n);
     assert_int_equal(sched_new(resources, 1, &n->sched), MOB_OK);
     assert_int_equal(sched_shape_intern(n->sched,
@@ -102,6 +104,7 @@ static inline void fixture_node_free(node_t *n) {
     while (n->connections.count > 0) node_client_close(n->connections.items[0]);
     uv_close((uv_handle_t *)&n->schedule.timer, NULL);
     uv_close((uv_handle_t *)&n->space.timer, NULL);
+    uv_close((uv_handle_t *)&n->texts.timer, NULL);
     uv_run(&n->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&n->loop), 0);
     uint64_t granules = n->config.store_bytes / SHM_GRANULE;

@@ -1,5 +1,5 @@
-/* What workers print: whole lines, under the name that was announced, to a driver that reads its
- * socket. */
+/* What workers print: whole lines, and pieces of those that have no end, under the name that was
+ * announced, to a driver that reads its socket. */
 #include "fixture.h"
 
 #include <fcntl.h>
@@ -44,6 +44,8 @@ static void print(const char *text, size_t size) {
 
 static void print_text(const char *text) { print(text, strlen(text)); }
 
+static bool unfinished; /* of the packet that was read last */
+
 /* The next packet's name and text; false if there is none. */
 static bool text_next(char *ret_name, char *ret_text, size_t capacity) {
     static char packet[WIRE_PACKET_MAX];
@@ -60,14 +62,32 @@ static bool text_next(char *ret_name, char *ret_text, size_t capacity) {
     strcpy(ret_name, packet + sizeof head);
     memcpy(ret_text, packet + sizeof head + head.name_size, head.text_size);
     ret_text[head.text_size] = 0;
+    unfinished = head.unfinished;
     return true;
 }
 
+/* The next lines, in one piece or in several: this process may have stood still for a while. */
 static void expect(const char *name, const char *text) {
     char got_name[256], got_text[65536];
+    size_t size = 0;
+    do {
+        assert_true(text_next(got_name, got_text + size, sizeof got_text - size));
+        assert_string_equal(got_name, name);
+        size += strlen(got_text + size);
+    } while (unfinished);
+    assert_string_equal(got_text, text);
+}
+
+/* Sleeps until the timer for lines without an end has gone off. */
+static void expect_piece(const char *name, const char *text) {
+    char got_name[256], got_text[65536];
+    assert_true(uv_is_active((uv_handle_t *)&n->texts.timer));
+    uv_run(&n->loop, UV_RUN_ONCE);
     assert_true(text_next(got_name, got_text, sizeof got_text));
     assert_string_equal(got_name, name);
     assert_string_equal(got_text, text);
+    assert_true(unfinished);
+    assert_false(uv_is_active((uv_handle_t *)&n->texts.timer));
 }
 
 static void expect_nothing(void) {
@@ -125,22 +145,111 @@ static void test_a_long_name_is_cut(void **state) {
     assert_string_equal(got, "x");
 }
 
-static void test_lines_without_an_end(void **state) {
+static void test_a_line_without_an_end_comes_in_pieces(void **state) {
     (void)state;
-    static char much[60000], name[256], got[65536];
-    memset(much, 'y', sizeof much);
-    size_t total = 0;
-    for (int i = 0; i < 5; i++) print(much, sizeof much);
-    while (text_next(name, got, sizeof got)) total += strlen(got);
-    assert_true(total > 200000); /* does not wait for ever for the line's end */
+    print_text("\1dots\n.");
+    expect_nothing();
+    expect_piece("dots", ".");
+    print_text("..");
+    expect_piece("dots", "..");
+    print_text(".\n");
+    expect("dots", ".");
+    print_text("\r 10 %");
+    expect_piece("dots", "\r 10 %");
+    print_text("\n");
+    expect("dots", ""); /* nothing but its end */
+    expect_nothing();
+}
+
+static void test_a_piece_ends_between_characters(void **state) {
+    (void)state;
+    print_text("caf\xc3");
+    expect_piece("", "caf"); /* and no timer runs for the rest */
+    print_text("\xa9");
+    expect_piece("", "\xc3\xa9");
+    print_text("\xf0\x9f\x90\n"); /* no character at all: it is as it is */
+    expect("", "\xf0\x9f\x90");
+}
+
+static void test_another_name_ends_an_open_line(void **state) {
+    (void)state;
+    print_text("\1first\nhalf");
+    expect_piece("first", "half");
+    print_text("\1second\nwhole\n");
+    expect("first", "");
+    expect("second", "whole");
+    print_text("\1second\nhalf");
+    expect_piece("second", "half");
     close(printer);
     printer = -1;
     uv_run(&n->loop, UV_RUN_NOWAIT);
-    for (int i = 0; i < 10; i++) {
-        while (text_next(name, got, sizeof got)) total += strlen(got);
-        uv_run(&n->loop, UV_RUN_NOWAIT);
+    expect("second", ""); /* so does the stream's end */
+}
+
+/* Prints so many bytes without an end, and reads what is sent meanwhile; how much that is. */
+static size_t print_long(size_t size) {
+    static char much[60000], name[256], got[65536];
+    memset(much, 'y', sizeof much);
+    size_t sent = 0;
+    for (size_t left = size; left > 0;) {
+        size_t part = left < sizeof much ? left : sizeof much;
+        print(much, part);
+        left -= part;
+        for (bool more = true; more; uv_run(&n->loop, UV_RUN_NOWAIT)) {
+            more = driver->outbox.count > 0;
+            while (text_next(name, got, sizeof got)) sent += strlen(got);
+        }
     }
-    assert_int_equal(total, 300000);
+    return sent;
+}
+
+/* Reads until a line has ended; how long what was read of it is. */
+static size_t line_read(void) {
+    static char name[256], got[65536];
+    size_t size = 0;
+    do {
+        while (!text_next(name, got, sizeof got)) uv_run(&n->loop, UV_RUN_NOWAIT);
+        assert_null(strchr(got, '\n'));
+        size += strlen(got);
+    } while (unfinished);
+    return size;
+}
+
+static void test_a_long_line_comes_at_once(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(print_long(16 << 20), 0); /* nothing before its end */
+        print_text("\n");
+        assert_int_equal(line_read(), 16 << 20);
+        assert_int_equal(n->texts.bytes, 0);
+    }
+    expect_nothing();
+}
+
+static void test_a_line_that_is_too_long_is_cut(void **state) {
+    (void)state;
+    size_t sent = print_long(50 << 20);
+    assert_true(sent >= 32 << 20 && n->texts.bytes <= 16 << 20);
+    print_text("\n");
+    assert_int_equal(sent + line_read(), 50 << 20);
+    n->texts.bytes += 64 << 20; /* as if other streams had so much */
+    assert_true(print_long(60000) == 60000);
+    n->texts.bytes -= 64 << 20;
+    print_text("\n");
+    assert_int_equal(line_read(), 0);
+}
+
+static void test_a_long_line_that_stands_still_comes_in_pieces(void **state) {
+    (void)state;
+    size_t sent = print_long(100000);
+    assert_int_equal(sent, 0);
+    static char name[256], got[65536];
+    while (sent < 100000) {
+        uv_run(&n->loop, UV_RUN_ONCE);
+        while (text_next(name, got, sizeof got)) sent += strlen(got);
+    }
+    assert_true(unfinished && sent == 100000);
+    assert_false(uv_is_active((uv_handle_t *)&n->texts.timer));
 }
 
 static void test_the_rest_comes_at_the_end(void **state) {
@@ -200,7 +309,7 @@ static void test_a_driver_that_does_not_read(void **state) {
     size_t total = 0;
     for (int idle = 0; idle < 10;) {
         if (text_next(name, got, sizeof got)) {
-            total += strlen(got) + 1;
+            total += strlen(got) + !unfinished;
             idle = 0;
         } else {
             uv_run(&n->loop, UV_RUN_NOWAIT);
@@ -218,7 +327,14 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_names_are_announced, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_name_in_pieces, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_long_name_is_cut, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_lines_without_an_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_line_without_an_end_comes_in_pieces, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_piece_ends_between_characters, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_another_name_ends_an_open_line, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_long_line_comes_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_line_that_is_too_long_is_cut, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_long_line_that_stands_still_comes_in_pieces, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_the_rest_comes_at_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_descriptor_outlives_its_handle, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_is_sent_to_a_driver_that_wants_none, setup,
