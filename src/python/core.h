@@ -75,6 +75,7 @@ PyObject *core_ref_new(mob_ref_t ref); /* STEALS one count */
 /* The reference, if it is one of this session; else NULL with an exception. BORROWED */
 ref_object_t *core_ref_of(PyObject *object);
 void core_collector_push(collector_t *collector);
+bool core_is_collecting(void);                   /* this thread pickles for the store */
 void core_collector_pop(collector_t *collector); /* frees what it holds */
 PyObject *core_ref_restore(PyObject *module, PyObject *id);
 

@@ -49,6 +49,11 @@ static PyObject *is_connected(PyObject *module, PyObject *unused) {
 static PyObject *default_cpus(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     return PyLong_FromUnsignedLong(mob_default_cpus());
+static PyObject *is_collecting(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyBool_FromLong(core_is_collecting());
+}
+
 }
 
 static PyObject *default_store(PyObject *module, PyObject *unused) {
@@ -82,6 +87,7 @@ static PyMethodDef methods[] = {
     {"is_connected", is_connected, METH_NOARGS, NULL},
     {"default_cpus", default_cpus, METH_NOARGS, NULL},
     {"default_store", default_store, METH_NOARGS, NULL},
+    {"is_collecting", is_collecting, METH_NOARGS, NULL},
     {"start", core_start, METH_O, NULL},
     {"begin_exit", core_begin_exit, METH_NOARGS, NULL},
     {"shutdown", core_shutdown, METH_NOARGS, NULL},

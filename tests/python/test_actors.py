@@ -207,6 +207,16 @@ def test_copies_of_handles():
         assert again == counter and ray.get(again.get.remote()) == 0
 
 
+def test_a_handle_that_is_pickled_by_itself():
+    import pickle
+
+    counter = Counter.remote()
+    for what in (counter, counter.add, [counter]):
+        with pytest.raises(TypeError, match=r"Counter.* can't be pickled by itself.*handle"):
+            pickle.dumps(what)
+    assert copy.copy(counter) is counter and copy.copy(counter.add).remote is counter.add.remote
+
+
 def test_handles_as_results():
     @ray.remote
     def make():
