@@ -15,8 +15,7 @@ from ray import _core
 from ray._private import session
 from ray._private.errors import load_error, make_error
 from ray._private.later import not_yet
-
-SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
+from ray._private.session import LOCAL_MODE, SCRIPT_MODE, WORKER_MODE  # noqa: F401
 
 _FUNCTION = type(lambda: None)
 _starting = _thread.RLock()
@@ -226,12 +225,20 @@ def shutdown():
         )
     with _starting:
         printer, _printer = _printer, None
+        if not _exiting and is_initialized():
+            _fetch_functions()
         if printer is not None:
             printer.finish()
         _core.shutdown()
 
 
 def _at_exit():
+def _fetch_functions():
+    from ray._private import definition
+
+    definition.fetch_all()
+
+
     global _exiting
     _exiting = True
     # A forked child runs its parent's exit functions too, and the system is not its to end; nor is
