@@ -57,6 +57,7 @@ static void on_prepare(uv_prepare_t *handle) {
         node_inbox_read(n);
         node_actors_settle(n);
         node_objects_sweep(n, settled);
+        node_streams_settle(n);
         node_questions_answer(n);
         node_schedule(n);
         if (n->again || n->zero.count > 0) continue;
@@ -131,6 +132,7 @@ static mob_status_t loop_start(node_t *n) {
         n->idle_handle.data = n;
     n->child_signal.data = n->term_signal.data = n->look_timer.data = n;
     node_space_start(n);
+    node_failures_start(n);
     node_pressure_start(n);
     uv_poll_start(&n->listen_poll, UV_READABLE, on_connection);
     uv_poll_start(&n->event_poll, UV_READABLE, on_event);

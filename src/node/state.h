@@ -170,6 +170,10 @@ struct node_actor {
     enum { NODE_ACTOR_PENDING, NODE_ACTOR_ALIVE, NODE_ACTOR_DEAD } state;
     bool released; /* nobody has a handle any more: ends when its calls are done */
     bool killed;   /* by ray.kill */
+    bool quiet; /* nobody need be told of calls that it did not answer: its end was wanted, or was
+                   told */
+    bool init_failed; /* it could not be made */
+    pid_t pid;        /* of its process, or the last one it had */
     char name[64];
     char cause[256];
 };
@@ -270,6 +274,20 @@ typedef struct {
 } node_gap_t;
 typedef VEC(node_gap_t) node_gaps_t;
 
+/* A failure that the driver was told of a moment ago, and what was like it since. */
+typedef struct {
+    uint64_t hash, repeats;
+    uint32_t kind;
+    char line[256];
+} node_failure_t;
+enum { NODE_FAILURES_MOST = 32 };
+typedef struct {
+    uv_timer_t timer; /* runs while there are any */
+    node_failure_t told[NODE_FAILURES_MOST];
+    uint32_t count;
+    uint64_t left_out;
+} node_failures_t;
+
 struct node {
     uv_loop_t loop;
     uv_poll_t listen_poll, event_poll;
@@ -280,8 +298,9 @@ struct node {
     uv_signal_t child_signal, term_signal;
     uv_timer_t look_timer;
     bool ending, again;
-    bool fast;      /* workers take tasks from queues */
-    uint64_t round; /* counts readings of all rings */
+    bool fast;             /* workers take tasks from queues */
+    uint64_t round;        /* counts readings of all rings */
+    uint64_t finish_round; /* in which the driver gets the last of its messages; 0: not asked for */
 
     /* configuration */
     char *temp_dir, *session_dir, *socket_path;
@@ -382,6 +401,7 @@ struct node {
     uint32_t spills;       /* writes under way */
     uint64_t ahead_flying; /* bytes that are being written ahead */
     bool compacting;
+    node_failures_t failures;
 };
 
 /* main.c */
@@ -515,16 +535,21 @@ void node_object_contents_hold(node_t *node, node_object_t *object);
 /* Frees the first `settled` of those put aside at zero: every ring was read since. */
 void node_objects_sweep(node_t *node, size_t settled);
 void node_object_sealed(node_t *node, mob_ref_t ref); /* its task is done */
-void node_slot_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char *text);
+/* `actor`: who could not carry a call out; NULL: it is not about one. */
+void node_slot_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char *text,
+                    const node_actor_t *actor);
+/* Nobody need be told of the error that it has, or will have. */
+void node_slot_quiet(node_t *node, mob_ref_t ref);
 /* Writes an error into a slot that is the daemon's to write: PENDING, or AWAY. */
-void node_slot_write_error(node_t *node, mob_ref_t ref, mob_status_t status, const char *text);
+void node_slot_write_error(node_t *node, mob_ref_t ref, mob_status_t status, const char *text,
+                           const node_actor_t *actor);
 void node_object_contents_release(node_t *node, node_object_t *object);
 void node_objects_forget(node_client_t *client);
 
 /* task.c */
 void node_task_submit(node_client_t *client, uint32_t record, uint64_t generation);
 void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd);
-void node_task_retry(node_client_t *client, uint32_t record, uint64_t generation);
+void node_task_retry(node_client_t *client, const shm_message_t *message);
 /* A record in the client's queue has references, or its function goes: keep a book on it. */
 void node_task_arguments(node_client_t *client, uint32_t record, uint64_t generation);
 /* Finds what a dead worker had taken from queues: its runs are complete then. */
@@ -570,6 +595,14 @@ void node_actor_kill(node_t *node, mob_ref_t id);
 void node_actor_release(node_t *node, node_actor_t *actor);
 void node_actor_died(node_t *node, node_actor_t *actor, const char *cause);
 void node_actor_try_end(node_t *node, node_actor_t *actor);
+/* A call whose actor can't answer it fails: why, in a sentence about the actor. */
+void node_actor_call_fail(node_t *node, node_task_t *call, mob_status_t status, const char *why);
+/* Its process died in the constructor. */
+void node_actor_creation_lost(node_t *node, node_task_t *creation, mob_status_t status,
+                              const char *how);
+/* Its id in hexadecimal digits, as ObjectRef.hex gives it, with a zero at the end. */
+void node_actor_id_text(const node_t *node, const node_actor_t *actor,
+                        char ret_text[2 * MOB_ID_SIZE + 1]);
 void node_actor_note(node_t *node, const node_actor_t *actor);
 
 /* calls.c: calls that go straight from the caller to the actor */
@@ -652,8 +685,29 @@ size_t node_children_list(pid_t *ret_children, size_t capacity); /* our children
 mob_status_t node_stream_open(node_client_t *client, node_stream_t *stream, int fd, int kind);
 void node_stream_close(node_stream_t *stream);
 void node_streams_finish(node_t *node);
+/* The driver asked for the rest: it gets it as soon as what it dropped before is freed, for that
+ * may have something to tell. */
+void node_streams_end(node_t *node);
+void node_streams_settle(node_t *node); /* after each reading of the rings */
+/* What the driver prints: under a name and process, of the kind mob_message_kind_t. At most 32 KiB.
+ */
+void node_text_send(node_t *node, int kind, int pid, const char *name, const char *text,
+                    size_t size);
 void node_streams_resume(node_t *node);
 void node_warn(node_t *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* failure.c: what the driver is told of failures; bounded, each of these may be counted instead */
+void node_failures_start(node_t *node);
+void node_failures_flush(node_t *node); /* tells what was counted */
+/* The slot is about to be freed: if it has an error that nobody has seen, it is told. */
+void node_failure_freed(node_t *node, mob_ref_t ref);
+/* A run failed that has no results. */
+void node_failure_said(node_client_t *client, const shm_message_t *message);
+/* The actor has an error as its value, which says why it could not be made. */
+void node_failure_creation(node_t *node, const node_actor_t *actor, pid_t pid);
+/* The task is run again, one of so many times; -1: without end. */
+void node_failure_retry(node_t *node, const node_task_t *task, int32_t retries, const char *why,
+                        size_t size);
 
 /* query.c */
 void node_site(node_client_t *client, const shm_message_t *message);

@@ -18,9 +18,11 @@
 #include "node/state.h"
 
 enum { CHUNK = 16 * 1024, LINE_LIMIT = 32 * 1024, OUTBOX_HIGH = 4 << 20, MAX_CHUNKS = 64 };
+/* An object that was dropped before the end was asked for is freed by then, and what is inside it.
+ */
+enum { FINISH_ROUNDS = 3 };
 
-static void text_send(node_t *n, int kind, int pid, const char *name, const char *text,
-                      size_t size) {
+void node_text_send(node_t *n, int kind, int pid, const char *name, const char *text, size_t size) {
     if (n->driver == NULL || n->driver->state != NODE_LIVE) return;
     char packet[sizeof(wire_text_t) + 256 + LINE_LIMIT + CHUNK];
     wire_text_t head = {
@@ -43,8 +45,8 @@ void node_warn(node_t *n, const char *format, ...) {
     va_start(args, format);
     int size = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    text_send(n, MOB_MESSAGE_WARN, 0, "", text,
-              size < (int)sizeof text ? (size_t)size : base_utf8_whole(text, sizeof text - 1));
+    node_text_send(n, MOB_MESSAGE_WARN, 0, "", text,
+                   size < (int)sizeof text ? (size_t)size : base_utf8_whole(text, sizeof text - 1));
 }
 
 static void lines_send(node_stream_t *s, size_t size) {
@@ -56,7 +58,7 @@ static void lines_send(node_stream_t *s, size_t size) {
         plain[kept++] = s->line.items[i];
         if (s->line.items[i] == 1 && i + 1 < size && s->line.items[i + 1] == 1) i++;
     }
-    text_send(s->client->node, s->kind, s->client->pid, s->name ? s->name : "", plain, kept);
+    node_text_send(s->client->node, s->kind, s->client->pid, s->name ? s->name : "", plain, kept);
 }
 
 /* Takes `size` bytes off the front. */
@@ -170,8 +172,22 @@ static void stream_resume(node_stream_t *s) {
     s->paused = false;
 }
 
+void node_streams_end(node_t *n) {
+    n->finish_round = n->round + FINISH_ROUNDS;
+    n->again = true;
+}
+
+void node_streams_settle(node_t *n) {
+    if (n->finish_round == 0) return;
+    n->again = true;
+    if (n->round < n->finish_round) return;
+    n->finish_round = 0;
+    node_streams_finish(n);
+}
+
 void node_streams_finish(node_t *n) {
     streams_each(n, stream_finish);
+    node_failures_flush(n);
     wire_packet_t end = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT_END};
     node_client_send(n->driver, &end, sizeof end, NULL, 0);
 }

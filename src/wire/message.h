@@ -17,7 +17,8 @@ enum {
     /* client to daemon */
     WIRE_SUBMIT = 1, /* a record, READY */
     WIRE_DONE,  /* a record, DONE. c: 1 if one of the waiters has no bit, or a result is an error */
-    WIRE_RETRY, /* a record, still TAKEN by the sender: run it again */
+    WIRE_RETRY, /* a record, still TAKEN by the sender: run it again. d: bytes in the scratch page
+                   that say why; answered */
     WIRE_UNREADY, /* a record that the sender was told to run: an argument is missing */
     WIRE_HOLD, /* the sender has a reference to this slot. c: 1 if only because it keeps a function
                   loaded */
@@ -51,7 +52,9 @@ enum {
     WIRE_MADE_AT,     /* an object, c: number of the place where it was made */
     WIRE_RESTORE, /* an object that is AWAY is to come back; c: 1 if the sender waits for it and is
                      to be told; d: 1 if it goes on waiting */
-    WIRE_UP_END,  /* none: what follows the last of these */
+    WIRE_FAILED, /* a record of the sender's failed and has no results. d: as WIRE_RETRY's; answered
+                  */
+    WIRE_UP_END, /* none: what follows the last of these */
 
     /* daemon to client */
     WIRE_RUN = 64, /* a record; c: worker lease's GPUs */

@@ -13,7 +13,7 @@ import sys
 
 from ray import _core
 from ray._private import session
-from ray._private.errors import load_error, make_error
+from ray._private.errors import load_error, make_error, tell_error
 from ray._private.later import not_yet
 from ray._private.session import LOCAL_MODE, SCRIPT_MODE, WORKER_MODE  # noqa: F401
 
@@ -185,6 +185,7 @@ def set_hooks():
         dumps=serialization.dumps,
         loads=serialization.loads,
         make_error=make_error,
+        tell_error=tell_error,
         load_function=definition.load,
         should_retry=definition.should_retry,
         set_gpus=_set_gpus,
@@ -224,21 +225,21 @@ def shutdown():
             "ray.shutdown() can't be called in a task or an actor: the driver ends the session"
         )
     with _starting:
-        printer, _printer = _printer, None
         if not _exiting and is_initialized():
             _fetch_functions()
+        printer, _printer = _printer, None
         if printer is not None:
             printer.finish()
         _core.shutdown()
 
 
-def _at_exit():
 def _fetch_functions():
     from ray._private import definition
 
     definition.fetch_all()
 
 
+def _at_exit():
     global _exiting
     _exiting = True
     # A forked child runs its parent's exit functions too, and the system is not its to end; nor is
@@ -293,8 +294,19 @@ class _Printer:
             self._ended.release()
 
 
+def _prefix(kind, pid, name):
+    if kind == "warn":
+        return "(raylet) "
+    return f"({name} pid={pid}) " if name else f"(pid={pid}) "
+
+
 def _print_message(kind, pid, name, text):
-    prefix = "(raylet) " if kind == "warn" else f"({name} pid={pid}) " if name else f"(pid={pid}) "
+    if kind == "unhandled":
+        if os.environ.get("RAY_IGNORE_UNHANDLED_ERRORS") == "1":
+            return
+        prefix = ""
+    else:
+        prefix = _prefix(kind, pid, name)
     stream = sys.stdout if kind == "out" else sys.stderr
     lines = "".join([f"{prefix}{line}\n" for line in text.split("\n")])
     try:

@@ -161,7 +161,8 @@ static void test_what_follows_one_that_is_run_again_comes_back(void **state) {
     fixture_say(worker, WIRE_RETRY, first, wire_word_generation(record_word(first)));
     shm_message_t run = fixture_heard(worker);
     assert_int_equal(run.a, second);
-    fixture_say(worker, WIRE_UNREADY, second, run.b); /* its argument is not there */
+    assert_int_equal(fixture_heard(worker).kind, WIRE_ANSWER); /* to the retry */
+    fixture_say(worker, WIRE_UNREADY, second, run.b);          /* its argument is not there */
     node_schedule(n);
     assert_int_equal(wire_word_generation(record_word(second)), run.b + 1);
     assert_int_equal(n->missing_arguments, 1);
