@@ -124,11 +124,13 @@ typedef struct mob_session {
 } mob_session_t;
 MOB_API void mob_client_session(const mob_client_t *client, mob_session_t *ret_session);
 
-/* What the daemon has to tell a driver: worker output and warnings. */
+/* What the daemon has to tell a driver: worker output, warnings, and errors of tasks whose results
+ * went without anybody having asked for them. */
 typedef enum mob_message_kind {
     MOB_MESSAGE_OUT = 1,
     MOB_MESSAGE_ERR = 2,
-    MOB_MESSAGE_WARN = 3
+    MOB_MESSAGE_WARN = 3,
+    MOB_MESSAGE_UNHANDLED = 4
 } mob_message_kind_t;
 typedef struct mob_message {
     mob_message_kind_t kind;
@@ -178,8 +180,9 @@ typedef struct mob_value {
     const void *data; /* in shared memory: read only */
     uint64_t size;
     mob_format_t format;
-    mob_status_t error; /* MOB_OK: a value. Else what failed; data is then the error: direct text,
-                           or pickle for MOB_ETASK */
+    mob_status_t
+        error; /* MOB_OK: a value. Else what failed; data is then the error, direct: a str, or
+                  a tuple that begins with one (mob_error_text) and has more for Python */
     const mob_ref_t *refs; /* the references inside the value */
     uint32_t ref_count;
     bool pinned; /* it would move if it were not open */
@@ -236,6 +239,12 @@ MOB_API bool mob_space_retry(mob_client_t *client, const mob_ref_t *refs, size_t
  * own affairs. The caller holds the references meanwhile. */
 MOB_API mob_status_t mob_get_wait(mob_client_t *client, const mob_ref_t *refs, size_t count,
                                   int64_t timeout_ms);
+/* Whether it could be opened now: what mob_get_begin would return. */
+MOB_API mob_status_t mob_get_look(mob_client_t *client, mob_ref_t ref);
+/* Nobody need be told of the errors of these objects, now or once they are made: their holder asked
+ * for all of them, and was told of the first. (An error that goes without anybody having opened it
+ * is told to the driver.) */
+MOB_API void mob_get_see(mob_client_t *client, const mob_ref_t *refs, size_t count);
 /* Opens an object for reading in place, without waiting: MOB_ETIMEOUT if it is not there yet,
  * MOB_EAWAY if it is on disk. The value is valid, and stays in memory, until mob_get_end; the
  * caller holds a count of ref at least as long. An error is valid as long as ref is held. */
@@ -350,8 +359,13 @@ MOB_API void mob_run_result_commit(mob_client_t *client, mob_run_t *run, uint32_
                                    const mob_ref_t *refs);
 /* Publishes all results at once. */
 MOB_API void mob_run_finish(mob_client_t *client, mob_run_t *run);
-/* Asks for another run instead; false if the task may not be run again: then finish it. */
-MOB_API bool mob_run_retry(mob_client_t *client, mob_run_t *run);
+/* Asks for another run instead; false if the task may not be run again: then finish it. The driver
+ * is told of the text, which says what went wrong and is cut at MOB_STORY_MAX bytes. */
+enum { MOB_STORY_MAX = 4000 };
+MOB_API bool mob_run_retry(mob_client_t *client, mob_run_t *run, const char *text, size_t size);
+/* The run failed, and has no result that could say so: the driver is told, as of an error that
+ * nobody asked for. To be followed by mob_run_finish. */
+MOB_API void mob_run_failed(mob_client_t *client, mob_run_t *run, const char *text, size_t size);
 /* ---- Event loops --------------------------------------------------------- */
 
 /*

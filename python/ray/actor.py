@@ -179,10 +179,14 @@ class ActorHandle:
     def __repr__(self):
         return f"Actor({self._ray_class_name}, {self._ray_actor_ref.hex()})"
 
-    def __deepcopy__(self, memo):
+    def __copy__(self):
         return self  # there is one actor behind all its handles
 
+    def __deepcopy__(self, memo):
+        return self
+
     def __reduce__(self):
+        _check_pickled_by_us(self)
         return ActorHandle, (self._ray_actor_ref, self._ray_definition, self._ray_class_name)
 
 
@@ -228,14 +232,27 @@ class ActorMethod(RemoteCall):
     def __repr__(self):
         return f"ActorMethod({self._definition.name}.{self._name})"
 
+    def __copy__(self):
+        return self
+
     def __deepcopy__(self, memo):
         return self
 
     def __reduce__(self):
+        _check_pickled_by_us(self)
         return ActorMethod, (self._actor, self._definition, self._name, *self._known)
 
 
 lacks(ActorMethod, "_bind _method_name")
+
+
+def _check_pickled_by_us(what):
+    if not _core.is_collecting():
+        raise TypeError(
+            f"{what!r} can't be pickled by itself, for an actor lives only as long as its handles "
+            "do: pass the actor's handle to a task, or put it inside a value that ray.put or a "
+            "task gets"
+        )
 
 
 def make(target: type, options: dict) -> ActorClass:

@@ -32,7 +32,7 @@ class RayTaskError(RayError):
         return self._ray_plain().traceback_str
 
     def __reduce__(self):
-        from ray._private.errors import Carried
+        from ray._private.carrying import Carried
 
         plain = self._ray_plain()
         cause = None if plain.cause is None else Carried(plain.cause)
@@ -133,15 +133,78 @@ class WorkerCrashedError(RayError):
 
 
 class RayActorError(RayError):
-    """A call to an actor could not be carried out."""
+    """A call to an actor could not be carried out.
+
+    Attributes:
+        actor_id: the actor's id in hexadecimal digits, or None if it is not known.
+        error_msg: the whole text.
+        actor_init_failed: whether the actor could not be made.
+        preempted: whether its node was taken away; never, on one machine.
+    """
+
+    BASE_ERROR_MSG = "The actor experienced an error before finishing this task."
+
+    def __init__(
+        self, actor_id=None, error_msg=BASE_ERROR_MSG, actor_init_failed=False, preempted=False
+    ):
+        super().__init__()
+        self._tell(error_msg, actor_id, actor_init_failed, preempted)
+
+    def _tell(self, error_msg, actor_id=None, actor_init_failed=False, preempted=False):
+        self.actor_id = actor_id
+        self.error_msg = error_msg
+        self._actor_init_failed = actor_init_failed
+        self._preempted = preempted
+
+    @classmethod
+    def _told(cls, *what):
+        error = cls.__new__(cls)
+        error._tell(*what)
+        return error
+
+    @property
+    def actor_init_failed(self) -> bool:
+        return self._actor_init_failed
+
+    @property
+    def preempted(self) -> bool:
+        return self._preempted
+
+    def __str__(self):
+        return self.error_msg
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.error_msg!r})"
+
+    def __reduce__(self):
+        return type(self)._told, (
+            self.error_msg,
+            self.actor_id,
+            self._actor_init_failed,
+            self._preempted,
+        )
 
 
 class ActorDiedError(RayActorError):
     """The actor is dead: it was killed, its process ended, or its constructor raised."""
 
+    BASE_ERROR_MSG = "The actor died unexpectedly before finishing this task."
+
+    def __init__(self, cause=None):
+        super().__init__(error_msg=self.BASE_ERROR_MSG)
+        if isinstance(cause, RayTaskError):
+            text = f"The actor died because of an error raised in its creation task, {cause}"
+            self._tell(text, None, True)
+        elif cause is not None:
+            self._tell(str(cause))
+
 
 class ActorUnavailableError(RayActorError):
     """The actor can't be reached now; it may come back."""
+
+    def __init__(self, error_message=None, actor_id=None):
+        hexadecimal = actor_id.hex() if isinstance(actor_id, bytes) else actor_id
+        super().__init__(hexadecimal, f"The actor is temporarily unavailable: {error_message}")
 
 
 class RaySystemError(RayError):

@@ -31,7 +31,7 @@ static const struct {
     [MOB_EOOM] = {"out_of_memory", "the task was ended because memory was short"},
     [MOB_EACTOR] = {"actor_died", "the actor is dead"},
     [MOB_ELOST] = {"object_lost", "the object is lost"},
-    [MOB_ECANCELLED] = {"cancelled", "the task was cancelled because its submitter died"},
+    [MOB_ECANCELLED] = {"task_cancelled", "the task was cancelled because its submitter died"},
 };
 
 static _Thread_local char last_error[512];

@@ -74,9 +74,8 @@ static bool is_one_cpu(const mob_resource_t *demand, size_t count) {
 
 /* Why the daemon refused a demand, in its own words. Under the mutex. */
 static mob_status_t shape_refused(const mob_client_t *c, const wire_message_t *answer) {
-    int size = answer->answer.value < SHM_SCRATCH_BYTES
-                   ? (int)answer->answer.value
-                   : SHM_SCRATCH_BYTES;
+    int size =
+        answer->answer.value < SHM_SCRATCH_BYTES ? (int)answer->answer.value : SHM_SCRATCH_BYTES;
     return base_fail((mob_status_t)answer->answer.status, "%.*s", size,
                      (const char *)c->own_segment.base + SHM_CLIENT_SCRATCH);
 }
@@ -117,8 +116,7 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
     do {
         pthread_mutex_lock(&c->mutex);
         status = ask_with_space(c, &request, text.items, text.count, text.count + 1, &answer, NULL);
-        if (status == MOB_OK && answer.answer.status != MOB_OK)
-            status = shape_refused(c, &answer);
+        if (status == MOB_OK && answer.answer.status != MOB_OK) status = shape_refused(c, &answer);
         pthread_mutex_unlock(&c->mutex);
     } while (status == MOB_ESPACE && (status = mob_space_await(c)) == MOB_OK);
     vec_free(&text);

@@ -71,9 +71,10 @@ static void pinned_open(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) 
     value_fill(c, ref, ret_value);
     ret_value->pinned = needs_pin(c, ref);
     if (!ret_value->pinned) unpin(c, ref.slot);
+    if (ret_value->error != MOB_OK) store_slot_see(&c->slots[ref.slot]);
 }
 
-mob_status_t mob_get_begin(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
+static inline mob_status_t look(const mob_client_t *c, mob_ref_t ref) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     if (!client_slot_valid(ref.slot) ||
@@ -82,9 +83,23 @@ mob_status_t mob_get_begin(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_valu
         return base_fail(MOB_ESTALE, "the object that this reference named is gone");
     uint64_t word = atomic_load_explicit(&c->slots[ref.slot].word, memory_order_acquire);
     if ((word & STORE_STATE) != STORE_SEALED) return MOB_ETIMEOUT;
-    if (word & STORE_AWAY) return MOB_EAWAY;
+    return word & STORE_AWAY ? MOB_EAWAY : MOB_OK;
+}
+
+mob_status_t mob_get_look(mob_client_t *c, mob_ref_t ref) { return look(c, ref); }
+
+void mob_get_see(mob_client_t *c, const mob_ref_t *refs, size_t count) {
+    if (client_check(c) != MOB_OK) return;
+    for (size_t i = 0; i < count; i++)
+        if (client_slot_valid(refs[i].slot)) store_slot_see(&c->slots[refs[i].slot]);
+}
+
+mob_status_t mob_get_begin(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
+    mob_status_t status = look(c, ref);
+    if (status != MOB_OK) return status;
     if (!needs_pin(c, ref)) { /* and never will */
         value_fill(c, ref, ret_value);
+        if (ret_value->error != MOB_OK) store_slot_see(&c->slots[ref.slot]);
         return MOB_OK;
     }
     pin(c, ref.slot);

@@ -280,7 +280,8 @@ static void run_close(mob_client_t *c, client_run_t *run) {
 static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
     store_slot_t *slot = &c->slots[ref.slot];
     bool dropped = word & STORE_DROPPED;
-    if ((word & STORE_WATCHED) || (dropped && (word & STORE_ESCAPED))) {
+    if ((word & STORE_WATCHED) ||
+        (dropped && ((word & STORE_ESCAPED) || store_is_untold(word, slot->meta)))) {
         client_push(c, wire_about_object(WIRE_SEALED, ref.slot, ref.generation));
     } else if (dropped) {
         /* Its last reference went while the task ran. Block first, as whoever frees a slot. */
@@ -370,7 +371,29 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
     pthread_mutex_unlock(&c->mutex);
 }
 
-bool mob_run_retry(mob_client_t *c, mob_run_t *public_run) {
+_Static_assert(MOB_STORY_MAX <= SHM_SCRATCH_BYTES, "a story fits into the scratch page");
+
+/* Asks with words in the scratch page; the answer says that they were read. Under the mutex. */
+static void words_tell(mob_client_t *c, uint32_t kind, const client_run_t *run, const char *text,
+                       size_t size) {
+    char *space = (char *)c->own_segment.base + SHM_CLIENT_SCRATCH;
+    if (size > MOB_STORY_MAX) {
+        /* The beginning says whose it is, the end what it was. */
+        size_t head = base_utf8_whole(text, MOB_STORY_MAX / 4), rest = MOB_STORY_MAX / 2;
+        const char *tail = text + size - rest;
+        while (rest > 0 && (*tail & 0xc0) == 0x80) tail++, rest--;
+        memcpy(space, text, head);
+        memcpy(space + head, "\n...\n", 5);
+        memcpy(space + head + 5, tail, rest);
+        size = head + 5 + rest;
+    } else if (size > 0) {
+        memcpy(space, text, size);
+    }
+    wire_message_t request = {.failure = {kind, run->record, run->generation, size}}, answer;
+    (void)client_ask(c, &request, WIRE_ANSWER, &answer);
+}
+
+bool mob_run_retry(mob_client_t *c, mob_run_t *public_run, const char *text, size_t size) {
     client_run_t *run = run_of(public_run);
     if (!run->run.may_retry) return false;
     pthread_mutex_lock(&c->mutex);
@@ -384,8 +407,14 @@ bool mob_run_retry(mob_client_t *c, mob_run_t *public_run) {
     /* It goes through the daemon from now on. */
     wire_record_make_known(&c->records[run->record],
                            wire_word(run->generation, c->number, WIRE_TAKEN));
-    client_push(c, wire_about_record(WIRE_RETRY, run->record, run->generation));
+    words_tell(c, WIRE_RETRY, run, text, size);
     run_close(c, run);
     pthread_mutex_unlock(&c->mutex);
     return true;
+}
+
+void mob_run_failed(mob_client_t *c, mob_run_t *run, const char *text, size_t size) {
+    pthread_mutex_lock(&c->mutex);
+    words_tell(c, WIRE_FAILED, run_of(run), text, size);
+    pthread_mutex_unlock(&c->mutex);
 }

@@ -77,14 +77,24 @@ void node_actor_create(node_t *n, node_task_t *t) {
     actor_note(n, a);
 }
 
+/* Its calls need not be told of one by one, nor its own error. */
+static void actor_quiet(node_t *n, node_actor_t *a) {
+    a->quiet = true;
+    node_slot_quiet(n, a->id);
+}
+
 void node_actor_created(node_t *n, node_task_t *t) {
     node_actor_t *a = t->actor;
     node_client_t *worker = t->worker;
     if (a == NULL || worker == NULL) return;
     a->creation = NULL;
     uint64_t meta = n->slots[a->id.slot].meta;
+    a->pid = worker->pid;
     if (store_meta_error(meta) != MOB_OK || worker->state != NODE_LIVE) {
         /* Its constructor raised: the error is the actor's value, and is copied to its calls. */
+        a->init_failed = store_meta_error(meta) != MOB_OK;
+        if (a->init_failed && !a->killed) node_failure_creation(n, a, worker->pid);
+        if (a->init_failed) actor_quiet(n, a);
         node_actor_died(n, a, "the actor died because its creation failed");
         if (worker->state == NODE_LIVE) {
             worker->retiring = true;
@@ -110,26 +120,64 @@ void node_actor_created(node_t *n, node_task_t *t) {
     node_actor_try_end(n, a);
 }
 
+void node_actor_id_text(const node_t *n, const node_actor_t *a,
+                        char ret_text[2 * MOB_ID_SIZE + 1]) {
+    snprintf(ret_text, 2 * MOB_ID_SIZE + 1, "%016llx%08x%016llx",
+             (unsigned long long)n->incarnation, a->id.slot, (unsigned long long)a->id.generation);
+}
+
+/* Nobody need be told of what a call comes to. */
+static void call_quiet(node_t *n, const node_task_t *t) {
+    for (uint32_t i = 0; i < t->num_returns; i++) node_slot_quiet(n, t->refs[i]);
+}
+
+void node_actor_call_fail(node_t *n, node_task_t *t, mob_status_t status, const char *why) {
+    const node_actor_t *a = t->actor;
+    char text[1200], id[2 * MOB_ID_SIZE + 1], pid[32] = "";
+    node_actor_id_text(n, a, id);
+    if (a->pid != 0) snprintf(pid, sizeof pid, "\n\tpid: %d", (int)a->pid);
+    snprintf(text, sizeof text,
+             "The actor died unexpectedly before finishing this task.\n\tclass_name: "
+             "%s\n\tactor_id: %s%s\nThe actor %s is dead: %s",
+             a->name, id, pid, a->name, why);
+    if (a->quiet) call_quiet(n, t);
+    node_task_fail(n, t, status, text);
+}
+
 /* Gives a call's results the actor's own error, if it has one as its value; else the cause's
  * words. */
 static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
-    store_slot_t *slot = &n->slots[a->id.slot];
-    char text[512];
+    const store_slot_t *slot = &n->slots[a->id.slot];
     uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
-    bool has_error =
-        (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_SEALED &&
-        store_meta_error(meta) != MOB_OK;
-    if (has_error && store_meta_format(meta) == MOB_FORMAT_DIRECT && !store_meta_inline(meta) &&
-        size > 9 && size < 65536 && block < n->config.store_bytes - size &&
-        n->arena.base[block] == MOB_STR) {
-        /* A direct str: tag, length, words. */
-        char *words = strndup((const char *)n->arena.base + block + 9, size - 9);
-        node_task_fail(n, t, MOB_EACTOR, words ? words : "the actor died");
-        free(words);
+    const char *words;
+    if (a->init_failed && store_meta_format(meta) == MOB_FORMAT_DIRECT &&
+        !store_meta_inline(meta) && size < 65536 && block < n->config.store_bytes - size &&
+        wire_error_words(n->arena.base + block, size, &words, &size)) {
+        char *text = strndup(words, size);
+        call_quiet(n, t);
+        node_task_fail(n, t, MOB_EACTOR, text ? text : "the actor died");
+        free(text);
         return;
     }
-    snprintf(text, sizeof text, "the actor %s is dead: %s", a->name, a->cause);
-    node_task_fail(n, t, MOB_EACTOR, text);
+    node_actor_call_fail(n, t, MOB_EACTOR, a->cause);
+}
+
+void node_actor_creation_lost(node_t *n, node_task_t *t, mob_status_t status, const char *how) {
+    char text[512];
+    node_actor_t *a = t->actor;
+    snprintf(text, sizeof text, "The actor %s died while it was being created: %s",
+             a ? a->name : "", how);
+    if (a != NULL) {
+        a->creation = NULL;
+        a->init_failed = true;
+        a->pid = t->worker->pid;
+        /* of one whose handles are gone too: the object stays until the next sweep */
+        actor_quiet(n, a);
+    }
+    node_task_fail(n, t, status, text);
+    if (a == NULL) return;
+    if (!a->killed) node_failure_creation(n, a, a->pid);
+    node_actor_died(n, a, text);
 }
 
 static node_calls_t *calls_of(node_actor_t *a, uint32_t caller) {
@@ -215,13 +263,14 @@ void node_actor_died(node_t *n, node_actor_t *a, const char *cause) {
     if (a->state == NODE_ACTOR_DEAD) return;
     a->state = NODE_ACTOR_DEAD;
     snprintf(a->cause, sizeof a->cause, "%s", a->killed ? "it was killed by ray.kill" : cause);
+    a->quiet |= a->killed;
     actor_note(n, a);
     if (a->worker != NULL) a->worker->actor = NULL;
     a->worker = NULL;
     if (a->creation != NULL) {
         node_task_t *t = a->creation;
         a->creation = NULL;
-        t->actor = NULL;
+        if (a->killed) actor_quiet(n, a);
         node_task_fail(n, t, MOB_EACTOR, a->cause);
     }
     for (size_t i = 0; i < a->callers.count; i++) {

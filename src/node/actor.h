@@ -2,6 +2,8 @@
 #ifndef NODE_ACTOR_H
 #define NODE_ACTOR_H
 
+#include <sys/types.h>
+
 #include "mobula.h"
 #include "node/types.h"
 
@@ -21,6 +23,10 @@ struct node_actor {
     enum { NODE_ACTOR_PENDING, NODE_ACTOR_ALIVE, NODE_ACTOR_DEAD } state;
     bool released; /* nobody has a handle any more: ends when its calls are done */
     bool killed;   /* by ray.kill */
+    bool quiet; /* nobody need be told of calls that it did not answer: its end was wanted, or was
+                   told */
+    bool init_failed; /* it could not be made */
+    pid_t pid;        /* of its process, or the last one it had */
     char name[64];
     char cause[256];
 };
@@ -55,6 +61,14 @@ void node_actor_kill(node_t *node, mob_ref_t id);
 void node_actor_release(node_t *node, node_actor_t *actor);
 /* Its worker is certainly dead, or will never be: calls fail with `cause`, which is borrowed. */
 void node_actor_died(node_t *node, node_actor_t *actor, const char *cause);
+/* A call whose actor can't answer it fails: why, in a sentence about the actor. */
+void node_actor_call_fail(node_t *node, node_task_t *call, mob_status_t status, const char *why);
+/* Its process died in the constructor. */
+void node_actor_creation_lost(node_t *node, node_task_t *creation, mob_status_t status,
+                              const char *how);
+/* Its id in hexadecimal digits, as ObjectRef.hex gives it, with a zero at the end. */
+void node_actor_id_text(const node_t *node, const node_actor_t *actor,
+                        char ret_text[2 * MOB_ID_SIZE + 1]);
 /* Tells its worker to end if nobody has a handle and its calls are done. */
 void node_actor_try_end(node_t *node, node_actor_t *actor);
 

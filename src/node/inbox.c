@@ -20,6 +20,8 @@ static bool is_question(uint32_t kind) {
     case WIRE_QUERY:
     case WIRE_SHAPE:
     case WIRE_SITE:
+    case WIRE_RETRY:
+    case WIRE_FAILED:
         return true;
     default:
         return false;
@@ -65,7 +67,10 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         node_task_done(c, m->done.record, m->done.generation, m->done.crowd != 0);
         break;
     case WIRE_RETRY:
-        node_task_retry(c, m->record.record, m->record.generation);
+        node_task_retry(c, m);
+        break;
+    case WIRE_FAILED:
+        node_failure_said(c, m);
         break;
     case WIRE_UNREADY:
         node_task_unready(c, m->record.record, m->record.generation);
@@ -128,7 +133,7 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         node_shape_drop(c, m->shape_drop.shape);
         break;
     case WIRE_MESSAGES_END:
-        if (c == n->driver) node_streams_finish(n);
+        if (c == n->driver) node_streams_end(n);
         break;
     case WIRE_ARGUMENTS:
         node_task_arguments(c, m->record.record, m->record.generation);

@@ -55,6 +55,7 @@ static void on_prepare(uv_prepare_t *handle) {
         node_inbox_read(n);
         node_actors_settle(n);
         node_objects_sweep(n, settled);
+        node_streams_settle(n);
         node_questions_answer(n);
         node_schedule(n);
         if (n->again || n->zero.count > 0) continue;
@@ -131,6 +132,7 @@ static mob_status_t loop_start(node_t *n) {
     n->handles.child_signal.data = n->handles.term_signal.data = n->schedule.timer.data = n;
     node_streams_start(n);
     node_space_start(n);
+    node_failures_start(n);
     node_pressure_start(n);
     uv_poll_start(&n->handles.listen_poll, UV_READABLE, on_connection);
     uv_poll_start(&n->handles.event_poll, UV_READABLE, on_event);

@@ -172,6 +172,8 @@ void node_object_contents_release(node_t *n, node_object_t *o) {
 static void slot_release(node_t *n, uint32_t index, uint64_t generation) {
     store_slot_t *slot = &n->slots[index];
     if (store_slot_drop(slot, true) != STORE_DROP_FREE) return;
+    if (store_meta_error(slot->meta) != MOB_OK)
+        node_failure_freed(n, (mob_ref_t){.slot = index, .generation = generation});
     uint64_t block = slot->value.large.block;
     if (!store_meta_inline(slot->meta) && block >= SHM_BLOCK_UNIT && block % SHM_BLOCK_UNIT == 0 &&
         block < n->config.store_bytes)
@@ -258,10 +260,22 @@ void node_object_sealed(node_t *n, mob_ref_t ref) {
     }
 }
 
-void node_slot_write_error(node_t *n, mob_ref_t ref, mob_status_t status, const char *text) {
+/* A str; of an actor, a tuple: the words, who it is, and whether it could not be made. */
+static void error_write(wire_writer_t *w, node_t *n, const char *text, const node_actor_t *actor) {
+    if (actor != NULL) wire_write_tuple(w, 3);
+    wire_write_str(w, text, strlen(text));
+    if (actor == NULL) return;
+    char id[2 * MOB_ID_SIZE + 1];
+    node_actor_id_text(n, actor, id);
+    wire_write_str(w, id, 2 * MOB_ID_SIZE);
+    wire_write_bool(w, actor->init_failed);
+}
+
+void node_slot_write_error(node_t *n, mob_ref_t ref, mob_status_t status, const char *text,
+                           const node_actor_t *actor) {
     store_slot_t *slot = &n->slots[ref.slot];
     wire_writer_t count = {0};
-    wire_write_str(&count, text, strlen(text));
+    error_write(&count, n, text, actor);
     uint64_t block = 0;
     wire_writer_t writer = {.data = slot->value.small, .capacity = STORE_INLINE};
     if (count.size > STORE_INLINE) {
@@ -271,9 +285,10 @@ void node_slot_write_error(node_t *n, mob_ref_t ref, mob_status_t status, const 
         } else {
             /* for the words; the status still tells what happened */
             text = "(no room in the store)";
+            actor = NULL;
         }
     }
-    wire_write_str(&writer, text, strlen(text));
+    error_write(&writer, n, text, actor);
     if (block != 0) {
         slot->value.large.block = block;
         slot->value.large.ref_count = 0;
@@ -282,13 +297,18 @@ void node_slot_write_error(node_t *n, mob_ref_t ref, mob_status_t status, const 
 }
 
 /* Gives a slot an error of the daemon's own as its value, if it has none yet. */
-void node_slot_fail(node_t *n, mob_ref_t ref, mob_status_t status, const char *text) {
+void node_slot_fail(node_t *n, mob_ref_t ref, mob_status_t status, const char *text,
+                    const node_actor_t *actor) {
     if (!slot_is_current(n, ref)) return;
     store_slot_t *slot = &n->slots[ref.slot];
     if ((atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) != STORE_PENDING)
         return;
-    node_slot_write_error(n, ref, status, text);
+    node_slot_write_error(n, ref, status, text, actor);
     store_slot_seal(slot, false); /* the caller rings every bell afterwards */
+}
+
+void node_slot_quiet(node_t *n, mob_ref_t ref) {
+    if (slot_is_current(n, ref)) store_slot_see(&n->slots[ref.slot]);
 }
 
 /* A dead client's references and the slots it owned. */

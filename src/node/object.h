@@ -67,9 +67,14 @@ void node_objects_forget(node_client_t *client);
 void node_object_escape(node_t *node, mob_ref_t ref);
 /* Its task is done: who waits for it in the books goes on. */
 void node_object_sealed(node_t *node, mob_ref_t ref);
-/* Seals a PENDING slot with an error; `text` is borrowed. Does nothing if it is sealed. */
-void node_slot_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char *text);
+/* Seals a PENDING slot with an error; `text` is borrowed. Does nothing if it is sealed. `actor`:
+ * that could not carry a call out; NULL: it is not about one. */
+void node_slot_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char *text,
+                    const node_actor_t *actor);
 /* Writes an error into a slot that is the daemon's to write: PENDING, or AWAY. */
-void node_slot_write_error(node_t *node, mob_ref_t ref, mob_status_t status, const char *text);
+void node_slot_write_error(node_t *node, mob_ref_t ref, mob_status_t status, const char *text,
+                           const node_actor_t *actor);
+/* Nobody need be told of the error that it has, or will have. */
+void node_slot_quiet(node_t *node, mob_ref_t ref);
 
 #endif

@@ -344,6 +344,11 @@ void node_worker_forget(node_client_t *w) {
     char how[256];
     node_pressure_died(w);
     node_worker_exit_text(w, how, sizeof how);
+    /* Its calls' errors are no news if that is what was asked of it, by whomever. */
+    if (actor != NULL)
+        actor->quiet |=
+            actor->killed || actor->released ||
+            (w->exited && WIFEXITED(w->exit_status) && WEXITSTATUS(w->exit_status) == 0);
     node_events_read(w);
     node_lease_forget(w);
     node_tasks_find_taken(w);

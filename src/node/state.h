@@ -18,6 +18,7 @@
 #include "node/census.h"
 #include "node/children.h"
 #include "node/client.h"
+#include "node/failure.h"
 #include "node/lease.h"
 #include "node/object.h"
 #include "node/pool.h"
@@ -101,6 +102,7 @@ struct node {
     node_setup_t setup; /* what the driver hands to every worker */
 
     node_texts_t texts;
+    node_failures_t failures;
 
     /* workers */
     node_zygote_t zygote;

@@ -380,7 +380,8 @@ void node_task_complete(node_t *n, node_task_t *t) {
 }
 
 void node_task_fail(node_t *n, node_task_t *t, mob_status_t status, const char *text) {
-    for (uint32_t i = 0; i < t->num_returns; i++) node_slot_fail(n, t->refs[i], status, text);
+    const node_actor_t *a = status == MOB_EACTOR ? t->actor : NULL;
+    for (uint32_t i = 0; i < t->num_returns; i++) node_slot_fail(n, t->refs[i], status, text, a);
     for (uint32_t i = 0; i < t->num_returns; i++) node_object_sealed(n, t->refs[i]);
     node_task_free(n, t);
     node_bells_ring(n);
@@ -413,15 +414,19 @@ void node_task_done(node_client_t *client, uint32_t record, uint64_t generation,
     if (crowd) node_bells_ring(client->node);
 }
 
-void node_task_retry(node_client_t *client, uint32_t record, uint64_t generation) {
-    node_task_t *t = task_of(client, record, generation, WIRE_TAKEN);
+void node_task_retry(node_client_t *client, const wire_message_t *m) {
+    node_task_t *t = task_of(client, m->failure.record, m->failure.generation, WIRE_TAKEN);
     if (t == NULL) return;
     if (t->kind != MOB_TASK || !t->retries_exceptions || t->retries == 0) {
         node_client_fault(client, "asked to retry what may not be");
         return;
     }
+    size_t size = m->failure.size <= MOB_STORY_MAX ? (size_t)m->failure.size : MOB_STORY_MAX;
+    node_failure_retry(client->node, t, t->retries,
+                       (const char *)client->segment.base + SHM_CLIENT_SCRATCH, size);
     if (t->retries > 0) t->retries--;
     task_again(client->node, t);
+    node_client_tell(client, wire_answer(MOB_OK, 0));
     node_worker_free(client);
 }
 
@@ -441,6 +446,12 @@ void node_task_lost(node_t *n, node_task_t *t) {
     /* Run again for nothing, but not for ever: after that each time counts. */
     bool counts = begun && !(oom && t->oom_runs++ < MOST_OOM_RUNS);
     if (t->kind == MOB_TASK && (!begun || (t->retries != 0 && (!oom || worker->oom_again)))) {
+        /* one that was ended for want of memory was told of then */
+        if (begun && !oom) {
+            int size =
+                snprintf(text, sizeof text, "its worker (pid %d) died: %s", (int)worker->pid, how);
+            node_failure_retry(n, t, t->retries, text, (size_t)size);
+        }
         if (counts && t->retries > 0) t->retries--;
         task_again(n, t);
         return;
@@ -448,17 +459,13 @@ void node_task_lost(node_t *n, node_task_t *t) {
     if (t->kind == MOB_ACTOR_CALL && t->actor != NULL) {
         bool killed = t->actor->killed;
         t->actor->in_flight--;
-        snprintf(text, sizeof text, "the actor %s died while or before it ran %s: %s",
-                 t->actor->name, name, killed ? "it was killed by ray.kill" : how);
-        node_task_fail(n, t, oom && !killed ? MOB_EOOM : MOB_EACTOR, text);
+        snprintf(text, sizeof text, "it died while or before it ran %s: %s", name,
+                 killed ? "it was killed by ray.kill" : how);
+        node_actor_call_fail(n, t, oom && !killed ? MOB_EOOM : MOB_EACTOR, text);
         return;
     }
     if (t->kind == MOB_ACTOR_CREATE) {
-        snprintf(text, sizeof text, "the actor %s died while it was being created: %s", name, how);
-        node_actor_t *actor = t->actor;
-        if (actor != NULL) actor->creation = NULL;
-        node_task_fail(n, t, oom ? MOB_EOOM : MOB_EACTOR, text);
-        if (actor != NULL) node_actor_died(n, actor, text);
+        node_actor_creation_lost(n, t, oom ? MOB_EOOM : MOB_EACTOR, how);
         return;
     }
     snprintf(text, sizeof text, "the worker (pid %d) that ran %s died: %s", (int)worker->pid, name,

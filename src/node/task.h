@@ -9,6 +9,7 @@
 #include "mobula.h"
 #include "node/types.h"
 #include "sched/sched.h"
+#include "wire/message.h"
 
 struct node_task {
     sched_task_t queue;               /* first: the scheduler gives this back */
@@ -40,8 +41,8 @@ struct node_task {
 void node_task_submit(node_client_t *client, uint32_t record, uint64_t generation);
 /* The worker has published the results. `crowd`: more wait for them than it could wake. */
 void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd);
-/* The task raised, and may be run again. */
-void node_task_retry(node_client_t *client, uint32_t record, uint64_t generation);
+/* The task raised, and may be run again; WIRE_RETRY, which is answered. */
+void node_task_retry(node_client_t *client, const wire_message_t *message);
 /* The worker finds that an argument is not there: the task before it is to run again. */
 void node_task_unready(node_client_t *client, uint32_t record, uint64_t generation);
 

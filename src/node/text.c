@@ -44,6 +44,9 @@ enum {
     LONG_LINE = CHUNK / 2,
     PIECE_MS = 50,
     LONG_MS = 1000,
+    /* An object that was dropped before the end was asked for is freed by then, and what is inside
+     * it. */
+    FINISH_ROUNDS = 3,
 };
 
 /* ---- sending ---- */
@@ -74,6 +77,10 @@ static void text_send(node_t *n, int kind, int pid, const char *name, const char
     head.text_size = (uint32_t)size;
     head.unfinished = unfinished;
     packet_send(n, head, name, text);
+}
+
+void node_text_send(node_t *n, int kind, int pid, const char *name, const char *text, size_t size) {
+    text_send(n, kind, pid, name, text, size, false);
 }
 
 void node_warn(node_t *n, const char *format, ...) {
@@ -332,8 +339,22 @@ static void stream_resume(node_stream_t *s) {
 
 void node_streams_resume(node_t *n) { streams_each(n, stream_resume); }
 
+void node_streams_end(node_t *n) {
+    n->texts.finish_round = n->round + FINISH_ROUNDS;
+    n->again = true;
+}
+
+void node_streams_settle(node_t *n) {
+    if (n->texts.finish_round == 0) return;
+    n->again = true;
+    if (n->round < n->texts.finish_round) return;
+    n->texts.finish_round = 0;
+    node_streams_finish(n);
+}
+
 void node_streams_finish(node_t *n) {
     streams_each(n, stream_finish);
+    node_failures_flush(n);
     wire_packet_t end = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT_END};
     node_client_send(n->driver, &end, sizeof end, NULL, 0);
 }

@@ -31,8 +31,9 @@ typedef struct node_stream {
 } node_stream_t;
 
 typedef struct {
-    uv_timer_t timer; /* runs while a line has no end */
-    size_t bytes;     /* of all lines that are not sent yet */
+    uv_timer_t timer;      /* runs while a line has no end */
+    size_t bytes;          /* of all lines that are not sent yet */
+    uint64_t finish_round; /* in which the driver gets the last of its messages; 0: not asked for */
 } node_texts_t;
 
 /* At the start, before the first stream is opened. */
@@ -46,6 +47,14 @@ void node_stream_close(node_stream_t *stream);
 void node_streams_read(node_client_t *client);
 /* Sends what has come so far from all of them, and tells the driver that this was all. */
 void node_streams_finish(node_t *node);
+/* The driver asked for the rest: it gets it as soon as what it dropped before is freed, for that
+ * may have something to tell. */
+void node_streams_end(node_t *node);
+/* After each reading of the rings. */
+void node_streams_settle(node_t *node);
+/* Whole lines that the driver prints under a name and process; of the kind mob_message_kind_t. */
+void node_text_send(node_t *node, int kind, int pid, const char *name, const char *text,
+                    size_t size);
 /* The driver reads again. */
 void node_streams_resume(node_t *node);
 /* Tells the driver, in whole lines. Cut at about 1 KiB. */

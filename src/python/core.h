@@ -23,8 +23,8 @@ typedef struct {
     int inside; /* threads that are in a call of the client without the interpreter's lock */
     int pid;    /* the process that connected; a forked child has none of those threads */
     /* hooks: Python callables, see module.c */
-    PyObject *auto_init, *dumps, *loads, *make_error, *load_error, *load_function, *should_retry,
-        *set_gpus, *set_shape, *await_ref, *future_of, *site;
+    PyObject *auto_init, *dumps, *loads, *make_error, *tell_error, *load_error, *load_function,
+        *should_retry, *set_gpus, *set_shape, *await_ref, *future_of, *site;
     mob_run_t *run; /* a worker's running one, if it runs one after the other; else see run.c */
     unsigned long loop_thread; /* of an async actor's loop; 0: there is none */
     unsigned long exit_thread; /* that ends the program; 0: it goes on */
@@ -76,6 +76,7 @@ PyObject *core_ref_new(mob_ref_t ref); /* STEALS one count */
 /* The reference, if it is one of this session; else NULL with an exception. BORROWED */
 ref_object_t *core_ref_of(PyObject *object);
 void core_collector_push(collector_t *collector);
+bool core_is_collecting(void);                   /* this thread pickles for the store */
 void core_collector_pop(collector_t *collector); /* frees what it holds */
 PyObject *core_ref_restore(PyObject *module, PyObject *id);
 
@@ -121,8 +122,9 @@ typedef struct {
     mob_ref_t ref;  /* of the new object, one count */
 } core_target_t;
 int core_value_store(PyObject *value, const char *what, core_target_t *target);
-int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error,
-                     const mob_ref_t *refs, uint32_t ref_count, core_target_t *target);
+/* Stores an error, which is in the direct encoding. */
+int core_error_store(const void *data, size_t size, mob_status_t error, const mob_ref_t *refs,
+                     uint32_t ref_count, core_target_t *target);
 /* Pickles: (bytes, list of buffers), with references collected. */
 PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector);
 /* Stores what core_pickle made of the value, in the session `began`. -1 with an exception. */
@@ -152,10 +154,11 @@ void core_function_forget(const mob_run_t *run);
 
 /* result.c: what becomes of it */
 int core_results_store(mob_run_t *run, PyObject *value);
-/* An argument was an error: the results are that same error. */
+/* An argument was an error: the results are that error, with the run's name before it. */
 void core_failed_argument_store(mob_run_t *run, const mob_value_t *failed);
-/* The exception that is set becomes the results. True if the task is to run again instead. */
-bool core_exception_store(mob_run_t *run, PyObject *function);
+/* The exception that is set becomes the results. True if the task is to run again instead: then
+ * ret_story is what happened, a str, NEW, or NULL. */
+bool core_exception_store(mob_run_t *run, PyObject *function, PyObject **ret_story);
 
 /* native.c: functions and actors in C */
 bool core_native_run(mob_run_t *run); /* false: the run is Python's */
@@ -177,6 +180,8 @@ PyObject *core_run_call(mob_run_t *run, PyObject **ret_callable, mob_value_t *re
  * method ended its actor, or this is a child that the run forked; the process is to end. */
 bool core_run_end(mob_run_t *run, PyObject *callable, PyObject *value, const mob_value_t *failed);
 PyObject *core_serve(PyObject *module, PyObject *unused);
+/* as ObjectRef.hex gives it, NEW; None: it names nothing */
+PyObject *core_id_text(mob_ref_t ref);
 PyObject *core_current(PyObject *module, PyObject *unused);
 PyObject *core_current_name(PyObject *module, PyObject *unused);
 /* Its argument is called once, with nothing, before a run of another name begins. */

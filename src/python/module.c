@@ -1,7 +1,8 @@
 /*
  * ray._core. The Python layer gives it hooks for what needs Python's own modules:
- * set_hooks(auto_init, dumps, loads, make_error, load_error, load_function, should_retry, set_gpus,
- * set_shape, await_ref, future_of, site). Each call replaces only what it names.
+ * set_hooks(auto_init, dumps, loads, make_error, tell_error, load_error, load_function,
+ * should_retry, set_gpus, set_shape, await_ref, future_of, site). Each call replaces only what it
+ * names.
  */
 #include "python/core.h"
 
@@ -9,14 +10,16 @@ core_t core;
 
 static PyObject *set_hooks(PyObject *module, PyObject *args, PyObject *kwargs) {
     (void)module;
-    static char *names[] = {"auto_init",     "dumps",        "loads",    "make_error", "load_error",
-                            "load_function", "should_retry", "set_gpus", "set_shape",  "await_ref",
-                            "future_of",     "site",         NULL};
+    static char *names[] = {
+        "auto_init",     "dumps",        "loads",      "make_error", "load_error",
+        "load_function", "should_retry", "set_gpus",   "set_shape",  "await_ref",
+        "future_of",     "site",         "tell_error", NULL};
     PyObject **hooks[] = {&core.auto_init,    &core.dumps,      &core.loads,
                           &core.make_error,   &core.load_error, &core.load_function,
                           &core.should_retry, &core.set_gpus,   &core.set_shape,
-                          &core.await_ref,    &core.future_of,  &core.site};
-    PyObject *given[12] = {NULL};
+                          &core.await_ref,    &core.future_of,  &core.site,
+                          &core.tell_error};
+    PyObject *given[13] = {NULL};
     /* Here, for every import of ray comes here, and not all of them by PyInit: a second interpreter
      * gets a copy of the module. */
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
@@ -24,12 +27,12 @@ static PyObject *set_hooks(PyObject *module, PyObject *args, PyObject *kwargs) {
                         "ray can't be used in a sub-interpreter: a process takes part once");
         return NULL;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOOOOOO:set_hooks", names, &given[0],
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOOOOOOOO:set_hooks", names, &given[0],
                                      &given[1], &given[2], &given[3], &given[4], &given[5],
                                      &given[6], &given[7], &given[8], &given[9], &given[10],
-                                     &given[11]))
+                                     &given[11], &given[12]))
         return NULL;
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 13; i++) {
         if (given[i] == NULL) continue;
         if (given[i] == Py_None) {
             Py_CLEAR(*hooks[i]);
@@ -44,6 +47,11 @@ static PyObject *set_hooks(PyObject *module, PyObject *args, PyObject *kwargs) {
 static PyObject *is_connected(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     return PyBool_FromLong(core.client != NULL);
+}
+
+static PyObject *is_collecting(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyBool_FromLong(core_is_collecting());
 }
 
 static PyObject *default_cpus(PyObject *module, PyObject *unused) {
@@ -79,6 +87,7 @@ static PyMethodDef methods[] = {
     {"is_there", core_is_there, METH_O, NULL},
     {"_restore", core_ref_restore, METH_O, NULL},
     {"set_hooks", FAST(set_hooks), METH_VARARGS | METH_KEYWORDS, NULL},
+    {"is_collecting", is_collecting, METH_NOARGS, NULL},
     {"is_connected", is_connected, METH_NOARGS, NULL},
     {"default_cpus", default_cpus, METH_NOARGS, NULL},
     {"default_store", default_store, METH_NOARGS, NULL},

@@ -102,6 +102,8 @@ void core_collector_push(collector_t *c) {
     collectors = c;
 }
 
+bool core_is_collecting(void) { return collectors != NULL; }
+
 void core_collector_pop(collector_t *c) {
     if (collectors == c) collectors = c->outer;
     vec_free(&c->refs);

@@ -1,8 +1,12 @@
 /* What becomes of a run: its results, or the error that takes their place. */
 #include "python/core.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "task/task.h"
+#include "wire/direct.h"
 
 static int result_store(mob_run_t *run, uint32_t index, PyObject *value) {
     char what[300] = "";
@@ -37,46 +41,205 @@ int core_results_store(mob_run_t *run, PyObject *value) {
     return result;
 }
 
-static void error_store(mob_run_t *run, const void *data, size_t size, bool as_str,
-                        mob_status_t error, const mob_ref_t *refs, uint32_t ref_count) {
+/* ---- errors ---- */
+
+/* An error in the direct encoding: every result is that. */
+static void error_store(mob_run_t *run, const void *data, size_t size, mob_status_t error,
+                        const mob_ref_t *refs, uint32_t ref_count) {
+    static const char full[] = "\5\25\0\0\0\0\0\0\0no room for the error";
     for (uint32_t i = 0; i < run->num_returns; i++) {
         core_target_t target = {.run = run, .index = i};
-        if (core_bytes_store(data, size, as_str, error, refs, ref_count, &target) == 0) continue;
+        if (core_error_store(data, size, error, refs, ref_count, &target) == 0) continue;
         /* The store is full: the reason fits into the slot itself. */
         PyErr_Clear();
-        core_bytes_store("no room for the error", 21, true, MOB_EFULL, NULL, 0, &target);
+        core_error_store(full, sizeof full - 1, MOB_EFULL, NULL, 0, &target);
     }
 }
 
-/* An argument was an error: the results are that same error. */
-void core_failed_argument_store(mob_run_t *run, const mob_value_t *failed) {
-    const uint8_t *data = failed->data;
-    if (failed->size < 9) return;
-    error_store(run, data + 9, failed->size - 9, data[0] == MOB_STR, failed->error, failed->refs,
-                failed->ref_count);
+/* The same of a str, or of a tuple that begins with one. STEALS it; NULL: it could not be made. */
+static void payload_store(mob_run_t *run, PyObject *payload, mob_status_t error,
+                          const collector_t *collector) {
+    static const char none[] = "\5\53\0\0\0\0\0\0\0the task's exception could not be described";
+    Py_ssize_t size = payload != NULL ? core_direct_size(payload) : -1;
+    uint8_t *data = size >= 0 ? PyMem_Malloc((size_t)size) : NULL;
+    PyErr_Clear();
+    if (data != NULL) {
+        core_direct_write(payload, data);
+        error_store(run, data, (size_t)size, error, collector ? collector->refs.items : NULL,
+                    collector ? (uint32_t)collector->refs.count : 0);
+    } else {
+        error_store(run, none, sizeof none - 1, error, NULL, 0);
+    }
+    PyMem_Free(data);
+    Py_XDECREF(payload);
 }
 
-/* A packet that keeps its exception and the exception that keeps its packet are a circle: without
- * this, what both hold would live until the collector comes. */
+/* An actor could not be made, as the story tells, which is STOLEN. */
+static void creation_store(mob_run_t *run, PyObject *story) {
+    PyObject *text =
+        story ? PyUnicode_FromFormat(
+                    "The actor died because of an error raised in its creation task, %U", story)
+              : NULL;
+    PyObject *id = core_id_text(run->actor);
+    payload_store(run, text && id ? Py_BuildValue("(OOO)", text, id, Py_True) : NULL, MOB_EACTOR,
+                  NULL);
+    Py_XDECREF(text);
+    Py_XDECREF(id);
+    Py_XDECREF(story);
+}
+
+/* What the driver is told of a run that has no result to say it. STEALS the story. */
+static void story_tell(mob_run_t *run, PyObject *story) {
+    Py_ssize_t size = 0;
+    const char *text = story != NULL ? PyUnicode_AsUTF8AndSize(story, &size) : NULL;
+    PyErr_Clear();
+    if (text != NULL) mob_run_failed(core.client, run, text, (size_t)size);
+    Py_XDECREF(story);
+}
+
+void core_failed_argument_store(mob_run_t *run, const mob_value_t *failed) {
+    uint64_t size = failed->size;
+    Py_ssize_t title_size = 0;
+    PyObject *title = core_run_title(run);
+    const char *name = title ? PyUnicode_AsUTF8AndSize(title, &title_size) : NULL;
+    void *linked = name ? task_error_link(failed, name, (size_t)title_size, &size) : NULL;
+    const void *data = linked ? linked : failed->data;
+    const char *words;
+    uint64_t words_size;
+    bool has_words = wire_error_words(data, size, &words, &words_size);
+    PyErr_Clear();
+    if (run->kind == MOB_ACTOR_CREATE)
+        creation_store(
+            run, has_words ? PyUnicode_DecodeUTF8(words, (Py_ssize_t)words_size, "replace") : NULL);
+    else if (run->num_returns == 0 && has_words)
+        mob_run_failed(core.client, run, words, words_size);
+    else
+        error_store(run, data, size, failed->error, failed->refs, failed->ref_count);
+    free(linked);
+    Py_XDECREF(title);
+}
+
+/* ---- what an exception keeps alive ---- */
+
+/*
+ * A traceback holds the frames of the run, and their locals. An exception that one of these is (`e
+ * = ValueError(); raise e`) makes a circle with it: what the frames hold (arrays, say) would live
+ * until the collector comes. So its traceback is taken away, unless somebody else has the exception
+ * too: an actor that keeps one is to find it whole. That is seen by its count.
+ */
+enum { MOST_LINKED = 32 };
+typedef struct {
+    PyObject *error;  /* BORROWED */
+    Py_ssize_t count; /* references to it */
+    Py_ssize_t ours;  /* of which so many are the run's */
+} linked_t;
+typedef struct {
+    linked_t items[MOST_LINKED];
+    int count;
+} chain_t;
+
+/* One reference to it comes from the chain; STEALS that which is handed in. */
+static void chain_add(chain_t *chain, PyObject *error) {
+    if (error == NULL) return;
+    Py_DECREF(error); /* kept alive by what names it */
+    for (int i = 0; i < chain->count; i++) {
+        if (chain->items[i].error != error) continue;
+        chain->items[i].ours++;
+        return;
+    }
+    if (chain->count < MOST_LINKED)
+        chain->items[chain->count++] =
+            (linked_t){.error = error, .count = Py_REFCNT(error), .ours = 1};
+}
+
+static bool chain_is_held(const chain_t *chain) {
+    for (int i = 0; i < chain->count; i++)
+        if (chain->items[i].count > chain->items[i].ours) return true;
+    return false;
+}
+
+/* Adds what the locals of a frame refer to. */
+static void frame_count(PyObject *frame, chain_t *chain) {
+    PyObject *locals = PyObject_GetAttrString(frame, "f_locals"),
+             *values = locals ? PyMapping_Values(locals) : NULL;
+    for (Py_ssize_t i = 0; values != NULL && i < PyList_GET_SIZE(values); i++)
+        for (int k = 0; k < chain->count; k++)
+            chain->items[k].ours += PyList_GET_ITEM(values, i) == chain->items[k].error;
+    Py_XDECREF(values);
+    Py_XDECREF(locals);
+}
+
+/* Each frame once: a traceback may be part of another's. */
+static void frames_count(PyObject *error, chain_t *chain, PyObject *seen) {
+    PyObject *trace = PyException_GetTraceback(error);
+    while (trace != NULL && trace != Py_None) {
+        PyObject *frame = PyObject_GetAttrString(trace, "tb_frame"),
+                 *next = PyObject_GetAttrString(trace, "tb_next");
+        if (frame != NULL && PySet_Contains(seen, frame) == 0 && PySet_Add(seen, frame) == 0)
+            frame_count(frame, chain);
+        Py_XDECREF(frame);
+        Py_SETREF(trace, next);
+    }
+    Py_XDECREF(trace);
+}
+
+/* `error` is held by its caller, once. */
 static void tracebacks_drop(PyObject *error) {
-    for (int depth = 0; error != NULL && depth < 100; depth++) {
-        PyException_SetTraceback(error, Py_None);
-        PyObject *cause = PyException_GetCause(error), *context = PyException_GetContext(error);
-        PyObject *next = cause ? cause : context; /* both are kept alive by `error` */
-        if (context != NULL && context != next) PyException_SetTraceback(context, Py_None);
-        Py_XDECREF(cause);
-        Py_XDECREF(context);
-        error = next;
+    chain_t chain = {.count = 0};
+    chain_add(&chain, Py_NewRef(error));
+    for (int i = 0; i < chain.count; i++) {
+        chain_add(&chain, PyException_GetCause(chain.items[i].error));
+        chain_add(&chain, PyException_GetContext(chain.items[i].error));
+    }
+    PyObject *seen = chain_is_held(&chain) ? PySet_New(NULL) : NULL;
+    for (int i = 0; seen != NULL && i < chain.count; i++)
+        frames_count(chain.items[i].error, &chain, seen);
+    Py_XDECREF(seen);
+    PyErr_Clear();
+    if (seen == NULL) return; /* no circle */
+    for (int i = 0; i < chain.count; i++) Py_INCREF(chain.items[i].error);
+    for (int i = 0; i < chain.count; i++) {
+        if (chain.items[i].count <= chain.items[i].ours)
+            PyException_SetTraceback(chain.items[i].error, Py_None);
+        Py_DECREF(chain.items[i].error);
     }
     PyErr_Clear();
 }
 
-/* The exception that is set becomes the results. True if the task is to run again instead. */
-bool core_exception_store(mob_run_t *run, PyObject *function) {
+/* ---- an exception ---- */
+
+/* Whose failure it is, and its traceback: a str, NEW; NULL: it could not be made. */
+static PyObject *story_of(const mob_run_t *run, PyObject *error) {
+    PyObject *story =
+        PyObject_CallFunction(core.tell_error, "ONi", error, core_run_title(run), (int)getpid());
+    if (story != NULL && !PyUnicode_Check(story)) Py_CLEAR(story);
+    PyErr_Clear();
+    return story;
+}
+
+static void exception_store(mob_run_t *run, PyObject *error) {
+    if (run->kind == MOB_ACTOR_CREATE) {
+        creation_store(run, story_of(run, error));
+        return;
+    }
+    if (run->num_returns == 0) {
+        story_tell(run, story_of(run, error));
+        return;
+    }
+    collector_t collector;
+    core_collector_push(&collector);
+    PyObject *made =
+        PyObject_CallFunction(core.make_error, "ONi", error, core_run_title(run), (int)getpid());
+    payload_store(run, made, MOB_ETASK, &collector);
+    core_collector_pop(&collector);
+}
+
+bool core_exception_store(mob_run_t *run, PyObject *function, PyObject **ret_story) {
     PyObject *type, *error, *trace;
     PyErr_Fetch(&type, &error, &trace);
     PyErr_NormalizeException(&type, &error, &trace);
     if (trace != NULL) PyException_SetTraceback(error, trace);
+    Py_CLEAR(trace);
     bool again = false;
     if (run->may_retry && core.should_retry != NULL && function != NULL) {
         PyObject *answer = PyObject_CallFunctionObjArgs(core.should_retry, error, function, NULL);
@@ -84,40 +247,11 @@ bool core_exception_store(mob_run_t *run, PyObject *function) {
         Py_XDECREF(answer);
         PyErr_Clear();
     }
-    if (!again) {
-        collector_t collector;
-        core_collector_push(&collector);
-        PyObject *made = PyObject_CallFunction(core.make_error, "ONi", error, core_run_title(run),
-                                               (int)getpid());
-        if (made == NULL || !PyBytes_Check(made)) {
-            PyErr_Clear();
-            error_store(run, "the task's exception could not be described", 43, true, MOB_ECRASHED,
-                        NULL, 0);
-        } else if (run->kind == MOB_ACTOR_CREATE) {
-            PyObject *loaded = PyObject_CallFunction(core.load_error, "sO", "task", made),
-                     *text = loaded ? PyObject_Str(loaded) : NULL;
-            PyObject *whole =
-                text ? PyUnicode_FromFormat(
-                           "The actor died because of an error raised in its creation task, %U",
-                           text)
-                     : NULL;
-            Py_ssize_t size = 0;
-            const char *words = whole ? PyUnicode_AsUTF8AndSize(whole, &size) : NULL;
-            PyErr_Clear();
-            error_store(run, words ? words : "its creation failed", words ? (size_t)size : 19, true,
-                        MOB_EACTOR, NULL, 0);
-            Py_XDECREF(loaded);
-            Py_XDECREF(text);
-            Py_XDECREF(whole);
-        } else {
-            error_store(run, PyBytes_AS_STRING(made), (size_t)PyBytes_GET_SIZE(made), false,
-                        MOB_ETASK, collector.refs.items, (uint32_t)collector.refs.count);
-        }
-        Py_XDECREF(made);
-        core_collector_pop(&collector);
-    }
+    if (again)
+        *ret_story = story_of(run, error);
+    else
+        exception_store(run, error);
     Py_XDECREF(type);
-    Py_XDECREF(trace);
     tracebacks_drop(error);
     Py_XDECREF(error);
     return again;

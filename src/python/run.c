@@ -58,7 +58,7 @@ const mob_run_t *core_run_current(void) {
 static PyObject *run_end(run_object_t *self, PyObject *value) {
     mob_run_t *run = self->run;
     self->run = NULL;
-    /* the results are that error itself, not one more around it */
+    /* the results are that error, with the run's name, not this exception with a traceback */
     if (self->failed.error != MOB_OK) PyErr_Clear();
     bool goes_on = core_run_end(run, NULL, value, &self->failed);
     Py_CLEAR(self->task);
@@ -95,11 +95,20 @@ static PyObject *run_done(run_object_t *self, PyObject *value) {
     return run_end(self, Py_NewRef(value));
 }
 
-static PyObject *run_failed(run_object_t *self, PyObject *error) {
+/* failed([exception]): takes it out of the list, so that the run is the only one that has it,
+ * unless the actor keeps it. */
+static PyObject *run_failed(run_object_t *self, PyObject *list) {
     if (!run_check(self)) return NULL;
-    if (!PyExceptionInstance_Check(error))
-        return PyErr_Format(PyExc_TypeError, "failed takes an exception");
+    if (!PyList_Check(list) || PyList_GET_SIZE(list) != 1 ||
+        !PyExceptionInstance_Check(PyList_GET_ITEM(list, 0)))
+        return PyErr_Format(PyExc_TypeError, "failed takes a list with an exception");
+    PyObject *error = PyList_GET_ITEM(list, 0);
     PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    PyObject *type, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    int emptied = PyList_SetSlice(list, 0, 1, NULL);
+    if (emptied < 0) PyErr_Clear();
+    PyErr_Restore(type, error, trace);
     return run_end(self, NULL);
 }
 

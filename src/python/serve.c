@@ -132,9 +132,9 @@ static void repr_announce(void) {
 }
 
 /* Its value is there, or NULL with an exception or a failed argument: stores that. True if the run
- * is to run again. */
+ * is to run again, for what ret_story says. */
 static bool value_store(mob_run_t *run, PyObject *callable, PyObject *value,
-                        const mob_value_t *failed) {
+                        const mob_value_t *failed, PyObject **ret_story) {
     bool stored = value != NULL && core_results_store(run, value) == 0;
     if (stored && run->kind == MOB_ACTOR_CREATE) {
         core.actor = Py_NewRef(value);
@@ -145,17 +145,11 @@ static bool value_store(mob_run_t *run, PyObject *callable, PyObject *value,
         core.actor_shape = run->held_shape;
     }
     if (failed->error != MOB_OK) {
-        /* A result is the same error; an actor's is one of its own, which tells the story as
-         * text. */
-        if (run->kind == MOB_ACTOR_CREATE) {
-            core_raise_error(failed);
-        } else {
-            core_failed_argument_store(run, failed);
-            stored = true;
-        }
+        core_failed_argument_store(run, failed);
+        stored = true;
     }
     Py_XDECREF(value);
-    return !stored && core_exception_store(run, callable);
+    return !stored && core_exception_store(run, callable, ret_story);
 }
 
 /*
@@ -173,6 +167,13 @@ static void forked_child_leave(PyObject *value) {
     Py_XDECREF(value);
 }
 
+static bool run_again(mob_run_t *run, PyObject *story) {
+    Py_ssize_t size = 0;
+    const char *text = story != NULL ? PyUnicode_AsUTF8AndSize(story, &size) : NULL;
+    PyErr_Clear();
+    return mob_run_retry(core.client, run, text, text ? (size_t)size : 0);
+}
+
 bool core_run_end(mob_run_t *run, PyObject *callable, PyObject *value, const mob_value_t *failed) {
     if (atomic_load_explicit(&forked, memory_order_relaxed)) {
         forked_child_leave(value);
@@ -183,11 +184,13 @@ bool core_run_end(mob_run_t *run, PyObject *callable, PyObject *value, const mob
      * others with it. */
     bool ends =
         value == NULL && run->kind == MOB_ACTOR_CALL && PyErr_ExceptionMatches(PyExc_SystemExit);
-    bool again = !ends && value_store(run, callable, value, failed);
+    PyObject *story = NULL;
+    bool again = !ends && value_store(run, callable, value, failed, &story);
     Py_XDECREF(callable);
     if (core.run == run) core.run = NULL;
     if (ends) return false;
-    if (!again || !mob_run_retry(core.client, run)) mob_run_finish(core.client, run);
+    if (!again || !run_again(run, story)) mob_run_finish(core.client, run);
+    Py_XDECREF(story);
     return true;
 }
 
@@ -250,7 +253,7 @@ PyObject *core_actor(PyObject *module, PyObject *unused) {
     return Py_NewRef(core.actor ? core.actor : Py_None);
 }
 
-static PyObject *id_text(mob_ref_t ref) {
+PyObject *core_id_text(mob_ref_t ref) {
     uint8_t id[MOB_ID_SIZE];
     char text[2 * MOB_ID_SIZE + 1];
     if (ref.slot == 0 || core.client == NULL) return Py_NewRef(Py_None);
@@ -287,8 +290,8 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
     PyObject *name = running != NULL ? core_run_title(running) : Py_NewRef(Py_None);
     PyObject *function = running != NULL && running->kind == MOB_TASK ? core_run_callable(running)
                                                                       : Py_NewRef(Py_None);
-    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:s,s:s,s:s,s:N}", "task_id", id_text(task),
-                         "actor_id", id_text(creates ? running->actor : core.actor_ref), "name",
-                         name, "function", function, "gpu_ids", gpus, "node_id", node, "job_id",
-                         job, "worker_id", worker, "resources", core_shape_dict(shape));
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:s,s:s,s:s,s:N}", "task_id", core_id_text(task),
+                         "actor_id", core_id_text(creates ? running->actor : core.actor_ref),
+                         "name", name, "function", function, "gpu_ids", gpus, "node_id", node,
+                         "job_id", job, "worker_id", worker, "resources", core_shape_dict(shape));
 }

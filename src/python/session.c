@@ -195,7 +195,7 @@ PyObject *core_session(PyObject *module, PyObject *unused) {
 
 PyObject *core_read_message(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
-    static const char *const kinds[] = {"", "out", "err", "warn"};
+    static const char *const kinds[] = {"", "out", "err", "warn", "unhandled"};
     uint64_t began = core.incarnation;
     mob_message_t m;
     mob_status_t status;
@@ -211,7 +211,7 @@ PyObject *core_read_message(PyObject *module, PyObject *unused) {
         Py_XDECREF(text);
         return NULL;
     }
-    return Py_BuildValue("siNNO", kinds[m.kind <= 3 ? m.kind : 0], m.pid, name, text,
+    return Py_BuildValue("siNNO", kinds[m.kind <= 4 ? m.kind : 0], m.pid, name, text,
                          m.unfinished ? Py_True : Py_False);
 }
 

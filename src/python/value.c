@@ -287,7 +287,15 @@ static int large_store(PyObject *value, size_t size, core_target_t *target) {
     bool as_str = PyUnicode_CheckExact(value);
     /* a str keeps its UTF-8 */
     const char *data = as_str ? PyUnicode_AsUTF8(value) : PyBytes_AS_STRING(value);
-    return core_bytes_store(data, size, as_str, MOB_OK, NULL, 0, target);
+    mob_buffer_t buffer;
+    uint64_t length = size;
+    if (target_begin(target, 9 + size, 0, &buffer) < 0) return -1;
+    uint8_t *at = buffer.data;
+    *at = as_str ? MOB_STR : MOB_BYTES;
+    memcpy(at + 1, &length, 8);
+    if (copy_in(&buffer, 9, data, size) < 0) return -1;
+    target_commit(target, &buffer, MOB_FORMAT_DIRECT, MOB_OK, NULL);
+    return 0;
 }
 
 int core_value_store(PyObject *value, const char *what, core_target_t *target) {
@@ -302,15 +310,11 @@ int core_value_store(PyObject *value, const char *what, core_target_t *target) {
     return 0;
 }
 
-int core_bytes_store(const void *data, size_t size, bool as_str, mob_status_t error,
-                     const mob_ref_t *refs, uint32_t ref_count, core_target_t *target) {
+int core_error_store(const void *data, size_t size, mob_status_t error, const mob_ref_t *refs,
+                     uint32_t ref_count, core_target_t *target) {
     mob_buffer_t buffer;
-    uint64_t length = size;
-    if (target_begin(target, 9 + size, ref_count, &buffer) < 0) return -1;
-    uint8_t *at = buffer.data;
-    *at = as_str ? MOB_STR : MOB_BYTES;
-    memcpy(at + 1, &length, 8);
-    if (copy_in(&buffer, 9, data, size) < 0) return -1;
+    if (target_begin(target, size, ref_count, &buffer) < 0) return -1;
+    if (copy_in(&buffer, 0, data, size) < 0) return -1;
     target_commit(target, &buffer, MOB_FORMAT_DIRECT, error, refs);
     return 0;
 }
@@ -468,18 +472,10 @@ static int warn_in_loop(const char *function) {
         function);
 }
 
-/* What mob_get_begin says now. */
-static mob_status_t look_at(mob_ref_t ref) {
-    mob_value_t value;
-    mob_status_t status = mob_get_begin(core.client, ref, &value);
-    if (status == MOB_OK) mob_get_end(core.client, ref, &value);
-    return status;
-}
-
 static void raise_get_timeout(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
     size_t ready = 0, missing = count - 1;
     for (size_t i = count; i-- > 0;) {
-        if (look_at(refs[i]) == MOB_ETIMEOUT)
+        if (mob_get_look(core.client, refs[i]) == MOB_ETIMEOUT)
             missing = i;
         else
             ready++;
@@ -651,10 +647,14 @@ static PyObject *load_all(const mob_ref_t *refs, Py_ssize_t count, int64_t timeo
         PyObject *item = status == MOB_OK   ? core_value_take(refs[i], &value)
                          : PyErr_Occurred() ? NULL
                                             : core_raise(status);
-        if (item == NULL)
+        if (item == NULL) {
+            /* Who asked for all of them is told of this one, and asks for the others no more. */
+            if (core.incarnation == began && status == MOB_OK && value.error != MOB_OK)
+                mob_get_see(core.client, refs, (size_t)count);
             Py_CLEAR(list);
-        else
+        } else {
             PyList_SET_ITEM(list, i, item);
+        }
     }
     return list;
 }
@@ -695,7 +695,7 @@ PyObject *core_is_there(PyObject *module, PyObject *object) {
     if (!core_ref_check(object)) return not_a_ref(PyExc_TypeError, "is_there", object);
     ref_object_t *ref = core_ref_of(object);
     if (ref == NULL) return NULL;
-    mob_status_t status = look_at(ref->ref);
+    mob_status_t status = mob_get_look(core.client, ref->ref);
     if (status == MOB_EAWAY) Py_RETURN_NONE;
     return PyBool_FromLong(status != MOB_ETIMEOUT);
 }

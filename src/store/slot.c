@@ -12,8 +12,8 @@ uint64_t store_slot_seal(store_slot_t *slot, bool escaped) {
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
     for (;;) {
         if ((word & STORE_STATE) != STORE_PENDING) return 0;
-        uint64_t sealed =
-            STORE_SEALED | (word & (STORE_DROPPED | STORE_ESCAPED)) | (escaped ? STORE_ESCAPED : 0);
+        uint64_t sealed = STORE_SEALED | (word & (STORE_DROPPED | STORE_ESCAPED | STORE_SEEN)) |
+                          (escaped ? STORE_ESCAPED : 0);
         /* release: meta and value come first. acquire: the waiters' bits are theirs, and they look
          * again after setting them. */
         if (atomic_compare_exchange_weak_explicit(&slot->word, &word, sealed, memory_order_acq_rel,
@@ -46,6 +46,12 @@ store_drop_t store_slot_drop(store_slot_t *slot, bool is_daemon) {
     for (;;) {
         if ((word & STORE_ESCAPED) && !is_daemon) return STORE_DROP_ASK;
         bool pending = (word & STORE_STATE) == STORE_PENDING;
+        if (!pending && !is_daemon && store_is_untold(word, slot->meta)) {
+            if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | STORE_ESCAPED,
+                                                      memory_order_acq_rel, memory_order_acquire))
+                return STORE_DROP_ASK;
+            continue;
+        }
         /* What lies in the slot itself is never moved, and what the daemon frees it does not move
          * either. */
         if (!pending && (is_daemon || store_meta_inline(slot->meta))) return STORE_DROP_FREE;

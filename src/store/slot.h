@@ -13,6 +13,10 @@
  *   SEALED|AWAY          the value is there, but not in memory: the daemon has it on disk, and
  *                        brings it back when it is asked. Always ESCAPED
  *
+ * SEEN says that somebody was told of the error that the value is, or will be if it becomes one, or
+ * need not be. An error that is freed without it is told to the driver, by the daemon: so whoever
+ * else drops the last reference of one leaves it to the daemon.
+ *
  * ESCAPED says that the daemon counts the references (another process than the owner may have one),
  * so its owner asks the daemon instead of freeing. Set by the owner before it publishes a
  * reference, by the sealer of a value that contains references, or by the daemon before it writes
@@ -23,6 +27,7 @@
  *   PENDING -> SEALED           the record's worker, after DONE; the daemon, if that one died; the
  *                               owner of a put: compare-and-swap
  *   PENDING -> PENDING|DROPPED  owner, or the daemon at zero holders: compare-and-swap
+ *   SEALED -> SEALED|ESCAPED    owner, of an error that is not SEEN: compare-and-swap
  *   SEALED -> SEALED|GOING      owner if not ESCAPED, of a value in the arena: compare-and-swap,
  *                               against the next
  *   SEALED -> SEALED|ESCAPED    the daemon, which is to move it: compare-and-swap
@@ -31,8 +36,9 @@
  *   ...|AWAY -> SEALED|ESCAPED  the daemon, when it is in memory again, or was never gone: release,
  *                               after `block`
  *   SEALED -> FREE              owner if not ESCAPED, else the daemon: block first, then the word
- *   waiter bits, CROWD, WATCHED set by the waiter, by compare-and-swap while PENDING; taken by the
- *                               sealer
+ *   SEEN                        whoever reads the error, or asked for it: fetch-or. The daemon,
+ * which told of it in another way waiter bits, CROWD, WATCHED set by the waiter, by
+ * compare-and-swap while PENDING; taken by the sealer
  *
  * If the owner dies, the daemon acts in its place. The process that may seal writes meta and the
  * value before SEALED (release).
@@ -61,6 +67,7 @@ enum {
         32, /* the daemon waits, for tasks that have it as an argument: the sealer tells it */
     STORE_AWAY = 64,
     STORE_GOING = 128,
+    STORE_SEEN = 256,
     STORE_WAITER_SHIFT = 16,
     STORE_WAITER_BITS = 48,
 };
@@ -92,6 +99,10 @@ static inline mob_format_t store_meta_format(uint64_t meta) { return (mob_format
 static inline mob_status_t store_meta_error(uint64_t meta) {
     return (mob_status_t)(meta >> 8 & 0xff);
 }
+/* Whether a sealed slot has an error that nobody has seen. */
+static inline bool store_is_untold(uint64_t word, uint64_t meta) {
+    return store_meta_error(meta) != MOB_OK && !(word & STORE_SEEN);
+}
 /* Where the list of contained references begins, from the start of the data. */
 static inline uint64_t store_refs_offset(uint64_t size) { return (size + 15) & ~(uint64_t)15; }
 static inline uint64_t store_block_size(uint64_t size, uint32_t ref_count) {
@@ -122,9 +133,17 @@ static inline void store_slot_return(store_slot_t *slot) {
     atomic_fetch_and_explicit(&slot->word, ~(uint64_t)STORE_AWAY, memory_order_release);
 }
 
+/* Of a slot that the caller holds: nobody need be told of its error, should it be one. */
+static inline void store_slot_see(store_slot_t *slot) {
+    /* relaxed: whoever frees the slot has heard of the caller's last reference before */
+    if (!(atomic_load_explicit(&slot->word, memory_order_relaxed) & STORE_SEEN))
+        atomic_fetch_or_explicit(&slot->word, STORE_SEEN, memory_order_relaxed);
+}
+
 typedef enum { STORE_DROP_FREE, STORE_DROP_LATER, STORE_DROP_ASK } store_drop_t;
 /* The last reference went. FREE: the caller frees block and slot now. LATER: the process that
- * completes the task will. ASK: tell the daemon. */
+ * completes the task will. ASK: tell the daemon, which frees it; so it is with an error that nobody
+ * has seen. */
 store_drop_t store_slot_drop(store_slot_t *slot, bool is_daemon);
 /* SEALED to FREE, after its block was released. */
 static inline void store_slot_close(store_slot_t *slot) {

@@ -1,9 +1,12 @@
 /* A task that failed: its results are the error. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "task/task.h"
+#include "wire/direct.h"
 
 void task_errors_store(mob_client_t *c, mob_run_t *run, const void *data, uint64_t size,
                        mob_status_t error, const mob_ref_t *refs, uint32_t ref_count) {
@@ -47,17 +50,117 @@ static void words_clean(char *text, size_t size) {
     }
 }
 
+size_t task_title(const task_worker_t *w, const mob_run_t *run, char *ret_title, size_t capacity) {
+    const char *class_ = run->kind == MOB_ACTOR_CALL && w->actor_class ? w->actor_class->name : "";
+    int size = snprintf(ret_title, capacity, "%s%s%.*s", class_, *class_ ? "." : "",
+                        (int)run->name_size, run->name);
+    return (size_t)size < capacity ? (size_t)size : base_utf8_whole(ret_title, capacity - 1);
+}
+
+uint64_t task_failure_story(const task_worker_t *w, const mob_run_t *run, const char *words,
+                            char *ret_story, size_t capacity) {
+    char title[512];
+    task_title(w, run, title, sizeof title);
+    uint64_t size =
+        (uint64_t)snprintf(ret_story, capacity, "%sray::%s() (pid=%d)\n%s",
+                           run->kind == MOB_ACTOR_CREATE
+                               ? "The actor died because of an error raised in its creation task, "
+                               : "",
+                           title, (int)getpid(), words);
+    if (size > capacity - 1) size = capacity - 1;
+    words_clean(ret_story, size);
+    return size;
+}
+
 void task_failure_store(const task_worker_t *w, mob_run_t *run, const char *words) {
     char text[2800];
     bool is_actor = run->kind == MOB_ACTOR_CREATE;
-    const char *class_ = run->kind == MOB_ACTOR_CALL && w->actor_class ? w->actor_class->name : "";
-    uint64_t size = (uint64_t)snprintf(
-        text + 9, sizeof text - 9, "%sray::%s%s%.*s() (pid=%d)\n%s",
-        is_actor ? "The actor died because of an error raised in its creation task, " : "", class_,
-        *class_ ? "." : "", (int)run->name_size, run->name, (int)getpid(), words);
-    if (size > sizeof text - 10) size = sizeof text - 10;
-    words_clean(text + 9, size);
+    uint64_t size = task_failure_story(w, run, words, text + 9, sizeof text - 9);
+    if (run->num_returns == 0) mob_run_failed(w->client, run, text + 9, size);
     text[0] = MOB_STR;
     memcpy(text + 1, &size, 8);
     task_errors_store(w->client, run, text, 9 + size, is_actor ? MOB_EACTOR : MOB_ETASK, NULL, 0);
+}
+
+/* ---- an argument that is an error ---- */
+
+enum { LINK_SIZE = sizeof TASK_LINK - 1, MOST_LINKS = 16 };
+
+static const char *error_class(mob_status_t error) {
+    switch (error) {
+    case MOB_ETASK:
+        return "RayTaskError";
+    case MOB_ECRASHED:
+        return "WorkerCrashedError";
+    case MOB_EACTOR:
+        return "ActorDiedError";
+    case MOB_EOOM:
+        return "OutOfMemoryError";
+    case MOB_ELOST:
+        return "ObjectLostError";
+    default:
+        return "RayError";
+    }
+}
+
+/* Where the words go on after their first link, if there are as many links as are told; else
+ * NULL. */
+static const char *links_are_many(const char *words, uint64_t size) {
+    const char *at = words, *first = NULL, *end = words + size;
+    for (int links = 0; links < MOST_LINKS; links++) {
+        at = memmem(at, (size_t)(end - at), TASK_LINK, LINK_SIZE);
+        if (at == NULL) return NULL;
+        at += LINK_SIZE;
+        if (first == NULL) first = at;
+    }
+    return first;
+}
+
+/* What comes before `words`, of which a long chain loses the links behind its last: moves it on. */
+static size_t link_write(const char *title, size_t title_size, mob_status_t error,
+                         const char **words, uint64_t *size, char *ret_link, size_t capacity) {
+    int head = snprintf(ret_link, capacity, "ray::%.*s() (pid=%d)\n%s", (int)title_size, title,
+                        (int)getpid(), TASK_LINK);
+    const char *inner = links_are_many(*words, *size);
+    if (inner == NULL)
+        return (size_t)head + (size_t)snprintf(ret_link + head, capacity - (size_t)head,
+                                               "ray.exceptions.%s: ", error_class(error));
+    /* The words need not end with a zero: what is scanned is copied. */
+    char line[80] = "";
+    size_t left = (size_t)(*words + *size - inner);
+    memcpy(line, inner, left < sizeof line - 1 ? left : sizeof line - 1);
+    unsigned before = 0;
+    int scanned = 0;
+    (void)sscanf(line, "  (%u tasks in between are left out)\n%n", &before, &scanned);
+    *size = left - (size_t)scanned;
+    *words = inner + scanned;
+    return (size_t)head + (size_t)snprintf(ret_link + head, capacity - (size_t)head,
+                                           "  (%u tasks in between are left out)\n", before + 1);
+}
+
+void *task_error_link(const mob_value_t *failed, const char *title, size_t title_size,
+                      uint64_t *ret_size) {
+    char link[512];
+    const char *words;
+    uint64_t size;
+    const uint8_t *from = failed->data, *end = from + failed->size;
+    if (!wire_error_words(from, failed->size, &words, &size)) return NULL;
+    const uint8_t *rest = (const uint8_t *)words + size;
+    size_t before = (size_t)((const uint8_t *)words - 9 - from), after = (size_t)(end - rest);
+    if (title_size > 255) title_size = 255;
+    size_t link_size =
+        link_write(title, title_size, failed->error, &words, &size, link, sizeof link);
+    uint64_t length = link_size + size;
+    uint8_t *made = malloc(before + 9 + length + after);
+    if (made == NULL) return NULL;
+    uint8_t *at = made;
+    memcpy(at, from, before);
+    at += before;
+    *at = MOB_STR;
+    memcpy(at + 1, &length, 8);
+    memcpy(at + 9, link, link_size);
+    memcpy(at + 9 + link_size, words, size);
+    memcpy(at + 9 + length, rest, after);
+    *ret_size = before + 9 + length + after;
+    return made;
 }

@@ -105,6 +105,18 @@ void task_errors_store(mob_client_t *client, mob_run_t *run, const void *data, u
                        mob_status_t error, const mob_ref_t *refs, uint32_t ref_count);
 /* The run failed with these words; of an actor's creation, the actor did. */
 void task_failure_store(const task_worker_t *worker, mob_run_t *run, const char *words);
+/* The line between the name of a run and the error of its argument. */
+#define TASK_LINK "  At least one of the input arguments for this task could not be computed:\n"
+/* What people call the run: A.m for a method. Gives its size. */
+size_t task_title(const task_worker_t *worker, const mob_run_t *run, char *ret_title,
+                  size_t capacity);
+/* Whose failure it is, and these words. Gives its size. */
+uint64_t task_failure_story(const task_worker_t *worker, const mob_run_t *run, const char *words,
+                            char *ret_story, size_t capacity);
+/* The error of a run whose argument is the error `failed`: the same, with words that name the run
+ * before its own. To be freed; NULL: no memory, or `failed` has no words. */
+void *task_error_link(const mob_value_t *failed, const char *title, size_t title_size,
+                      uint64_t *ret_size);
 
 /* stream.c: stdout and stderr of a worker; lines are marked with the run's name, as the daemon
  * wants them. */

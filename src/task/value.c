@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "mobula_task.h"
 #include "task/task.h"
+#include "wire/direct.h"
 
 /* The buffer of a pickle that has one and no other. */
 static void pickle_look(const mob_value_t *value, mob_item_t *ret_item) {
@@ -94,62 +95,11 @@ mob_status_t mob_put_value(mob_client_t *c, mob_writer_t *writer, mob_ref_t *ret
 
 /* ---- errors ---- */
 
-/* One str of a pickle's stream; moves *at. False: it is something else. */
-static bool pickled_str(const uint8_t **at, const uint8_t *end, const char **ret_text,
-                        uint64_t *ret_size) {
-    enum {
-        MARK = '(',
-        PACKET = 0x95,
-        MEMOIZE = 0x94,
-        SHORT_STR = 0x8c,
-        LONG_STR = 0x8d,
-        STR = 'X'
-    };
-    for (;;) { /* packets and memos may come anywhere; the mark of the tuple comes first */
-        if (*at < end && (**at == MEMOIZE || **at == MARK))
-            *at += 1;
-        else if (end - *at >= 9 && **at == PACKET)
-            *at += 9;
-        else
-            break;
-    }
-    if (*at >= end) return false;
-    size_t width = **at == SHORT_STR ? 1 : **at == STR ? 4 : **at == LONG_STR ? 8 : 0;
-    uint64_t size = 0;
-    if (width == 0 || (size_t)(end - *at) < 1 + width) return false;
-    memcpy(&size, *at + 1, width);
-    *at += 1 + width;
-    if (size > (uint64_t)(end - *at)) return false;
-    *ret_text = (const char *)*at;
-    *ret_size = size;
-    *at += size;
-    return true;
-}
-
-/* Python's errors are a pickled (name, text, exception, pid), inside of bytes: see
- * ray._private.errors. */
-static bool task_error_text(const mob_item_t *item, const char **ret_text, uint64_t *ret_size) {
-    const uint8_t *at = item->data, *end = at + item->size;
-    const char *name;
-    uint64_t size;
-    if (item->size < 2 || at[0] != 0x80) return false;
-    at += 2;
-    return pickled_str(&at, end, &name, &size) && pickled_str(&at, end, ret_text, ret_size);
-}
-
 mob_status_t mob_error_text(const mob_value_t *value, const char **ret_text, uint64_t *ret_size) {
-    mob_reader_t reader = {.at = value->data, .end = (const uint8_t *)value->data + value->size};
-    mob_item_t item;
     if (value->error == MOB_OK) return base_fail(MOB_EINVAL, "this is a value, not an error");
-    mob_status_t status = mob_read(&reader, &item);
-    if (status != MOB_OK) return status;
-    if (item.tag == MOB_STR) {
-        *ret_text = item.data;
-        *ret_size = item.size;
-        return MOB_OK;
-    }
-    if (item.tag == MOB_BYTES && task_error_text(&item, ret_text, ret_size)) return MOB_OK;
-    return base_fail(MOB_EPROTO, "an error without words");
+    return wire_error_words(value->data, value->size, ret_text, ret_size)
+               ? MOB_OK
+               : base_fail(MOB_EPROTO, "an error without words");
 }
 
 static mob_status_t error_raise(const mob_value_t *value) {

@@ -169,20 +169,25 @@ static mob_status_t symbol_of(task_worker_t *w, const mob_run_t *run, task_funct
 
 /* ---- the run ---- */
 
-/* True if the run failed with it: an argument is an error, and so are the results, the same. Of an
- * actor it tells the story as text. */
+/* True if the run failed with it: an argument is an error, and so are the results, with the run's
+ * name before it. Of an actor it tells the story as text. */
 static bool argument_is_error(task_worker_t *w, mob_run_t *run, mob_call_t *call) {
     if (task_call_open(call) || call->failed) return false;
     const mob_value_t *value = &(call->deps ? call->deps : call->few_deps)[call->deps_open - 1];
     if (run->kind != MOB_ACTOR_CREATE) {
-        task_errors_store(w->client, run, value->data, value->size, value->error, value->refs,
-                          value->ref_count);
+        char title[512];
+        uint64_t whole = value->size;
+        void *linked =
+            task_error_link(value, title, task_title(w, run, title, sizeof title), &whole);
+        task_errors_store(w->client, run, linked ? linked : value->data, whole, value->error,
+                          value->refs, value->ref_count);
+        free(linked);
         return true;
     }
     const char *text;
     uint64_t size;
     if (mob_error_text(value, &text, &size) != MOB_OK) text = "an argument is an error", size = 23;
-    mob_call_fail(call, "%.*s", size > 1900 ? 1900 : (int)size, text);
+    mob_call_fail(call, "%s%.*s", TASK_LINK, size > 1900 ? 1900 : (int)size, text);
     return false;
 }
 
@@ -222,7 +227,10 @@ void task_run(task_worker_t *w, mob_run_t *run, task_function_t *f) {
             mob_call_fail(&call, "%s", *words ? words : mob_status_text(status));
         }
         task_call_close(&call); /* the run's arguments are not ours any more after the next line */
-        again = mob_run_retry(w->client, run);
+        char story[2800];
+        uint64_t size =
+            run->may_retry ? task_failure_story(w, run, call.text, story, sizeof story) : 0;
+        again = mob_run_retry(w->client, run, story, size);
         if (!again) task_failure_store(w, run, call.text);
     }
     task_call_fini(&call);

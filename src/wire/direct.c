@@ -21,6 +21,9 @@ void wire_write_int(wire_writer_t *w, int64_t value) {
 void wire_write_float(wire_writer_t *w, double value) {
     write_tagged(w, MOB_FLOAT, &value, sizeof value);
 }
+void wire_write_bool(wire_writer_t *w, bool value) {
+    write_tagged(w, value ? MOB_TRUE : MOB_FALSE, NULL, 0);
+}
 void wire_write_tuple(wire_writer_t *w, uint32_t count) {
     write_tagged(w, MOB_TUPLE, &count, sizeof count);
 }
@@ -29,4 +32,16 @@ void wire_write_str(wire_writer_t *w, const char *text, size_t size) {
     uint64_t length = size;
     write_tagged(w, MOB_STR, &length, sizeof length);
     write_raw(w, text, size);
+}
+
+bool wire_error_words(const uint8_t *error, uint64_t size, const char **ret_words,
+                      uint64_t *ret_size) {
+    enum { TUPLE_HEAD = 5, STR_HEAD = 9 };
+    uint64_t at = size > 0 && error[0] == MOB_TUPLE ? TUPLE_HEAD : 0, length;
+    if (size < at + STR_HEAD || error[at] != MOB_STR) return false;
+    memcpy(&length, error + at + 1, sizeof length);
+    if (length > size - at - STR_HEAD) return false;
+    *ret_words = (const char *)error + at + STR_HEAD;
+    *ret_size = length;
+    return true;
 }

@@ -18,7 +18,7 @@ enum {
     /* client to daemon */
     WIRE_SUBMIT = 1,    /* record: is READY */
     WIRE_DONE,          /* done: the record is DONE */
-    WIRE_RETRY,         /* record: still TAKEN by the sender, is to be run again */
+    WIRE_RETRY,         /* failure: still TAKEN by the sender, is to be run again; answered */
     WIRE_UNREADY,       /* record: the sender was told to run it, and an argument is missing */
     WIRE_HOLD,          /* hold: the sender has a reference to this object */
     WIRE_HOLD_CONTENTS, /* object: ... to everything inside its value */
@@ -46,6 +46,7 @@ enum {
     WIRE_SITE,        /* site: answered with its number */
     WIRE_MADE_AT,     /* made_at */
     WIRE_RESTORE,     /* restore: an object that is AWAY is to come back */
+    WIRE_FAILED,      /* failure: of a run that has no results; answered */
     WIRE_UP_END,      /* none: what follows the last of these */
 
     /* daemon to client */
@@ -77,6 +78,11 @@ typedef union wire_message {
         uint64_t generation;
         uint64_t crowd; /* 1: one of the waiters has no bit, or a result is an error */
     } done;
+    struct {
+        uint32_t kind, record;
+        uint64_t generation;
+        uint64_t size; /* bytes in the sender's scratch page that say why */
+    } failure;
     struct {
         uint32_t kind, slot;
         uint64_t generation;

@@ -136,6 +136,18 @@ def daemon_pid() -> int:
     return ray._private.worker._core.session()["daemon_pid"]
 
 
+class Tracked:
+    """Something that is counted as long as it lives in this process."""
+
+    alive = 0
+
+    def __init__(self):
+        type(self).alive += 1
+
+    def __del__(self):
+        type(self).alive -= 1
+
+
 def end(how):
     """Ends this process, in one of the ways of a crash."""
     import ctypes

@@ -205,17 +205,95 @@ def test_an_exception_of_a_local_class():
     assert isinstance(found, Local) and isinstance(found, ValueError)
 
 
-def test_an_exception_that_can_not_be_pickled():
+def test_fields_that_can_not_be_pickled_stay_behind():
     @ray.remote
     def fail():
         import threading
 
-        error = ValueError("holds a lock")
-        error.lock = threading.Lock()
+        error = ValueError("holds a lock", threading.Lock())
+        error.lock, error.code = threading.Lock(), 7
         raise error
 
     found = failure(fail.remote())
-    assert "holds a lock" in str(found) and "ValueError" in str(found)
+    assert isinstance(found, ValueError) and found.args[0] == "holds a lock"
+    assert (found.lock, found.code) == (None, 7) and "lock" in found.args[1]
+    assert "left out of ValueError" in str(found)
+    assert ".lock (_thread.lock): cannot pickle" in str(found)
+
+
+def test_an_exception_of_a_class_that_can_not_be_pickled():
+    @ray.remote
+    def fail(base):
+        import threading
+
+        class Odd(base):
+            lock = threading.Lock()
+
+        raise Odd("holds on")
+
+    for base in (KeyError, Exception):
+        found = failure(fail.remote(base))
+        assert "Odd: " in str(found) and "holds on" in str(found)
+        assert "Odd could not be pickled: TypeError: cannot pickle '_thread.lock'" in str(found)
+        assert isinstance(found, KeyError) == (base is KeyError)
+        assert found.args == (("holds on",) if base is KeyError else ())
+
+
+def test_http_errors():
+    @ray.remote
+    def fail():
+        import email.message
+        import io
+        import urllib.error
+
+        headers = email.message.Message()
+        headers["Retry-After"] = "5"
+        raise urllib.error.HTTPError(
+            "http://localhost/x", 503, "too busy", headers, io.BufferedReader(io.BytesIO(b"body"))
+        )
+
+    import urllib.error
+
+    with pytest.raises(urllib.error.HTTPError) as info:
+        ray.get(fail.remote())
+    found = info.value
+    assert (found.code, found.msg, found.reason) == (503, "too busy", "too busy")
+    assert found.headers["Retry-After"] == "5" and found.filename == "http://localhost/x"
+    assert isinstance(found.cause, urllib.error.HTTPError) and found.fp is None
+    assert "left out of urllib.error.HTTPError" in str(found) and ".fp (" in str(found)
+
+
+class Response:
+    """As a library's: it has a connection."""
+
+    def __init__(self, status):
+        import socket
+
+        self.status, self.connection = status, socket.socket()
+
+
+class RequestFailed(OSError):
+    """As in requests: its constructor takes things by name."""
+
+    def __init__(self, *args, response, url):
+        super().__init__(*args)
+        self.response, self.url = response, url
+
+
+def test_an_error_whose_constructor_takes_names():
+    @ray.remote
+    def fail():
+        raise RequestFailed(111, "refused", response=Response(500), url="http://x")
+
+    found = failure(fail.remote())
+    assert isinstance(found, RequestFailed) and (found.url, found.response) == ("http://x", None)
+    assert (found.errno, found.strerror) == (111, "refused")
+    assert ".response -> .connection (socket.socket)" in str(found)
+
+
+def test_an_error_whose_text_is_no_utf8():
+    found = failure(fail_with.remote(ValueError("lone \udc80 surrogate")))
+    assert isinstance(found, ValueError) and "lone \\udc80 surrogate" in str(found)
 
 
 def test_an_exception_that_can_not_be_unpickled():
@@ -285,6 +363,79 @@ def test_a_failed_argument_fails_the_task_with_that_cause(folder):
         found = failure(ref)
         assert isinstance(found, KeyError) and "root" in str(found)
     assert not os.path.exists(f"{folder}/ran")
+
+
+@ray.remote
+class Holder:
+    def __init__(self, *values):
+        pass
+
+    def take(self, *values):
+        pass
+
+
+@ray.remote
+def load():
+    raise KeyError("the first cause")
+
+
+@ray.remote
+def train(data):
+    return data
+
+
+@ray.remote
+def evaluate(x, model=None):
+    return model
+
+
+LINK = "  At least one of the input arguments for this task could not be computed:\n"
+
+
+def test_a_failed_argument_names_the_chain():
+    found = failure(evaluate.remote(1, model=train.remote(load.remote())))
+    text = str(found)
+    lines = text.split("\n")
+    assert lines[0].startswith("ray::evaluate() (pid=")
+    assert lines[2].startswith("ray.exceptions.RayTaskError: ray::train() (pid=")
+    assert lines[4].startswith("ray.exceptions.RayTaskError: ray::load() (pid=")
+    assert text.count(LINK) == 2 and text.endswith("KeyError: 'the first cause'")
+    assert isinstance(found, KeyError) and type(found.cause) is KeyError
+    assert found.function_name == "evaluate" and found.pid == int(lines[0].split("pid=")[1][:-1])
+
+
+def test_a_failed_argument_of_an_actor():
+    holder = Holder.remote()
+    found = failure(holder.take.remote(1, load.remote()))
+    assert isinstance(found, KeyError) and str(found).startswith("ray::Holder.take() (pid=")
+    assert f"{LINK}ray.exceptions.RayTaskError: ray::load() (pid=" in str(found)
+    stillborn = Holder.remote(train.remote(load.remote()))
+    with pytest.raises(ray.exceptions.ActorDiedError) as info:
+        ray.get(stillborn.take.remote())
+    assert info.value.actor_init_failed
+    for part in ("ray::Holder.__init__() (pid=", "ray::train() (pid=", "ray::load() (pid=", LINK):
+        assert part in str(info.value)
+
+
+def test_a_crash_as_an_argument_names_the_chain():
+    @ray.remote(max_retries=0)
+    def crash():
+        os._exit(3)
+
+    with pytest.raises(ray.exceptions.WorkerCrashedError) as info:
+        ray.get(train.remote(crash.remote()))
+    assert str(info.value).startswith("ray::train() (pid=")
+    assert f"{LINK}ray.exceptions.WorkerCrashedError: the worker (pid" in str(info.value)
+
+
+def test_a_long_chain_of_failures_stays_short():
+    ref = load.remote()
+    for _ in range(300):
+        ref = train.remote(ref)
+    found = failure(evaluate.remote(ref))
+    assert isinstance(found, KeyError) and len(str(found)) < 10000
+    assert str(found).startswith("ray::evaluate() (pid=") and "ray::load() (pid=" in str(found)
+    assert "(285 tasks in between are left out)" in str(found)
 
 
 def test_a_failed_argument_that_fails_late(folder):

@@ -360,3 +360,31 @@ def test_a_slow_finalizer_holds_nobody_up(folder):
     waits = """support.touch(FOLDER + "/begun")
             support.wait_for_file(FOLDER + "/go")"""
     unload(folder, waits, 2)
+
+
+@ray.remote
+def make_things():
+    @ray.remote
+    def inner(x):
+        return x * 3
+
+    @ray.remote
+    def outer(x):
+        return ray.get(inner.remote(x)) + 1
+
+    @ray.remote
+    class Made:
+        def call(self, x):
+            return ray.get(outer.remote(x))
+
+    return outer, Made, outer.options(num_returns=1), lambda x: outer.remote(x)
+
+
+def test_what_came_by_get_works_in_the_next_session():
+    made = ray.get(make_things.remote())
+    for _ in range(2):
+        ray.shutdown()
+        ray.init(num_cpus=4)
+        outer, cls, optioned, plain = made
+        assert ray.get([outer.remote(2), optioned.remote(3), plain(4)]) == [7, 10, 13]
+        assert ray.get(cls.remote().call.remote(5)) == 16

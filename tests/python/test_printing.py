@@ -405,14 +405,15 @@ def test_names_of_more_than_one_line_and_very_long_ones(folder):
         "names = {event['name'] for event in ray.timeline()}\n"
         "ray.kill(actor)\n"
         "try:\n    ray.get(getattr(actor, 'x' + 'é' * 40).remote())\n"
-        "except ray.exceptions.ActorDiedError as error:\n    names.add(str(error)[:20])\n"
+        "except ray.exceptions.ActorDiedError as error:\n"
+        "    names.add(str(error).split('\\n')[-1][:20])\n"
         "ray.shutdown()\nprint(names)"
     )
     first, second, names = lines(folder, body)
     assert re.fullmatch(r"\(two lines pid=\d+\) a", first)
     assert re.fullmatch(r"\(日{85} pid=\d+\) b", second)
     assert "'日日日日日日日日日日日日日日日'" in names and "'ééééééééééé.xéééééééééé'" in names
-    assert "the actor éééééééééé" in names
+    assert "The actor éééééééééé" in names
 
 
 def test_a_workers_streams_are_like_those_of_any_program(folder):

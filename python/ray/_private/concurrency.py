@@ -19,7 +19,7 @@ def serve(creation):
     try:
         is_async = definition.is_async(creation.function())
     except BaseException as error:  # it can't be loaded, and that is what its calls are to say
-        creation.failed(error)
+        creation.failed([error])
         is_async = None
     if is_async:
         _serve_in_loop(creation)
@@ -76,14 +76,19 @@ def _serve_in_loop(creation):
     link = None
 
     async def drive(run):
+        failure = None
         try:
             value = run.call()
             if type(value) is CoroutineType:
                 value = await value
         except BaseException as error:  # whatever it is, the caller waits for an answer
-            run.failed(error)
-        else:
+            failure = [error]
+        # Outside of the `except`, which has the exception too: then the run alone has it, or the
+        # actor keeps it.
+        if failure is None:
             run.done(value)
+        else:
+            run.failed(failure)
         if link.waker.full:
             link.soon()
 

@@ -33,6 +33,7 @@ class Definition:
     """One remote function or actor class; its options are kept by those who use it."""
 
     __slots__ = (
+        "__weakref__",
         "_export",
         "_in_export",
         "_signatures",
@@ -69,6 +70,11 @@ class Definition:
     def target(self):
         """The function or class itself, fetched if only its export is known here."""
         if self._target is None:
+            if self._export[0] != session.epoch:
+                raise RuntimeError(
+                    f"{self.name} came from another process in a session that ended before it "
+                    "could be fetched: define it here, or get it again"
+                )
             self._target = _core.get(self._export[1])._target
         return self._target
 
@@ -195,9 +201,37 @@ def _blank():
     return Definition.__new__(Definition)
 
 
+# Of this driver: those of which only the export is known here. Made when it is needed first.
+_elsewhere = None
+
+
+def fetch_all():
+    """Before the session ends: what came from other processes by its export alone is fetched, so
+    that it works in the next one.
+    """
+    while _elsewhere:
+        definition = _elsewhere.pop()
+        try:
+            if definition._target is None:
+                definition._target = _core.get(definition._export[1], timeout=5)._target
+        except Exception:  # the daemon is gone, say: its first use will tell
+            pass
+
+
+def _note_elsewhere(definition):
+    global _elsewhere
+    if _elsewhere is None:
+        import weakref
+
+        _elsewhere = weakref.WeakSet()
+    _elsewhere.add(definition)
+
+
 def _from_export(reference, outline):
     definition = _blank()
     definition._start(None, (session.epoch, reference))
+    if session.mode != session.WORKER_MODE:
+        _note_elsewhere(definition)
     (
         definition.name,
         definition.least,

@@ -86,9 +86,9 @@ class Lines:
         """Prints what one source has printed; see mob_message_t. Output that fails (none, a closed
         one, one of the user's) is passed over: the program goes on.
         """
-        prefix = f"({name} pid={pid}) " if name else f"(pid={pid}) "
-        if kind == "warn":
-            prefix = "(raylet) "
+        prefix = _prefix(kind, pid, name)
+        if prefix is None:
+            return
         source = kind, pid
         stream = sys.stdout if kind == "out" else sys.stderr
         place = _place(stream)
@@ -124,6 +124,15 @@ class Lines:
         for line in self._open.values():
             _write(line.stream, "\n")
         self._open.clear()
+
+
+def _prefix(kind, pid, name):
+    """What goes ahead of each line; None: nothing of it is to be shown."""
+    if kind == "unhandled":
+        return None if os.environ.get("RAY_IGNORE_UNHANDLED_ERRORS") == "1" else ""
+    if kind == "warn":
+        return "(raylet) "
+    return f"({name} pid={pid}) " if name else f"(pid={pid}) "
 
 
 def _place(stream):

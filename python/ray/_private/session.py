@@ -4,7 +4,9 @@
 function, say) is kept with its epoch, and is worth nothing in the next.
 """
 
+SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
+
 epoch = 0
 pid = None  # of the process that takes part; a child that it forks does not
-mode = None  # worker.SCRIPT_MODE in a driver, worker.WORKER_MODE in a worker
+mode = None  # SCRIPT_MODE in a driver, WORKER_MODE in a worker
 namespace = ""

@@ -12,10 +12,9 @@ import os
 
 from ray import _core
 from ray._private import printing, session
-from ray._private.errors import load_error, make_error
+from ray._private.errors import load_error, make_error, tell_error
 from ray._private.later import not_yet
-
-SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
+from ray._private.session import LOCAL_MODE, SCRIPT_MODE, WORKER_MODE  # noqa: F401
 
 _FUNCTION = type(lambda: None)
 _starting = _thread.RLock()
@@ -202,6 +201,7 @@ def set_hooks():
         dumps=serialization.dumps,
         loads=serialization.loads,
         make_error=make_error,
+        tell_error=tell_error,
         load_function=definition.load,
         should_retry=definition.should_retry,
         set_gpus=_set_gpus,
@@ -241,10 +241,18 @@ def shutdown():
             "ray.shutdown() can't be called in a task or an actor: the driver ends the session"
         )
     with _starting:
+        if not _exiting and is_initialized():
+            _fetch_functions()
         printer, _printer = _printer, None
         if printer is not None:
             printer.finish()
         _core.shutdown()
+
+
+def _fetch_functions():
+    from ray._private import definition
+
+    definition.fetch_all()
 
 
 def _at_exit():

@@ -52,7 +52,7 @@ static void object_lose(node_t *n, node_object_t *o, const read_t *r) {
         text, sizeof text,
         "the object was moved to disk, to %s, and can't be read back: %s. It can't be made again",
         r->path, r->error == EBADMSG ? "the file is not as it was written" : strerror(r->error));
-    node_slot_write_error(n, ref, MOB_ELOST, text);
+    node_slot_write_error(n, ref, MOB_ELOST, text, NULL);
     store_slot_return(&n->slots[o->slot]);
     node_copy_drop(n, o);
     askers_tell(n, o, MOB_OK);

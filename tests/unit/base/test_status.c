@@ -27,6 +27,15 @@ static void test_every_status_has_its_words(void **state) {
     }
 }
 
+/* The words that ray._private.errors knows. */
+static void test_names_that_python_knows(void **state) {
+    (void)state;
+    assert_string_equal(mob_status_name(MOB_ECANCELLED), "task_cancelled");
+    assert_string_equal(mob_status_name(MOB_EACTOR), "actor_died");
+    assert_string_equal(mob_status_name(MOB_ECRASHED), "worker_crashed");
+    assert_string_equal(mob_status_name(MOB_ETASK), "task");
+}
+
 static void test_status_from_elsewhere_is_unknown(void **state) {
     (void)state;
     const int outside[] = {MOB_STATUS_COUNT, 255, -1};
@@ -68,6 +77,7 @@ static void test_long_words_are_cut(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_status_has_its_words),
+        cmocka_unit_test(test_names_that_python_knows),
         cmocka_unit_test(test_status_from_elsewhere_is_unknown),
         cmocka_unit_test(test_last_error_is_the_threads_own),
         cmocka_unit_test(test_long_words_are_cut),

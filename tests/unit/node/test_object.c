@@ -233,7 +233,7 @@ static void test_an_error_as_value(void **state) {
     for (int i = 0; i < 2; i++) {
         mob_ref_t ref = {.slot = next_slot++};
         ref.generation = store_slot_open(slot_of(ref));
-        node_slot_fail(n, ref, MOB_ECRASHED, texts[i]);
+        node_slot_fail(n, ref, MOB_ECRASHED, texts[i], NULL);
         assert_int_equal(word_of(ref), STORE_SEALED);
         uint64_t meta = slot_of(ref)->meta;
         assert_int_equal(store_meta_error(meta), MOB_ECRASHED);
@@ -243,11 +243,11 @@ static void test_an_error_as_value(void **state) {
                                         : n->arena.base + slot_of(ref)->value.large.block;
         assert_int_equal(data[0], MOB_STR);
         assert_memory_equal(data + 9, texts[i], strlen(texts[i]));
-        node_slot_fail(n, ref, MOB_ELOST, "again"); /* it has a value */
+        node_slot_fail(n, ref, MOB_ELOST, "again", NULL); /* it has a value */
         assert_true(slot_of(ref)->meta == meta);
     }
     node_slot_fail(n, (mob_ref_t){.slot = STORE_MAX_SLOTS - 1, .generation = 5}, MOB_ELOST,
-                   "nobody's");
+                   "nobody's", NULL);
 }
 
 static void test_a_dead_owners_slots(void **state) {

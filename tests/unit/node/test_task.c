@@ -161,6 +161,7 @@ static void test_what_follows_one_that_is_run_again_comes_back(void **state) {
     fixture_say(worker, WIRE_RETRY, first, wire_word_generation(record_word(first)));
     wire_message_t run = fixture_heard(worker);
     assert_int_equal(run.run.record, second);
+    assert_int_equal(fixture_heard(worker).kind, WIRE_ANSWER);     /* to the retry */
     fixture_say(worker, WIRE_UNREADY, second, run.run.generation); /* its argument is not there */
     node_schedule(n);
     assert_int_equal(wire_word_generation(record_word(second)), run.run.generation + 1);

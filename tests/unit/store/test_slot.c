@@ -194,6 +194,28 @@ static void test_meta_round_trip(void **state) {
     }
 }
 
+/* An error that nobody has seen is the daemon's to free. */
+static void test_drop_of_an_error(void **state) {
+    (void)state;
+    for (int seen = 0; seen < 2; seen++) {
+        for (int is_inline = 0; is_inline < 2; is_inline++) {
+            store_slot_t slot = {0};
+            store_slot_open(&slot);
+            if (seen) store_slot_see(&slot);
+            slot.meta = store_meta(20, MOB_FORMAT_DIRECT, MOB_ETASK, is_inline);
+            store_slot_seal(&slot, false);
+            assert_int_equal(store_is_untold(word_of(&slot), slot.meta), !seen);
+            assert_int_equal(store_slot_drop(&slot, false),
+                             seen ? STORE_DROP_FREE : STORE_DROP_ASK);
+            assert_int_equal(!!(word_of(&slot) & STORE_ESCAPED), !seen);
+            if (!seen) assert_int_equal(store_slot_drop(&slot, true), STORE_DROP_FREE);
+            store_slot_close(&slot);
+            store_slot_open(&slot);
+            assert_int_equal(word_of(&slot), STORE_PENDING); /* the next object is not seen */
+        }
+    }
+}
+
 static void test_references_lie_behind_the_data(void **state) {
     (void)state;
     for (uint64_t size = 0; size < 100; size++) {
@@ -218,6 +240,7 @@ int main(void) {
         cmocka_unit_test(test_escape_and_leave),
         cmocka_unit_test(test_dropped_then_sealed_is_left_to_the_daemon),
         cmocka_unit_test(test_meta_round_trip),
+        cmocka_unit_test(test_drop_of_an_error),
         cmocka_unit_test(test_references_lie_behind_the_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,209 @@
+/*
+ * What the driver is told of failures that it might not hear of: an error that goes without anybody
+ * having asked for it, an actor that could not be made, a task that is run again.
+ *
+ * An error that nobody has seen is freed here and nowhere else (store/slot.h), so it is told at
+ * that moment. A result whose task ends after its last reference is gone is freed here too, if it
+ * is an error. Nothing is told of references that are still held when the session ends.
+ *
+ * Ten thousand tasks that fail must not drown the driver. What is like something that was told a
+ * moment ago (the same but for numbers) is counted, and the count is told after PERIOD_MS; so is
+ * how many others there were beyond MOST in that time, or while the driver did not read.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "node/space/survey.h"
+#include "node/state.h"
+
+enum { HEAD = 2048, TAIL = 6144, PERIOD_MS = 5000, OUTBOX_MOST = 1 << 20 };
+
+#define UNHANDLED "Unhandled error (suppress with 'RAY_IGNORE_UNHANDLED_ERRORS=1'): "
+
+typedef struct {
+    char text[HEAD + TAIL + 64];
+    size_t size;
+} words_t;
+
+/* Long ones lose their middle: the beginning says whose they are, the end what it was. */
+static void words_cut(const char *text, uint64_t size, words_t *ret_words) {
+    if (size <= HEAD + TAIL) {
+        memcpy(ret_words->text, text, size);
+        ret_words->size = size;
+        return;
+    }
+    const char *tail = text + size - TAIL;
+    size_t head = base_utf8_whole(text, HEAD), rest = TAIL;
+    while (rest > 0 && (*tail & 0xc0) == 0x80) tail++, rest--;
+    memcpy(ret_words->text, text, head);
+    int mark = snprintf(ret_words->text + head, 64, "\n... (%llu bytes left out) ...\n",
+                        (unsigned long long)(size - head - rest));
+    memcpy(ret_words->text + head + mark, tail, rest);
+    ret_words->size = head + (size_t)mark + rest;
+}
+
+/* The words of the error that a slot has as its value. Clients write there: everything is bounded.
+ */
+static bool slot_words(node_t *n, mob_ref_t ref, words_t *ret_words) {
+    const store_slot_t *slot = &n->slots[ref.slot];
+    uint64_t meta = slot->meta, size = store_meta_size(meta), extent;
+    const uint8_t *data = slot->value.small;
+    uint32_t units;
+    if (store_meta_format(meta) != MOB_FORMAT_DIRECT) return false;
+    if (store_meta_inline(meta)) {
+        if (size > STORE_INLINE) return false;
+    } else {
+        uint64_t block = slot->value.large.block, tag = shm_tag(false, ref.slot, ref.generation);
+        if (size > n->config.store_bytes ||
+            !node_survey_block(n, block, tag, size, &extent, &units))
+            return false;
+        data = n->arena.base + block;
+    }
+    const char *text;
+    if (!wire_error_words(data, size, &text, &size)) return false;
+    words_cut(text, size, ret_words);
+    return true;
+}
+
+/* ---- bounds ---- */
+
+static uint64_t hash_step(uint64_t hash, unsigned char byte) {
+    return (hash ^ byte) * 0x100000001b3u;
+}
+
+/* The same for texts that differ in numbers alone: process ids, values, addresses. */
+static uint64_t likeness(uint32_t kind, uint32_t turn, const char *text, size_t size) {
+    uint64_t hash = hash_step(0xcbf29ce484222325u ^ turn, (unsigned char)kind);
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c >= '0' && c <= '9') {
+            bool hex = c == '0' && i + 1 < size && text[i + 1] == 'x';
+            if (hex) i++;
+            while (i + 1 < size && ((text[i + 1] >= '0' && text[i + 1] <= '9') ||
+                                    (hex && text[i + 1] >= 'a' && text[i + 1] <= 'f')))
+                i++;
+            c = '0';
+        }
+        hash = hash_step(hash, c);
+    }
+    return hash;
+}
+
+static void on_timer(uv_timer_t *timer) { node_failures_flush(timer->data); }
+
+/* Its first and its last line, by which its repetitions are told. */
+static void line_make(const char *text, size_t size, char *ret_line, size_t capacity) {
+    while (size > 0 && text[size - 1] == '\n') size--;
+    const char *end = memchr(text, '\n', size), *last = memrchr(text, '\n', size);
+    int first_size = (int)(end ? end - text : (long)size),
+        last_size = last ? (int)(text + size - last - 1) : 0;
+    int room = (int)capacity / 2 - 8;
+    if (first_size > room) first_size = (int)base_utf8_whole(text, (size_t)room);
+    if (last_size > room) last_size = (int)base_utf8_whole(last + 1, (size_t)room);
+    snprintf(ret_line, capacity, "%.*s%s%.*s", first_size, text, last ? " ... " : "", last_size,
+             last ? last + 1 : "");
+}
+
+/* Whether it is to be told now; else it is counted. `turn` sets it apart from others like it. */
+static bool is_news(node_t *n, uint32_t kind, uint32_t turn, const char *text, size_t size) {
+    node_failures_t *f = &n->failures;
+    if (n->driver == NULL || n->driver->state != NODE_LIVE) return false;
+    if (!uv_is_active((uv_handle_t *)&f->timer))
+        uv_timer_start(&f->timer, on_timer, PERIOD_MS, PERIOD_MS);
+    uint64_t hash = likeness(kind, turn, text, size);
+    for (uint32_t i = 0; i < f->count; i++) {
+        if (f->told[i].hash != hash) continue;
+        f->told[i].repeats++;
+        return false;
+    }
+    if (f->count == NODE_FAILURES_MOST || n->driver->outbox_bytes > OUTBOX_MOST) {
+        f->left_out++;
+        return false;
+    }
+    f->told[f->count] = (node_failure_t){.hash = hash, .kind = kind};
+    line_make(text, size, f->told[f->count].line, sizeof f->told[f->count].line);
+    f->count++;
+    return true;
+}
+
+static void repeats_tell(node_t *n, node_failure_t *f) {
+    char text[512];
+    int size = snprintf(text, sizeof text, "%s%llu more like this: %s",
+                        f->kind == MOB_MESSAGE_UNHANDLED ? UNHANDLED : "",
+                        (unsigned long long)f->repeats, f->line);
+    node_text_send(n, f->kind == MOB_MESSAGE_UNHANDLED ? MOB_MESSAGE_UNHANDLED : MOB_MESSAGE_WARN,
+                   0, "", text,
+                   size < (int)sizeof text ? (size_t)size : base_utf8_whole(text, sizeof text - 1));
+    f->repeats = 0;
+}
+
+void node_failures_flush(node_t *n) {
+    node_failures_t *f = &n->failures;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        if (f->told[i].repeats == 0) continue; /* it is news again when it next comes */
+        repeats_tell(n, &f->told[i]);
+        f->told[kept++] = f->told[i];
+    }
+    if (f->left_out > 0)
+        node_warn(n, "%llu other failures of tasks and actors were left out: there were too many.",
+                  (unsigned long long)f->left_out);
+    f->left_out = 0;
+    f->count = kept;
+    if (kept == 0) uv_timer_stop(&f->timer);
+}
+
+void node_failures_start(node_t *n) {
+    uv_timer_init(&n->loop, &n->failures.timer);
+    n->failures.timer.data = n;
+}
+
+/* ---- what is told ---- */
+
+static void unhandled_tell(node_t *n, const words_t *words) {
+    char text[sizeof UNHANDLED + sizeof words->text];
+    if (!is_news(n, MOB_MESSAGE_UNHANDLED, 0, words->text, words->size)) return;
+    int size = snprintf(text, sizeof text, "%s%.*s", UNHANDLED, (int)words->size, words->text);
+    node_text_send(n, MOB_MESSAGE_UNHANDLED, 0, "", text, (size_t)size);
+}
+
+void node_failure_freed(node_t *n, mob_ref_t ref) {
+    const store_slot_t *slot = &n->slots[ref.slot];
+    mob_status_t error = store_meta_error(slot->meta);
+    words_t words;
+    /* Nobody could have asked for what was cancelled; what was lost is told to who asks. */
+    if (error == MOB_ECANCELLED || error == MOB_ELOST ||
+        !store_is_untold(atomic_load_explicit(&slot->word, memory_order_relaxed), slot->meta))
+        return;
+    if (slot_words(n, ref, &words)) unhandled_tell(n, &words);
+}
+
+void node_failure_said(node_client_t *client, const wire_message_t *m) {
+    words_t words;
+    size_t size = m->failure.size <= MOB_STORY_MAX ? (size_t)m->failure.size : MOB_STORY_MAX;
+    words_cut((const char *)client->segment.base + SHM_CLIENT_SCRATCH, size, &words);
+    unhandled_tell(client->node, &words);
+    node_client_tell(client, wire_answer(MOB_OK, 0));
+}
+
+void node_failure_creation(node_t *n, const node_actor_t *a, pid_t pid) {
+    static const char intro[] = "Exception raised in creation task: ";
+    words_t words;
+    if (!slot_words(n, a->id, &words)) return;
+    char text[sizeof intro + sizeof words.text];
+    if (!is_news(n, MOB_MESSAGE_ERR, 0, words.text, words.size)) return;
+    int size = snprintf(text, sizeof text, "%s%.*s", intro, (int)words.size, words.text);
+    node_text_send(n, MOB_MESSAGE_ERR, (int)pid, a->name, text, (size_t)size);
+}
+
+void node_failure_retry(node_t *n, const node_task_t *t, int32_t retries, const char *why,
+                        size_t size) {
+    char name[256], left[80] = "It may be retried without end", text[512 + MOB_STORY_MAX];
+    node_task_name(n, t, name, sizeof name);
+    if (retries >= 0) snprintf(left, sizeof left, "There are %d retries remaining", retries);
+    int whole = snprintf(text, sizeof text, "Task %s failed. %s, so it is run again. Error: %.*s",
+                         name, left, (int)size, why);
+    if (is_news(n, MOB_MESSAGE_WARN, (uint32_t)retries, text, (size_t)whole))
+        node_text_send(n, MOB_MESSAGE_WARN, 0, "", text, (size_t)whole);
+}
