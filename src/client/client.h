@@ -154,7 +154,8 @@ struct mob_client {
     uint32_t queue_turn;  /* whose queue the last task came from */
     bool queue_has_next;  /* ... had another entry then */
     uint64_t ended_ns;    /* when the last run ended, if nothing was waited for since; else 0 */
-    bool run_unclaimable; /* a record makes no sense, or there is no memory for it */
+    bool run_unclaimable; /* none is claimed any more: a record makes no sense, there is no memory
+                             for it, or the session ends */
     VEC(client_calls_t) calls; /* an actor's */
     size_t calls_turn;
     bool calls_ending; /* some of them are */

@@ -129,6 +129,23 @@ mob_status_t mob_run_try(mob_client_t *c, mob_run_t **ret_run) {
     return status;
 }
 
+uint32_t mob_run_count(mob_client_t *c) {
+    pthread_mutex_lock(&c->mutex);
+    uint32_t count = c->running;
+    pthread_mutex_unlock(&c->mutex);
+    return count;
+}
+
+bool mob_worker_ends(mob_client_t *c) {
+    if (client_check(c) != MOB_OK) return true;
+    pthread_mutex_lock(&c->mutex);
+    client_listen(c);
+    client_push(c, WIRE_ENDING, 0, 0, 0, 0);
+    bool session_ends = c->run_unclaimable;
+    pthread_mutex_unlock(&c->mutex);
+    return session_ends;
+}
+
 mob_status_t mob_run_next(mob_client_t *c, mob_run_t **ret_run) {
     for (bool slept = false;;) {
         uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);

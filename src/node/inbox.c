@@ -121,7 +121,10 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
         node_shape_drop(c, m->a);
         break;
     case WIRE_MESSAGES_END:
-        if (c == n->driver) node_streams_finish(n);
+        if (c == n->driver) node_farewell(n, true);
+        break;
+    case WIRE_ENDING:
+        node_worker_ending(c);
         break;
     case WIRE_ARGUMENTS:
         node_task_arguments(c, m->a, m->b);

@@ -5,7 +5,7 @@
  * Reading order: main.c (the loop), client.c (connections), inbox.c (messages), task.c (the way of
  * a task), worker.c (the pool), lease.c (workers that take tasks), actor.c, calls.c, object.c
  * (references), memory.c (grants), space.c, survey.c, compact.c, spill.c, restore.c (a full store),
- * text.c (what workers print), query.c, session.c.
+ * text.c (what workers print), farewell.c (how workers end), query.c, session.c.
  *
  * The loop sleeps in epoll. Clients wake it by the eventfd, and only if `daemon_sleeps` says so: it
  * is set before the last look at `pending`, so a message is either seen by that look or its sender
@@ -131,6 +131,7 @@ static mob_status_t loop_start(node_t *n) {
         n->idle_handle.data = n;
     n->child_signal.data = n->term_signal.data = n->look_timer.data = n;
     node_space_start(n);
+    node_farewell_start(n);
     node_pressure_start(n);
     uv_poll_start(&n->listen_poll, UV_READABLE, on_connection);
     uv_poll_start(&n->event_poll, UV_READABLE, on_event);

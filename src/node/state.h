@@ -249,6 +249,7 @@ struct node_client {
     bool exited;
     const char *fault;
     bool killed;         /* by us */
+    uint64_t ending_ns;  /* when it began to end by itself; 0: it has not */
     char oom[200];       /* why it was ended, if it was for want of memory */
     bool oom_again;      /* and its task may be run again without counting */
     uint64_t actor_ns;   /* when it became one, wall clock */
@@ -279,6 +280,12 @@ struct node {
     uv_idle_t idle_handle; /* active: do not sleep */
     uv_signal_t child_signal, term_signal;
     uv_timer_t look_timer;
+    uv_timer_t end_timer; /* see farewell.c; runs while a worker ends, or all do */
+    uint64_t end_ms;      /* how long a worker may take to end */
+    bool leaving;         /* the session ends: workers end by themselves, nothing is begun */
+    bool driver_waits;    /* until they have */
+    bool farewell_over;   /* they have, or were killed */
+    uint64_t farewell_ns; /* when it began */
     bool ending, again;
     bool fast;      /* workers take tasks from queues */
     uint64_t round; /* counts readings of all rings */
@@ -436,6 +443,15 @@ void node_memory_forget(node_client_t *client); /* a dead client's grants */
 bool node_memory_slot_is(node_t *node, uint32_t slot, uint32_t owner);
 bool node_memory_record_is(node_t *node, uint32_t record, uint32_t owner);
 
+/* farewell.c: workers that end by themselves */
+void node_farewell_start(node_t *node);
+void node_worker_ending(node_client_t *worker); /* it has begun to */
+/* The session ends: lets all workers end, kills what has not after a while, and then ends the loop,
+ * or, if the driver waits, sends what was printed. Called again because the driver does not wait
+ * any more: ends the loop now. */
+void node_farewell(node_t *node, bool driver_waits);
+void node_farewell_gone(node_client_t *worker); /* while the session ends: it was reaped */
+
 /* census.c */
 void node_site_name(node_client_t *client, const shm_message_t *message, const void *text);
 void node_site_note(node_client_t *client, uint32_t slot, uint64_t generation, uint64_t site);
@@ -452,6 +468,8 @@ void node_pressure_spare(node_client_t *worker); /* an actor: the kernel is rath
 void node_pressure_begins(node_client_t *worker);
 void node_pressure_died(node_client_t *worker); /* finds out whether it was for want of memory */
 bool node_is_paused(node_t *node);
+/* What it is, or runs, for people to read: "The actor A", "The task f", "A worker". */
+void node_worker_name(node_client_t *worker, char *ret_name, size_t capacity);
 
 /* space.c: who waits for memory */
 /* goes_on: whoever asks has asked before, and how long that one waited in vain counts. */

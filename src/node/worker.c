@@ -132,7 +132,7 @@ void node_zygote_packet(node_client_t *c, uint32_t kind) {
 }
 
 void node_zygote_died(node_t *n) {
-    if (n->ending) return;
+    if (n->ending || n->leaving) return;
     if (n->zygote_pid > 0) kill(n->zygote_pid, SIGKILL);
     n->zygote_pid = 0;
     /* asked for again of the next one */
@@ -280,7 +280,7 @@ void node_worker_hello(node_client_t *connection, uint64_t token) {
     node_client_t *w = NULL;
     for (size_t i = 0; i < n->starting.count && w == NULL; i++)
         if (n->starting.items[i]->token == token) w = n->starting.items[i];
-    if (w == NULL) {
+    if (w == NULL || n->leaving) {
         node_client_refuse(connection, MOB_EPROTO, "nobody asked for this worker");
         return;
     }
@@ -597,7 +597,7 @@ size_t node_workers_due(node_t *n, bool actors_too) {
 }
 
 void node_schedule(node_t *n) {
-    if (n->ending) return;
+    if (n->ending || n->leaving) return;
     if (n->fast) node_lease_request(n);
     tasks_start(n);
     /* Bounded: what is taken for a task of several CPUs may go to a queue again, and is recalled
@@ -737,6 +737,8 @@ void node_children_reap(node_t *n) {
             node_client_close(dead);
             /* killed before it was ready */
             if (pid == n->zygote_pid && n->zygote == NULL) node_zygote_died(n);
+        } else if (n->leaving) {
+            node_farewell_gone(dead);
         } else {
             node_client_died(dead);
         }

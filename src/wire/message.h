@@ -8,6 +8,7 @@
 #ifndef WIRE_MESSAGE_H
 #define WIRE_MESSAGE_H
 
+#include <signal.h>
 #include <stdint.h>
 
 enum { WIRE_VERSION = 1, WIRE_MAGIC = 0x4d4f4255 };
@@ -38,7 +39,8 @@ enum {
     WIRE_SHAPE,  /* a: resources, b: bytes; c, d: as above, with the demand. The sender holds the
                     shape it is answered with */
     WIRE_SHAPE_DROP,   /* a: a shape that the sender holds, once less */
-    WIRE_MESSAGES_END, /* send what was printed, then close the messages */
+    WIRE_MESSAGES_END, /* a driver is about to end the session: let the workers end, send what was
+                          printed, then close the messages */
     WIRE_ARGUMENTS,   /* a record in a queue, or taken from one, that is KNOWN: keep a book on it */
     WIRE_SEALED,      /* a slot that the daemon watches has its value */
     WIRE_RING,        /* an error was published, or somebody waits who has no bit: ring all bells */
@@ -51,6 +53,7 @@ enum {
     WIRE_MADE_AT,     /* an object, c: number of the place where it was made */
     WIRE_RESTORE, /* an object that is AWAY is to come back; c: 1 if the sender waits for it and is
                      to be told; d: 1 if it goes on waiting */
+    WIRE_ENDING,  /* the sender, a worker, has begun to end: from now on its time is limited */
     WIRE_UP_END,  /* none: what follows the last of these */
 
     /* daemon to client */
@@ -61,7 +64,7 @@ enum {
     WIRE_ANSWER,   /* a: 0 or a status, b: bytes written, or needed when they did not fit; or a
                       shape's number, or the bytes in the scratch page that say why there is none */
     WIRE_FORGET,   /* a function that nobody but workers hold, for they keep it loaded: unload it */
-    WIRE_EXIT,     /* a worker is to end */
+    WIRE_EXIT,     /* a worker is to end. a: 1 if the session ends, so that nothing more is begun */
     WIRE_CALLS_ARE, /* a: the queue that was asked for; 0: none */
     WIRE_CALLS,     /* a: a queue to take calls from */
     WIRE_CALLS_END, /* a: such a queue gets nothing more */
@@ -69,6 +72,10 @@ enum {
                       extent, EMPTY; or a: a status, b: the size that was asked for */
     WIRE_RESTORED,  /* a slot, b: generation, c: 0 or a status */
 };
+
+/* Sent to a worker with a WIRE_EXIT with 1: what it runs is to be broken off. Nobody else uses this
+ * one; a worker without a handler for it dies by it, which is right too. */
+#define WIRE_END_SIGNAL (SIGRTMIN + 11)
 
 /* Packets on the socket (SOCK_SEQPACKET): a header, then what the kind says. */
 enum {
