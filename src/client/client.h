@@ -149,7 +149,9 @@ struct mob_client {
     size_t order_next;
     VEC(mob_ref_t) forgets; /* functions to be unloaded */
     bool told_to_exit;
-    bool looking; /* our bit in the lane's `looking` is up */
+    char class_name[64]; /* an actor's, for its title */
+    size_t class_size;   /* 0: it is none */
+    bool looking;        /* our bit in the lane's `looking` is up */
     uint32_t looking_lane;
     uint32_t queue_turn;  /* whose queue the last task came from */
     bool queue_has_next;  /* ... had another entry then */
@@ -302,6 +304,11 @@ typedef struct {
 } client_wait_t;
 client_wait_t client_waiting_begin(mob_client_t *c);
 void client_waiting_end(mob_client_t *c, client_wait_t wait);
+
+/* title.c: what ps shows of a worker. Under the mutex, or by the thread that takes runs while none
+ * runs. */
+void client_title_run(mob_client_t *c, const mob_run_t *run); /* it is about to run this one */
+void client_title_rest(const mob_client_t *c);                /* it is about to sleep */
 
 /* object.c */
 bool client_is_sealed(const mob_client_t *c, mob_ref_t ref);

@@ -153,11 +153,13 @@ mob_status_t mob_run_next(mob_client_t *c, mob_run_t **ret_run) {
         mob_status_t status = run_take(c, ret_run);
         bool full = status == MOB_ELIMIT, none = full || status == MOB_ETIMEOUT;
         c->awaits_end = none && (full || c->told_to_exit); /* whoever finishes a run then rings */
+        bool rests = c->running == 0;
         pthread_mutex_unlock(&c->mutex);
         if (slept) client_patience_learn(&c->run_patience, !none);
         if (!none) return status;
         slept = !full && !client_lease_look(c, seen);
         if (!full && !slept) continue;
+        if (rests) client_title_rest(c);
         /* No limit: the daemon's death ends its workers by signal, so there is nothing to look up
          * for. */
         if (!(full ? client_sleep(c, seen, -1) : client_lease_sleep(c, seen))) return MOB_EINTR;
