@@ -64,11 +64,12 @@ static int modules_keep(PyObject *inherited) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* The interpreter clears the names of builtins last of all, and in their order. */
+/* The interpreter clears the names in sys after all other modules, and in their order. (Those of
+ * builtins follow; what others have put there goes before.) */
 static int last_leave(void) {
     if (PyType_Ready(&last_type) < 0) return -1;
     PyObject *last = PyObject_New(PyObject, &last_type);
-    int status = last ? PyDict_SetItemString(PyEval_GetBuiltins(), "ray_worker_end", last) : -1;
+    int status = last ? PySys_SetObject("ray_worker_end", last) : -1;
     Py_XDECREF(last);
     return status;
 }

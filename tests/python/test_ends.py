@@ -94,7 +94,13 @@ def test_an_actors_end_loses_nothing(start, folder, kind, way):
 
 @pytest.mark.parametrize("way", ["max_calls", "shutdown"])
 def test_files_that_modules_and_functions_hold(start, folder, way):
-    support.script(folder, "held = None\n", "holder_of_files.py")
+    code = f"""
+class Last:
+    def __del__(self, touch=open):
+        touch({folder + "/last"!r}, "w").close()
+last = Last()
+"""
+    support.script(folder, code, "holder_of_files.py")
 
     @ray.remote(max_calls=1 if way == "max_calls" else 0)
     def hold():
@@ -114,6 +120,7 @@ def test_files_that_modules_and_functions_hold(start, folder, way):
         # in a module that every worker has
         json.held = open(f"{folder}/inherited", "w")
         json.held.write(LINES)
+        json.holder = holder_of_files
         return os.getpid()
 
     start(num_cpus=1)
@@ -126,6 +133,7 @@ def test_files_that_modules_and_functions_hold(start, folder, way):
     assert [written(f"{folder}/{name}") for name in ("global", "module", "inherited")] == [100] * 3
     with gzip.open(f"{folder}/zipped", "rt") as file:
         assert file.read() == LINES
+    assert os.path.exists(f"{folder}/last")
 
 
 def test_a_worker_that_is_sent_home_loses_nothing(start, folder):
