@@ -25,7 +25,7 @@
 enum { FAREWELL_MS = 1000, HURRIED_MS = 500, AGAIN_MS = 100 };
 
 static bool is_ending(const node_client_t *c) {
-    return c->role == WIRE_WORKER && c->number != 0 && !c->exited && !c->killed;
+    return c->role == WIRE_WORKER && c->number != 0 && c->pid > 0 && !c->exited && !c->killed;
 }
 
 /* ---- one worker ---- */
@@ -121,7 +121,8 @@ void node_farewell(node_t *n, bool driver_waits) {
     n->driver_waits = driver_waits;
     for (size_t i = 0; i < n->connections.count; i++) {
         node_client_t *w = n->connections.items[i];
-        if (w->role == WIRE_ZYGOTE) kill(w->pid, SIGKILL); /* nothing more is to be forked */
+        if (w->role == WIRE_ZYGOTE && w->pid > 0)
+            kill(w->pid, SIGKILL); /* nothing more is to be forked */
         if (!is_ending(w)) continue;
         /* In this order: the message wakes it, and then the signal would not. */
         kill(w->pid, WIRE_END_SIGNAL); /* our unreaped child: the pid is its */

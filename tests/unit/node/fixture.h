@@ -31,6 +31,7 @@ static inline node_t *fixture_node_new(uint64_t store_bytes) {
     uv_timer_init(&n->loop, &n->look_timer);
     n->look_timer.data = n;
     node_space_start(n);
+    node_farewell_start(n);
     assert_int_equal(sched_new(resources, 1, &n->sched), MOB_OK);
     assert_int_equal(sched_shape_intern(n->sched,
                                         &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1,
@@ -99,6 +100,7 @@ static inline void fixture_node_free(node_t *n) {
     while (n->connections.count > 0) node_client_close(n->connections.items[0]);
     uv_close((uv_handle_t *)&n->look_timer, NULL);
     uv_close((uv_handle_t *)&n->space_timer, NULL);
+    uv_close((uv_handle_t *)&n->end_timer, NULL);
     uv_run(&n->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&n->loop), 0);
     uint64_t granules = n->store_bytes / SHM_GRANULE;
