@@ -63,8 +63,9 @@ class _Threads:
 
 
 def _run_whole(run):
-    """None; or the status to end with, if a method ended its actor. (The exception, which holds what
-    the method had, is gone then.)
+    """None; or the status to end with, if a method ended its actor.
+
+    The exception, which holds what the method had, is gone then.
     """
     try:
         run.whole()

@@ -2,6 +2,7 @@
 debuggers that want a terminal.
 """
 
+import faulthandler
 import os
 import sys
 
@@ -15,8 +16,6 @@ _NO_TERMINAL = (
 
 def prepare():
     """In the process that workers are forked from."""
-    import faulthandler
-
     # Into the descriptor: a worker's own pipe by then. The user may have enabled it, with -X, and
     # may do in a task whatever he likes with it.
     if not faulthandler.is_enabled():

@@ -94,10 +94,10 @@ def on_end_signal(number, frame):
 def end(status: int):
     """Ends this worker as a Python program ends. Does not return.
 
-    An actor's `__ray_shutdown__` comes first; then its event loop is closed, threads are waited for,
-    exit functions run, the actor and everything else is let go, and the interpreter ends (see
-    src/python/leave.c). The daemon limits the time, and kills what takes longer. (Where a process is
-    killed, by ray.kill say, none of this comes.)
+    An actor's `__ray_shutdown__` comes first; then its event loop is closed, threads are waited
+    for, exit functions run, the actor and everything else is let go, and the interpreter ends (see
+    src/python/leave.c). The daemon limits the time, and kills what takes longer. (Where a process
+    is killed, by ray.kill say, none of this comes.)
     """
     import atexit
 
