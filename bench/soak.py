@@ -75,7 +75,9 @@ def workers(daemon: int) -> list[int]:
         for pid in map(int, file.read().split()):
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as line:
-                    found.append(pid) if b"zygote" in line.read() else None
+                    title = line.read()
+                    if title.startswith(b"ray::") and b"zygote" not in title:
+                        found.append(pid)
             except OSError:
                 pass
         return found

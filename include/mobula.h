@@ -101,9 +101,10 @@ MOB_API uint64_t mob_memory_limit(void);
 /* Starts a daemon and connects to it as its driver. The daemon ends when the driver does, however
  * that happens. */
 MOB_API mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client);
-/* Ends the session: the daemon, its workers and all objects. Values of more than MOB_SMALL bytes
- * stay readable while mob_view_hold says so. Takes the client; NULL is fine. No other thread may be
- * inside a call. */
+/* Ends the session: the daemon, its workers and all objects. Workers have up to half a second for
+ * what they do at their end, unless mob_message_finish came before. Values of more than MOB_SMALL
+ * bytes stay readable while mob_view_hold says so. Takes the client; NULL is fine. No other thread
+ * may be inside a call. */
 MOB_API void mob_shutdown(mob_client_t *client);
 /* Makes every call that waits in another thread return MOB_ECLOSED soon, so that mob_shutdown can
  * follow. */
@@ -147,9 +148,10 @@ typedef struct mob_message {
 /* Waits for the next message. For one thread at a time. The strings are valid until that thread's
  * next call. MOB_ECLOSED: there will be no more. */
 MOB_API mob_status_t mob_message_read(mob_client_t *client, mob_message_t *ret_message);
-/* Asks the daemon to send everything that was printed so far and then to close the stream of
+/* Begins the session's end: the daemon lets the workers end (for up to a second; what has not ended
+ * then is told and killed), sends everything that was printed, and then closes the stream of
  * messages, so that mob_message_read returns MOB_ECLOSED once all has been read. To be followed by
- * mob_shutdown. */
+ * mob_shutdown, which, called before that, ends at once whatever is left. */
 MOB_API void mob_message_finish(mob_client_t *client);
 
 /* ---- References and objects ---------------------------------------------- */
@@ -366,6 +368,13 @@ MOB_API bool mob_run_retry(mob_client_t *client, mob_run_t *run, const char *tex
 /* The run failed, and has no result that could say so: the driver is told, as of an error that
  * nobody asked for. To be followed by mob_run_finish. */
 MOB_API void mob_run_failed(mob_client_t *client, mob_run_t *run, const char *text, size_t size);
+/* Runs that were begun and are not finished. */
+MOB_API uint32_t mob_run_count(mob_client_t *client);
+/* Tells the daemon that this worker has begun to end, for whatever reason: from now on it has as
+ * long as RAY_actor_graceful_shutdown_timeout_ms says, and is then told of and killed. True: the
+ * session ends too, and all its workers have a second together. Does not wait. */
+MOB_API bool mob_worker_ends(mob_client_t *client);
+
 /* ---- Event loops --------------------------------------------------------- */
 
 /*

@@ -149,12 +149,15 @@ struct mob_client {
     size_t order_next;
     VEC(mob_ref_t) forgets; /* functions to be unloaded */
     bool told_to_exit;
-    bool looking; /* our bit in the lane's `looking` is up */
+    char class_name[64]; /* an actor's, for its title */
+    size_t class_size;   /* 0: it is none */
+    bool looking;        /* our bit in the lane's `looking` is up */
     uint32_t looking_lane;
     uint32_t queue_turn;  /* whose queue the last task came from */
     bool queue_has_next;  /* ... had another entry then */
     uint64_t ended_ns;    /* when the last run ended, if nothing was waited for since; else 0 */
-    bool run_unclaimable; /* a record makes no sense, or there is no memory for it */
+    bool run_unclaimable; /* none is claimed any more: a record makes no sense, there is no memory
+                             for it, or the session ends */
     VEC(client_calls_t) calls; /* an actor's */
     size_t calls_turn;
     bool calls_ending; /* some of them are */
@@ -300,6 +303,11 @@ typedef struct {
 } client_wait_t;
 client_wait_t client_waiting_begin(mob_client_t *c);
 void client_waiting_end(mob_client_t *c, client_wait_t wait);
+
+/* title.c: what ps shows of a worker. Under the mutex, or by the thread that takes runs while none
+ * runs. */
+void client_title_run(mob_client_t *c, const mob_run_t *run); /* it is about to run this one */
+void client_title_rest(const mob_client_t *c);                /* it is about to sleep */
 
 /* object.c */
 bool client_is_sealed(const mob_client_t *c, mob_ref_t ref);

@@ -92,6 +92,7 @@ void client_listen(mob_client_t *c) {
             break;
         case WIRE_EXIT:
             c->told_to_exit = true;
+            c->run_unclaimable |= m.exit.session_ends != 0;
             break;
         default:
             c->answer = m;

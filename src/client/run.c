@@ -210,6 +210,7 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     calls_publish(c);
     lending_settle(c);
     c->claimed = &run->run;
+    client_title_run(c, &run->run);
     return true;
 }
 
@@ -271,6 +272,7 @@ static void run_close(mob_client_t *c, client_run_t *run) {
     if (run->leased) client_lease_run(c, 0);
     run->next_free = c->free_runs;
     c->free_runs = run;
+    if ((c->has_loop || c->limit > 1) && c->running == 0) client_title_rest(c);
     /* A loop looks again only if it is told; that the last run is over is what it waits for. */
     if (c->awaits_end || (c->told_to_exit && c->has_loop))
         shm_bell_ring(&c->node->bells[c->number]);

@@ -130,6 +130,23 @@ mob_status_t mob_run_try(mob_client_t *c, mob_run_t **ret_run) {
     return status;
 }
 
+uint32_t mob_run_count(mob_client_t *c) {
+    pthread_mutex_lock(&c->mutex);
+    uint32_t count = c->running;
+    pthread_mutex_unlock(&c->mutex);
+    return count;
+}
+
+bool mob_worker_ends(mob_client_t *c) {
+    if (client_check(c) != MOB_OK) return true;
+    pthread_mutex_lock(&c->mutex);
+    client_listen(c);
+    client_push(c, wire_plain(WIRE_ENDING));
+    bool session_ends = c->run_unclaimable;
+    pthread_mutex_unlock(&c->mutex);
+    return session_ends;
+}
+
 mob_status_t mob_run_next(mob_client_t *c, mob_run_t **ret_run) {
     for (bool slept = false;;) {
         uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);
@@ -137,11 +154,13 @@ mob_status_t mob_run_next(mob_client_t *c, mob_run_t **ret_run) {
         mob_status_t status = run_take(c, ret_run);
         bool full = status == MOB_ELIMIT, none = full || status == MOB_ETIMEOUT;
         c->awaits_end = none && (full || c->told_to_exit); /* whoever finishes a run then rings */
+        bool rests = c->running == 0;
         pthread_mutex_unlock(&c->mutex);
         if (slept) client_patience_learn(&c->run_patience, !none);
         if (!none) return status;
         slept = !full && !client_lease_look(c, seen);
         if (!full && !slept) continue;
+        if (rests) client_title_rest(c);
         /* No limit: the daemon's death ends its workers by signal, so there is nothing to look up
          * for. */
         if (!(full ? client_sleep(c, seen, -1) : client_lease_sleep(c, seen))) return MOB_EINTR;

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "base/title.h"
 #include "mobula_task.h"
 #include "wire/message.h"
 
@@ -124,11 +125,17 @@ static void oom_offer(void) {
     close(fd);
 }
 
+static void title_set(const char *name) {
+    base_title_set(name, strlen(name), NULL, 0);
+    base_title_short(name, strlen(name));
+}
+
 static mob_status_t worker_begin(const char *path, uint64_t token, mob_client_t **ret_client) {
     mob_status_t status = mob_worker_connect(path, token, ret_client);
     if (status == MOB_EPROTO || status == MOB_ECLOSED) _exit(0); /* not wanted any more */
     /* what it starts carries its session, so that the daemon finds it */
     if (status == MOB_OK) setsid();
+    title_set("worker");
     return status;
 }
 
@@ -173,6 +180,8 @@ mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client
     unsetenv("MOBULA_TOKEN");
     daemon_pid = getppid();
     if (!die_with_daemon()) _exit(1);
+    base_title_begin();
+    title_set("zygote");
     oom_offer();
     int sock = zygote_connect(socket_path, token);
     if (sock < 0) _exit(1);

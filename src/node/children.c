@@ -71,6 +71,8 @@ void node_children_reap(node_t *n) {
             node_client_close(dead);
             /* killed before it was ready */
             if (pid == n->zygote.pid && n->zygote.client == NULL) node_zygote_died(n);
+        } else if (n->farewell.leaving) {
+            node_farewell_gone(dead);
         } else {
             node_client_died(dead);
         }

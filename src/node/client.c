@@ -219,6 +219,7 @@ static bool number_take(node_client_t *c) {
 static void on_process_end(uv_poll_t *poll, int status, int events) {
     (void)status, (void)events;
     node_client_t *c = poll->data;
+    uv_poll_stop(poll);
     c->exited = true;
     node_client_died(c);
 }
@@ -355,7 +356,9 @@ static void on_socket(uv_poll_t *poll, int status, int events) {
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (size <= 0) {
         if (c == c->node->driver) {
-            node_end(c->node);
+            uv_poll_stop(&c->sock_poll);
+            c->sock_polled = false;
+            node_farewell(c->node, false);
         } else if (c->role == WIRE_WORKER && c->state == NODE_LIVE) {
             client_end(c); /* hung up; its end is certain only when it is reaped */
         } else {
@@ -453,7 +456,7 @@ void node_client_died(node_client_t *c) {
     node_t *n = c->node;
     if (c->state == NODE_DEAD) return;
     if (c == n->driver) {
-        node_end(n);
+        node_farewell(n, false);
         return;
     }
     if (c->number != 0) {

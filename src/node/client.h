@@ -86,7 +86,8 @@ struct node_client {
     /* its end */
     int exit_status;
     bool exited;
-    bool killed; /* by us */
+    bool killed;        /* by us */
+    uint64_t ending_ns; /* when it began to end by itself; 0: it has not */
     const char *fault;
     char oom[200];       /* why it was ended, if it was for want of memory */
     bool oom_again;      /* and its task may be run again without counting */

@@ -34,7 +34,7 @@ static mob_status_t switch_read(const char *name, bool *value) {
 }
 
 mob_status_t node_environment_read(node_t *n) {
-    double refresh_ms = 250;
+    double refresh_ms = 250, end_ms = 30000;
     n->config.fast = true;
     n->pressure.threshold = 0.95;
     mob_status_t status = switch_read("MOBULA_FAST_PATH", &n->config.fast);
@@ -42,6 +42,9 @@ mob_status_t node_environment_read(node_t *n) {
         status = number_read("RAY_memory_usage_threshold", 0.01, 1, &n->pressure.threshold);
     if (status == MOB_OK)
         status = number_read("RAY_memory_monitor_refresh_ms", 0, 1e9, &refresh_ms);
+    if (status == MOB_OK)
+        status = number_read("RAY_actor_graceful_shutdown_timeout_ms", 0, 1e9, &end_ms);
+    n->farewell.end_ms = (uint64_t)end_ms;
     if (status == MOB_OK) status = switch_read("MOBULA_ENFORCE_MEMORY", &n->pressure.enforce);
     n->pressure.refresh_ms = (uint64_t)refresh_ms;
     if (status == MOB_OK && (double)n->pressure.refresh_ms != refresh_ms)

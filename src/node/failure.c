@@ -199,6 +199,7 @@ void node_failure_creation(node_t *n, const node_actor_t *a, pid_t pid) {
 
 void node_failure_retry(node_t *n, const node_task_t *t, int32_t retries, const char *why,
                         size_t size) {
+    if (n->farewell.leaving) return; /* it is not: the session ends */
     char name[256], left[80] = "It may be retried without end", text[512 + MOB_STORY_MAX];
     node_task_name(n, t, name, sizeof name);
     if (retries >= 0) snprintf(left, sizeof left, "There are %d retries remaining", retries);

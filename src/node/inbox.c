@@ -133,7 +133,10 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         node_shape_drop(c, m->shape_drop.shape);
         break;
     case WIRE_MESSAGES_END:
-        if (c == n->driver) node_streams_end(n);
+        if (c == n->driver) node_farewell(n, true);
+        break;
+    case WIRE_ENDING:
+        node_worker_ending(c);
         break;
     case WIRE_ARGUMENTS:
         node_task_arguments(c, m->record.record, m->record.generation);

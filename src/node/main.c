@@ -133,6 +133,7 @@ static mob_status_t loop_start(node_t *n) {
     node_streams_start(n);
     node_space_start(n);
     node_failures_start(n);
+    node_farewell_start(n);
     node_pressure_start(n);
     uv_poll_start(&n->handles.listen_poll, UV_READABLE, on_connection);
     uv_poll_start(&n->handles.event_poll, UV_READABLE, on_event);

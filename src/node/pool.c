@@ -170,7 +170,7 @@ void node_worker_hello(node_client_t *connection, uint64_t token) {
     node_client_t *w = NULL;
     for (size_t i = 0; i < n->pool.starting.count && w == NULL; i++)
         if (n->pool.starting.items[i]->token == token) w = n->pool.starting.items[i];
-    if (w == NULL) {
+    if (w == NULL || n->farewell.leaving) {
         node_client_refuse(connection, MOB_EPROTO, "nobody asked for this worker");
         return;
     }

@@ -58,7 +58,7 @@ static void tasks_start(node_t *n) {
 }
 
 void node_schedule(node_t *n) {
-    if (n->ending) return;
+    if (n->ending || n->farewell.leaving) return;
     if (n->config.fast) node_lease_request(n);
     tasks_start(n);
     /* Bounded: what is taken for a task of several CPUs may go to a queue again, and is recalled

@@ -19,6 +19,7 @@
 #include "node/children.h"
 #include "node/client.h"
 #include "node/failure.h"
+#include "node/farewell.h"
 #include "node/lease.h"
 #include "node/object.h"
 #include "node/pool.h"
@@ -103,6 +104,7 @@ struct node {
 
     node_texts_t texts;
     node_failures_t failures;
+    node_farewell_t farewell;
 
     /* workers */
     node_zygote_t zygote;

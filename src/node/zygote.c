@@ -117,7 +117,7 @@ void node_zygote_packet(node_client_t *c, uint32_t kind) {
 }
 
 void node_zygote_died(node_t *n) {
-    if (n->ending) return;
+    if (n->ending || n->farewell.leaving) return;
     if (n->zygote.pid > 0) kill(n->zygote.pid, SIGKILL);
     n->zygote.pid = 0;
     /* asked for again of the next one */

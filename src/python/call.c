@@ -63,6 +63,8 @@ void core_function_forget(const mob_run_t *run) {
     Py_XDECREF(key);
 }
 
+void core_functions_drop(void) { Py_CLEAR(functions); }
+
 /* ---- arguments ---- */
 
 static PyObject *dep_load(const mob_run_t *run, uint32_t index, core_call_t *call) {

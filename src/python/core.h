@@ -20,8 +20,9 @@ typedef struct {
     mob_client_t *client; /* NULL: not connected */
     uint64_t incarnation; /* of the session; names which session a reference belongs to */
     bool is_worker;
-    int inside; /* threads that are in a call of the client without the interpreter's lock */
-    int pid;    /* the process that connected; a forked child has none of those threads */
+    bool cut_off; /* the session ends: what a worker runs is being broken off */
+    int inside;   /* threads that are in a call of the client without the interpreter's lock */
+    int pid;      /* the process that connected; a forked child has none of those threads */
     /* hooks: Python callables, see module.c */
     PyObject *auto_init, *dumps, *loads, *make_error, *tell_error, *load_error, *load_function,
         *should_retry, *set_gpus, *set_shape, *await_ref, *future_of, *site;
@@ -151,6 +152,7 @@ PyObject *core_run_callable(const mob_run_t *run); /* NEW */
 int core_call_make(const mob_run_t *run, core_call_t *call);
 void core_call_fini(core_call_t *call);
 void core_function_forget(const mob_run_t *run);
+void core_functions_drop(void); /* all that were loaded */
 
 /* result.c: what becomes of it */
 int core_results_store(mob_run_t *run, PyObject *value);
@@ -197,6 +199,12 @@ PyObject *core_next_run(PyObject *module, PyObject *unused);
 
 /* waker.c */
 int core_waker_ready(PyObject *module);
+
+/* leave.c: a worker's end */
+PyObject *core_cut_off(PyObject *module, PyObject *unused);
+PyObject *core_begin_end(PyObject *module, PyObject *unused);
+PyObject *core_drop(PyObject *module, PyObject *unused);
+PyObject *core_leave(PyObject *module, PyObject *args);
 
 /* zygote.c */
 PyObject *core_zygote(PyObject *module, PyObject *unused);

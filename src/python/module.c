@@ -5,6 +5,7 @@
  * names.
  */
 #include "python/core.h"
+#include "wire/message.h"
 
 core_t core;
 
@@ -109,6 +110,10 @@ static PyMethodDef methods[] = {
     {"serve", core_serve, METH_NOARGS, NULL},
     {"next_run", core_next_run, METH_NOARGS, NULL},
     {"zygote", core_zygote, METH_NOARGS, NULL},
+    {"cut_off", core_cut_off, METH_NOARGS, NULL},
+    {"begin_end", core_begin_end, METH_NOARGS, NULL},
+    {"drop", core_drop, METH_NOARGS, NULL},
+    {"leave", core_leave, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -123,6 +128,7 @@ PyMODINIT_FUNC PyInit__core(void) {
         core_submitter_ready(module) == 0 && core_run_ready(module) == 0 &&
         core_waker_ready(module) == 0 &&
         PyModule_AddIntConstant(module, "MAX_RETURNS", MOB_MAX_RETURNS) == 0 &&
+        PyModule_AddIntConstant(module, "END_SIGNAL", WIRE_END_SIGNAL) == 0 &&
         PyModule_AddIntConstant(module, "TASK", MOB_TASK) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CREATE", MOB_ACTOR_CREATE) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CALL", MOB_ACTOR_CALL) == 0)

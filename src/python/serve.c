@@ -182,8 +182,8 @@ bool core_run_end(mob_run_t *run, PyObject *callable, PyObject *value, const mob
     }
     /* The call stays without a result: the daemon gives it one when the process is gone, and all
      * others with it. */
-    bool ends =
-        value == NULL && run->kind == MOB_ACTOR_CALL && PyErr_ExceptionMatches(PyExc_SystemExit);
+    bool ends = value == NULL && (run->kind == MOB_ACTOR_CALL || core.cut_off) &&
+                PyErr_ExceptionMatches(PyExc_SystemExit);
     PyObject *story = NULL;
     bool again = !ends && value_store(run, callable, value, failed, &story);
     Py_XDECREF(callable);

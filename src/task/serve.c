@@ -1,10 +1,12 @@
 /* A worker without another language in it: takes runs and runs them until it is to end. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "task/task.h"
+#include "wire/message.h"
 
 /* Names the GPUs that a run may use, by the driver's own list if it had one. */
 static void gpus_set(const char *visible, uint64_t mask) {
@@ -24,7 +26,11 @@ static void gpus_set(const char *visible, uint64_t mask) {
     setenv("CUDA_VISIBLE_DEVICES", names, 1);
 }
 
+/* C can't be broken off: the signal only wakes a worker that waits, which then reads why. */
+static void on_end_signal(int number) { (void)number; }
+
 mob_status_t mob_serve(mob_client_t *client) {
+    sigaction(WIRE_END_SIGNAL, &(struct sigaction){.sa_handler = on_end_signal}, NULL);
     task_worker_t worker = {.client = client};
     const char *given = getenv("CUDA_VISIBLE_DEVICES");
     char *visible = given ? strdup(given) : NULL, class_[256] = "";
@@ -47,6 +53,7 @@ mob_status_t mob_serve(mob_client_t *client) {
             gpus_set(visible, gpu_mask = run->gpu_mask);
         task_run(&worker, run, task_function_of(&worker, run));
     }
+    mob_worker_ends(client);
     task_worker_fini(&worker);
     free(visible);
     return status == MOB_ECLOSED ? MOB_OK : status;

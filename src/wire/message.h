@@ -8,6 +8,7 @@
 #ifndef WIRE_MESSAGE_H
 #define WIRE_MESSAGE_H
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,7 +35,8 @@ enum {
     WIRE_QUERY,         /* query */
     WIRE_SHAPE,         /* shape: the sender holds the shape that it is answered with */
     WIRE_SHAPE_DROP,    /* shape_drop: the sender holds it once less */
-    WIRE_MESSAGES_END,  /* send what was printed, then close the messages */
+    WIRE_MESSAGES_END,  /* a driver is about to end the session: let the workers end, send what was
+                           printed, then close the messages */
     WIRE_ARGUMENTS,     /* record: in a queue, or taken from one, and KNOWN: keep a book on it */
     WIRE_SEALED,        /* object: the daemon watches it, and it has its value */
     WIRE_RING,        /* an error was published, or somebody waits who has no bit: ring all bells */
@@ -47,6 +49,7 @@ enum {
     WIRE_MADE_AT,     /* made_at */
     WIRE_RESTORE,     /* restore: an object that is AWAY is to come back */
     WIRE_FAILED,      /* failure: of a run that has no results; answered */
+    WIRE_ENDING,      /* the sender, a worker, has begun to end: its time is limited from now on */
     WIRE_UP_END,      /* none: what follows the last of these */
 
     /* daemon to client */
@@ -56,7 +59,7 @@ enum {
     WIRE_EXTENT,    /* extent: the answer to WIRE_NEED_EXTENT */
     WIRE_ANSWER,    /* answer */
     WIRE_FORGET,    /* object: a function that only workers hold, for they keep it loaded: unload */
-    WIRE_EXIT,      /* a worker is to end */
+    WIRE_EXIT,      /* exit: a worker is to end */
     WIRE_CALLS_ARE, /* queue: the one that was asked for; 0: none */
     WIRE_CALLS,     /* queue: take calls from it */
     WIRE_CALLS_END, /* queue: it gets nothing more */
@@ -141,6 +144,10 @@ typedef union wire_message {
         uint64_t may_retry; /* 1: it has retries left */
     } run;
     struct {
+        uint32_t kind;
+        uint32_t session_ends; /* 1: nothing more is begun */
+    } exit;
+    struct {
         uint32_t kind, first;
         uint64_t count; /* 0: none left */
     } grant;
@@ -190,6 +197,10 @@ static inline wire_message_t wire_about_queue(uint32_t kind, uint32_t queue) {
 static inline wire_message_t wire_answer(uint32_t status, uint64_t value) {
     return (wire_message_t){.answer = {WIRE_ANSWER, status, value}};
 }
+
+/* Sent to a worker with a WIRE_EXIT at the session's end: what it runs is to be broken off. Nobody
+ * else uses this one; a worker without a handler for it dies by it, which is right too. */
+#define WIRE_END_SIGNAL (SIGRTMIN + 11)
 
 /* Packets on the socket (SOCK_SEQPACKET): a header, then what the kind says. */
 enum {

@@ -19,8 +19,8 @@ GRACE = 15
 _RUN = os.path.realpath(tempfile.mkdtemp(prefix="mobula-test-"))
 os.environ["MOBULA_TEST_RUN"] = _RUN
 os.environ["RAY_TMPDIR"] = _RUN
-# Zygotes and workers carry the search path in their command line: this is how support.processes()
-# knows them.
+# Zygotes and workers carry this in their environment, or while they start in their command line:
+# this is how support.processes() knows them.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_RUN, os.environ.get("PYTHONPATH")]))
 sys.path.append(_RUN)
 os.environ.pop("RAY_ADDRESS", None)

@@ -10,7 +10,7 @@ import ray
 
 def run_folder() -> str:
     """The folder of this run: sessions live in it, and every process of ours has it in its command
-    line.
+    line, or in the environment that it was started with.
     """
     return os.environ["MOBULA_TEST_RUN"]
 
@@ -27,9 +27,12 @@ def processes() -> list:
         try:
             with open(f"/proc/{name}/cmdline", "rb") as file:
                 command = file.read()
-        except OSError:  # it has just ended
+            # zygotes and workers have titles instead
+            with open(f"/proc/{name}/environ", "rb") as file:
+                ours = mark in command or (command.startswith(b"ray::") and mark in file.read())
+        except OSError:  # it has just ended, or is somebody else's
             continue
-        if mark in command and alive(int(name)):
+        if ours and alive(int(name)):
             found.append((int(name), command.replace(b"\0", b" ").decode(errors="replace")))
     return found
 

@@ -50,18 +50,27 @@ class _Threads:
                     self._add()
             if run is None:
                 return
-            try:
-                run.whole()
-            # a method ended its actor, in a thread that need not be the main one
-            except SystemExit as error:
-                worker_main.end(worker_main.exit_status(error))
+            status = _run_whole(run)
             del run
+            if status is not None:  # in a thread that need not be the main one
+                worker_main.end(status)
 
     def _add(self):
         try:
             _thread.start_new_thread(self.serve, ())
         except RuntimeError:  # no more threads here: those that there are go on
             pass
+
+
+def _run_whole(run):
+    """None; or the status to end with, if a method ended its actor.
+
+    The exception, which holds what the method had, is gone then.
+    """
+    try:
+        run.whole()
+    except SystemExit as error:
+        return worker_main.exit_status(error)
 
 
 def _serve_in_threads():
@@ -74,6 +83,7 @@ def _serve_in_loop(creation):
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     link = None
+    over = False
 
     async def drive(run):
         failure = None
@@ -82,6 +92,8 @@ def _serve_in_loop(creation):
             if type(value) is CoroutineType:
                 value = await value
         except BaseException as error:  # whatever it is, the caller waits for an answer
+            if over:
+                return  # the actor ended meanwhile, and that is what its callers are to hear
             failure = [error]
         # Outside of the `except`, which has the exception too: then the run alone has it, or the
         # actor keeps it.
@@ -95,9 +107,27 @@ def _serve_in_loop(creation):
     def begin(run):
         # Plain methods are tasks too, so that calls begin in their order. Not by loop.create_task,
         # nor with a name of its own: that takes a tenth of a call.
-        run.task = asyncio.Task(drive(run), loop=loop, name="call")
+        if not over:
+            run.task = asyncio.Task(drive(run), loop=loop, name="call")
 
-    link = futures.Link(loop, begin, loop.stop)
+    def stop():
+        if not over:
+            loop.stop()
+
+    def finish():
+        """As asyncio.run does: what is left is cancelled, and has its say."""
+        nonlocal over
+        over = True
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+    worker_main.finish_loop_with(finish)
+    link = futures.Link(loop, begin, stop)
     futures.adopt(loop, link)
     begin(creation)
     link.soon()

@@ -32,6 +32,10 @@ def make_error(error: BaseException, name: str, pid: int) -> tuple:
     """
     from ray.exceptions import RayTaskError
 
+    if type(error).__name__ == "BdbQuit":
+        from ray._private import debugging
+
+        debugging.explain_quit(error)
     # A task that got a failed result and let it through: who asks wants the first cause, and the
     # text has it all.
     cause = error._ray_plain().cause if isinstance(error, RayTaskError) else error

@@ -232,6 +232,9 @@ def shutdown():
     """Ends the system that this driver started; everything that its workers have printed is printed
     before it returns.
 
+    Workers and actors end as Python programs do, with exit functions, destructors and files
+    flushed. All together have a second for that; what has not ended by then is told and killed.
+
     Remote functions and classes work again after the next `ray.init`; references and handles do
     not.
     """
@@ -244,9 +247,11 @@ def shutdown():
         if not _exiting and is_initialized():
             _fetch_functions()
         printer, _printer = _printer, None
-        if printer is not None:
-            printer.finish()
-        _core.shutdown()
+        try:
+            if printer is not None:
+                printer.finish()
+        finally:  # a second Ctrl-C: nobody waits for the workers any more
+            _core.shutdown()
 
 
 def _fetch_functions():

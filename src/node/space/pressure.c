@@ -157,6 +157,16 @@ static void name_of(node_t *n, const busy_t *b, char *ret_name, size_t capacity)
     snprintf(ret_name, capacity, "the task %s", name);
 }
 
+void node_worker_name(node_client_t *w, char *ret_name, size_t capacity) {
+    busy_t b;
+    if (!busy_with(w->node, w, &b)) {
+        snprintf(ret_name, capacity, "A worker");
+        return;
+    }
+    name_of(w->node, &b, ret_name, capacity);
+    ret_name[0] = 'T';
+}
+
 typedef struct {
     uint64_t bytes;
     node_client_t *client;

@@ -31,6 +31,8 @@ void node_pressure_spare(node_client_t *worker);
 void node_pressure_begins(node_client_t *worker);
 /* The worker is dead: finds out whether it was for want of memory. */
 void node_pressure_died(node_client_t *worker);
+/* What the worker is, or runs, for people to read: "The actor A", "The task f", "A worker". */
+void node_worker_name(node_client_t *worker, char *ret_name, size_t capacity);
 /* Whether no task may start now. Lets one through if nothing else runs. */
 bool node_is_paused(node_t *node);
 

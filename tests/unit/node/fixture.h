@@ -37,6 +37,7 @@ static inline node_t *fixture_node_new(uint64_t store_bytes) {
     node_streams_start(n);
     node_space_start(n);
     node_failures_start(n);
+    node_farewell_start(n);
     assert_int_equal(sched_new(resources, 1, &n->sched), MOB_OK);
     assert_int_equal(sched_shape_intern(n->sched,
                                         &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1,
@@ -107,6 +108,7 @@ static inline void fixture_node_free(node_t *n) {
     uv_close((uv_handle_t *)&n->space.timer, NULL);
     uv_close((uv_handle_t *)&n->texts.timer, NULL);
     uv_close((uv_handle_t *)&n->failures.timer, NULL);
+    uv_close((uv_handle_t *)&n->farewell.timer, NULL);
     uv_run(&n->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&n->loop), 0);
     uint64_t granules = n->config.store_bytes / SHM_GRANULE;

@@ -1,0 +1,35 @@
+/*
+ * A worker's title, for ps and top: ray::f while it runs a task, ray::Class.method or ray::Class
+ * for an actor, ray::IDLE at rest. It is set by the thread that takes runs, when it has claimed one
+ * and before it sleeps, and not after each run: of two that follow each other at once the first
+ * costs nothing at its end. An actor that runs several at once may be at rest before they end, so
+ * there the last one that ends sets it; it names the one that began last. One thread at a time: who
+ * takes runs does not while any runs, except with the mutex.
+ */
+#include <string.h>
+
+#include "base/title.h"
+#include "base/utf8.h"
+#include "client/client.h"
+
+void client_title_run(mob_client_t *c, const mob_run_t *run) {
+    if (run->kind == MOB_ACTOR_CREATE) {
+        c->class_size = run->name_size < sizeof c->class_name
+                            ? run->name_size
+                            : base_utf8_whole(run->name, sizeof c->class_name);
+        memcpy(c->class_name, run->name, c->class_size);
+        base_title_short(c->class_name, c->class_size);
+        base_title_set(c->class_name, c->class_size, "__init__", 8);
+    } else if (run->kind == MOB_ACTOR_CALL) {
+        base_title_set(c->class_name, c->class_size, run->name, run->name_size);
+    } else {
+        base_title_set(run->name, run->name_size, NULL, 0);
+    }
+}
+
+void client_title_rest(const mob_client_t *c) {
+    if (c->class_size > 0)
+        base_title_set(c->class_name, c->class_size, NULL, 0);
+    else
+        base_title_set("IDLE", 4, NULL, 0);
+}
