@@ -100,19 +100,39 @@ PyObject *core_array_stream(PyObject *array, Py_buffer *ret_view);
 /* It was pickled to this stream, with one buffer beside it. */
 void core_array_note(PyObject *array, PyObject *stream, const Py_buffer *buffer);
 
-/* value.c: objects in the store */
-int core_timeout(PyObject *seconds, int64_t *ret_ms); /* -1 for None and for what is negative */
-int core_value_ready(PyObject *module);
-/* starts the system if need be; false with an exception */
-bool core_connected(void);
-PyObject *core_raise_ended(void);          /* the session ended meanwhile; returns NULL */
-PyObject *core_raise(mob_status_t status); /* sets the exception for a failed call; returns NULL */
+/* pin.c */
+int core_pin_ready(PyObject *module);
+/* NEW; of memory of this object's, which is open. */
+PyObject *core_pin_new(mob_ref_t ref, const void *data, Py_ssize_t size);
+
+/* error.c: these set an exception, and return NULL */
+PyObject *core_raise(mob_status_t status); /* of a call that failed */
 PyObject *core_raise_error(const mob_value_t *value);
-/* loads what is open, and closes it */
-PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value);
-/* Opens refs[0], from disk if need be: the interpreter's lock is released meanwhile. The others are
- * read next. An exception is set unless it is MOB_OK. */
-mob_status_t core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *ret_value);
+PyObject *core_raise_ended(void); /* the session ended meanwhile */
+/* of a name in ray._private.errors; STEALS the payload, which may be NULL with an exception */
+PyObject *core_raise_code(const char *code, PyObject *payload);
+/* Starts the system if need be; false with an exception. */
+bool core_connected(void);
+
+/* arguments.c */
+/* Takes the arguments of a call that has one positional parameter, the first: finds keyword values
+ * by name. BORROWED; -1 with an exception. */
+int core_arguments_of(const char *function, PyObject *const *args, Py_ssize_t nargs,
+                      PyObject *kwnames, const char *const *names, PyObject **found);
+PyObject *core_raise_not_a_ref(PyObject *kind, const char *function, PyObject *object);
+/* The refs of a list or tuple, in memory for PyMem_Free. Holding `sequence` holds them, but the
+ * list may change: `*ret_held`, NEW, keeps them. */
+mob_ref_t *core_refs_of(const char *function, PyObject *sequence, Py_ssize_t *ret_count,
+                        PyObject **ret_held);
+int core_timeout(PyObject *seconds, int64_t *ret_ms); /* -1 for None and for what is negative */
+int64_t core_now_ms(void);
+/* What remains of a time limit after a wait that began at start_ms was interrupted. */
+int64_t core_time_left(int64_t timeout_ms, int64_t start_ms);
+/* In the loop of an async actor: no other call goes on meanwhile. Said once. -1 with an exception.
+ */
+int core_warn_in_loop(const char *function);
+
+/* put.c */
 /* After MOB_ESPACE: waits, with the interpreter's lock released, until it is time to try again. -1
  * with an exception. */
 int core_space_wait(void);
@@ -132,8 +152,17 @@ PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector)
 int core_pickled_store(PyObject *value, PyObject *made, const collector_t *collector,
                        uint64_t began, core_target_t *target);
 PyObject *core_put(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* get.c */
+/* Loads what is open, and closes it. */
+PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value);
+/* Opens refs[0], from disk if need be: the interpreter's lock is released meanwhile. The others are
+ * read next. An exception is set unless it is MOB_OK. */
+mob_status_t core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *ret_value);
 PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *core_is_there(PyObject *module, PyObject *object);
+
+/* wait.c */
 PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 /* submit.c */

@@ -124,7 +124,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "ray._c
 PyMODINIT_FUNC PyInit__core(void) {
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL) return NULL;
-    if (core_ref_ready(module) == 0 && core_value_ready(module) == 0 &&
+    if (core_ref_ready(module) == 0 && core_pin_ready(module) == 0 &&
         core_submitter_ready(module) == 0 && core_run_ready(module) == 0 &&
         core_waker_ready(module) == 0 &&
         PyModule_AddIntConstant(module, "MAX_RETURNS", MOB_MAX_RETURNS) == 0 &&
