@@ -117,7 +117,8 @@ typedef struct mob_session {
     const char *session_dir;
     const char *socket_path;
     uint64_t incarnation; /* of this node; part of every object's id */
-    uint32_t number;      /* of this client */
+    uint32_t number;      /* of this client; used again after its end */
+    uint32_t epoch;       /* which of the session's clients it is: never used again */
     int daemon_pid;       /* 0 in a worker */
     const void *setup;
     size_t setup_size;

@@ -101,7 +101,7 @@ typedef struct {
 
 struct mob_client {
     pthread_mutex_t mutex;
-    uint32_t role, number;
+    uint32_t role, number, epoch;
     uint64_t incarnation;
     int sock, daemon_event, daemon_pid;
     char *session_dir, *socket_path;

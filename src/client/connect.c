@@ -231,6 +231,7 @@ static mob_status_t welcome_apply(mob_client_t *c, const char *packet, size_t si
         welcome.dir_size == 0)
         return base_fail(MOB_EPROTO, "the daemon's welcome has the wrong size");
     c->number = welcome.number;
+    c->epoch = welcome.epoch;
     c->incarnation = welcome.incarnation;
     c->session_dir = strndup(packet + sizeof welcome, welcome.dir_size);
     c->setup = malloc(welcome.setup_size + 1);
@@ -457,6 +458,7 @@ void mob_client_session(const mob_client_t *c, mob_session_t *ret_session) {
         .socket_path = c->socket_path,
         .incarnation = c->incarnation,
         .number = c->number,
+        .epoch = c->epoch,
         .daemon_pid = c->daemon_pid,
         .setup = c->setup,
         .setup_size = c->setup_size,

@@ -7,8 +7,6 @@
  *              running
  *   DEAD       its end is certain (reaped, or its pidfd says so): now its tasks, references and
  *              memory are dealt with
- *
- * A number is used again only after all the others were, and a bell is reset before that.
  */
 #include <errno.h>
 #include <signal.h>
@@ -193,28 +191,6 @@ void node_bells_ring(node_t *n) {
 
 /* ---- greeting ---- */
 
-static bool number_take(node_client_t *c) {
-    node_t *n = c->node;
-    uint32_t number = 0;
-    if (n->client_next < SHM_MAX_CLIENTS) {
-        number = n->client_next++;
-    } else {
-        /* In turn, and none that a task still names as its submitter. */
-        for (uint32_t i = 1; i < SHM_MAX_CLIENTS && number == 0; i++) {
-            n->numbers.turn = n->numbers.turn % (SHM_MAX_CLIENTS - 1) + 1;
-            if (n->clients[n->numbers.turn] == NULL && n->open_tasks[n->numbers.turn] == 0)
-                number = n->numbers.turn;
-        }
-    }
-    if (number == 0) return false;
-    c->number = number;
-    n->clients[number] = c;
-    shm_bell_t *bell = &n->shared->bells[number];
-    atomic_store(&bell->sleepers, 0);
-    atomic_store(&n->shared->numbers, n->client_next);
-    return true;
-}
-
 static void on_process_end(uv_poll_t *poll, int status, int events) {
     (void)status, (void)events;
     node_client_t *c = poll->data;
@@ -224,7 +200,7 @@ static void on_process_end(uv_poll_t *poll, int status, int events) {
 
 void node_client_welcome(node_client_t *c) {
     node_t *n = c->node;
-    if (!number_take(c)) {
+    if (!node_number_take(c)) {
         node_client_refuse(c, MOB_ELIMIT, "the node has as many processes as it can have");
         return;
     }
@@ -242,6 +218,7 @@ void node_client_welcome(node_client_t *c) {
     wire_welcome_t head = {
         .packet = {.magic = WIRE_MAGIC, .kind = WIRE_WELCOME},
         .number = c->number,
+        .epoch = c->epoch,
         .incarnation = n->incarnation,
         .arena_size = n->config.store_bytes,
         .dir_size = (uint32_t)dir_size,
@@ -427,7 +404,7 @@ void node_client_close(node_client_t *c) {
         vec_swap_remove(&n->connections, i);
         break;
     }
-    if (c->number != 0) n->clients[c->number] = NULL;
+    if (c->number != 0) node_number_leave(c);
     if (c == n->driver) { /* refused: there is nobody to be here for */
         n->driver = NULL;
         node_end(n);
@@ -459,6 +436,8 @@ void node_client_died(node_client_t *c) {
         c->state = NODE_DYING;
         node_inbox_read(n); /* what it sent before it died still counts */
         node_worker_forget(c);
+        node_questions_forget(c);
+        node_space_forget(c);
         node_tasks_cancel(c);
         node_objects_forget(c);
         node_extents_forget(c);

@@ -37,6 +37,7 @@ typedef struct {
 struct node_client {
     node_t *node;
     uint32_t number; /* 0: none */
+    uint32_t epoch;  /* which of the session's clients it is: numbers are used again */
     uint32_t role;
     node_state_t state;
     uint64_t token;
@@ -92,11 +93,6 @@ struct node_client {
     bool oom_again;      /* and its task may be run again without counting */
     uint64_t born_bytes; /* what its process had when its task or actor began */
 };
-
-/* Numbers of clients, in the order in which they may be given again; client.c has the rule. */
-typedef struct {
-    uint32_t turn; /* the last one given again */
-} node_numbers_t;
 
 /* What a driver says in its hello for its workers: bytes of its own language. */
 typedef struct {

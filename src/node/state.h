@@ -19,6 +19,7 @@
 #include "node/children.h"
 #include "node/client.h"
 #include "node/lease.h"
+#include "node/number.h"
 #include "node/object.h"
 #include "node/pool.h"
 #include "node/query.h"

@@ -112,7 +112,7 @@ enum { WIRE_WELCOME_FDS = 8 };
 typedef struct wire_welcome {
     wire_packet_t packet;
     uint32_t number;
-    uint32_t reserved;
+    uint32_t epoch; /* counts the session's clients: numbers are used again */
     uint64_t incarnation;
     uint64_t arena_size;
     uint32_t dir_size, setup_size;

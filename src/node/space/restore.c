@@ -32,6 +32,7 @@ static void askers_tell(node_t *n, node_object_t *o, mob_status_t status) {
     for (size_t i = 0; i < o->askers.count; i++) {
         node_client_t *c = n->clients[o->askers.items[i]];
         if (c != NULL) node_client_tell(c, WIRE_RESTORED, o->slot, o->generation, status, 0);
+        node_number_unname(n, o->askers.items[i]);
     }
     o->askers.count = 0;
 }
@@ -118,9 +119,12 @@ void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on
     }
     bool known = false;
     for (size_t i = 0; i < o->askers.count; i++) known |= o->askers.items[i] == client->number;
-    if (waits && !known && !vec_push(&o->askers, (uint16_t)client->number)) {
-        node_client_tell(client, WIRE_RESTORED, ref.slot, ref.generation, MOB_ENOMEM, 0);
-        return;
+    if (waits && !known) {
+        if (!vec_push(&o->askers, (uint16_t)client->number)) {
+            node_client_tell(client, WIRE_RESTORED, ref.slot, ref.generation, MOB_ENOMEM, 0);
+            return;
+        }
+        node_number_name(n, client->number);
     }
     if (o->moving) return;
     /* Who waits in line for space is not overtaken by what is merely needed soon. */

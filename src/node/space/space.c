@@ -141,6 +141,14 @@ static void want_remove(node_t *n, size_t index) {
     n->space.wants.count--;
 }
 
+void node_space_forget(node_client_t *c) {
+    node_t *n = c->node;
+    for (size_t i = n->space.wants.count; i-- > 0;)
+        if (n->space.wants.items[i].client == c->number) want_remove(n, i);
+    for (size_t i = n->space.past_wants.count; i-- > 0;)
+        if (n->space.past_wants.items[i].client == c->number) past_remove(n, i);
+}
+
 /* In their order, what comes back from disk before the others, each is served that can be without
  * making space. The place of the first that was not, or SIZE_MAX. */
 static size_t all_serve(node_t *n) {

@@ -38,6 +38,8 @@ void node_space_start(node_t *node);
  * counts. */
 void node_space_want(node_t *node, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref,
                      bool goes_on);
+/* The client is certainly dead: it wants nothing. */
+void node_space_forget(node_client_t *client);
 /* Grants what fits, makes space for what does not, refuses what has waited in vain. */
 void node_space_serve(node_t *node);
 /* Something was written: nobody waits in vain for the disk. */

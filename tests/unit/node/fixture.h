@@ -50,8 +50,7 @@ static inline node_client_t *fixture_client_new(node_t *n, uint32_t role) {
     assert_int_equal(shm_segment_create("test-client", SHM_CLIENT_BYTES, &c->segment), MOB_OK);
     c->up = (shm_ring_t *)c->segment.base;
     c->down = (shm_ring_t *)(c->segment.base + SHM_CLIENT_DOWN);
-    c->number = n->client_next++;
-    n->clients[c->number] = c;
+    assert_true(node_number_take(c));
     c->role = role;
     c->state = NODE_LIVE;
     return c;
@@ -132,6 +131,7 @@ static inline void fixture_node_free(node_t *n) {
     vec_free(&n->grants.slots.orphans);
     vec_free(&n->grants.records.orphans);
     vec_free(&n->space.wants);
+    vec_free(&n->space.past_wants);
     free(n);
 }
 
