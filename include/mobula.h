@@ -83,7 +83,7 @@ typedef struct mob_config {
     size_t resource_count;
     uint64_t store_bytes; /* size of the object store; 0: 30 % of the memory that the machine or its
                              cgroup allows */
-    const void *setup;    /* handed to every worker as it is */
+    const void *setup;    /* handed to every worker as it is; at most 16 MiB */
     size_t setup_size;
     const char *const *preload; /* NULL-terminated: modules that the zygote loads after its start */
     const char *const *spill_dirs;    /* NULL-terminated: where objects are moved that memory has no

@@ -179,6 +179,13 @@ mob_status_t client_socket_connect(const char *path, int *ret_sock);
 /* The session's folders, after the daemon's end. */
 void client_folders_remove(mob_client_t *c);
 
+/* handshake.c */
+/* Says hello on its socket and maps what the welcome brings. A worker has no `config`. Waits for
+ * the daemon, up to 20 s. */
+mob_status_t client_handshake(mob_client_t *c, uint64_t token, const mob_config_t *config);
+/* A program that closed its standard streams must not find our descriptors there. Takes fd. */
+int client_fd_above_standard(int fd);
+
 /* link.c: talking to the daemon. All under the mutex. */
 mob_status_t client_check(const mob_client_t *c); /* may this process call? */
 void client_push(mob_client_t *c, uint32_t kind, uint32_t a, uint64_t b, uint64_t rest_c,

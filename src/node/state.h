@@ -18,6 +18,7 @@
 #include "node/census.h"
 #include "node/children.h"
 #include "node/client.h"
+#include "node/greeting.h"
 #include "node/lease.h"
 #include "node/number.h"
 #include "node/object.h"

@@ -72,8 +72,8 @@ enum {
 
 /* Packets on the socket (SOCK_SEQPACKET): a header, then what the kind says. */
 enum {
-    WIRE_HELLO = 1, /* wire_hello_t, first of all */
-    WIRE_WELCOME,   /* wire_welcome_t, strings; with descriptors */
+    WIRE_HELLO = 1, /* wire_hello_t, first of all; a driver's with its setup's descriptor, if any */
+    WIRE_WELCOME,   /* wire_welcome_t, a string; with descriptors */
     WIRE_REFUSED,   /* a text */
     WIRE_TEXT,      /* wire_text_t, name, text: printed by a worker, or a warning */
     WIRE_TEXT_END,  /* no more of these */
@@ -106,9 +106,10 @@ typedef struct wire_hello {
     uint64_t token; /* a worker's or zygote's: which one of those that were asked for */
 } wire_hello_t;
 
-/* Followed by the session's folder (with its zero) and the setup bytes. Descriptors: node, client,
- * slots, records, extents, arena, queues, eventfd. */
-enum { WIRE_WELCOME_FDS = 8 };
+/* Followed by the session's folder (with its zero). Descriptors: node, client, slots, records,
+ * extents, arena, queues, eventfd; and, if there is one, the setup that the driver gave with its
+ * hello: sealed bytes (shm/sealed.h). */
+enum { WIRE_WELCOME_FDS = 8, WIRE_MOST_FDS = WIRE_WELCOME_FDS + 1, WIRE_SETUP_MAX = 16 << 20 };
 typedef struct wire_welcome {
     wire_packet_t packet;
     uint32_t number;

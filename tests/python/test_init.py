@@ -535,3 +535,40 @@ print(ray.get(ray.put(5)))
 """
     result = support.run_driver(support.script(folder, code))
     assert result.stdout == "False\n5\n", result.stderr
+
+
+def long_path(folder, size):
+    """A search path of so many bytes, whose last folder has a module."""
+    module = os.path.join(folder, "at_the_end")
+    os.mkdir(module)
+    with open(os.path.join(module, "far_away.py"), "w") as file:
+        file.write("FOUND = 'found'\n")
+    names = [f"/nowhere/{i:06}/" + "x" * 100 + "\u00e9\udcff" for i in range(size // 118)]
+    return [*names, module]
+
+
+def test_a_search_path_of_many_folders(start, folder, monkeypatch):
+    paths = [*sys.path, *long_path(folder, 600_000)]
+    monkeypatch.setattr(sys, "path", paths)
+    start(num_cpus=2)
+
+    @ray.remote
+    def seen():
+        import far_away
+
+        return sys.path, far_away.FOUND
+
+    @ray.remote
+    class Actor:
+        def seen(self):
+            return len(sys.path)
+
+    assert ray.get(seen.remote()) == (paths, "found")
+    assert ray.get(Actor.remote().seen.remote()) == len(paths)
+
+
+def test_a_search_path_that_is_too_long(start, folder, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, *long_path(folder, 20_000_000)])
+    with pytest.raises(RaySystemError, match="sys.path"):
+        start(num_cpus=1)
+    assert not ray.is_initialized()
