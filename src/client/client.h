@@ -59,7 +59,7 @@ typedef struct client_run {
     struct client_run *next, *next_free;
 } client_run_t;
 
-/* How a run came to us. */
+/* How a run came to us. `taken`: from a queue, of tasks if `leased`, else of calls. */
 typedef struct {
     uint32_t record;
     uint64_t generation, gpu_mask;
@@ -155,6 +155,7 @@ struct mob_client {
     bool queue_has_next;  /* ... had another entry then */
     uint64_t ended_ns;    /* when the last run ended, if nothing was waited for since; else 0 */
     bool run_unclaimable; /* a record makes no sense, or there is no memory for it */
+    mob_ref_t actor;      /* that this process is; slot 0: none */
     VEC(client_calls_t) calls; /* an actor's */
     size_t calls_turn;
     bool calls_ending; /* some of them are */

@@ -135,6 +135,16 @@ static void calls_publish(mob_client_t *c) {
     if (c->limit > 1) atomic_store(&c->node->leases[c->number].calls, c->running);
 }
 
+/* Whether a record from a queue is what such a queue is for: tasks, or calls of the actor that this
+ * process is. What the daemon tells us to run it has checked itself; a queue is its producer's. */
+static bool is_for_us(const mob_client_t *c, const client_order_t *order,
+                      const wire_record_t *copy) {
+    if (!order->taken) return true;
+    if (order->leased) return copy->kind == MOB_TASK;
+    return copy->kind == MOB_ACTOR_CALL && copy->actor.slot == c->actor.slot &&
+           copy->actor.generation == c->actor.generation;
+}
+
 bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     wire_record_t *record = &c->records[order->record];
     uint64_t ready = wire_word(order->generation, 0, WIRE_READY_STATE);
@@ -145,6 +155,7 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     /* Each number is read once: whose record it is may change it under our hands. */
     wire_record_t copy;
     memcpy(&copy, record, offsetof(wire_record_t, body));
+    if (!is_for_us(c, order, &copy)) return false;
     const void *start = copy.block ? (const void *)(c->arena.read_only + copy.block) : record->body;
     wire_body_t body;
     client_run_t *run = NULL;
@@ -203,6 +214,7 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     refs_hold(c, &run->run.function, 1);
     c->leased = order->leased;
     if (copy.kind != MOB_ACTOR_CALL) c->holds = copy.shape;
+    if (copy.kind == MOB_ACTOR_CREATE) c->actor = run->run.actor;
     runs_here++;
     if (c->running++ == 0) c->period++;
     calls_publish(c);
