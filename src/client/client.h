@@ -21,16 +21,18 @@
 #include "wire/message.h"
 #include "wire/record.h"
 
-/* This process's counts of one slot. `owned`: we opened it and hold it since. `registered`: the
- * daemon knows that we hold it. */
+/* This process's counts of one slot, under one generation: ref.c has the rule. `owned`: we opened
+ * it and hold it since. `registered`: the daemon knows that we hold it. */
 typedef struct {
     uint32_t count;
-    uint32_t pins : 24; /* its value is read in place so often */
+    uint32_t generation; /* its low bits; 0: nothing is counted */
+    uint32_t pins : 24;  /* its value is read in place so often */
     bool owned : 1, registered : 1, escaped : 1;
     bool is_function : 1; /* tasks of ours that the daemon does not know may name it */
-    uint32_t queue;       /* an actor: for our calls of it; 0: none */
-    uint32_t refused;     /* calls since the daemon had none for us, plus one; 0: not asked */
+    uint16_t queue;       /* an actor: for our calls of it; 0: none */
+    uint16_t refused;     /* calls since the daemon had none for us, plus one; 0: not asked */
 } client_local_t;
+_Static_assert(SHM_QUEUES <= UINT16_MAX, "a queue's number fits");
 _Static_assert(sizeof(client_local_t) == 16, "four of them in a cache line");
 
 /* A queue that an actor takes calls from. */
@@ -281,14 +283,26 @@ mob_status_t client_refusal_find(mob_client_t *c, mob_ref_t ref, uint64_t told);
 /* Gives it words: who has the memory. Not under the mutex. */
 mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size);
 
-/* read.c: values in place, under the mutex. */
-void client_unpin(mob_client_t *c, uint32_t slot);
-
-/* ref.c: counting, under the mutex. */
-void client_ref_retain(mob_client_t *c, uint32_t slot);
-void client_ref_release(mob_client_t *c, uint32_t slot);
+/* ref.c: counting, under the mutex. A reference whose slot holds another object by now is stale,
+ * and not counted; its slot must be valid. */
+void client_ref_retain(mob_client_t *c, mob_ref_t ref);
+void client_ref_release(mob_client_t *c, mob_ref_t ref);
 /* The reference is about to be published to others. */
-void client_ref_escape(mob_client_t *c, uint32_t slot);
+void client_ref_escape(mob_client_t *c, mob_ref_t ref);
+/* Its counts begin, if those that are there are of an earlier object. False: it is stale itself. */
+bool client_local_renew(mob_client_t *c, mob_ref_t ref);
+static inline bool client_local_is(const mob_client_t *c, mob_ref_t ref) {
+    return c->local[ref.slot].generation == (uint32_t)ref.generation;
+}
+/* We have opened it, and hold it. */
+static inline void client_local_begin(mob_client_t *c, mob_ref_t ref) {
+    c->local[ref.slot] =
+        (client_local_t){.count = 1, .generation = (uint32_t)ref.generation, .owned = true};
+}
+/* NULL: it is stale. */
+static inline client_local_t *client_local(mob_client_t *c, mob_ref_t ref) {
+    return client_local_is(c, ref) || client_local_renew(c, ref) ? &c->local[ref.slot] : NULL;
+}
 
 /* function.c */
 void client_functions_free(mob_client_t *c);

@@ -26,18 +26,19 @@ static client_run_t *run_of(const mob_run_t *run) { return (client_run_t *)run; 
  * registered before. */
 static void refs_hold(mob_client_t *c, const mob_ref_t *refs, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
-        if (client_slot_valid(refs[i].slot)) client_ref_retain(c, refs[i].slot);
+        if (client_slot_valid(refs[i].slot)) client_ref_retain(c, refs[i]);
 }
 
 static void refs_release(mob_client_t *c, const mob_ref_t *refs, uint32_t count, bool is_function) {
     for (uint32_t i = 0; i < count; i++) {
         if (!client_slot_valid(refs[i].slot)) continue;
         client_local_t *local = &c->local[refs[i].slot];
-        if (local->count > 1 && !local->owned && !local->registered) {
+        if (client_local_is(c, refs[i]) && local->count > 1 && !local->owned &&
+            !local->registered) {
             local->registered = true;
             client_push(c, WIRE_HOLD, refs[i].slot, refs[i].generation, is_function, 0);
         }
-        client_ref_release(c, refs[i].slot);
+        client_ref_release(c, refs[i]);
     }
 }
 
@@ -254,7 +255,7 @@ void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t inde
     if (buffer->cold) client_buffer_told(c, buffer);
     client_buffer_store(c, buffer, format, error, refs);
     for (uint32_t i = 0; i < buffer->ref_count; i++)
-        if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i].slot);
+        if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i]);
     run->results[index].has_block = buffer->block != 0;
     run->results[index].escaped |= buffer->ref_count > 0;
     run->failed |= error != MOB_OK;
