@@ -71,8 +71,12 @@ static mob_status_t packet_receive(int sock, char *packet, size_t *ret_size, int
                        .msg_control = control,
                        .msg_controllen = sizeof control};
     ssize_t n;
-    do n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
+    /* A daemon that closed without having read our hello is told of first, what it said after
+     * that. */
+    for (int resets = 0;;) {
+        n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+        if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || resets++ > 0))) break;
+    }
     if (n < 0 && errno == ECONNRESET)
         return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
     if (n < 0) return base_fail(MOB_ESYS, "hearing from the daemon: %s", strerror(errno));

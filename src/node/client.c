@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "node/inbox.h"
 #include "node/state.h"
+#include "node/watch.h"
 
 enum {
     OUTBOX_LIMIT = 4 << 20,
@@ -41,9 +42,9 @@ node_client_t *node_client_new(node_t *n) {
     return c;
 }
 
-static void poll_start(node_client_t *c) {
+static int poll_start(node_client_t *c) {
     int events = UV_READABLE | (c->outbox.count > 0 ? UV_WRITABLE : 0);
-    if (c->sock_polled) uv_poll_start(&c->sock_poll, events, on_socket);
+    return c->sock_polled ? uv_poll_start(&c->sock_poll, events, on_socket) : 0;
 }
 
 mob_status_t node_client_accept(node_t *n, int sock, node_client_t **ret_client) {
@@ -62,7 +63,7 @@ mob_status_t node_client_accept(node_t *n, int sock, node_client_t **ret_client)
     c->pid = peer.pid;
     mob_status_t status = node_client_attach(c, sock);
     if (status != MOB_OK) {
-        node_client_close(c);
+        node_client_refuse(c, status, mob_last_error());
         return status;
     }
     *ret_client = c;
@@ -72,12 +73,12 @@ mob_status_t node_client_accept(node_t *n, int sock, node_client_t **ret_client)
 mob_status_t node_client_attach(node_client_t *c, int sock) {
     c->sock = sock;
     /* the user may watch no more, say */
-    int error = uv_poll_init(&c->node->loop, &c->sock_poll, sock);
-    if (error != 0) return base_fail(MOB_ESYS, "watching a connection: %s", uv_strerror(error));
+    static const char what[] = "watching a connection";
+    mob_status_t status = node_watch(uv_poll_init(&c->node->loop, &c->sock_poll, sock), what);
+    if (status != MOB_OK) return status;
     c->sock_poll.data = c;
     c->sock_polled = true;
-    poll_start(c);
-    return MOB_OK;
+    return node_watch(poll_start(c), what);
 }
 
 /* ---- sending ---- */

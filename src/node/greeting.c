@@ -68,7 +68,8 @@ static void process_watch(node_client_t *c) {
     c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
     if (c->pidfd < 0 || uv_poll_init(&c->node->loop, &c->pid_poll, c->pidfd) != 0) return;
     c->pid_poll.data = c;
-    uv_poll_start(&c->pid_poll, UV_READABLE, on_process_end);
+    /* if it fails, the socket's end has to do */
+    (void)uv_poll_start(&c->pid_poll, UV_READABLE, on_process_end);
 }
 
 void node_client_welcome(node_client_t *c) {

@@ -16,6 +16,7 @@
 
 #include "base/utf8.h"
 #include "node/state.h"
+#include "node/watch.h"
 
 enum { CHUNK = 16 * 1024, LINE_LIMIT = 32 * 1024, OUTBOX_HIGH = 4 << 20, MAX_CHUNKS = 64 };
 
@@ -133,12 +134,12 @@ mob_status_t node_stream_open(node_client_t *c, node_stream_t *s, int fd, int ki
     fcntl(fd, F_SETFL, O_NONBLOCK);
     /* libuv ties a poll handle to its descriptor: a worker that is asked for again gets a new
      * struct instead. */
-    int error = uv_poll_init(&c->node->loop, &s->poll, fd);
-    if (error != 0) return base_fail(MOB_ESYS, "watching a pipe: %s", uv_strerror(error));
+    static const char what[] = "watching a pipe";
+    mob_status_t status = node_watch(uv_poll_init(&c->node->loop, &s->poll, fd), what);
+    if (status != MOB_OK) return status;
     s->poll.data = c;
     s->live = true;
-    uv_poll_start(&s->poll, UV_READABLE, on_output);
-    return MOB_OK;
+    return node_watch(uv_poll_start(&s->poll, UV_READABLE, on_output), what);
 }
 
 void node_stream_close(node_stream_t *s) {

@@ -29,6 +29,7 @@
 #include "node/space/pins.h"
 #include "node/space/restore.h"
 #include "node/state.h"
+#include "node/watch.h"
 
 static const uint64_t FULL_NS = 3000000000u, DISK_NS = 1000000000, FORGET_NS = 1700000000,
                       REFUSE_NS = 500000000, SURVEY_NS = 10000000, LONGEST_NS = 320000000,
@@ -43,9 +44,9 @@ enum {
 
 static void on_timer(uv_timer_t *timer) { node_space_serve(timer->data); }
 
-void node_space_start(node_t *n) {
-    uv_timer_init(&n->loop, &n->space.timer);
+mob_status_t node_space_start(node_t *n) {
     n->space.timer.data = n;
+    return node_watch(uv_timer_init(&n->loop, &n->space.timer), "making a timer");
 }
 
 static void want_refuse(node_t *n, const node_want_t *w, mob_status_t status) {

@@ -33,7 +33,7 @@ typedef struct {
 } node_space_t;
 
 /* At the start. */
-void node_space_start(node_t *node);
+mob_status_t node_space_start(node_t *node);
 /* Notes a want. `goes_on`: whoever asks has asked before, and how long that one waited in vain
  * counts. */
 void node_space_want(node_t *node, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref,

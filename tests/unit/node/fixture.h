@@ -33,7 +33,7 @@ static inline node_t *fixture_node_new(uint64_t store_bytes) {
     uv_loop_init(&n->loop);
     uv_timer_init(&n->loop, &n->schedule.timer);
     n->schedule.timer.data = n;
-    node_space_start(n);
+    assert_int_equal(node_space_start(n), MOB_OK);
     assert_int_equal(sched_new(resources, 1, &n->sched), MOB_OK);
     assert_int_equal(sched_shape_intern(n->sched,
                                         &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1,

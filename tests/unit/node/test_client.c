@@ -248,7 +248,8 @@ static void test_a_connection_that_can_not_be_watched_is_closed(void **state) {
     epoll_show(kept);
     assert_int_equal(status, MOB_ESYS);
     assert_int_equal(n->connections.count, connections);
-    assert_int_equal(recv(pair[1], &byte, 1, 0), 0); /* it hears of it */
+    assert_int_equal(packets_count(pair[1], WIRE_REFUSED), 1); /* it hears why, */
+    assert_int_equal(recv(pair[1], &byte, 1, 0), 0);           /* and that is the end */
     close(pair[1]);
 }
 
