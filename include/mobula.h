@@ -83,7 +83,7 @@ typedef struct mob_config {
     size_t resource_count;
     uint64_t store_bytes; /* size of the object store; 0: 30 % of the memory that the machine or its
                              cgroup allows */
-    const void *setup;    /* handed to every worker as it is */
+    const void *setup;    /* handed to every worker as it is; at most 16 MiB */
     size_t setup_size;
     const char *const *preload; /* NULL-terminated: modules that the zygote loads after its start */
     const char *const *spill_dirs;    /* NULL-terminated: where objects are moved that memory has no
@@ -118,7 +118,8 @@ typedef struct mob_session {
     const char *session_dir;
     const char *socket_path;
     uint64_t incarnation; /* of this node; part of every object's id */
-    uint32_t number;      /* of this client */
+    uint32_t number;      /* of this client; used again after its end */
+    uint32_t epoch;       /* which of the session's clients it is: never used again */
     int daemon_pid;       /* 0 in a worker */
     const void *setup;
     size_t setup_size;

@@ -25,14 +25,15 @@ enum { ASK_AGAIN = 64 }; /* calls, after the daemon had no queue for this pair *
 
 uint32_t client_calls_queue(mob_client_t *c, mob_ref_t actor) {
     client_local_t *local = &c->local[actor.slot];
-    if (local->count == 0 || atomic_load_explicit(&c->node->fast, memory_order_relaxed) == 0)
+    if (!client_local_is(c, actor) || local->count == 0 ||
+        atomic_load_explicit(&c->node->fast, memory_order_relaxed) == 0)
         return 0;
     if (local->queue != 0) return atomic_load(&c->queues[local->queue].closed) ? 0 : local->queue;
     if (local->refused > 0 && local->refused++ < ASK_AGAIN) return 0;
     wire_message_t m = wire_about_object(WIRE_NEED_CALLS, actor.slot, actor.generation), answer;
     if (client_ask(c, &m, WIRE_CALLS_ARE, &answer) == MOB_OK &&
         answer.queue.queue >= SHM_FIRST_CALLS && answer.queue.queue < SHM_QUEUES)
-        local->queue = answer.queue.queue;
+        local->queue = (uint16_t)answer.queue.queue;
     local->refused = local->queue == 0;
     return local->queue;
 }

@@ -21,16 +21,18 @@
 #include "wire/message.h"
 #include "wire/record.h"
 
-/* This process's counts of one slot. `owned`: we opened it and hold it since. `registered`: the
- * daemon knows that we hold it. */
+/* This process's counts of one slot, under one generation: ref.c has the rule. `owned`: we opened
+ * it and hold it since. `registered`: the daemon knows that we hold it. */
 typedef struct {
     uint32_t count;
-    uint32_t pins : 24; /* its value is read in place so often */
+    uint32_t generation; /* its low bits; 0: nothing is counted */
+    uint32_t pins : 24;  /* its value is read in place so often */
     bool owned : 1, registered : 1, escaped : 1;
     bool is_function : 1; /* tasks of ours that the daemon does not know may name it */
-    uint32_t queue;       /* an actor: for our calls of it; 0: none */
-    uint32_t refused;     /* calls since the daemon had none for us, plus one; 0: not asked */
+    uint16_t queue;       /* an actor: for our calls of it; 0: none */
+    uint16_t refused;     /* calls since the daemon had none for us, plus one; 0: not asked */
 } client_local_t;
+_Static_assert(SHM_QUEUES <= UINT16_MAX, "a queue's number fits");
 _Static_assert(sizeof(client_local_t) == 16, "four of them in a cache line");
 
 /* A queue that an actor takes calls from. */
@@ -59,7 +61,7 @@ typedef struct client_run {
     struct client_run *next, *next_free;
 } client_run_t;
 
-/* How a run came to us. */
+/* How a run came to us. `taken`: from a queue, of tasks if `leased`, else of calls. */
 typedef struct {
     uint32_t record;
     uint64_t generation, gpu_mask;
@@ -101,7 +103,7 @@ typedef struct {
 
 struct mob_client {
     pthread_mutex_t mutex;
-    uint32_t role, number;
+    uint32_t role, number, epoch;
     uint64_t incarnation;
     int sock, daemon_event, daemon_pid;
     char *session_dir, *socket_path;
@@ -158,6 +160,7 @@ struct mob_client {
     uint64_t ended_ns;    /* when the last run ended, if nothing was waited for since; else 0 */
     bool run_unclaimable; /* none is claimed any more: a record makes no sense, there is no memory
                              for it, or the session ends */
+    mob_ref_t actor;      /* that this process is; slot 0: none */
     VEC(client_calls_t) calls; /* an actor's */
     size_t calls_turn;
     bool calls_ending; /* some of them are */
@@ -181,6 +184,13 @@ extern _Atomic bool client_forked; /* set in the child of a fork, by the handler
 mob_status_t client_socket_connect(const char *path, int *ret_sock);
 /* The session's folders, after the daemon's end. */
 void client_folders_remove(mob_client_t *c);
+
+/* handshake.c */
+/* Says hello on its socket and maps what the welcome brings. A worker has no `config`. Waits for
+ * the daemon, up to 20 s. */
+mob_status_t client_handshake(mob_client_t *c, uint64_t token, const mob_config_t *config);
+/* A program that closed its standard streams must not find our descriptors there. Takes fd. */
+int client_fd_above_standard(int fd);
 
 /* link.c: talking to the daemon. All under the mutex. */
 mob_status_t client_check(const mob_client_t *c); /* may this process call? */
@@ -275,14 +285,26 @@ mob_status_t client_refusal_find(mob_client_t *c, mob_ref_t ref, uint64_t told);
 /* Gives it words: who has the memory. Not under the mutex. */
 mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size);
 
-/* read.c: values in place, under the mutex. */
-void client_unpin(mob_client_t *c, uint32_t slot);
-
-/* ref.c: counting, under the mutex. */
-void client_ref_retain(mob_client_t *c, uint32_t slot);
-void client_ref_release(mob_client_t *c, uint32_t slot);
+/* ref.c: counting, under the mutex. A reference whose slot holds another object by now is stale,
+ * and not counted; its slot must be valid. */
+void client_ref_retain(mob_client_t *c, mob_ref_t ref);
+void client_ref_release(mob_client_t *c, mob_ref_t ref);
 /* The reference is about to be published to others. */
-void client_ref_escape(mob_client_t *c, uint32_t slot);
+void client_ref_escape(mob_client_t *c, mob_ref_t ref);
+/* Its counts begin, if those that are there are of an earlier object. False: it is stale itself. */
+bool client_local_renew(mob_client_t *c, mob_ref_t ref);
+static inline bool client_local_is(const mob_client_t *c, mob_ref_t ref) {
+    return c->local[ref.slot].generation == (uint32_t)ref.generation;
+}
+/* We have opened it, and hold it. */
+static inline void client_local_begin(mob_client_t *c, mob_ref_t ref) {
+    c->local[ref.slot] =
+        (client_local_t){.count = 1, .generation = (uint32_t)ref.generation, .owned = true};
+}
+/* NULL: it is stale. */
+static inline client_local_t *client_local(mob_client_t *c, mob_ref_t ref) {
+    return client_local_is(c, ref) || client_local_renew(c, ref) ? &c->local[ref.slot] : NULL;
+}
 
 /* function.c */
 void client_functions_free(mob_client_t *c);

@@ -1,5 +1,5 @@
 /*
- * Beginning and end of a client: starting a daemon, the handshake, mapping the segments, leaving.
+ * Beginning and end of a client: starting a daemon, connecting to one, leaving.
  *
  * A driver's connection is one end of a socket pair that the daemon inherits, so there is nothing
  * to find and nothing to wait for but the daemon's welcome. A worker connects to the socket in the
@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -25,7 +24,7 @@
 #include "base/memory.h"
 #include "client/client.h"
 
-enum { DAEMON_FD = 3, WELCOME_TIMEOUT_MS = 20000, DAEMON_ROUNDS = 6000 };
+enum { DAEMON_FD = 3, DAEMON_ROUNDS = 6000 };
 
 extern char **environ;
 
@@ -106,159 +105,6 @@ static void client_free(mob_client_t *c) {
     free(c);
 }
 
-static mob_status_t hello_send(mob_client_t *c, uint64_t token, const void *setup,
-                               size_t setup_size) {
-    wire_hello_t hello = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
-                          .version = WIRE_VERSION,
-                          .role = c->role,
-                          .token = token};
-    struct iovec parts[] = {{.iov_base = &hello, .iov_len = sizeof hello},
-                            {.iov_base = (void *)setup, .iov_len = setup_size}};
-    struct msghdr m = {.msg_iov = parts, .msg_iovlen = 2};
-    ssize_t n;
-    do n = sendmsg(c->sock, &m, MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? base_fail(MOB_ESYS, "greeting the daemon: %s", strerror(errno)) : MOB_OK;
-}
-
-/* Receives one packet into `packet`, with up to WIRE_WELCOME_FDS descriptors. */
-static mob_status_t packet_receive(int sock, char *packet, size_t *ret_size, int *fds,
-                                   int *ret_fd_count) {
-    struct pollfd p = {.fd = sock, .events = POLLIN};
-    int ready;
-    do ready = poll(&p, 1, WELCOME_TIMEOUT_MS);
-    while (ready < 0 && errno == EINTR);
-    if (ready == 0)
-        return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %d s",
-                         WELCOME_TIMEOUT_MS / 1000);
-    char control[CMSG_SPACE(sizeof(int) * WIRE_WELCOME_FDS)];
-    struct iovec part = {.iov_base = packet, .iov_len = WIRE_PACKET_MAX};
-    struct msghdr m = {.msg_iov = &part,
-                       .msg_iovlen = 1,
-                       .msg_control = control,
-                       .msg_controllen = sizeof control};
-    ssize_t n;
-    do n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
-    if (n < 0 && errno == ECONNRESET)
-        return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
-    if (n < 0) return base_fail(MOB_ESYS, "hearing from the daemon: %s", strerror(errno));
-    *ret_fd_count = 0;
-    for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h != NULL; h = CMSG_NXTHDR(&m, h)) {
-        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
-        int count = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int)), all[WIRE_WELCOME_FDS + 2];
-        memcpy(all, CMSG_DATA(h),
-               (size_t)count *
-                   sizeof(int)); /* the buffer has space for one more than asked for, no more */
-        for (int i = WIRE_WELCOME_FDS; i < count; i++) close(all[i]);
-        *ret_fd_count = count < WIRE_WELCOME_FDS ? count : WIRE_WELCOME_FDS;
-        memcpy(fds, all, (size_t)*ret_fd_count * sizeof(int));
-    }
-    *ret_size = (size_t)n;
-    return MOB_OK;
-}
-
-/* A program that closed its standard streams must not find our descriptors there. Takes fd. */
-static int fd_above_standard(int fd) {
-    if (fd > 2) return fd;
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    close(fd);
-    return moved;
-}
-
-static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome, int *fds) {
-    uint64_t granules = welcome->arena_size / SHM_GRANULE;
-    const struct {
-        shm_segment_t *segment;
-        uint64_t size;
-        bool read_only_too;
-    } wanted[] = {
-        {&c->node_segment, sizeof(shm_node_t), false},
-        {&c->own_segment, SHM_CLIENT_BYTES, false},
-        {&c->slot_segment, (uint64_t)STORE_MAX_SLOTS * sizeof(store_slot_t), false},
-        {&c->record_segment, (uint64_t)WIRE_MAX_RECORDS * sizeof(wire_record_t), false},
-        {&c->extent_segment, (granules + 1) * sizeof(shm_extent_t), false},
-        {&c->arena, welcome->arena_size, true},
-        {&c->queue_segment, (uint64_t)SHM_QUEUES * sizeof(shm_queue_t), false},
-    };
-    size_t count = sizeof wanted / sizeof *wanted;
-    for (size_t i = 0; i < count; i++) {
-        int fd = fd_above_standard(fds[i]);
-        fds[i] = -1;
-        mob_status_t status =
-            shm_segment_open(fd, wanted[i].size, wanted[i].read_only_too, wanted[i].segment);
-        if (status != MOB_OK) return status;
-    }
-    c->daemon_event = fd_above_standard(fds[count]);
-    fds[count] = -1;
-    c->node = (shm_node_t *)c->node_segment.base;
-    c->up = (shm_ring_t *)c->own_segment.base;
-    c->down = (shm_ring_t *)(c->own_segment.base + SHM_CLIENT_DOWN);
-    c->events = (shm_events_t *)(c->own_segment.base + SHM_CLIENT_EVENTS);
-    c->pins = (_Atomic uint64_t *)(c->own_segment.base + SHM_CLIENT_PINS);
-    c->queues = (shm_queue_t *)c->queue_segment.base;
-    c->slots = (store_slot_t *)c->slot_segment.base;
-    c->records = (wire_record_t *)c->record_segment.base;
-    void *local = mmap(NULL, STORE_MAX_SLOTS * sizeof *c->local, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (local == MAP_FAILED)
-        return base_fail(MOB_ENOMEM, "no address space for the table of references");
-    c->local = local;
-    client_awake(c, true);
-    return shm_heap_init(&c->heap, c->arena.base, welcome->arena_size,
-                         (shm_extent_t *)c->extent_segment.base, client_heap_grant, c);
-}
-
-static mob_status_t welcome_apply(mob_client_t *c, const char *packet, size_t size, int *fds,
-                                  int fd_count) {
-    wire_welcome_t welcome;
-    if (size == 0) return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
-    if (size < sizeof(wire_packet_t)) return base_fail(MOB_EPROTO, "a packet of %zu bytes", size);
-    memcpy(&welcome.packet, packet, sizeof welcome.packet);
-    if (welcome.packet.magic != WIRE_MAGIC)
-        return base_fail(MOB_EPROTO, "what listens there is not mobulad");
-    if (welcome.packet.kind == WIRE_REFUSED) {
-        uint32_t code = MOB_ESYS;
-        if (size >= sizeof(wire_packet_t) + 4) memcpy(&code, packet + sizeof(wire_packet_t), 4);
-        int text = (int)(size > sizeof(wire_packet_t) + 4 ? size - sizeof(wire_packet_t) - 4 : 0);
-        return base_fail((mob_status_t)code, "%.*s", text, packet + sizeof(wire_packet_t) + 4);
-    }
-    if (welcome.packet.kind != WIRE_WELCOME || size < sizeof welcome ||
-        fd_count != WIRE_WELCOME_FDS)
-        return base_fail(MOB_EPROTO, "the daemon's welcome makes no sense");
-    memcpy(&welcome, packet, sizeof welcome);
-    if ((uint64_t)welcome.dir_size + welcome.setup_size + sizeof welcome != size ||
-        welcome.dir_size == 0)
-        return base_fail(MOB_EPROTO, "the daemon's welcome has the wrong size");
-    c->number = welcome.number;
-    c->incarnation = welcome.incarnation;
-    c->session_dir = strndup(packet + sizeof welcome, welcome.dir_size);
-    c->setup = malloc(welcome.setup_size + 1);
-    if (c->session_dir == NULL || c->setup == NULL ||
-        asprintf(&c->socket_path, "%s/socket", c->session_dir) < 0)
-        return MOB_ENOMEM;
-    memcpy(c->setup, packet + sizeof welcome + welcome.dir_size, welcome.setup_size);
-    c->setup_size = welcome.setup_size;
-    return segments_open(c, &welcome, fds);
-}
-
-/* A worker has no `config`. */
-static mob_status_t handshake(mob_client_t *c, uint64_t token, const mob_config_t *config) {
-    int fds[WIRE_WELCOME_FDS], fd_count = 0;
-    size_t size = 0;
-    mob_status_t status =
-        hello_send(c, token, config ? config->setup : NULL, config ? config->setup_size : 0);
-    if (config != NULL && config->meanwhile != NULL) config->meanwhile(config->meanwhile_context);
-    c->packet = malloc(WIRE_PACKET_MAX);
-    if (c->packet == NULL) return MOB_ENOMEM;
-    mob_status_t heard = packet_receive(c->sock, c->packet, &size, fds, &fd_count);
-    if (heard != MOB_OK) return status != MOB_OK ? status : heard;
-    status = welcome_apply(c, c->packet, size, fds, fd_count);
-    for (int i = 0; i < fd_count; i++)
-        if (fds[i] >= 0) close(fds[i]);
-    return status;
-}
-
 /* ---- driver ---- */
 
 typedef VEC(char *) words_t;
@@ -311,7 +157,7 @@ static mob_status_t daemon_spawn(mob_client_t *c, char **argv) {
     sigfillset(&usual);
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
-    pair[1] = fd_above_standard(pair[1]);
+    pair[1] = client_fd_above_standard(pair[1]);
     posix_spawn_file_actions_adddup2(&actions, pair[1], DAEMON_FD);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &usual);
@@ -321,8 +167,12 @@ static mob_status_t daemon_spawn(mob_client_t *c, char **argv) {
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     close(pair[1]);
-    c->sock = fd_above_standard(pair[0]);
-    return error == 0 ? MOB_OK : base_fail(MOB_ESYS, "starting %s: %s", argv[0], strerror(error));
+    c->sock = client_fd_above_standard(pair[0]);
+    if (error == 0) return MOB_OK;
+    return base_fail(MOB_ESYS, "starting %s: %s%s", argv[0], strerror(error),
+                     error == E2BIG ? ". The command that workers are started by holds sys.path, "
+                                      "which is too long, or the environment is"
+                                    : "");
 }
 
 /* The daemon ends its workers and then itself; a session is over when nothing of it runs any more.
@@ -370,7 +220,7 @@ mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client) {
         status = MOB_ENOMEM;
     }
     if (status == MOB_OK) status = daemon_spawn(c, words.items);
-    if (status == MOB_OK) status = handshake(c, 0, config);
+    if (status == MOB_OK) status = client_handshake(c, 0, config);
     for (size_t i = 0; i < words.count; i++) free(words.items[i]);
     vec_free(&words);
     if (status != MOB_OK) {
@@ -442,7 +292,7 @@ mob_status_t mob_worker_connect(const char *socket_path, uint64_t token,
     mob_client_t *c = client_new(WIRE_WORKER);
     if (c == NULL) return MOB_ENOMEM;
     mob_status_t status = client_socket_connect(socket_path, &c->sock);
-    if (status == MOB_OK) status = handshake(c, token, NULL);
+    if (status == MOB_OK) status = client_handshake(c, token, NULL);
     if (status != MOB_OK) {
         client_free(c);
         return status;
@@ -457,6 +307,7 @@ void mob_client_session(const mob_client_t *c, mob_session_t *ret_session) {
         .socket_path = c->socket_path,
         .incarnation = c->incarnation,
         .number = c->number,
+        .epoch = c->epoch,
         .daemon_pid = c->daemon_pid,
         .setup = c->setup,
         .setup_size = c->setup_size,

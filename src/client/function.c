@@ -26,7 +26,7 @@ static mob_status_t function_of(mob_client_t *c, const char *const words[3], mob
     for (size_t i = 0; i < c->functions.count; i++) {
         const client_function_t *f = &c->functions.items[i];
         if (f->size != w.size || memcmp(f->data, data, w.size) != 0) continue;
-        client_ref_retain(c, f->ref.slot);
+        client_ref_retain(c, f->ref);
         *ret_ref = f->ref;
         pthread_mutex_unlock(&c->mutex);
         return MOB_OK;
@@ -41,9 +41,9 @@ static mob_status_t function_of(mob_client_t *c, const char *const words[3], mob
     }
     memcpy(made.data, data, w.size);
     pthread_mutex_lock(&c->mutex);
-    client_ref_retain(c, made.ref.slot);
+    client_ref_retain(c, made.ref);
     bool kept = vec_push(&c->functions, made);
-    if (!kept) client_ref_release(c, made.ref.slot);
+    if (!kept) client_ref_release(c, made.ref);
     pthread_mutex_unlock(&c->mutex);
     if (!kept) free(made.data);
     *ret_ref = made.ref;

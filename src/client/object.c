@@ -93,12 +93,13 @@ mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t 
     uint32_t index = buffer->ref.slot;
     client_buffer_store(c, buffer, format, MOB_OK, refs);
     pthread_mutex_lock(&c->mutex);
-    c->local[index] = (client_local_t){.count = 1, .owned = true, .escaped = buffer->ref_count > 0};
+    client_local_begin(c, buffer->ref);
+    c->local[index].escaped = buffer->ref_count > 0;
     if (buffer->cold) client_buffer_told(c, buffer);
     store_slot_seal(&c->slots[index], buffer->ref_count > 0);
     if (buffer->ref_count > 0) {
         for (uint32_t i = 0; i < buffer->ref_count; i++)
-            if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i].slot);
+            if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i]);
         client_push(c, wire_about_object(WIRE_ESCAPE, index, buffer->ref.generation));
     }
     pthread_mutex_unlock(&c->mutex);
@@ -148,7 +149,8 @@ void mob_value_adopt(mob_client_t *c, mob_ref_t container, const mob_value_t *va
     bool news = false;
     for (uint32_t i = 0; i < value->ref_count; i++) {
         if (!client_slot_valid(value->refs[i].slot)) continue;
-        client_local_t *local = &c->local[value->refs[i].slot];
+        client_local_t *local = client_local(c, value->refs[i]);
+        if (local == NULL) continue; /* it is gone, and its container with it */
         if (local->count++ > 0 && (local->owned || local->registered)) continue;
         local->registered = true;
         news = true;
@@ -162,7 +164,7 @@ void mob_value_release(mob_client_t *c, const mob_value_t *value) {
     if (client_check(c) != MOB_OK) return;
     pthread_mutex_lock(&c->mutex);
     for (uint32_t i = 0; i < value->ref_count; i++)
-        if (client_slot_valid(value->refs[i].slot)) client_ref_release(c, value->refs[i].slot);
+        if (client_slot_valid(value->refs[i].slot)) client_ref_release(c, value->refs[i]);
     pthread_mutex_unlock(&c->mutex);
 }
 

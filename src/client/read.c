@@ -18,20 +18,18 @@ enum {
     FRESH_FROM = 32 << 20,
 };
 
-void client_unpin(mob_client_t *c, uint32_t slot) {
-    c->local[slot].pins = 0;
-    store_unpin(c->pins, slot);
-}
-
-static void pin(mob_client_t *c, uint32_t slot) {
+static void pin(mob_client_t *c, mob_ref_t ref) {
     pthread_mutex_lock(&c->mutex);
-    if (c->local[slot].pins++ == 0) store_pin(c->pins, slot);
+    client_local_t *local = client_local(c, ref);
+    if (local != NULL && local->pins++ == 0) store_pin(c->pins, ref.slot);
     pthread_mutex_unlock(&c->mutex);
 }
 
-static void unpin(mob_client_t *c, uint32_t slot) {
+static void unpin(mob_client_t *c, mob_ref_t ref) {
+    client_local_t *local = &c->local[ref.slot];
     pthread_mutex_lock(&c->mutex);
-    if (c->local[slot].pins > 0 && --c->local[slot].pins == 0) client_unpin(c, slot);
+    if (client_local_is(c, ref) && local->pins > 0 && --local->pins == 0)
+        store_unpin(c->pins, ref.slot);
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -70,7 +68,7 @@ static bool needs_pin(const mob_client_t *c, mob_ref_t ref) {
 static void pinned_open(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
     value_fill(c, ref, ret_value);
     ret_value->pinned = needs_pin(c, ref);
-    if (!ret_value->pinned) unpin(c, ref.slot);
+    if (!ret_value->pinned) unpin(c, ref);
     if (ret_value->error != MOB_OK) store_slot_see(&c->slots[ref.slot]);
 }
 
@@ -102,9 +100,9 @@ mob_status_t mob_get_begin(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_valu
         if (ret_value->error != MOB_OK) store_slot_see(&c->slots[ref.slot]);
         return MOB_OK;
     }
-    pin(c, ref.slot);
+    pin(c, ref);
     if (is_away(c, ref)) {
-        unpin(c, ref.slot);
+        unpin(c, ref);
         return MOB_EAWAY;
     }
     pinned_open(c, ref, ret_value);
@@ -155,25 +153,24 @@ mob_status_t mob_get_fetch(mob_client_t *c, const mob_ref_t *refs, size_t count,
     mob_status_t status = mob_get_begin(c, refs[0], ret_value);
     if (status != MOB_EAWAY) return status;
     /* Pinned while it is asked for: what comes back stays. */
-    pin(c, refs[0].slot);
+    pin(c, refs[0]);
     status = await_back(c, refs, count, timeout_ms); /* not long: a run's CPUs stay its own */
     awaited = status == MOB_EINTR ? refs[0] : (mob_ref_t){0};
     if (status == MOB_OK) {
         pinned_open(c, refs[0], ret_value);
         return MOB_OK;
     }
-    unpin(c, refs[0].slot);
+    unpin(c, refs[0]);
     if (status != MOB_EFULL && status != MOB_EDISK) return status;
     return client_refuse(c, status, store_meta_size(c->slots[refs[0].slot].meta));
 }
 
 void mob_get_keep(mob_client_t *c, mob_ref_t ref) {
-    if (client_slot_valid(ref.slot) && client_check(c) == MOB_OK) pin(c, ref.slot);
+    if (client_slot_valid(ref.slot) && client_check(c) == MOB_OK) pin(c, ref);
 }
 
 void mob_get_end(mob_client_t *c, mob_ref_t ref, const mob_value_t *value) {
-    if (value->pinned && client_slot_valid(ref.slot) && client_check(c) == MOB_OK)
-        unpin(c, ref.slot);
+    if (value->pinned && client_slot_valid(ref.slot) && client_check(c) == MOB_OK) unpin(c, ref);
 }
 
 void mob_value_copy(mob_client_t *c, const void *data, uint64_t size, void *to) {

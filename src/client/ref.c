@@ -10,6 +10,15 @@
  *   argument of what it runs (the record        nothing, unless it outlives the run:
  *     holds it)                                   then WIRE_HOLD before WIRE_DONE
  *
+ * A count is of an object, not of a slot: it stands under the object's generation. Where the rules
+ * are kept a slot is not opened again while anybody has a count of its last object, for the daemon
+ * knows of a holder or a record holds it. But a reference may be stale from the start (read from an
+ * id that somebody kept), or released once too often, and its slot may hold a new object, of ours
+ * or of another, at any time. So the first count under a new generation clears what is left of an
+ * old one, and a reference of another generation than is counted changes nothing. The low 32 bits
+ * suffice: to be taken for the new one a reference would have to be older by a multiple of 2^32
+ * objects in the same slot.
+ *
  * An escape is registered before the bytes that carry it are published: the record or container
  * that carries it goes up our ring, in order, before any WIRE_DROP of ours.
  */
@@ -17,8 +26,22 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "store/pins.h"
 
-void client_ref_retain(mob_client_t *c, uint32_t slot) { c->local[slot].count++; }
+bool client_local_renew(mob_client_t *c, mob_ref_t ref) {
+    client_local_t *local = &c->local[ref.slot];
+    if (atomic_load_explicit(&c->slots[ref.slot].generation, memory_order_relaxed) !=
+        ref.generation)
+        return false;
+    if (local->pins > 0) store_unpin(c->pins, ref.slot);
+    *local = (client_local_t){.generation = (uint32_t)ref.generation};
+    return true;
+}
+
+void client_ref_retain(mob_client_t *c, mob_ref_t ref) {
+    client_local_t *local = client_local(c, ref);
+    if (local != NULL) local->count++;
+}
 
 static void slot_free(mob_client_t *c, uint32_t index, uint64_t generation) {
     store_slot_t *slot = &c->slots[index];
@@ -54,18 +77,18 @@ static void function_tasks_tell(mob_client_t *c, uint32_t index) {
     }
 }
 
-void client_ref_release(mob_client_t *c, uint32_t index) {
+void client_ref_release(mob_client_t *c, mob_ref_t ref) {
+    uint32_t index = ref.slot;
     client_local_t *local = &c->local[index];
-    if (local->count == 0 || --local->count > 0) return;
-    uint64_t generation = atomic_load_explicit(&c->slots[index].generation, memory_order_relaxed);
+    if (!client_local_is(c, ref) || local->count == 0 || --local->count > 0) return;
     bool owned = local->owned, registered = local->registered;
-    if (local->pins > 0) client_unpin(c, index); /* left open */
+    if (local->pins > 0) store_unpin(c->pins, index); /* left open */
     if (local->is_function) function_tasks_tell(c, index);
     *local = (client_local_t){0};
     if (owned) {
         switch (store_slot_drop(&c->slots[index], false)) {
         case STORE_DROP_FREE:
-            slot_free(c, index, generation);
+            slot_free(c, index, ref.generation);
             return;
         case STORE_DROP_LATER:
             return;
@@ -75,12 +98,13 @@ void client_ref_release(mob_client_t *c, uint32_t index) {
     } else if (!registered) {
         return;
     }
-    client_push(c, wire_about_object(WIRE_DROP, index, generation));
+    client_push(c, wire_about_object(WIRE_DROP, index, ref.generation));
 }
 
-void client_ref_escape(mob_client_t *c, uint32_t index) {
+void client_ref_escape(mob_client_t *c, mob_ref_t ref) {
+    uint32_t index = ref.slot;
     client_local_t *local = &c->local[index];
-    if (!local->owned || local->escaped) return;
+    if (!client_local_is(c, ref) || !local->owned || local->escaped) return;
     local->escaped = true;
     /* relaxed: the daemon learns of it by our ring, whose release store comes after */
     atomic_fetch_or_explicit(&c->slots[index].word, STORE_ESCAPED, memory_order_relaxed);
@@ -89,14 +113,14 @@ void client_ref_escape(mob_client_t *c, uint32_t index) {
 void mob_ref_retain(mob_client_t *c, mob_ref_t ref) {
     if (!client_slot_valid(ref.slot) || client_check(c) != MOB_OK) return;
     pthread_mutex_lock(&c->mutex);
-    client_ref_retain(c, ref.slot);
+    client_ref_retain(c, ref);
     pthread_mutex_unlock(&c->mutex);
 }
 
 void mob_ref_release(mob_client_t *c, mob_ref_t ref) {
     if (!client_slot_valid(ref.slot) || client_check(c) != MOB_OK) return;
     pthread_mutex_lock(&c->mutex);
-    client_ref_release(c, ref.slot);
+    client_ref_release(c, ref);
     pthread_mutex_unlock(&c->mutex);
 }
 

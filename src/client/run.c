@@ -26,20 +26,21 @@ static client_run_t *run_of(const mob_run_t *run) { return (client_run_t *)run; 
  * registered before. */
 static void refs_hold(mob_client_t *c, const mob_ref_t *refs, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
-        if (client_slot_valid(refs[i].slot)) client_ref_retain(c, refs[i].slot);
+        if (client_slot_valid(refs[i].slot)) client_ref_retain(c, refs[i]);
 }
 
 static void refs_release(mob_client_t *c, const mob_ref_t *refs, uint32_t count, bool is_function) {
     for (uint32_t i = 0; i < count; i++) {
         if (!client_slot_valid(refs[i].slot)) continue;
         client_local_t *local = &c->local[refs[i].slot];
-        if (local->count > 1 && !local->owned && !local->registered) {
+        if (client_local_is(c, refs[i]) && local->count > 1 && !local->owned &&
+            !local->registered) {
             local->registered = true;
             client_push(c, (wire_message_t){.hold = {WIRE_HOLD, .slot = refs[i].slot,
                                                      .generation = refs[i].generation,
                                                      .cached = is_function}});
         }
-        client_ref_release(c, refs[i].slot);
+        client_ref_release(c, refs[i]);
     }
 }
 
@@ -137,6 +138,16 @@ static void calls_publish(mob_client_t *c) {
     if (c->limit > 1) atomic_store(&c->node->leases[c->number].calls, c->running);
 }
 
+/* Whether a record from a queue is what such a queue is for: tasks, or calls of the actor that this
+ * process is. What the daemon tells us to run it has checked itself; a queue is its producer's. */
+static bool is_for_us(const mob_client_t *c, const client_order_t *order,
+                      const wire_record_t *copy) {
+    if (!order->taken) return true;
+    if (order->leased) return copy->kind == MOB_TASK;
+    return copy->kind == MOB_ACTOR_CALL && copy->actor.slot == c->actor.slot &&
+           copy->actor.generation == c->actor.generation;
+}
+
 bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     wire_record_t *record = &c->records[order->record];
     uint64_t ready = wire_word(order->generation, 0, WIRE_READY_STATE);
@@ -147,6 +158,7 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     /* Each number is read once: whose record it is may change it under our hands. */
     wire_record_t copy;
     memcpy(&copy, record, offsetof(wire_record_t, body));
+    if (!is_for_us(c, order, &copy)) return false;
     const void *start = copy.block ? (const void *)(c->arena.read_only + copy.block) : record->body;
     wire_body_t body;
     client_run_t *run = NULL;
@@ -205,6 +217,7 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     refs_hold(c, &run->run.function, 1);
     c->leased = order->leased;
     if (copy.kind != MOB_ACTOR_CALL) c->holds = copy.shape;
+    if (copy.kind == MOB_ACTOR_CREATE) c->actor = run->run.actor;
     runs_here++;
     if (c->running++ == 0) c->period++;
     calls_publish(c);
@@ -245,7 +258,7 @@ void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t inde
     if (buffer->cold) client_buffer_told(c, buffer);
     client_buffer_store(c, buffer, format, error, refs);
     for (uint32_t i = 0; i < buffer->ref_count; i++)
-        if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i].slot);
+        if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i]);
     run->results[index].has_block = buffer->block != 0;
     run->results[index].escaped |= buffer->ref_count > 0;
     run->failed |= error != MOB_OK;

@@ -149,7 +149,8 @@ static void record_publish(mob_client_t *c, const draft_t *draft, bool known) {
  * by our ring, before we can let go of them, and need not wake for it. */
 static void draft_queue(mob_client_t *c, const mob_task_t *task, const draft_t *draft,
                         uint32_t queue) {
-    if (client_slot_valid(task->function.slot)) c->local[task->function.slot].is_function = true;
+    if (client_slot_valid(task->function.slot) && client_local_is(c, task->function))
+        c->local[task->function.slot].is_function = true;
     if (task->dep_count + task->ref_count > 0)
         client_push_quietly(c, wire_about_record(WIRE_ARGUMENTS, draft->record, draft->generation));
     if (queue < SHM_FIRST_CALLS)
@@ -179,14 +180,13 @@ mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_
         pthread_mutex_unlock(&c->mutex);
         return status;
     }
-    for (uint32_t i = 0; i < task->num_returns; i++)
-        c->local[ret_refs[i].slot] = (client_local_t){.count = 1, .owned = true};
-    for (uint32_t i = 0; i < task->dep_count; i++) client_ref_escape(c, task->deps[i].slot);
+    for (uint32_t i = 0; i < task->num_returns; i++) client_local_begin(c, ret_refs[i]);
+    for (uint32_t i = 0; i < task->dep_count; i++) client_ref_escape(c, task->deps[i]);
     for (uint32_t i = 0; i < task->ref_count; i++)
-        if (client_slot_valid(task->refs[i].slot)) client_ref_escape(c, task->refs[i].slot);
-    if (client_slot_valid(task->function.slot)) client_ref_escape(c, task->function.slot);
+        if (client_slot_valid(task->refs[i].slot)) client_ref_escape(c, task->refs[i]);
+    if (client_slot_valid(task->function.slot)) client_ref_escape(c, task->function);
     /* An actor lives as long as references to it: the daemon counts them from the start. */
-    if (task->kind == MOB_ACTOR_CREATE) client_ref_escape(c, ret_refs[0].slot);
+    if (task->kind == MOB_ACTOR_CREATE) client_ref_escape(c, ret_refs[0]);
     body_write(task, ret_refs, draft.body);
     record_write(&c->records[draft.record], task, &draft);
     record_publish(c, &draft, queue == 0 || task->dep_count + task->ref_count > 0);

@@ -38,7 +38,7 @@ static bool order_claim(mob_client_t *c, const wire_message_t *message) {
     return client_run_claim(c, &order);
 }
 
-static bool entry_claim(mob_client_t *c, uint64_t entry) {
+static bool entry_claim(mob_client_t *c, uint64_t entry, bool leased) {
     const wire_record_t *record = &c->records[wire_entry_index(entry)];
     uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire);
     if (!wire_entry_names(entry, word)) return false;
@@ -46,9 +46,12 @@ static bool entry_claim(mob_client_t *c, uint64_t entry) {
                             .generation = wire_word_generation(word),
                             .may_retry = record->max_retries != 0,
                             .taken = true,
-                            .leased = record->kind == MOB_TASK};
+                            .leased = leased};
     return client_run_claim(c, &order);
 }
+
+static bool task_claim(mob_client_t *c, uint64_t entry) { return entry_claim(c, entry, true); }
+static bool call_claim(mob_client_t *c, uint64_t entry) { return entry_claim(c, entry, false); }
 
 /* The next record that we were told to run. What was said in between is noted: queues of calls are
  * this thread's alone. */
@@ -102,9 +105,9 @@ static mob_status_t run_take(mob_client_t *c, mob_run_t **ret_run) {
     if (!full) {
         while (!claimed && order_take(c, &order))
             claimed = !c->told_to_exit && order_claim(c, &order);
-        if (!claimed && !c->run_unclaimable) claimed = client_call_take(c, entry_claim);
+        if (!claimed && !c->run_unclaimable) claimed = client_call_take(c, call_claim);
         if (!claimed && !c->told_to_exit && client_lease_begin(c))
-            claimed = client_queue_take(c, client_lane(c), entry_claim);
+            claimed = client_queue_take(c, client_lane(c), task_claim);
     } else {
         client_listen(c);
     }

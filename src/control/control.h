@@ -19,8 +19,8 @@ typedef struct control control_t;
 typedef struct control_event {
     uint64_t start_ns, end_ns;
     int32_t pid;
-    uint32_t worker;
-    uint8_t kind; /* mob_kind_t */
+    uint32_t worker; /* its epoch */
+    uint8_t kind;    /* mob_kind_t */
     char name[47];
 } control_event_t;
 

@@ -47,6 +47,7 @@ static void pair_free(node_t *n, node_pair_t *p) {
         vec_swap_remove(&a->queues, i);
         break;
     }
+    node_number_unname(n, p->caller);
     *p = (node_pair_t){0};
     (void)vec_push(&n->pairs.free, number);
 }
@@ -75,6 +76,7 @@ static uint32_t pair_open(node_client_t *caller, node_actor_t *a) {
     }
     node_pair_t *p = pair_of(n, number);
     *p = (node_pair_t){.caller = caller->number, .actor = a, .state = OPEN};
+    node_number_name(n, caller->number);
     shm_queue_t *q = queue_of(n, p);
     atomic_store(&q->head, atomic_load(&q->tail)); /* of an earlier life */
     atomic_store(&q->closed, 0);

@@ -7,8 +7,6 @@
  *              running
  *   DEAD       its end is certain (reaped, or its pidfd says so): now its tasks, references and
  *              memory are dealt with
- *
- * A number is used again only after all the others were, and a bell is reset before that.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,15 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "node/inbox.h"
 #include "node/state.h"
+#include "node/watch.h"
 
 enum {
-    MOST_OBSERVERS = 64,
     OUTBOX_LIMIT = 4 << 20,
     MOST_NEWS = 4096, /* in a backlog: more than a client has threads that wait */
     ANSWER_SPACE = 8, /* places on the ring down that only answers use; a client asks for one thing
@@ -45,9 +42,9 @@ node_client_t *node_client_new(node_t *n) {
     return c;
 }
 
-static void poll_start(node_client_t *c) {
+static int poll_start(node_client_t *c) {
     int events = UV_READABLE | (c->outbox.count > 0 ? UV_WRITABLE : 0);
-    if (c->sock_polled) uv_poll_start(&c->sock_poll, events, on_socket);
+    return c->sock_polled ? uv_poll_start(&c->sock_poll, events, on_socket) : 0;
 }
 
 mob_status_t node_client_accept(node_t *n, int sock, node_client_t **ret_client) {
@@ -66,7 +63,7 @@ mob_status_t node_client_accept(node_t *n, int sock, node_client_t **ret_client)
     c->pid = peer.pid;
     mob_status_t status = node_client_attach(c, sock);
     if (status != MOB_OK) {
-        node_client_close(c);
+        node_client_refuse(c, status, mob_last_error());
         return status;
     }
     *ret_client = c;
@@ -76,19 +73,19 @@ mob_status_t node_client_accept(node_t *n, int sock, node_client_t **ret_client)
 mob_status_t node_client_attach(node_client_t *c, int sock) {
     c->sock = sock;
     /* the user may watch no more, say */
-    int error = uv_poll_init(&c->node->loop, &c->sock_poll, sock);
-    if (error != 0) return base_fail(MOB_ESYS, "watching a connection: %s", uv_strerror(error));
+    static const char what[] = "watching a connection";
+    mob_status_t status = node_watch(uv_poll_init(&c->node->loop, &c->sock_poll, sock), what);
+    if (status != MOB_OK) return status;
     c->sock_poll.data = c;
     c->sock_polled = true;
-    poll_start(c);
-    return MOB_OK;
+    return node_watch(poll_start(c), what);
 }
 
 /* ---- sending ---- */
 
 static ssize_t packet_write(int sock, const void *packet, size_t size, const int *fds,
                             int fd_count) {
-    char control[CMSG_SPACE(sizeof(int) * WIRE_WELCOME_FDS)] = {0};
+    char control[CMSG_SPACE(sizeof(int) * WIRE_MOST_FDS)] = {0};
     struct iovec part = {.iov_base = (void *)packet, .iov_len = size};
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
     if (fd_count > 0) {
@@ -192,152 +189,7 @@ void node_bells_ring(node_t *n) {
             shm_bell_ring(&n->shared->bells[i]);
 }
 
-/* ---- greeting ---- */
-
-static bool number_take(node_client_t *c) {
-    node_t *n = c->node;
-    uint32_t number = 0;
-    if (n->client_next < SHM_MAX_CLIENTS) {
-        number = n->client_next++;
-    } else {
-        /* In turn, and none that a task still names as its submitter. */
-        for (uint32_t i = 1; i < SHM_MAX_CLIENTS && number == 0; i++) {
-            n->numbers.turn = n->numbers.turn % (SHM_MAX_CLIENTS - 1) + 1;
-            if (n->clients[n->numbers.turn] == NULL && n->open_tasks[n->numbers.turn] == 0)
-                number = n->numbers.turn;
-        }
-    }
-    if (number == 0) return false;
-    c->number = number;
-    n->clients[number] = c;
-    shm_bell_t *bell = &n->shared->bells[number];
-    atomic_store(&bell->sleepers, 0);
-    atomic_store(&n->shared->numbers, n->client_next);
-    return true;
-}
-
-static void on_process_end(uv_poll_t *poll, int status, int events) {
-    (void)status, (void)events;
-    node_client_t *c = poll->data;
-    uv_poll_stop(poll);
-    c->exited = true;
-    node_client_died(c);
-}
-
-void node_client_welcome(node_client_t *c) {
-    node_t *n = c->node;
-    if (!number_take(c)) {
-        node_client_refuse(c, MOB_ELIMIT, "the node has as many processes as it can have");
-        return;
-    }
-    if (shm_segment_create("mobula-client", SHM_CLIENT_BYTES, &c->segment) != MOB_OK) {
-        char why[256];
-        snprintf(why, sizeof why, "%s", mob_last_error());
-        if (c->role == WIRE_WORKER) node_worker_useless(n, why, true);
-        node_client_refuse(c, MOB_ELIMIT, why);
-        return;
-    }
-    c->up = (shm_ring_t *)c->segment.base;
-    c->down = (shm_ring_t *)(c->segment.base + SHM_CLIENT_DOWN);
-    c->events = (shm_events_t *)(c->segment.base + SHM_CLIENT_EVENTS);
-    size_t dir_size = strlen(n->session.dir) + 1;
-    wire_welcome_t head = {
-        .packet = {.magic = WIRE_MAGIC, .kind = WIRE_WELCOME},
-        .number = c->number,
-        .incarnation = n->incarnation,
-        .arena_size = n->config.store_bytes,
-        .dir_size = (uint32_t)dir_size,
-        .setup_size = (uint32_t)n->setup.size,
-    };
-    char *packet = malloc(sizeof head + dir_size + n->setup.size);
-    if (packet == NULL) {
-        node_client_close(c);
-        return;
-    }
-    memcpy(packet, &head, sizeof head);
-    memcpy(packet + sizeof head, n->session.dir, dir_size);
-    if (n->setup.size > 0) memcpy(packet + sizeof head + dir_size, n->setup.data, n->setup.size);
-    int fds[WIRE_WELCOME_FDS] = {
-        n->segments.node.fd,    c->segment.fd, n->segments.slots.fd,  n->segments.records.fd,
-        n->segments.extents.fd, n->arena.fd,   n->segments.queues.fd, n->event_fd};
-    c->state = NODE_LIVE;
-    node_client_send(c, packet, sizeof head + dir_size + n->setup.size, fds, WIRE_WELCOME_FDS);
-    free(packet);
-    /* A worker is our child and is reaped; a driver's end is told by its pidfd, or else by its
-     * socket. */
-    if (c->role == WIRE_DRIVER) {
-        c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
-        if (c->pidfd < 0 || uv_poll_init(&n->loop, &c->pid_poll, c->pidfd) != 0) return;
-        c->pid_poll.data = c;
-        uv_poll_start(&c->pid_poll, UV_READABLE, on_process_end);
-    }
-}
-
-void node_client_refuse(node_client_t *c, mob_status_t status, const char *text) {
-    char packet[sizeof(wire_packet_t) + 4 + 512];
-    wire_packet_t head = {.magic = WIRE_MAGIC, .kind = WIRE_REFUSED};
-    uint32_t code = status;
-    size_t size = strnlen(text, 512);
-    memcpy(packet, &head, sizeof head);
-    memcpy(packet + sizeof head, &code, 4);
-    memcpy(packet + sizeof head + 4, text, size);
-    node_client_send(c, packet, sizeof head + 4 + size, NULL, 0);
-    node_client_close(c);
-}
-
-static void hello_handle(node_client_t *c, const char *packet, size_t size) {
-    node_t *n = c->node;
-    wire_hello_t hello;
-    if (size < sizeof hello) {
-        node_client_close(c);
-        return;
-    }
-    memcpy(&hello, packet, sizeof hello);
-    if (hello.packet.magic != WIRE_MAGIC || hello.packet.kind != WIRE_HELLO) {
-        node_client_close(c);
-        return;
-    }
-    if (hello.version != WIRE_VERSION) {
-        node_client_refuse(c, MOB_EPROTO, "this daemon is of another version");
-        return;
-    }
-    c->role = hello.role;
-    if (hello.role == WIRE_DRIVER && c == n->driver && n->setup.data == NULL) {
-        n->setup.size = size - sizeof hello;
-        n->setup.data = malloc(n->setup.size + 1);
-        if (n->setup.data == NULL) {
-            node_client_refuse(c, MOB_ENOMEM, "no memory");
-            return;
-        }
-        memcpy(n->setup.data, packet + sizeof hello, n->setup.size);
-        /* welcomed when the zygote can fork */
-        if (n->config.zygote_argv != NULL && !n->zygote.ready) return;
-        node_client_welcome(c);
-        if (c->state == NODE_LIVE) node_schedule(n); /* the spares have waited for the setup */
-        return;
-    }
-    if (hello.role == WIRE_WORKER) {
-        node_worker_hello(c, hello.token);
-        return;
-    }
-    if (hello.role == WIRE_OBSERVER) {
-        size_t observers = 0;
-        for (size_t i = 0; i < n->connections.count; i++)
-            observers += n->connections.items[i]->role == WIRE_OBSERVER;
-        if (observers > MOST_OBSERVERS) {
-            node_client_refuse(c, MOB_ELIMIT, "too many others look at this session");
-            return;
-        }
-        c->state = NODE_LIVE;
-        return;
-    }
-    if (hello.role == WIRE_ZYGOTE && hello.token == n->incarnation) {
-        c->state = NODE_LIVE;
-        n->zygote.next = c;
-        return;
-    }
-    node_client_refuse(c, MOB_EPROTO, "nobody asked for this process");
-}
+/* ---- hearing ---- */
 
 /* Whether by our will or because it has hung up: `killed` tells which. */
 static void client_end(node_client_t *c) {
@@ -347,12 +199,39 @@ static void client_end(node_client_t *c) {
         kill(c->pid, SIGKILL); /* our unreaped child: the pid is its */
 }
 
+/* The next packet, as recv gives it. A hello may come with a descriptor, which is the caller's; the
+ * kernel closes all others. */
+static ssize_t packet_read(node_client_t *c, void *packet, size_t capacity, int *ret_fd) {
+    char control[CMSG_SPACE(sizeof(int))];
+    struct iovec part = {.iov_base = packet, .iov_len = capacity};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    *ret_fd = -1;
+    if (c->state == NODE_GREETING) {
+        m.msg_control = control;
+        m.msg_controllen = sizeof control;
+    }
+    ssize_t size = recvmsg(c->sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *h = size >= 0 ? CMSG_FIRSTHDR(&m) : NULL;
+    if (h == NULL || h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) return size;
+    /* There may be space for a second one, by the alignment. */
+    for (size_t i = 0; i < (h->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
+        if (i == 0)
+            *ret_fd = fd;
+        else
+            close(fd);
+    }
+    return size;
+}
+
 static void on_socket(uv_poll_t *poll, int status, int events) {
     node_client_t *c = poll->data;
+    int fd;
     static char packet[WIRE_PACKET_MAX];
     if (events & UV_WRITABLE) outbox_flush(c);
     if (status >= 0 && !(events & UV_READABLE)) return;
-    ssize_t size = recv(c->sock, packet, sizeof packet, MSG_DONTWAIT);
+    ssize_t size = packet_read(c, packet, sizeof packet, &fd);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (size <= 0) {
         if (c == c->node->driver) {
@@ -367,7 +246,7 @@ static void on_socket(uv_poll_t *poll, int status, int events) {
         return;
     }
     if (c->state == NODE_GREETING) {
-        hello_handle(c, packet, (size_t)size);
+        node_greet(c, packet, (size_t)size, fd);
     } else if (c->role == WIRE_ZYGOTE && size >= (ssize_t)sizeof(wire_packet_t)) {
         wire_packet_t head;
         memcpy(&head, packet, sizeof head);
@@ -431,7 +310,7 @@ void node_client_close(node_client_t *c) {
         vec_swap_remove(&n->connections, i);
         break;
     }
-    if (c->number != 0) n->clients[c->number] = NULL;
+    if (c->number != 0) node_number_leave(c);
     if (c == n->driver) { /* refused: there is nobody to be here for */
         n->driver = NULL;
         node_end(n);
@@ -464,6 +343,8 @@ void node_client_died(node_client_t *c) {
         node_streams_read(c);
         node_inbox_read(n); /* what it sent before it died still counts */
         node_worker_forget(c);
+        node_questions_forget(c);
+        node_space_forget(c);
         node_tasks_cancel(c);
         node_objects_forget(c);
         node_extents_forget(c);

@@ -37,6 +37,7 @@ typedef struct {
 struct node_client {
     node_t *node;
     uint32_t number; /* 0: none */
+    uint32_t epoch;  /* which of the session's clients it is: numbers are used again */
     uint32_t role;
     node_state_t state;
     uint64_t token;
@@ -94,17 +95,6 @@ struct node_client {
     uint64_t born_bytes; /* what its process had when its task or actor began */
 };
 
-/* Numbers of clients, in the order in which they may be given again; client.c has the rule. */
-typedef struct {
-    uint32_t turn; /* the last one given again */
-} node_numbers_t;
-
-/* What a driver says in its hello for its workers: bytes of its own language. */
-typedef struct {
-    void *data; /* NULL: the driver has not said hello */
-    size_t size;
-} node_setup_t;
-
 /* ---- beginning ---- */
 
 /* For a worker that is to be asked for. NULL: no memory. */
@@ -113,10 +103,6 @@ node_client_t *node_client_new(node_t *node);
 mob_status_t node_client_accept(node_t *node, int sock, node_client_t **ret_client);
 /* Takes the socket, also if it fails: it goes with the client then, which is to be closed. */
 mob_status_t node_client_attach(node_client_t *client, int sock);
-/* Gives it its number and its segment, and tells it so. May refuse, and so close it. */
-void node_client_welcome(node_client_t *client);
-/* Says why, and closes it. `text` is borrowed. */
-void node_client_refuse(node_client_t *client, mob_status_t status, const char *text);
 
 /* ---- talking ---- */
 

@@ -16,6 +16,7 @@
 #include "base/utf8.h"
 #include "node/space/survey.h"
 #include "node/state.h"
+#include "node/watch.h"
 
 enum { HEAD = 2048, TAIL = 6144, PERIOD_MS = 5000, OUTBOX_MOST = 1 << 20 };
 
@@ -154,9 +155,9 @@ void node_failures_flush(node_t *n) {
     if (kept == 0) uv_timer_stop(&f->timer);
 }
 
-void node_failures_start(node_t *n) {
-    uv_timer_init(&n->loop, &n->failures.timer);
+mob_status_t node_failures_start(node_t *n) {
     n->failures.timer.data = n;
+    return node_watch(uv_timer_init(&n->loop, &n->failures.timer), "making a timer");
 }
 
 /* ---- what is told ---- */

@@ -29,7 +29,7 @@ typedef struct {
 } node_failures_t;
 
 /* At the start. */
-void node_failures_start(node_t *node);
+mob_status_t node_failures_start(node_t *node);
 /* Tells what was counted. */
 void node_failures_flush(node_t *node);
 /* The slot is about to be freed: if it has an error that nobody has seen, it is told. */

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "node/state.h"
+#include "node/watch.h"
 
 enum { FAREWELL_MS = 1000, HURRIED_MS = 500, AGAIN_MS = 100 };
 
@@ -142,7 +143,7 @@ void node_farewell_gone(node_client_t *w) {
     if (!any_is_ending(w->node)) farewell_end(w->node);
 }
 
-void node_farewell_start(node_t *n) {
-    uv_timer_init(&n->loop, &n->farewell.timer);
+mob_status_t node_farewell_start(node_t *n) {
     n->farewell.timer.data = n;
+    return node_watch(uv_timer_init(&n->loop, &n->farewell.timer), "making a timer");
 }

@@ -16,7 +16,7 @@ typedef struct {
 } node_farewell_t;
 
 /* At the start. */
-void node_farewell_start(node_t *node);
+mob_status_t node_farewell_start(node_t *node);
 /* The worker has begun to end. */
 void node_worker_ending(node_client_t *worker);
 /* The session ends: lets all workers end, kills what has not after a while, and then ends the loop,

@@ -406,7 +406,7 @@ void node_events_read(node_client_t *w) {
         control_event_t event = {.start_ns = e.start_ns,
                                  .end_ns = e.end_ns,
                                  .pid = w->pid,
-                                 .worker = w->number,
+                                 .worker = w->epoch,
                                  .kind = e.kind};
         uint8_t size = e.name_size < sizeof e.name ? e.name_size : sizeof e.name;
         if (e.kind == MOB_ACTOR_CALL && w->actor != NULL)

@@ -29,8 +29,9 @@
 #include "node/environment.h"
 #include "node/inbox.h"
 #include "node/state.h"
+#include "node/watch.h"
 
-enum { DRIVER_FD = 3, ROUNDS = 64 };
+enum { DRIVER_FD = 3, ROUNDS = 64, DESCRIPTORS = 32 };
 
 void node_end(node_t *n) {
     n->ending = true;
@@ -113,35 +114,81 @@ static void on_signal(uv_signal_t *signal, int number) {
         node_end(n);
 }
 
+static int handles_init(node_t *n) {
+    node_handles_t *h = &n->handles;
+    h->listen_poll.data = h->event_poll.data = h->prepare.data = h->check.data = h->idle.data =
+        h->child_signal.data = h->term_signal.data = n->schedule.timer.data = n;
+    int error = uv_poll_init(&n->loop, &h->listen_poll, n->session.listen_fd);
+    if (error == 0) error = uv_poll_init(&n->loop, &h->event_poll, n->event_fd);
+    if (error == 0) error = uv_prepare_init(&n->loop, &h->prepare);
+    if (error == 0) error = uv_check_init(&n->loop, &h->check);
+    if (error == 0) error = uv_idle_init(&n->loop, &h->idle);
+    if (error == 0) error = uv_signal_init(&n->loop, &h->child_signal);
+    if (error == 0) error = uv_signal_init(&n->loop, &h->term_signal);
+    if (error == 0) error = uv_timer_init(&n->loop, &n->schedule.timer);
+    return error;
+}
+
+static int handles_start(node_t *n) {
+    node_handles_t *h = &n->handles;
+    int error = uv_poll_start(&h->listen_poll, UV_READABLE, on_connection);
+    if (error == 0) error = uv_poll_start(&h->event_poll, UV_READABLE, on_event);
+    if (error == 0) error = uv_prepare_start(&h->prepare, on_prepare);
+    if (error == 0) error = uv_check_start(&h->check, on_check);
+    if (error == 0) error = uv_signal_start(&h->child_signal, on_signal, SIGCHLD);
+    if (error == 0) error = uv_signal_start(&h->term_signal, on_signal, SIGTERM);
+    return error;
+}
+
+/* libuv aborts where it finds no descriptor for a part of its own: so there are some left before it
+ * begins, for that and for everything else that is opened at the start. */
+static mob_status_t descriptors_check(void) {
+    int fds[DESCRIPTORS], count = 0;
+    while (count < DESCRIPTORS && (fds[count] = fcntl(0, F_DUPFD_CLOEXEC, 0)) >= 0) count++;
+    int error = errno;
+    for (int i = 0; i < count; i++) close(fds[i]);
+    if (count == DESCRIPTORS) return MOB_OK;
+    return base_fail(MOB_ELIMIT,
+                     "the daemon can open %d files, and needs %d at its start: %s. Raise the "
+                     "limit of open files (ulimit -n)",
+                     count, DESCRIPTORS, strerror(error));
+}
+
+/* The loop, and the driver's connection in it. */
+static mob_status_t driver_open(node_t *n) {
+    mob_status_t status = descriptors_check();
+    if (status == MOB_OK) status = node_watch(uv_loop_init(&n->loop), "making the daemon's loop");
+    return status == MOB_OK ? node_client_accept(n, DRIVER_FD, &n->driver) : status;
+}
+
+/* Its hello is read first: a socket that is closed with something unread takes our answer with it.
+ */
+static void driver_refuse(node_t *n, mob_status_t status) {
+    char hello[256], why[512];
+    snprintf(why, sizeof why, "%s", *mob_last_error() ? mob_last_error() : mob_status_text(status));
+    poll(&(struct pollfd){.fd = DRIVER_FD, .events = POLLIN}, 1, 5000);
+    (void)!read(DRIVER_FD, hello, sizeof hello);
+    if (n->driver == NULL) { /* there is no loop that would watch it */
+        if ((n->driver = node_client_new(n)) == NULL) return;
+        n->driver->sock = DRIVER_FD;
+    }
+    node_client_refuse(n->driver, status, why);
+}
+
 static mob_status_t loop_start(node_t *n) {
     n->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (n->event_fd < 0) return base_fail(MOB_ESYS, "eventfd: %s", strerror(errno));
     n->handles.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (n->handles.spare_fd < 0)
         return base_fail(MOB_ESYS, "opening /dev/null: %s", strerror(errno));
-    uv_poll_init(&n->loop, &n->handles.listen_poll, n->session.listen_fd);
-    uv_poll_init(&n->loop, &n->handles.event_poll, n->event_fd);
-    uv_prepare_init(&n->loop, &n->handles.prepare);
-    uv_check_init(&n->loop, &n->handles.check);
-    uv_idle_init(&n->loop, &n->handles.idle);
-    uv_signal_init(&n->loop, &n->handles.child_signal);
-    uv_signal_init(&n->loop, &n->handles.term_signal);
-    uv_timer_init(&n->loop, &n->schedule.timer);
-    n->handles.listen_poll.data = n->handles.event_poll.data = n->handles.prepare.data =
-        n->handles.check.data = n->handles.idle.data = n;
-    n->handles.child_signal.data = n->handles.term_signal.data = n->schedule.timer.data = n;
-    node_streams_start(n);
-    node_space_start(n);
-    node_failures_start(n);
-    node_farewell_start(n);
-    node_pressure_start(n);
-    uv_poll_start(&n->handles.listen_poll, UV_READABLE, on_connection);
-    uv_poll_start(&n->handles.event_poll, UV_READABLE, on_event);
-    uv_prepare_start(&n->handles.prepare, on_prepare);
-    uv_check_start(&n->handles.check, on_check);
-    uv_signal_start(&n->handles.child_signal, on_signal, SIGCHLD);
-    uv_signal_start(&n->handles.term_signal, on_signal, SIGTERM);
-    return MOB_OK;
+    mob_status_t status = node_watch(handles_init(n), "preparing the daemon's loop");
+    if (status == MOB_OK) status = node_streams_start(n);
+    if (status == MOB_OK) status = node_space_start(n);
+    if (status == MOB_OK) status = node_failures_start(n);
+    if (status == MOB_OK) status = node_farewell_start(n);
+    if (status == MOB_OK) status = node_pressure_start(n);
+    if (status == MOB_OK) status = node_watch(handles_start(n), "starting the daemon's loop");
+    return status;
 }
 
 static mob_status_t arguments_read(node_t *n, int argc, char **argv) {
@@ -235,24 +282,21 @@ int main(int argc, char **argv) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    uv_loop_init(&n->loop);
     mob_status_t status = arguments_read(n, argc, argv);
-    if (status == MOB_OK) status = node_client_accept(n, DRIVER_FD, &n->driver);
+    if (status == MOB_OK) status = driver_open(n);
     if (status != MOB_OK) {
-        fprintf(stderr, "mobulad: %s %s (it is started by ray.init)\n", mob_status_text(status),
-                mob_last_error());
+        int type;
+        if (getsockopt(DRIVER_FD, SOL_SOCKET, SO_TYPE, &type, &(socklen_t){sizeof type}) == 0)
+            driver_refuse(n, status);
+        else
+            fprintf(stderr, "mobulad: %s %s (it is started by ray.init)\n", mob_status_text(status),
+                    mob_last_error());
         return 1;
     }
     n->driver->role = WIRE_DRIVER;
     status = node_start(n);
     if (status != MOB_OK) {
-        /* Its hello is read first: a socket that is closed with something unread takes our answer
-         * with it. */
-        char hello[256];
-        poll(&(struct pollfd){.fd = DRIVER_FD, .events = POLLIN}, 1, 5000);
-        (void)!read(DRIVER_FD, hello, sizeof hello);
-        node_client_refuse(n->driver, status,
-                           *mob_last_error() ? mob_last_error() : mob_status_text(status));
+        driver_refuse(n, status);
     } else {
         silence();
         uv_run(&n->loop, UV_RUN_DEFAULT);

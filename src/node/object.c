@@ -192,6 +192,7 @@ static void object_discard(node_t *n, node_object_t *o) {
     }
     node_object_contents_release(n, o);
     if (o->copy != NULL) node_copy_drop(n, o);
+    while (o->askers.count > 0) node_number_unname(n, vec_pop(&o->askers));
     vec_free(&o->holders);
     vec_free(&o->contents);
     vec_free(&o->waiting);

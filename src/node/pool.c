@@ -270,7 +270,7 @@ static void spares_start(node_t *n) {
         n->pool.starting.count > 0)
         return;
     /* a worker keeps what it is welcomed with: the driver's hello comes first */
-    if (n->setup.data == NULL) return;
+    if (!n->setup.given) return;
     n->pool.spares_wanted = false;
     size_t wanted = pool_wanted(n) < MAX_SPARE ? pool_wanted(n) : MAX_SPARE;
     for (size_t there = pool_size(n); there < wanted && worker_start(n); there++) {

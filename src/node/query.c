@@ -105,6 +105,12 @@ void node_questions_answer(node_t *n) {
     }
 }
 
+void node_questions_forget(node_client_t *c) {
+    node_questions_t *questions = &c->node->questions;
+    for (size_t i = questions->count; i-- > 0;)
+        if (questions->items[i].client == c->number) vec_swap_remove(questions, i);
+}
+
 /* An answer must know of everything whose result the asker can have seen: it is given when every
  * ring was read once more, and when those who are about to say something have said it. */
 void node_query(node_client_t *c, const wire_message_t *m) {

@@ -17,6 +17,8 @@ typedef VEC(node_question_t) node_questions_t;
 void node_query(node_client_t *client, const wire_message_t *message);
 /* Answers those that have waited for it. */
 void node_questions_answer(node_t *node);
+/* The client is certainly dead: nobody waits for its answers. */
+void node_questions_forget(node_client_t *client);
 /* A question on an observer's socket. */
 void node_observer_packet(node_client_t *client, const void *packet, size_t size);
 /* The memory that a question names; NULL, and the asker's fault, if it is not its own. */

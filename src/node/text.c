@@ -33,6 +33,7 @@
 #include "base/utf8.h"
 #include "node/runname.h"
 #include "node/state.h"
+#include "node/watch.h"
 
 enum {
     CHUNK = 64 * 1024, /* what a pipe holds */
@@ -269,12 +270,12 @@ mob_status_t node_stream_open(node_client_t *c, node_stream_t *s, int fd, int ki
     fcntl(fd, F_SETFL, O_NONBLOCK);
     /* libuv ties a poll handle to its descriptor: a worker that is asked for again gets a new
      * struct instead. */
-    int error = uv_poll_init(&c->node->loop, &s->poll, fd);
-    if (error != 0) return base_fail(MOB_ESYS, "watching a pipe: %s", uv_strerror(error));
+    static const char what[] = "watching a pipe";
+    mob_status_t status = node_watch(uv_poll_init(&c->node->loop, &s->poll, fd), what);
+    if (status != MOB_OK) return status;
     s->poll.data = c;
     s->live = true;
-    uv_poll_start(&s->poll, UV_READABLE, on_output);
-    return MOB_OK;
+    return node_watch(uv_poll_start(&s->poll, UV_READABLE, on_output), what);
 }
 
 static void stream_finish(node_stream_t *s) {
@@ -325,9 +326,9 @@ static void stream_tick(node_stream_t *s) {
 
 static void on_text_timer(uv_timer_t *timer) { streams_each(timer->data, stream_tick); }
 
-void node_streams_start(node_t *n) {
-    uv_timer_init(&n->loop, &n->texts.timer);
+mob_status_t node_streams_start(node_t *n) {
     n->texts.timer.data = n;
+    return node_watch(uv_timer_init(&n->loop, &n->texts.timer), "making a timer");
 }
 
 static void stream_resume(node_stream_t *s) {

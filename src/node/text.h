@@ -37,7 +37,7 @@ typedef struct {
 } node_texts_t;
 
 /* At the start, before the first stream is opened. */
-void node_streams_start(node_t *node);
+mob_status_t node_streams_start(node_t *node);
 /* Takes the descriptor, also if it fails: it goes with the client. */
 mob_status_t node_stream_open(node_client_t *client, node_stream_t *stream, int fd, int kind);
 /* Reads and sends what is left, and ends its last line. Does nothing for one that was never

@@ -112,7 +112,7 @@ void node_zygote_packet(node_client_t *c, uint32_t kind) {
             node_zygote_fork(n->pool.starting.items[i]);
         node_schedule(n);
     }
-    if (first && n->setup.data != NULL && n->driver != NULL && n->driver->state == NODE_GREETING)
+    if (first && n->setup.given && n->driver != NULL && n->driver->state == NODE_GREETING)
         node_client_welcome(n->driver);
 }
 

@@ -285,7 +285,7 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
     snprintf(node, sizeof node, "%016llx", (unsigned long long)session.incarnation);
     snprintf(job, sizeof job, "%08x",
              (unsigned)(session.incarnation >> 32)); /* a session has one driver, and so one run */
-    snprintf(worker, sizeof worker, "%.16s%08x", node, session.number);
+    snprintf(worker, sizeof worker, "%.16s%08x", node, session.epoch);
     uint32_t shape = core.actor ? core.actor_shape : running ? running->shape : 0;
     PyObject *name = running != NULL ? core_run_title(running) : Py_NewRef(Py_None);
     PyObject *function = running != NULL && running->kind == MOB_TASK ? core_run_callable(running)

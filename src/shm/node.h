@@ -54,7 +54,8 @@ _Static_assert(offsetof(shm_node_t, pending) == 64 && offsetof(shm_node_t, lanes
 
 static inline uint64_t shm_node_bit(uint32_t number) { return (uint64_t)1 << (number % 64); }
 static inline uint32_t shm_node_words(shm_node_t *node) {
-    uint32_t numbers = atomic_load_explicit(&node->numbers, memory_order_relaxed);
+    /* seq_cst: read after a push, against a new worker's look at the queues */
+    uint32_t numbers = atomic_load(&node->numbers);
     return numbers > SHM_MAX_CLIENTS ? SHM_MAX_CLIENTS / 64 : (numbers + 63) / 64;
 }
 

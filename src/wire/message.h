@@ -204,8 +204,8 @@ static inline wire_message_t wire_answer(uint32_t status, uint64_t value) {
 
 /* Packets on the socket (SOCK_SEQPACKET): a header, then what the kind says. */
 enum {
-    WIRE_HELLO = 1, /* wire_hello_t, first of all */
-    WIRE_WELCOME,   /* wire_welcome_t, strings; with descriptors */
+    WIRE_HELLO = 1, /* wire_hello_t, first of all; a driver's with its setup's descriptor, if any */
+    WIRE_WELCOME,   /* wire_welcome_t, a string; with descriptors */
     WIRE_REFUSED,   /* a text */
     WIRE_TEXT,      /* wire_text_t, name, text: printed by a worker, or a warning */
     WIRE_TEXT_END,  /* no more of these */
@@ -240,13 +240,14 @@ typedef struct wire_hello {
 } wire_hello_t;
 _Static_assert(sizeof(wire_hello_t) == 24, "on the socket");
 
-/* Followed by the session's folder (with its zero) and the setup bytes. Descriptors: node, client,
- * slots, records, extents, arena, queues, eventfd. */
-enum { WIRE_WELCOME_FDS = 8 };
+/* Followed by the session's folder (with its zero). Descriptors: node, client, slots, records,
+ * extents, arena, queues, eventfd; and, if there is one, the setup that the driver gave with its
+ * hello: sealed bytes (shm/sealed.h). */
+enum { WIRE_WELCOME_FDS = 8, WIRE_MOST_FDS = WIRE_WELCOME_FDS + 1, WIRE_SETUP_MAX = 16 << 20 };
 typedef struct wire_welcome {
     wire_packet_t packet;
     uint32_t number;
-    uint32_t reserved;
+    uint32_t epoch; /* counts the session's clients: numbers are used again */
     uint64_t incarnation;
     uint64_t arena_size;
     uint32_t dir_size, setup_size;

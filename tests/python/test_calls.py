@@ -267,3 +267,58 @@ def test_references_among_the_arguments_live_until_the_call_is_done():
     refs = [log.slowly.remote([ray.put("x" * 1000 + str(i))], 0.001) for i in range(100)]
     values = [ray.get(ray.get(ref)[0])[1000:] for ref in refs]
     assert values == [str(i) for i in range(100)]
+
+
+def number():
+    """Of this process among the session's clients."""
+    return ray._private.worker._core.session()["number"]
+
+
+WAITER_BITS = 48  # in the word of an object: who has none is woken by the daemon, with all others
+
+
+def test_two_hundred_actors_come_and_go_and_calls_stay_as_short():
+    @ray.remote(num_cpus=0)
+    class Nested:
+        def __init__(self, log):
+            self.log = log
+
+        def number(self):
+            return number()
+
+        def run(self, count):
+            return [ray.get(self.log.slowly.remote(i, 0)) for i in range(count)]
+
+    log = Log.remote()
+    first = Nested.remote(log)
+    assert ray.get(first.run.remote(50)) == list(range(50))
+    for _ in range(20):
+        brief = [Log.remote() for _ in range(10)]
+        ray.get([each.pid.remote() for each in brief])
+        for each in brief:
+            ray.kill(each)
+    last = Nested.remote(log)
+    assert ray.get(first.number.remote()) <= WAITER_BITS
+    assert ray.get(last.number.remote()) <= WAITER_BITS
+    assert ray.get(last.run.remote(50)) == ray.get(first.run.remote(50)) == list(range(50))
+
+
+def test_callers_come_and_go_with_calls_on_their_way():
+    """The next one with a number of theirs gets its own results, and nothing of theirs is lost."""
+
+    @ray.remote(num_cpus=0)
+    class Brief:
+        def send(self, log, turn):
+            return number(), [log.slowly.remote((turn, i), 0) for i in range(30)]
+
+    log = Log.remote()
+    numbers = []
+    for turn in range(40):
+        brief = Brief.remote()
+        mine, refs = ray.get(brief.send.remote(log, turn))
+        numbers.append(mine)
+        if turn % 2:
+            ray.kill(brief)
+        del brief
+        assert ray.get(refs, timeout=60) == [(turn, i) for i in range(30)]
+    assert len(set(numbers)) < 40  # or nothing was tried

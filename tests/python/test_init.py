@@ -3,6 +3,9 @@
 import logging
 import os
 import re
+import resource
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -650,3 +653,90 @@ print(ray.get(ray.put(5)))
 """
     result = support.run_driver(support.script(folder, code))
     assert result.stdout == "False\n5\n", result.stderr
+
+
+def long_path(folder, size):
+    """A search path of so many bytes, whose last folder has a module."""
+    module = os.path.join(folder, "at_the_end")
+    os.mkdir(module)
+    with open(os.path.join(module, "far_away.py"), "w") as file:
+        file.write("FOUND = 'found'\n")
+    names = [f"/nowhere/{i:06}/" + "x" * 100 + "\u00e9\udcff" for i in range(size // 118)]
+    return [*names, module]
+
+
+def test_a_search_path_of_many_folders(start, folder, monkeypatch):
+    paths = [*sys.path, *long_path(folder, 600_000)]
+    monkeypatch.setattr(sys, "path", paths)
+    start(num_cpus=2)
+
+    @ray.remote
+    def seen():
+        import far_away
+
+        return sys.path, far_away.FOUND
+
+    @ray.remote
+    class Actor:
+        def seen(self):
+            return len(sys.path)
+
+    assert ray.get(seen.remote()) == (paths, "found")
+    assert ray.get(Actor.remote().seen.remote()) == len(paths)
+
+
+def test_a_search_path_that_is_too_long(start, folder, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, *long_path(folder, 20_000_000)])
+    with pytest.raises(RaySystemError, match="sys.path"):
+        start(num_cpus=1)
+    assert not ray.is_initialized()
+
+
+def daemon_answer(folder, files):
+    """What a daemon says to its driver that may have so many files open: the kind of its packet,
+    its text, and how it ended. Its driver hangs up then.
+    """
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, its:
+
+        def prepare():
+            os.dup2(its.fileno(), 3)
+            os.closerange(4, 1024)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+        ours.send(struct.pack("<IIIIQ", 0x4D4F4255, 1, 1, 1, 0))
+        daemon = subprocess.Popen(
+            [
+                os.path.join(os.path.dirname(ray.__file__), "bin", "mobulad"),
+                f"--temp={folder}",
+                "--store=100000000",
+                "--resource=1=CPU",
+            ],
+            close_fds=False,  # or it would be closed again
+            preexec_fn=prepare,
+            stderr=subprocess.DEVNULL,
+        )
+        its.close()
+        ours.settimeout(60)
+        try:
+            packet = ours.recv(65536)
+        finally:
+            ours.close()
+            if support.wait_until(lambda: daemon.poll() is not None, 60) is False:
+                daemon.kill()
+        kind = struct.unpack_from("<II", packet)[1] if len(packet) >= 8 else 0
+        return kind, packet[12:].decode(errors="replace"), daemon.wait()
+
+
+def test_a_daemon_with_too_few_files_says_so(folder):
+    """At whatever it runs out of them: it neither crashes nor hangs, nor ends without a word."""
+    welcome, refused = 2, 3
+    kinds = []
+    for files in range(5, 64, 3):  # with fewer, the loader does not find the C library
+        kind, text, status = daemon_answer(folder, files)
+        assert kind in (welcome, refused), (files, kind, text, status)
+        assert status in (0, 1), (files, kind, text, status)
+        if kind == refused:
+            assert "files" in text or "ulimit" in text, (files, text)
+        kinds.append(kind)
+    assert kinds[0] == refused and kinds[-1] == welcome

@@ -138,6 +138,22 @@ def test_the_runtime_environment_is_an_empty_one():
     assert context.runtime_env == {} and context.get_runtime_env_string() == "{}"
 
 
+def test_no_two_workers_have_the_same_id():
+    @ray.remote(num_cpus=0)
+    class Brief:
+        def ids(self):
+            session = ray._private.worker._core.session()
+            return session["number"], ray.get_runtime_context().get_worker_id()
+
+    found = []
+    for _ in range(30):
+        brief = Brief.remote()
+        found.append(ray.get(brief.ids.remote()))
+        ray.kill(brief)
+    assert len({number for number, _ in found}) < 30  # they are used again
+    assert len({worker for _, worker in found}) == 30
+
+
 def names():
     context = ray.get_runtime_context()
     return context.get_task_name(), context.get_task_function_name()

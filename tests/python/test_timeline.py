@@ -58,6 +58,19 @@ def test_the_rows_are_the_workers():
     assert pids <= set().union(*rows.values())
 
 
+def test_workers_that_came_and_went_have_rows_of_their_own():
+    pids = set()
+    for _ in range(20):
+        brief = Worker.options(num_cpus=0).remote()
+        pids.add(ray.get(brief.work.remote()))
+        ray.kill(brief)
+    rows = {}
+    for event in runs(ray.timeline(), "Worker"):
+        rows.setdefault((event["pid"], event["tid"]), set()).add(event["args"]["pid"])
+    assert all(len(found) == 1 for found in rows.values())
+    assert pids <= set().union(*rows.values())
+
+
 def test_tasks_in_one_row_do_not_overlap():
     ray.get([timed.remote(0.001) for _ in range(100)])
     rows = {}

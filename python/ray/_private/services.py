@@ -148,8 +148,13 @@ def zygote_command(paths) -> list:
     modules.
     """
     optimize = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
-    code = f"import sys; sys.path[:] = {paths!r}; from ray._private import zygote; zygote.main()"
-    return [sys.executable, *optimize, "-c", code]
+    code = (
+        "import sys; sys.path[:] = eval(''.join(sys.argv[1:])); "
+        "from ray._private import zygote; zygote.main()"
+    )
+    listed = ascii(paths)  # in pieces: the kernel takes 128 KiB for one argument
+    pieces = [listed[at : at + 100_000] for at in range(0, len(listed), 100_000)]
+    return [sys.executable, *optimize, "-c", code, *pieces]
 
 
 def get_node_ip_address(address=None) -> str:

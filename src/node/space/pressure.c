@@ -37,6 +37,7 @@
 #include "base/process.h"
 #include "node/ahead.h"
 #include "node/state.h"
+#include "node/watch.h"
 
 static const uint64_t BLIND_NS = 5000000000u, PATIENCE_NS = 400000000, KILL_PAUSE_NS = 1000000000,
                       KERNEL_NS = 2000000000u, RELIEF_NS = 50000000, RELIEF_MOST_NS = 2000000000u,
@@ -459,11 +460,11 @@ static bool one_runs(node_t *n) {
  * change. */
 bool node_is_paused(node_t *n) { return n->pressure.paused && one_runs(n); }
 
-void node_pressure_start(node_t *n) {
+mob_status_t node_pressure_start(node_t *n) {
     n->pressure.look_ms = look_pause(n, 0, 0);
     n->pressure.kernel_kills = base_memory_kills("");
-    uv_timer_init(&n->loop, &n->pressure.timer);
     n->pressure.timer.data = n;
     atomic_store(&n->shared->watched,
                  n->pressure.refresh_ms == 0); /* 1 for ever: nobody need tell */
+    return node_watch(uv_timer_init(&n->loop, &n->pressure.timer), "making a timer");
 }

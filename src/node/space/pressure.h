@@ -22,7 +22,7 @@ typedef struct {
 } node_pressure_t;
 
 /* At the start. */
-void node_pressure_start(node_t *node);
+mob_status_t node_pressure_start(node_t *node);
 /* Before the loop sleeps: the timer runs while anything does. */
 void node_pressure_watch(node_t *node);
 /* The worker is an actor from now on: the kernel is rather to end a task. */

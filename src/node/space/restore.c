@@ -35,6 +35,7 @@ static void askers_tell(node_t *n, node_object_t *o, mob_status_t status) {
             node_client_tell(
                 c, (wire_message_t){.restored = {WIRE_RESTORED, .slot = o->slot,
                                                  .generation = o->generation, .status = status}});
+        node_number_unname(n, o->askers.items[i]);
     }
     o->askers.count = 0;
 }
@@ -124,11 +125,14 @@ void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on
     }
     bool known = false;
     for (size_t i = 0; i < o->askers.count; i++) known |= o->askers.items[i] == client->number;
-    if (waits && !known && !vec_push(&o->askers, (uint16_t)client->number)) {
-        node_client_tell(client, (wire_message_t){.restored = {WIRE_RESTORED, .slot = ref.slot,
-                                                               .generation = ref.generation,
-                                                               .status = MOB_ENOMEM}});
-        return;
+    if (waits && !known) {
+        if (!vec_push(&o->askers, (uint16_t)client->number)) {
+            node_client_tell(client, (wire_message_t){.restored = {WIRE_RESTORED, .slot = ref.slot,
+                                                                   .generation = ref.generation,
+                                                                   .status = MOB_ENOMEM}});
+            return;
+        }
+        node_number_name(n, client->number);
     }
     if (o->moving) return;
     /* Who waits in line for space is not overtaken by what is merely needed soon. */

@@ -29,6 +29,7 @@
 #include "node/space/pins.h"
 #include "node/space/restore.h"
 #include "node/state.h"
+#include "node/watch.h"
 
 static const uint64_t FULL_NS = 3000000000u, DISK_NS = 1000000000, FORGET_NS = 1700000000,
                       REFUSE_NS = 500000000, SURVEY_NS = 10000000, LONGEST_NS = 320000000,
@@ -43,9 +44,9 @@ enum {
 
 static void on_timer(uv_timer_t *timer) { node_space_serve(timer->data); }
 
-void node_space_start(node_t *n) {
-    uv_timer_init(&n->loop, &n->space.timer);
+mob_status_t node_space_start(node_t *n) {
     n->space.timer.data = n;
+    return node_watch(uv_timer_init(&n->loop, &n->space.timer), "making a timer");
 }
 
 static void want_refuse(node_t *n, const node_want_t *w, mob_status_t status) {
@@ -141,6 +142,14 @@ static void want_remove(node_t *n, size_t index) {
     memmove(&n->space.wants.items[index], &n->space.wants.items[index + 1],
             (n->space.wants.count - index - 1) * sizeof *n->space.wants.items);
     n->space.wants.count--;
+}
+
+void node_space_forget(node_client_t *c) {
+    node_t *n = c->node;
+    for (size_t i = n->space.wants.count; i-- > 0;)
+        if (n->space.wants.items[i].client == c->number) want_remove(n, i);
+    for (size_t i = n->space.past_wants.count; i-- > 0;)
+        if (n->space.past_wants.items[i].client == c->number) past_remove(n, i);
 }
 
 /* In their order, what comes back from disk before the others, each is served that can be without

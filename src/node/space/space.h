@@ -33,11 +33,13 @@ typedef struct {
 } node_space_t;
 
 /* At the start. */
-void node_space_start(node_t *node);
+mob_status_t node_space_start(node_t *node);
 /* Notes a want. `goes_on`: whoever asks has asked before, and how long that one waited in vain
  * counts. */
 void node_space_want(node_t *node, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref,
                      bool goes_on);
+/* The client is certainly dead: it wants nothing. */
+void node_space_forget(node_client_t *client);
 /* Grants what fits, makes space for what does not, refuses what has waited in vain. */
 void node_space_serve(node_t *node);
 /* Something was written: nobody waits in vain for the disk. */

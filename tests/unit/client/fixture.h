@@ -52,6 +52,7 @@ static inline int client_make(void **state) {
     c->own_segment.base = memory(SHM_CLIENT_BYTES);
     c->up = (shm_ring_t *)c->own_segment.base;
     c->down = (shm_ring_t *)(c->own_segment.base + SHM_CLIENT_DOWN);
+    c->pins = (_Atomic uint64_t *)(c->own_segment.base + SHM_CLIENT_PINS);
     c->slots = memory((size_t)STORE_MAX_SLOTS * sizeof *c->slots);
     c->records = memory((size_t)WIRE_MAX_RECORDS * sizeof *c->records);
     c->local = memory((size_t)STORE_MAX_SLOTS * sizeof *c->local);
@@ -112,7 +113,7 @@ static inline mob_ref_t opened(mob_client_t *c) {
     while (daemon_hears(c).kind != 0) {
     }
     ref.generation = store_slot_open(&c->slots[ref.slot]);
-    c->local[ref.slot] = (client_local_t){.count = 1, .owned = true};
+    client_local_begin(c, ref);
     return ref;
 }
 

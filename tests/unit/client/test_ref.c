@@ -58,8 +58,8 @@ static void test_pending_is_left_to_its_task(void **state) {
 static void test_escaped_is_the_daemons_to_free(void **state) {
     mob_client_t *c = *state;
     mob_ref_t ref = sealed(c);
-    client_ref_escape(c, ref.slot);
-    client_ref_escape(c, ref.slot);
+    client_ref_escape(c, ref);
+    client_ref_escape(c, ref);
     assert_int_equal(word_of(c, ref), STORE_SEALED | STORE_ESCAPED);
     mob_ref_release(c, ref);
     assert_int_equal(word_of(c, ref), STORE_SEALED | STORE_ESCAPED);
@@ -72,10 +72,81 @@ static void test_escaped_is_the_daemons_to_free(void **state) {
 
 static void test_what_is_not_ours_does_not_escape(void **state) {
     mob_client_t *c = *state;
-    client_ref_retain(c, 9000);
-    client_ref_escape(c, 9000);
+    mob_ref_t ref = {.slot = 9000, .generation = 5};
+    atomic_store(&c->slots[9000].generation, 5);
+    client_ref_retain(c, ref);
+    client_ref_escape(c, ref);
     assert_int_equal(atomic_load(&c->slots[9000].word), STORE_FREE);
-    client_ref_release(c, 9000); /* an argument, held by its record: nobody is told */
+    client_ref_release(c, ref); /* an argument, held by its record: nobody is told */
+    daemon_hears_nothing(c);
+}
+
+/* ---- references of an earlier object in the same slot ---- */
+
+/* One that was released once too often, and one that was read from an id after its object's end. */
+static void test_a_stale_release_does_not_hit_the_next_object(void **state) {
+    mob_client_t *c = *state;
+    for (int late = 0; late < 2; late++) {
+        mob_ref_t old = sealed(c);
+        mob_ref_release(c, old);
+        assert_int_equal(word_of(c, old), STORE_FREE);
+        if (late) mob_ref_retain(c, old); /* nothing is there, and nothing has come yet */
+        mob_ref_t next = sealed(c);
+        assert_int_equal(next.slot, old.slot);
+        if (!late) mob_ref_retain(c, old);
+        mob_ref_release(c, old);
+        mob_ref_release(c, old);
+        assert_int_equal(word_of(c, next), STORE_SEALED);
+        assert_int_equal(c->local[next.slot].count, 1);
+        mob_ref_release(c, next);
+        assert_int_equal(word_of(c, next), STORE_FREE);
+        daemon_hears_nothing(c);
+    }
+}
+
+/* Its count is left over when the slot, another process's, holds the next object: which is told of
+ * and let go of as if it were the first. */
+static void test_a_stale_count_does_not_keep_the_next_object(void **state) {
+    mob_client_t *c = *state;
+    mob_ref_t old = {.slot = 9000, .generation = 5}, next = {.slot = 9000, .generation = 6};
+    atomic_store(&c->slots[9000].generation, 5);
+    mob_ref_retain(c, old);
+    mob_get_keep(c, old);
+    atomic_store(&c->slots[9000].generation, 6);
+    mob_value_t value = {.ref_count = 1, .refs = &next};
+    mob_value_adopt(c, (mob_ref_t){.slot = 9001, .generation = 1}, &value);
+    assert_int_equal(daemon_hears(c).kind, WIRE_HOLD_CONTENTS);
+    assert_int_equal(c->local[9000].pins, 0); /* the pin was of the old value */
+    assert_int_equal(atomic_load(&c->pins[9000 / 64]), 0);
+    mob_ref_release(c, old);
+    daemon_hears_nothing(c);
+    mob_ref_release(c, next);
+    wire_message_t m = daemon_hears(c);
+    assert_int_equal(m.kind, WIRE_DROP);
+    assert_int_equal(m.object.slot, 9000);
+    assert_int_equal(m.object.generation, 6);
+    mob_ref_release(c, next);
+    daemon_hears_nothing(c);
+}
+
+/* What is known of one actor is not used for the next one in its slot, nor a function for what is
+ * none. */
+static void test_a_stale_handle_has_no_queue(void **state) {
+    mob_client_t *c = *state;
+    mob_ref_t old = {.slot = 9000, .generation = 5}, next = {.slot = 9000, .generation = 6};
+    atomic_store(&c->node->fast, 1);
+    atomic_store(&c->slots[9000].generation, 5);
+    mob_ref_retain(c, old);
+    c->local[9000].queue = SHM_FIRST_CALLS;
+    c->local[9000].is_function = true;
+    atomic_store(&c->slots[9000].generation, 6);
+    assert_int_equal(client_calls_queue(c, next), 0);
+    mob_ref_retain(c, next);
+    assert_int_equal(c->local[9000].queue, 0);
+    assert_false(c->local[9000].is_function);
+    assert_int_equal(c->local[9000].count, 1);
+    assert_int_equal(client_calls_queue(c, old), 0);
+    mob_ref_release(c, next);
     daemon_hears_nothing(c);
 }
 
@@ -87,6 +158,7 @@ static void test_contents_are_registered_once(void **state) {
                                 {.slot = STORE_MAX_SLOTS}};
     const mob_value_t value = {.refs = inside, .ref_count = 4};
     mob_ref_t container = {.slot = 8000, .generation = 6};
+    for (int i = 0; i < 2; i++) atomic_store(&c->slots[inside[i].slot].generation, 1);
     mob_value_adopt(c, container, &value);
     wire_message_t m = daemon_hears(c);
     assert_int_equal(m.kind, WIRE_HOLD_CONTENTS);
@@ -234,6 +306,12 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_escaped_is_the_daemons_to_free, client_make,
                                         client_unmake),
         cmocka_unit_test_setup_teardown(test_what_is_not_ours_does_not_escape, client_make,
+                                        client_unmake),
+        cmocka_unit_test_setup_teardown(test_a_stale_release_does_not_hit_the_next_object,
+                                        client_make, client_unmake),
+        cmocka_unit_test_setup_teardown(test_a_stale_count_does_not_keep_the_next_object,
+                                        client_make, client_unmake),
+        cmocka_unit_test_setup_teardown(test_a_stale_handle_has_no_queue, client_make,
                                         client_unmake),
         cmocka_unit_test_setup_teardown(test_contents_are_registered_once, client_make,
                                         client_unmake),

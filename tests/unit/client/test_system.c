@@ -517,12 +517,32 @@ static void test_no_daemon_to_start(void **state) {
     config.temp_dir = "/proc";
     assert_int_not_equal(mob_init(&config, &c), MOB_OK);
     assert_true(strlen(mob_last_error()) > 10);
-    static char setup[100000]; /* more than a packet */
+    static char setup[(16 << 20) + 1]; /* more than may be */
     config = usual_config();
     config.setup = setup;
     config.setup_size = sizeof setup;
-    assert_int_not_equal(mob_init(&config, &c), MOB_OK);
+    assert_int_equal(mob_init(&config, &c), MOB_ELIMIT);
+    assert_non_null(strstr(mob_last_error(), "16777217 bytes"));
     assert_null(c);
+}
+
+/* More than a packet can be, and more than the socket takes at once. */
+static void test_a_large_setup(void **state) {
+    (void)state;
+    enum { SIZE = 3 << 20 };
+    char *setup = malloc(SIZE);
+    for (size_t i = 0; i < SIZE; i++) setup[i] = (char)(i * 7 + i / 65536);
+    mob_config_t config = usual_config();
+    config.setup = setup;
+    config.setup_size = SIZE;
+    mob_client_t *c;
+    mob_session_t session;
+    assert_int_equal(mob_init(&config, &c), MOB_OK);
+    mob_client_session(c, &session);
+    assert_int_equal(session.setup_size, SIZE);
+    assert_memory_equal(session.setup, setup, SIZE);
+    mob_shutdown(c);
+    free(setup);
 }
 
 int main(int argc, char **argv) {
@@ -555,6 +575,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_shutdown_leaves_nothing),
         cmocka_unit_test(test_a_dead_daemon_is_an_error_with_a_name),
         cmocka_unit_test(test_no_daemon_to_start),
+        cmocka_unit_test(test_a_large_setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

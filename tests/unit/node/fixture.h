@@ -34,10 +34,10 @@ static inline node_t *fixture_node_new(uint64_t store_bytes) {
     uv_loop_init(&n->loop);
     uv_timer_init(&n->loop, &n->schedule.timer);
     n->schedule.timer.data = n;
-    node_streams_start(n);
-    node_space_start(n);
-    node_failures_start(n);
-    node_farewell_start(n);
+    assert_int_equal(node_streams_start(n), MOB_OK);
+    assert_int_equal(node_space_start(n), MOB_OK);
+    assert_int_equal(node_failures_start(n), MOB_OK);
+    assert_int_equal(node_farewell_start(n), MOB_OK);
     assert_int_equal(sched_new(resources, 1, &n->sched), MOB_OK);
     assert_int_equal(sched_shape_intern(n->sched,
                                         &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1,
@@ -54,8 +54,7 @@ static inline node_client_t *fixture_client_new(node_t *n, uint32_t role) {
     assert_int_equal(shm_segment_create("test-client", SHM_CLIENT_BYTES, &c->segment), MOB_OK);
     c->up = (shm_ring_t *)c->segment.base;
     c->down = (shm_ring_t *)(c->segment.base + SHM_CLIENT_DOWN);
-    c->number = n->client_next++;
-    n->clients[c->number] = c;
+    assert_true(node_number_take(c));
     c->role = role;
     c->state = NODE_LIVE;
     return c;
@@ -139,6 +138,7 @@ static inline void fixture_node_free(node_t *n) {
     vec_free(&n->grants.slots.orphans);
     vec_free(&n->grants.records.orphans);
     vec_free(&n->space.wants);
+    vec_free(&n->space.past_wants);
     free(n);
 }
 

@@ -23,7 +23,6 @@ static inline node_client_t *client_new(uint32_t role) {
     node_client_t *c = fixture_client_new(n, role);
     c->events = (shm_events_t *)(c->segment.base + SHM_CLIENT_EVENTS);
     c->pid = 0; /* nobody's: a kill would find no process */
-    atomic_store(&n->shared->numbers, n->client_next);
     return c;
 }
 

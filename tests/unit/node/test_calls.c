@@ -93,6 +93,22 @@ static void test_a_caller_that_dies_before_the_push(void **state) {
     assert_int_equal(heard(actors_worker, WIRE_EXIT).kind, WIRE_EXIT);
 }
 
+/* Its number goes to nobody else before the actor has finished its queue: the next one would have
+ * to wait for calls that are not its own. */
+static void test_the_number_of_a_caller_that_died(void **state) {
+    (void)state;
+    uint32_t queue;
+    submitter_t caller = caller_new(&queue);
+    uint32_t number = caller.client->number;
+    node_client_died(caller.client);
+    fixture_settle(n);
+    n->round += 2;
+    assert_int_not_equal(client_new(WIRE_WORKER)->number, number);
+    assert_int_equal(heard(actors_worker, WIRE_CALLS_END).queue.queue, queue);
+    fixture_say(actors_worker, WIRE_CALLS_ENDED, queue, 0);
+    assert_int_equal(client_new(WIRE_WORKER)->number, number);
+}
+
 /* The same, and then the actor dies and is forgotten, and the argument comes. */
 static void test_a_caller_that_dies_before_the_push_and_then_the_actor(void **state) {
     (void)state;
@@ -183,6 +199,7 @@ static void test_a_dead_callers_queue_stays_in_order(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         ACTOR_TEST(test_a_caller_that_dies_before_the_push),
+        ACTOR_TEST(test_the_number_of_a_caller_that_died),
         ACTOR_TEST(test_a_caller_that_dies_before_the_push_and_then_the_actor),
         ACTOR_TEST(test_a_caller_that_dies_after_the_push_to_a_dead_actor),
         ACTOR_TEST(test_a_caller_that_never_pushes),

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shm/sealed.h"
+
 enum { CPUS = 4 };
 
 static node_t *n;
@@ -26,15 +28,29 @@ static int connection_new(node_client_t **ret_client) {
     return pair[1];
 }
 
-static void say_hello(int end, uint32_t role, const char *setup) {
-    char packet[sizeof(wire_hello_t) + 64];
+/* With a descriptor, which is taken; -1: without. */
+static void say_hello(int end, uint32_t role, int fd) {
     wire_hello_t hello = {
         .packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = role};
-    memcpy(packet, &hello, sizeof hello);
-    memcpy(packet + sizeof hello, setup, strlen(setup));
-    size_t size = sizeof hello + strlen(setup);
-    assert_int_equal(send(end, packet, size, 0), size);
+    struct iovec part = {.iov_base = &hello, .iov_len = sizeof hello};
+    char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd >= 0) {
+        m.msg_control = control;
+        m.msg_controllen = sizeof control;
+        *CMSG_FIRSTHDR(&m) = (struct cmsghdr){
+            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &fd, sizeof fd);
+    }
+    assert_int_equal(sendmsg(end, &m, 0), sizeof hello);
+    if (fd >= 0) close(fd);
     uv_run(&n->loop, UV_RUN_NOWAIT);
+}
+
+static int sealed(const void *data, size_t size) {
+    int fd;
+    assert_int_equal(shm_sealed_make("test-setup", data, size, &fd), MOB_OK);
+    return fd;
 }
 
 /* How many packets of a kind have come; the descriptors with them are let go. */
@@ -61,7 +77,7 @@ static int setup(void **state) {
     n->driver->role = WIRE_DRIVER;
     zygote_end = connection_new(&zygote);
     zygote->pid = INT_MAX; /* no process has this number */
-    say_hello(zygote_end, WIRE_ZYGOTE, "");
+    say_hello(zygote_end, WIRE_ZYGOTE, -1);
     assert_ptr_equal(n->zygote.next, zygote);
     return 0;
 }
@@ -69,10 +85,10 @@ static int setup(void **state) {
 static int teardown(void **state) {
     (void)state;
     int event_fd = n->event_fd;
-    void *given = n->setup.data;
+    int given = n->setup.size > 0 ? n->setup.fd : -1;
     n->driver = NULL;
     fixture_node_free(n);
-    free(given);
+    if (given >= 0) close(given);
     close(event_fd);
     close(driver_end);
     close(zygote_end);
@@ -88,7 +104,7 @@ static void test_no_spares_before_the_driver_has_said_hello(void **state) {
     node_schedule(n);
     assert_int_equal(n->pool.starting.count, 0);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), 0);
-    say_hello(driver_end, WIRE_DRIVER, "setup");
+    say_hello(driver_end, WIRE_DRIVER, sealed("setup", 5));
     assert_int_equal(n->driver->state, NODE_LIVE);
     assert_int_equal(n->pool.starting.count, CPUS);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
@@ -96,13 +112,89 @@ static void test_no_spares_before_the_driver_has_said_hello(void **state) {
 
 static void test_spares_once_the_zygote_is_ready(void **state) {
     (void)state;
-    say_hello(driver_end, WIRE_DRIVER, "setup");
+    say_hello(driver_end, WIRE_DRIVER, sealed("setup", 5));
     assert_int_equal(n->driver->state, NODE_GREETING);
     assert_int_equal(n->pool.starting.count, 0);
     node_zygote_packet(zygote, WIRE_READY);
     assert_int_equal(n->driver->state, NODE_LIVE);
     assert_int_equal(n->pool.starting.count, CPUS);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
+}
+
+/* ---- the setup ---- */
+
+/* Of a megabyte: more than a packet holds, and more than a socket. */
+static void test_a_large_setup_goes_on_with_the_welcome(void **state) {
+    (void)state;
+    enum { SIZE = 1 << 20 };
+    char *setup_bytes = malloc(SIZE), *again = malloc(SIZE);
+    memset(setup_bytes, 's', SIZE);
+    node_zygote_packet(zygote, WIRE_READY);
+    say_hello(driver_end, WIRE_DRIVER, sealed(setup_bytes, SIZE));
+    assert_int_equal(n->driver->state, NODE_LIVE);
+    static char packet[WIRE_PACKET_MAX];
+    char control[CMSG_SPACE(sizeof(int) * WIRE_MOST_FDS)];
+    int fds[WIRE_MOST_FDS];
+    struct iovec part = {.iov_base = packet, .iov_len = sizeof packet};
+    struct msghdr m = {.msg_iov = &part,
+                       .msg_iovlen = 1,
+                       .msg_control = control,
+                       .msg_controllen = sizeof control};
+    assert_true(recvmsg(driver_end, &m, MSG_CMSG_CLOEXEC) >= (ssize_t)sizeof(wire_welcome_t));
+    wire_welcome_t welcome;
+    memcpy(&welcome, packet, sizeof welcome);
+    assert_int_equal(welcome.packet.kind, WIRE_WELCOME);
+    assert_int_equal(welcome.setup_size, SIZE);
+    assert_int_equal(CMSG_FIRSTHDR(&m)->cmsg_len, CMSG_LEN(sizeof fds));
+    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fds);
+    assert_int_equal(shm_sealed_read(fds[WIRE_WELCOME_FDS], again, SIZE), MOB_OK);
+    assert_memory_equal(again, setup_bytes, SIZE);
+    for (int i = 0; i < WIRE_MOST_FDS; i++) close(fds[i]);
+    free(setup_bytes);
+    free(again);
+}
+
+static size_t descriptors_open(void) {
+    size_t count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    while (readdir(dir) != NULL) count++;
+    closedir(dir);
+    return count;
+}
+
+/* What its hello came with, or how long it is, is refused in words. */
+static void test_a_setup_that_makes_no_sense(void **state) {
+    (void)state;
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    say_hello(driver_end, WIRE_DRIVER, fd);
+    assert_null(n->driver);
+    assert_int_equal(packets_count(driver_end, WIRE_REFUSED), 1);
+}
+
+static void test_a_hello_that_is_too_long(void **state) {
+    (void)state;
+    static char packet[128 << 10];
+    wire_hello_t hello = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+                          .version = WIRE_VERSION,
+                          .role = WIRE_DRIVER};
+    memcpy(packet, &hello, sizeof hello);
+    assert_int_equal(send(driver_end, packet, sizeof packet, 0), sizeof packet);
+    uv_run(&n->loop, UV_RUN_NOWAIT);
+    assert_null(n->driver);
+    assert_int_equal(packets_count(driver_end, WIRE_REFUSED), 1);
+}
+
+static void test_descriptors_of_those_who_may_give_none(void **state) {
+    (void)state;
+    node_client_t *c;
+    int end = connection_new(&c);
+    size_t descriptors = descriptors_open();
+    say_hello(end, WIRE_OBSERVER, open("/dev/null", O_RDONLY | O_CLOEXEC));
+    assert_int_equal(c->state, NODE_LIVE);
+    say_hello(end, WIRE_OBSERVER, open("/dev/null", O_RDONLY | O_CLOEXEC)); /* it is closed */
+    assert_true(descriptors_open() <= descriptors);
+    close(end);
 }
 
 /* ---- what can't be watched ---- */
@@ -118,15 +210,6 @@ static int epoll_hide(void) {
 static void epoll_show(int kept) {
     assert_true(dup2(kept, uv_backend_fd(&n->loop)) >= 0);
     close(kept);
-}
-
-static size_t descriptors_open(void) {
-    size_t count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    assert_non_null(dir);
-    while (readdir(dir) != NULL) count++;
-    closedir(dir);
-    return count;
 }
 
 static void test_a_driver_that_is_refused_is_the_end(void **state) {
@@ -165,7 +248,8 @@ static void test_a_connection_that_can_not_be_watched_is_closed(void **state) {
     epoll_show(kept);
     assert_int_equal(status, MOB_ESYS);
     assert_int_equal(n->connections.count, connections);
-    assert_int_equal(recv(pair[1], &byte, 1, 0), 0); /* it hears of it */
+    assert_int_equal(packets_count(pair[1], WIRE_REFUSED), 1); /* it hears why, */
+    assert_int_equal(recv(pair[1], &byte, 1, 0), 0);           /* and that is the end */
     close(pair[1]);
 }
 
@@ -184,8 +268,7 @@ static void test_a_driver_whose_process_can_not_be_watched(void **state) {
 /* A zygote that can fork, and a setup: the next look asks for spares. */
 static void session_begin(void) {
     node_zygote_packet(zygote, WIRE_READY);
-    n->setup.data = calloc(1, 1);
-    assert_non_null(n->setup.data);
+    n->setup.given = true;
     assert_true(n->pool.spares_wanted);
 }
 
@@ -245,6 +328,10 @@ int main(void) {
         TEST(test_no_spares_before_the_driver_has_said_hello),
         TEST(test_a_driver_that_is_refused_is_the_end),
         TEST(test_spares_once_the_zygote_is_ready),
+        TEST(test_a_large_setup_goes_on_with_the_welcome),
+        TEST(test_a_setup_that_makes_no_sense),
+        TEST(test_a_hello_that_is_too_long),
+        TEST(test_descriptors_of_those_who_may_give_none),
         TEST(test_a_file_is_no_connection),
         TEST(test_a_connection_that_can_not_be_watched_is_closed),
         TEST(test_a_driver_whose_process_can_not_be_watched),

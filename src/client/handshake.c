@@ -1,0 +1,205 @@
+/*
+ * Hello and welcome, and mapping what the welcome brings.
+ *
+ * A driver's setup, which is for every worker, goes with its hello and comes with every welcome, as
+ * a descriptor of sealed bytes: it may be larger than a packet.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "shm/sealed.h"
+
+enum { WELCOME_TIMEOUT_MS = 20000 };
+
+/* What goes to every worker, as a descriptor of sealed bytes; -1: nothing does. */
+static mob_status_t setup_seal(const mob_config_t *config, int *ret_fd) {
+    *ret_fd = -1;
+    if (config == NULL || config->setup_size == 0) return MOB_OK;
+    if (config->setup_size > WIRE_SETUP_MAX)
+        return base_fail(MOB_ELIMIT,
+                         "what every worker is to be given at its start has %zu bytes, and may "
+                         "have %d: sys.path is most of it, and is to be shorter",
+                         config->setup_size, WIRE_SETUP_MAX);
+    return shm_sealed_make("mobula-setup", config->setup, config->setup_size, ret_fd);
+}
+
+static mob_status_t hello_send(mob_client_t *c, uint64_t token, int setup_fd) {
+    wire_hello_t hello = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+                          .version = WIRE_VERSION,
+                          .role = c->role,
+                          .token = token};
+    struct iovec part = {.iov_base = &hello, .iov_len = sizeof hello};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    char control[CMSG_SPACE(sizeof(int))] = {0};
+    if (setup_fd >= 0) {
+        m.msg_control = control;
+        m.msg_controllen = sizeof control;
+        struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+        h->cmsg_level = SOL_SOCKET;
+        h->cmsg_type = SCM_RIGHTS;
+        h->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(h), &setup_fd, sizeof(int));
+    }
+    ssize_t n;
+    do n = sendmsg(c->sock, &m, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? base_fail(MOB_ESYS, "greeting the daemon: %s", strerror(errno)) : MOB_OK;
+}
+
+/* Receives one packet into `packet`, with up to WIRE_MOST_FDS descriptors. */
+static mob_status_t packet_receive(int sock, char *packet, size_t *ret_size, int *fds,
+                                   int *ret_fd_count) {
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+    int ready;
+    do ready = poll(&p, 1, WELCOME_TIMEOUT_MS);
+    while (ready < 0 && errno == EINTR);
+    if (ready == 0)
+        return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %d s",
+                         WELCOME_TIMEOUT_MS / 1000);
+    char control[CMSG_SPACE(sizeof(int) * WIRE_MOST_FDS)];
+    struct iovec part = {.iov_base = packet, .iov_len = WIRE_PACKET_MAX};
+    struct msghdr m = {.msg_iov = &part,
+                       .msg_iovlen = 1,
+                       .msg_control = control,
+                       .msg_controllen = sizeof control};
+    ssize_t n;
+    /* A daemon that closed without having read our hello is told of first, what it said after
+     * that. */
+    for (int resets = 0;;) {
+        n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+        if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || resets++ > 0))) break;
+    }
+    if (n < 0 && errno == ECONNRESET)
+        return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
+    if (n < 0) return base_fail(MOB_ESYS, "hearing from the daemon: %s", strerror(errno));
+    *ret_fd_count = 0;
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h != NULL; h = CMSG_NXTHDR(&m, h)) {
+        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
+        int count = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int)), all[WIRE_MOST_FDS + 2];
+        memcpy(all, CMSG_DATA(h),
+               (size_t)count *
+                   sizeof(int)); /* the buffer has space for one more than asked for, no more */
+        for (int i = WIRE_MOST_FDS; i < count; i++) close(all[i]);
+        *ret_fd_count = count < WIRE_MOST_FDS ? count : WIRE_MOST_FDS;
+        memcpy(fds, all, (size_t)*ret_fd_count * sizeof(int));
+    }
+    *ret_size = (size_t)n;
+    return MOB_OK;
+}
+
+int client_fd_above_standard(int fd) {
+    if (fd > 2) return fd;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    close(fd);
+    return moved;
+}
+
+static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome, int *fds) {
+    uint64_t granules = welcome->arena_size / SHM_GRANULE;
+    const struct {
+        shm_segment_t *segment;
+        uint64_t size;
+        bool read_only_too;
+    } wanted[] = {
+        {&c->node_segment, sizeof(shm_node_t), false},
+        {&c->own_segment, SHM_CLIENT_BYTES, false},
+        {&c->slot_segment, (uint64_t)STORE_MAX_SLOTS * sizeof(store_slot_t), false},
+        {&c->record_segment, (uint64_t)WIRE_MAX_RECORDS * sizeof(wire_record_t), false},
+        {&c->extent_segment, (granules + 1) * sizeof(shm_extent_t), false},
+        {&c->arena, welcome->arena_size, true},
+        {&c->queue_segment, (uint64_t)SHM_QUEUES * sizeof(shm_queue_t), false},
+    };
+    size_t count = sizeof wanted / sizeof *wanted;
+    for (size_t i = 0; i < count; i++) {
+        int fd = client_fd_above_standard(fds[i]);
+        fds[i] = -1;
+        mob_status_t status =
+            shm_segment_open(fd, wanted[i].size, wanted[i].read_only_too, wanted[i].segment);
+        if (status != MOB_OK) return status;
+    }
+    c->daemon_event = client_fd_above_standard(fds[count]);
+    fds[count] = -1;
+    c->node = (shm_node_t *)c->node_segment.base;
+    c->up = (shm_ring_t *)c->own_segment.base;
+    c->down = (shm_ring_t *)(c->own_segment.base + SHM_CLIENT_DOWN);
+    c->events = (shm_events_t *)(c->own_segment.base + SHM_CLIENT_EVENTS);
+    c->pins = (_Atomic uint64_t *)(c->own_segment.base + SHM_CLIENT_PINS);
+    c->queues = (shm_queue_t *)c->queue_segment.base;
+    c->slots = (store_slot_t *)c->slot_segment.base;
+    c->records = (wire_record_t *)c->record_segment.base;
+    void *local = mmap(NULL, STORE_MAX_SLOTS * sizeof *c->local, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (local == MAP_FAILED)
+        return base_fail(MOB_ENOMEM, "no address space for the table of references");
+    c->local = local;
+    client_awake(c, true);
+    return shm_heap_init(&c->heap, c->arena.base, welcome->arena_size,
+                         (shm_extent_t *)c->extent_segment.base, client_heap_grant, c);
+}
+
+/* What the driver gave for every worker. */
+static mob_status_t setup_read(mob_client_t *c, int fd, uint32_t expected_size) {
+    mob_status_t status = shm_sealed_check(fd, WIRE_SETUP_MAX, &c->setup_size);
+    if (status != MOB_OK) return status;
+    if (c->setup_size != expected_size)
+        return base_fail(MOB_EPROTO, "the setup has the wrong size");
+    c->setup = malloc(c->setup_size);
+    return c->setup == NULL ? MOB_ENOMEM : shm_sealed_read(fd, c->setup, c->setup_size);
+}
+
+static mob_status_t welcome_apply(mob_client_t *c, const char *packet, size_t size, int *fds,
+                                  int fd_count) {
+    wire_welcome_t welcome;
+    if (size == 0) return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
+    if (size < sizeof(wire_packet_t)) return base_fail(MOB_EPROTO, "a packet of %zu bytes", size);
+    memcpy(&welcome.packet, packet, sizeof welcome.packet);
+    if (welcome.packet.magic != WIRE_MAGIC)
+        return base_fail(MOB_EPROTO, "what listens there is not mobulad");
+    if (welcome.packet.kind == WIRE_REFUSED) {
+        uint32_t code = MOB_ESYS;
+        if (size >= sizeof(wire_packet_t) + 4) memcpy(&code, packet + sizeof(wire_packet_t), 4);
+        int text = (int)(size > sizeof(wire_packet_t) + 4 ? size - sizeof(wire_packet_t) - 4 : 0);
+        return base_fail((mob_status_t)code, "%.*s", text, packet + sizeof(wire_packet_t) + 4);
+    }
+    if (welcome.packet.kind != WIRE_WELCOME || size < sizeof welcome || fd_count < WIRE_WELCOME_FDS)
+        return base_fail(MOB_EPROTO, "the daemon's welcome makes no sense");
+    memcpy(&welcome, packet, sizeof welcome);
+    if (welcome.dir_size + sizeof welcome != size || welcome.dir_size == 0 ||
+        fd_count != WIRE_WELCOME_FDS + (welcome.setup_size > 0))
+        return base_fail(MOB_EPROTO, "the daemon's welcome has the wrong size");
+    c->number = welcome.number;
+    c->epoch = welcome.epoch;
+    c->incarnation = welcome.incarnation;
+    c->session_dir = strndup(packet + sizeof welcome, welcome.dir_size);
+    if (c->session_dir == NULL || asprintf(&c->socket_path, "%s/socket", c->session_dir) < 0)
+        return MOB_ENOMEM;
+    mob_status_t status =
+        welcome.setup_size > 0 ? setup_read(c, fds[WIRE_WELCOME_FDS], welcome.setup_size) : MOB_OK;
+    return status == MOB_OK ? segments_open(c, &welcome, fds) : status;
+}
+
+mob_status_t client_handshake(mob_client_t *c, uint64_t token, const mob_config_t *config) {
+    int fds[WIRE_MOST_FDS], fd_count = 0, setup_fd;
+    size_t size = 0;
+    mob_status_t status = setup_seal(config, &setup_fd);
+    if (status != MOB_OK) return status;
+    status = hello_send(c, token, setup_fd);
+    if (setup_fd >= 0) close(setup_fd);
+    if (config != NULL && config->meanwhile != NULL) config->meanwhile(config->meanwhile_context);
+    c->packet = malloc(WIRE_PACKET_MAX);
+    if (c->packet == NULL) return MOB_ENOMEM;
+    mob_status_t heard = packet_receive(c->sock, c->packet, &size, fds, &fd_count);
+    if (heard != MOB_OK) return status != MOB_OK ? status : heard;
+    status = welcome_apply(c, c->packet, size, fds, fd_count);
+    for (int i = 0; i < fd_count; i++)
+        if (fds[i] >= 0) close(fds[i]);
+    return status;
+}

@@ -1,0 +1,22 @@
+/* A connection's first packet, and the answer. */
+#ifndef NODE_GREETING_H
+#define NODE_GREETING_H
+
+#include "node/types.h"
+
+/* What a driver gives with its hello for its workers: bytes of its own language. */
+typedef struct {
+    bool given;  /* the driver has said hello */
+    int fd;      /* sealed bytes (shm/sealed.h), if there are any */
+    size_t size; /* 0: there are none */
+} node_setup_t;
+
+/* Its first packet, which is borrowed, and the descriptor that came with it, which is taken; -1:
+ * none. Believes nothing of it. May close the client. */
+void node_greet(node_client_t *client, const void *packet, size_t size, int fd);
+/* Gives it its number and its segment, and tells it so. May refuse, and so close it. */
+void node_client_welcome(node_client_t *client);
+/* Says why, and closes it. `text` is borrowed. */
+void node_client_refuse(node_client_t *client, mob_status_t status, const char *text);
+
+#endif

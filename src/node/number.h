@@ -1,0 +1,24 @@
+/* Numbers of clients, which are small and used again. number.c has the rule. */
+#ifndef NODE_NUMBER_H
+#define NODE_NUMBER_H
+
+#include "node/types.h"
+#include "shm/lane.h"
+
+typedef struct {
+    uint32_t epoch;                  /* how many were given */
+    uint32_t named[SHM_MAX_CLIENTS]; /* where in the books a number stands that may outlive its
+                                        client there, beside tasks (node_t.open_tasks) */
+    uint64_t left[SHM_MAX_CLIENTS];  /* the round in which its last client went, plus one; 0: it had
+                                        none */
+} node_numbers_t;
+
+/* Gives the client the lowest number that is free, and an epoch. False: all are in use. */
+bool node_number_take(node_client_t *client);
+/* The client is closed: its number is free when it has rested, and nothing names it. */
+void node_number_leave(node_client_t *client);
+/* The number is written down where it may stand after its client's end; it is struck off there. */
+void node_number_name(node_t *node, uint32_t number);
+void node_number_unname(node_t *node, uint32_t number);
+
+#endif
