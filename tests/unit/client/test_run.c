@@ -129,6 +129,15 @@ static void test_what_the_daemon_gave_is_told_when_it_is_done(void **state) {
     assert_int_equal(events(c), 0); /* it is in the daemon's own book */
 }
 
+/* Out of a queue whose owner died, before its record was made KNOWN. */
+static void test_the_daemon_hears_of_whatever_it_gave(void **state) {
+    mob_client_t *c = *state;
+    task_t task = pushed();
+    finished(c, claimed(c, task, false));
+    daemon_hears_only(c, WIRE_DONE, task.record, task.generation);
+    assert_int_equal(wire_word_state(record_word(task)), WIRE_DONE_STATE);
+}
+
 static void test_what_became_known_while_it_ran_is_told(void **state) {
     mob_client_t *c = *state;
     task_t task = pushed();
@@ -408,6 +417,7 @@ int main(void) {
         WORKER_TEST(test_one_that_follows_at_once_begins_when_the_last_ended),
         WORKER_TEST(test_the_daemon_hears_nothing_of_a_task_from_a_queue),
         WORKER_TEST(test_what_the_daemon_gave_is_told_when_it_is_done),
+        WORKER_TEST(test_the_daemon_hears_of_whatever_it_gave),
         WORKER_TEST(test_what_became_known_while_it_ran_is_told),
         WORKER_TEST(test_a_run_whose_record_was_taken_away_publishes_nothing),
         WORKER_TEST(test_who_waits_is_rung),
