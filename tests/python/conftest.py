@@ -75,7 +75,7 @@ def nothing_left():
     ended = not ray.is_initialized()
     ray.shutdown()
     assert ended, "a test left its session running"
-    support.wait_until(lambda: not support.processes(), 5)
+    support.wait_until(lambda: not support.processes() and not support.sessions())
     assert support.processes() == []
     assert support.sessions() == []
 

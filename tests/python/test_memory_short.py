@@ -63,7 +63,7 @@ def run_limited(tmp_path):
         return done
 
     yield run
-    assert support.wait_until(lambda: not open(os.path.join(group, "cgroup.procs")).read(), 5)
+    assert support.wait_until(lambda: not open(os.path.join(group, "cgroup.procs")).read())
     end = time.monotonic() + 5
     while True:
         try:
@@ -77,8 +77,17 @@ def run_limited(tmp_path):
 PREFIX = """
 import os, time
 import ray
+FOLDER = os.path.dirname(os.path.abspath(__file__))
 from ray.exceptions import ActorDiedError, OutOfMemoryError
 ray.init(num_cpus=4, object_store_memory=60 << 20)
+
+def meet(name, count):
+    # goes on when so many tasks have come: each has a worker of its own then
+    folder = os.path.join(FOLDER, name)
+    os.makedirs(folder, exist_ok=True)
+    open(os.path.join(folder, "%d-%d" % (os.getpid(), time.monotonic_ns())), "w").close()
+    while len(os.listdir(folder)) < count:
+        time.sleep(0.01)
 
 def grow(megabytes, seconds):
     kept = []
@@ -131,6 +140,10 @@ def test_while_memory_is_short_tasks_are_held_back(run_limited):
     done = run_limited(
         """
 @ray.remote(max_retries=-1)
+def warm():
+    meet("warm", 4)
+
+@ray.remote(max_retries=-1)
 def span():
     begin = time.monotonic()
     time.sleep(0.2)
@@ -140,6 +153,7 @@ def overlaps():
     spans = sorted(ray.get([span.remote() for _ in range(20)], timeout=50))
     return sum(begin < end for (_, end), (begin, _) in zip(spans, spans[1:]))
 
+ray.get([warm.remote() for _ in range(4)], timeout=50)
 before = overlaps()
 kept = [bytearray(os.urandom(1 << 16)) * 80 for _ in range(40)]
 time.sleep(0.6)
@@ -200,11 +214,11 @@ kept = []
 
 @ray.remote(max_retries=0)
 def cache(megabytes, number):
-    begin = time.monotonic()
-    time.sleep(0.4 * number)  # one after the other
-    for _ in range(megabytes // 5):
-        kept.append(bytearray(os.urandom(1 << 16)) * 80)
-    time.sleep(max(0, begin + 2 - time.monotonic()))  # each has a worker of its own
+    for i in range(4):  # one after the other
+        meet("turn %d" % i, 4)
+        if i == number:
+            kept.extend(bytearray(os.urandom(1 << 16)) * 80 for _ in range(megabytes // 5))
+    meet("end", 4)
     return os.getpid()
 
 pids = ray.get([cache.remote(70, i) for i in range(4)], timeout=30)

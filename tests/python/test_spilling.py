@@ -341,14 +341,14 @@ def test_nothing_is_left_by_a_driver_that_is_killed(folder):
     assert files(folder)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert support.wait_until(lambda: os.listdir(folder) == [], 5)
+    assert support.wait_until(lambda: os.listdir(folder) == [])
 
 
 def test_nothing_is_left_by_a_daemon_that_is_killed(folder):
     process, daemon = driver(folder)
     assert files(folder)
     os.kill(daemon, signal.SIGKILL)
-    assert support.wait_until(lambda: os.listdir(folder) == [] and support.sessions() == [], 5)
+    assert support.wait_until(lambda: os.listdir(folder) == [] and support.sessions() == [])
     process.kill()
     process.wait()
 
@@ -408,7 +408,7 @@ def test_a_damaged_file_is_an_error_with_a_name(session, folder, damage):
         except ObjectLostError as error:
             lost += 1
             assert folder in str(error)
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 15
     assert lost > 20
     with pytest.raises(ObjectLostError):
         ray.get([digest_of.remote(ref) for ref in refs], timeout=30)
