@@ -239,7 +239,7 @@ def start_driver(path, *args, **options):
     return subprocess.Popen([sys.executable, str(path), *map(str, args)], text=True, **options)
 
 
-def run_driver(path, *args, timeout=50, **options):
+def run_driver(path, *args, timeout=100, **options):
     """Runs a driver to its end; a subprocess.CompletedProcess."""
     import subprocess
 

@@ -10,6 +10,8 @@ from support import Counter, echo
 
 import ray
 
+pytestmark = pytest.mark.one_path("what is refused is refused before it is submitted")
+
 INIT = {"num_cpus": 2}
 
 

@@ -11,6 +11,8 @@ import support
 
 import ray
 
+pytestmark = pytest.mark.one_path("the command line, from outside of a session")
+
 RAY = os.path.join(os.path.dirname(sys.executable), "ray")
 
 

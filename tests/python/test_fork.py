@@ -11,6 +11,10 @@ import support
 
 import ray
 
+pytestmark = pytest.mark.one_path(
+    "what a child of a fork may do does not depend on who gave the task"
+)
+
 
 @ray.remote
 def add(a, b=1):

@@ -13,7 +13,10 @@ from support import Counter, echo
 
 import ray
 
-pytestmark = pytest.mark.usefixtures("cluster")
+pytestmark = [
+    pytest.mark.usefixtures("cluster"),
+    pytest.mark.one_path("the socket of the daemon, before anybody is its client"),
+]
 
 MAGIC, VERSION = 0x4D4F4255, 1
 HELLO, WELCOME, FORK, READY, ASK = 1, 2, 6, 8, 10

@@ -14,6 +14,8 @@ import support
 import ray
 from ray.exceptions import RaySystemError
 
+pytestmark = pytest.mark.one_path("the beginning and the end of sessions")
+
 
 @ray.remote
 def echo(x):

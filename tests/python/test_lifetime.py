@@ -60,6 +60,7 @@ def prepare():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+@pytest.mark.one_path("the daemon ends its children, whoever gave them their tasks")
 @pytest.mark.parametrize("how", ENDS)
 def test_nothing_is_left_a_second_after_the_driver(folder, how):
     code, status = ENDS[how]
@@ -74,6 +75,7 @@ def test_nothing_is_left_a_second_after_the_driver(folder, how):
     assert support.wait_until(lambda: not support.sessions())
 
 
+@pytest.mark.one_path("the daemon ends its children, whoever gave them their tasks")
 def test_a_driver_that_dies_in_the_middle_of_init(folder):
     path = support.script(folder, "import ray\nray.init(num_cpus=2)\nray.get([ray.put(1)])\n")
     for delay in (0.02, 0.05, 0.08, 0.11, 0.14):

@@ -14,6 +14,7 @@ import pytest
 import support
 
 MB = 1 << 20
+how_much = pytest.mark.one_path("how much is in use, whoever ends or moves what")
 
 
 def own_group():
@@ -48,7 +49,7 @@ def run_limited(tmp_path):
     # process, may fail.
     enter = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group]
 
-    def run(code, timeout=55, **environment):
+    def run(code, timeout=100, **environment):
         path = support.script(str(tmp_path), PREFIX + code)
         done = subprocess.run(
             [*enter, sys.executable, path],
@@ -169,6 +170,7 @@ print(before, during, overlaps())
     assert 2 * during < before and 2 * during < after, done.said
 
 
+@how_much
 def test_the_default_store_is_a_share_of_the_groups_memory(run_limited):
     done = run_limited("""
 ray.shutdown()
@@ -227,6 +229,7 @@ print(len(set(pids)), ray.get(eat_once.remote(200), timeout=50))
     assert done.stdout == "4 200\n", done.said
 
 
+@how_much
 def test_objects_go_to_disk_before_anybody_is_ended(run_limited):
     done = run_limited(
         """
@@ -241,6 +244,7 @@ print([len(value) for value in ray.get(refs)] == [5 << 20] * 10)
     assert "was ended" not in done.stderr, done.said
 
 
+@how_much
 def test_files_that_were_read_are_not_memory_in_use(run_limited, tmp_path):
     """The kernel keeps them as long as nobody needs the memory; those that were read twice count as
     active.
@@ -260,6 +264,7 @@ print(ray.get(eat_once.remote(250, 1.5), timeout=50))
     assert done.stdout == "250\n" and "was ended" not in done.stderr, done.said
 
 
+@how_much
 def test_a_task_that_leaps_goes_through_for_objects_move(run_limited, tmp_path):
     done = run_limited(f"""
 import numpy as np
@@ -283,6 +288,7 @@ print(ray.get([leap.remote(4)]))
     assert done.stdout == "[4]\nTrue\n[4]\n", done.said
 
 
+@how_much
 def test_the_watch_can_be_switched_off(run_limited):
     done = run_limited(
         """
@@ -294,6 +300,7 @@ print(ray.get([eat.remote(50) for _ in range(4)], timeout=50))
     assert done.stdout == "[50, 50, 50, 50]\n" and "Memory" not in done.stderr, done.said
 
 
+@how_much
 def test_the_threshold(run_limited):
     done = run_limited(
         """
