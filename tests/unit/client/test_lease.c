@@ -201,17 +201,10 @@ static void *sleeper_run(void *context) {
     return NULL;
 }
 
-static pthread_t sleeper_start(sleeper_t *s) {
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, sleeper_run, s), 0);
-    while (atomic_load(&s->c->node->bells[NUMBER].sleepers) == 0) sched_yield();
-    return thread;
-}
-
 static void test_a_sleeper_with_a_lease_is_woken_by_a_push(void **state) {
     sleeper_t s = {.c = *state};
     lease_give(s.c);
-    pthread_t thread = sleeper_start(&s);
+    pthread_t thread = sleeper_start(s.c, sleeper_run, &s);
     assert_true(is_idle(s.c, NUMBER));
     pushed();
     pthread_join(thread, NULL);
@@ -221,7 +214,7 @@ static void test_a_sleeper_with_a_lease_is_woken_by_a_push(void **state) {
 
 static void test_nobody_relies_on_a_sleeper_without_a_lease(void **state) {
     sleeper_t s = {.c = *state};
-    pthread_t thread = sleeper_start(&s);
+    pthread_t thread = sleeper_start(s.c, sleeper_run, &s);
     assert_false(is_idle(s.c, NUMBER));
     pushed();
     assert_int_equal(rings(s.c, NUMBER), 0);
@@ -242,7 +235,7 @@ static void test_what_was_pushed_before_its_sleep_keeps_it_awake(void **state) {
 static void test_who_lost_its_lease_asleep_wakes_another(void **state) {
     sleeper_t s = {.c = *state};
     lease_give(s.c);
-    pthread_t thread = sleeper_start(&s);
+    pthread_t thread = sleeper_start(s.c, sleeper_run, &s);
     atomic_fetch_or(&bits(s.c, LANE, OTHER)->idle, shm_node_bit(OTHER));
     lease_set(s.c, SHM_LEASE_NONE); /* the daemon takes the lease, and is about to take the bit */
     pushed();
@@ -255,7 +248,7 @@ static void test_who_lost_its_lease_asleep_wakes_another(void **state) {
 static void test_an_actor_says_that_it_rests(void **state) {
     sleeper_t s = {.c = *state};
     client_calls_add(s.c, CALLS);
-    pthread_t thread = sleeper_start(&s);
+    pthread_t thread = sleeper_start(s.c, sleeper_run, &s);
     assert_int_equal(atomic_load(&lease(s.c)->rests), 1);
     atomic_store(&s.c->queues[CALLS].taker, NUMBER);
     called(NULL);
@@ -270,7 +263,7 @@ static void test_a_signal_ends_its_sleep(void **state) {
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGUSR1, &action, NULL);
     lease_give(s.c);
-    pthread_t thread = sleeper_start(&s);
+    pthread_t thread = sleeper_start(s.c, sleeper_run, &s);
     while (!atomic_load(&s.over)) { /* it may be about to sleep when the first one comes */
         pthread_kill(thread, SIGUSR1);
         sched_yield();

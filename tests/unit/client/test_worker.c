@@ -250,17 +250,10 @@ static void *sleeper_run(void *context) {
     return NULL;
 }
 
-static pthread_t sleeper_start(sleeper_t *s) {
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, sleeper_run, s), 0);
-    while (atomic_load(&s->c->node->bells[NUMBER].sleepers) == 0) sched_yield();
-    return thread;
-}
-
 static void test_a_push_wakes_it(void **state) {
     sleeper_t s = {.c = *state};
     lease_give(s.c);
-    pthread_t thread = sleeper_start(&s);
+    pthread_t thread = sleeper_start(s.c, sleeper_run, &s);
     task_t task = pushed();
     pthread_join(thread, NULL);
     assert_int_equal(s.status, MOB_OK);
@@ -273,7 +266,7 @@ static void test_the_end_of_a_run_wakes_who_may_not_begin_one(void **state) {
     mob_run_t *run = taken(s.c);
     assert_true(runs(run, first));
     task_t second = ordered(s.c);
-    pthread_t thread = sleeper_start(&s);
+    pthread_t thread = sleeper_start(s.c, sleeper_run, &s);
     assert_null(s.run);
     finished(s.c, run);
     pthread_join(thread, NULL);
@@ -283,7 +276,7 @@ static void test_the_end_of_a_run_wakes_who_may_not_begin_one(void **state) {
 
 static void test_told_to_exit_while_it_sleeps(void **state) {
     sleeper_t s = {.c = *state};
-    pthread_t thread = sleeper_start(&s);
+    pthread_t thread = sleeper_start(s.c, sleeper_run, &s);
     daemon_says(s.c, WIRE_EXIT, 0, 0);
     shm_bell_ring(&s.c->node->bells[NUMBER]);
     pthread_join(thread, NULL);

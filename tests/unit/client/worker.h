@@ -8,6 +8,9 @@
 
 #include "fixture.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 enum { SUBMITTER = 5, LANE = 0, CALLS = SHM_FIRST_CALLS + 7 };
 
 static mob_client_t *submitter;
@@ -179,6 +182,14 @@ static inline void result_store(mob_client_t *c, mob_run_t *run, size_t size, mo
 static inline void finished(mob_client_t *c, mob_run_t *run) {
     result_store(c, run, 1, MOB_OK);
     mob_run_finish(c, run);
+}
+
+/* A thread of the worker that sleeps. */
+static inline pthread_t sleeper_start(mob_client_t *c, void *(*run)(void *), void *context) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run, context), 0);
+    while (atomic_load(&c->node->bells[c->number].sleepers) == 0) sched_yield();
+    return thread;
 }
 
 /* What a test has left is finished: this thread counts its runs, and the next test begins without
