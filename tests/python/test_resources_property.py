@@ -98,7 +98,8 @@ def test_everything_is_used(start, folder):
     """The opposite fault: tasks that fit are not left waiting."""
     start(num_cpus=CPUS)
     meet = ray.remote(support.meet)
-    ray.get([meet.remote(folder, i // CPUS, CPUS) for i in range(6 * CPUS)], timeout=50)
+    for wave in range(6):  # with some that wait behind those that meet
+        ray.get([meet.remote(folder, wave, CPUS) for _ in range(2 * CPUS)], timeout=50)
 
 
 def test_mixes_with_actors_and_crashes(start):
