@@ -1,7 +1,6 @@
 """An idle system is idle: none of its processes wakes up, not even once."""
 
 import os
-import time
 
 import support
 
@@ -32,7 +31,7 @@ def test_nothing_wakes_up_while_nothing_is_asked(start):
         return found
 
     # whatever is still in hand comes before: preloading, surplus workers that end
-    assert support.is_quiet(look, 3), (look(), time.sleep(1), look())
+    assert support.is_quiet(look, 3), look()
     del kept
 
 
@@ -46,7 +45,7 @@ def test_the_drivers_own_thread_sleeps_too(start):
         return {key: found[key] for key in found if str(key[1]) not in others}
 
     assert look()
-    assert support.is_quiet(look, 1.5), (look(), time.sleep(1), look())
+    assert support.is_quiet(look, 1.5), look()
 
 
 def test_a_blocked_get_hardly_wakes_up(start, folder):

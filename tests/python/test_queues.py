@@ -646,7 +646,7 @@ def test_idle_is_idle():
         return found
 
     # surplus workers of the tests before this one end after two seconds
-    assert support.is_quiet(look, 3), (look(), time.sleep(1), look())
+    assert support.is_quiet(look, 3), look()
 
 
 MIXED = """
