@@ -14,7 +14,7 @@ help:
 	@echo "make run          build, then a short tour"
 	@echo "make build        .venv/bin/python imports ray, .venv/bin/ray is the command line;"
 	@echo "                  build/ holds the rest"
-	@echo "make test         all tests"
+	@echo "make test         all tests; ends with the names of those that failed"
 	@echo "make proof        what takes too long for the tests: kills, a million tasks,"
 	@echo "                  idleness, fairness"
 	@echo "make bench        Mobula beside Ray and multiprocessing.Pool, into docs/figures"
@@ -35,13 +35,7 @@ run: build
 	@$(PYTHON) examples/tour.py
 
 test: build
-	@$(MESON) test -C build --print-errorlogs
-	@$(PYTEST)
-	@echo "Again, with everything through the daemon:"
-	@MOBULA_FAST_PATH=0 $(MESON) test -C build --print-errorlogs
-	@MOBULA_FAST_PATH=0 $(PYTEST)
-	@if [ -e $(SEEDS) ]; then $(PYTHON) $(SEEDS) --python $(PYTHON); \
-	else echo "The seeds' programs were not run: $(SEEDS) is not there."; fi
+	@$(PYTHON) scripts/test.py --pytest "$(PYTEST)" --seeds $(SEEDS)
 
 proof: build
 	@$(PYTHON) bench/proof.py

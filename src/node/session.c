@@ -17,7 +17,7 @@
 #include "base/folder.h"
 #include "node/state.h"
 
-enum { MAKE_TRIES = 100, MAKE_PAUSE_US = 1000 };
+enum { MAKE_TRIES = 1000, MAKE_PAUSE_US = 1000, MAKE_PAUSES = 7 }; /* some four seconds */
 
 /* Leaves errno as it is. */
 static mob_status_t folder_fail(const char *what, const char *path) {
@@ -33,10 +33,9 @@ static mob_status_t folder_fail(const char *what, const char *path) {
     return status;
 }
 
-/* The user's own folder: made if need be, refused if somebody else could write into it. */
-static mob_status_t folder_make(const char *path) {
+/* The user's own folder: refused if somebody else could write into it. */
+static mob_status_t folder_check(const char *path) {
     struct stat st;
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) return folder_fail("making the folder", path);
     if (lstat(path, &st) != 0) return folder_fail("looking at the folder", path);
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
         return base_fail(
@@ -81,8 +80,12 @@ static mob_status_t socket_listen(node_t *n) {
 static mob_status_t folders_make(const char *parent, const char *dir) {
     mob_status_t status = MOB_OK;
     for (int tries = 0; tries < MAKE_TRIES; tries++) {
-        if (tries > 0) usleep(MAKE_PAUSE_US); /* not in step with who makes and removes it */
-        status = folder_make(parent);
+        /* Not in step with who makes and removes it: then each try could meet the same end. */
+        if (tries > 0) usleep(MAKE_PAUSE_US * (1 + (unsigned)tries % MAKE_PAUSES));
+        /* if this one has no place, nobody is about to make it */
+        if (mkdir(parent, 0700) != 0 && errno != EEXIST)
+            return folder_fail("making the folder", parent);
+        status = folder_check(parent);
         if (status == MOB_OK) {
             /* one that was removed since had nothing in it */
             if (tries == 0) base_folder_clear(parent, "session_");

@@ -8,6 +8,21 @@ import time
 import ray
 
 
+@ray.remote
+def echo(x):
+    return x
+
+
+@ray.remote
+class Counter:
+    def __init__(self):
+        self.value = 0
+
+    def add(self, n=1):
+        self.value += n
+        return self.value
+
+
 def run_folder() -> str:
     """The folder of this run: sessions live in it, and every process of ours has it in its command
     line, or in the environment that it was started with.
@@ -110,6 +125,59 @@ def wait_until(condition, seconds=20.0) -> bool:
     return True
 
 
+def switches(pids) -> dict:
+    """How often each thread of these processes went to sleep: by (process, thread)."""
+    found = {}
+    for pid in pids:
+        try:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/status") as file:
+                    line = next(line for line in file if line.startswith("voluntary_ctxt_switches"))
+                found[pid, int(thread)] = int(line.split()[1])
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def is_quiet(look, seconds, patience=40.0) -> bool:
+    """Whether what `look` returns stays the same for so long. That time begins when whatever is
+    still in hand is done, which may take a while on a busy machine.
+    """
+    end = time.monotonic() + patience
+    last, since = look(), time.monotonic()
+    while time.monotonic() < end:
+        time.sleep(0.1)
+        seen = look()
+        if seen != last:
+            last, since = seen, time.monotonic()
+        elif time.monotonic() - since >= seconds:
+            return True
+    return False
+
+
+def stalled() -> float:
+    """For how many seconds, since the machine began, somebody has waited for a CPU, the disk or
+    memory: what takes longer while this grows is not to blame for it. The kernel counts these
+    times one by one, so the sum may be more than has passed.
+    """
+    total = 0
+    for name in ("cpu", "io", "memory"):
+        try:
+            with open(f"/proc/pressure/{name}") as file:
+                total += int(file.readline().rpartition("=")[2])
+        except OSError:  # a kernel that does not count them
+            return time.monotonic()
+    return total / 1e6
+
+
+def meet(folder, name, count):
+    """In a task: goes on when so many have come. Whoever leaves them waiting fails them."""
+    touch(os.path.join(folder, f"{name}-{time.monotonic_ns()}-{os.getpid()}"))
+    here = lambda: sum(found.startswith(f"{name}-") for found in os.listdir(folder))  # noqa: E731
+    if not wait_until(lambda: here() >= count, 40):
+        raise TimeoutError(f"{here()} of {count} came")
+
+
 def touch(path):
     with open(path, "w"):
         pass
@@ -186,7 +254,7 @@ def start_driver(path, *args, **options):
     return subprocess.Popen([sys.executable, str(path), *map(str, args)], text=True, **options)
 
 
-def run_driver(path, *args, timeout=50, **options):
+def run_driver(path, *args, timeout=100, **options):
     """Runs a driver to its end; a subprocess.CompletedProcess."""
     import subprocess
 

@@ -6,25 +6,13 @@ import threading
 
 import pytest
 import support
+from support import Counter, echo
 
 import ray
 
+pytestmark = pytest.mark.one_path("what is refused is refused before it is submitted")
+
 INIT = {"num_cpus": 2}
-
-
-@ray.remote
-def echo(x):
-    return x
-
-
-@ray.remote
-class Counter:
-    def __init__(self):
-        self.value = 0
-
-    def add(self, n=1):
-        self.value += n
-        return self.value
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ import support
 
 import ray
 
+pytestmark = pytest.mark.one_path("the command line, from outside of a session")
+
 RAY = os.path.join(os.path.dirname(sys.executable), "ray")
 
 
@@ -83,7 +85,7 @@ def test_one_row_of_the_microbenchmark():
     (line,) = result.stdout.splitlines()
     name, mean = re.fullmatch(r"(.+) per second ([\d.]+) \+- [\d.]+", line).groups()
     assert name.startswith("single client put calls") and float(mean) > 100
-    assert support.wait_until(lambda: not support.processes(), 5)
+    assert support.wait_until(lambda: not support.processes())
 
 
 def test_as_a_module():

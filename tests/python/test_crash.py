@@ -256,7 +256,7 @@ def test_many_crashes_leave_nothing_behind():
     crash_some()
     crash_some()
     ray.get([echo.remote(i) for i in range(8)])
-    assert support.wait_until(lambda: descriptors() <= before + 12, 10), (before, descriptors())
+    assert support.wait_until(lambda: descriptors() <= before + 12), (before, descriptors())
 
 
 def test_an_uncaught_signal_of_python_in_a_worker():

@@ -11,6 +11,10 @@ import support
 
 import ray
 
+pytestmark = pytest.mark.one_path(
+    "what a child of a fork may do does not depend on who gave the task"
+)
+
 
 @ray.remote
 def add(a, b=1):
@@ -141,23 +145,26 @@ def test_a_child_reads_what_its_parent_has_got(start):
 def test_the_parent_ends_while_the_child_lives(folder):
     """The daemon watches its driver, not whoever inherited the driver's socket."""
     code = """
-import os, ray, time
+import os, ray, sys, time
 ray.init(num_cpus=1)
 @ray.remote
 def f(): return 1
 ray.get(f.remote())
 if os.fork() == 0:
     os.close(1); os.close(2)
-    time.sleep(4)
+    while not os.path.exists(sys.argv[1]): time.sleep(0.01)
     os._exit(0)
 os._exit(0)
 """
-    result = support.run_driver(support.script(folder, code))
+    end = os.path.join(folder, "end")
+    result = support.run_driver(support.script(folder, code), end)
     assert result.returncode == 0
     assert support.wait_until(
-        lambda: not [c for _, c in support.processes() if "driver.py" not in c], 2
+        lambda: not [c for _, c in support.processes() if "driver.py" not in c]
     )
-    assert support.wait_until(lambda: not support.processes(), 10)
+    assert len(support.processes()) == 1  # the child
+    support.touch(end)
+    assert support.wait_until(lambda: not support.processes())
 
 
 def test_a_pool_of_the_driver(start):

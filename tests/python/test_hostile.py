@@ -9,29 +9,18 @@ import time
 
 import pytest
 import support
+from support import Counter, echo
 
 import ray
 
-pytestmark = pytest.mark.usefixtures("cluster")
+pytestmark = [
+    pytest.mark.usefixtures("cluster"),
+    pytest.mark.one_path("the socket of the daemon, before anybody is its client"),
+]
 
 MAGIC, VERSION = 0x4D4F4255, 1
 HELLO, WELCOME, FORK, READY, ASK = 1, 2, 6, 8, 10
 DRIVER, WORKER, ZYGOTE, OBSERVER = 1, 2, 3, 4
-
-
-@ray.remote
-def echo(x):
-    return x
-
-
-@ray.remote
-class Counter:
-    def __init__(self):
-        self.value = 0
-
-    def add(self):
-        self.value += 1
-        return self.value
 
 
 @pytest.fixture(autouse=True)
@@ -172,7 +161,7 @@ def test_descriptors_that_nobody_asked_for():
         for file in files:
             os.close(file)
         connection.close()
-    assert support.wait_until(lambda: count() <= before + 5, 10), (before, count())
+    assert support.wait_until(lambda: count() <= before + 5), (before, count())
 
 
 def test_silent_connections():

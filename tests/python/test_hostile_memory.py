@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import support
+from support import Counter, echo
 
 import ray
 from ray.exceptions import WorkerCrashedError
@@ -34,21 +35,6 @@ NAMES = kinds_of_messages()
 # Anybody may kill an actor who can name it. 0 and UP_END are no message.
 KINDS = [0, *(kind for kind, name in NAMES.items() if name != "KILL")]
 RING = int(re.search(r"SHM_UP_MESSAGES = (\d+)", (SOURCE / "shm" / "node.h").read_text())[1])
-
-
-@ray.remote
-def echo(x):
-    return x
-
-
-@ray.remote
-class Counter:
-    def __init__(self):
-        self.value = 0
-
-    def add(self):
-        self.value += 1
-        return self.value
 
 
 @ray.remote
@@ -248,7 +234,7 @@ def test_rubbish_all_over_the_shared_tables(folder, names, seed):
     # must not have died: it says so, or it has cleaned up after that driver.
     if result.returncode == 0 and "it was disconnected" not in result.stderr:
         assert result.stdout.startswith("daemon ") and result.stdout[-1] not in "ZX", result.stderr
-    assert support.wait_until(lambda: not support.strangers(), 10)
-    assert support.wait_until(lambda: len(support.sessions()) == 1, 5), (
+    assert support.wait_until(lambda: not support.strangers())
+    assert support.wait_until(lambda: len(support.sessions()) == 1), (
         "the daemon died without cleaning up"
     )

@@ -17,6 +17,8 @@ import support
 import ray
 from ray.exceptions import RaySystemError
 
+pytestmark = pytest.mark.one_path("the beginning and the end of sessions")
+
 
 @ray.remote
 def echo(x):
@@ -194,12 +196,11 @@ def test_more_cpus_than_cores_is_so_many_workers(start, folder):
     start(num_cpus=count)
 
     @ray.remote
-    def meet(i):
-        support.touch(f"{folder}/{i}")
-        assert support.wait_until(lambda: len(os.listdir(folder)) == count, 30)
+    def meet():
+        support.meet(folder, "worker", count)
         return os.getpid()
 
-    assert len(set(ray.get([meet.remote(i) for i in range(count)]))) == count
+    assert len(set(ray.get([meet.remote() for _ in range(count)]))) == count
 
 
 def test_dashboard_off_passes(start):
@@ -495,7 +496,7 @@ def test_temp_dir_is_used_and_left_clean(start, folder):
     assert os.stat(context["session_dir"]).st_mode & 0o777 == 0o700
     ray.get(echo.remote(1))
     ray.shutdown()
-    assert support.wait_until(lambda: not os.path.exists(context["session_dir"]), 5)
+    assert support.wait_until(lambda: not os.path.exists(context["session_dir"]))
 
 
 def test_remote_functions_and_classes_work_after_the_next_init(start):
@@ -521,7 +522,7 @@ def test_ten_sessions_leave_nothing_in_the_driver(start):
     before = inventory()
     for _ in range(10):
         session()
-    assert support.wait_until(lambda: inventory() <= before, 5), (before, inventory())
+    assert support.wait_until(lambda: inventory() <= before), (before, inventory())
     assert threading.active_count() >= 1
 
 

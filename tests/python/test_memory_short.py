@@ -14,6 +14,7 @@ import pytest
 import support
 
 MB = 1 << 20
+how_much = pytest.mark.one_path("how much is in use, whoever ends or moves what")
 
 
 def own_group():
@@ -48,7 +49,7 @@ def run_limited(tmp_path):
     # process, may fail.
     enter = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group]
 
-    def run(code, timeout=55, **environment):
+    def run(code, timeout=100, **environment):
         path = support.script(str(tmp_path), PREFIX + code)
         done = subprocess.run(
             [*enter, sys.executable, path],
@@ -63,7 +64,7 @@ def run_limited(tmp_path):
         return done
 
     yield run
-    assert support.wait_until(lambda: not open(os.path.join(group, "cgroup.procs")).read(), 5)
+    assert support.wait_until(lambda: not open(os.path.join(group, "cgroup.procs")).read())
     end = time.monotonic() + 5
     while True:
         try:
@@ -77,8 +78,17 @@ def run_limited(tmp_path):
 PREFIX = """
 import os, time
 import ray
+FOLDER = os.path.dirname(os.path.abspath(__file__))
 from ray.exceptions import ActorDiedError, OutOfMemoryError
 ray.init(num_cpus=4, object_store_memory=60 << 20)
+
+def meet(name, count):
+    # goes on when so many tasks have come: each has a worker of its own then
+    folder = os.path.join(FOLDER, name)
+    os.makedirs(folder, exist_ok=True)
+    open(os.path.join(folder, "%d-%d" % (os.getpid(), time.monotonic_ns())), "w").close()
+    while len(os.listdir(folder)) < count:
+        time.sleep(0.01)
 
 def grow(megabytes, seconds):
     kept = []
@@ -131,6 +141,10 @@ def test_while_memory_is_short_tasks_are_held_back(run_limited):
     done = run_limited(
         """
 @ray.remote(max_retries=-1)
+def warm():
+    meet("warm", 4)
+
+@ray.remote(max_retries=-1)
 def span():
     begin = time.monotonic()
     time.sleep(0.2)
@@ -140,6 +154,7 @@ def overlaps():
     spans = sorted(ray.get([span.remote() for _ in range(20)], timeout=50))
     return sum(begin < end for (_, end), (begin, _) in zip(spans, spans[1:]))
 
+ray.get([warm.remote() for _ in range(4)], timeout=50)
 before = overlaps()
 kept = [bytearray(os.urandom(1 << 16)) * 80 for _ in range(40)]
 time.sleep(0.6)
@@ -155,6 +170,7 @@ print(before, during, overlaps())
     assert 2 * during < before and 2 * during < after, done.said
 
 
+@how_much
 def test_the_default_store_is_a_share_of_the_groups_memory(run_limited):
     done = run_limited("""
 ray.shutdown()
@@ -200,11 +216,11 @@ kept = []
 
 @ray.remote(max_retries=0)
 def cache(megabytes, number):
-    begin = time.monotonic()
-    time.sleep(0.4 * number)  # one after the other
-    for _ in range(megabytes // 5):
-        kept.append(bytearray(os.urandom(1 << 16)) * 80)
-    time.sleep(max(0, begin + 2 - time.monotonic()))  # each has a worker of its own
+    for i in range(4):  # one after the other
+        meet("turn %d" % i, 4)
+        if i == number:
+            kept.extend(bytearray(os.urandom(1 << 16)) * 80 for _ in range(megabytes // 5))
+    meet("end", 4)
     return os.getpid()
 
 pids = ray.get([cache.remote(70, i) for i in range(4)], timeout=30)
@@ -213,6 +229,7 @@ print(len(set(pids)), ray.get(eat_once.remote(200), timeout=50))
     assert done.stdout == "4 200\n", done.said
 
 
+@how_much
 def test_objects_go_to_disk_before_anybody_is_ended(run_limited):
     done = run_limited(
         """
@@ -227,6 +244,7 @@ print([len(value) for value in ray.get(refs)] == [5 << 20] * 10)
     assert "was ended" not in done.stderr, done.said
 
 
+@how_much
 def test_files_that_were_read_are_not_memory_in_use(run_limited, tmp_path):
     """The kernel keeps them as long as nobody needs the memory; those that were read twice count as
     active.
@@ -246,6 +264,7 @@ print(ray.get(eat_once.remote(250, 1.5), timeout=50))
     assert done.stdout == "250\n" and "was ended" not in done.stderr, done.said
 
 
+@how_much
 def test_a_task_that_leaps_goes_through_for_objects_move(run_limited, tmp_path):
     done = run_limited(f"""
 import numpy as np
@@ -269,6 +288,7 @@ print(ray.get([leap.remote(4)]))
     assert done.stdout == "[4]\nTrue\n[4]\n", done.said
 
 
+@how_much
 def test_the_watch_can_be_switched_off(run_limited):
     done = run_limited(
         """
@@ -280,6 +300,7 @@ print(ray.get([eat.remote(50) for _ in range(4)], timeout=50))
     assert done.stdout == "[50, 50, 50, 50]\n" and "Memory" not in done.stderr, done.said
 
 
+@how_much
 def test_the_threshold(run_limited):
     done = run_limited(
         """

@@ -11,7 +11,10 @@ import support
 import ray
 
 INIT = {"num_cpus": 4, "object_store_memory": 256 << 20}
-pytestmark = pytest.mark.usefixtures("cluster")
+pytestmark = [
+    pytest.mark.usefixtures("cluster"),
+    pytest.mark.one_path("values, and what holds them"),
+]
 
 MIB = 1 << 20
 

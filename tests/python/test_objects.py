@@ -14,7 +14,10 @@ import pytest
 
 import ray
 
-pytestmark = pytest.mark.usefixtures("cluster")
+pytestmark = [
+    pytest.mark.usefixtures("cluster"),
+    pytest.mark.one_path("values, and what holds them"),
+]
 
 
 class Colour(enum.IntEnum):

@@ -635,33 +635,18 @@ def test_a_result_of_a_killed_submitters_task_that_another_holds(folder):
 # ---- idle, and without queues ----
 
 
-def switches():
-    """Voluntary context switches of every thread of every process of the session."""
-    found = {}
-    for pid, _ in support.processes():
-        try:
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{thread}/status") as file:
-                    for line in file:
-                        if line.startswith("voluntary_ctxt_switches"):
-                            found[pid, thread] = int(line.split()[1])
-        except OSError:  # it has just ended
-            continue
-    return found
-
-
 def test_idle_is_idle():
     ray.get([add.remote(i) for i in range(2000)], timeout=40)
     assert ray.get(add.options(num_cpus=2).remote(1), timeout=40) == 2
     ray.get([add.remote(i) for i in range(20)], timeout=40)
-    seen = []
-    for _ in range(4):  # surplus workers of the tests before this one end after two seconds
-        before = switches()
-        time.sleep(3)
-        seen.append((before, switches()))
-        if len(before) >= 3 and before == seen[-1][1]:
-            return
-    pytest.fail(f"something wakes up: {seen[-1]}")
+
+    def look():
+        found = support.switches(pid for pid, _ in support.processes())
+        assert len(found) >= 3
+        return found
+
+    # surplus workers of the tests before this one end after two seconds
+    assert support.is_quiet(look, 3), look()
 
 
 MIXED = """

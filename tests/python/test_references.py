@@ -42,7 +42,7 @@ def everything_comes_back():
     before = support.store_free()
     yield
     gc.collect()
-    assert support.wait_until(lambda: support.store_free() >= before - 8 * MB, 10), (
+    assert support.wait_until(lambda: support.store_free() >= before - 8 * MB), (
         before,
         support.store_free(),
     )

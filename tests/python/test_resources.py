@@ -79,11 +79,10 @@ def test_ten_tenths_are_one(start, folder):
     start(num_cpus=1)
 
     @ray.remote(num_cpus=0.1)
-    def meet(i):
-        support.touch(f"{folder}/{i}")
-        return support.wait_until(lambda: len(os.listdir(folder)) >= 10, 30)
+    def meet():
+        support.meet(folder, "tenth", 10)
 
-    assert all(ray.get([meet.remote(i) for i in range(10)]))
+    ray.get([meet.remote() for _ in range(10)])
     assert support.wait_until(lambda: available("CPU") == 1)
 
 
@@ -127,12 +126,11 @@ def test_gpus_by_index(start, folder):
     start(num_cpus=4, num_gpus=4)
 
     @ray.remote(num_gpus=1)
-    def which(i):
-        support.touch(f"{folder}/{i}")
-        assert support.wait_until(lambda: len(os.listdir(folder)) == 4, 30)
+    def which():
+        support.meet(folder, "which", 4)
         return ray.get_gpu_ids(), os.environ["CUDA_VISIBLE_DEVICES"]
 
-    found = ray.get([which.remote(i) for i in range(4)])
+    found = ray.get([which.remote() for _ in range(4)])
     assert sorted(ids for ids, _ in found) == [[0], [1], [2], [3]]
     assert all(visible == str(ids[0]) for ids, visible in found)
 
@@ -155,12 +153,11 @@ def test_fractions_of_gpus_share_one(start, folder):
     start(num_cpus=4, num_gpus=2)
 
     @ray.remote(num_gpus=0.5)
-    def which(i):
-        support.touch(f"{folder}/{i}")
-        assert support.wait_until(lambda: len(os.listdir(folder)) == 4, 30)
+    def which():
+        support.meet(folder, "which", 4)
         return tuple(ray.get_gpu_ids())
 
-    found = ray.get([which.remote(i) for i in range(4)])
+    found = ray.get([which.remote() for _ in range(4)])
     assert sorted(found) == [(0,), (0,), (1,), (1,)]
 
 

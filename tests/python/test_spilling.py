@@ -26,6 +26,7 @@ from ray.util.state import list_objects
 
 MB = 1 << 20
 STORE = 40 * MB
+driver_alone = pytest.mark.one_path("only the driver puts and gets")
 PIECES = ("asked for, ", " of its"), ("at most ", " of them in one piece")
 
 
@@ -91,6 +92,7 @@ def test_results_of_tasks(session, folder):
     assert files(folder)
 
 
+@driver_alone
 def test_small_objects_share_files(session, folder):
     count = 25_000
     refs = [ray.put(b"%06d" % i * 1000) for i in range(count)]
@@ -101,12 +103,14 @@ def test_small_objects_share_files(session, folder):
     assert ray.get([refs[i] for i in some], timeout=50) == [b"%06d" % i * 1000 for i in some]
 
 
+@driver_alone
 def test_more_than_the_store_in_one_get_of_what_is_copied(session):
     refs = [ray.put(bytes([i]) * (4 * MB)) for i in range(20)]
     values = ray.get(refs, timeout=50)
     assert all(value == bytes([i]) * (4 * MB) for i, value in enumerate(values))
 
 
+@driver_alone
 def test_what_is_in_use_stays_where_it_is(session):
     kept = [array(i) for i in range(3)]
     views = ray.get([ray.put(a) for a in kept])
@@ -149,6 +153,7 @@ def test_an_actor_gets_and_keeps_what_was_on_disk(session):
     assert ray.get(keeper.all.remote(), timeout=50) == [digest(array(i)) for i in range(50)]
 
 
+@driver_alone
 def test_more_in_use_than_fits_is_an_error_with_names(session):
     views = []
     with pytest.raises(ObjectStoreFullError) as info:
@@ -163,6 +168,7 @@ def test_more_in_use_than_fits_is_an_error_with_names(session):
     ray.put(array(1))
 
 
+@driver_alone
 def test_what_is_free_lies_in_pieces_between_what_is_in_use(session):
     views = []
     with pytest.raises(ObjectStoreFullError):
@@ -190,6 +196,7 @@ def test_a_task_that_needs_more_than_fits(session):
     assert ray.get(all_at_once.remote(*refs[:5]), timeout=30) == 5
 
 
+@driver_alone
 def test_who_waits_for_room_gets_it_when_it_is_there(session):
     views = [ray.get(ray.put(array(i, 4 * MB))) for i in range(8)]
     timer = threading.Timer(0.7, views.clear)
@@ -212,6 +219,7 @@ def test_tasks_whose_arguments_do_not_fit_all_at_once(session):
     assert sum(ray.get(results, timeout=55), []) == [digest(array(i)) for i in range(36)]
 
 
+@driver_alone
 def test_who_needs_little_does_not_wait_for_who_needs_much(session):
     views = [ray.get(ray.put(array(i, 4 * MB))) for i in range(6)]
     failed = []
@@ -232,6 +240,7 @@ def test_who_needs_little_does_not_wait_for_who_needs_much(session):
     assert digest(ray.get(refs[0])) == digest(array(0, MB // 2))
 
 
+@driver_alone
 def test_who_gave_up_waiting_does_not_spoil_it_for_the_next(session):
     class GaveUp(Exception):
         pass
@@ -271,6 +280,7 @@ def _refused_at(call, threads=6):
     return seconds
 
 
+@driver_alone
 def test_threads_that_wait_for_the_same_are_refused_together(session):
     spilled = [ray.put(array(i, 12 * MB)) for i in range(4)]
     views = ray.get(spilled[1:])
@@ -281,6 +291,7 @@ def test_threads_that_wait_for_the_same_are_refused_together(session):
     assert digest(ray.get(spilled[0])) == digest(array(0, 12 * MB))
 
 
+@driver_alone
 def test_who_can_not_ask_for_a_while_is_refused_all_the_same(session):
     """A thread keeps Python's lock for seconds at a time."""
     views = [ray.get(ray.put(array(i, 12 * MB))) for i in range(3)]
@@ -302,6 +313,7 @@ def test_who_can_not_ask_for_a_while_is_refused_all_the_same(session):
     assert in_time and len(views) == 3
 
 
+@driver_alone
 def test_files_go_with_their_objects(session, folder):
     refs = [ray.put(array(i)) for i in range(60)]
     assert len(files(folder)) > 1
@@ -310,6 +322,7 @@ def test_files_go_with_their_objects(session, folder):
     assert support.wait_until(lambda: support.store_free() > STORE - 4 * MB)
 
 
+@driver_alone
 def test_nothing_is_left_after_shutdown(session, folder):
     refs = [ray.put(array(i)) for i in range(60)]
     assert files(folder)
@@ -336,23 +349,26 @@ def driver(folder):
     return process, int(process.stdout.readline().split()[1])
 
 
+@driver_alone
 def test_nothing_is_left_by_a_driver_that_is_killed(folder):
     process, _ = driver(folder)
     assert files(folder)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert support.wait_until(lambda: os.listdir(folder) == [], 5)
+    assert support.wait_until(lambda: os.listdir(folder) == [])
 
 
+@driver_alone
 def test_nothing_is_left_by_a_daemon_that_is_killed(folder):
     process, daemon = driver(folder)
     assert files(folder)
     os.kill(daemon, signal.SIGKILL)
-    assert support.wait_until(lambda: os.listdir(folder) == [] and support.sessions() == [], 5)
+    assert support.wait_until(lambda: os.listdir(folder) == [] and support.sessions() == [])
     process.kill()
     process.wait()
 
 
+@driver_alone
 def test_the_next_one_removes_what_two_that_were_killed_have_left(folder, start):
     process, daemon = driver(folder)
     support.kill_both(process, daemon)
@@ -364,6 +380,7 @@ def test_the_next_one_removes_what_two_that_were_killed_have_left(folder, start)
     del refs
 
 
+@driver_alone
 def test_what_was_used_last_goes_last(session):
     refs = [ray.put(array(i)) for i in range(12)]
     time.sleep(0.3)
@@ -408,13 +425,14 @@ def test_a_damaged_file_is_an_error_with_a_name(session, folder, damage):
         except ObjectLostError as error:
             lost += 1
             assert folder in str(error)
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 15
     assert lost > 20
     with pytest.raises(ObjectLostError):
         ray.get([digest_of.remote(ref) for ref in refs], timeout=30)
     assert digest(ray.get(ray.put(array(5)))) == digest(array(5))
 
 
+@driver_alone
 def test_several_folders_in_turn(start, tmp_path):
     folders = [str(tmp_path / name) for name in ("a", "b", "c")]
     start(num_cpus=1, object_store_memory=STORE, object_spilling_directory=folders)
@@ -423,6 +441,7 @@ def test_several_folders_in_turn(start, tmp_path):
     assert [digest(ray.get(ref)) for ref in refs] == [digest(array(i)) for i in range(80)]
 
 
+@driver_alone
 def test_a_folder_that_fails_leaves_the_others(start, tmp_path):
     folders = [str(tmp_path / name) for name in ("good", "bad", "good")]
     start(num_cpus=1, object_store_memory=STORE, object_spilling_directory=folders)
@@ -435,6 +454,7 @@ def test_a_folder_that_fails_leaves_the_others(start, tmp_path):
     assert os.listdir(folders[0]) == []
 
 
+@driver_alone
 def test_one_of_two_disks_is_full(start, small_disk, tmp_path):
     start(
         num_cpus=1,
@@ -457,6 +477,7 @@ def test_one_of_two_disks_is_full(start, small_disk, tmp_path):
     ]
 
 
+@driver_alone
 def test_one_of_two_disks_does_not_answer(start, tmp_path, capfd):
     image, disk = str(tmp_path / "image"), str(tmp_path / "disk")
     with open(image, "wb") as file:
@@ -481,6 +502,7 @@ def test_one_of_two_disks_does_not_answer(start, tmp_path, capfd):
     assert f"Writing to {disk}" in capfd.readouterr().err
 
 
+@driver_alone
 def test_folders_that_make_no_sense(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(ValueError, match="object_spilling_directory"):
@@ -509,6 +531,7 @@ def small_disk(tmp_path):
         yield path
 
 
+@driver_alone
 def test_a_file_system_that_knows_no_direct_writes(start, tmp_path):
     with mounted(str(tmp_path / "ram"), "-t", "ramfs") as path:
         start(num_cpus=1, object_store_memory=STORE, object_spilling_directory=path)
@@ -535,6 +558,7 @@ def test_a_full_disk_is_an_error_and_all_else_goes_on(start, small_disk):
     assert os.listdir(small_disk) == []
 
 
+@driver_alone
 def test_the_driver_is_told(folder):
     code = f"""
 import numpy as np

@@ -58,12 +58,8 @@ def test_a_worker_knows_which_cpu_it_runs_on():
 
 
 def test_tasks_run_at_the_same_time(folder):
-    @ray.remote
-    def meet(i):
-        support.touch(f"{folder}/{i}")
-        return support.wait_until(lambda: len(os.listdir(folder)) == 4, 30)
-
-    assert ray.get([meet.remote(i) for i in range(4)]) == [True] * 4
+    meet = ray.remote(support.meet)
+    ray.get([meet.remote(folder, "task", 4) for _ in range(4)])
 
 
 def test_results_keep_the_order_of_the_refs():

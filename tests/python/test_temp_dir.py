@@ -12,6 +12,8 @@ import support
 import ray
 from ray.exceptions import OutOfDiskError, RayError
 
+pytestmark = pytest.mark.one_path("folders of sessions")
+
 REFUSED = (RayError, OSError, ValueError)
 
 

@@ -3,9 +3,12 @@
 import gc
 
 import numpy as np
+import pytest
 import support
 
 import ray
+
+pytestmark = pytest.mark.one_path("what the driver has got, after the session")
 
 
 def test_a_view_outlives_the_session(start):

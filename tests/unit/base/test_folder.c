@@ -19,21 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../root.h"
 #include "base/folder.h"
-
-static char root[PATH_MAX];
-
-static int root_make(void **state) {
-    (void)state;
-    const char *temp = getenv("TMPDIR");
-    snprintf(root, sizeof root, "%s/mobula-folder-XXXXXX", temp ? temp : "/tmp");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int root_remove(void **state) {
-    (void)state;
-    return base_folder_remove(root) ? 0 : -1;
-}
 
 static const char *in_root(const char *name) {
     static char path[2 * PATH_MAX];

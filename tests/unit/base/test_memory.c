@@ -6,7 +6,6 @@
 
 #include <cmocka.h>
 
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,41 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../root.h"
 #include "base/memory.h"
-
-static char root[PATH_MAX];
-
-static int tree_make(void **state) {
-    (void)state;
-    const char *temp = getenv("TMPDIR");
-    snprintf(root, sizeof root, "%s/mobula-memory-XXXXXX", temp ? temp : "/tmp");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int entry_remove(const char *path, const struct stat *info, int type, struct FTW *walk) {
-    (void)info, (void)type, (void)walk;
-    return remove(path);
-}
-
-static int tree_remove(void **state) {
-    (void)state;
-    return nftw(root, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* Writes a file and the folders above it. */
-static void put(const char *path, const char *text) {
-    char full[2 * PATH_MAX];
-    snprintf(full, sizeof full, "%s%s", root, path);
-    for (char *at = full + strlen(root) + 1; (at = strchr(at, '/')); at++) {
-        *at = '\0';
-        mkdir(full, 0700);
-        *at = '/';
-    }
-    FILE *file = fopen(full, "we");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
 
 static uint64_t limit(void) {
     uint64_t bytes = 0;
@@ -74,71 +40,71 @@ static void test_nothing_there(void **state) {
     assert_int_equal(base_memory_limit(root, &bytes), MOB_ESYS);
     assert_int_equal(base_memory_headroom(root, &bytes), MOB_ESYS);
     assert_int_equal(bytes, 77);
-    put("/proc/meminfo", MEMINFO);
+    root_put("/proc/meminfo", MEMINFO);
     assert_int_equal(limit(), TOTAL);
     assert_int_equal(headroom(), FREE);
 }
 
 static void test_v2(void **state) {
     (void)state;
-    put("/proc/meminfo", MEMINFO);
-    put("/proc/self/mountinfo", MOUNT_V2);
-    put("/proc/self/cgroup", "0::/a/b\n");
-    put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+    root_put("/proc/meminfo", MEMINFO);
+    root_put("/proc/self/mountinfo", MOUNT_V2);
+    root_put("/proc/self/cgroup", "0::/a/b\n");
+    root_put("/sys/fs/cgroup/a/b/memory.max", "max\n");
     assert_int_equal(limit(), TOTAL);
-    put("/sys/fs/cgroup/a/memory.max", "500000\n");
-    put("/sys/fs/cgroup/a/memory.current", "300000\n");
+    root_put("/sys/fs/cgroup/a/memory.max", "500000\n");
+    root_put("/sys/fs/cgroup/a/memory.current", "300000\n");
     assert_int_equal(limit(), 500000);
     assert_int_equal(headroom(), 200000);
-    put("/sys/fs/cgroup/a/memory.stat",
-        "anon 1\ninactive_file_more 5\ninactive_file 120000\nactive_file 700\n");
+    root_put("/sys/fs/cgroup/a/memory.stat",
+             "anon 1\ninactive_file_more 5\ninactive_file 120000\nactive_file 700\n");
     assert_int_equal(headroom(), 320700);
     /* The innermost has the lower limit, the one above less space. */
-    put("/sys/fs/cgroup/a/b/memory.max", "400000\n");
-    put("/sys/fs/cgroup/a/b/memory.current", "10\n");
+    root_put("/sys/fs/cgroup/a/b/memory.max", "400000\n");
+    root_put("/sys/fs/cgroup/a/b/memory.current", "10\n");
     assert_int_equal(limit(), 400000);
     assert_int_equal(headroom(), 320700);
 }
 
 static void test_v1(void **state) {
     (void)state;
-    put("/proc/meminfo", MEMINFO);
-    put("/proc/self/mountinfo", MOUNT_V1);
-    put("/proc/self/cgroup", "4:memory:/run/x\n");
-    put("/sys/fs/cgroup/memory/run/x/memory.limit_in_bytes", "9223372036854771712\n");
-    put("/sys/fs/cgroup/memory/run/x/memory.usage_in_bytes", "1000\n");
+    root_put("/proc/meminfo", MEMINFO);
+    root_put("/proc/self/mountinfo", MOUNT_V1);
+    root_put("/proc/self/cgroup", "4:memory:/run/x\n");
+    root_put("/sys/fs/cgroup/memory/run/x/memory.limit_in_bytes", "9223372036854771712\n");
+    root_put("/sys/fs/cgroup/memory/run/x/memory.usage_in_bytes", "1000\n");
     assert_int_equal(limit(), TOTAL);
     assert_int_equal(headroom(), FREE);
-    put("/sys/fs/cgroup/memory/run/memory.limit_in_bytes", "600000\n");
-    put("/sys/fs/cgroup/memory/run/memory.usage_in_bytes", "590000\n");
-    put("/sys/fs/cgroup/memory/run/memory.stat",
-        "inactive_file 1\nactive_file 2\ntotal_inactive_file 90000\ntotal_active_file 5000\n");
+    root_put("/sys/fs/cgroup/memory/run/memory.limit_in_bytes", "600000\n");
+    root_put("/sys/fs/cgroup/memory/run/memory.usage_in_bytes", "590000\n");
+    root_put("/sys/fs/cgroup/memory/run/memory.stat",
+             "inactive_file 1\nactive_file 2\ntotal_inactive_file 90000\ntotal_active_file 5000\n");
     assert_int_equal(limit(), 600000);
     assert_int_equal(headroom(), 105000);
 }
 
 static void test_hybrid(void **state) {
     (void)state;
-    put("/proc/meminfo", MEMINFO);
-    put("/proc/self/mountinfo",
-        MOUNT_V1 "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
-    put("/proc/self/cgroup", "4:memory:/m\n0::/u\n");
-    put("/sys/fs/cgroup/memory/m/memory.limit_in_bytes", "700000\n");
+    root_put("/proc/meminfo", MEMINFO);
+    root_put("/proc/self/mountinfo",
+             MOUNT_V1 "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+    root_put("/proc/self/cgroup", "4:memory:/m\n0::/u\n");
+    root_put("/sys/fs/cgroup/memory/m/memory.limit_in_bytes", "700000\n");
     assert_int_equal(limit(), 700000);
-    put("/sys/fs/cgroup/unified/u/memory.max", "650000\n");
+    root_put("/sys/fs/cgroup/unified/u/memory.max", "650000\n");
     assert_int_equal(limit(), 650000);
     assert_int_equal(headroom(), 650000);
 }
 
 static void test_no_space_left(void **state) {
     (void)state;
-    put("/proc/meminfo", MEMINFO);
-    put("/sys/fs/cgroup/memory.max", "5000\n");
-    put("/sys/fs/cgroup/memory.current", "6000\n");
+    root_put("/proc/meminfo", MEMINFO);
+    root_put("/sys/fs/cgroup/memory.max", "5000\n");
+    root_put("/sys/fs/cgroup/memory.current", "6000\n");
     assert_int_equal(headroom(), 0);
-    put("/sys/fs/cgroup/memory.stat", "inactive_file 3000\nactive_file 9000\n");
+    root_put("/sys/fs/cgroup/memory.stat", "inactive_file 3000\nactive_file 9000\n");
     assert_int_equal(headroom(), 5000);
-    put("/sys/fs/cgroup/memory.max", "0\n");
+    root_put("/sys/fs/cgroup/memory.max", "0\n");
     assert_int_equal(limit(), 0);
     assert_int_equal(headroom(), 0);
 }
@@ -147,23 +113,23 @@ static void test_garbage_limits_nothing(void **state) {
     (void)state;
     static const char *const texts[] = {
         "", "\n", "-5\n", "5x\n", "x\n", "99999999999999999999999\n", "maximum\n"};
-    put("/proc/meminfo", "MemTotals: 5 kB\n:::\nMemTotal: x\n" MEMINFO);
-    put("/proc/self/mountinfo", MOUNT_V2);
+    root_put("/proc/meminfo", "MemTotals: 5 kB\n:::\nMemTotal: x\n" MEMINFO);
+    root_put("/proc/self/mountinfo", MOUNT_V2);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        put("/sys/fs/cgroup/memory.max", texts[i]);
+        root_put("/sys/fs/cgroup/memory.max", texts[i]);
         assert_int_equal(limit(), TOTAL);
         assert_int_equal(headroom(), FREE);
     }
-    put("/sys/fs/cgroup/memory.max", "9000\n");
+    root_put("/sys/fs/cgroup/memory.max", "9000\n");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        put("/sys/fs/cgroup/memory.current", texts[i]);
+        root_put("/sys/fs/cgroup/memory.current", texts[i]);
         assert_int_equal(headroom(), 9000);
     }
-    put("/sys/fs/cgroup/memory.current", "4000\n");
-    put("/sys/fs/cgroup/memory.stat", "inactive_file\ninactive_file x\n");
+    root_put("/sys/fs/cgroup/memory.current", "4000\n");
+    root_put("/sys/fs/cgroup/memory.stat", "inactive_file\ninactive_file x\n");
     assert_int_equal(headroom(), 5000);
-    put("/proc/meminfo",
-        "MemTotal: 99999999999999999999 kB\nMemAvailable: 18446744073709551615 kB\n");
+    root_put("/proc/meminfo",
+             "MemTotal: 99999999999999999999 kB\nMemAvailable: 18446744073709551615 kB\n");
     assert_int_equal(limit(), 9000);
     assert_int_equal(headroom(), 5000);
 }
@@ -180,51 +146,52 @@ static void test_who_is_fullest(void **state) {
     (void)state;
     uint64_t used = 77, most = 77;
     assert_int_equal(base_memory_usage(root, &used, &most), MOB_ESYS);
-    put("/proc/meminfo", MEMINFO);
+    root_put("/proc/meminfo", MEMINFO);
     expect_use(TOTAL - FREE, TOTAL);
-    put("/proc/self/mountinfo", MOUNT_V2);
-    put("/proc/self/cgroup", "0::/a/b\n");
-    put("/sys/fs/cgroup/a/memory.max", "500000\n");
-    put("/sys/fs/cgroup/a/memory.current", "50000\n");
+    root_put("/proc/self/mountinfo", MOUNT_V2);
+    root_put("/proc/self/cgroup", "0::/a/b\n");
+    root_put("/sys/fs/cgroup/a/memory.max", "500000\n");
+    root_put("/sys/fs/cgroup/a/memory.current", "50000\n");
     expect_use(TOTAL - FREE, TOTAL);
-    put("/sys/fs/cgroup/a/memory.current", "300000\n");
+    root_put("/sys/fs/cgroup/a/memory.current", "300000\n");
     expect_use(300000, 500000);
     /* could be given up */
-    put("/sys/fs/cgroup/a/memory.stat", "inactive_file 10000\nactive_file 20000\n");
+    root_put("/sys/fs/cgroup/a/memory.stat", "inactive_file 10000\nactive_file 20000\n");
     expect_use(270000, 500000);
-    put("/sys/fs/cgroup/a/b/memory.max", "20000\n");
-    put("/sys/fs/cgroup/a/b/memory.current", "19000\n");
+    root_put("/sys/fs/cgroup/a/b/memory.max", "20000\n");
+    root_put("/sys/fs/cgroup/a/b/memory.current", "19000\n");
     expect_use(19000, 20000);
-    put("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 1 kB\n");
+    root_put("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 1 kB\n");
     expect_use(999 * 1024, TOTAL);
 }
 
 static void test_who_is_fullest_v1(void **state) {
     (void)state;
-    put("/proc/meminfo", MEMINFO);
-    put("/proc/self/mountinfo", MOUNT_V1);
-    put("/proc/self/cgroup", "4:memory:/run/x\n");
-    put("/sys/fs/cgroup/memory/run/memory.limit_in_bytes", "600000\n");
-    put("/sys/fs/cgroup/memory/run/memory.usage_in_bytes", "590000\n");
-    put("/sys/fs/cgroup/memory/run/memory.stat", "total_inactive_file 90000\n");
+    root_put("/proc/meminfo", MEMINFO);
+    root_put("/proc/self/mountinfo", MOUNT_V1);
+    root_put("/proc/self/cgroup", "4:memory:/run/x\n");
+    root_put("/sys/fs/cgroup/memory/run/memory.limit_in_bytes", "600000\n");
+    root_put("/sys/fs/cgroup/memory/run/memory.usage_in_bytes", "590000\n");
+    root_put("/sys/fs/cgroup/memory/run/memory.stat", "total_inactive_file 90000\n");
     expect_use(500000, 600000);
 }
 
 static void test_kills(void **state) {
     (void)state;
     assert_int_equal(base_memory_kills(root), 0);
-    put("/proc/self/mountinfo", MOUNT_V2);
-    put("/proc/self/cgroup", "0::/a/b\n");
-    put("/sys/fs/cgroup/a/b/memory.events.local",
-        "low 1\nmax 9\noom 4\noom_kill 3\noom_group_kill 0\n");
-    put("/sys/fs/cgroup/a/b/memory.events", "oom_kill 70\n"); /* those of the groups below too */
+    root_put("/proc/self/mountinfo", MOUNT_V2);
+    root_put("/proc/self/cgroup", "0::/a/b\n");
+    root_put("/sys/fs/cgroup/a/b/memory.events.local",
+             "low 1\nmax 9\noom 4\noom_kill 3\noom_group_kill 0\n");
+    root_put("/sys/fs/cgroup/a/b/memory.events",
+             "oom_kill 70\n"); /* those of the groups below too */
     assert_int_equal(base_memory_kills(root), 3);
-    put("/proc/self/mountinfo", MOUNT_V1);
-    put("/proc/self/cgroup", "4:memory:/run\n");
-    put("/sys/fs/cgroup/memory/run/memory.oom_control",
-        "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
+    root_put("/proc/self/mountinfo", MOUNT_V1);
+    root_put("/proc/self/cgroup", "4:memory:/run\n");
+    root_put("/sys/fs/cgroup/memory/run/memory.oom_control",
+             "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
     assert_int_equal(base_memory_kills(root), 5);
-    put("/sys/fs/cgroup/memory/run/memory.oom_control", "oom_kill many\n");
+    root_put("/sys/fs/cgroup/memory/run/memory.oom_control", "oom_kill many\n");
     assert_int_equal(base_memory_kills(root), 0);
 }
 
@@ -237,7 +204,7 @@ static void test_this_machine(void **state) {
 }
 
 int main(void) {
-#define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, tree_make, tree_remove)
+#define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, root_make, root_remove)
     const struct CMUnitTest tests[] = {
         TREE_TEST(test_nothing_there),
         TREE_TEST(test_v2),

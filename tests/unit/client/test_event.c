@@ -215,8 +215,6 @@ static void test_no_wake_up_is_lost(void **state) {
     mob_event_close(e);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, client_make, client_unmake)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_told_of_a_result), TEST(test_what_is_there_is_found_at_once),

@@ -30,6 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../random.h"
 #include "client/client.h"
 
 static const char *daemon_path, *own_path;
@@ -217,15 +218,6 @@ static void own_memory(mob_client_t *c) {
     memset(c->down, 0x5b, sizeof *c->down);
     /* more answers than the ring down takes */
     for (int i = 0; i < 5000; i++) push(c, WIRE_NEED_SLOTS, 1, 0, 0, 0);
-}
-
-static uint64_t seed = 88172645463325252u;
-
-static uint64_t next_random(void) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed;
 }
 
 static uint64_t some_number(mob_client_t *c) {

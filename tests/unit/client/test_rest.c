@@ -71,7 +71,6 @@ static void *lease_take(void *context) {
 /* Submitters wake nobody while it looks: it must not go on looking for what it may not take. */
 static void test_who_loses_the_lease_stops_looking(void **state) {
     mob_client_t *c = *state;
-    c->queues = memory((size_t)SHM_QUEUES * sizeof *c->queues);
     atomic_store(&c->node->daemon_sleeps, 1);
     atomic_store(&c->node->numbers, 10);
     atomic_store(&c->node->cpus, 2);
@@ -84,16 +83,13 @@ static void test_who_loses_the_lease_stops_looking(void **state) {
     assert_true(c->looking);
     assert_false(client_lease_look(c, 0)); /* without a lease it looks no more, and says so */
     assert_false(c->looking);
-    munmap(c->queues, (size_t)SHM_QUEUES * sizeof *c->queues);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_it_looks_only_while_there_is_a_cpu_for_it, client_make,
-                                        client_unmake),
+        TEST(test_it_looks_only_while_there_is_a_cpu_for_it),
         cmocka_unit_test(test_what_came_soon_is_looked_for_longer),
-        cmocka_unit_test_setup_teardown(test_who_loses_the_lease_stops_looking, client_make,
-                                        client_unmake),
+        TEST(test_who_loses_the_lease_stops_looking),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../system.h"
 #include "mobula.h"
 
 static const uint64_t STORE = 64 << 20;
@@ -34,15 +35,7 @@ static mob_config_t usual_config(void) {
 
 static int system_start(void **state) {
     mob_config_t config = usual_config();
-    mob_status_t status = mob_init(&config, (mob_client_t **)state);
-    if (status != MOB_OK)
-        print_error("mob_init: %s: %s\n", mob_status_text(status), mob_last_error());
-    return status != MOB_OK;
-}
-
-static int system_stop(void **state) {
-    mob_shutdown(*state);
-    return 0;
+    return system_begin(&config, state);
 }
 
 static double now_s(void) {

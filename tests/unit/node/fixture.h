@@ -85,6 +85,34 @@ static inline void fixture_settle(node_t *n) {
     assert_int_equal(n->zero.count, 0);
 }
 
+/* Fills a record for one return and at most one argument, as a client does; it is not published. */
+static inline wire_record_t *fixture_record_fill(node_t *n, uint32_t index, mob_kind_t kind,
+                                                 mob_ref_t result, mob_ref_t dep,
+                                                 int32_t max_retries) {
+    wire_record_t *r = &n->records[index];
+    uint64_t word = atomic_load(&r->word);
+    *r = (wire_record_t){.word = word,
+                         .kind = (uint8_t)kind,
+                         .shape = n->schedule.cpu_shape,
+                         .max_retries = max_retries,
+                         .num_returns = 1,
+                         .name_size = 4};
+    r->num_deps = dep.slot != 0;
+    memcpy(r->body, &result, sizeof result);
+    memcpy(r->body + sizeof result, &dep, sizeof dep);
+    memcpy(r->body + (1 + r->num_deps) * sizeof result, "work", 4);
+    r->body_size = wire_body_size(1, r->num_deps, 0, 4, 0);
+    if (kind == MOB_ACTOR_CREATE) atomic_fetch_or(&n->slots[result.slot].word, STORE_ESCAPED);
+    if (dep.slot != 0) atomic_fetch_or(&n->slots[dep.slot].word, STORE_ESCAPED);
+    return r;
+}
+
+/* Publishes it, under the next generation. */
+static inline void fixture_record_publish(wire_record_t *r, bool known) {
+    uint64_t generation = wire_word_generation(atomic_load(&r->word)) + 1;
+    atomic_store(&r->word, wire_word(generation, 0, WIRE_READY_STATE | (known ? WIRE_KNOWN : 0)));
+}
+
 static inline void fixture_node_free(node_t *n) {
     n->ending = true;
     for (uint32_t r = 0; r < n->grants.records.granted; r++) free(n->tasks[r]);

@@ -92,24 +92,12 @@ static inline void slot_seal(mob_ref_t ref) {
     store_slot_seal(slot_of(ref), false);
 }
 
-/* Fills a record for one return and at most one argument, as a client does, and publishes it. */
+/* A task's record, published. */
 static inline uint32_t record_fill(submitter_t *s, mob_ref_t result, mob_ref_t dep,
                                    int32_t max_retries, bool known) {
     uint32_t index = s->next_record++;
-    wire_record_t *r = &n->records[index];
-    uint64_t generation = generation_of(index) + 1;
-    *r = (wire_record_t){.kind = MOB_TASK,
-                         .shape = n->schedule.cpu_shape,
-                         .max_retries = max_retries,
-                         .num_returns = 1,
-                         .name_size = 4};
-    r->num_deps = dep.slot != 0;
-    memcpy(r->body, &result, sizeof result);
-    memcpy(r->body + sizeof result, &dep, sizeof dep);
-    memcpy(r->body + (1 + r->num_deps) * sizeof result, "work", 4);
-    r->body_size = wire_body_size(1, r->num_deps, 0, 4, 0);
-    if (dep.slot != 0) atomic_fetch_or(&slot_of(dep)->word, STORE_ESCAPED);
-    atomic_store(&r->word, wire_word(generation, 0, WIRE_READY_STATE | (known ? WIRE_KNOWN : 0)));
+    fixture_record_publish(fixture_record_fill(n, index, MOB_TASK, result, dep, max_retries),
+                           known);
     return index;
 }
 

@@ -10,29 +10,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/folder.h"
+#include "../root.h"
 
 enum { SESSIONS = 1500 };
 
-static char root[PATH_MAX], parent[2 * PATH_MAX];
+static char parent[2 * PATH_MAX];
 static pid_t others;
 
 static int setup(void **state) {
-    (void)state;
-    const char *temp = getenv("TMPDIR");
-    snprintf(root, sizeof root, "%s/mobula-session-XXXXXX", temp ? temp : "/tmp");
-    if (mkdtemp(root) == NULL) return -1;
+    if (root_make(state) != 0) return -1;
     snprintf(parent, sizeof parent, "%s/mobula-%u", root, (unsigned)geteuid());
     return 0;
 }
 
 static int teardown(void **state) {
-    (void)state;
     if (others > 0) {
         kill(others, SIGKILL);
         waitpid(others, NULL, 0);
+        others = 0;
     }
-    return base_folder_remove(root) ? 0 : -1;
+    return root_remove(state);
 }
 
 static mob_status_t session_open_and_close(node_t *n) {

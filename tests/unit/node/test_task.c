@@ -38,24 +38,9 @@ static mob_ref_t slot_open(void) {
     return ref;
 }
 
-/* Fills a record as a client does. One return, at most one argument. */
 static uint32_t record_fill(mob_kind_t kind, mob_ref_t result, mob_ref_t dep, int32_t max_retries) {
     uint32_t index = next_record++;
-    wire_record_t *r = &n->records[index];
-    uint64_t generation = wire_word_generation(atomic_load(&r->word)) + 1;
-    *r = (wire_record_t){.kind = (uint8_t)kind,
-                         .shape = n->schedule.cpu_shape,
-                         .max_retries = max_retries,
-                         .num_returns = 1,
-                         .name_size = 4};
-    r->num_deps = dep.slot != 0;
-    memcpy(r->body, &result, sizeof result);
-    memcpy(r->body + sizeof result, &dep, sizeof dep);
-    memcpy(r->body + (1 + r->num_deps) * sizeof result, "work", 4);
-    r->body_size = wire_body_size(1, r->num_deps, 0, 4, 0);
-    if (kind == MOB_ACTOR_CREATE) atomic_fetch_or(&slot_of(result)->word, STORE_ESCAPED);
-    if (dep.slot != 0) atomic_fetch_or(&slot_of(dep)->word, STORE_ESCAPED);
-    atomic_store(&r->word, wire_word(generation, 0, WIRE_READY_STATE));
+    fixture_record_publish(fixture_record_fill(n, index, kind, result, dep, max_retries), false);
     return index;
 }
 

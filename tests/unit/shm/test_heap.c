@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../random.h"
 #include "shm/heap.h"
 
 enum { ARENA = 64 << 20, GRANULES = ARENA / SHM_GRANULE, UNITS = ARENA / SHM_BLOCK_UNIT };
@@ -441,15 +442,6 @@ enum { LIVE_MAX = 3000, OPERATIONS = 150000 };
 static live_t live[LIVE_MAX];
 static size_t live_count;
 static uint8_t unit_used[UNITS];
-static uint64_t seed;
-
-static uint64_t next_random(void) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed;
-}
-
 static unsigned char pattern(uint64_t tag, uint64_t at) {
     return (unsigned char)(tag * 31 + at * 7 + 1);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../random.h"
 #include "mobula_task.h"
 
 static void test_all_kinds(void **state) {
@@ -76,15 +77,6 @@ static void read_all(const uint8_t *bytes, size_t size) {
         assert_ptr_equal(item.items.at, item.items.end);
     }
     free(exact);
-}
-
-static uint64_t seed = 88172645463325252u;
-
-static uint64_t next_random(void) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed;
 }
 
 static void test_garbage(void **state) {

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../system.h"
 #include "mobula_task.h"
 
 static const char *daemon_path, *worker_path, *library;
@@ -30,15 +31,7 @@ static int system_start(void **state) {
                                  .resources = resources,
                                  .resource_count = 2,
                                  .log_to_driver = true};
-    mob_status_t status = mob_init(&config, (mob_client_t **)state);
-    if (status != MOB_OK)
-        print_error("mob_init: %s: %s\n", mob_status_text(status), mob_last_error());
-    return status != MOB_OK;
-}
-
-static int system_stop(void **state) {
-    mob_shutdown(*state);
-    return 0;
+    return system_begin(&config, state);
 }
 
 static mob_ref_t named(mob_client_t *c, const char *symbol) {

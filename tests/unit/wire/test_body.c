@@ -12,16 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../random.h"
 #include "wire/record.h"
-
-static uint64_t seed = 0x1234567;
-
-static uint64_t next_random(void) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed;
-}
 
 static void test_parts_follow_each_other(void **state) {
     (void)state;
