@@ -256,7 +256,7 @@ int main(int argc, char **argv) {
     if (n->session.listen_fd > 0) close(n->session.listen_fd);
     if (n->zygote.client != NULL) close(n->zygote.client->sock);
     node_children_end();
-    node_spill_end(n);
+    node_folders_end(n);
     node_session_close(n);
     /* Not by return: that waits for the threads, and one may wait for a disk that does not
      * answer. */

@@ -27,6 +27,7 @@
 #include "node/session.h"
 #include "node/shape.h"
 #include "node/space/extent.h"
+#include "node/space/folder.h"
 #include "node/space/grant.h"
 #include "node/space/memory.h"
 #include "node/space/pressure.h"
@@ -122,6 +123,7 @@ struct node {
     node_grants_t grants;
     node_books_t books;
     node_space_t space;
+    node_folders_t folders;
     node_spill_t spill;
     node_pressure_t pressure;
 };

@@ -191,7 +191,7 @@ static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
         return true;
     }
     /* One write after the other; what has a copy can go meanwhile. */
-    bool writing = node_spill_is_writing(n);
+    bool writing = node_folders_are_written(n);
     node_spilled_t spilled = node_spill(n, shm_granule_round(w->size), writing);
     if (!writing) want_note(w, spilled, now);
     return spilled == NODE_SPILL_FREED || spilled == NODE_SPILL_WRITES;
