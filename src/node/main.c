@@ -218,6 +218,7 @@ int main(int argc, char **argv) {
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_MMAP_THRESHOLD, 64 << 10);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the user's limit is an error, not our end */
     for (int fd = 0; fd < DRIVER_FD; fd++) /* a driver without standard streams: their numbers must
                                               not be taken by anything else */
         if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);
