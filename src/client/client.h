@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "base/vec.h"
+#include "client/large.h"
 #include "mobula.h"
 #include "shm/heap.h"
 #include "shm/node.h"
@@ -43,6 +44,7 @@ typedef struct {
 /* What a run has stored for one of its returns so far. */
 typedef struct {
     bool has_block, escaped;
+    uint32_t file; /* it lies in, by its number; 0: none */
 } client_result_t;
 
 /* A record that this worker has claimed, and has not finished. */
@@ -53,6 +55,7 @@ typedef struct client_run {
     bool taken;  /* from a queue; else the daemon told us to run it */
     bool leased; /* ... of tasks, under our lease */
     bool failed; /* a result is an error */
+    bool large;  /* a result lies in a file */
     wire_body_t body;
     client_result_t *results; /* one a return */
     size_t result_capacity;
@@ -125,6 +128,7 @@ struct mob_client {
     shm_heap_t heap;
     client_pool_t slot_pool, record_pool;
     client_local_t *local; /* one a slot, sparse */
+    client_large_t large;  /* values in files */
 
     VEC(client_function_t) functions; /* that were named by mob_function_c and its like */
 
@@ -176,6 +180,10 @@ extern _Atomic bool client_forked; /* set in the child of a fork, by the handler
 /* connect.c */
 /* To a daemon of this user's. */
 mob_status_t client_socket_connect(const char *path, int *ret_sock);
+/* Receives one packet of up to `capacity` bytes, with up to `most` descriptors. Waits, for 20 s at
+ * most. */
+mob_status_t client_packet_receive(int sock, char *packet, size_t capacity, size_t *ret_size,
+                                   int *ret_fds, int most, int *ret_fd_count);
 /* The session's folders, after the daemon's end. */
 void client_folders_remove(mob_client_t *c);
 
@@ -274,7 +282,9 @@ mob_status_t client_refusal_find(mob_client_t *c, mob_ref_t ref, uint64_t told);
 mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size);
 
 /* read.c: values in place, under the mutex. */
-void client_unpin(mob_client_t *c, uint32_t slot);
+void client_pin(mob_client_t *c, uint32_t slot);
+/* However often it was pinned. */
+client_map_t client_unpin(mob_client_t *c, uint32_t slot);
 
 /* ref.c: counting, under the mutex. */
 void client_ref_retain(mob_client_t *c, uint32_t slot);

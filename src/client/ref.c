@@ -58,7 +58,7 @@ void client_ref_release(mob_client_t *c, uint32_t index) {
     if (local->count == 0 || --local->count > 0) return;
     uint64_t generation = atomic_load_explicit(&c->slots[index].generation, memory_order_relaxed);
     bool owned = local->owned, registered = local->registered;
-    if (local->pins > 0) client_unpin(c, index); /* left open */
+    if (local->pins > 0) client_map_end(client_unpin(c, index)); /* left open */
     if (local->is_function) function_tasks_tell(c, index);
     *local = (client_local_t){0};
     if (owned) {

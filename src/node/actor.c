@@ -120,8 +120,8 @@ static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
         (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_SEALED &&
         store_meta_error(meta) != MOB_OK;
     if (has_error && store_meta_format(meta) == MOB_FORMAT_DIRECT && !store_meta_inline(meta) &&
-        size > 9 && size < 65536 && block < n->config.store_bytes - size &&
-        n->arena.base[block] == MOB_STR) {
+        !store_meta_in_file(meta) && size > 9 && size < 65536 &&
+        block < n->config.store_bytes - size && n->arena.base[block] == MOB_STR) {
         /* A direct str: tag, length, words. */
         char *words = strndup((const char *)n->arena.base + block + 9, size - 9);
         node_task_fail(n, t, MOB_EACTOR, words ? words : "the actor died");

@@ -142,7 +142,9 @@ static void outbox_flush(node_client_t *c) {
 
 /* What a client is told only because it asked, and as often as that: so it is bounded, unless it
  * asks and never reads. */
-static bool is_news(uint32_t kind) { return kind == WIRE_SPACE || kind == WIRE_RESTORED; }
+static bool is_news(uint32_t kind) {
+    return kind == WIRE_SPACE || kind == WIRE_RESTORED || kind == WIRE_FILE;
+}
 
 void node_client_flush(node_client_t *c) {
     if (c->backlog.count == 0 || c->state != NODE_LIVE) return;
@@ -329,6 +331,10 @@ static void hello_handle(node_client_t *c, const char *packet, size_t size) {
         c->state = NODE_LIVE;
         return;
     }
+    if (hello.role == WIRE_FETCHER) {
+        node_large_fetch(c, packet + sizeof hello, size - sizeof hello);
+        return;
+    }
     if (hello.role == WIRE_ZYGOTE && hello.token == n->incarnation) {
         c->state = NODE_LIVE;
         n->zygote.next = c;
@@ -461,6 +467,7 @@ void node_client_died(node_client_t *c) {
         node_worker_forget(c);
         node_tasks_cancel(c);
         node_objects_forget(c);
+        node_large_forget(c);
         node_extents_forget(c);
         node_grants_forget(c);
         node_shapes_forget(c);

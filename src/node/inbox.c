@@ -16,6 +16,7 @@ static bool is_question(uint32_t kind) {
     case WIRE_NEED_SLOTS:
     case WIRE_NEED_RECORDS:
     case WIRE_NEED_EXTENT:
+    case WIRE_NEED_FILE:
     case WIRE_NEED_CALLS:
     case WIRE_QUERY:
     case WIRE_SHAPE:
@@ -72,6 +73,8 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
         break;
     case WIRE_ESCAPE:
         node_object_escape(n, (mob_ref_t){.slot = m->a, .generation = m->b});
+        if (m->c != 0)
+            node_large_bind(c, (mob_ref_t){.slot = m->a, .generation = m->b}, (uint32_t)m->c);
         break;
     case WIRE_BLOCK:
         if (c->actor != NULL)
@@ -106,6 +109,12 @@ static void message_handle(node_client_t *c, const shm_message_t *m) {
     case WIRE_RESTORE:
         if (m->a < STORE_MAX_SLOTS)
             node_restore(c, (mob_ref_t){.slot = m->a, .generation = m->b}, m->c != 0, m->d != 0);
+        break;
+    case WIRE_NEED_FILE:
+        node_large_need(c, m->a, m->b);
+        break;
+    case WIRE_DROP_FILE:
+        node_large_drop(c, m->a);
         break;
     case WIRE_SITE:
         node_site(c, m);

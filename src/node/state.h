@@ -29,6 +29,7 @@
 #include "node/space/extent.h"
 #include "node/space/folder.h"
 #include "node/space/grant.h"
+#include "node/space/large.h"
 #include "node/space/memory.h"
 #include "node/space/pressure.h"
 #include "node/space/space.h"
@@ -125,6 +126,7 @@ struct node {
     node_space_t space;
     node_folders_t folders;
     node_spill_t spill;
+    node_larges_t larges;
     node_pressure_t pressure;
 };
 

@@ -23,7 +23,8 @@ enum {
                   loaded */
     WIRE_HOLD_CONTENTS, /* ... to everything inside this slot's value */
     WIRE_DROP,          /* ... no longer has one */
-    WIRE_ESCAPE,        /* this slot's value contains references */
+    WIRE_ESCAPE,        /* this slot's value contains references, or lies in a file: then c is the
+                           file's number */
     WIRE_BLOCK,         /* the sender's task waits: its CPUs are free */
     WIRE_UNBLOCK,       /* and goes on */
     WIRE_KILL,          /* an actor, by its slot; answered */
@@ -51,7 +52,10 @@ enum {
     WIRE_MADE_AT,     /* an object, c: number of the place where it was made */
     WIRE_RESTORE, /* an object that is AWAY is to come back; c: 1 if the sender waits for it and is
                      to be told; d: 1 if it goes on waiting */
-    WIRE_UP_END,  /* none: what follows the last of these */
+    WIRE_NEED_FILE, /* a: the sender's number for it, b: bytes. A file for a value that is larger
+                       than the store. It is fetched by the socket once WIRE_FILE has come */
+    WIRE_DROP_FILE, /* a: such a number: the file is not needed */
+    WIRE_UP_END,    /* none: what follows the last of these */
 
     /* daemon to client */
     WIRE_RUN = 64, /* a record; c: worker lease's GPUs */
@@ -68,6 +72,7 @@ enum {
     WIRE_SPACE,     /* after WIRE_EXTENT with MOB_ESPACE. a: 0, b: offset, c: size, d: serial of an
                       extent, EMPTY; or a: a status, b: the size that was asked for */
     WIRE_RESTORED,  /* a slot, b: generation, c: 0 or a status */
+    WIRE_FILE,      /* a: the number of a file that was asked for: it is there, or will not be */
 };
 
 /* Packets on the socket (SOCK_SEQPACKET): a header, then what the kind says. */
@@ -84,6 +89,7 @@ enum {
     WIRE_STUCK,    /* a zygote has threads and can't fork any more */
     WIRE_ASK,      /* observer to daemon: wire_ask_t */
     WIRE_ANSWERED, /* wire_answer_t; then packets with the answer's bytes and nothing else */
+    WIRE_FETCHED,  /* daemon to fetcher: wire_fetched_t, with a descriptor, or with words why not */
 };
 
 /* Of a session, in each folder for values that memory has no space for: that folder, and the node's
@@ -97,7 +103,8 @@ typedef struct wire_packet {
     uint32_t kind;
 } wire_packet_t;
 
-enum { WIRE_DRIVER = 1, WIRE_WORKER = 2, WIRE_ZYGOTE = 3, WIRE_OBSERVER = 4 };
+/* A fetcher is a client's second connection, for one descriptor. */
+enum { WIRE_DRIVER = 1, WIRE_WORKER = 2, WIRE_ZYGOTE = 3, WIRE_OBSERVER = 4, WIRE_FETCHER = 5 };
 
 typedef struct wire_hello {
     wire_packet_t packet;
@@ -136,6 +143,20 @@ typedef struct wire_answer {
     uint32_t status, reserved;
     uint64_t size;
 } wire_answer_t;
+
+/* Follows a fetcher's hello. Which file: one that a client has asked for, to be written; or, if
+ * `client` is 0, that of an object, to be read. */
+typedef struct wire_fetch {
+    uint32_t client, number;
+    uint32_t slot, reserved;
+    uint64_t generation;
+} wire_fetch_t;
+
+typedef struct wire_fetched {
+    wire_packet_t packet;
+    uint32_t status, reserved; /* MOB_ESPACE: not yet */
+    uint64_t size;             /* of the file */
+} wire_fetched_t;
 
 typedef struct wire_fork {
     wire_packet_t packet;

@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 import pytest
+from disks import mounted
 
 LIMIT = 60
 GRACE = 15
@@ -111,3 +112,10 @@ def folder():
     lets it go on.
     """
     return tempfile.mkdtemp(prefix="t-", dir=_RUN)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a disk of 30 MiB."""
+    with mounted(str(tmp_path / "disk"), "-t", "tmpfs", "-o", "size=30m") as path:
+        yield path
