@@ -201,6 +201,7 @@ typedef struct mob_buffer {
     void *data; /* write here, up to size bytes */
     uint64_t size;
     uint64_t block;
+    uint32_t file; /* of a value that is larger than the store: it lies in a file of its own */
     uint32_t ref_count;
     bool cold; /* its pages are new to this process, and slow to write unless they are mapped before
                 */
@@ -232,6 +233,8 @@ MOB_API mob_status_t mob_put(mob_client_t *client, const void *data, uint64_t si
 MOB_API mob_status_t mob_space_wait(mob_client_t *client);
 /* The same, but goes on after signals. */
 MOB_API mob_status_t mob_space_await(mob_client_t *client);
+/* This thread was told MOB_ESPACE and will not call again: what it was promised is given up. */
+MOB_API void mob_space_forget(mob_client_t *client);
 /* Objects that are needed all at once found no space (MOB_EFULL), and those that were open are
  * closed again. Others may have waited for them as we did for theirs: waits a moment, a different
  * one in each process, and is true if it is worth another try, which is number `tries` + 1. */

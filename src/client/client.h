@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "base/vec.h"
+#include "client/large.h"
 #include "mobula.h"
 #include "shm/heap.h"
 #include "shm/node.h"
@@ -45,6 +46,7 @@ typedef struct {
 /* What a run has stored for one of its returns so far. */
 typedef struct {
     bool has_block, escaped;
+    uint32_t file; /* it lies in, by its number; 0: none */
 } client_result_t;
 
 /* A record that this worker has claimed, and has not finished. */
@@ -55,6 +57,7 @@ typedef struct client_run {
     bool taken;  /* from a queue; else the daemon told us to run it */
     bool leased; /* ... of tasks, under our lease */
     bool failed; /* a result is an error */
+    bool large;  /* a result lies in a file */
     wire_body_t body;
     client_result_t *results; /* one a return */
     size_t result_capacity;
@@ -127,6 +130,7 @@ struct mob_client {
     shm_heap_t heap;
     client_pool_t slot_pool, record_pool;
     client_local_t *local; /* one a slot, sparse */
+    client_large_t large;  /* values in files */
 
     VEC(client_function_t) functions; /* that were named by mob_function_c and its like */
 
@@ -182,6 +186,10 @@ extern _Atomic bool client_forked; /* set in the child of a fork, by the handler
 /* connect.c */
 /* To a daemon of this user's. */
 mob_status_t client_socket_connect(const char *path, int *ret_sock);
+/* Receives one packet of up to `capacity` bytes, with up to `most` descriptors. Waits, for 20 s at
+ * most. */
+mob_status_t client_packet_receive(int sock, char *packet, size_t capacity, size_t *ret_size,
+                                   int *ret_fds, int most, int *ret_fd_count);
 /* The session's folders, after the daemon's end. */
 void client_folders_remove(mob_client_t *c);
 
@@ -285,6 +293,11 @@ mob_status_t client_refusal_find(mob_client_t *c, mob_ref_t ref, uint64_t told);
 /* Gives it words: who has the memory. Not under the mutex. */
 mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size);
 
+/* read.c: values in place, under the mutex. */
+void client_pin(mob_client_t *c, mob_ref_t ref);
+/* However often it was pinned. What was mapped for it is the caller's to end. */
+client_map_t client_unpin(mob_client_t *c, uint32_t slot);
+
 /* ref.c: counting, under the mutex. A reference whose slot holds another object by now is stale,
  * and not counted; its slot must be valid. */
 void client_ref_retain(mob_client_t *c, mob_ref_t ref);
@@ -338,6 +351,8 @@ mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, 
                                  mob_buffer_t *ret_buffer);
 /* Before one that is cold is published or freed: the daemon counts on no more memory for it. */
 void client_buffer_told(mob_client_t *c, const mob_buffer_t *buffer);
+/* What the daemon is told of one that is to be published ESCAPED. */
+wire_message_t client_escape_of(const mob_buffer_t *buffer);
 void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
                          mob_status_t error, const mob_ref_t *refs);
 

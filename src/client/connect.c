@@ -73,6 +73,7 @@ static void client_disconnect(mob_client_t *c) {
         shm_segment_fini(segments[i]);
     }
     if (forked) shm_segment_abandon(&c->arena);
+    client_large_disconnect(c, forked);
     shm_heap_fini(&c->heap);
     vec_free(&c->slot_pool.free);
     vec_free(&c->record_pool.free);
@@ -95,6 +96,7 @@ static void client_disconnect(mob_client_t *c) {
 static void client_free(mob_client_t *c) {
     client_disconnect(c);
     shm_segment_fini(&c->arena);
+    client_large_fini(c);
     while (c->spill_dirs.count > 0) free(vec_pop(&c->spill_dirs));
     vec_free(&c->spill_dirs);
     free(c->session_dir);

@@ -54,9 +54,8 @@ static mob_status_t hello_send(mob_client_t *c, uint64_t token, int setup_fd) {
     return n < 0 ? base_fail(MOB_ESYS, "greeting the daemon: %s", strerror(errno)) : MOB_OK;
 }
 
-/* Receives one packet into `packet`, with up to WIRE_MOST_FDS descriptors. */
-static mob_status_t packet_receive(int sock, char *packet, size_t *ret_size, int *fds,
-                                   int *ret_fd_count) {
+mob_status_t client_packet_receive(int sock, char *packet, size_t capacity, size_t *ret_size,
+                                   int *ret_fds, int most, int *ret_fd_count) {
     struct pollfd p = {.fd = sock, .events = POLLIN};
     int ready;
     do ready = poll(&p, 1, WELCOME_TIMEOUT_MS);
@@ -65,7 +64,7 @@ static mob_status_t packet_receive(int sock, char *packet, size_t *ret_size, int
         return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %d s",
                          WELCOME_TIMEOUT_MS / 1000);
     char control[CMSG_SPACE(sizeof(int) * WIRE_MOST_FDS)];
-    struct iovec part = {.iov_base = packet, .iov_len = WIRE_PACKET_MAX};
+    struct iovec part = {.iov_base = packet, .iov_len = capacity};
     struct msghdr m = {.msg_iov = &part,
                        .msg_iovlen = 1,
                        .msg_control = control,
@@ -87,9 +86,9 @@ static mob_status_t packet_receive(int sock, char *packet, size_t *ret_size, int
         memcpy(all, CMSG_DATA(h),
                (size_t)count *
                    sizeof(int)); /* the buffer has space for one more than asked for, no more */
-        for (int i = WIRE_MOST_FDS; i < count; i++) close(all[i]);
-        *ret_fd_count = count < WIRE_MOST_FDS ? count : WIRE_MOST_FDS;
-        memcpy(fds, all, (size_t)*ret_fd_count * sizeof(int));
+        for (int i = most; i < count; i++) close(all[i]);
+        *ret_fd_count = count < most ? count : most;
+        memcpy(ret_fds, all, (size_t)*ret_fd_count * sizeof(int));
     }
     *ret_size = (size_t)n;
     return MOB_OK;
@@ -196,7 +195,8 @@ mob_status_t client_handshake(mob_client_t *c, uint64_t token, const mob_config_
     if (config != NULL && config->meanwhile != NULL) config->meanwhile(config->meanwhile_context);
     c->packet = malloc(WIRE_PACKET_MAX);
     if (c->packet == NULL) return MOB_ENOMEM;
-    mob_status_t heard = packet_receive(c->sock, c->packet, &size, fds, &fd_count);
+    mob_status_t heard = client_packet_receive(c->sock, c->packet, WIRE_PACKET_MAX, &size, fds,
+                                               WIRE_MOST_FDS, &fd_count);
     if (heard != MOB_OK) return status != MOB_OK ? status : heard;
     status = welcome_apply(c, c->packet, size, fds, fd_count);
     for (int i = 0; i < fd_count; i++)

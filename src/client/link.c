@@ -90,6 +90,9 @@ void client_listen(mob_client_t *c) {
         case WIRE_RESTORED:
             client_space_told(c, &m);
             break;
+        case WIRE_FILE:
+            client_large_told(c, &m);
+            break;
         case WIRE_EXIT:
             c->told_to_exit = true;
             c->run_unclaimable |= m.exit.session_ends != 0;

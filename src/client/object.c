@@ -13,15 +13,11 @@ mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, 
     ret_buffer->ref_count = ref_count;
     ret_buffer->ref = ref;
     ret_buffer->block = 0;
+    ret_buffer->file = 0;
     ret_buffer->cold = false;
     ret_buffer->data = ret_buffer->small;
     if (size <= STORE_INLINE && ref_count == 0) return MOB_OK;
-    if (size > c->arena.size)
-        return base_fail(
-            MOB_EFULL,
-            "an object of %llu bytes is larger than the object store, which has %llu in all. Give "
-            "ray.init a larger object_store_memory",
-            (unsigned long long)size, (unsigned long long)c->arena.size);
+    if (client_large_is(c, size, ref_count)) return client_large_begin(c, ret_buffer);
     uint64_t tag = shm_tag(false, ref.slot, ref.generation);
     mob_status_t status =
         shm_heap_alloc(&c->heap, store_block_size(size, ref_count), tag, &ret_buffer->block);
@@ -52,19 +48,21 @@ void client_buffer_told(mob_client_t *c, const mob_buffer_t *buffer) {
 void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
                          mob_status_t error, const mob_ref_t *refs) {
     store_slot_t *slot = &c->slots[buffer->ref.slot];
-    bool is_inline = buffer->block == 0;
+    bool is_inline = buffer->block == 0 && buffer->file == 0;
     if (is_inline) {
         memcpy(slot->value.small, buffer->small, buffer->size);
     } else {
         if (buffer->ref_count > 0)
-            memcpy((unsigned char *)buffer->data + store_refs_offset(buffer->size), refs,
-                   buffer->ref_count * sizeof *refs);
+            memcpy(c->arena.base + buffer->block +
+                       store_refs_offset(buffer->file ? 0 : buffer->size),
+                   refs, buffer->ref_count * sizeof *refs);
         slot->value.large.block = buffer->block;
         slot->value.large.ref_count = buffer->ref_count;
         atomic_store_explicit(&slot->value.large.used_ms, base_clock_coarse_ms(),
                               memory_order_relaxed);
     }
-    slot->meta = store_meta(buffer->size, format, error, is_inline);
+    slot->meta = store_meta(buffer->size, format, error, is_inline) |
+                 (buffer->file ? STORE_META_IN_FILE : 0);
 }
 
 mob_status_t mob_put_begin(mob_client_t *c, uint64_t size, uint32_t ref_count,
@@ -86,29 +84,37 @@ mob_status_t mob_put_begin(mob_client_t *c, uint64_t size, uint32_t ref_count,
     return status;
 }
 
+wire_message_t client_escape_of(const mob_buffer_t *buffer) {
+    return (wire_message_t){.escape = {WIRE_ESCAPE, .slot = buffer->ref.slot,
+                                       .generation = buffer->ref.generation, .file = buffer->file}};
+}
+
 mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
                             const mob_ref_t *refs, mob_ref_t *ret_ref) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     uint32_t index = buffer->ref.slot;
+    bool escaped = buffer->ref_count > 0 || buffer->file != 0;
     client_buffer_store(c, buffer, format, MOB_OK, refs);
     pthread_mutex_lock(&c->mutex);
     client_local_begin(c, buffer->ref);
-    c->local[index].escaped = buffer->ref_count > 0;
+    c->local[index].escaped = escaped;
     if (buffer->cold) client_buffer_told(c, buffer);
-    store_slot_seal(&c->slots[index], buffer->ref_count > 0);
-    if (buffer->ref_count > 0) {
+    store_slot_seal(&c->slots[index], escaped);
+    if (escaped) {
         for (uint32_t i = 0; i < buffer->ref_count; i++)
             if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i]);
-        client_push(c, wire_about_object(WIRE_ESCAPE, index, buffer->ref.generation));
+        client_push(c, client_escape_of(buffer));
     }
     pthread_mutex_unlock(&c->mutex);
+    if (buffer->file != 0) client_large_end(c, buffer->file, false);
     *ret_ref = buffer->ref;
     return MOB_OK;
 }
 
 void mob_put_abort(mob_client_t *c, mob_buffer_t *buffer) {
     if (client_check(c) != MOB_OK) return;
+    if (buffer->file != 0) client_large_end(c, buffer->file, true);
     pthread_mutex_lock(&c->mutex);
     if (buffer->cold) client_buffer_told(c, buffer);
     if (buffer->block != 0)

@@ -18,19 +18,31 @@ enum {
     FRESH_FROM = 32 << 20,
 };
 
-static void pin(mob_client_t *c, mob_ref_t ref) {
-    pthread_mutex_lock(&c->mutex);
+client_map_t client_unpin(mob_client_t *c, uint32_t slot) {
+    c->local[slot].pins = 0;
+    store_unpin(c->pins, slot);
+    return client_large_unpinned(c, slot);
+}
+
+void client_pin(mob_client_t *c, mob_ref_t ref) {
     client_local_t *local = client_local(c, ref);
     if (local != NULL && local->pins++ == 0) store_pin(c->pins, ref.slot);
+}
+
+static void pin(mob_client_t *c, mob_ref_t ref) {
+    pthread_mutex_lock(&c->mutex);
+    client_pin(c, ref);
     pthread_mutex_unlock(&c->mutex);
 }
 
 static void unpin(mob_client_t *c, mob_ref_t ref) {
     client_local_t *local = &c->local[ref.slot];
+    client_map_t map = {0};
     pthread_mutex_lock(&c->mutex);
     if (client_local_is(c, ref) && local->pins > 0 && --local->pins == 0)
-        store_unpin(c->pins, ref.slot);
+        map = client_unpin(c, ref.slot);
     pthread_mutex_unlock(&c->mutex);
+    client_map_end(map);
 }
 
 static bool is_away(const mob_client_t *c, mob_ref_t ref) {
@@ -49,13 +61,33 @@ static void value_fill(const mob_client_t *c, mob_ref_t ref, mob_value_t *ret_va
         ret_value->data = slot->value.small;
         return;
     }
-    ret_value->data = c->arena.read_only + slot->value.large.block;
+    const unsigned char *block = c->arena.read_only + slot->value.large.block;
+    ret_value->data = block;
     ret_value->ref_count = slot->value.large.ref_count;
-    ret_value->refs =
-        (const mob_ref_t *)((const unsigned char *)ret_value->data + store_refs_offset(size));
+    ret_value->refs = (const mob_ref_t *)(block + store_refs_offset(size));
     uint32_t now = base_clock_coarse_ms();
     if (atomic_load_explicit(&slot->value.large.used_ms, memory_order_relaxed) != now)
         atomic_store_explicit(&slot->value.large.used_ms, now, memory_order_relaxed);
+}
+
+/* The same for a value in a file, if it is mapped here: pins it. */
+static bool large_fill(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
+    const store_slot_t *slot = &c->slots[ref.slot];
+    pthread_mutex_lock(&c->mutex);
+    const unsigned char *data = client_large_at(c, ref);
+    if (data != NULL) client_pin(c, ref);
+    pthread_mutex_unlock(&c->mutex);
+    if (data == NULL) return false;
+    *ret_value = (mob_value_t){
+        .data = data,
+        .size = store_meta_size(slot->meta),
+        .format = store_meta_format(slot->meta),
+        .error = store_meta_error(slot->meta),
+        .ref_count = slot->value.large.ref_count,
+        .refs = (const mob_ref_t *)(c->arena.read_only + slot->value.large.block),
+        .pinned = true,
+    };
+    return true;
 }
 
 static bool needs_pin(const mob_client_t *c, mob_ref_t ref) {
@@ -95,6 +127,8 @@ void mob_get_see(mob_client_t *c, const mob_ref_t *refs, size_t count) {
 mob_status_t mob_get_begin(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
     mob_status_t status = look(c, ref);
     if (status != MOB_OK) return status;
+    if (store_meta_in_file(c->slots[ref.slot].meta))
+        return large_fill(c, ref, ret_value) ? MOB_OK : MOB_EAWAY;
     if (!needs_pin(c, ref)) { /* and never will */
         value_fill(c, ref, ret_value);
         if (ret_value->error != MOB_OK) store_slot_see(&c->slots[ref.slot]);
@@ -152,6 +186,13 @@ mob_status_t mob_get_fetch(mob_client_t *c, const mob_ref_t *refs, size_t count,
                            mob_value_t *ret_value) {
     mob_status_t status = mob_get_begin(c, refs[0], ret_value);
     if (status != MOB_EAWAY) return status;
+    if (store_meta_in_file(c->slots[refs[0].slot].meta)) {
+        status = client_large_open(c, refs[0]);
+        if (status != MOB_OK) return status;
+        (void)large_fill(c, refs[0], ret_value); /* it is mapped, for we have it pinned */
+        unpin(c, refs[0]);
+        return MOB_OK;
+    }
     /* Pinned while it is asked for: what comes back stays. */
     pin(c, refs[0]);
     status = await_back(c, refs, count, timeout_ms); /* not long: a run's CPUs stay its own */

@@ -26,14 +26,13 @@
 #include <string.h>
 
 #include "client/client.h"
-#include "store/pins.h"
 
 bool client_local_renew(mob_client_t *c, mob_ref_t ref) {
     client_local_t *local = &c->local[ref.slot];
     if (atomic_load_explicit(&c->slots[ref.slot].generation, memory_order_relaxed) !=
         ref.generation)
         return false;
-    if (local->pins > 0) store_unpin(c->pins, ref.slot);
+    if (local->pins > 0) client_map_end(client_unpin(c, ref.slot));
     *local = (client_local_t){.generation = (uint32_t)ref.generation};
     return true;
 }
@@ -82,7 +81,7 @@ void client_ref_release(mob_client_t *c, mob_ref_t ref) {
     client_local_t *local = &c->local[index];
     if (!client_local_is(c, ref) || local->count == 0 || --local->count > 0) return;
     bool owned = local->owned, registered = local->registered;
-    if (local->pins > 0) store_unpin(c->pins, index); /* left open */
+    if (local->pins > 0) client_map_end(client_unpin(c, index)); /* left open */
     if (local->is_function) function_tasks_tell(c, index);
     *local = (client_local_t){0};
     if (owned) {

@@ -188,7 +188,7 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     run->taken = order->taken;
     run->leased = order->leased;
     run->body = body;
-    run->failed = false;
+    run->failed = run->large = false;
     if (order->leased) client_lease_run(c, order->record + 1);
     run->run = (mob_run_t){
         .kind = (mob_kind_t)copy.kind,
@@ -244,14 +244,16 @@ void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t inde
                            const mob_ref_t *refs) {
     client_run_t *run = run_of(public_run);
     store_slot_t *slot = &c->slots[buffer->ref.slot];
-    if (buffer->block == 0 && !run->results[index].has_block) {
+    if (buffer->block == 0 && buffer->file == 0 && !run->results[index].has_block &&
+        run->results[index].file == 0) {
         /* the run and its slots belong to this thread */
         client_buffer_store(c, buffer, format, error, refs);
         run->failed |= error != MOB_OK;
         return;
     }
-    pthread_mutex_lock(&c->mutex);
     /* A result may be replaced, by an error, until the run is finished. */
+    if (run->results[index].file != 0) client_large_end(c, run->results[index].file, true);
+    pthread_mutex_lock(&c->mutex);
     if (run->results[index].has_block)
         shm_heap_free(&c->heap, slot->value.large.block,
                       shm_tag(false, buffer->ref.slot, buffer->ref.generation));
@@ -259,14 +261,22 @@ void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t inde
     client_buffer_store(c, buffer, format, error, refs);
     for (uint32_t i = 0; i < buffer->ref_count; i++)
         if (client_slot_valid(refs[i].slot)) client_ref_escape(c, refs[i]);
+    bool escaped = buffer->ref_count > 0 || buffer->file != 0;
     run->results[index].has_block = buffer->block != 0;
-    run->results[index].escaped |= buffer->ref_count > 0;
+    run->results[index].file = buffer->file;
+    run->results[index].escaped |= escaped;
+    run->large |= buffer->file != 0;
     run->failed |= error != MOB_OK;
     /* Now, and not when the run is finished: our own references may go before that, and their drops
      * must come after this. */
-    if (buffer->ref_count > 0)
-        client_push(c, wire_about_object(WIRE_ESCAPE, buffer->ref.slot, buffer->ref.generation));
+    if (escaped) client_push(c, client_escape_of(buffer));
     pthread_mutex_unlock(&c->mutex);
+}
+
+/* Its results that lie in files are written, or void. */
+static void files_end(mob_client_t *c, const client_run_t *run, bool drop) {
+    for (uint32_t i = 0; run->large && i < run->run.num_returns; i++)
+        if (run->results[i].file != 0) client_large_end(c, run->results[i].file, drop);
 }
 
 /* Before its end is told: what it held, and what it lent. */
@@ -347,6 +357,7 @@ static bool record_free(mob_client_t *c, const client_run_t *run, wire_record_t 
 void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
     client_run_t *run = run_of(public_run);
     wire_record_t *record = &c->records[run->record];
+    files_end(c, run, false);
     pthread_mutex_lock(&c->mutex);
     record->end_ns = c->ended_ns = base_clock_wall_ns();
     run_end(c, run);
@@ -411,6 +422,7 @@ static void words_tell(mob_client_t *c, uint32_t kind, const client_run_t *run, 
 bool mob_run_retry(mob_client_t *c, mob_run_t *public_run, const char *text, size_t size) {
     client_run_t *run = run_of(public_run);
     if (!run->run.may_retry) return false;
+    files_end(c, run, true);
     pthread_mutex_lock(&c->mutex);
     for (uint32_t i = 0; i < run->run.num_returns; i++) {
         mob_ref_t ref = run->body.returns[i];

@@ -112,6 +112,7 @@ mob_status_t mob_space_wait(mob_client_t *c) {
     uint64_t look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
+    if (client_large_awaits(c)) return client_large_wait(c);
     for (;;) {
         uint32_t seen = shm_bell_listen(bell);
         pthread_mutex_lock(&c->mutex);
@@ -129,6 +130,10 @@ mob_status_t mob_space_wait(mob_client_t *c) {
     wanted.goes_on = status == MOB_OK || status == MOB_EINTR;
     return status == MOB_EFULL || status == MOB_EDISK ? client_refuse(c, status, wanted.size)
                                                       : status;
+}
+
+void mob_space_forget(mob_client_t *c) {
+    if (client_check(c) == MOB_OK) client_large_forget(c); /* an extent the daemon takes back */
 }
 
 mob_status_t mob_space_await(mob_client_t *c) {
@@ -150,7 +155,7 @@ static uint64_t bytes_of(mob_client_t *c, const mob_ref_t *refs, size_t count) {
     for (size_t i = 0; slots != NULL && i < count; i++) {
         if (!client_slot_valid(slots[i]) || (i > 0 && slots[i] == slots[i - 1])) continue;
         uint64_t meta = c->slots[slots[i]].meta;
-        if (!store_meta_inline(meta)) bytes += store_meta_size(meta);
+        if (!store_meta_inline(meta) && !store_meta_in_file(meta)) bytes += store_meta_size(meta);
     }
     free(slots);
     return bytes;

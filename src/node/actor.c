@@ -151,7 +151,8 @@ static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
     uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
     const char *words;
     if (a->init_failed && store_meta_format(meta) == MOB_FORMAT_DIRECT &&
-        !store_meta_inline(meta) && size < 65536 && block < n->config.store_bytes - size &&
+        !store_meta_inline(meta) && !store_meta_in_file(meta) && size < 65536 &&
+        block < n->config.store_bytes - size &&
         wire_error_words(n->arena.base + block, size, &words, &size)) {
         char *text = strndup(words, size);
         call_quiet(n, t);

@@ -97,7 +97,8 @@ static void row_write(node_t *n, const row_t *r, wire_writer_t *w) {
     wire_write_int(w, r->slot);
     wire_write_int(w, (int64_t)atomic_load_explicit(&slot->generation, memory_order_relaxed));
     wire_write_int(w, sealed ? (int64_t)store_meta_size(meta) : -1);
-    str_write(w, !sealed ? "PENDING" : word & STORE_AWAY ? "SPILLED" : "IN_MEMORY");
+    bool on_disk = word & STORE_AWAY || store_meta_in_file(meta);
+    str_write(w, !sealed ? "PENDING" : on_disk ? "SPILLED" : "IN_MEMORY");
     wire_write_int(w, maker != NULL ? maker->pid : 0);
     str_write(w, reasons[r->reason]);
     wire_write_int(w, holder != NULL ? holder->pid : 0);

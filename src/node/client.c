@@ -139,7 +139,9 @@ static void outbox_flush(node_client_t *c) {
 
 /* What a client is told only because it asked, and as often as that: so it is bounded, unless it
  * asks and never reads. */
-static bool is_news(uint32_t kind) { return kind == WIRE_SPACE || kind == WIRE_RESTORED; }
+static bool is_news(uint32_t kind) {
+    return kind == WIRE_SPACE || kind == WIRE_RESTORED || kind == WIRE_FILE;
+}
 
 void node_client_flush(node_client_t *c) {
     if (c->backlog.count == 0 || c->state != NODE_LIVE) return;
@@ -347,6 +349,7 @@ void node_client_died(node_client_t *c) {
         node_space_forget(c);
         node_tasks_cancel(c);
         node_objects_forget(c);
+        node_large_forget(c);
         node_extents_forget(c);
         node_grants_forget(c);
         node_shapes_forget(c);

@@ -156,7 +156,7 @@ static bool hello_check(node_client_t *c, const void *packet, size_t size,
         node_client_close(c);
     else if (ret_hello->version != WIRE_VERSION)
         node_client_refuse(c, MOB_EPROTO, "this daemon is of another version");
-    else if (size > sizeof *ret_hello)
+    else if (size > sizeof *ret_hello && ret_hello->role != WIRE_FETCHER)
         node_client_refuse(c, MOB_EPROTO, "a hello is followed by nothing");
     else
         return true;
@@ -177,6 +177,8 @@ void node_greet(node_client_t *c, const void *packet, size_t size, int fd) {
         node_worker_hello(c, hello.token);
     } else if (hello.role == WIRE_OBSERVER) {
         observer_greet(c);
+    } else if (hello.role == WIRE_FETCHER) {
+        node_large_fetch(c, (const char *)packet + sizeof hello, size - sizeof hello);
     } else if (hello.role == WIRE_ZYGOTE && hello.token == n->incarnation) {
         c->state = NODE_LIVE;
         n->zygote.next = c;

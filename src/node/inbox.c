@@ -16,6 +16,7 @@ static bool is_question(uint32_t kind) {
     case WIRE_NEED_SLOTS:
     case WIRE_NEED_RECORDS:
     case WIRE_NEED_EXTENT:
+    case WIRE_NEED_FILE:
     case WIRE_NEED_CALLS:
     case WIRE_QUERY:
     case WIRE_SHAPE:
@@ -82,6 +83,7 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         break;
     case WIRE_ESCAPE:
         node_object_escape(n, object_of(m));
+        if (m->escape.file != 0) node_large_bind(c, object_of(m), (uint32_t)m->escape.file);
         break;
     case WIRE_BLOCK:
         if (c->actor != NULL)
@@ -116,6 +118,12 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
     case WIRE_RESTORE:
         if (m->object.slot < STORE_MAX_SLOTS)
             node_restore(c, object_of(m), m->restore.waits != 0, m->restore.goes_on != 0);
+        break;
+    case WIRE_NEED_FILE:
+        node_large_need(c, m->file.number, m->file.size);
+        break;
+    case WIRE_DROP_FILE:
+        node_large_drop(c, m->file.number);
         break;
     case WIRE_SITE:
         node_site(c, m);

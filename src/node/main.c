@@ -269,6 +269,7 @@ int main(int argc, char **argv) {
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_MMAP_THRESHOLD, 64 << 10);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the user's limit is an error, not our end */
     for (int fd = 0; fd < DRIVER_FD; fd++) /* a driver without standard streams: their numbers must
                                               not be taken by anything else */
         if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);
@@ -304,7 +305,7 @@ int main(int argc, char **argv) {
     if (n->session.listen_fd > 0) close(n->session.listen_fd);
     if (n->zygote.client != NULL) close(n->zygote.client->sock);
     node_children_end();
-    node_spill_end(n);
+    node_folders_end(n);
     node_session_close(n);
     /* Not by return: that waits for the threads, and one may wait for a disk that does not
      * answer. */

@@ -135,7 +135,9 @@ void node_object_unuse_ref(node_t *n, mob_ref_t ref) {
  * names this slot, so one list does not count for many slots. */
 static void contents_copy(node_t *n, node_object_t *o) {
     const store_slot_t *slot = &n->slots[o->slot];
-    uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
+    uint64_t meta = slot->meta, block = slot->value.large.block;
+    /* before the references in their block: nothing, if the value lies in a file */
+    uint64_t size = store_meta_in_file(meta) ? 0 : store_meta_size(meta);
     uint64_t extent, tag = shm_tag(false, o->slot, o->generation);
     uint32_t units, count = slot->value.large.ref_count;
     if (store_meta_inline(meta) || count == 0 || size > n->config.store_bytes ||
@@ -193,6 +195,7 @@ static void object_discard(node_t *n, node_object_t *o) {
     node_object_contents_release(n, o);
     if (o->copy != NULL) node_copy_drop(n, o);
     while (o->askers.count > 0) node_number_unname(n, vec_pop(&o->askers));
+    if (o->large != NULL) node_large_free(n, o->large);
     vec_free(&o->holders);
     vec_free(&o->contents);
     vec_free(&o->waiting);

@@ -3,6 +3,7 @@
 #define NODE_OBJECT_H
 
 #include "mobula.h"
+#include "node/space/large.h"
 #include "node/types.h"
 #include "store/spill.h"
 
@@ -29,6 +30,7 @@ struct node_object {
     VEC(node_task_t *) waiting; /* tasks that wait for its value */
     node_actor_t *actor;
     node_copy_t *copy;    /* on disk; NULL: none */
+    node_large_t *large;  /* the file that its value lies in; NULL: none */
     VEC(uint16_t) askers; /* clients that wait until it is back in memory */
     bool contents_held, at_zero, forget_told;
     bool moving; /* is being written to disk, or read back */

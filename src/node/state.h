@@ -31,7 +31,9 @@
 #include "node/session.h"
 #include "node/shape.h"
 #include "node/space/extent.h"
+#include "node/space/folder.h"
 #include "node/space/grant.h"
+#include "node/space/large.h"
 #include "node/space/memory.h"
 #include "node/space/pressure.h"
 #include "node/space/space.h"
@@ -131,7 +133,9 @@ struct node {
     node_grants_t grants;
     node_books_t books;
     node_space_t space;
+    node_folders_t folders;
     node_spill_t spill;
+    node_larges_t larges;
     node_pressure_t pressure;
 };
 

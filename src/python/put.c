@@ -28,7 +28,10 @@ int core_space_wait(void) {
     CORE_ALLOW_THREADS_BEGIN
     status = mob_space_wait(client);
     CORE_ALLOW_THREADS_END
-    if (PyErr_CheckSignals() < 0) return -1;
+    if (PyErr_CheckSignals() < 0) {
+        if (core.incarnation == began) mob_space_forget(core.client);
+        return -1;
+    }
     if (core.incarnation != began) { /* by another thread, or by a handler */
         core_raise_ended();
         return -1;

@@ -75,12 +75,13 @@ enum {
 typedef struct store_slot {
     alignas(64) _Atomic uint64_t word;
     _Atomic uint64_t generation; /* written by the owner in FREE; 48 bits are used in ids */
-    uint64_t meta;               /* size << 16 | error << 8 | inline << 7 | format */
+    uint64_t meta; /* size << 16 | error << 8 | inline << 7 | in a file << 6 | format */
     union {
         uint8_t small[STORE_INLINE];
         struct {
-            uint64_t block;           /* the data's place in the arena */
-            uint32_t ref_count;       /* references inside, as mob_ref_t after the data */
+            uint64_t block;     /* the data's place in the arena; of a value in a file, that of the
+                                   references inside, or 0 */
+            uint32_t ref_count; /* references inside, as mob_ref_t after the data */
             _Atomic uint32_t used_ms; /* when it was written or last read, by a clock that wraps: a
                                          hint for what goes to disk first */
         } large;
@@ -95,7 +96,12 @@ static inline uint64_t store_meta(uint64_t size, mob_format_t format, mob_status
 }
 static inline uint64_t store_meta_size(uint64_t meta) { return meta >> 16; }
 static inline bool store_meta_inline(uint64_t meta) { return meta >> 7 & 1; }
-static inline mob_format_t store_meta_format(uint64_t meta) { return (mob_format_t)(meta & 0x7f); }
+static inline mob_format_t store_meta_format(uint64_t meta) { return (mob_format_t)(meta & 0x3f); }
+/* The value lies in a file of its own, for it is larger than the store. Never inline, and always
+ * ESCAPED: the daemon has the file. */
+enum { STORE_META_IN_FILE = 0x40 };
+#define STORE_LARGEST (UINT64_C(1) << 47) /* bytes of a value: `meta` has 48 bits for them */
+static inline bool store_meta_in_file(uint64_t meta) { return meta & STORE_META_IN_FILE; }
 static inline mob_status_t store_meta_error(uint64_t meta) {
     return (mob_status_t)(meta >> 8 & 0xff);
 }

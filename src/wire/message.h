@@ -24,7 +24,7 @@ enum {
     WIRE_HOLD,          /* hold: the sender has a reference to this object */
     WIRE_HOLD_CONTENTS, /* object: ... to everything inside its value */
     WIRE_DROP,          /* object: ... no longer has one */
-    WIRE_ESCAPE,        /* object: its value contains references */
+    WIRE_ESCAPE,        /* escape: its value contains references, or lies in a file */
     WIRE_BLOCK,         /* the sender's task waits: its CPUs are free */
     WIRE_UNBLOCK,       /* and goes on */
     WIRE_KILL,          /* object: an actor; answered */
@@ -50,7 +50,10 @@ enum {
     WIRE_RESTORE,     /* restore: an object that is AWAY is to come back */
     WIRE_FAILED,      /* failure: of a run that has no results; answered */
     WIRE_ENDING,      /* the sender, a worker, has begun to end: its time is limited from now on */
-    WIRE_UP_END,      /* none: what follows the last of these */
+    WIRE_NEED_FILE, /* file: for a value that is larger than the store. It is fetched by the socket
+                       once WIRE_FILE has come */
+    WIRE_DROP_FILE, /* file: is not needed */
+    WIRE_UP_END,    /* none: what follows the last of these */
 
     /* daemon to client */
     WIRE_RUN = 64,  /* run */
@@ -65,6 +68,7 @@ enum {
     WIRE_CALLS_END, /* queue: it gets nothing more */
     WIRE_SPACE,    /* extent, EMPTY: after WIRE_EXTENT with MOB_ESPACE; or why there will be none */
     WIRE_RESTORED, /* restored */
+    WIRE_FILE,     /* file: that was asked for is there, or will not be */
 };
 
 enum { WIRE_MESSAGE_BYTES = 32 };
@@ -95,6 +99,15 @@ typedef union wire_message {
         uint64_t generation;
         uint64_t cached; /* 1: only because the sender keeps a function loaded */
     } hold;
+    struct {
+        uint32_t kind, slot;
+        uint64_t generation;
+        uint64_t file; /* the number of the one that the value lies in; 0: none */
+    } escape;
+    struct {
+        uint32_t kind, number; /* the client's, for it */
+        uint64_t size;
+    } file;
     struct {
         uint32_t kind, count;
     } need;
@@ -216,6 +229,7 @@ enum {
     WIRE_STUCK,    /* a zygote has threads and can't fork any more */
     WIRE_ASK,      /* observer to daemon: wire_ask_t */
     WIRE_ANSWERED, /* wire_answer_t; then packets with the answer's bytes and nothing else */
+    WIRE_FETCHED,  /* daemon to fetcher: wire_fetched_t, with a descriptor, or with words why not */
 };
 
 /* Of a session, in each folder for values that memory has no space for: that folder, and the node's
@@ -230,7 +244,8 @@ typedef struct wire_packet {
 } wire_packet_t;
 _Static_assert(sizeof(wire_packet_t) == 8, "on the socket");
 
-enum { WIRE_DRIVER = 1, WIRE_WORKER = 2, WIRE_ZYGOTE = 3, WIRE_OBSERVER = 4 };
+/* A fetcher is a client's second connection, for one descriptor. */
+enum { WIRE_DRIVER = 1, WIRE_WORKER = 2, WIRE_ZYGOTE = 3, WIRE_OBSERVER = 4, WIRE_FETCHER = 5 };
 
 typedef struct wire_hello {
     wire_packet_t packet;
@@ -277,6 +292,22 @@ typedef struct wire_answer {
     uint64_t size;
 } wire_answer_t;
 _Static_assert(sizeof(wire_answer_t) == 24, "on the socket");
+
+/* Follows a fetcher's hello. Which file: one that a client has asked for, to be written; or, if
+ * `client` is 0, that of an object, to be read. */
+typedef struct wire_fetch {
+    uint32_t client, number;
+    uint32_t slot, reserved;
+    uint64_t generation;
+} wire_fetch_t;
+_Static_assert(sizeof(wire_fetch_t) == 24, "on the socket");
+
+typedef struct wire_fetched {
+    wire_packet_t packet;
+    uint32_t status, reserved; /* MOB_ESPACE: not yet */
+    uint64_t size;             /* of the file */
+} wire_fetched_t;
+_Static_assert(sizeof(wire_fetched_t) == 24, "on the socket");
 
 typedef struct wire_fork {
     wire_packet_t packet;

@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 import pytest
+from disks import mounted
 
 # Most take less than a second. A machine that has just started reads everything from its disk, and
 # may be busy with something else.
@@ -117,3 +118,10 @@ def folder():
     lets it go on.
     """
     return tempfile.mkdtemp(prefix="t-", dir=_RUN)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a disk of 30 MiB."""
+    with mounted(str(tmp_path / "disk"), "-t", "tmpfs", "-o", "size=30m") as path:
+        yield path

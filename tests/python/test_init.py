@@ -526,6 +526,19 @@ def test_ten_sessions_leave_nothing_in_the_driver(start):
     assert threading.active_count() >= 1
 
 
+def test_a_limit_on_the_size_of_files_is_named():
+    code = """
+import resource, ray
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+try:
+    ray.init(num_cpus=1)
+except ray.exceptions.RaySystemError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert "File too large" in done.stdout, done.stdout + done.stderr
+
+
 def test_nothing_is_started_by_import():
     code = "import ray, os; print(len(os.listdir('/proc/self/task')), ray.is_initialized())"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -2,7 +2,6 @@
 or left behind.
 """
 
-import contextlib
 import ctypes
 import glob
 import hashlib
@@ -19,6 +18,7 @@ import time
 import numpy as np
 import pytest
 import support
+from disks import mounted
 
 import ray
 from ray.exceptions import ObjectLostError, ObjectStoreFullError, OutOfDiskError
@@ -512,26 +512,6 @@ def test_folders_that_make_no_sense(tmp_path):
     assert not ray.is_initialized()
 
 
-@contextlib.contextmanager
-def mounted(path, *options, device="none"):
-    os.mkdir(path)
-    made = subprocess.run(["mount", *options, device, path], capture_output=True)
-    if made.returncode != 0:
-        pytest.skip("nothing can be mounted here: " + made.stderr.decode().strip())
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "-l", path], check=True)
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A folder on a disk of 30 MiB."""
-    with mounted(str(tmp_path / "disk"), "-t", "tmpfs", "-o", "size=30m") as path:
-        yield path
-
-
-@driver_alone
 def test_a_file_system_that_knows_no_direct_writes(start, tmp_path):
     with mounted(str(tmp_path / "ram"), "-t", "ramfs") as path:
         start(num_cpus=1, object_store_memory=STORE, object_spilling_directory=path)

@@ -1,7 +1,6 @@
 """What can't fit is an error with the sizes; what is dropped makes room again."""
 
 import gc
-import time
 
 import numpy as np
 import pytest
@@ -34,19 +33,10 @@ def session(start):
     start(num_cpus=2, object_store_memory=100 << 20)
 
 
-def test_an_object_larger_than_the_store_names_both_sizes():
-    begin = time.monotonic()
-    with pytest.raises(ObjectStoreFullError) as info:
-        ray.put(b"x" * (300 * MB))
-    assert time.monotonic() - begin < 10
-    total = int(ray.cluster_resources()["object_store_memory"])
-    digits = "".join(
-        character for character in str(info.value) if character.isdigit() or character == " "
-    )
-    numbers = [int(word) for word in digits.split()]
-    assert any(abs(number - 300 * MB) < 5 * MB for number in numbers), info.value
-    assert total in numbers, info.value
-    assert ray.get(ray.put(1)) == 1
+@pytest.fixture
+def in_use():
+    """Most of the store is: 60 MB do not fit beside it, nor can anything be moved for them."""
+    return [ray.get(ray.put(np.full(5 * MB, i, dtype=np.uint8))) for i in range(12)]
 
 
 def test_a_store_that_is_full_of_what_is_in_use():
@@ -87,50 +77,45 @@ def test_room_of_one_process_serves_the_other():
         assert support.wait_until(lambda: support.store_free() > 75 * MB)
 
 
-def test_a_result_that_does_not_fit():
+def test_a_result_that_does_not_fit(in_use):
     with pytest.raises(ObjectStoreFullError):
-        ray.get(make.remote(300 * MB), timeout=40)
+        ray.get(make.remote(60 * MB), timeout=40)
     assert ray.get(echo.remote(1), timeout=30) == 1
 
 
-def test_one_of_several_results_does_not_fit():
+def test_one_of_several_results_does_not_fit(in_use):
     @ray.remote(num_returns=2)
     def two():
-        return 1, b"x" * (300 * MB)
+        return 1, b"x" * (60 * MB)
 
     for ref in two.remote():
         with pytest.raises(ObjectStoreFullError):
             ray.get(ref, timeout=40)
 
 
-def test_an_argument_that_does_not_fit():
+def test_an_argument_that_does_not_fit(in_use):
     with pytest.raises(ObjectStoreFullError):
-        echo.remote(b"x" * (300 * MB))
+        echo.remote(b"x" * (60 * MB))
     with pytest.raises(ObjectStoreFullError):
-        echo.remote(np.zeros(300 * MB, dtype=np.uint8))
+        echo.remote(np.zeros(60 * MB, dtype=np.uint8))
     assert ray.get(echo.remote(1), timeout=30) == 1
 
 
-def test_a_put_in_a_task_that_does_not_fit():
+def test_a_put_in_a_task_that_does_not_fit(in_use):
     with pytest.raises(ObjectStoreFullError):
-        ray.get(put_many.remote(1, 300 * MB), timeout=40)
+        ray.get(put_many.remote(1, 60 * MB), timeout=40)
+    in_use.clear()
+    gc.collect()
     assert support.wait_until(lambda: support.store_free() > 80 * MB), (
         "what the failed task had put is still there"
     )
 
 
-def test_a_hundred_failures_leak_nothing():
-    for _ in range(100):
-        with pytest.raises(ObjectStoreFullError):
-            ray.put(np.empty(300 * MB, dtype=np.uint8))
-    assert len(ray.get(ray.put(b"x" * (60 * MB)))) == 60 * MB
-
-
-def test_the_error_survives_the_way_through_a_task():
+def test_the_error_survives_the_way_through_a_task(in_use):
     @ray.remote
     def outer():
         try:
-            ray.put(b"x" * (300 * MB))
+            ray.put(b"x" * (60 * MB))
         except ObjectStoreFullError:
             return "caught"
 

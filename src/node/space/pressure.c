@@ -338,10 +338,10 @@ static void watch_stop(node_t *n) {
 /* The store's part; with pauses that grow as long as there is nothing to be had. */
 static void store_relieve(node_t *n, uint64_t bytes) {
     uint64_t now = base_clock_mono_ns(), free_before = n->books.free_bytes;
-    if (node_spill_is_writing(n) || now < n->pressure.relief_ns) return;
+    if (node_folders_are_written(n) || now < n->pressure.relief_ns) return;
     node_spill_idlest(n, bytes);
     node_extents_give_back(n); /* what was free, and what had a copy on disk and so went at once */
-    bool moved = node_spill_is_writing(n) || n->books.free_bytes != free_before;
+    bool moved = node_folders_are_written(n) || n->books.free_bytes != free_before;
     n->pressure.relief_pause_ns = moved ? RELIEF_NS
                                   : n->pressure.relief_pause_ns < RELIEF_MOST_NS
                                       ? 2 * n->pressure.relief_pause_ns + RELIEF_NS
@@ -351,7 +351,7 @@ static void store_relieve(node_t *n, uint64_t bytes) {
 
 /* It is giving memory back, or was when it was last asked to. */
 static bool store_gives(const node_t *n) {
-    return node_spill_is_writing(n) || n->pressure.relief_pause_ns == RELIEF_NS;
+    return node_folders_are_written(n) || n->pressure.relief_pause_ns == RELIEF_NS;
 }
 
 /* Nobody misses a worker without a task, and it may have kept much of what its last one used:
@@ -421,7 +421,7 @@ static void on_timer(uv_timer_t *timer) {
     } else if (n->pressure.short_since_ns != 0 && now - n->pressure.last_kill_ns > KILL_PAUSE_NS) {
         pressure_over(n);
     }
-    if (all_rest(n) && !node_spill_is_writing(n)) {
+    if (all_rest(n) && !node_folders_are_written(n)) {
         /* Whoever holds the memory, it is none of ours that works. What waits is begun, or nothing
          * would ever change. */
         if (n->pressure.paused) pressure_over(n);

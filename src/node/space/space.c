@@ -202,7 +202,7 @@ static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
         return true;
     }
     /* One write after the other; what has a copy can go meanwhile. */
-    bool writing = node_spill_is_writing(n);
+    bool writing = node_folders_are_written(n);
     node_spilled_t spilled = node_spill(n, shm_granule_round(w->size), writing);
     if (!writing) want_note(w, spilled, now);
     return spilled == NODE_SPILL_FREED || spilled == NODE_SPILL_WRITES;
@@ -261,8 +261,9 @@ static void usage_survey(node_t *n, usage_t *u) {
             uint64_t word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire),
                      meta = n->slots[i].meta;
             if ((word & STORE_STATE) != STORE_SEALED || store_meta_inline(meta)) continue;
-            *(word & STORE_AWAY ? &u->disk : &u->memory) += store_meta_size(meta);
-            if (!(word & STORE_AWAY)) here |= (uint64_t)1 << (i % 64);
+            bool on_disk = word & STORE_AWAY || store_meta_in_file(meta);
+            *(on_disk ? &u->disk : &u->memory) += store_meta_size(meta);
+            if (!on_disk) here |= (uint64_t)1 << (i % 64);
         }
         for (uint32_t k = 1; here != 0 && k < n->client_next; k++) {
             uint64_t bits =

@@ -19,26 +19,19 @@
  *
  * The thread reads the arena while others go on: a value does not change, and if it is freed
  * meanwhile, nobody will ask for what was written. Everything else happens in the loop's own
- * thread. Folders take turns; what one can't take goes to the next at once, and one that has
- * failed, or in which no write has ended for HUNG_NS, is left out for a while if there are others.
- * A file goes when nothing in it is needed any more; a piece of it is given back to the disk before
- * that.
+ * thread. What one folder can't take goes to the next at once (folder.c). A file goes when nothing
+ * in it is needed any more; a piece of it is given back to the disk before that.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/folder.h"
 #include "node/space/survey.h"
 
 static const uint64_t BATCH_BYTES = 128 << 20, EXTRA_BYTES = 16 << 20, FILE_BYTES = 256 << 20,
-                      DISK_PAUSE_NS = 100000000, DEMAND_NS = 200000000, PUNCH_BYTES = 64 << 10,
-                      FAILED_NS = 1000000000, HUNG_NS = 5000000000u, DEAD_NS = 30000000000u;
+                      DISK_PAUSE_NS = 100000000, DEMAND_NS = 200000000, PUNCH_BYTES = 64 << 10;
 
 enum { RECENT = 32, AHEAD_PARTS = 4 };
 
@@ -53,131 +46,11 @@ typedef struct {
     int error;
 } write_t;
 
-typedef struct {
-    uv_work_t work;
-    enum {
-        CHORE_REMOVE, /* the file goes */
-        CHORE_PUNCH,  /* the item's part of it goes */
-        CHORE_CLEAR,  /* what sessions left in this folder that are over: it may be very much */
-    } what;
-    char *path;
-    store_spill_item_t item;
-} chore_t;
-
-/* ---- chores: somebody else waits for the disk ---- */
-
-static void chore_run(uv_work_t *work) {
-    chore_t *chore = work->data;
-    if (chore->what == CHORE_REMOVE)
-        unlink(chore->path);
-    else if (chore->what == CHORE_PUNCH)
-        store_spill_punch(chore->path, &chore->item);
-    else
-        base_folder_clear(chore->path, "mobula_spill_");
-}
-
-static void chore_done(uv_work_t *work, int status) {
-    (void)status;
-    chore_t *chore = work->data;
-    free(chore->path);
-    free(chore);
-}
-
-/* The path is TAKEN. Without memory for it what is to go stays, until the session's end or the next
- * one. */
-static void chore_start(node_t *n, chore_t what) {
-    chore_t *chore = what.path != NULL ? malloc(sizeof *chore) : NULL;
-    if (chore == NULL) {
-        free(what.path);
-        return;
-    }
-    *chore = what;
-    chore->work.data = chore;
-    if (uv_queue_work(&n->loop, &chore->work, chore_run, chore_done) != 0)
-        chore_done(&chore->work, 0);
-}
-
-/* ---- folders and files ---- */
-
-static bool is_among(const node_t *n, const char *path) {
-    for (size_t i = 0; i < n->spill.folders.count; i++)
-        if (strcmp(n->spill.folders.items[i].path, path) == 0) return true;
-    return false;
-}
-
-/* The folder of this session in each that was configured; in the session's own if none was. One is
- * enough: those that can't be made are left out. */
-static int folders_make(node_t *n) {
-    if (n->spill.folders.count > 0) return 0;
-    if (n->config.spill_dirs.count == 0 && !vec_push(&n->config.spill_dirs, n->session.dir))
-        return ENOMEM;
-    int error = ENOMEM;
-    for (size_t i = 0; i < n->config.spill_dirs.count; i++) {
-        char *path;
-        if (asprintf(&path, WIRE_SPILL_FOLDER, n->config.spill_dirs.items[i],
-                     (unsigned long long)n->incarnation) < 0)
-            break;
-        bool good = !is_among(n, path);          /* the same one twice */
-        if (good && base_folder_own(path) < 0) { /* the descriptor stays open until we end */
-            error = errno;
-            good = false;
-        }
-        if (good && vec_push(&n->spill.folders, ((node_folder_t){.path = path})))
-            chore_start(
-                n, (chore_t){.what = CHORE_CLEAR, .path = strdup(n->config.spill_dirs.items[i])});
-        else
-            free(path);
-    }
-    return n->spill.folders.count > 0 ? 0 : error;
-}
-
-static uint64_t silent_ns(const node_folder_t *f) {
-    return f->writes > 0 ? base_clock_mono_ns() - f->moved_ns : 0;
-}
-
-bool node_spill_is_writing(const node_t *n) {
-    for (size_t i = 0; i < n->spill.folders.count; i++)
-        if (n->spill.folders.items[i].writes > 0 && silent_ns(&n->spill.folders.items[i]) < HUNG_NS)
-            return true;
-    return false;
-}
-
-static void silent_tell(node_t *n) {
-    for (size_t i = 0; i < n->spill.folders.count; i++) {
-        node_folder_t *f = &n->spill.folders.items[i];
-        bool hung = silent_ns(f) >= HUNG_NS;
-        if (hung && !f->told)
-            node_warn(n, "Writing to %s has not ended for %d s", f->path,
-                      (int)(HUNG_NS / 1000000000));
-        f->told = hung;
-    }
-}
-
-/* The folder whose turn it is, of those that are good; else of those that only failed; SIZE_MAX:
- * none answers. */
-static size_t folder_choose(node_t *n) {
-    uint64_t now = base_clock_mono_ns();
-    for (int failed = 0; failed < 2; failed++)
-        for (size_t tried = 0; tried < n->spill.folders.count; tried++) {
-            size_t i = n->spill.turn++ % n->spill.folders.count;
-            const node_folder_t *f = &n->spill.folders.items[i];
-            if (silent_ns(f) < HUNG_NS &&
-                (failed || f->failed_ns == 0 || now - f->failed_ns > FAILED_NS))
-                return i;
-        }
-    return SIZE_MAX;
-}
-
-/* In none a write has ended for so long. */
-static bool folders_are_silent(const node_t *n, uint64_t ns) {
-    for (size_t i = 0; i < n->spill.folders.count; i++)
-        if (silent_ns(&n->spill.folders.items[i]) < ns) return false;
-    return n->spill.folders.count > 0;
-}
+/* ---- files ---- */
 
 static node_file_t *file_new(node_t *n, size_t folder) {
     node_file_t *file = calloc(1, sizeof *file);
-    const char *dir = n->spill.folders.items[folder].path;
+    const char *dir = n->folders.items.items[folder].path;
     if (file != NULL &&
         asprintf(&file->path, "%s/%llu", dir, (unsigned long long)n->spill.next_file++) >= 0)
         return file;
@@ -187,13 +60,12 @@ static node_file_t *file_new(node_t *n, size_t folder) {
 
 static void file_check(node_t *n, node_file_t *file) {
     if (file->live > 0) return;
-    chore_start(n, (chore_t){.what = CHORE_REMOVE, .path = file->path});
+    node_folder_file_remove(n, file->path);
     free(file);
 }
 
 static void item_punch(node_t *n, node_file_t *file, const store_spill_item_t *item) {
-    if (item->bytes >= PUNCH_BYTES)
-        chore_start(n, (chore_t){.what = CHORE_PUNCH, .path = strdup(file->path), .item = *item});
+    if (item->bytes >= PUNCH_BYTES) node_folder_file_punch(n, file->path, item);
 }
 
 void node_copy_drop(node_t *n, node_object_t *o) {
@@ -204,11 +76,6 @@ void node_copy_drop(node_t *n, node_object_t *o) {
     else
         file_check(n, copy->file);
     free(copy);
-}
-
-void node_spill_end(node_t *n) {
-    for (size_t i = 0; i < n->spill.folders.count; i++)
-        base_folder_remove(n->spill.folders.items[i].path);
 }
 
 /* ---- what goes ---- */
@@ -365,13 +232,11 @@ static void write_done(uv_work_t *work, int status) {
     write_t *w = work->data;
     node_t *n = w->node;
     uint64_t now = base_clock_mono_ns();
-    node_folder_t *folder = &n->spill.folders.items[w->folder];
-    folder->writes--;
-    folder->moved_ns = now;
-    folder->failed_ns = w->error ? now : 0;
+    const char *folder = n->folders.items.items[w->folder].path;
+    node_folder_write_end(n, w->folder, w->error);
     if (--n->spill.writes == 0) n->spill.busy_ns += now - n->spill.begun_ns;
     if (w->ahead) n->spill.ahead_flying -= w->bytes;
-    if (w->error != 0 && ++w->tries < n->spill.folders.count) {
+    if (w->error != 0 && ++w->tries < n->folders.items.count) {
         node_file_t *failed = w->file;
         bool elsewhere = !n->ending && write_start(n, w);
         file_check(n, failed);
@@ -387,7 +252,7 @@ static void write_done(uv_work_t *work, int status) {
             item_commit(n, w->file, &w->items.items[i], w->ahead);
         if (n->spill.writes == 0) spill_tell(n);
     } else {
-        disk_failed(n, w->error, folder->path);
+        disk_failed(n, w->error, folder);
         for (size_t i = 0; i < w->items.count; i++) {
             node_object_t *o = n->objects[w->items.items[i].slot];
             if (o != NULL && o->generation == w->items.items[i].generation) o->moving = false;
@@ -405,7 +270,7 @@ static void write_done(uv_work_t *work, int status) {
 static bool write_start(node_t *n, write_t *w) {
     w->node = n;
     w->work.data = w;
-    w->folder = folder_choose(n);
+    w->folder = node_folder_choose(n);
     w->file = w->folder != SIZE_MAX ? file_new(n, w->folder) : NULL;
     if (w->file == NULL) return false;
     if (uv_queue_work(&n->loop, &w->work, write_run, write_done) != 0) {
@@ -414,8 +279,7 @@ static bool write_start(node_t *n, write_t *w) {
         return false;
     }
     if (n->spill.writes++ == 0) n->spill.begun_ns = base_clock_mono_ns();
-    node_folder_t *folder = &n->spill.folders.items[w->folder];
-    if (folder->writes++ == 0) folder->moved_ns = base_clock_mono_ns();
+    node_folder_write_begin(n, w->folder);
     if (w->ahead) n->spill.ahead_flying += w->bytes;
     return true;
 }
@@ -465,19 +329,13 @@ static node_spilled_t chosen_move(node_t *n, const node_survey_t *extents) {
     /* After a failure the disk is left alone for a moment: what has a copy can go nevertheless. */
     bool pause =
         n->spill.disk_error != 0 && base_clock_mono_ns() - n->spill.disk_error_ns < DISK_PAUSE_NS;
-    bool hung = folders_are_silent(n, HUNG_NS);
-    silent_tell(n);
+    bool dead, hung = node_folders_are_silent(n, &dead);
     mover_t m = {.extents = extents, .may_write = !pause && !hung};
-    int error = m.may_write ? folders_make(n) : 0;
-    if (error != 0) {
-        disk_failed(n, error,
-                    n->config.spill_dirs.count > 0 ? n->config.spill_dirs.items[0]
-                                                   : n->session.dir);
-        m.may_write = false;
-    }
+    int error = m.may_write ? node_folders_make(n) : 0;
+    if (error != 0) m.may_write = false;
     /* A disk that is merely slow is waited for, but not for ever. */
-    bool dead = hung && folders_are_silent(n, DEAD_NS);
-    if (dead) disk_failed(n, ETIMEDOUT, n->spill.folders.items[0].path);
+    if (dead) error = ETIMEDOUT;
+    if (error != 0) disk_failed(n, error, node_folders_name(n));
     uint32_t before = n->spill.writes;
     node_survey_walk(n, item_move, &m);
     mover_flush(n, &m, false);

@@ -4,18 +4,7 @@
 
 #include "node/types.h"
 
-/* Where values go that are moved to disk. */
 typedef struct {
-    char *path;
-    uint32_t writes;    /* under way */
-    uint64_t moved_ns;  /* when the first of them began, or the last one ended */
-    uint64_t failed_ns; /* when one last failed; 0: never */
-    bool told;          /* that it does not answer */
-} node_folder_t;
-
-typedef struct {
-    VEC(node_folder_t) folders; /* ours in the configured ones, from the first use on */
-    uint32_t turn;              /* files made */
     uint64_t next_file;
     uint32_t writes;       /* under way */
     uint64_t ahead_flying; /* bytes that are being written ahead */
@@ -37,11 +26,7 @@ typedef enum {
 node_spilled_t node_spill(node_t *node, uint64_t size, bool copied_only);
 /* Moves about so many bytes, longest unused first. */
 void node_spill_idlest(node_t *node, uint64_t bytes);
-/* Whether writes are under way, other than to a folder that does not answer. */
-bool node_spill_is_writing(const node_t *node);
 /* The object's value on disk is not needed any more. */
 void node_copy_drop(node_t *node, node_object_t *object);
-/* Removes all files. At the end only: waits for the disk. */
-void node_spill_end(node_t *node);
 
 #endif

@@ -45,7 +45,8 @@ static bool slot_can_go(node_t *n, uint32_t index, store_spill_item_t *ret_item,
         return false;
     uint64_t meta = slot->meta, block = slot->value.large.block, size = store_meta_size(meta);
     uint32_t ref_count = slot->value.large.ref_count;
-    if (store_meta_inline(meta) || store_meta_error(meta) != MOB_OK) return false;
+    if (store_meta_inline(meta) || store_meta_in_file(meta) || store_meta_error(meta) != MOB_OK)
+        return false;
     uint64_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
     uint64_t bytes = store_block_size(size, ref_count);
     if (size > n->config.store_bytes ||

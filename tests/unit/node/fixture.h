@@ -167,6 +167,10 @@ static inline void fixture_node_free(node_t *n) {
     vec_free(&n->grants.records.orphans);
     vec_free(&n->space.wants);
     vec_free(&n->space.past_wants);
+    vec_free(&n->larges.files);
+    for (size_t i = 0; i < n->folders.items.count; i++) free(n->folders.items.items[i].path);
+    vec_free(&n->folders.items);
+    vec_free(&n->config.spill_dirs);
     free(n);
 }
 

@@ -1,0 +1,31 @@
+/* Values that are larger than the store, each in a file of its own. large.c has their states. */
+#ifndef NODE_SPACE_LARGE_H
+#define NODE_SPACE_LARGE_H
+
+#include "mobula.h"
+#include "node/types.h"
+
+typedef struct node_large node_large_t;
+
+typedef struct {
+    VEC(node_large_t *) files;
+    bool told; /* the driver knows that there are such values */
+} node_larges_t;
+
+/* A client asks for a file of `size` bytes, which it calls `number`. It is told (WIRE_FILE) when
+ * there is one, or will be none: a thread of libuv's makes it. May end the client. */
+void node_large_need(node_client_t *client, uint32_t number, uint64_t size);
+/* The client does not need it any more. One that is published already stays. */
+void node_large_drop(node_client_t *client, uint32_t number);
+/* The client has written the object's value into that file: it goes with the object from now on.
+ * Takes the place of an earlier one. */
+void node_large_bind(node_client_t *client, mob_ref_t ref, uint32_t number);
+/* Answers who has connected to fetch a descriptor, and hangs up. Reads all rings before, for the
+ * fetcher may be faster than the message that binds the file. */
+void node_large_fetch(node_client_t *fetcher, const void *request, size_t size);
+/* Its object is freed. Takes it; a thread of libuv's closes the file. */
+void node_large_free(node_t *node, node_large_t *large);
+/* The client is certainly dead: what it had not published goes. */
+void node_large_forget(node_client_t *client);
+
+#endif
