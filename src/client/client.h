@@ -183,123 +183,207 @@ struct mob_client {
 extern _Atomic bool client_forked; /* set in the child of a fork, by the handler that mob_init and
                                       mob_worker_connect install */
 
-/* connect.c */
+/*
+ * The files' contracts with each other. "Under the mutex": the caller holds c->mutex. "Not under
+ * the mutex": the function takes it itself, or sleeps. "Any": it does not matter. A driver's
+ * threads all may call at any time; "the taker" is the one thread of a worker that takes runs.
+ */
+
+/* How often a sleeper makes sure that the daemon lives. */
+#define CLIENT_LOOK_UP_NS INT64_C(1000000000)
+
+/* ---- connect.c: beginning and end. Not under the mutex: nobody else has the client yet, or any
+ * more. They wait for the daemon. ---- */
+
 /* To a daemon of this user's. */
 mob_status_t client_socket_connect(const char *path, int *ret_sock);
+/* The session's folders, after the daemon's end. */
+void client_folders_remove(mob_client_t *c);
+
+/* ---- handshake.c: the same ---- */
+
+/* Says hello on its socket and maps what the welcome brings. A worker has no `config`. Waits for
+ * the daemon, up to 20 s. */
+mob_status_t client_handshake(mob_client_t *c, uint64_t token, const mob_config_t *config);
 /* Receives one packet of up to `capacity` bytes, with up to `most` descriptors. Waits, for 20 s at
  * most. */
 mob_status_t client_packet_receive(int sock, char *packet, size_t capacity, size_t *ret_size,
                                    int *ret_fds, int most, int *ret_fd_count);
-/* The session's folders, after the daemon's end. */
-void client_folders_remove(mob_client_t *c);
-
-/* handshake.c */
-/* Says hello on its socket and maps what the welcome brings. A worker has no `config`. Waits for
- * the daemon, up to 20 s. */
-mob_status_t client_handshake(mob_client_t *c, uint64_t token, const mob_config_t *config);
 /* A program that closed its standard streams must not find our descriptors there. Takes fd. */
 int client_fd_above_standard(int fd);
 
-/* link.c: talking to the daemon. All under the mutex. */
-mob_status_t client_check(const mob_client_t *c); /* may this process call? */
+/* ---- link.c: talking to the daemon. Under the mutex, unless it says otherwise. ---- */
+
+/* Whether this process may call. Any. */
+mob_status_t client_check(const mob_client_t *c);
+/* A message for the daemon, which is woken for it. Waits only while the ring is full. */
 void client_push(mob_client_t *c, wire_message_t message);
 /* The same for what the daemon need not wake for: it is read before any later message of ours. */
 void client_push_quietly(mob_client_t *c, wire_message_t message);
 /* Pushes a request and waits for its answer. */
 mob_status_t client_ask(mob_client_t *c, const wire_message_t *request, uint32_t answer_kind,
                         wire_message_t *ret_answer);
-void client_notify(mob_client_t *c); /* the daemon is to look at its rings, and at the queues */
-void client_listen(mob_client_t *c); /* takes what is on the ring down */
-/* Whether the daemon is still there; looks at the socket. Any thread, with or without the mutex. */
+/* The daemon is to look at its rings, and at the queues. Any. */
+void client_notify(mob_client_t *c);
+/* Takes what is on the ring down. */
+void client_listen(mob_client_t *c);
+/* Whether the daemon is still there; looks at the socket. Any. */
 bool client_daemon_alive(mob_client_t *c);
-/* MOB_ECLOSED, with the words for it. */
+/* MOB_ECLOSED, with the words for it. Any. */
 mob_status_t client_daemon_gone(void);
-/* Wakes those whom a slot's old word names. True if the daemon must be asked to ring all bells. */
+/* Wakes those whom a slot's old word names. True if the daemon must be asked to ring all bells.
+ * Any. */
 bool client_wake(mob_client_t *c, uint64_t slot_word);
 
-/* worker.c */
-bool client_forgets(void); /* this thread must not wait for anybody */
+/* ---- query.c. Under the mutex; waits for the daemon. ---- */
 
-/* rest.c: waiting. Any thread, without the mutex. */
+/* Asks with space for `size` bytes, which begin with `input`. ret_copy, if it is not NULL, is the
+ * caller's to free. MOB_ESPACE: not now. */
+mob_status_t client_ask_with_space(mob_client_t *c, wire_message_t *request, const void *input,
+                                   size_t input_size, uint64_t size, wire_message_t *ret_answer,
+                                   void **ret_copy);
+
+/* ---- rest.c: waiting. Any thread, not under the mutex. ---- */
+
 typedef bool (*client_look_fn)(mob_client_t *c, void *context);
 /* Looks for a while, if there are CPUs for it; true as soon as it is there. */
 bool client_spin(mob_client_t *c, client_patience_t *patience, client_look_fn there, void *context);
 /* It was not, and we slept: it is there now; or we were woken for nothing. */
 void client_patience_learn(client_patience_t *patience, bool there);
-/* as shm_bell_sleep, on our own bell */
+/* As shm_bell_sleep, on our own bell. */
 bool client_sleep(mob_client_t *c, uint32_t seen, int64_t timeout_ns);
-void client_awake(mob_client_t *c, bool awake);
+/* Others guess by this whether it is worth to spin. */
+void client_awake_set(mob_client_t *c, bool awake);
 bool client_may_spin(mob_client_t *c);
 enum { CLIENT_LARGE_COPY = 1 << 20 }; /* worth more than memcpy */
-/* that no process of the session uses now, so far as is known */
+/* That no process of the session uses now, so far as is known. */
 unsigned client_idle_cpus(mob_client_t *c);
+/* When a wait ends, by the monotonic clock; UINT64_MAX: never. And how long to sleep until then, or
+ * until the daemon is to be looked at; 0: it is over. */
+uint64_t client_wait_deadline(int64_t timeout_ms);
+int64_t client_wait_slice(uint64_t deadline_ns);
+/* Before a sleep: MOB_ELIMIT, with words, for a thread that must not. */
+mob_status_t client_wait_check(void);
 
-/* queue.c: tasks that workers take by themselves. */
-void client_queue_push(mob_client_t *c, uint32_t lane, uint32_t record,
-                       uint64_t generation); /* there is space: the caller has looked */
-/* there is something in a queue: somebody is to be awake */
+/* ---- queue.c: tasks that workers take by themselves. Under the mutex. ---- */
+
+/* There is space: the caller has looked. */
+void client_queue_push(mob_client_t *c, uint32_t lane, uint32_t record, uint64_t generation);
+/* There is something in a queue: somebody is to be awake. */
 void client_queue_tell(mob_client_t *c, uint32_t lane);
+/* Any. */
 bool client_queues_have(mob_client_t *c, uint32_t lane);
-/* forgets queues that have nothing, before a sleep */
+/* Forgets queues that have nothing, before a sleep. */
 void client_queues_clear(mob_client_t *c, uint32_t lane);
 typedef bool (*client_claim_fn)(mob_client_t *c, uint64_t entry);
-/* the first one that can be claimed */
+/* The first one that can be claimed. The taker. */
 bool client_queue_take(mob_client_t *c, uint32_t lane, client_claim_fn claim);
 
-/* calls.c: calls of actors. */
-/* for our calls of it; 0: they go through the daemon */
+/* ---- calls.c: calls of actors. Under the mutex. ---- */
+
+/* For our calls of the actor; 0: they go through the daemon. May wait for the daemon. */
 uint32_t client_calls_queue(mob_client_t *c, mob_ref_t actor);
 void client_call_push(mob_client_t *c, uint32_t number, uint32_t record, uint64_t generation);
+/* The rest is the taker's, of an actor's worker. A queue to take calls from; one that gets nothing
+ * more. */
 void client_calls_add(mob_client_t *c, uint32_t number);
 void client_calls_end(mob_client_t *c, uint32_t number);
 bool client_calls_have(mob_client_t *c); /* one that can be taken now */
 bool client_calls_wait(mob_client_t *c); /* any */
 bool client_call_take(mob_client_t *c, client_claim_fn claim);
-void client_calls_finish(mob_client_t *c); /* says of queues that get nothing more, and have nothing
-                                              more, that they are done with */
+/* Says of queues that get nothing more, and have nothing more, that they are done with. */
+void client_calls_finish(mob_client_t *c);
 
-/* lease.c: a worker's right to take them. */
+/* ---- lease.c: a worker's right to take tasks. Under the mutex; the taker, unless it says
+ * otherwise. ---- */
+
 uint32_t client_lane(mob_client_t *c);    /* that our lease is for */
 bool client_lease_begin(mob_client_t *c); /* whether it may take one now */
 void client_lease_rest(mob_client_t *c);  /* it found none */
+/* What runs under the lease; 0: nothing does. */
 void client_lease_run(mob_client_t *c, uint32_t record_and_one);
 /* Whether others may rely on us to look into the queues before we sleep. */
-void client_looking(mob_client_t *c, bool looking);
-/* they may not any more; what came meanwhile is somebody else's */
-void client_looked(mob_client_t *c);
-/* for a while; true: there is something to do */
+void client_looking_set(mob_client_t *c, bool looking);
+/* They may not any more; what came meanwhile is somebody else's. */
+void client_looking_end(mob_client_t *c);
+/* Looks for a while; true: there is something to do. Not under the mutex. */
 bool client_lease_look(mob_client_t *c, uint32_t seen);
-bool client_lease_sleep(mob_client_t *c, uint32_t seen); /* false if a signal handler ran */
-void client_watch(mob_client_t *c);
+/* False if a signal handler ran. Not under the mutex. */
+bool client_lease_sleep(mob_client_t *c, uint32_t seen);
+/* It wakes to work: the daemon looks at the machine's memory from now on. Not under the mutex. */
+void client_work_tell(mob_client_t *c);
 void client_lease_block(mob_client_t *c);
 void client_lease_unblock(mob_client_t *c);
 
-/* pool.c: slots and records granted to us. */
+/* ---- lending.c: what a worker holds, while its runs wait ---- */
+
+/* A run was claimed, or is over, by this thread. Under the mutex. */
+void client_lending_begin(mob_client_t *c);
+void client_lending_end(mob_client_t *c);
+/* Lends, or takes back, what is due now. Under the mutex. */
+void client_lending_settle(mob_client_t *c);
+/* Around a wait of this thread: its runs wait. Not under the mutex. */
+typedef struct {
+    uint64_t period; /* 0: there was no run */
+    uint32_t runs;
+    bool lends; /* others may run because we wait */
+} client_wait_t;
+client_wait_t client_waiting_begin(mob_client_t *c);
+void client_waiting_end(mob_client_t *c, client_wait_t wait);
+
+/* ---- run.c. Under the mutex. ---- */
+
+/* Claims a record. False: somebody else has it, or it was taken back. What can fail is done before
+ * the claim, and then this worker ends, so that the task, which is not begun, goes to another. The
+ * taker. */
+bool client_run_claim(mob_client_t *c, const client_order_t *order);
+/* At the end. */
+void client_runs_free(mob_client_t *c);
+
+/* ---- worker.c ---- */
+
+/* Whether this thread unloads a function, and so must not wait for anybody. Any. */
+bool client_is_unloading(void);
+
+/* ---- title.c: what ps shows of a worker. Under the mutex, or by the taker while none runs. ----
+ */
+
+void client_title_run(mob_client_t *c, const mob_run_t *run); /* it is about to run this one */
+void client_title_rest(const mob_client_t *c);                /* it is about to sleep */
+
+/* ---- pool.c: slots and records granted to us. Under the mutex; may wait for the daemon. ---- */
+
 mob_status_t client_slot_take(mob_client_t *c, uint32_t *ret_slot);
 void client_slot_give(mob_client_t *c, uint32_t slot);
 mob_status_t client_record_take(mob_client_t *c, uint32_t *ret_record);
 void client_record_give(mob_client_t *c, uint32_t record);
 
-/* space.c: memory of the arena. */
+/* ---- space.c: memory of the arena. Under the mutex, unless it says otherwise. ---- */
+
+/* The heap's grant function; waits for the daemon's answer, not for space. */
 mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
                                uint64_t *ret_size, uint64_t *ret_serial);
-void client_space_told(mob_client_t *c,
-                       const wire_message_t *m); /* by WIRE_SPACE or WIRE_RESTORED */
-/* Takes the answer out if so much space was refused; MOB_OK: it was not. Under the mutex. */
-mob_status_t client_refusal_take(mob_client_t *c, uint64_t size);
+/* By WIRE_SPACE or WIRE_RESTORED. */
+void client_space_told(mob_client_t *c, const wire_message_t *m);
 /* Whether an object did not come back since so many refusals had been told; it is told to every
- * thread that waits for it. Under the mutex. */
+ * thread that waits for it. */
 mob_status_t client_refusal_find(mob_client_t *c, mob_ref_t ref, uint64_t told);
 /* Gives it words: who has the memory. Not under the mutex. */
 mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size);
 
-/* read.c: values in place, under the mutex. */
-void client_pin(mob_client_t *c, mob_ref_t ref);
-/* However often it was pinned. What was mapped for it is the caller's to end. */
-client_map_t client_unpin(mob_client_t *c, uint32_t slot);
+/* ---- pin.c: values that are read in place ---- */
 
-/* ref.c: counting, under the mutex. A reference whose slot holds another object by now is stale,
- * and not counted; its slot must be valid. */
+/* Under the mutex. */
+void client_pin(mob_client_t *c, mob_ref_t ref);
+/* However often it was pinned. What was mapped for it is the caller's to end. Under the mutex. */
+client_map_t client_unpin(mob_client_t *c, uint32_t slot);
+/* One pin more, or less. Not under the mutex. */
+void client_pin_hold(mob_client_t *c, mob_ref_t ref);
+void client_pin_drop(mob_client_t *c, mob_ref_t ref);
+
+/* ---- ref.c: counting. Under the mutex. A reference whose slot holds another object by now is
+ * stale, and not counted; its slot must be valid. ---- */
+
 void client_ref_retain(mob_client_t *c, mob_ref_t ref);
 void client_ref_release(mob_client_t *c, mob_ref_t ref);
 /* The reference is about to be published to others. */
@@ -319,42 +403,37 @@ static inline client_local_t *client_local(mob_client_t *c, mob_ref_t ref) {
     return client_local_is(c, ref) || client_local_renew(c, ref) ? &c->local[ref.slot] : NULL;
 }
 
-/* function.c */
+/* ---- function.c, event.c ---- */
+
+/* At the end. */
 void client_functions_free(mob_client_t *c);
+/* In the child of a fork. */
+void client_events_forked(void);
 
-/* event.c */
-void client_events_forked(void); /* in the child of a fork */
+/* ---- object.c. Any; the caller holds what it names. ---- */
 
-/* run.c */
-/* Claims a record. False: somebody else has it, or it was taken back. What can fail is done before
- * the claim, and then this worker ends, so that the task, which is not begun, goes to another. */
-bool client_run_claim(mob_client_t *c, const client_order_t *order);
-void client_runs_free(mob_client_t *c);
-/* Around a wait of this thread: its runs wait. */
-typedef struct {
-    uint64_t period; /* 0: there was no run */
-    uint32_t runs;
-    bool lends; /* others may run because we wait */
-} client_wait_t;
-client_wait_t client_waiting_begin(mob_client_t *c);
-void client_waiting_end(mob_client_t *c, client_wait_t wait);
-
-/* title.c: what ps shows of a worker. Under the mutex, or by the thread that takes runs while none
- * runs. */
-void client_title_run(mob_client_t *c, const mob_run_t *run); /* it is about to run this one */
-void client_title_rest(const mob_client_t *c);                /* it is about to sleep */
-
-/* object.c */
 bool client_is_sealed(const mob_client_t *c, mob_ref_t ref);
-bool client_is_pending(const mob_client_t *c, mob_ref_t ref); /* its task is still to be done */
+/* Its task is still to be done. */
+bool client_is_pending(const mob_client_t *c, mob_ref_t ref);
+/* Whether all of them name objects that are there or pending. */
+mob_status_t client_refs_check(const mob_client_t *c, const mob_ref_t *refs, size_t count);
+
+/* ---- put.c ---- */
+
+/* Where the value goes, of an object that is open and ours to seal. MOB_ESPACE: not now. Under the
+ * mutex, but for what fits into the slot. */
 mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
                                  mob_buffer_t *ret_buffer);
-/* Before one that is cold is published or freed: the daemon counts on no more memory for it. */
+/* Fills the slot's fields. Any: the slot is PENDING and ours to seal. */
+void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
+                         mob_status_t error, const mob_ref_t *refs);
+/* Before one that is cold is published or freed: the daemon counts on no more memory for it. Under
+ * the mutex. */
 void client_buffer_told(mob_client_t *c, const mob_buffer_t *buffer);
 /* What the daemon is told of one that is to be published ESCAPED. */
 wire_message_t client_escape_of(const mob_buffer_t *buffer);
-void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
-                         mob_status_t error, const mob_ref_t *refs);
+
+/* ---- queue.c, calls.c: records ---- */
 
 /* The record that is next in a queue was written by another CPU: brought here while a run is on.
  * Whose it will be is not said by that. */

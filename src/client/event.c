@@ -39,7 +39,6 @@
 /* A loop that sleeps is woken by way of the thread, which takes twice as long as waking who sleeps
  * on the bell: so it looks for longer. */
 static const uint64_t SPIN_NS = 120000, LONG_LOOK_NS = 50000;
-static const int64_t LOOK_UP_NS = 1000000000;
 enum { RESTS = 4 };
 
 struct mob_event {
@@ -107,7 +106,7 @@ static void *bell_watch(void *context) {
     while (!c->events_stop) {
         uint32_t rings = shm_bell_listen(bell_of(c));
         /* A worker ends with the daemon; a driver has to look whether it is there. */
-        int64_t timeout = c->role == WIRE_WORKER ? -1 : LOOK_UP_NS;
+        int64_t timeout = c->role == WIRE_WORKER ? -1 : CLIENT_LOOK_UP_NS;
         if (!events_tell(c, rings, atomic_load(&c->dead), &timeout)) {
             /* seq_cst: an owner arms, then reads `parked`; we set that, then look whether one is
              * armed. */
@@ -282,7 +281,7 @@ static void event_arm(mob_event_t *e, mob_client_t *c) {
     /* from now on callers ring */
     if (e->takes_runs) atomic_store(&c->node->leases[c->number].rests, 1);
     wait_settle(e, c);
-    client_awake(c, false);
+    client_awake_set(c, false);
     atomic_store(&e->armed, true);
     /* the thread may sleep for longer than until at_ns */
     if (seen != rings) shm_bell_ring(bell_of(c));
@@ -296,11 +295,11 @@ static void event_disarm(mob_event_t *e, mob_client_t *c) {
     atomic_store(&e->armed, false);
     if (e->takes_runs) {
         atomic_store(&c->node->leases[c->number].rests, 0);
-        client_watch(c);
+        client_work_tell(c);
     }
     client_waiting_end(c, e->wait);
     e->wait = (client_wait_t){0};
-    client_awake(c, true);
+    client_awake_set(c, true);
 }
 
 bool mob_event_look_again(mob_event_t *e, bool found) {

@@ -139,7 +139,7 @@ static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome
     if (local == MAP_FAILED)
         return base_fail(MOB_ENOMEM, "no address space for the table of references");
     c->local = local;
-    client_awake(c, true);
+    client_awake_set(c, true);
     return shm_heap_init(&c->heap, c->arena.base, welcome->arena_size,
                          (shm_extent_t *)c->extent_segment.base, client_heap_grant, c);
 }

@@ -32,7 +32,6 @@
 #include "base/clock.h"
 #include "client/client.h"
 
-static const int64_t LOOK_UP_NS = 1000000000;
 static const uint64_t BIND_NS = 5000000000u; /* so long a published file may be unknown */
 
 /* What this thread waits for. */
@@ -203,7 +202,7 @@ static mob_status_t file_open(mob_client_t *c) {
 }
 
 mob_status_t client_large_wait(mob_client_t *c) {
-    uint64_t look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
+    uint64_t look_up = base_clock_mono_ns() + (uint64_t)CLIENT_LOOK_UP_NS;
     for (;;) {
         uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);
         pthread_mutex_lock(&c->mutex);
@@ -212,7 +211,7 @@ mob_status_t client_large_wait(mob_client_t *c) {
         bool told = file == NULL || file->told;
         pthread_mutex_unlock(&c->mutex);
         if (told) return file_open(c);
-        if (!client_sleep(c, seen, LOOK_UP_NS)) return MOB_EINTR;
+        if (!client_sleep(c, seen, CLIENT_LOOK_UP_NS)) return MOB_EINTR;
         if (base_clock_mono_ns() < look_up) continue;
         return client_daemon_alive(c) ? MOB_OK : client_daemon_gone();
     }

@@ -6,7 +6,7 @@ static shm_lease_t *lease_of(mob_client_t *c) { return &c->node->leases[c->numbe
 
 uint32_t client_lane(mob_client_t *c) { return atomic_load(&lease_of(c)->lane) % SHM_LANES; }
 
-void client_looking(mob_client_t *c, bool looking) {
+void client_looking_set(mob_client_t *c, bool looking) {
     if (c->looking == looking) return;
     c->looking = looking;
     if (looking) c->looking_lane = client_lane(c);
@@ -17,9 +17,9 @@ void client_looking(mob_client_t *c, bool looking) {
         atomic_fetch_and(word, ~shm_node_bit(c->number));
 }
 
-void client_looked(mob_client_t *c) {
+void client_looking_end(mob_client_t *c) {
     if (!c->looking) return;
-    client_looking(c, false);
+    client_looking_set(c, false);
     if (client_queues_have(c, c->looking_lane)) client_queue_tell(c, c->looking_lane);
 }
 
@@ -69,15 +69,16 @@ static bool work_is_there(mob_client_t *c, void *context) {
 
 bool client_lease_look(mob_client_t *c, uint32_t seen) {
     bool found = false;
-    if (c->looking && !is_free(c, c->looking_lane)) client_looked(c); /* another lease, or none */
+    if (c->looking && !is_free(c, c->looking_lane))
+        client_looking_end(c); /* another lease, or none */
     if (atomic_load(&lease_of(c)->word) == SHM_LEASE_FREE) {
-        client_looking(c, true);
+        client_looking_set(c, true);
         found = client_spin(c, &c->run_patience, work_is_there, &seen);
     } else if (c->calls.count > 0) {
         found = client_spin(c, &c->run_patience, work_is_there, &seen);
     }
     if (found) return true; /* and goes on looking, until it has claimed something */
-    client_looked(c);
+    client_looking_end(c);
     return false;
 }
 
@@ -89,7 +90,7 @@ static void idle_bit_take(mob_client_t *c, uint32_t lane) {
 
 /* We are awake, and the words say so: the daemon is to look at memory now and then while we
  * work. */
-void client_watch(mob_client_t *c) {
+void client_work_tell(mob_client_t *c) {
     /* seq_cst: the daemon takes `watched` back and then looks who is at rest */
     if (atomic_load(&c->node->watched) == 0) client_notify(c);
 }
@@ -111,7 +112,7 @@ bool client_lease_sleep(mob_client_t *c, uint32_t seen) {
         woken = client_sleep(c, seen, -1);
     if (c->calls.count > 0) atomic_store(&lease_of(c)->rests, 0);
     if (leased) idle_bit_take(c, lane);
-    client_watch(c);
+    client_work_tell(c);
     return woken;
 }
 

@@ -13,9 +13,6 @@
 
 #include "client/client.h"
 
-static const int64_t LOOK_UP_NS =
-    1000000000; /* how often a sleeper makes sure that the daemon lives */
-
 _Atomic bool client_forked;
 
 mob_status_t client_daemon_gone(void) {
@@ -115,7 +112,7 @@ mob_status_t client_ask(mob_client_t *c, const wire_message_t *request, uint32_t
         client_listen(c);
         if (c->answered && c->answer.kind == answer_kind) break;
         if (atomic_load_explicit(&c->dead, memory_order_relaxed)) return client_daemon_gone();
-        client_sleep(c, seen, LOOK_UP_NS);
+        client_sleep(c, seen, CLIENT_LOOK_UP_NS);
         if (!shm_ring_has_more(c->down)) client_daemon_alive(c);
     }
     *ret_answer = c->answer;

@@ -14,7 +14,7 @@ static uint64_t block_tag(void) {
 }
 
 /* Asks with space for `size` bytes, which begin with `input`. Under the mutex. */
-static mob_status_t ask_with_space(mob_client_t *c, wire_message_t *request, const void *input,
+mob_status_t client_ask_with_space(mob_client_t *c, wire_message_t *request, const void *input,
                                    size_t input_size, uint64_t size, wire_message_t *ret_answer,
                                    void **ret_copy) {
     uint64_t tag = block_tag(), block = 0;
@@ -47,7 +47,7 @@ mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, vo
     uint64_t size = SHM_SCRATCH_BYTES;
     for (int tries = 0; tries < 8; tries++) {
         wire_message_t request = {.query = {WIRE_QUERY, (uint32_t)query, argument}}, answer;
-        status = ask_with_space(c, &request, NULL, 0, size, &answer, ret_answer);
+        status = client_ask_with_space(c, &request, NULL, 0, size, &answer, ret_answer);
         if (status == MOB_ESPACE) {
             pthread_mutex_unlock(&c->mutex);
             status = mob_space_await(c);
@@ -68,71 +68,6 @@ mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, vo
     return status;
 }
 
-static bool is_one_cpu(const mob_resource_t *demand, size_t count) {
-    return count == 1 && demand[0].amount == 1 && strcmp(demand[0].name, "CPU") == 0;
-}
-
-/* Why the daemon refused a demand, in its own words. Under the mutex. */
-static mob_status_t shape_refused(const mob_client_t *c, const wire_message_t *answer) {
-    int size =
-        answer->answer.value < SHM_SCRATCH_BYTES ? (int)answer->answer.value : SHM_SCRATCH_BYTES;
-    return base_fail((mob_status_t)answer->answer.status, "%.*s", size,
-                     (const char *)c->own_segment.base + SHM_CLIENT_SCRATCH);
-}
-
-mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t count,
-                       uint32_t *ret_shape) {
-    mob_status_t status = client_check(c);
-    if (status != MOB_OK) return status;
-    if (count == 0 || is_one_cpu(demand, count)) { /* known to all */
-        *ret_shape = count == 0 ? MOB_SHAPE_NOTHING : MOB_SHAPE_ONE_CPU;
-        return MOB_OK;
-    }
-    if (count > MOB_MAX_RESOURCES)
-        return base_fail(MOB_EINVAL,
-                         "a task or actor can ask for at most %d different resources, not %zu",
-                         MOB_MAX_RESOURCES, count);
-    VEC(char) text = {0};
-    for (size_t i = 0; i < count; i++) {
-        size_t name_size = strlen(demand[i].name) + 1;
-        /* More than any node can have counts as just that: it never fits. */
-        double most = strcmp(demand[i].name, "CPU") == 0 ? 0x1p40 : 0x1p60,
-               units = demand[i].amount * 10000.0 + 0.5;
-        uint64_t amount = (uint64_t)(units < most ? units : most);
-        if (demand[i].amount < 0 || !vec_reserve(&text, name_size + sizeof amount)) {
-            vec_free(&text);
-            return base_fail(MOB_EINVAL, "an amount of %g of %s", demand[i].amount, demand[i].name);
-        }
-        memcpy(text.items + text.count, &amount, sizeof amount);
-        memcpy(text.items + text.count + sizeof amount, demand[i].name, name_size);
-        text.count += name_size + sizeof amount;
-    }
-    if (text.count > WIRE_SHAPE_BYTES) {
-        vec_free(&text);
-        return base_fail(MOB_EINVAL,
-                         "the names of the resources that a task or actor asks for are too long");
-    }
-    wire_message_t request = {.shape = {WIRE_SHAPE, (uint32_t)count, text.count}}, answer;
-    do {
-        pthread_mutex_lock(&c->mutex);
-        status = ask_with_space(c, &request, text.items, text.count, text.count + 1, &answer, NULL);
-        if (status == MOB_OK && answer.answer.status != MOB_OK) status = shape_refused(c, &answer);
-        pthread_mutex_unlock(&c->mutex);
-    } while (status == MOB_ESPACE && (status = mob_space_await(c)) == MOB_OK);
-    vec_free(&text);
-    if (status == MOB_OK) *ret_shape = (uint32_t)answer.answer.value;
-    return status;
-}
-
-void mob_shape_drop(mob_client_t *c, uint32_t shape) {
-    if (shape <= MOB_SHAPE_ONE_CPU || client_check(c) != MOB_OK) return;
-    pthread_mutex_lock(&c->mutex);
-    /* Tasks that name it were told before this, on the same ring. Those in a lane were not, and its
-     * shape stays. */
-    client_push_quietly(c, (wire_message_t){.shape_drop = {WIRE_SHAPE_DROP, .shape = shape}});
-    pthread_mutex_unlock(&c->mutex);
-}
-
 mob_status_t mob_site(mob_client_t *c, const char *text, uint32_t *ret_site) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
@@ -140,7 +75,7 @@ mob_status_t mob_site(mob_client_t *c, const char *text, uint32_t *ret_site) {
     if (size > MOB_SITE_MAX) size = MOB_SITE_MAX;
     pthread_mutex_lock(&c->mutex);
     wire_message_t request = {.site = {WIRE_SITE, .size = size}}, answer;
-    status = ask_with_space(c, &request, text, size, size + 1, &answer, NULL);
+    status = client_ask_with_space(c, &request, text, size, size + 1, &answer, NULL);
     pthread_mutex_unlock(&c->mutex);
     if (status == MOB_OK && answer.answer.status == MOB_OK)
         *ret_site = (uint32_t)answer.answer.value;

@@ -92,7 +92,7 @@ void client_patience_learn(client_patience_t *patience, bool there) {
     atomic_store_explicit(&patience->spin_ns, soon ? LONG_SPIN_NS : SPIN_NS, memory_order_relaxed);
 }
 
-void client_awake(mob_client_t *c, bool awake) {
+void client_awake_set(mob_client_t *c, bool awake) {
     _Atomic uint64_t *word = &c->node->awake[c->number / 64];
     /* relaxed: others only guess by it */
     if (awake)
@@ -102,8 +102,31 @@ void client_awake(mob_client_t *c, bool awake) {
 }
 
 bool client_sleep(mob_client_t *c, uint32_t seen, int64_t timeout_ns) {
-    client_awake(c, false);
+    client_awake_set(c, false);
     bool woken = shm_bell_sleep(&c->node->bells[c->number], seen, timeout_ns);
-    client_awake(c, true);
+    client_awake_set(c, true);
     return woken;
+}
+
+/* ---- for a limited time ---- */
+
+int64_t client_wait_slice(uint64_t deadline_ns) {
+    if (deadline_ns == UINT64_MAX) return CLIENT_LOOK_UP_NS;
+    uint64_t now = base_clock_mono_ns();
+    if (now >= deadline_ns) return 0;
+    return deadline_ns - now < (uint64_t)CLIENT_LOOK_UP_NS ? (int64_t)(deadline_ns - now)
+                                                           : CLIENT_LOOK_UP_NS;
+}
+
+uint64_t client_wait_deadline(int64_t timeout_ms) {
+    return timeout_ms < 0 ? UINT64_MAX : base_clock_mono_ns() + (uint64_t)timeout_ms * 1000000u;
+}
+
+/* Before a sleep. */
+mob_status_t client_wait_check(void) {
+    if (!client_is_unloading()) return MOB_OK;
+    return base_fail(
+        MOB_ELIMIT,
+        "a result that is not there yet can't be waited for while a worker unloads a function "
+        "that nobody refers to any more (in a __del__, most likely): leave it to a task");
 }

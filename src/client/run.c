@@ -72,65 +72,6 @@ void client_runs_free(mob_client_t *c) {
     c->free_runs = NULL;
 }
 
-/* ---- lending ---- */
-
-static void cpus_lend(mob_client_t *c) {
-    if (c->leased)
-        client_lease_block(c);
-    else if (c->holds != MOB_SHAPE_NOTHING)
-        client_push(c, wire_plain(WIRE_BLOCK));
-}
-
-static void cpus_take_back(mob_client_t *c) {
-    if (c->leased)
-        client_lease_unblock(c);
-    else if (c->holds != MOB_SHAPE_NOTHING)
-        client_push(c, wire_plain(WIRE_UNBLOCK));
-}
-
-/* Runs run, or what an actor does at its end does. */
-static bool is_at_work(const mob_client_t *c) { return c->running > 0 || c->told_to_exit; }
-
-static void lending_settle(mob_client_t *c) {
-    bool lent = is_at_work(c) && c->waiting > 0 && c->waiting >= c->running;
-    if (lent == c->lent) return;
-    c->lent = lent;
-    if (lent)
-        cpus_lend(c);
-    else
-        cpus_take_back(c);
-}
-
-/* Runs that this thread has claimed and not finished: they all stand still while it waits. A thread
- * without any is taken for a helper of one. */
-static _Thread_local uint32_t runs_here;
-
-client_wait_t client_waiting_begin(mob_client_t *c) {
-    client_wait_t wait = {0};
-    if (c->role != WIRE_WORKER || atomic_load_explicit(&client_forked, memory_order_relaxed))
-        return wait;
-    pthread_mutex_lock(&c->mutex);
-    if (is_at_work(c)) {
-        wait = (client_wait_t){.period = c->period,
-                               .runs = runs_here > 0 ? runs_here : 1,
-                               .lends = c->leased || c->holds != MOB_SHAPE_NOTHING};
-        c->waiting += wait.runs;
-        lending_settle(c);
-    }
-    pthread_mutex_unlock(&c->mutex);
-    return wait;
-}
-
-void client_waiting_end(mob_client_t *c, client_wait_t wait) {
-    if (wait.period == 0 || atomic_load_explicit(&client_forked, memory_order_relaxed)) return;
-    pthread_mutex_lock(&c->mutex);
-    if (is_at_work(c) && c->period == wait.period) {
-        c->waiting -= wait.runs;
-        lending_settle(c);
-    }
-    pthread_mutex_unlock(&c->mutex);
-}
-
 /* ---- a run's life ---- */
 
 /* Its other threads may rest while one works. */
@@ -175,9 +116,9 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order) {
         return false;
     c->free_runs = run->next_free;
     if (order->leased && c->looking_lane == client_lane(c))
-        client_looking(c, false); /* a look at those queues follows */
+        client_looking_set(c, false); /* a look at those queues follows */
     else
-        client_looked(c); /* also if our lease has come to be for another lane */
+        client_looking_end(c); /* also if our lease has come to be for another lane */
     /* One that follows at once begins when the last one ended: a clock is read once a run. (In a
      * loop other things may go on in between.) */
     bool at_once = c->ended_ns != 0 && c->limit == 1 && !c->has_loop;
@@ -218,10 +159,9 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     c->leased = order->leased;
     if (copy.kind != MOB_ACTOR_CALL) c->holds = copy.shape;
     if (copy.kind == MOB_ACTOR_CREATE) c->actor = run->run.actor;
-    runs_here++;
-    if (c->running++ == 0) c->period++;
+    client_lending_begin(c);
     calls_publish(c);
-    lending_settle(c);
+    client_lending_settle(c);
     c->claimed = &run->run;
     client_title_run(c, &run->run);
     return true;
@@ -284,10 +224,9 @@ static void run_end(mob_client_t *c, client_run_t *run) {
     refs_release(c, run->body.deps, run->run.dep_count, false);
     refs_release(c, run->body.refs, run->run.ref_count, false);
     refs_release(c, &run->run.function, 1, true);
-    if (runs_here > 0) runs_here--;
-    if (--c->running == 0) c->waiting = 0; /* a thread that waits on does so for nobody */
+    client_lending_end(c);
     calls_publish(c);
-    lending_settle(c);
+    client_lending_settle(c);
 }
 
 /* After it. */
@@ -370,7 +309,7 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
     /* If there was another entry it most likely still is: then its taking decides, and nobody need
      * look now. Others may have taken it; then a push wakes somebody without need. */
     if (run->leased && !c->queue_has_next && !client_queues_have(c, client_lane(c)))
-        client_looking(c, true);
+        client_looking_set(c, true);
     bool known = false, crowd = run->failed;
     /* release: the results come first. It can only fail if the daemon thinks that we are dead, and
      * then we soon are. */

@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "client/client.h"
 
-static const int64_t LOOK_UP_NS = 1000000000;
 enum { MOST_REFUSALS = 256, MOST_TRIES = 5 };
 
 /* What this thread was told to wait for. */
@@ -24,6 +23,19 @@ static _Thread_local struct {
     uint32_t seen; /* space_news then */
     bool goes_on;  /* it waited, and was neither granted nor refused anything */
 } wanted;
+
+/* Takes the answer out if so much space was refused; MOB_OK: it was not. Under the mutex. */
+static mob_status_t refusal_take(mob_client_t *c, uint64_t size) {
+    for (size_t i = 0; i < c->refusals.count; i++) {
+        client_refusal_t r = c->refusals.items[i];
+        if (r.size != size || r.ref.slot != 0) continue;
+        memmove(c->refusals.items + i, c->refusals.items + i + 1,
+                (c->refusals.count - i - 1) * sizeof r);
+        c->refusals.count--;
+        return r.status;
+    }
+    return MOB_OK;
+}
 
 mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
                                uint64_t *ret_size, uint64_t *ret_serial) {
@@ -34,7 +46,7 @@ mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uin
     wire_message_t answer;
     wanted.size = size;
     wanted.goes_on = false;
-    while (client_refusal_take(c, size) != MOB_OK) { /* that somebody got who did not wait for it */
+    while (refusal_take(c, size) != MOB_OK) { /* that somebody got who did not wait for it */
     }
     wanted.seen = c->space_news; /* before we ask: what is granted later may be heard together with
                                    the answer */
@@ -84,18 +96,6 @@ mob_status_t client_refusal_find(mob_client_t *c, mob_ref_t ref, uint64_t told) 
     return MOB_OK;
 }
 
-mob_status_t client_refusal_take(mob_client_t *c, uint64_t size) {
-    for (size_t i = 0; i < c->refusals.count; i++) {
-        client_refusal_t r = c->refusals.items[i];
-        if (r.size != size || r.ref.slot != 0) continue;
-        memmove(c->refusals.items + i, c->refusals.items + i + 1,
-                (c->refusals.count - i - 1) * sizeof r);
-        c->refusals.count--;
-        return r.status;
-    }
-    return MOB_OK;
-}
-
 mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size) {
     void *answer = NULL;
     size_t answer_size = 0;
@@ -109,7 +109,7 @@ mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size) 
 
 mob_status_t mob_space_wait(mob_client_t *c) {
     shm_bell_t *bell = &c->node->bells[c->number];
-    uint64_t look_up = base_clock_mono_ns() + (uint64_t)LOOK_UP_NS;
+    uint64_t look_up = base_clock_mono_ns() + (uint64_t)CLIENT_LOOK_UP_NS;
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     if (client_large_awaits(c)) return client_large_wait(c);
@@ -118,10 +118,10 @@ mob_status_t mob_space_wait(mob_client_t *c) {
         pthread_mutex_lock(&c->mutex);
         client_listen(c);
         bool news = c->space_news != wanted.seen;
-        status = client_refusal_take(c, wanted.size);
+        status = refusal_take(c, wanted.size);
         pthread_mutex_unlock(&c->mutex);
         if (news || status != MOB_OK) break;
-        bool signalled = !client_sleep(c, seen, LOOK_UP_NS);
+        bool signalled = !client_sleep(c, seen, CLIENT_LOOK_UP_NS);
         if (!signalled && base_clock_mono_ns() < look_up) continue;
         /* Who asks again is known to be still there. */
         status = !client_daemon_alive(c) ? client_daemon_gone() : signalled ? MOB_EINTR : MOB_OK;

@@ -82,11 +82,11 @@ enum { MOST_FORGETS = 64 };
  * for may be given to itself. */
 static _Thread_local bool forgets;
 
-bool client_forgets(void) { return forgets; }
+bool client_is_unloading(void) { return forgets; }
 
 static mob_status_t forget_take(mob_client_t *c, mob_run_t **ret_run) {
     forgets = true;
-    client_looked(c);
+    client_looking_end(c);
     if (c->running == 0) client_lease_run(c, SHM_LEASE_FORGETS);
     c->forget = (mob_run_t){.kind = MOB_FORGET, .function = vec_pop(&c->forgets)};
     *ret_run = &c->forget;

@@ -157,14 +157,14 @@ static void test_what_it_runs_is_written_down(void **state) {
 static void test_its_bit_goes_where_it_came(void **state) {
     mob_client_t *c = *state;
     lease_give(c);
-    client_looking(c, true);
+    client_looking_set(c, true);
     assert_true(is_looking(c, LANE));
     atomic_store(&lease(c)->lane, LANE + 1); /* a lease for another lane, meanwhile */
-    client_looking(c, true);
+    client_looking_set(c, true);
     assert_false(is_looking(c, LANE + 1));
-    client_looking(c, false);
+    client_looking_set(c, false);
     assert_false(is_looking(c, LANE));
-    client_looking(c, true);
+    client_looking_set(c, true);
     assert_true(is_looking(c, LANE + 1));
 }
 
@@ -172,17 +172,17 @@ static void test_who_looks_no_more_leaves_the_rest_to_another(void **state) {
     mob_client_t *c = *state;
     atomic_fetch_or(&bits(c, LANE, OTHER)->idle, shm_node_bit(OTHER));
     lease_give(c);
-    client_looking(c, true);
-    client_looked(c); /* nothing was pushed */
+    client_looking_set(c, true);
+    client_looking_end(c); /* nothing was pushed */
     assert_true(is_idle(c, OTHER));
-    client_looking(c, true);
+    client_looking_set(c, true);
     pushed(); /* who pushes relies on it */
     assert_true(is_idle(c, OTHER));
-    client_looked(c);
+    client_looking_end(c);
     assert_false(is_looking(c, LANE));
     assert_false(is_idle(c, OTHER));
     assert_int_equal(rings(c, OTHER), 1);
-    client_looked(c); /* said once */
+    client_looking_end(c); /* said once */
     assert_int_equal(rings(c, OTHER), 1);
 }
 
@@ -275,10 +275,10 @@ static void test_a_signal_ends_its_sleep(void **state) {
 
 static void test_who_wakes_has_the_machine_watched(void **state) {
     mob_client_t *c = *state;
-    client_watch(c);
+    client_work_tell(c);
     assert_false(daemon_is_told(c, NUMBER));
     atomic_store(&c->node->watched, 0);
-    client_watch(c);
+    client_work_tell(c);
     assert_true(daemon_is_told(c, NUMBER));
 }
 

@@ -24,7 +24,7 @@ static void test_it_looks_only_while_there_is_a_cpu_for_it(void **state) {
     mob_client_t *c = *state;
     atomic_store(&c->node->daemon_sleeps, 1);
     atomic_store(&c->node->numbers, 10);
-    client_awake(c, true);
+    client_awake_set(c, true);
     atomic_store(&c->node->cpus, 1);
     assert_int_equal(looks(c), 1);
     atomic_store(&c->node->cpus, 2);

@@ -206,10 +206,10 @@ static void test_functions_are_forgotten_when_nothing_else_is_there(void **state
     assert_int_equal(run->kind, MOB_FORGET);
     assert_int_equal(run->function.slot, 500);
     assert_int_equal(run->function.generation, 1);
-    assert_true(client_forgets()); /* what a finalizer does must not wait */
+    assert_true(client_is_unloading()); /* what a finalizer does must not wait */
     assert_int_equal(atomic_load(&lease(c)->run), SHM_LEASE_FORGETS);
     takes_nothing(c, MOB_ETIMEOUT);
-    assert_false(client_forgets());
+    assert_false(client_is_unloading());
     assert_int_equal(atomic_load(&lease(c)->run), 0);
 }
 

@@ -1,49 +1,16 @@
 /*
- * Reading values in place. A value in the arena is pinned while it is read (store/pins.h), so that
- * the daemon does not move it to disk; one that lies in its slot needs no pin, nor does an error,
- * which is never moved.
+ * Values out of the store: waiting until they are there, opening them where they lie, and bringing
+ * them back from disk.
  */
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/copy.h"
 #include "client/client.h"
-#include "store/pins.h"
 
-static const int64_t LOOK_UP_NS = 1000000000;
-enum {
-    AHEAD = 8, /* objects that are brought back before they are asked for */
-    /* The C library keeps the pages of what is freed and gives them out again, up to here. Beyond,
-       each object's memory is new from the kernel. */
-    FRESH_FROM = 32 << 20,
-};
+static const int64_t LOOK_SOON_NS = 20000000;
+enum { AHEAD = 8 }; /* objects that are brought back before they are asked for */
 
-client_map_t client_unpin(mob_client_t *c, uint32_t slot) {
-    c->local[slot].pins = 0;
-    store_unpin(c->pins, slot);
-    return client_large_unpinned(c, slot);
-}
-
-void client_pin(mob_client_t *c, mob_ref_t ref) {
-    client_local_t *local = client_local(c, ref);
-    if (local != NULL && local->pins++ == 0) store_pin(c->pins, ref.slot);
-}
-
-static void pin(mob_client_t *c, mob_ref_t ref) {
-    pthread_mutex_lock(&c->mutex);
-    client_pin(c, ref);
-    pthread_mutex_unlock(&c->mutex);
-}
-
-static void unpin(mob_client_t *c, mob_ref_t ref) {
-    client_local_t *local = &c->local[ref.slot];
-    client_map_t map = {0};
-    pthread_mutex_lock(&c->mutex);
-    if (client_local_is(c, ref) && local->pins > 0 && --local->pins == 0)
-        map = client_unpin(c, ref.slot);
-    pthread_mutex_unlock(&c->mutex);
-    client_map_end(map);
-}
+/* ---- opening ---- */
 
 static bool is_away(const mob_client_t *c, mob_ref_t ref) {
     /* seq_cst: after the pin, see store/pins.h. acquire is in it: where the value lies was written
@@ -100,7 +67,7 @@ static bool needs_pin(const mob_client_t *c, mob_ref_t ref) {
 static void pinned_open(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
     value_fill(c, ref, ret_value);
     ret_value->pinned = needs_pin(c, ref);
-    if (!ret_value->pinned) unpin(c, ref);
+    if (!ret_value->pinned) client_pin_drop(c, ref);
     if (ret_value->error != MOB_OK) store_slot_see(&c->slots[ref.slot]);
 }
 
@@ -134,9 +101,9 @@ mob_status_t mob_get_begin(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_valu
         if (ret_value->error != MOB_OK) store_slot_see(&c->slots[ref.slot]);
         return MOB_OK;
     }
-    pin(c, ref);
+    client_pin_hold(c, ref);
     if (is_away(c, ref)) {
-        unpin(c, ref);
+        client_pin_drop(c, ref);
         return MOB_EAWAY;
     }
     pinned_open(c, ref, ret_value);
@@ -160,7 +127,7 @@ static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t co
                                int64_t timeout_ms) {
     bool goes_on = awaited.slot == refs[0].slot && awaited.generation == refs[0].generation;
     uint64_t told = 0; /* refusals, when we asked */
-    uint64_t start = base_clock_mono_ns(), slice = (uint64_t)LOOK_UP_NS;
+    uint64_t start = base_clock_mono_ns(), slice = (uint64_t)CLIENT_LOOK_UP_NS;
     if (timeout_ms >= 0 && (uint64_t)timeout_ms * 1000000 < slice)
         slice = (uint64_t)timeout_ms * 1000000;
     for (bool asked = false;; asked = true) {
@@ -175,9 +142,9 @@ static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t co
         if (refused != MOB_OK) return refused;
         uint64_t passed = base_clock_mono_ns() - start;
         if (passed >= slice)
-            return slice < (uint64_t)LOOK_UP_NS ? MOB_ETIMEOUT
-                   : client_daemon_alive(c)     ? MOB_EINTR
-                                                : client_daemon_gone();
+            return slice < (uint64_t)CLIENT_LOOK_UP_NS ? MOB_ETIMEOUT
+                   : client_daemon_alive(c)            ? MOB_EINTR
+                                                       : client_daemon_gone();
         if (!client_sleep(c, seen, (int64_t)(slice - passed))) return MOB_EINTR;
     }
 }
@@ -190,35 +157,109 @@ mob_status_t mob_get_fetch(mob_client_t *c, const mob_ref_t *refs, size_t count,
         status = client_large_open(c, refs[0]);
         if (status != MOB_OK) return status;
         (void)large_fill(c, refs[0], ret_value); /* it is mapped, for we have it pinned */
-        unpin(c, refs[0]);
+        client_pin_drop(c, refs[0]);
         return MOB_OK;
     }
     /* Pinned while it is asked for: what comes back stays. */
-    pin(c, refs[0]);
+    client_pin_hold(c, refs[0]);
     status = await_back(c, refs, count, timeout_ms); /* not long: a run's CPUs stay its own */
     awaited = status == MOB_EINTR ? refs[0] : (mob_ref_t){0};
     if (status == MOB_OK) {
         pinned_open(c, refs[0], ret_value);
         return MOB_OK;
     }
-    unpin(c, refs[0]);
+    client_pin_drop(c, refs[0]);
     if (status != MOB_EFULL && status != MOB_EDISK) return status;
     return client_refuse(c, status, store_meta_size(c->slots[refs[0].slot].meta));
 }
 
 void mob_get_keep(mob_client_t *c, mob_ref_t ref) {
-    if (client_slot_valid(ref.slot) && client_check(c) == MOB_OK) pin(c, ref);
+    if (client_slot_valid(ref.slot) && client_check(c) == MOB_OK) client_pin_hold(c, ref);
 }
 
 void mob_get_end(mob_client_t *c, mob_ref_t ref, const mob_value_t *value) {
-    if (value->pinned && client_slot_valid(ref.slot) && client_check(c) == MOB_OK) unpin(c, ref);
+    if (value->pinned && client_slot_valid(ref.slot) && client_check(c) == MOB_OK)
+        client_pin_drop(c, ref);
 }
 
-void mob_value_copy(mob_client_t *c, const void *data, uint64_t size, void *to) {
-    if (size < CLIENT_LARGE_COPY)
-        memcpy(to, data, size);
-    else if (size < FRESH_FROM)
-        base_copy(to, data, size, false, client_idle_cpus(c));
-    else
-        base_copy_fresh(to, data, size, client_idle_cpus(c));
+/* ---- waiting ---- */
+
+static bool is_error(const mob_client_t *c, mob_ref_t ref) {
+    return store_meta_error(c->slots[ref.slot].meta) != MOB_OK;
+}
+
+static bool has_error(const mob_client_t *c, const mob_ref_t *refs, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (client_is_sealed(c, refs[i]) && is_error(c, refs[i])) return true;
+    return false;
+}
+
+/* Leaves out what is there at the end of the list. True if the wait is over: nothing is left, or
+ * what was met last is an error. */
+static bool end_is_there(const mob_client_t *c, const mob_ref_t *refs, size_t *count) {
+    for (; *count > 0; --*count) {
+        if (!client_is_sealed(c, refs[*count - 1])) return false;
+        if (is_error(c, refs[*count - 1])) return true;
+    }
+    return true;
+}
+
+static bool last_is_sealed(mob_client_t *c, void *context) {
+    return client_is_sealed(c, *(mob_ref_t *)context);
+}
+
+/*
+ * Tasks mostly end in the order they were submitted in, so we sleep on the last one that is
+ * missing: one wake-up for a thousand results. An error among the others makes the daemon ring
+ * every bell; woken though our slot is still missing, we look for one. Woken by our slot we don't,
+ * for a look at a thousand others for each that arrives would take too long; but an error may have
+ * rung at the same moment, so the next sleep is a short one.
+ */
+mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count,
+                          int64_t timeout_ms) {
+    mob_status_t status = client_check(c);
+    if (status == MOB_OK) status = client_refs_check(c, refs, count);
+    if (status != MOB_OK) return status;
+    if (end_is_there(c, refs, &count)) return MOB_OK;
+    if (timeout_ms == 0) return has_error(c, refs, count) ? MOB_OK : MOB_ETIMEOUT;
+    mob_ref_t last = refs[count - 1];
+    bool spun = !atomic_exchange_explicit(&c->woke, false, memory_order_relaxed);
+    if (spun && client_spin(c, &c->get_patience, last_is_sealed, &last) &&
+        end_is_there(c, refs, &count))
+        return MOB_OK;
+    if ((status = client_wait_check()) != MOB_OK) return status;
+    uint64_t deadline = client_wait_deadline(timeout_ms),
+             look_up = base_clock_mono_ns() + (uint64_t)CLIENT_LOOK_UP_NS;
+    shm_bell_t *bell = &c->node->bells[c->number];
+    client_wait_t wait = client_waiting_begin(c);
+    for (bool look = true;;) {
+        uint32_t seen = shm_bell_listen(bell);
+        bool still = store_slot_wait(&c->slots[refs[count - 1].slot], c->number);
+        if (end_is_there(c, refs, &count)) break;
+        if (!still) continue;
+        if (look && has_error(c, refs, count)) break; /* after we listen: later ones ring */
+        int64_t slice = client_wait_slice(deadline);
+        if (slice == 0) {
+            if (look || !has_error(c, refs, count)) status = MOB_ETIMEOUT;
+            break;
+        }
+        if (!client_sleep(c, seen, look || slice < LOOK_SOON_NS ? slice : LOOK_SOON_NS)) {
+            status = MOB_EINTR;
+            break;
+        }
+        look = !client_is_sealed(c, refs[count - 1]);
+        if (!look) continue;
+        if (!client_daemon_alive(c)) {
+            status = client_daemon_gone();
+            break;
+        }
+        if (base_clock_mono_ns() >= look_up) {
+            status = MOB_EINTR;
+            break;
+        }
+    }
+    client_waiting_end(c, wait);
+    /* What came because we lent our CPU would not have come while we looked. */
+    if (spun && !wait.lends) client_patience_learn(&c->get_patience, status == MOB_OK);
+    return status;
 }
