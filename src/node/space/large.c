@@ -88,9 +88,9 @@ static void folder_look(node_large_t *l) {
 /* All of its bytes. posix_fallocate writes them where the file system can't set them aside. */
 static int bytes_take(const node_large_t *l) {
     uint64_t part = l->in_memory ? MEMORY_PART : l->size;
+    if (l->in_memory && node_memory_is_short(l->size)) return ENOMEM;
     /* What can't fit is not tried: until it fails, nobody else would find a byte on that disk. */
     if (l->size > l->free_bytes) return ENOSPC;
-    if (l->in_memory && node_memory_is_short(l->size)) return ENOMEM;
     for (uint64_t at = 0; at < l->size; at += part) {
         uint64_t left = l->size - at, size = left < part ? left : part;
         int error;
