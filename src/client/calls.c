@@ -91,10 +91,7 @@ static bool call_is_ready(mob_client_t *c, client_calls_t *calls, uint64_t entry
     if (!wire_entry_names(entry, atomic_load_explicit(&record->word, memory_order_acquire)))
         return true;
     wire_body_t body;
-    const void *start =
-        record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
-    if (record->num_deps == 0 || wire_body_split(record, start, record->body_size, &body) != MOB_OK)
-        return true;
+    if (!client_record_split(c, record, &body)) return true;
     for (uint32_t i = 0; i < record->num_deps; i++) {
         mob_ref_t dep = body.deps[i];
         if (!client_slot_valid(dep.slot) || !client_is_pending(c, dep)) continue;

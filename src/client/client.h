@@ -205,10 +205,11 @@ void client_folders_remove(mob_client_t *c);
 /* Says hello on its socket and maps what the welcome brings. A worker has no `config`. Waits for
  * the daemon, up to 20 s. */
 mob_status_t client_handshake(mob_client_t *c, uint64_t token, const mob_config_t *config);
-/* Receives one packet of up to `capacity` bytes, with up to `most` descriptors. Waits, for 20 s at
- * most. */
-mob_status_t client_packet_receive(int sock, char *packet, size_t capacity, size_t *ret_size,
-                                   int *ret_fds, int most, int *ret_fd_count);
+enum { CLIENT_ANSWER_MS = 20000 }; /* so long a daemon may take that is busy or slow */
+/* Receives one packet of up to `capacity` bytes, with up to `most` descriptors, which are the
+ * caller's then. Waits so long at most; -1: for ever. Of size 0: the daemon hung up. */
+mob_status_t client_packet_receive(int sock, int timeout_ms, void *packet, size_t capacity,
+                                   size_t *ret_size, int *ret_fds, int most, int *ret_fd_count);
 /* A program that closed its standard streams must not find our descriptors there. Takes fd. */
 int client_fd_above_standard(int fd);
 
@@ -275,6 +276,8 @@ void client_queue_tell(mob_client_t *c, uint32_t lane);
 bool client_queues_have(mob_client_t *c, uint32_t lane);
 /* Forgets queues that have nothing, before a sleep. */
 void client_queues_clear(mob_client_t *c, uint32_t lane);
+/* The parts of a record that has arguments by reference. False: it has none, or makes no sense. */
+bool client_record_split(const mob_client_t *c, const wire_record_t *record, wire_body_t *ret_body);
 typedef bool (*client_claim_fn)(mob_client_t *c, uint64_t entry);
 /* The first one that can be claimed. The taker. */
 bool client_queue_take(mob_client_t *c, uint32_t lane, client_claim_fn claim);

@@ -14,10 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/packet.h"
 #include "client/client.h"
 #include "shm/sealed.h"
-
-enum { WELCOME_TIMEOUT_MS = 20000 };
 
 /* What goes to every worker, as a descriptor of sealed bytes; -1: nothing does. */
 static mob_status_t setup_seal(const mob_config_t *config, int *ret_fd) {
@@ -36,60 +35,27 @@ static mob_status_t hello_send(mob_client_t *c, uint64_t token, int setup_fd) {
                           .version = WIRE_VERSION,
                           .role = c->role,
                           .token = token};
-    struct iovec part = {.iov_base = &hello, .iov_len = sizeof hello};
-    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
-    char control[CMSG_SPACE(sizeof(int))] = {0};
-    if (setup_fd >= 0) {
-        m.msg_control = control;
-        m.msg_controllen = sizeof control;
-        struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-        h->cmsg_level = SOL_SOCKET;
-        h->cmsg_type = SCM_RIGHTS;
-        h->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(h), &setup_fd, sizeof(int));
-    }
-    ssize_t n;
-    do n = sendmsg(c->sock, &m, MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
+    ssize_t n = base_packet_send(c->sock, &hello, sizeof hello, &setup_fd, setup_fd >= 0, 0);
     return n < 0 ? base_fail(MOB_ESYS, "greeting the daemon: %s", strerror(errno)) : MOB_OK;
 }
 
-mob_status_t client_packet_receive(int sock, char *packet, size_t capacity, size_t *ret_size,
-                                   int *ret_fds, int most, int *ret_fd_count) {
+mob_status_t client_packet_receive(int sock, int timeout_ms, void *packet, size_t capacity,
+                                   size_t *ret_size, int *ret_fds, int most, int *ret_fd_count) {
     struct pollfd p = {.fd = sock, .events = POLLIN};
     int ready;
-    do ready = poll(&p, 1, WELCOME_TIMEOUT_MS);
+    do ready = poll(&p, 1, timeout_ms);
     while (ready < 0 && errno == EINTR);
     if (ready == 0)
-        return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %d s",
-                         WELCOME_TIMEOUT_MS / 1000);
-    char control[CMSG_SPACE(sizeof(int) * WIRE_MOST_FDS)];
-    struct iovec part = {.iov_base = packet, .iov_len = capacity};
-    struct msghdr m = {.msg_iov = &part,
-                       .msg_iovlen = 1,
-                       .msg_control = control,
-                       .msg_controllen = sizeof control};
-    ssize_t n;
-    /* A daemon that closed without having read our hello is told of first, what it said after
+        return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %.3g s",
+                         (double)timeout_ms / 1000);
+    ssize_t n = base_packet_receive(sock, packet, capacity, 0, ret_fds, most, ret_fd_count);
+    /* That the daemon closed without having read our hello is told first, what it said after
      * that. */
-    for (int resets = 0;;) {
-        n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-        if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || resets++ > 0))) break;
-    }
+    if (n < 0 && errno == ECONNRESET)
+        n = base_packet_receive(sock, packet, capacity, 0, ret_fds, most, ret_fd_count);
     if (n < 0 && errno == ECONNRESET)
         return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
     if (n < 0) return base_fail(MOB_ESYS, "hearing from the daemon: %s", strerror(errno));
-    *ret_fd_count = 0;
-    for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h != NULL; h = CMSG_NXTHDR(&m, h)) {
-        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
-        int count = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int)), all[WIRE_MOST_FDS + 2];
-        memcpy(all, CMSG_DATA(h),
-               (size_t)count *
-                   sizeof(int)); /* the buffer has space for one more than asked for, no more */
-        for (int i = most; i < count; i++) close(all[i]);
-        *ret_fd_count = count < most ? count : most;
-        memcpy(ret_fds, all, (size_t)*ret_fd_count * sizeof(int));
-    }
     *ret_size = (size_t)n;
     return MOB_OK;
 }
@@ -195,8 +161,9 @@ mob_status_t client_handshake(mob_client_t *c, uint64_t token, const mob_config_
     if (config != NULL && config->meanwhile != NULL) config->meanwhile(config->meanwhile_context);
     c->packet = malloc(WIRE_PACKET_MAX);
     if (c->packet == NULL) return MOB_ENOMEM;
-    mob_status_t heard = client_packet_receive(c->sock, c->packet, WIRE_PACKET_MAX, &size, fds,
-                                               WIRE_MOST_FDS, &fd_count);
+    mob_status_t heard =
+        client_packet_receive(c->sock, CLIENT_ANSWER_MS, c->packet, WIRE_PACKET_MAX, &size, fds,
+                              WIRE_MOST_FDS, &fd_count);
     if (heard != MOB_OK) return status != MOB_OK ? status : heard;
     status = welcome_apply(c, c->packet, size, fds, fd_count);
     for (int i = 0; i < fd_count; i++)

@@ -68,7 +68,8 @@ static mob_status_t descriptor_fetch(mob_client_t *c, const wire_fetch_t *reques
     if (send(sock, &packet, sizeof packet, MSG_NOSIGNAL) < 0)
         status = base_fail(MOB_ESYS, "asking the daemon for a file: %s", strerror(errno));
     if (status == MOB_OK)
-        status = client_packet_receive(sock, answer, sizeof answer, &size, &fd, 1, &fd_count);
+        status = client_packet_receive(sock, CLIENT_ANSWER_MS, answer, sizeof answer, &size, &fd, 1,
+                                       &fd_count);
     close(sock);
     if (status != MOB_OK) return status;
     if (size >= sizeof head) memcpy(&head, answer, sizeof head);

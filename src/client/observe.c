@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -31,17 +30,14 @@ static int patience_left(const patience_t *p) {
 
 static mob_status_t packet_receive(int sock, const patience_t *patience, void *packet,
                                    size_t capacity, size_t *ret_size) {
-    ssize_t n;
-    int ready;
-    do ready = poll(&(struct pollfd){.fd = sock, .events = POLLIN}, 1, patience_left(patience));
-    while (ready < 0 && errno == EINTR);
-    if (ready == 0)
-        return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %.3g s",
+    size_t size = 0;
+    mob_status_t status = client_packet_receive(sock, patience_left(patience), packet, capacity,
+                                                &size, NULL, 0, NULL);
+    if (status == MOB_ETIMEOUT)
+        return base_fail(status, "the daemon mobulad did not answer in %.3g s",
                          (double)patience->limit_ms / 1000);
-    do n = recv(sock, packet, capacity, 0);
-    while (n < 0 && errno == EINTR);
-    if (n <= 0) return client_daemon_gone();
-    *ret_size = (size_t)n;
+    if (status != MOB_OK || size == 0) return client_daemon_gone();
+    *ret_size = size;
     return MOB_OK;
 }
 

@@ -108,3 +108,11 @@ bool client_queue_take(mob_client_t *c, uint32_t lane, client_claim_fn claim) {
     }
     return false;
 }
+
+bool client_record_split(const mob_client_t *c, const wire_record_t *record,
+                         wire_body_t *ret_body) {
+    const void *start =
+        record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
+    return record->num_deps > 0 &&
+           wire_body_split(record, start, record->body_size, ret_body) == MOB_OK;
+}

@@ -12,11 +12,8 @@
  * again. */
 static bool arguments_are_there(mob_client_t *c, const client_order_t *order) {
     const wire_record_t *record = &c->records[order->record];
-    const void *body =
-        record->block ? (const void *)(c->arena.read_only + record->block) : record->body;
     wire_body_t parts;
-    if (record->num_deps == 0 || wire_body_split(record, body, record->body_size, &parts) != MOB_OK)
-        return true;
+    if (!client_record_split(c, record, &parts)) return true;
     for (uint32_t i = 0; i < record->num_deps; i++)
         if (client_slot_valid(parts.deps[i].slot) && client_is_pending(c, parts.deps[i]))
             return false;

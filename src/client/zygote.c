@@ -27,6 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/packet.h"
 #include "base/status.h"
 #include "base/title.h"
 #include "mobula_task.h"
@@ -149,25 +150,6 @@ static void answer(int sock, uint32_t kind) {
     send(sock, &packet, sizeof packet, MSG_NOSIGNAL);
 }
 
-/* Receives a packet; its size, or 0 at the end. */
-static size_t packet_receive(int sock, char *packet, size_t capacity, int fds[2]) {
-    char control[CMSG_SPACE(sizeof(int) * 2)];
-    struct iovec part = {.iov_base = packet, .iov_len = capacity};
-    struct msghdr m = {.msg_iov = &part,
-                       .msg_iovlen = 1,
-                       .msg_control = control,
-                       .msg_controllen = sizeof control};
-    ssize_t n;
-    do n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
-    fds[0] = fds[1] = -1;
-    if (n <= 0) return 0;
-    struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-    if (h != NULL && h->cmsg_type == SCM_RIGHTS && h->cmsg_len == CMSG_LEN(sizeof(int) * 2))
-        memcpy(fds, CMSG_DATA(h), sizeof(int) * 2);
-    return (size_t)n;
-}
-
 mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client) {
     const mob_zygote_ops_t none = {0}, *ops = given ? given : &none;
     const char *path = getenv("MOBULA_SOCKET"), *number = getenv("MOBULA_TOKEN");
@@ -187,8 +169,9 @@ mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client
     if (sock < 0) _exit(1);
     static char packet[WIRE_PACKET_MAX];
     for (;;) {
-        int fds[2];
-        size_t size = packet_receive(sock, packet, sizeof packet, fds);
+        int fds[2] = {-1, -1};
+        ssize_t got = base_packet_receive(sock, packet, sizeof packet, 0, fds, 2, NULL);
+        size_t size = got > 0 ? (size_t)got : 0;
         if (size < sizeof(wire_packet_t)) _exit(0);
         wire_fork_t head = {0};
         memcpy(&head, packet, size < sizeof head ? size : sizeof head);

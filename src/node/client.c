@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/packet.h"
 #include "node/inbox.h"
 #include "node/state.h"
 #include "node/watch.h"
@@ -83,33 +84,13 @@ mob_status_t node_client_attach(node_client_t *c, int sock) {
 
 /* ---- sending ---- */
 
-static ssize_t packet_write(int sock, const void *packet, size_t size, const int *fds,
-                            int fd_count) {
-    char control[CMSG_SPACE(sizeof(int) * WIRE_MOST_FDS)] = {0};
-    struct iovec part = {.iov_base = (void *)packet, .iov_len = size};
-    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
-    if (fd_count > 0) {
-        m.msg_control = control;
-        m.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)fd_count);
-        struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-        h->cmsg_level = SOL_SOCKET;
-        h->cmsg_type = SCM_RIGHTS;
-        h->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)fd_count);
-        memcpy(CMSG_DATA(h), fds, sizeof(int) * (size_t)fd_count);
-    }
-    ssize_t n;
-    do n = sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
-    return n;
-}
-
 /* Packets with descriptors are few and are sent while the socket is empty; only texts ever wait in
  * the outbox. */
 void node_client_send(node_client_t *c, const void *packet, size_t size, const int *fds,
                       int fd_count) {
     if (c->sock < 0) return;
     if (c->outbox.count == 0 || fd_count > 0) {
-        ssize_t sent = packet_write(c->sock, packet, size, fds, fd_count);
+        ssize_t sent = base_packet_send(c->sock, packet, size, fds, fd_count, MSG_DONTWAIT);
         if (sent >= 0) return;
         if (errno != EAGAIN || fd_count > 0) return; /* its end is noticed by the reader */
     }
@@ -125,8 +106,9 @@ void node_client_send(node_client_t *c, const void *packet, size_t size, const i
 
 static void outbox_flush(node_client_t *c) {
     size_t sent = 0;
-    while (sent < c->outbox.count && packet_write(c->sock, c->outbox.items[sent].data,
-                                                  c->outbox.items[sent].size, NULL, 0) >= 0) {
+    while (sent < c->outbox.count &&
+           base_packet_send(c->sock, c->outbox.items[sent].data, c->outbox.items[sent].size, NULL,
+                            0, MSG_DONTWAIT) >= 0) {
         c->outbox_bytes -= c->outbox.items[sent].size;
         free(c->outbox.items[sent++].data);
     }
@@ -201,39 +183,15 @@ static void client_end(node_client_t *c) {
         kill(c->pid, SIGKILL); /* our unreaped child: the pid is its */
 }
 
-/* The next packet, as recv gives it. A hello may come with a descriptor, which is the caller's; the
- * kernel closes all others. */
-static ssize_t packet_read(node_client_t *c, void *packet, size_t capacity, int *ret_fd) {
-    char control[CMSG_SPACE(sizeof(int))];
-    struct iovec part = {.iov_base = packet, .iov_len = capacity};
-    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
-    *ret_fd = -1;
-    if (c->state == NODE_GREETING) {
-        m.msg_control = control;
-        m.msg_controllen = sizeof control;
-    }
-    ssize_t size = recvmsg(c->sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    struct cmsghdr *h = size >= 0 ? CMSG_FIRSTHDR(&m) : NULL;
-    if (h == NULL || h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) return size;
-    /* There may be space for a second one, by the alignment. */
-    for (size_t i = 0; i < (h->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
-        int fd;
-        memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
-        if (i == 0)
-            *ret_fd = fd;
-        else
-            close(fd);
-    }
-    return size;
-}
-
 static void on_socket(uv_poll_t *poll, int status, int events) {
     node_client_t *c = poll->data;
-    int fd;
+    int fd = -1;
     static char packet[WIRE_PACKET_MAX];
     if (events & UV_WRITABLE) outbox_flush(c);
     if (status >= 0 && !(events & UV_READABLE)) return;
-    ssize_t size = packet_read(c, packet, sizeof packet, &fd);
+    /* only a hello may bring a descriptor */
+    ssize_t size = base_packet_receive(c->sock, packet, sizeof packet, MSG_DONTWAIT, &fd,
+                                       c->state == NODE_GREETING, NULL);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (size <= 0) {
         if (c == c->node->driver) {
