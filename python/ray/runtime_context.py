@@ -80,7 +80,7 @@ class RuntimeContext:
 
     def get_accelerator_ids(self) -> dict:
         """The GPUs that the running task or actor may use, under "GPU"."""
-        from ray._private.worker import get_gpu_ids
+        from ray._private.gpus import get_gpu_ids
 
         return {"GPU": [str(gpu) for gpu in get_gpu_ids()]}
 

@@ -12,7 +12,8 @@
 
 #include "node/state.h"
 
-size_t node_children_list(pid_t *ret_children, size_t capacity) {
+/* The daemon's children, from the kernel: each at most once, up to `capacity`. */
+static size_t children_list(pid_t *ret_children, size_t capacity) {
     char path[64], line[65536];
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     FILE *f = fopen(path, "re");
@@ -31,7 +32,7 @@ size_t node_children_list(pid_t *ret_children, size_t capacity) {
 static void descendants_kill(node_t *n) {
     pid_t children[8192];
     size_t count = n->children.dead_sessions.count > 0
-                       ? node_children_list(children, sizeof children / sizeof *children)
+                       ? children_list(children, sizeof children / sizeof *children)
                        : 0;
     for (size_t s = n->children.dead_sessions.count; s-- > 0;) {
         bool found = false;
@@ -85,7 +86,7 @@ void node_children_reap(node_t *n) {
 void node_children_end(void) {
     pid_t children[8192];
     for (int round = 0; round < 5000; round++) {
-        size_t count = node_children_list(children, sizeof children / sizeof *children);
+        size_t count = children_list(children, sizeof children / sizeof *children);
         for (size_t i = 0; i < count; i++) kill(children[i], SIGKILL);
         while (waitpid(-1, NULL, WNOHANG) > 0) {
         }

@@ -14,8 +14,6 @@ typedef struct {
 
 /* Reaps those that have ended: now their end is certain. */
 void node_children_reap(node_t *node);
-/* The daemon's children, from the kernel: each at most once, up to `capacity`. */
-size_t node_children_list(pid_t *ret_children, size_t capacity);
 /* Ends every process below the daemon. At the end only: waits until there is none. */
 void node_children_end(void);
 

@@ -310,7 +310,8 @@ void node_task_forget(node_t *n, node_task_t *t) {
     task_close(n, t);
 }
 
-void node_task_free(node_t *n, node_task_t *t) {
+/* The results are there: lets everything go that the task held, and gives the record back. */
+static void task_free(node_t *n, node_task_t *t) {
     node_client_t *worker = t->worker;
     run_unlink(t);
     waiting_unlink(n, t);
@@ -366,7 +367,7 @@ void node_task_complete(node_t *n, node_task_t *t) {
         node_actor_created(n, t);
     } else if (t->kind == MOB_ACTOR_CALL) {
         node_actor_t *actor = t->actor;
-        node_task_free(n, t);
+        task_free(n, t);
         if (actor != NULL) {
             actor->in_flight--;
             node_actor_try_end(n, actor);
@@ -375,7 +376,7 @@ void node_task_complete(node_t *n, node_task_t *t) {
     } else if (t->max_calls > 0 && ++worker->limited_calls >= t->max_calls) {
         worker->retiring = true;
     }
-    node_task_free(n, t);
+    task_free(n, t);
     if (worker->state == NODE_LIVE && worker->actor == NULL) node_worker_free(worker);
 }
 
@@ -383,7 +384,7 @@ void node_task_fail(node_t *n, node_task_t *t, mob_status_t status, const char *
     const node_actor_t *a = status == MOB_EACTOR ? t->actor : NULL;
     for (uint32_t i = 0; i < t->num_returns; i++) node_slot_fail(n, t->refs[i], status, text, a);
     for (uint32_t i = 0; i < t->num_returns; i++) node_object_sealed(n, t->refs[i]);
-    node_task_free(n, t);
+    task_free(n, t);
     node_bells_ring(n);
 }
 

@@ -55,8 +55,6 @@ node_task_t *node_task_open(node_client_t *submitter, uint32_t record, uint64_t 
 /* Lets go of what the task holds, but for its record and its resources, and forgets it: its worker
  * has done the rest. */
 void node_task_forget(node_t *node, node_task_t *task);
-/* The results are there: lets everything go that the task held, and gives the record back. */
-void node_task_free(node_t *node, node_task_t *task);
 /* The record gets a new generation, and its body's block with it, so that a claim of the old one
  * fails for good. The record's word is the caller's to change. */
 void node_task_renew(node_t *node, node_task_t *task);

@@ -199,7 +199,6 @@ void core_native_end(void);
 /* serve.c */
 /* waits for one; NULL: the worker is to end, or there is an exception */
 mob_run_t *core_run_take(void);
-bool core_run_whole(mob_run_t *run); /* as core_run_end */
 /* what people call it: A.m for a method of an actor. NEW */
 PyObject *core_run_title(const mob_run_t *run);
 /* its name, GPUs and CPUs become the process's; -1 with an exception */

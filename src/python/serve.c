@@ -194,7 +194,7 @@ bool core_run_end(mob_run_t *run, PyObject *callable, PyObject *value, const mob
     return true;
 }
 
-bool core_run_whole(mob_run_t *run) {
+static bool run_whole(mob_run_t *run) {
     PyObject *callable = NULL;
     mob_value_t failed;
     PyObject *value = core_run_call(run, &callable, &failed);
@@ -233,7 +233,7 @@ PyObject *core_serve(PyObject *module, PyObject *unused) {
             core.run = NULL;
             return core_run_new(run);
         }
-        if (!core_run_whole(run)) return NULL;
+        if (!run_whole(run)) return NULL;
     }
     core_native_end();
     if (PyErr_Occurred()) return NULL;

@@ -11,8 +11,9 @@ import functools
 import os
 
 from ray import _core
-from ray._private import printing, session
+from ray._private import gpus, printing, session
 from ray._private.errors import load_error, make_error, tell_error
+from ray._private.gpus import get_gpu_ids  # noqa: F401  (libraries look for it here)
 from ray._private.later import not_yet
 from ray._private.session import LOCAL_MODE, SCRIPT_MODE, WORKER_MODE  # noqa: F401
 
@@ -111,7 +112,7 @@ def init(
             warnings.warn(
                 "ray.init ignores _system_config: Mobula has no such settings", stacklevel=2
             )
-        from ray._private import services
+        from ray._private import logs, services
 
         config = services.configuration(
             num_cpus,
@@ -125,7 +126,7 @@ def init(
             object_spilling_directory,
         )
         if configure_logging:
-            _configure_logging(logging_level, logging_format)
+            logs.configure(logging_level, logging_format)
         _start(config)
         return RayContext(_core.session())
 
@@ -148,25 +149,6 @@ def _refuse_again(ignore_reinit_error):
         "ray.init() was called already in this process. Pass ignore_reinit_error=True if that is "
         "fine, or call ray.shutdown() before."
     )
-
-
-def _configure_logging(level, text_format):
-    """Sets up the logger "ray" of this process; None leaves as it is what it stands for."""
-    if level is None and text_format is None:
-        return
-    import logging
-
-    logger = logging.getLogger("ray")
-    if text_format is not None:
-        formatter = logging.Formatter(text_format)
-        if not logger.handlers:
-            # Its own from now on, so the handlers of the root would say everything once more.
-            logger.addHandler(logging.StreamHandler())
-            logger.propagate = False
-        for handler in logger.handlers:
-            handler.setFormatter(formatter)
-    if level is not None:
-        logger.setLevel(level.upper() if isinstance(level, str) else level)
 
 
 def _start(config):
@@ -204,7 +186,7 @@ def set_hooks():
         tell_error=tell_error,
         load_function=definition.load,
         should_retry=definition.should_retry,
-        set_gpus=_set_gpus,
+        set_gpus=gpus.use,
         set_shape=_set_shape,
         await_ref=futures.await_ref,
         future_of=futures.future_of,
@@ -315,42 +297,6 @@ def kill(actor, *, no_restart: bool = True):
     _core.kill_actor(actor._ray_actor_ref, bool(no_restart))
 
 
-def get_gpu_ids() -> list:
-    """The GPUs that the running task or actor may use, as the driver numbers them."""
-    if not _core.is_connected() or session.mode != WORKER_MODE:
-        return []
-    return [_gpu_name(index) for index in _core.current()["gpu_ids"]]
-
-
-# In a worker: the driver's own list, read before a task's replaces it in the environment.
-_visible_gpus = None
-
-
-def _gpu_name(index):
-    if _visible_gpus is None:
-        return index
-    name = _visible_gpus[index]
-    return int(name) if name.isdigit() else name
-
-
-# In a worker that has GPUs now: what a task without them is to find again, in a list.
-_before_gpus = []
-
-
-def _set_gpus(indices):
-    """Called in a worker when its next task has other GPUs than the one before, or none again."""
-    if indices:
-        if not _before_gpus:
-            _before_gpus.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join([str(_gpu_name(index)) for index in indices])
-    elif _before_gpus:
-        before = _before_gpus.pop()
-        if before is None:
-            os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-        else:
-            os.environ["CUDA_VISIBLE_DEVICES"] = before
-
-
 @functools.lru_cache(1024)
 def _cpus_of(shape):
     return _core.shape_demand(shape).get("CPU", 1)
@@ -361,14 +307,6 @@ def _set_shape(shape):
     from ray._private import threads
 
     threads.use(_cpus_of(shape))
-
-
-def note_visible_gpus():
-    """For the workers: remembers which GPUs the driver sees."""
-    global _visible_gpus
-    from ray._private.services import visible_gpus
-
-    _visible_gpus = visible_gpus()
 
 
 class _Worker:

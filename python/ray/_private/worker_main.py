@@ -8,7 +8,7 @@ import signal
 import sys
 
 from ray import _core
-from ray._private import debugging, session, streams, worker
+from ray._private import debugging, gpus, session, streams, worker
 
 # Seconds for threads that are not daemons: while the session goes on, and at its end, when all
 # workers together have one.
@@ -21,7 +21,7 @@ _finish_loop = None
 
 def prepare():
     """What is the same in every worker, done once in the process that they are forked from."""
-    worker.note_visible_gpus()
+    gpus.note_visible()
     worker.set_hooks()
     debugging.prepare()
     signal.signal(_core.END_SIGNAL, on_end_signal)

@@ -68,16 +68,6 @@ mob_status_t node_memory_init(node_t *n) {
                          node_extent_ask_own, n);
 }
 
-void node_memory_fini(node_t *n) {
-    shm_heap_fini(&n->heap);
-    shm_segment_fini(&n->segments.node);
-    shm_segment_fini(&n->segments.slots);
-    shm_segment_fini(&n->segments.records);
-    shm_segment_fini(&n->segments.extents);
-    shm_segment_fini(&n->arena);
-    shm_segment_fini(&n->segments.queues);
-}
-
 bool node_memory_is_short(uint64_t bytes) {
     uint64_t headroom;
     return base_memory_headroom("", &headroom) == MOB_OK && bytes + RESERVE_BYTES > headroom;

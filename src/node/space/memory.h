@@ -13,10 +13,9 @@ typedef struct {
     shm_segment_t node, slots, records, extents, queues;
 } node_segments_t;
 
-/* At the start. MOB_EINVAL, with words, if the store is to be too small; MOB_ENOMEM, MOB_ESYS. */
+/* At the start; the segments and tables go with the process. MOB_EINVAL, with words, if the store
+ * is to be too small; MOB_ENOMEM, MOB_ESYS. */
 mob_status_t node_memory_init(node_t *node);
-/* The segments and the heap; the tables go with the process. */
-void node_memory_fini(node_t *node);
 /* Whether the machine, or the control group, has less than `bytes` and a reserve. Reads files of
  * the kernel's. */
 bool node_memory_is_short(uint64_t bytes);

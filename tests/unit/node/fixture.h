@@ -113,6 +113,17 @@ static inline void fixture_record_publish(wire_record_t *r, bool known) {
     atomic_store(&r->word, wire_word(generation, 0, WIRE_READY_STATE | (known ? WIRE_KNOWN : 0)));
 }
 
+/* The daemon itself never does this: its end frees everything. */
+static inline void fixture_memory_fini(node_t *n) {
+    shm_heap_fini(&n->heap);
+    shm_segment_fini(&n->segments.node);
+    shm_segment_fini(&n->segments.slots);
+    shm_segment_fini(&n->segments.records);
+    shm_segment_fini(&n->segments.extents);
+    shm_segment_fini(&n->arena);
+    shm_segment_fini(&n->segments.queues);
+}
+
 static inline void fixture_node_free(node_t *n) {
     n->ending = true;
     for (uint32_t r = 0; r < n->grants.records.granted; r++) free(n->tasks[r]);
@@ -148,7 +159,7 @@ static inline void fixture_node_free(node_t *n) {
     munmap(n->books.extents, (granules + 1) * sizeof *n->books.extents);
     munmap(n->books.owner, (granules + 1) * sizeof *n->books.owner);
     munmap(n->books.backed, (granules / 64 + 1) * sizeof *n->books.backed);
-    node_memory_fini(n);
+    fixture_memory_fini(n);
     sched_free(n->sched);
     control_free(n->control);
     vec_free(&n->connections);
