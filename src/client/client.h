@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "base/vec.h"
@@ -156,6 +157,8 @@ struct mob_client {
     VEC(mob_ref_t) forgets; /* functions to be unloaded */
     bool told_to_exit;
     char class_name[64]; /* an actor's, for its title */
+    char titled[64];     /* the name of the run in the title, if it is no longer than this */
+    size_t titled_size;  /* SIZE_MAX: there is none */
     size_t class_size;   /* 0: it is none */
     bool looking;        /* our bit in the lane's `looking` is up */
     uint32_t looking_lane;
@@ -351,8 +354,15 @@ bool client_is_unloading(void);
 /* ---- title.c: what ps shows of a worker. Under the mutex, or by the taker while none runs. ----
  */
 
-void client_title_run(mob_client_t *c, const mob_run_t *run); /* it is about to run this one */
-void client_title_rest(const mob_client_t *c);                /* it is about to sleep */
+/* It is about to run one of another name than before. */
+void client_title_change(mob_client_t *c, const mob_run_t *run);
+/* It is about to sleep. */
+void client_title_rest(mob_client_t *c);
+/* It is about to run this one; most have the name of the one before. */
+static inline void client_title_run(mob_client_t *c, const mob_run_t *run) {
+    if (run->name_size != c->titled_size || memcmp(run->name, c->titled, run->name_size) != 0)
+        client_title_change(c, run);
+}
 
 /* ---- pool.c: slots and records granted to us. Under the mutex; may wait for the daemon. ---- */
 

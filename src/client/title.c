@@ -12,7 +12,9 @@
 #include "base/utf8.h"
 #include "client/client.h"
 
-void client_title_run(mob_client_t *c, const mob_run_t *run) {
+void client_title_change(mob_client_t *c, const mob_run_t *run) {
+    c->titled_size = run->name_size <= sizeof c->titled ? run->name_size : SIZE_MAX;
+    if (c->titled_size != SIZE_MAX) memcpy(c->titled, run->name, c->titled_size);
     if (run->kind == MOB_ACTOR_CREATE) {
         c->class_size = run->name_size < sizeof c->class_name
                             ? run->name_size
@@ -27,7 +29,8 @@ void client_title_run(mob_client_t *c, const mob_run_t *run) {
     }
 }
 
-void client_title_rest(const mob_client_t *c) {
+void client_title_rest(mob_client_t *c) {
+    c->titled_size = SIZE_MAX;
     if (c->class_size > 0)
         base_title_set(c->class_name, c->class_size, NULL, 0);
     else

@@ -1,13 +1,15 @@
 """What stands behind the API: not for users, though libraries reach into it."""
 
+import sys
+
 
 def __getattr__(name):
     # `import ray` loads only some of these modules, and libraries name them without an import.
-    from importlib import import_module
-
-    from ray._private.later import no_attribute
-
+    path = f"ray._private.{name}"
     try:
-        return import_module(f"ray._private.{name}")
+        __import__(path)  # importlib would itself have to be loaded
     except ModuleNotFoundError as error:
+        from ray._private.later import no_attribute
+
         raise no_attribute(__name__, name) from error
+    return sys.modules[path]

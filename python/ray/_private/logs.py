@@ -1,12 +1,12 @@
 """The logger "ray" of this process."""
 
-import logging
-
 
 def configure(level, text_format):
     """Sets up the logger; None leaves as it is what it stands for."""
     if level is None and text_format is None:
         return
+    import logging  # 5 ms, which a program that does not ask for it need not pay
+
     logger = logging.getLogger("ray")
     if text_format is not None:
         formatter = logging.Formatter(text_format)
