@@ -8,11 +8,11 @@
 
 typedef struct {
     VEC(pid_t)
-    dead_sessions; /* of workers that died: their descendants, which become the daemon's
-                      children, are ended too */
+    dead_sessions; /* of workers that died: the daemon also ends their descendants, which become its
+                      children */
 } node_children_t;
 
-/* Reaps those that have ended: now their end is certain. */
+/* Reaps the children that have ended: from now on their end is certain. */
 void node_children_reap(node_t *node);
 /* The daemon's children, from the kernel: each at most once, up to `capacity`. */
 size_t node_children_list(pid_t *ret_children, size_t capacity);
