@@ -3,10 +3,10 @@
  *
  * The daemon gives them CPUs and takes those back; shm/lease.h has the states. Queues are in lanes,
  * one for each shape (shm/lane.h), and a lease is for one lane. The daemon asks the scheduler for
- * it like for a task of that shape: `request` is that task. A lane has at most one request at a
- * time, so queues and other tasks get their turn in the order in which they asked. The daemon makes
- * the request when the lane's queues have more tasks than workers that look. A submitter that
- * pushes tells it so while `more` is up, which is whenever no request waits.
+ * it as for a task of that shape: `request` is that task. A lane has at most one request at a time,
+ * so queues and other tasks get their turn in the order in which they asked. The daemon makes the
+ * request when the lane's queues have more tasks than workers that look. A submitter that pushes
+ * tells it so while `more` is up, which is whenever no request waits.
  *
  * Other tasks come first, in this order: the daemon takes a free lease at once when another task
  * needs the CPU; it recalls a busy one after RECALL_NS; it lends a blocked one. After a blocked

@@ -48,7 +48,7 @@ void node_lease_forget(node_client_t *worker);
 bool node_leases_yield(node_t *node);
 /* Takes back the leases of workers that run nothing. */
 void node_leases_take_free(node_t *node);
-/* Takes back or recalls all leases: no worker is to begin anything new. */
+/* Takes back or recalls all leases: nothing new is to be begun. */
 void node_leases_recall(node_t *node);
 /* How many leased workers are between two tasks, or about to be free. */
 size_t node_leases_due(node_t *node);

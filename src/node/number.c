@@ -45,7 +45,7 @@
 
 enum { REST = 2 }; /* rounds: the rest of the one that it went in, and a whole one */
 
-/* The highest in use has changed. Sequentially consistent: who pushes reads it after its push, and
+/* The highest in use has changed. Sequentially consistent: a submitter reads it after its push, and
  * a new worker looks at the queues after this (client/queue.c). */
 static void bound_set(node_t *n, uint32_t next) {
     n->client_next = next;

@@ -196,7 +196,7 @@ void node_worker_hello(node_client_t *connection, uint64_t token) {
     if (w->state == NODE_LIVE) node_worker_free(w);
 }
 
-/* ---- who has nothing to do ---- */
+/* ---- workers that have nothing to do ---- */
 
 static void idle_remove(node_client_t *w) {
     node_t *n = w->node;

@@ -23,14 +23,13 @@ void node_pool_fill(node_t *node);
 void node_worker_hello(node_client_t *connection, uint64_t token);
 /* The worker that was asked for will not come. */
 void node_worker_start_failed(node_client_t *worker);
-/* The daemon could not make the worker's pipes: gives it up. `why` is borrowed. Later there may be
- * pipes. */
+/* The worker can't have its pipes: gives it up for now. `why` is borrowed. */
 void node_worker_give_up(node_client_t *worker, const char *why);
 /* A worker ended without having run anything. After some in a row, the tasks that wait for one
  * fail. `by_itself`: nobody killed it. */
 void node_worker_useless(node_t *node, const char *how, bool by_itself);
 
-/* ---- who has nothing to do ---- */
+/* ---- workers that have nothing to do ---- */
 
 /* Takes the worker that became idle last out of the pool; NULL: none. */
 node_client_t *node_worker_idle(node_t *node);

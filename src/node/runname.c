@@ -7,8 +7,8 @@
  * submitter's to write at any time, so it is copied, the copy is checked, and the word is read
  * again: the copy counts only if the worker ran the record all the while.
  *
- * Between two runs the last one counts: the daemon often reads what a process printed just after
- * the run ended. The timeline has that run.
+ * Between two runs the last one counts: the daemon often reads only after a run's end what the
+ * process printed before it. The timeline has that run.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * Who starts. The scheduler (src/sched) decides by resources and order; here its answers become
- * tasks on workers and leases. Whatever may have changed an answer calls node_schedule, which is
- * cheap when nothing has.
+ * Which task starts. The scheduler (src/sched) decides by resources and order; here its answers
+ * become tasks on workers and leases. Whatever may have changed an answer calls node_schedule,
+ * which is cheap when nothing has.
  */
 #include <string.h>
 

@@ -8,7 +8,7 @@
 
 typedef struct {
     VEC(uint32_t)
-    warned; /* shapes that can never fit and that the driver knows of, by their places */
+    warned; /* shapes that can never fit, and the driver knows, by their places */
 } node_shapes_t;
 
 /* A client asks for a demand's number, and holds it from then on. */

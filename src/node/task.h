@@ -1,6 +1,6 @@
 /*
  * A task in the daemon's books: from WIRE_SUBMIT until its record is free again. task.c has its
- * way. Those that workers take from queues by themselves are queued.h's.
+ * way. Tasks that workers take from queues by themselves are queued.h's.
  */
 #ifndef NODE_TASK_H
 #define NODE_TASK_H
@@ -39,8 +39,8 @@ struct node_task {
 
 /* A record that goes through the daemon. */
 void node_task_submit(node_client_t *client, uint32_t record, uint64_t generation);
-/* The worker has published the results. `crowd`: more clients wait for them than the worker could
- * wake. */
+/* The worker has published the results. `crowd`: a client waits that the worker could not wake, or
+ * a result is an error. */
 void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd);
 /* The task raised, and may be run again; WIRE_RETRY, which is answered. */
 void node_task_retry(node_client_t *client, const wire_message_t *message);

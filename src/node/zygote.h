@@ -20,8 +20,8 @@ mob_status_t node_zygote_start(node_t *node);
 void node_zygote_packet(node_client_t *client, uint32_t kind);
 /* The zygote is gone: starts another, which is asked for the workers that were to come. */
 void node_zygote_died(node_t *node);
-/* Asks the zygote for the worker, and gives it the worker's token and ends of pipes for its output.
- * False: there are no descriptors left, or they can't be watched; the worker is gone then. */
+/* Asks the zygote for the worker, with its token and the pipes of its output. False: there are no
+ * descriptors left, or they can't be watched; the worker is gone then. */
 bool node_zygote_fork(node_client_t *worker);
 
 #endif
