@@ -5,12 +5,13 @@
  *   ALIVE     calls go to the worker as soon as their arguments are there, the callers in turn
  *   DEAD      every call, old or new, fails with the cause
  *
- * An actor is an object whose references are its handles. When the last one goes, it ends after the
- * calls that it has; when it is dead and nobody has a handle, it is forgotten.
+ * An actor is an object whose references are its handles. When the last handle goes, the actor ends
+ * after the calls that it has. The daemon forgets an actor that is dead and has no handle.
  *
- * Early messages: a handle may reach another process, and its call us, before we have read its
- * creation, which lies in another ring. It was pushed before the handle was given away, so it is
- * found when every ring is read once more: until then the call, or the kill, is put aside.
+ * Early messages: a handle may reach another process, and a call by that process the daemon, before
+ * the daemon has read the actor's creation, which lies in another ring. The creator pushed the
+ * creation before it gave the handle away, so the daemon has read it once it has read every ring
+ * once more. Until then it puts the call, or the kill, aside.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static void actor_note(node_t *n, const node_actor_t *a) {
     control_actor_put(n->control, &note);
 }
 
-/* Whether what is said of this actor comes before its creation. */
+/* Whether the daemon hears of this actor before it has read its creation. */
 static bool is_early(node_t *n, const node_object_t *o) {
     return o != NULL && o->actor == NULL &&
            (atomic_load_explicit(&n->slots[o->slot].word, memory_order_acquire) & STORE_STATE) ==
@@ -64,7 +65,7 @@ void node_actors_settle(node_t *n) {
 void node_actor_create(node_t *n, node_task_t *t) {
     node_object_t *o = node_object_find(n, t->refs[0]);
     node_actor_t *a = calloc(1, sizeof *a);
-    /* without memory for it: the creation then fails like one whose actor died */
+    /* without memory for it: its calls then fail like those of an actor that is gone */
     if (o == NULL || a == NULL) {
         free(a);
         return;
@@ -77,7 +78,7 @@ void node_actor_create(node_t *n, node_task_t *t) {
     actor_note(n, a);
 }
 
-/* Its calls need not be told of one by one, nor its own error. */
+/* The driver is not told of the actor's calls one by one, nor of the actor's own error. */
 static void actor_quiet(node_t *n, node_actor_t *a) {
     a->quiet = true;
     node_slot_quiet(n, a->id);
@@ -91,7 +92,8 @@ void node_actor_created(node_t *n, node_task_t *t) {
     uint64_t meta = n->slots[a->id.slot].meta;
     a->pid = worker->pid;
     if (store_meta_error(meta) != MOB_OK || worker->state != NODE_LIVE) {
-        /* Its constructor raised: the error is the actor's value, and is copied to its calls. */
+        /* The constructor raised: the error is the actor's value, and its calls get a copy. Or the
+         * worker is dying. */
         a->init_failed = store_meta_error(meta) != MOB_OK;
         if (a->init_failed && !a->killed) node_failure_creation(n, a, worker->pid);
         if (a->init_failed) actor_quiet(n, a);
@@ -102,8 +104,8 @@ void node_actor_created(node_t *n, node_task_t *t) {
         }
         return;
     }
-    /* From now on it holds only what was asked for explicitly: the lease moves from the task to the
-     * actor. */
+    /* From now on the actor holds only what was asked for explicitly: the lease moves from the task
+     * to the actor's worker. */
     sched_lease_shrink(n->sched, &t->lease, t->held_shape);
     worker->actor_ns = base_clock_wall_ns();
     node_pressure_spare(worker);
@@ -115,7 +117,7 @@ void node_actor_created(node_t *n, node_task_t *t) {
     n->pool.spares_wanted = true;
     if (!a->killed) node_calls_begin(n, a);
     actor_note(n, a);
-    if (a->killed) node_client_kill(worker); /* while it waited for its worker */
+    if (a->killed) node_client_kill(worker); /* killed while it waited for its worker */
     node_actor_pump(n, a);
     node_actor_try_end(n, a);
 }
@@ -126,7 +128,7 @@ void node_actor_id_text(const node_t *n, const node_actor_t *a,
              (unsigned long long)n->incarnation, a->id.slot, (unsigned long long)a->id.generation);
 }
 
-/* Nobody need be told of what a call comes to. */
+/* The driver is not told how the call failed. */
 static void call_quiet(node_t *n, const node_task_t *t) {
     for (uint32_t i = 0; i < t->num_returns; i++) node_slot_quiet(n, t->refs[i]);
 }
@@ -144,7 +146,7 @@ void node_actor_call_fail(node_t *n, node_task_t *t, mob_status_t status, const 
     node_task_fail(n, t, status, text);
 }
 
-/* Gives a call's results the actor's own error, if it has one as its value; else the cause's
+/* Gives a call's results the error that is the actor's value, if it is one; else the cause's
  * words. */
 static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
     const store_slot_t *slot = &n->slots[a->id.slot];
@@ -172,7 +174,7 @@ void node_actor_creation_lost(node_t *n, node_task_t *t, mob_status_t status, co
         a->creation = NULL;
         a->init_failed = true;
         a->pid = t->worker->pid;
-        /* of one whose handles are gone too: the object stays until the next sweep */
+        /* also if its handles are gone: the object stays until the next sweep */
         actor_quiet(n, a);
     }
     node_task_fail(n, t, status, text);
@@ -221,7 +223,8 @@ void node_actor_pump(node_t *n, node_actor_t *a) {
     if (a->state != NODE_ACTOR_ALIVE) return;
     for (size_t i = 0; i < a->callers.count;) {
         node_calls_t *calls = &a->callers.items[i];
-        if (node_calls_open(n, a, calls->caller)) { /* what it pushed there comes first */
+        if (node_calls_open(
+                n, a, calls->caller)) { /* what the caller pushed into its queue comes first */
             i++;
             continue;
         }
@@ -239,7 +242,8 @@ void node_actor_pump(node_t *n, node_actor_t *a) {
     }
 }
 
-/* A caller may have told us of a call's arguments, and not have put it into the queue yet. */
+/* A caller may have told the daemon of a call's arguments, and not have put the call into its queue
+ * yet: the book on it must not name the actor any more. */
 static void books_forget(node_t *n, const node_actor_t *a) {
     for (uint32_t r = 0; a->in_flight > 0 && r < n->grants.records.granted; r++)
         if (n->tasks[r] != NULL && n->tasks[r]->actor == a) n->tasks[r]->actor = NULL;

@@ -18,20 +18,20 @@ struct node_actor {
     node_task_t *creation; /* until it is done */
     node_client_t *worker;
     VEC(node_calls_t) callers;
-    VEC(uint32_t) queues; /* of calls that do not go through us */
+    VEC(uint32_t) queues; /* of calls that do not go through the daemon */
     uint32_t in_flight;
     enum { NODE_ACTOR_PENDING, NODE_ACTOR_ALIVE, NODE_ACTOR_DEAD } state;
-    bool released; /* nobody has a handle any more: ends when its calls are done */
+    bool released; /* no handle is left: the actor ends when its calls are done */
     bool killed;   /* by ray.kill */
-    bool quiet; /* nobody need be told of calls that it did not answer: its end was wanted, or was
-                   told */
+    bool quiet; /* the driver is not told of the calls that it did not answer: its end was wanted,
+                   or the driver knows of it */
     bool init_failed; /* it could not be made */
     pid_t pid;        /* of its process, or the last one it had */
     char name[64];
     char cause[256];
 };
 
-/* A call of an actor whose creation was not read yet; without a call: it is to be killed. */
+/* A call, or with `call` NULL a kill, of an actor whose creation the daemon has not read yet. */
 typedef struct {
     mob_ref_t actor;
     node_task_t *call;
@@ -44,12 +44,12 @@ typedef struct {
 
 /* A creation was submitted. */
 void node_actor_create(node_t *node, node_task_t *task);
-/* Its creation is done: it is alive, or dead because its constructor raised. */
+/* The creation is done: the actor is alive, or dead because its constructor raised. */
 void node_actor_created(node_t *node, node_task_t *task);
-/* A call that goes through the daemon. Takes the task: it may be failed at once. */
+/* A call that goes through the daemon. Takes the task, which may fail at once. */
 void node_actor_call(node_t *node, node_task_t *task, mob_ref_t id);
-/* Hands on what was said of an actor before its creation was read. The actor, and its creation, may
- * be gone afterwards. */
+/* Hands on the calls and kills of an actor that came before its creation. The actor, and its
+ * creation, may be gone afterwards. */
 void node_actor_early(node_t *node, mob_ref_t id);
 /* Fails the early calls of former rounds: every ring was read since. */
 void node_actors_settle(node_t *node);
@@ -57,19 +57,20 @@ void node_actors_settle(node_t *node);
 void node_actor_pump(node_t *node, node_actor_t *actor);
 /* ray.kill. */
 void node_actor_kill(node_t *node, mob_ref_t id);
-/* Nobody has a handle any more. */
+/* No process has a handle to the actor any more. */
 void node_actor_release(node_t *node, node_actor_t *actor);
-/* Its worker is certainly dead, or will never be: calls fail with `cause`, which is borrowed. */
+/* The actor's worker is certainly dead, or there will be none: its calls fail with `cause`, which
+ * is borrowed. */
 void node_actor_died(node_t *node, node_actor_t *actor, const char *cause);
-/* A call whose actor can't answer it fails: why, in a sentence about the actor. */
+/* Fails a call that its actor can't answer. `why` is a sentence about the actor. */
 void node_actor_call_fail(node_t *node, node_task_t *call, mob_status_t status, const char *why);
-/* Its process died in the constructor. */
+/* The actor's process died in the constructor. */
 void node_actor_creation_lost(node_t *node, node_task_t *creation, mob_status_t status,
                               const char *how);
-/* Its id in hexadecimal digits, as ObjectRef.hex gives it, with a zero at the end. */
+/* The actor's id in hexadecimal digits, as ObjectRef.hex gives it, with a zero at the end. */
 void node_actor_id_text(const node_t *node, const node_actor_t *actor,
                         char ret_text[2 * MOB_ID_SIZE + 1]);
-/* Tells its worker to end if nobody has a handle and its calls are done. */
+/* Tells the actor's worker to end if no handle is left and its calls are done. */
 void node_actor_try_end(node_t *node, node_actor_t *actor);
 
 #endif

@@ -1,16 +1,16 @@
 /*
- * Handing out ahead: when more small tasks wait than can start, a busy worker is given a few behind
- * the one that it runs, so that it goes on without asking the daemon. They have no resources of
- * their own: each takes over the lease of the one before it. Only tasks of one CPU and nothing
- * else, and only while nothing else waits, so nobody is passed over. What was not begun is taken
- * back as soon as it could start elsewhere, when the worker's task waits for others, or when more
- * CPUs are used than there are, since tasks that had waited went on: a lease that is always taken
- * over would never be given back.
+ * Handing out ahead: when more small tasks wait than can start, the daemon gives a busy worker a
+ * few behind the one that it runs, so that the worker goes on without asking. They have no
+ * resources of their own: each takes over the lease of the one before it. The daemon does so only
+ * with tasks of one CPU and nothing else, and only while nothing else waits, so no task is passed
+ * over. It takes a task back that the worker has not begun as soon as it could start elsewhere,
+ * when the worker's task blocks, or when more CPUs are used than there are because blocked tasks
+ * went on: a lease that is always taken over would never be given back.
  *
- * So is a task that waits for nothing but the results of the last one that a worker has: by the
- * time its turn comes, they are there. A chain of tasks then runs in one worker without waiting for
- * the daemon at each link. If the one before it has to run again, the worker finds an argument
- * missing and gives it back (WIRE_UNREADY).
+ * A task that waits for nothing but the results of the last task that a worker has is given to that
+ * worker too: by the time its turn comes, the results are there. A chain of tasks then runs in one
+ * worker without waiting for the daemon at each link. If the task before it has to run again, the
+ * worker finds an argument missing and gives the task back (WIRE_UNREADY).
  */
 #include "node/ahead.h"
 
@@ -18,7 +18,7 @@
 
 enum { MAX_AHEAD = 16 };
 
-/* Whether what it runs is such a task, whose lease another one can take over. */
+/* Whether the worker runs such a task, whose lease another can take over. */
 static bool lease_can_pass(const node_client_t *w) {
     return w != NULL && w->role == WIRE_WORKER && w->state == NODE_LIVE && !w->retiring &&
            !w->leased && w->actor == NULL && w->runs != NULL && w->runs->kind == MOB_TASK &&
@@ -30,7 +30,8 @@ static bool may_have_more(const node_client_t *w) {
     return lease_can_pass(w) && w->run_count <= MAX_AHEAD;
 }
 
-/* Gives the busy workers one more each in turn, until the queue is short or they have enough. */
+/* Gives the busy workers one more task each in turn, until the queue is short or they have
+ * enough. */
 void node_ahead_give(node_t *n) {
     for (bool given = true; given;) {
         given = false;
@@ -50,8 +51,8 @@ void node_ahead_give(node_t *n) {
     }
 }
 
-/* Chains: gives busy workers what follows the last one that they have. Not while others wait for a
- * CPU, which would be passed over. */
+/* Chains: gives a busy worker the tasks that follow the last one that it has. Not while other tasks
+ * wait for a CPU: they would be passed over. */
 void node_ahead_follow(node_t *n) {
     uint64_t since;
     if (n->missing_arguments == 0 || sched_cpu_lacking(n->sched, NULL, &since) > 0) return;
@@ -73,8 +74,8 @@ void node_ahead_hold_back(node_t *n) {
             node_ahead_take_all(n->clients[i]);
 }
 
-/* More CPUs are used than there are. As many are to come back when what runs now ends: that many
- * workers keep nothing to go on with. */
+/* More CPUs are used than there are. So many are to come back when the tasks that run now end: that
+ * many workers keep no task to go on with. */
 void node_ahead_settle(node_t *n, int64_t over) {
     for (int taking = 0; taking <= 1; taking++)
         for (uint32_t i = 1; i < n->client_next && over > 0; i++) {
@@ -85,7 +86,7 @@ void node_ahead_settle(node_t *n, int64_t over) {
         }
 }
 
-/* Whether something that it has not begun could start elsewhere. */
+/* Whether a task that the worker has not begun could start elsewhere. */
 static bool ahead_has_ready(const node_client_t *w) {
     for (const node_task_t *t = w->runs ? w->runs->run_next : NULL; t != NULL; t = t->run_next)
         if (t->missing == 0) return true;
@@ -104,8 +105,8 @@ bool node_ahead_waits(node_t *n, uint64_t *ret_since_ns) {
     return false;
 }
 
-/* Takes the newest one back that could start elsewhere, and what follows it, from the worker that
- * has most. */
+/* From the worker that has most tasks, takes back the newest that could start elsewhere, and those
+ * behind it. */
 bool node_ahead_take_one(node_t *n) {
     node_client_t *most = NULL;
     for (uint32_t i = 1; i < n->client_next; i++) {

@@ -4,18 +4,20 @@
 
 #include "node/types.h"
 
-/* Gives the busy workers one more each in turn, until the queue is short or they have enough. */
+/* Gives the busy workers one more task each in turn, until the queue is short or they have
+ * enough. */
 void node_ahead_give(node_t *node);
-/* Chains: gives busy workers what follows the last one that they have. Not while others wait for a
- * CPU, which would be passed over. */
+/* Chains: gives a busy worker the tasks that follow the last one that it has. Not while other tasks
+ * wait for a CPU: they would be passed over. */
 void node_ahead_follow(node_t *node);
-/* More CPUs are used than there are, by `over` units. As many are to come back when what runs now
- * ends: that many workers keep nothing to go on with. */
+/* More CPUs are used than there are, by `over` units. So many are to come back when the tasks that
+ * run now end: that many workers keep no task to go on with. */
 void node_ahead_settle(node_t *node, int64_t over);
-/* Takes the newest one back that could start elsewhere, and what follows it, from the worker that
- * has most. False: there is none. */
+/* From the worker that has most tasks, takes back the newest that could start elsewhere, and those
+ * behind it. False: there is none. */
 bool node_ahead_take_one(node_t *node);
-/* Takes back what the worker has behind the one that it runs, as far as it has not begun it. */
+/* Takes back the tasks that the worker has behind the one that it runs, as far as it has not begun
+ * them. */
 void node_ahead_take_all(node_client_t *worker);
 /* The same of every worker. */
 void node_ahead_hold_back(node_t *node);

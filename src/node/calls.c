@@ -1,7 +1,7 @@
 /*
  * Queues of calls: one for each pair of a caller and an actor, between those two processes; see
- * client/calls.c. We give them out, tell the actor's worker, close them when the actor is dead, and
- * take over what lies in them when one of the two dies.
+ * client/calls.c. The daemon gives them out, tells the actor's worker, closes them when the actor
+ * is dead, and takes over the calls in them when one of the two dies.
  *
  *   OPEN     the caller pushes, the actor takes
  *   CLOSED   the actor is dead or killed: the daemon fails what is pushed. Free when the caller has
@@ -9,7 +9,7 @@
  *   ENDING   the caller has no handle any more, or is dead: the actor takes what is left, then says
  *            so (WIRE_CALLS_ENDED), and the queue is free
  *
- * As long as a pair has a queue, none of its calls goes through us: see node_calls_open.
+ * As long as a pair has a queue, none of its calls goes through the daemon: see node_calls_open.
  */
 #include "node/state.h"
 
@@ -52,7 +52,7 @@ static void pair_free(node_t *n, node_pair_t *p) {
     (void)vec_push(&n->pairs.free, number);
 }
 
-/* Whether calls of this caller are on their way to the actor through us. */
+/* Whether calls of this caller are on their way to the actor through the daemon. */
 static bool calls_pending(const node_actor_t *a, uint32_t caller) {
     for (size_t i = 0; i < a->callers.count; i++)
         if (a->callers.items[i].caller == caller) return true;
@@ -78,7 +78,7 @@ static uint32_t pair_open(node_client_t *caller, node_actor_t *a) {
     *p = (node_pair_t){.caller = caller->number, .actor = a, .state = OPEN};
     node_number_name(n, caller->number);
     shm_queue_t *q = queue_of(n, p);
-    atomic_store(&q->head, atomic_load(&q->tail)); /* of an earlier life */
+    atomic_store(&q->head, atomic_load(&q->tail)); /* entries of an earlier pair */
     atomic_store(&q->closed, 0);
     atomic_store(&q->taker, a->worker ? a->worker->number : 0);
     if (a->worker != NULL) {
@@ -94,8 +94,8 @@ void node_calls_need(node_client_t *caller, mob_ref_t id) {
     node_actor_t *a = o != NULL ? o->actor : NULL;
     node_pair_t *p = a != NULL ? pair_find(n, a, caller->number) : NULL;
     uint32_t number = 0;
-    /* It may have one already: a handle that a task has as an argument comes and goes without our
-     * knowing. */
+    /* The caller may have a queue already: a handle that a task has as an argument comes and goes
+     * without the daemon's knowing. */
     if (p != NULL)
         number = p->state == OPEN ? number_of(n, p) : 0;
     else if (n->config.fast && a != NULL && a->state != NODE_ACTOR_DEAD && !a->killed &&
@@ -115,11 +115,12 @@ void node_calls_begin(node_t *n, node_actor_t *a) {
     }
 }
 
-/* What nobody has begun of this queue is ours from now on, in its order. */
+/* The calls of this queue that the worker has not begun are the daemon's from now on, in their
+ * order. */
 static void queue_take_over(node_t *n, node_pair_t *p) {
     shm_queue_t *q = queue_of(n, p);
     uint64_t position, entry;
-    /* Bounded: its producer may be anything. */
+    /* Bounded: the client that pushes may write anything there. */
     for (uint64_t i = 0; i < SHM_QUEUE_ENTRIES && shm_queue_peek(q, &position, &entry); i++) {
         node_task_t *t = node_task_take_over(n, wire_entry_index(entry), entry, p->caller);
         shm_queue_pass(q, position);
@@ -127,12 +128,12 @@ static void queue_take_over(node_t *n, node_pair_t *p) {
     }
 }
 
-/* The caller died and the actor goes on: what lies there stays where it is, in its order, but we
- * keep books on it, since nobody else does. */
+/* The caller died and the actor goes on: the calls stay in the queue, in their order, but the
+ * daemon keeps books on them, since no other process does. */
 static void queue_adopt(node_t *n, node_pair_t *p) {
     shm_queue_t *q = queue_of(n, p);
-    /* Each read once, for the actor goes on: what it takes meanwhile is void, and what lies behind
-     * that must not be left out. */
+    /* Each index is read once, for the actor goes on: an entry that it takes meanwhile is void, and
+     * the entries behind that one must not be left out. */
     uint64_t head = atomic_load(&q->head), tail = atomic_load(&q->tail);
     for (uint64_t i = 0; (int64_t)(tail - head - i) > 0 && i < SHM_QUEUE_ENTRIES; i++) {
         uint64_t entry =
@@ -194,7 +195,7 @@ void node_calls_ended(node_client_t *worker, uint32_t number) {
     if (p == NULL || p->state != ENDING || p->actor != worker->actor || p->actor == NULL) return;
     node_actor_t *a = p->actor;
     pair_free(n, p);
-    node_actor_pump(n, a); /* what came from that caller meanwhile */
+    node_actor_pump(n, a); /* the caller's calls that came while the queue ended */
 }
 
 void node_calls_caller_died(node_client_t *caller) {

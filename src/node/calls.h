@@ -20,7 +20,7 @@ typedef struct {
 
 /* The caller asks for a queue to an actor, and is answered. */
 void node_calls_need(node_client_t *caller, mob_ref_t actor);
-/* The actor is alive: it hears of its queues. */
+/* The actor is alive: its worker hears of its queues. */
 void node_calls_begin(node_t *node, node_actor_t *actor);
 /* The actor is to die: no more calls for it. */
 void node_calls_close(node_t *node, node_actor_t *actor);
@@ -34,7 +34,7 @@ void node_calls_unheld(node_t *node, node_actor_t *actor, uint32_t caller);
 void node_calls_forget(node_t *node, node_actor_t *actor);
 /* The actor's worker will not look into a queue any more. */
 void node_calls_ended(node_client_t *worker, uint32_t number);
-/* The caller is certainly dead: what it had begun to push is adopted. */
+/* The caller is certainly dead: the daemon keeps books on the calls in its queues. */
 void node_calls_caller_died(node_client_t *caller);
 /* Whether this pair has a queue: then none of its calls goes through the daemon. */
 bool node_calls_open(node_t *node, const node_actor_t *actor, uint32_t caller);

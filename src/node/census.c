@@ -1,9 +1,9 @@
 /*
  * Every object, who holds it and why, for people.
  *
- * What the daemon does not count it looks up: an object that never left its owner is its owner's;
- * arguments are found in the books of tasks, captured references in those of objects, pins in
- * everybody's segments. One row for each object and reason.
+ * The daemon looks up what it does not count. An object that never left its owner is its owner's.
+ * Arguments are found in the books of tasks, captured references in those of objects, pins in the
+ * clients' segments. One row for each object and reason.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +107,7 @@ static void row_write(node_t *n, const row_t *r, wire_writer_t *w) {
     str_write(w, site_text(n, r->slot));
 }
 
-/* ---- where objects were made, if it is told ---- */
+/* ---- where objects were made, if clients tell ---- */
 
 void node_site_name(node_client_t *c, const void *text, size_t size) {
     node_t *n = c->node;

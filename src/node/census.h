@@ -5,7 +5,7 @@
 #include "node/types.h"
 #include "wire/direct.h"
 
-/* Where an object was made: its number among the texts, plus one. */
+/* Where an object was made: the number of the site's text, plus one. */
 typedef struct {
     uint64_t generation;
     uint32_t site;
@@ -18,7 +18,7 @@ typedef struct {
 
 /* A client names a site, and asks for its number. `text` is borrowed. */
 void node_site_name(node_client_t *client, const void *text, size_t size);
-/* The client made an object there. */
+/* The client made an object at that site. */
 void node_site_note(node_client_t *client, uint32_t slot, uint64_t generation, uint64_t site);
 /* Writes at most `limit` objects. */
 void node_census_write(node_t *node, uint64_t limit, wire_writer_t *writer);

@@ -27,8 +27,8 @@ static size_t children_list(pid_t *ret_children, size_t capacity) {
     return count;
 }
 
-/* Ends what dead workers started: those processes carry the worker's session, and are or become our
- * children. A session is forgotten when no child has it any more. */
+/* Ends what dead workers started: those processes carry the worker's session, and are or become the
+ * daemon's children. A session is forgotten when no child has it any more. */
 static void descendants_kill(node_t *n) {
     pid_t children[8192];
     size_t count = n->children.dead_sessions.count > 0
@@ -81,8 +81,8 @@ void node_children_reap(node_t *n) {
     }
 }
 
-/* Ends every process below us. Each round kills our children; theirs then become ours, and a worker
- * that was being forked does too, so it looks again until there is none. */
+/* Each round kills the daemon's children. Their children then become the daemon's, and so does a
+ * worker that was being forked: the next round kills those, until there are none. */
 void node_children_end(void) {
     pid_t children[8192];
     for (int round = 0; round < 5000; round++) {

@@ -8,11 +8,11 @@
 
 typedef struct {
     VEC(pid_t)
-    dead_sessions; /* of workers that died: their descendants, which become the daemon's
-                      children, are ended too */
+    dead_sessions; /* of workers that died: the daemon also ends their descendants, which become its
+                      children */
 } node_children_t;
 
-/* Reaps those that have ended: now their end is certain. */
+/* Reaps the children that have ended: from now on their end is certain. */
 void node_children_reap(node_t *node);
 /* Ends every process below the daemon. At the end only: waits until there is none. */
 void node_children_end(void);

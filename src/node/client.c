@@ -73,7 +73,7 @@ mob_status_t node_client_accept(node_t *n, int sock, node_client_t **ret_client)
 
 mob_status_t node_client_attach(node_client_t *c, int sock) {
     c->sock = sock;
-    /* the user may watch no more, say */
+    /* fails if the user may watch no more, say */
     static const char what[] = "watching a connection";
     mob_status_t status = node_watch(uv_poll_init(&c->node->loop, &c->sock_poll, sock), what);
     if (status != MOB_OK) return status;
@@ -119,8 +119,8 @@ static void outbox_flush(node_client_t *c) {
     if (c == c->node->driver && c->outbox_bytes < OUTBOX_LIMIT / 2) node_streams_resume(c->node);
 }
 
-/* What a client is told only because it asked, and as often as that: so it is bounded, unless it
- * asks and never reads. */
+/* What the daemon tells a client only because it asked, and as often as it asked. So these messages
+ * are bounded, unless the client asks and never reads. */
 static bool is_news(uint32_t kind) {
     return kind == WIRE_SPACE || kind == WIRE_RESTORED || kind == WIRE_FILE;
 }
@@ -139,8 +139,8 @@ void node_client_flush(node_client_t *c) {
     if (sent > 0) shm_bell_ring(&c->node->shared->bells[c->number]);
 }
 
-/* Answers have places of their own on the ring, since their asker waits; all else goes in order,
- * and waits for space in the backlog. */
+/* Answers have places of their own on the ring, since the client waits for them. All other messages
+ * go in order, and wait for space in the backlog. */
 static bool is_answer(uint32_t kind) {
     return kind == WIRE_SLOTS || kind == WIRE_RECORDS || kind == WIRE_EXTENT ||
            kind == WIRE_ANSWER || kind == WIRE_CALLS_ARE;
@@ -154,8 +154,8 @@ void node_client_tell(node_client_t *c, wire_message_t message) {
     bool waits = !is_answer(kind) && (c->backlog.count > 0 ||
                                       shm_ring_count(c->down) >= SHM_DOWN_MESSAGES - ANSWER_SPACE);
     if (waits || !shm_ring_push(c->down, SHM_DOWN_MESSAGES, &message)) {
-        /* It makes space by reading, and says so when it has read much; then, or with its next
-         * message, this goes on. */
+        /* The client makes space by reading, and says so when it has read much. The backlog goes on
+         * then, or with the client's next message. */
         c->backlog_news += is_news(kind);
         if (is_answer(kind) || c->backlog_news > MOST_NEWS || !vec_push(&c->backlog, message)) {
             node_client_fault(c, "asks, and does not read the answers");
@@ -175,12 +175,12 @@ void node_bells_ring(node_t *n) {
 
 /* ---- hearing ---- */
 
-/* Whether by our will or because it has hung up: `killed` tells which. */
+/* By the daemon's will, or because the client has hung up: `killed` tells which. */
 static void client_end(node_client_t *c) {
     if (c->state == NODE_LIVE) c->state = NODE_DYING;
     if (c->sock_polled) uv_poll_stop(&c->sock_poll);
     if (c->role == WIRE_WORKER && c->pid > 0 && !c->exited)
-        kill(c->pid, SIGKILL); /* our unreaped child: the pid is its */
+        kill(c->pid, SIGKILL); /* the daemon's unreaped child: the pid is its */
 }
 
 static void on_socket(uv_poll_t *poll, int status, int events) {
@@ -271,7 +271,7 @@ void node_client_close(node_client_t *c) {
         break;
     }
     if (c->number != 0) node_number_leave(c);
-    if (c == n->driver) { /* refused: there is nobody to be here for */
+    if (c == n->driver) { /* refused: the daemon has no driver to be here for */
         n->driver = NULL;
         node_end(n);
     }

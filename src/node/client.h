@@ -1,6 +1,6 @@
 /*
- * A connection, and the process behind it: driver, worker, zygote, or somebody who only looks.
- * client.c has its states, and what leads from one to the next.
+ * A connection, and the process behind it: driver, worker, zygote, observer (which only asks) or
+ * fetcher (of one descriptor). client.c has its states, and what leads from one to the next.
  */
 #ifndef NODE_CLIENT_H
 #define NODE_CLIENT_H
@@ -53,7 +53,7 @@ struct node_client {
     shm_segment_t segment; /* the client's own: its rings, its events, its pins */
     shm_ring_t *up, *down;
     VEC(wire_message_t) backlog; /* what did not fit on the ring down */
-    uint32_t backlog_news;       /* in it: what it was told because it asked */
+    uint32_t backlog_news;       /* messages in it that the client asked for */
 
     /* what it has */
     node_spans_t slots, records; /* granted to it */
@@ -75,29 +75,29 @@ struct node_client {
     node_stream_t out, err;
 
     /* a worker's lease */
-    sched_lease_t lease;  /* an actor's, once it is made; or that of a worker that takes tasks */
-    uint32_t lane;        /* what it is for */
+    sched_lease_t lease;  /* of an actor, once it is made; or of a worker that takes tasks */
+    uint32_t lane;        /* that the lease is for */
     uint64_t leased_ns;   /* when its lease was given */
-    uint64_t recalled_ns; /* when it was recalled for somebody who waits; 0: it was not */
+    uint64_t recalled_ns; /* when the lease was recalled for a task that waits; 0: it was not */
     bool leased;          /* takes tasks from queues */
     bool owes;            /* its task went on after its CPU was lent, and it takes no other */
-    bool takes;           /* took tasks or calls from queues at some time: records may name it that
-                             we do not know of */
+    bool takes; /* took tasks or calls from queues at some time: records may name it that the daemon
+                   does not know of */
 
     /* its end */
     int exit_status;
     bool exited;
-    bool killed;        /* by us */
+    bool killed;        /* by the daemon */
     uint64_t ending_ns; /* when it began to end by itself; 0: it has not */
     const char *fault;
     char oom[200];       /* why it was ended, if it was for want of memory */
-    bool oom_again;      /* and its task may be run again without counting */
+    bool oom_again;      /* and its task may be run again */
     uint64_t born_bytes; /* what its process had when its task or actor began */
 };
 
 /* ---- beginning ---- */
 
-/* For a worker that is to be asked for. NULL: no memory. */
+/* For a worker that the daemon is about to ask for. NULL: no memory. */
 node_client_t *node_client_new(node_t *node);
 /* Takes the socket, also if it fails. MOB_EPERM: it is another user's. */
 mob_status_t node_client_accept(node_t *node, int sock, node_client_t **ret_client);
@@ -106,23 +106,25 @@ mob_status_t node_client_attach(node_client_t *client, int sock);
 
 /* ---- talking ---- */
 
-/* A packet on its socket; `packet` and `fds` are borrowed. What does not fit now waits. */
+/* Sends a packet on the client's socket; `packet` and `fds` are borrowed. What does not fit now
+ * waits. */
 void node_client_send(node_client_t *client, const void *packet, size_t size, const int *fds,
                       int fd_count);
-/* A message on its ring. What does not fit now waits. May end the client. */
+/* Puts a message on the client's ring. What does not fit now waits. May end the client. */
 void node_client_tell(node_client_t *client, wire_message_t message);
-/* It has read: what waits for its ring goes on. */
+/* The client has read: messages that wait for its ring go on. */
 void node_client_flush(node_client_t *client);
-/* Wakes everybody once: who published something and died may not have rung. */
+/* Wakes every client once: a process that published something and died may not have rung. */
 void node_bells_ring(node_t *node);
 
 /* ---- ending ---- */
 
-/* It did what no client does: told to the driver, and ended. `what` stays its caller's. */
+/* The client did what no client does: tells the driver, and ends the client. `what` stays the
+ * caller's. */
 void node_client_fault(node_client_t *client, const char *what);
 /* A worker's process is killed. Its tasks count as running until its death is certain. */
 void node_client_kill(node_client_t *client);
-/* Its end is certain: its tasks, references and memory are dealt with, then it is closed. */
+/* The client's end is certain: deals with its tasks, references and memory, then closes it. */
 void node_client_died(node_client_t *client);
 /* Ends the connection; the memory goes when libuv is done with it. */
 void node_client_close(node_client_t *client);

@@ -1,14 +1,15 @@
 /*
- * What the driver is told of failures that it might not hear of: an error that goes without anybody
- * having asked for it, an actor that could not be made, a task that is run again.
+ * What the daemon tells the driver of failures that it might not hear of: an error that is freed
+ * before a process asked for it, an actor that could not be made, a task that is run again.
  *
- * An error that nobody has seen is freed here and nowhere else (store/slot.h), so it is told at
- * that moment. A result whose task ends after its last reference is gone is freed here too, if it
- * is an error. Nothing is told of references that are still held when the session ends.
+ * Only the daemon frees an error that no process has seen (store/slot.h), so it tells the driver at
+ * that moment. It also frees a result whose task ends after its last reference is gone, if the
+ * result is an error. It tells nothing of references that are still held when the session ends.
  *
- * Ten thousand tasks that fail must not drown the driver. What is like something that was told a
- * moment ago (the same but for numbers) is counted, and the count is told after PERIOD_MS; so is
- * how many others there were beyond MOST in that time, or while the driver did not read.
+ * Ten thousand tasks that fail must not drown the driver. A failure like one that the driver was
+ * told of a moment ago (the same but for numbers) is counted, and the driver is told the count
+ * after PERIOD_MS. It is also told how many others there were beyond NODE_FAILURES_MOST in that
+ * time, or while it did not read.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +28,7 @@ typedef struct {
     size_t size;
 } words_t;
 
-/* Long ones lose their middle: the beginning says whose they are, the end what it was. */
+/* Long words lose their middle: the beginning says whose error it is, the end what it was. */
 static void words_cut(const char *text, uint64_t size, words_t *ret_words) {
     if (size <= HEAD + TAIL) {
         memcpy(ret_words->text, text, size);
@@ -93,7 +94,7 @@ static uint64_t likeness(uint32_t kind, uint32_t turn, const char *text, size_t 
 
 static void on_timer(uv_timer_t *timer) { node_failures_flush(timer->data); }
 
-/* Its first and its last line, by which its repetitions are told. */
+/* A failure's first and last line, by which the driver is told of its repetitions. */
 static void line_make(const char *text, size_t size, char *ret_line, size_t capacity) {
     while (size > 0 && text[size - 1] == '\n') size--;
     const char *end = memchr(text, '\n', size), *last = memrchr(text, '\n', size);
@@ -106,7 +107,8 @@ static void line_make(const char *text, size_t size, char *ret_line, size_t capa
              last ? last + 1 : "");
 }
 
-/* Whether it is to be told now; else it is counted. `turn` sets it apart from others like it. */
+/* Whether the driver is to be told now; else the failure is counted. `turn` sets it apart from
+ * failures like it. */
 static bool is_news(node_t *n, uint32_t kind, uint32_t turn, const char *text, size_t size) {
     node_failures_t *f = &n->failures;
     if (n->driver == NULL || n->driver->state != NODE_LIVE) return false;
@@ -173,7 +175,8 @@ void node_failure_freed(node_t *n, mob_ref_t ref) {
     const store_slot_t *slot = &n->slots[ref.slot];
     mob_status_t error = store_meta_error(slot->meta);
     words_t words;
-    /* Nobody could have asked for what was cancelled; what was lost is told to who asks. */
+    /* No process could have asked for what was cancelled; a process that asks for what was lost is
+     * told. */
     if (error == MOB_ECANCELLED || error == MOB_ELOST ||
         !store_is_untold(atomic_load_explicit(&slot->word, memory_order_relaxed), slot->meta))
         return;
@@ -200,7 +203,7 @@ void node_failure_creation(node_t *n, const node_actor_t *a, pid_t pid) {
 
 void node_failure_retry(node_t *n, const node_task_t *t, int32_t retries, const char *why,
                         size_t size) {
-    if (n->farewell.leaving) return; /* it is not: the session ends */
+    if (n->farewell.leaving) return; /* the task is not run again: the session ends */
     char name[256], left[80] = "It may be retried without end", text[512 + MOB_STORY_MAX];
     node_task_name(n, t, name, sizeof name);
     if (retries >= 0) snprintf(left, sizeof left, "There are %d retries remaining", retries);

@@ -1,6 +1,6 @@
 /*
- * What the driver is told of failures that it might not hear of. It is bounded: each of these may
- * be counted instead. failure.c has the rules.
+ * What the daemon tells the driver of failures that it might not hear of. That is bounded: each of
+ * them may be counted instead. failure.c has the rules.
  */
 #ifndef NODE_FAILURE_H
 #define NODE_FAILURE_H
@@ -12,7 +12,7 @@
 #include "node/types.h"
 #include "wire/message.h"
 
-/* A failure that the driver was told of a moment ago, and what was like it since. */
+/* A failure that the driver was told of a moment ago, and how many were like it since. */
 typedef struct {
     uint64_t hash, repeats;
     uint32_t kind;
@@ -32,13 +32,14 @@ typedef struct {
 mob_status_t node_failures_start(node_t *node);
 /* Tells what was counted. */
 void node_failures_flush(node_t *node);
-/* The slot is about to be freed: if it has an error that nobody has seen, it is told. */
+/* The slot is about to be freed: tells the driver of an error in it that no process has seen. */
 void node_failure_freed(node_t *node, mob_ref_t ref);
 /* A run failed that has no results. */
 void node_failure_said(node_client_t *client, const wire_message_t *message);
 /* The actor has an error as its value, which says why it could not be made. */
 void node_failure_creation(node_t *node, const node_actor_t *actor, pid_t pid);
-/* The task is run again, one of so many times; -1: without end. `why` is borrowed. */
+/* The task is run again; `retries` are left, this one among them; -1: without end. `why` is
+ * borrowed. */
 void node_failure_retry(node_t *node, const node_task_t *task, int32_t retries, const char *why,
                         size_t size);
 

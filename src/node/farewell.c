@@ -2,19 +2,20 @@
  * How workers end: by themselves, in a limited time.
  *
  * A normal end is Python's: __ray_shutdown__, atexit functions, destructors, files flushed. That is
- * the worker's own work (ray._private.worker_main), and we give it time. A worker says when it
- * begins (WIRE_ENDING), for it may have calls to run after it was told to end; from then on it has
- * `end_ms`. One that takes longer is told of and killed.
+ * the worker's own work (ray._private.worker_main), and the daemon gives it time. A worker says
+ * when it begins (WIRE_ENDING), for it may have calls to run after it was told to end; from then on
+ * it has `end_ms`. The daemon kills a worker that takes longer, and tells the driver.
  *
- * At the session's end all workers are told at once (WIRE_EXIT with 1), and get a signal that
- * breaks off what they run, so that a task without end ends with its `finally` blocks and its files
- * closed too. All together have FAREWELL_MS, and HURRIED_MS when the driver hung up without a word,
- * for then nobody waits. The driver's own end comes either as WIRE_MESSAGES_END, after which it
- * waits until everything was printed, or as the end of its socket; the latter after the former says
- * that it does not wait any more (a second Ctrl-C), and everything is killed.
+ * At the session's end the daemon tells all workers at once (WIRE_EXIT with 1), and sends them a
+ * signal that breaks off what they run, so that a task without end ends with its `finally` blocks
+ * and its files closed too. All together have FAREWELL_MS, and HURRIED_MS when the driver hung up
+ * without a word, for then no driver waits. The driver's end comes as WIRE_MESSAGES_END, after
+ * which the driver waits until everything was printed, or as the end of its socket. If the socket
+ * ends after that message, the driver does not wait any more (a second Ctrl-C), and the daemon
+ * kills everything.
  *
- * While the session ends, the books on a worker that is gone stay as they are: nothing is run
- * again, and nobody will ask. Whatever did not end is killed by node_children_end.
+ * While the session ends, the books on a worker that is gone stay as they are: the daemon runs
+ * nothing again, and no client will ask. Whatever did not end is killed by node_children_end.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -79,8 +80,8 @@ static void farewell_end(node_t *n) {
         node_end(n);
 }
 
-/* One that was about to sleep when the first signal came sleeps on: it gets another now and then.
- */
+/* A worker that was about to sleep when the first signal came sleeps on: it gets another signal now
+ * and then. */
 static void signal_again(node_t *n) {
     for (size_t i = 0; i < n->connections.count; i++)
         if (is_ending(n->connections.items[i])) kill(n->connections.items[i]->pid, WIRE_END_SIGNAL);
@@ -125,8 +126,8 @@ void node_farewell(node_t *n, bool driver_waits) {
         if (w->role == WIRE_ZYGOTE && w->pid > 0)
             kill(w->pid, SIGKILL); /* nothing more is to be forked */
         if (!is_ending(w)) continue;
-        /* In this order: the message wakes it, and then the signal would not. */
-        kill(w->pid, WIRE_END_SIGNAL); /* our unreaped child: the pid is its */
+        /* The signal first: the message wakes the worker, and then the signal would not. */
+        kill(w->pid, WIRE_END_SIGNAL); /* the daemon's unreaped child: the pid is its */
         node_client_tell(w, (wire_message_t){.exit = {WIRE_EXIT, .session_ends = 1}});
     }
     n->farewell.began_ns = base_clock_mono_ns();

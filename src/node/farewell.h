@@ -19,9 +19,9 @@ typedef struct {
 mob_status_t node_farewell_start(node_t *node);
 /* The worker has begun to end. */
 void node_worker_ending(node_client_t *worker);
-/* The session ends: lets all workers end, kills what has not after a while, and then ends the loop,
- * or, if the driver waits, sends what was printed. Called again because the driver does not wait
- * any more: ends the loop now. */
+/* The session ends: lets all workers end, kills those that have not after a while, and then ends
+ * the loop, or, if the driver waits, sends what was printed. Called again because the driver does
+ * not wait any more: ends the loop now. */
 void node_farewell(node_t *node, bool driver_waits);
 /* While the session ends: the worker was reaped. */
 void node_farewell_gone(node_client_t *worker);

@@ -1,13 +1,14 @@
 /*
  * Hello and welcome.
  *
- * Who connects says who it is: the driver that started us, a worker or a zygote that we asked for
- * (it shows the token of that), or somebody who only looks. A driver and a worker are answered with
- * their number and the descriptors of what they share with us.
+ * A process that connects says who it is: the driver that started the daemon, a worker or a zygote
+ * that the daemon asked for (it shows the token of that), an observer, which only asks, or a
+ * fetcher of one descriptor. The daemon answers a driver and a worker with their number and the
+ * descriptors of what they share with it.
  *
  * The driver's setup is for every worker and may be long (a sys.path of thousands of folders),
- * longer than a packet can be: it comes and goes on as a descriptor of sealed bytes. We never look
- * inside.
+ * longer than a packet can be: it comes and goes on as a descriptor of sealed bytes. The daemon
+ * never looks inside.
  */
 #include "node/greeting.h"
 
@@ -36,7 +37,8 @@ void node_client_refuse(node_client_t *c, mob_status_t status, const char *text)
     node_client_close(c);
 }
 
-/* Its number, and what it shares with us; false: it was refused. */
+/* Gives the client its number and the segment that it shares with the daemon; false: it was
+ * refused. */
 static bool client_equip(node_client_t *c) {
     if (!node_number_take(c)) {
         node_client_refuse(c, MOB_ELIMIT, "the node has as many processes as it can have");
@@ -63,7 +65,7 @@ static void on_process_end(uv_poll_t *poll, int status, int events) {
     node_client_died(c);
 }
 
-/* A worker is our child and is reaped; a driver's end is told by its pidfd, or else by its
+/* A worker is the daemon's child and is reaped. A driver's end is told by its pidfd, or else by its
  * socket. */
 static void process_watch(node_client_t *c) {
     c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
@@ -111,7 +113,7 @@ void node_client_welcome(node_client_t *c) {
 
 /* ---- who it is ---- */
 
-/* Takes the descriptor; -1: it gives nothing. */
+/* Takes the descriptor; -1: the driver gives nothing. */
 static mob_status_t setup_take(node_t *n, int fd) {
     size_t size = 0;
     mob_status_t status = fd >= 0 ? shm_sealed_check(fd, WIRE_SETUP_MAX, &size) : MOB_OK;
@@ -147,7 +149,7 @@ static void observer_greet(node_client_t *c) {
         c->state = NODE_LIVE;
 }
 
-/* False: it is no hello, and who sent it was answered. */
+/* False: it is no hello, and the client was refused or closed. */
 static bool hello_check(node_client_t *c, const void *packet, size_t size,
                         wire_hello_t *ret_hello) {
     if (size >= sizeof *ret_hello) memcpy(ret_hello, packet, sizeof *ret_hello);

@@ -11,12 +11,12 @@ typedef struct {
     size_t size; /* 0: there are none */
 } node_setup_t;
 
-/* Its first packet, which is borrowed, and the descriptor that came with it, which is taken; -1:
- * none. Believes nothing of it. May close the client. */
+/* The client's first packet, which is borrowed, and the descriptor that came with it, which is
+ * taken; -1: none. Believes nothing in the packet. May close the client. */
 void node_greet(node_client_t *client, const void *packet, size_t size, int fd);
-/* Gives it its number and its segment, and tells it so. May refuse, and so close it. */
+/* Gives the client its number and its segment, and tells it so. May refuse and close it. */
 void node_client_welcome(node_client_t *client);
-/* Says why, and closes it. `text` is borrowed. */
+/* Tells the client why, and closes it. `text` is borrowed. */
 void node_client_refuse(node_client_t *client, mob_status_t status, const char *text);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Reading the rings. A client's bit in `pending` says that it has pushed; what it pushed is read up
- * to where its ring ended when we looked, so that one client can't keep us from the others. Nor by
- * questions, which cost more than other messages: a client waits for its answer before it asks
- * again, and one that does not is served in turn with the others.
+ * Reading the rings. A client's bit in `pending` says that it has pushed. The daemon reads at most
+ * a ring's length at a time, so that one client can't keep it from the others. Nor can a client do
+ * that by questions, which cost more than other messages: a client waits for its answer before it
+ * asks again, and a client that does not is served in turn with the others.
  */
 #include "node/inbox.h"
 #include "node/space/restore.h"
@@ -176,7 +176,7 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
 }
 
 static void ring_read(node_client_t *c) {
-    node_client_flush(c); /* it may have made space */
+    node_client_flush(c); /* the client may have made space */
     /* Bounded by the ring's size, not by a second look at its end. */
     for (int i = 0, questions = 0; i < SHM_UP_MESSAGES && questions < MOST_QUESTIONS; i++) {
         wire_message_t m;
@@ -193,7 +193,7 @@ static void ring_read(node_client_t *c) {
         }
         if (c->state == NODE_DEAD || c->node->ending || c->fault != NULL) return;
     }
-    /* There may be more: it is looked at again before we sleep. */
+    /* There may be more: the daemon looks again before it sleeps. */
     atomic_fetch_or(&c->node->shared->pending[c->number / 64], (uint64_t)1 << (c->number % 64));
 }
 

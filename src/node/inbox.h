@@ -4,8 +4,8 @@
 
 #include "node/types.h"
 
-/* Reads what every client has said until now, each ring up to the tail that it has now, and acts on
- * it. Clients that say what makes no sense are ended. */
+/* Reads what every client has said until now, at most a ring's length of each, and acts on it. Ends
+ * clients that say what makes no sense. */
 void node_inbox_read(node_t *node);
 
 #endif

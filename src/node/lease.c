@@ -1,24 +1,24 @@
 /*
- * Leases: workers that take tasks from the queues by themselves, without us.
+ * Leases: workers that take tasks from the queues by themselves, without the daemon.
  *
- * What we do for them is to give them CPUs and to take those back; shm/lease.h has the states.
- * Queues are in lanes, one for each shape (shm/lane.h), and a lease is for one lane. It is asked of
- * the scheduler like a task of that shape: `request` is that task, and there is at most one at a
- * time in each lane, so queues and other tasks get their turn in the order in which they asked. It
- * is made when there is more in the lane's queues than workers that look; a push tells us so while
- * `more` is up, which is whenever no request waits.
+ * The daemon gives them CPUs and takes those back; shm/lease.h has the states. Queues are in lanes,
+ * one for each shape (shm/lane.h), and a lease is for one lane. The daemon asks the scheduler for
+ * it as for a task of that shape: `request` is that task. A lane has at most one request at a time,
+ * so queues and other tasks get their turn in the order in which they asked. The daemon makes the
+ * request when the lane's queues have more tasks than workers that look. A submitter that pushes
+ * tells it so while `more` is up, which is whenever no request waits.
  *
- * Others come first in this order: a free lease is taken at once when somebody else needs the CPU;
- * a busy one is recalled after RECALL_NS; a blocked one is lent. After a blocked task went on, more
- * CPUs are used than there are: its worker takes no other task until there is a CPU for it, and one
- * is taken or recalled for what does not have a lease. But a lease that was given for what lies in
- * the queues is left alone for RECALL_NS: its worker may not have been awake yet, and the queues
- * would never have their turn beside tasks that come one after the other; nor is it worth to change
- * hands for one task at a time. The request of another lane is such an other; that of the same lane
- * is not.
+ * Other tasks come first, in this order: the daemon takes a free lease at once when another task
+ * needs the CPU; it recalls a busy one after RECALL_NS; it lends a blocked one. After a blocked
+ * task went on, more CPUs are used than there are: its worker takes no other task until there is a
+ * CPU for it. For a task without a lease that went on, the daemon takes or recalls one. But it
+ * leaves a lease alone for RECALL_NS that it gave for tasks in the queues: the worker may not have
+ * been awake yet, and the queues would never have their turn beside tasks that come one after the
+ * other. Nor is it worth changing hands for one task at a time. The request of another lane counts
+ * as another task; that of the same lane does not.
  *
- * The worker that a granted lease is for may still have to be started: `granted` holds it until
- * then.
+ * The worker that a granted lease is for may still have to be started: `granted` holds the lease
+ * until then.
  */
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +54,7 @@ void node_lane_open(node_t *n, uint32_t shape) {
     sched_amount_t demand[2];
     if (sched_shape_demand(n->sched, shape, demand, 2) != 1 || strcmp(demand[0].name, "CPU") != 0)
         return;
-    /* it would keep it for nothing */
+    /* the shape would keep the lane for nothing */
     if (lane > 0 && !sched_shape_fits_ever(n->sched, shape)) return;
     sched_shape_hold(n->sched, shape);
     n->leases.lanes[lane] = (node_lane_t){.shape = shape, .cpus = (int64_t)demand[0].amount};
@@ -80,7 +80,7 @@ static uint64_t queued_count(node_t *n, uint32_t lane) {
     return queued;
 }
 
-/* Whether there is more in the queues than workers that will look there. */
+/* Whether the queues have more tasks than there are workers that will look there. */
 static bool more_is_needed(node_t *n, uint32_t lane) {
     uint64_t queued = queued_count(n, lane), looking = 0;
     if (queued == 0) return false;
@@ -113,14 +113,14 @@ static void first_name(node_t *n, uint32_t lane, char *ret_name, size_t capacity
 static void lane_request(node_t *n, uint32_t l) {
     node_lane_t *lane = &n->leases.lanes[l];
     _Atomic uint32_t *more = &n->shared->lanes[l].more;
-    /* Who sleeps with a lease looks only if it is rung for, and the one who was relied on may have
-     * lost its lease to us. */
+    /* A worker that sleeps with a lease looks only if it is rung for, and the worker that a
+     * submitter relied on may have lost its lease to the daemon. */
     if (queued_count(n, l) > 0) (void)shm_node_rouse(n->shared, l, &(bool){false});
     if (lane->request.queued && queued_count(n, l) == 0)
-        sched_task_remove(n->sched, &lane->request); /* others took it */
+        sched_task_remove(n->sched, &lane->request); /* workers took all of it */
     if (lane->request.queued || lane->granted.state != SCHED_LEASE_NONE) return;
-    /* First the flag, then the look: whoever pushes after our look reads the flag after its
-     * push. */
+    /* First the flag, then the look: a submitter that pushes after the daemon's look reads the flag
+     * after its push. */
     if (atomic_load(more) == 0) atomic_store(more, 1);
     if (!more_is_needed(n, l)) return;
     atomic_store(more, 0);
@@ -185,11 +185,11 @@ void node_lease_abandon(node_t *n) {
         sched_lease_release(n->sched, &n->leases.lanes[l].granted);
         n->leases.lanes[l].granted = (sched_lease_t){0};
         n->pool.waiting--;
-        n->again = true; /* somebody may push before `more` is up again */
+        n->again = true; /* a submitter may push before `more` is up again */
     }
 }
 
-/* Its word is NONE: the CPU goes back. */
+/* The lease's word is NONE: its CPUs go back. */
 static void lease_end(node_client_t *w) {
     node_t *n = w->node;
     uint64_t bit = shm_node_bit(w->number);
@@ -197,7 +197,8 @@ static void lease_end(node_client_t *w) {
     w->leased = false;
     n->leases.given--;
     n->leases.lanes[w->lane].leases--;
-    /* Who took this bit to wake it has pushed before; we look at the queues after this. */
+    /* A submitter that took this bit to wake the worker has pushed before. The daemon looks at the
+     * queues after this. */
     atomic_fetch_and(&n->shared->lanes[w->lane].workers[w->number / 64].idle, ~bit);
     n->again = true;
     sched_lease_release(n->sched, &w->lease);
@@ -220,7 +221,7 @@ static void look_at(node_t *n, uint64_t due_ns, uint64_t now_ns) {
     node_look_again(n, (due_ns > now_ns ? due_ns - now_ns : 0) / 1000000 + 1);
 }
 
-/* Takes one that is not used, and not about to be. The CPUs that it had; 0: there is none. */
+/* Takes a lease that is not used, and not about to be. Returns its CPUs; 0: there is none. */
 static int64_t free_take(node_t *n, uint32_t lane) {
     uint64_t now = base_clock_mono_ns();
     EACH_LEASED (n, w) {
@@ -244,14 +245,14 @@ void node_leases_take_free(node_t *n) {
 }
 
 void node_lease_unblocked(node_client_t *w) {
-    /* lent again meanwhile: it says so once more when it goes on */
+    /* lent again since: the worker says so once more when its task goes on */
     if (state_of(w) == SHM_LEASE_LENT) return;
     sched_lease_unblock(w->node->sched, &w->lease);
     w->owes = w->node->leases.owing = true;
 }
 
-/* There is a CPU for each of those that went on: they may take other tasks. (Who was recalled for
- * another reason before is recalled for it again.) */
+/* There is a CPU for each worker whose task went on: they may take other tasks. (A lease that was
+ * recalled for another reason before is recalled for it again.) */
 static void owing_settle(node_t *n) {
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_BUSY | SHM_LEASE_RECALL;
@@ -262,8 +263,8 @@ static void owing_settle(node_t *n) {
     n->leases.owing = false;
 }
 
-/* CPUs that will come back by recalls that were made since then. One that goes on and has not said
- * so has none to give. */
+/* CPUs that will come back by recalls that were made since then. A worker whose task goes on and
+ * that has not said so has none to give. */
 static int64_t recalled(node_t *n, uint64_t since) {
     int64_t amount = 0;
     EACH_LEASED (n, w)
@@ -273,7 +274,8 @@ static int64_t recalled(node_t *n, uint64_t since) {
     return amount;
 }
 
-/* Recalls one that was given before that. The CPUs that will come back; 0: there is none. */
+/* Recalls a lease that was given before that. Returns the CPUs that will come back; 0: there is
+ * none. */
 static int64_t recall_one(node_t *n, uint32_t lane, uint64_t given_before) {
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_BUSY;
@@ -287,7 +289,7 @@ static int64_t recall_one(node_t *n, uint32_t lane, uint64_t given_before) {
     return 0;
 }
 
-/* When the next one can be recalled for somebody who waits since then; UINT64_MAX: there is
+/* When the next lease can be recalled for a task that waits since then; UINT64_MAX: there is
  * none. */
 static uint64_t recall_due(node_t *n, uint32_t lane, uint64_t since) {
     uint64_t due = UINT64_MAX;
@@ -309,7 +311,7 @@ static void overdraft_settle(node_t *n) {
     while (over > 0 && (got = recall_one(n, ANY_LANE, UINT64_MAX)) > 0) over -= got;
 }
 
-/* Lends the CPUs of those that wait; true if there were any. */
+/* Lends the CPUs of workers whose task is blocked; true if there were any. */
 static bool blocked_lend(node_t *n) {
     bool any = false;
     EACH_LEASED (n, w) {
@@ -324,7 +326,7 @@ bool node_leases_yield(node_t *n) {
     int64_t lacking[SHM_LANES] = {0};
     uint64_t since[SHM_LANES] = {0};
     overdraft_settle(n);
-    /* Requests too: what is blocked in a lane may be lent to it. */
+    /* The lanes' requests count too: a CPU that is blocked in a lane may be lent to that lane. */
     bool wanted = sched_cpu_lacking(n->sched, NULL, &since[0]) > 0;
     EACH_LANE (n, l) {
         lacking[l] = sched_cpu_lacking(n->sched, &n->leases.lanes[l].request, &since[l]);
@@ -332,7 +334,8 @@ bool node_leases_yield(node_t *n) {
             lacking[l] = SCHED_UNIT;
         wanted |= lacking[l] > 0;
     }
-    /* First the flag, then the look: who blocks after our look reads the flag after it said so. */
+    /* First the flag, then the look: a worker that blocks after the daemon's look reads the flag
+     * after it said so. */
     if (atomic_load(&n->shared->wanted) != wanted) atomic_store(&n->shared->wanted, wanted);
     if (n->leases.given == 0) return false;
     if (wanted && blocked_lend(n)) return true;
@@ -340,8 +343,9 @@ bool node_leases_yield(node_t *n) {
     EACH_LANE (n, l) {
         if (lacking[l] <= 0 || n->leases.lanes[l].leases == 0) continue;
         if (free_take(n, l) > 0) return true;
-        /* Who was recalled says so when its task is over, which may be long; the others only if
-         * they are looked at again. So after a while another one is recalled, too. */
+        /* A worker that was recalled says so when its task is over, which may be long; of the
+         * others the daemon knows only if it looks again. So after a while it recalls another one,
+         * too. */
         int64_t missing = lacking[l] - recalled(n, now - RECALL_NS), got;
         bool late = now - since[l] >= RECALL_NS;
         while (late && missing > 0 && (got = recall_one(n, l, now - RECALL_NS)) > 0) missing -= got;
@@ -355,7 +359,7 @@ void node_leases_recall(node_t *n) {
     uint64_t now = base_clock_mono_ns();
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_FREE, busy = SHM_LEASE_BUSY;
-        /* One that was given just now has not had the time to take anything. */
+        /* A worker that got its lease just now has not had the time to take anything. */
         if (w->state == NODE_LIVE && now - w->leased_ns >= RECALL_NS &&
             atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_NONE))
             lease_end(w);
@@ -388,7 +392,7 @@ void node_lease_forget(node_client_t *w) {
     atomic_fetch_and(&n->shared->awake[w->number / 64], ~bit);
     atomic_store(&lease_of(w)->word, SHM_LEASE_NONE);
     atomic_store(&lease_of(w)->run, 0);
-    atomic_store(&lease_of(w)->rests, 0); /* whoever has this number next begins anew */
+    atomic_store(&lease_of(w)->rests, 0); /* the next client of this number begins anew */
     atomic_store(&lease_of(w)->calls, 0);
     lease_end(w);
 }

@@ -12,29 +12,29 @@ typedef struct {
     int64_t cpus;
     uint32_t leases;       /* given */
     sched_task_t request;  /* for one more lease, while it waits for its CPUs */
-    sched_lease_t granted; /* one that waits for its worker */
+    sched_lease_t granted; /* a lease that waits for its worker */
 } node_lane_t;
 
 typedef struct {
     node_lane_t lanes[SHM_LANES];
     uint32_t given;
-    bool owing; /* one of them owes */
+    bool owing; /* a leased worker owes */
 } node_leases_t;
 
 /* Opens a lane for the shape, if it is of CPUs alone, and there is a lane left. */
 void node_lane_open(node_t *node, uint32_t shape);
 /* The lane whose request this is; -1: it is none. */
 int node_lane_of_request(node_t *node, const sched_task_t *task);
-/* One who died may have taken a queue's bit and not looked again. */
+/* A process that died may have taken a queue's bit and not looked again. */
 void node_queues_note(node_t *node);
 
-/* Asks the scheduler for one more lease, if there is more to do than workers for it. */
+/* Asks the scheduler for one more lease in each lane that has more to do than workers for it. */
 void node_lease_request(node_t *node);
-/* The scheduler's answer. */
+/* The scheduler has given the lease that was asked for. */
 void node_lease_granted(node_t *node, uint32_t lane, const sched_lease_t *lease);
-/* An idle worker takes the lease that waits for a worker, if one does. */
+/* Gives an idle worker a lease that waits for a worker. False: none does. */
 bool node_lease_claim(node_client_t *worker);
-/* No worker can be had for the leases that wait for one. */
+/* No worker can be had for the leases that wait for one: they go back. */
 void node_lease_abandon(node_t *node);
 /* The worker has given its lease back. */
 void node_lease_returned(node_client_t *worker);
@@ -43,16 +43,17 @@ void node_lease_unblocked(node_client_t *worker);
 /* The worker is certainly dead. */
 void node_lease_forget(node_client_t *worker);
 
-/* Gives others what leases can spare; true if something may start now that could not before. */
+/* Gives other tasks the CPUs that leases can spare; true if a task may start now that could not
+ * before. */
 bool node_leases_yield(node_t *node);
 /* Takes back the leases of workers that run nothing. */
 void node_leases_take_free(node_t *node);
-/* All of them: nothing new is to be begun. */
+/* Takes back or recalls all leases: nothing new is to be begun. */
 void node_leases_recall(node_t *node);
-/* Workers that are between two tasks, or about to be free. */
+/* How many leased workers are between two tasks, or about to be free. */
 size_t node_leases_due(node_t *node);
 
-/* What the worker has run since the last look, into the timeline. */
+/* Notes in the timeline what the worker has run since the last look. */
 void node_events_read(node_client_t *worker);
 /* The name of a task that lies in a queue or was taken from one, for people to read. False: not to
  * be had easily. */

@@ -3,9 +3,9 @@
  *
  * Started by a driver with the driver's connection as descriptor 3; ends when that driver does.
  *
- * The loop sleeps in epoll. Clients wake it by the eventfd, and only if `daemon_sleeps` says so: it
- * is set before the last look at `pending`, so a message is either seen by that look or its sender
- * sees the flag.
+ * The loop sleeps in epoll. Clients wake it by the eventfd, and only if `daemon_sleeps` says so:
+ * the daemon sets it before its last look at `pending`, so either that look finds a message or its
+ * sender sees the flag.
  */
 #include <assert.h>
 #include <errno.h>
@@ -84,8 +84,8 @@ static void on_event(uv_poll_t *poll, int status, int events) {
     }
 }
 
-/* No descriptor is left for who knocks, and the kernel would tell us of it for ever: it is let in
- * by the one that is kept for this, and sent away. */
+/* No descriptor is left for a process that connects, and the kernel would tell the daemon of it for
+ * ever. The daemon accepts it with the descriptor that it keeps for this, and closes it. */
 static void connection_refuse(node_t *n) {
     close(n->handles.spare_fd);
     int sock = accept4(n->session.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -140,8 +140,8 @@ static int handles_start(node_t *n) {
     return error;
 }
 
-/* libuv aborts where it finds no descriptor for a part of its own: so there are some left before it
- * begins, for that and for everything else that is opened at the start. */
+/* libuv aborts where it finds no descriptor for a part of its own. So the daemon checks first that
+ * some are left, for libuv and for everything else that it opens at the start. */
 static mob_status_t descriptors_check(void) {
     int fds[DESCRIPTORS], count = 0;
     while (count < DESCRIPTORS && (fds[count] = fcntl(0, F_DUPFD_CLOEXEC, 0)) >= 0) count++;
@@ -161,8 +161,8 @@ static mob_status_t driver_open(node_t *n) {
     return status == MOB_OK ? node_client_accept(n, DRIVER_FD, &n->driver) : status;
 }
 
-/* Its hello is read first: a socket that is closed with something unread takes our answer with it.
- */
+/* The driver's hello is read first: a socket that is closed with something unread takes the
+ * daemon's answer with it. */
 static void driver_refuse(node_t *n, mob_status_t status) {
     char hello[256], why[512];
     snprintf(why, sizeof why, "%s", *mob_last_error() ? mob_last_error() : mob_status_text(status));
@@ -264,12 +264,12 @@ int main(int argc, char **argv) {
         puts("mobulad " MOBULA_VERSION);
         return 0;
     }
-    /* One heap for all threads, and what is large goes back at once: those that read and write
-     * files come and go, and each would leave a heap of its own behind. */
+    /* One heap for all threads, and large blocks go back at once: threads that read and write files
+     * come and go, and each would leave a heap of its own behind. */
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_MMAP_THRESHOLD, 64 << 10);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file beyond the user's limit is an error, not our end */
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the user's limit is an error, not the daemon's end */
     for (int fd = 0; fd < DRIVER_FD; fd++) /* a driver without standard streams: their numbers must
                                               not be taken by anything else */
         if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);

@@ -3,18 +3,18 @@
  * slot's word only with a number up to 48 (store/slot.h), and every loop over clients goes up to
  * the highest number in use.
  *
- * So numbers are used again, and nobody may take the next process of a number for the last one.
+ * So numbers are used again, and no process may take the next client of a number for the last one.
  * After a certain death (node_client_died) a number stands in these places:
  *
  *   what                                    why a later client is not mistaken for the dead one
- *   clients, queue bits, lease, idle,       cleared with the client, who was the only one to set
+ *   clients, queue bits, lease, idle,       cleared with the client, which alone set
  *     looking, awake; its slots, records,     them; what it was granted is an orphan's, or nobody's
  *     extents; holders of objects
  *   questions, wants for space              struck off with the client
  *   records TAKEN or DONE by it             found by node_tasks_find_taken, and run again, failed
- *                                             or completed. One that makes no sense stays: nobody
- *                                             believes it is his but who claimed it, in his own
- *                                             books
+ *                                             or completed. A record that makes no sense stays:
+ *                                             only the client that claimed it believes that it
+ *                                             runs it, in its own books
  *   tasks that it submitted and that run    open_tasks: the number is not free
  *   queues of calls that the actor has      `named`: the number is not free
  *     not finished; values that it asked
@@ -23,21 +23,21 @@
  *                                             was held up there finds other positions; an entry
  *                                             gives no right, the record's generation does
  *   its segment (rings, pins, events)       a new one for each client
- *   its bell, waiter bits in slots, its     a ring for nothing: who is rung looks and sleeps on
+ *   its bell, waiter bits in slots, its     a ring for nothing: the client looks and sleeps on
  *     bit in `pending`, `taker` as read
  *     by a caller just before
  *   last_owner of a gap                     a hint
  *   control's events, a worker's id         the epoch, which is never given twice
  *
- * All of it is the case when the client is closed, or is counted. The rest is one whole round of
- * the loop (every ring read, everything settled) beside that: whatever a round has in hand is put
- * away before the number goes to another. It is so short, since a number that is given while many
- * rest is a high one, and its process keeps it. Nothing depends on it, so if there are none but
- * resting ones, they are given.
+ * All of that is done when the client is closed, or is counted. Beside that a number rests for one
+ * whole round of the loop (every ring read, everything settled): whatever a round has in hand is
+ * put away before the number goes to another client. The rest is so short because a number that is
+ * given while many rest is a high one, and its process keeps it. Nothing depends on the rest, so if
+ * all free numbers rest, the daemon gives one of them.
  *
  * In the shared memory of one node no epoch is needed to tell two clients of a number apart, for
- * whatever names a number is cleared or counted here. People have no such counts: what they are
- * shown goes by the epoch.
+ * whatever names a number is cleared or counted here. People have no such counts: they are shown
+ * the epoch.
  */
 #include "node/number.h"
 
@@ -45,7 +45,7 @@
 
 enum { REST = 2 }; /* rounds: the rest of the one that it went in, and a whole one */
 
-/* The highest in use has changed. Sequentially consistent: who pushes reads it after its push, and
+/* The highest in use has changed. Sequentially consistent: a submitter reads it after its push, and
  * a new worker looks at the queues after this (client/queue.c). */
 static void bound_set(node_t *n, uint32_t next) {
     n->client_next = next;

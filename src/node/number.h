@@ -7,8 +7,8 @@
 
 typedef struct {
     uint32_t epoch;                  /* how many were given */
-    uint32_t named[SHM_MAX_CLIENTS]; /* where in the books a number stands that may outlive its
-                                        client there, beside tasks (node_t.open_tasks) */
+    uint32_t named[SHM_MAX_CLIENTS]; /* in how many places of the books, beside tasks
+                                        (node_t.open_tasks), the number may outlive its client */
     uint64_t left[SHM_MAX_CLIENTS];  /* the round in which its last client went, plus one; 0: it had
                                         none */
 } node_numbers_t;
@@ -17,7 +17,7 @@ typedef struct {
 bool node_number_take(node_client_t *client);
 /* The client is closed: its number is free when it has rested, and nothing names it. */
 void node_number_leave(node_client_t *client);
-/* The number is written down where it may stand after its client's end; it is struck off there. */
+/* The number is written down in such a place of the books; it is struck off there. */
 void node_number_name(node_t *node, uint32_t number);
 void node_number_unname(node_t *node, uint32_t number);
 

@@ -7,12 +7,13 @@
  * always says when its last reference goes (or dies, and is struck off).
  *
  * Holders: processes. Uses: records (arguments until the task is done) and containers (references
- * inside a value). At zero of both it is put aside and freed only after every ring has been read
- * once more up to where it then ended, since a message that holds it again may be lying in one.
+ * inside a value). At zero of both the daemon puts the object aside. It frees the object only after
+ * it has read every ring once more up to where that ended then, since a message that holds the
+ * object again may lie in one.
  *
- * Invariant: as long as anybody can name an object, it has a holder or a use. Each message that
- * adds one lies in its sender's ring before the message that gives up what the sender knew it
- * through.
+ * Invariant: as long as any process can name an object, the object has a holder or a use. Each
+ * message that adds one lies in its sender's ring before the message that gives up what the sender
+ * knew the object through.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +30,8 @@ static bool slot_is_current(node_t *n, mob_ref_t ref) {
            atomic_load_explicit(&slot->generation, memory_order_relaxed) == ref.generation;
 }
 
-/* A function that only workers hold, because they have it loaded, is not needed any more: they are
- * told to unload it, and then say that they did. */
+/* A function that only workers hold, because they have it loaded, is not needed any more: the
+ * daemon tells them to unload it, and they say when they did. */
 static void function_forget(node_t *n, node_object_t *o) {
     for (size_t i = 0; i < o->holders.count; i++)
         if (!(o->holders.items[i] & NODE_CACHED)) return;
@@ -47,8 +48,8 @@ static void object_check_zero(node_t *n, node_object_t *o) {
     o->at_zero = vec_push(&n->zero, o);
 }
 
-/* Forgets an object whose slot its owner has freed and opened again: it was named before it
- * escaped. */
+/* Forgets an object whose slot its owner has freed and opened again: a client named the object
+ * before it escaped. */
 static void object_discard(node_t *n, node_object_t *o);
 
 static node_object_t *object_make(node_t *n, mob_ref_t ref) {
@@ -85,13 +86,13 @@ node_object_t *node_object_find(node_t *n, mob_ref_t ref) {
 
 void node_object_escape(node_t *n, mob_ref_t ref) {
     if (ref.slot == 0 || ref.slot >= STORE_MAX_SLOTS || !slot_is_current(n, ref)) return;
-    /* Its owner asks us from now on, also if this run of the task dies before it seals. */
+    /* The owner asks the daemon from now on, also if this run of the task dies before it seals. */
     atomic_fetch_or_explicit(&n->slots[ref.slot].word, STORE_ESCAPED, memory_order_acq_rel);
     node_object_t *o = node_object_find(n, ref);
     if (o == NULL) return;
     node_object_contents_release(n, o); /* of a result that was stored before and replaced */
     node_object_contents_hold(n, o);
-    object_check_zero(n, o); /* it may have been dropped before we knew of it */
+    object_check_zero(n, o); /* it may have been dropped before the daemon knew of it */
 }
 
 void node_object_hold(node_t *n, node_object_t *o, uint32_t client, bool cached) {
@@ -105,7 +106,7 @@ void node_object_hold(node_t *n, node_object_t *o, uint32_t client, bool cached)
         n->clients[client]->held++;
     if (!cached) return;
     o->forget_told = false;
-    object_check_zero(n, o); /* the others may have dropped it before we read this */
+    object_check_zero(n, o); /* the other holders may have dropped it before the daemon read this */
 }
 
 void node_object_unhold(node_t *n, node_object_t *o, uint32_t client) {
@@ -131,12 +132,12 @@ void node_object_unuse_ref(node_t *n, mob_ref_t ref) {
     if (o != NULL) object_unuse(n, o);
 }
 
-/* Copies the list of references inside a value out of shared memory. It has to lie in a block that
- * names this slot, so one list does not count for many slots. */
+/* Copies the list of references inside a value out of shared memory. The list has to lie in a block
+ * that names this slot, so that one list does not count for many slots. */
 static void contents_copy(node_t *n, node_object_t *o) {
     const store_slot_t *slot = &n->slots[o->slot];
     uint64_t meta = slot->meta, block = slot->value.large.block;
-    /* before the references in their block: nothing, if the value lies in a file */
+    /* bytes before the references in their block: none if the value lies in a file */
     uint64_t size = store_meta_in_file(meta) ? 0 : store_meta_size(meta);
     uint64_t extent, tag = shm_tag(false, o->slot, o->generation);
     uint32_t units, count = slot->value.large.ref_count;
@@ -187,7 +188,8 @@ static void object_discard(node_t *n, node_object_t *o) {
     n->objects[o->slot] = NULL;
     for (size_t i = 0; o->at_zero && i < n->zero.count; i++)
         if (n->zero.items[i] == o)
-            n->zero.items[i] = NULL; /* the others stay in their places: some are counted */
+            n->zero.items[i] =
+                NULL; /* the others stay in their places: a sweep counts the first ones */
     while (o->holders.count > 0) {
         node_client_t *holder = n->clients[vec_pop(&o->holders) & ~NODE_CACHED];
         if (holder != NULL) holder->held--;
@@ -225,7 +227,7 @@ void node_objects_sweep(node_t *n, size_t count) {
         if (settled.items[i] != NULL) settled.items[i]->at_zero = false;
     for (size_t i = 0; i < count; i++) {
         node_object_t *o = settled.items[i];
-        /* discarded meanwhile; or put aside again, by one before it */
+        /* discarded since; or put aside again when an object before it was freed */
         if (o == NULL || o->at_zero) continue;
         if (o->holders.count > 0 || o->uses > 0) continue;
         if (o->actor != NULL) {
@@ -264,7 +266,7 @@ void node_object_sealed(node_t *n, mob_ref_t ref) {
     }
 }
 
-/* A str; of an actor, a tuple: the words, who it is, and whether it could not be made. */
+/* A str; about an actor a tuple: the words, the actor's id, and whether it could not be made. */
 static void error_write(wire_writer_t *w, node_t *n, const char *text, const node_actor_t *actor) {
     if (actor != NULL) wire_write_tuple(w, 3);
     wire_write_str(w, text, strlen(text));
@@ -322,7 +324,7 @@ void node_objects_forget(node_client_t *client) {
         if (n->objects[i] != NULL) node_object_unhold(n, n->objects[i], client->number);
     client->held = 0;
     /* Results of tasks that are still to be completed: by their worker, which may be about to free
-     * such a slot, or by us when it says so. */
+     * such a slot, or by the daemon when the worker says so. */
     uint8_t *awaited = calloc(n->grants.slots.granted, 1);
     for (size_t s = 0; awaited != NULL && s < client->records.count; s++) {
         uint32_t first = client->records.items[s].first,

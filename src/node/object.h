@@ -24,9 +24,9 @@ struct node_object {
     uint32_t slot;
     uint32_t uses; /* records and containers that hold it */
     VEC(uint16_t)
-    holders;                    /* clients; NODE_CACHED is set for one that only keeps a function
-                                   loaded */
-    VEC(mob_ref_t) contents;    /* references inside its value: our copy, each of them a use */
+    holders; /* clients; NODE_CACHED is set for a client that only keeps a function loaded */
+    VEC(mob_ref_t)
+    contents; /* references inside its value: the daemon's copy, each of them a use */
     VEC(node_task_t *) waiting; /* tasks that wait for its value */
     node_actor_t *actor;
     node_copy_t *copy;    /* on disk; NULL: none */
@@ -37,10 +37,10 @@ struct node_object {
 };
 enum { NODE_CACHED = 0x8000 };
 
-/* Makes one if need be, for a slot that has escaped; NULL: there is no such object, or no memory.
- */
+/* The object's book. Makes one if need be, for a slot that has escaped; NULL: there is no such
+ * object, or no memory. */
 node_object_t *node_object_find(node_t *node, mob_ref_t ref);
-/* The one that is in the books; NULL: none. */
+/* The object's book, if there is one already; NULL: none. */
 node_object_t *node_object_known(node_t *node, mob_ref_t ref);
 /* Whether its value is on disk only. */
 bool node_object_is_away(node_t *node, const node_object_t *object);
@@ -49,15 +49,15 @@ bool node_object_is_away(node_t *node, const node_object_t *object);
 
 /* A process has a reference, or only keeps a function loaded (`cached`). */
 void node_object_hold(node_t *node, node_object_t *object, uint32_t client, bool cached);
-/* It has none any more. Frees nothing before all rings were read. */
+/* The process has none any more. Frees nothing before all rings were read. */
 void node_object_unhold(node_t *node, node_object_t *object, uint32_t client);
 /* A record or a container names it. */
 void node_object_use(node_object_t *object);
 void node_object_unuse_ref(node_t *node, mob_ref_t ref);
-/* Holds what its value contains, once; lets go of that. */
+/* Holds what the object's value contains, once; lets go of that. */
 void node_object_contents_hold(node_t *node, node_object_t *object);
 void node_object_contents_release(node_t *node, node_object_t *object);
-/* Frees the first `settled` of those put aside at zero: every ring was read since. */
+/* Frees the first `settled` of the objects put aside at zero: every ring was read since. */
 void node_objects_sweep(node_t *node, size_t settled);
 /* A dead client holds nothing, and what it owned is freed or belongs to nobody. */
 void node_objects_forget(node_client_t *client);
@@ -67,16 +67,16 @@ void node_objects_forget(node_client_t *client);
 /* A task's result is about to be sealed with references inside: from now on it counts as
  * escaped. */
 void node_object_escape(node_t *node, mob_ref_t ref);
-/* Its task is done: who waits for it in the books goes on. */
+/* The object has its value: tasks in the books that wait for it go on. */
 void node_object_sealed(node_t *node, mob_ref_t ref);
 /* Seals a PENDING slot with an error; `text` is borrowed. Does nothing if it is sealed. `actor`:
- * that could not carry a call out; NULL: it is not about one. */
+ * the one that could not carry a call out; NULL: the error is not about an actor. */
 void node_slot_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char *text,
                     const node_actor_t *actor);
 /* Writes an error into a slot that is the daemon's to write: PENDING, or AWAY. */
 void node_slot_write_error(node_t *node, mob_ref_t ref, mob_status_t status, const char *text,
                            const node_actor_t *actor);
-/* Nobody need be told of the error that it has, or will have. */
+/* The driver is not told of the error that the slot has, or will have. */
 void node_slot_quiet(node_t *node, mob_ref_t ref);
 
 #endif

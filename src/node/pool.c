@@ -2,16 +2,16 @@
  * Workers: from being asked for to their end.
  *
  * A task that the scheduler has given its resources goes to an idle worker, the one that became
- * idle last; without one it waits, in order, while a worker is forked. More workers than CPUs exist
- * only because others are blocked: when idle for a while they are sent home.
+ * idle last; without one the task waits, in order, while a worker is forked. There are more workers
+ * than CPUs only because some were blocked: the daemon sends those home that are idle for a while.
  *
- * Spares: a fork takes milliseconds, so there is a worker a CPU before anybody asks: from when the
- * zygote has loaded what it will load, and again when some have become actors. They are started
- * when nobody waits for a worker. One that dies is not replaced until a task needs it: whatever
- * ended it may end the next.
+ * Spares: a fork takes milliseconds, so the daemon has a worker a CPU before a task asks: from when
+ * the zygote has loaded what it will load, and again when workers have become actors. It starts
+ * spares when no task waits for a worker. It does not replace a spare that dies until a task needs
+ * it: whatever ended it may end the next.
  *
- * Workers that end before they ran anything are started again with pauses that grow; after some in
- * a row the tasks that wait for one fail, with what is known.
+ * If workers end before they ran anything, the daemon starts others after pauses that grow. After
+ * MAX_USELESS in a row it fails the tasks that wait for one, with what is known.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ static const uint64_t PATIENCE_NS = 4000000000, /* an error comes within 5 s */
 
 enum { MAX_PAUSE_MS = 50, MAX_STARTING = 16, MAX_SPARE = 16, MAX_USELESS = 10, IDLE_MS = 2000 };
 
-/* ---- tasks that wait for one ---- */
+/* ---- tasks that wait for a worker ---- */
 
 static node_task_t *wait_pop(node_t *n) {
     node_task_t *t = n->pool.wait_head;
@@ -61,15 +61,16 @@ void node_pool_fail(node_t *n, const char *text) {
     }
 }
 
-/* ---- those that are of no use ---- */
+/* ---- workers that are of no use ---- */
 
-/* It has run something; of what it takes by itself we see only the notes. */
+/* Whether the worker has run anything; of what it takes by itself the daemon sees only the
+ * events. */
 static bool has_worked(const node_client_t *w) {
     return w->has_worked || (w->events != NULL && atomic_load(&w->events->tail) > 0);
 }
 
-/* Whether one that was started after the first that ended at once is of use. What older ones do
- * says nothing about those that can't begin. */
+/* Whether a worker that was started after the first that ended at once is of use. What older
+ * workers do says nothing about new ones that can't begin. */
 static bool newer_one_works(node_t *n) {
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
@@ -80,7 +81,7 @@ static bool newer_one_works(node_t *n) {
     return false;
 }
 
-/* One has ended before it ran anything: the next one waits a little. */
+/* A worker has ended before it ran anything: the next start waits a little. */
 static void useless_note(node_t *n) {
     uint64_t now = base_clock_mono_ns();
     /* not in a row */
@@ -89,9 +90,10 @@ static void useless_note(node_t *n) {
     if (n->pool.failures++ == 0) n->pool.first_failure_ns = now;
 }
 
-/* Whether it is so many by now that who waits for one is to hear of it. */
+/* Fails the tasks that wait for a worker, if that many have ended by now. */
 static void useless_tell(node_t *n, const char *how, bool by_itself) {
-    /* Workers that somebody else kills say nothing about the next one, unless it goes on and on. */
+    /* Workers that another process kills say nothing about the next one, unless that goes on and
+     * on. */
     if (n->pool.failures < MAX_USELESS ||
         (!by_itself && n->pool.last_failure_ns - n->pool.first_failure_ns < PATIENCE_NS))
         return;
@@ -109,8 +111,8 @@ void node_worker_useless(node_t *n, const char *how, bool by_itself) {
     useless_tell(n, how, by_itself);
 }
 
-/* A pause after each that ended at once, the longer the more there were: or the machine would do
- * nothing but start them. */
+/* A pause after each worker that ended at once, the longer the more there were: else the machine
+ * would do nothing but start workers. */
 static bool start_is_held(node_t *n) {
     if (n->pool.failures == 0) return false;
     uint64_t pause_ms =
@@ -131,7 +133,7 @@ static void starting_remove(node_client_t *w) {
     }
 }
 
-/* It has no pipes, and so it is gone; later there may be some. */
+/* Without its pipes the worker is given up; later there may be pipes. */
 void node_worker_give_up(node_client_t *w, const char *why) {
     node_t *n = w->node;
     char text[192];
@@ -164,7 +166,7 @@ void node_worker_start_failed(node_client_t *w) {
     node_schedule(n);
 }
 
-/* A worker has connected: it becomes the one that was asked for under its token. */
+/* A worker has connected: it becomes the worker that was asked for under its token. */
 void node_worker_hello(node_client_t *connection, uint64_t token) {
     node_t *n = connection->node;
     node_client_t *w = NULL;
@@ -174,7 +176,8 @@ void node_worker_hello(node_client_t *connection, uint64_t token) {
         node_client_refuse(connection, MOB_EPROTO, "nobody asked for this worker");
         return;
     }
-    /* It may be dead already, and reaped: then nothing would ever tell us of its end. */
+    /* The worker may be dead already, and reaped: then nothing would ever tell the daemon of its
+     * end. */
     if (waitpid(connection->pid, &(int){0}, WNOHANG) != 0) {
         node_client_close(connection);
         node_worker_start_failed(w);
@@ -193,7 +196,7 @@ void node_worker_hello(node_client_t *connection, uint64_t token) {
     if (w->state == NODE_LIVE) node_worker_free(w);
 }
 
-/* ---- who has nothing to do ---- */
+/* ---- workers that have nothing to do ---- */
 
 static void idle_remove(node_client_t *w) {
     node_t *n = w->node;
@@ -277,7 +280,7 @@ static void spares_start(node_t *n) {
     }
 }
 
-/* Sends home what is idle beyond the number of CPUs, oldest first; looks again later if some have
+/* Sends idle workers home beyond the number of CPUs, oldest first; looks again later if some have
  * not been idle for long enough. */
 static void idle_trim(node_t *n) {
     uint64_t now = base_clock_mono_ns();
@@ -344,7 +347,8 @@ void node_worker_forget(node_client_t *w) {
     char how[256];
     node_pressure_died(w);
     node_worker_exit_text(w, how, sizeof how);
-    /* Its calls' errors are no news if that is what was asked of it, by whomever. */
+    /* The errors of the actor's calls are no news if its end was wanted: by ray.kill, for want of
+     * handles, or by an exit of its own. */
     if (actor != NULL)
         actor->quiet |=
             actor->killed || actor->released ||
@@ -366,7 +370,7 @@ void node_worker_forget(node_client_t *w) {
     }
     if (useless && n->pool.idle.count == 0) {
         useless_note(n);
-        node_schedule(n); /* what it was to run waits for the next one */
+        node_schedule(n); /* its tasks wait for the next worker */
         useless_tell(n, how, !(WIFSIGNALED(w->exit_status) && WTERMSIG(w->exit_status) == SIGKILL));
     }
     if (actor != NULL) {

@@ -12,7 +12,7 @@ typedef struct {
     int failures;                               /* workers in a row that ended at once */
     uint64_t first_failure_ns, last_failure_ns; /* of that series */
     node_task_t *wait_head, *wait_tail;         /* have their resources, wait for a worker */
-    uint32_t waiting;                           /* how many tasks */
+    uint32_t waiting;                           /* tasks and leases that wait for a worker */
 } node_pool_t;
 
 /* ---- starting ---- */
@@ -21,36 +21,36 @@ typedef struct {
 void node_pool_fill(node_t *node);
 /* A worker has connected: it becomes the one that was asked for under its token. */
 void node_worker_hello(node_client_t *connection, uint64_t token);
-/* It will not come. */
+/* The worker that was asked for will not come. */
 void node_worker_start_failed(node_client_t *worker);
-/* It has no pipes, and so it is gone; `why` is borrowed. Later there may be some. */
+/* The worker can't have its pipes: gives it up for now. `why` is borrowed. */
 void node_worker_give_up(node_client_t *worker, const char *why);
 /* A worker ended without having run anything. After some in a row, the tasks that wait for one
  * fail. `by_itself`: nobody killed it. */
 void node_worker_useless(node_t *node, const char *how, bool by_itself);
 
-/* ---- who has nothing to do ---- */
+/* ---- workers that have nothing to do ---- */
 
-/* The one that became idle last, out of the pool; NULL: none. */
+/* Takes the worker that became idle last out of the pool; NULL: none. */
 node_client_t *node_worker_idle(node_t *node);
-/* It has nothing to do now: it gets what waits, or is idle. */
+/* The worker has nothing to do now: it gets a task or a lease that waits, or is idle. */
 void node_worker_free(node_client_t *worker);
-/* Sends an idle one home. False: not while tasks of its own are open, which would be cancelled with
+/* Sends an idle worker home. False: tasks that it submitted are open, and would be cancelled with
  * it. */
 bool node_worker_retire(node_client_t *worker);
 /* The task has its resources and waits for a worker. */
 void node_pool_wait(node_t *node, node_task_t *task);
 /* No worker can be had: tasks that wait for one fail. `text` is borrowed. */
 void node_pool_fail(node_t *node, const char *text);
-/* How many workers have published the results of what they run and not told us yet. They are about
- * to, unless they were killed. */
+/* How many workers have published the results of what they run and not told the daemon yet. They
+ * are about to, unless they were killed. */
 size_t node_workers_due(node_t *node, bool actors_too);
 
 /* ---- its end ---- */
 
-/* It is certainly dead: its tasks run again or fail, its actor is dead. */
+/* The worker is certainly dead: its tasks run again or fail, its actor is dead. */
 void node_worker_forget(node_client_t *worker);
-/* How it ended, for people. */
+/* How the worker ended, for people. */
 void node_worker_exit_text(const node_client_t *worker, char *ret_text, size_t size);
 
 #endif

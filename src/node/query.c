@@ -94,8 +94,8 @@ void node_questions_answer(node_t *n) {
             continue;
         }
         if (due && base_clock_mono_ns() - q.asked_ns < PATIENCE_NS) {
-            /* Unless the news, or its worker's end, wakes us before. Those with a lease send no
-             * news. */
+            /* Unless a worker's message, or its end, wakes the daemon before. Workers with a lease
+             * send no message. */
             node_look_again(n, leased > 0 ? 1 : PATIENCE_NS / 1000000 + 1);
             continue;
         }
@@ -111,8 +111,9 @@ void node_questions_forget(node_client_t *c) {
         if (questions->items[i].client == c->number) vec_swap_remove(questions, i);
 }
 
-/* An answer must know of everything whose result the asker can have seen: it is given when every
- * ring was read once more, and when those who are about to say something have said it. */
+/* An answer must know of every task whose result the asker can have seen. So the daemon gives it
+ * when it has read every ring once more, and when the workers that are about to tell it something
+ * have done so. */
 void node_query(node_client_t *c, const wire_message_t *m) {
     node_question_t q = {.client = c->number,
                          .asked_ns = base_clock_mono_ns(),
@@ -163,8 +164,8 @@ static void question_answer(node_client_t *c, const wire_message_t *m) {
         node_client_tell(c, wire_answer(w.size > w.capacity ? MOB_ELIMIT : MOB_OK, w.size));
 }
 
-/* Everything that was said before the question is heard, and what is at zero is freed, as before
- * the loop sleeps. */
+/* Reads everything that was said before the question, and frees the objects at zero, as before the
+ * loop sleeps. */
 static void books_settle(node_t *n) {
     for (int i = 0; i < 64 && !n->ending; i++) {
         size_t settled = n->zero.count;
@@ -176,7 +177,7 @@ static void books_settle(node_t *n) {
 
 void node_observer_packet(node_client_t *c, const void *packet, size_t size) {
     wire_ask_t ask;
-    if (size != sizeof ask || c->outbox.count > 0) { /* one after the other */
+    if (size != sizeof ask || c->outbox.count > 0) { /* one question after the other */
         node_client_close(c);
         return;
     }

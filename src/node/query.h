@@ -1,11 +1,11 @@
-/* Questions of clients, and of those who only look. */
+/* Questions of clients, and of observers. */
 #ifndef NODE_QUERY_H
 #define NODE_QUERY_H
 
 #include "node/types.h"
 #include "wire/message.h"
 
-/* A question that is answered when what is done has been heard of. */
+/* A question. The daemon answers it when it has heard of everything that is done. */
 typedef struct {
     uint32_t client;
     uint64_t asked_ns, round;
@@ -15,15 +15,15 @@ typedef VEC(node_question_t) node_questions_t;
 
 /* A question on a client's ring. */
 void node_query(node_client_t *client, const wire_message_t *message);
-/* Answers those that have waited for it. */
+/* Answers the questions that have waited for that. */
 void node_questions_answer(node_t *node);
 /* The client is certainly dead: nobody waits for its answers. */
 void node_questions_forget(node_client_t *client);
 /* A question on an observer's socket. */
 void node_observer_packet(node_client_t *client, const void *packet, size_t size);
-/* The memory that a question names; NULL, and the asker's fault, if it is not its own. */
+/* The memory that a question names; NULL, and the client's fault, if it is not the client's own. */
 uint8_t *node_question_space(node_client_t *client, const wire_message_t *message);
-/* Where objects are made: a text, and its number is the answer. */
+/* A client names a place where objects are made; the number of that text is the answer. */
 void node_site(node_client_t *client, const wire_message_t *message);
 
 #endif

@@ -2,17 +2,18 @@
  * Tasks in queues. The daemon does not know of them, unless they have references among their
  * arguments (WIRE_ARGUMENTS) or something goes wrong: their worker dies or asks for a retry, or
  * their submitter dies. They are `queued` then: in the books while workers still take them by
- * themselves. What has to be run again goes the way of task.c.
+ * themselves. A task that has to be run again goes the way of task.c.
  *
- * A worker may tell of a record before its submitter does, for they write into different rings. A
- * DONE that comes early is put aside until the submitter is heard, or has died.
+ * A worker may tell of a record before its submitter does, for they write into different rings. The
+ * daemon puts a DONE that comes early aside until it hears the submitter, or the submitter has
+ * died.
  */
 #include "node/queued.h"
 
 #include "node/state.h"
 
-/* A book on a record that its submitter did not tell us of, or not yet. NULL: it makes no sense,
- * which need not be the submitter's fault; or that one is gone. */
+/* A book on a record that its submitter did not tell the daemon of, or not yet. NULL: the record
+ * makes no sense, which need not be the submitter's fault; or the submitter is gone. */
 static node_task_t *queued_open(node_t *n, uint32_t index, uint64_t generation) {
     uint32_t owner = n->grants.records.owner[index / WIRE_RECORD_BLOCK];
     node_client_t *submitter = owner > 0 && owner < SHM_MAX_CLIENTS ? n->clients[owner] : NULL;
@@ -28,13 +29,13 @@ static node_task_t *queued_open(node_t *n, uint32_t index, uint64_t generation) 
     return t;
 }
 
-/* Its worker has freed the record while we opened the book: all is told and done. */
+/* The worker has freed the record while the daemon opened the book: all is told and done. */
 static void queued_forget(node_t *n, node_task_t *t) {
     if (t->actor != NULL) t->actor->in_flight--;
     node_task_forget(n, t);
 }
 
-/* Its worker may have said that it is done before we knew of it. */
+/* The worker may have said that the task is done before the daemon knew of it. */
 static void done_early_complete(node_t *n, node_task_t *t, uint64_t word) {
     for (size_t i = 0; i < n->queued.done_early.count; i++) {
         if (n->queued.done_early.items[i].slot != t->record ||
@@ -56,7 +57,8 @@ void node_task_arguments(node_client_t *client, uint32_t index, uint64_t generat
         return;
     }
     uint64_t word = atomic_load_explicit(&n->records[index].word, memory_order_acquire);
-    /* In our books already, or over: its worker died or asked for a retry before we read this. */
+    /* In the books already, or over: the worker died or asked for a retry before the daemon read
+     * this. */
     if (n->tasks[index] != NULL || wire_word_generation(word) != generation ||
         wire_word_state(word) == WIRE_FREE)
         return;
@@ -95,7 +97,7 @@ void node_tasks_find_taken(node_client_t *worker) {
             continue;
         node_task_link(t, worker);
     }
-    /* whoever they are of, their books are found by the walk */
+    /* the walk has found their books, whichever worker they are of */
     for (size_t i = n->queued.done_early.count; i-- > 0;)
         if (n->tasks[n->queued.done_early.items[i].slot] != NULL)
             vec_swap_remove(&n->queued.done_early, i);
@@ -106,7 +108,7 @@ static bool is_open(uint64_t word, uint64_t generation) {
 }
 
 node_task_t *node_task_take_over(node_t *n, uint32_t index, uint64_t entry, uint32_t owner) {
-    /* A dead owner's has a book. */
+    /* A dead owner's record has a book. */
     if (n->tasks[index] ? n->tasks[index]->submitter != owner
                         : !node_grant_record_is(n, index, owner))
         return NULL;
@@ -118,7 +120,7 @@ node_task_t *node_task_take_over(node_t *n, uint32_t index, uint64_t entry, uint
     if (t == NULL || !t->queued || t->generation != generation) return NULL;
     if (!wire_record_move(record, wire_word(generation, 0, WIRE_READY_STATE),
                           wire_word(generation + 1, 0, WIRE_READY_STATE), NULL)) {
-        /* Begun meanwhile: its worker is to tell us, now that we have a book on it. */
+        /* Begun meanwhile: its worker is to tell the daemon, which has a book on it now. */
         do word = atomic_load_explicit(&record->word, memory_order_acquire);
         while (is_open(word, generation) && !(word & WIRE_KNOWN) &&
                !wire_record_make_known(record, word));
@@ -164,22 +166,23 @@ bool node_client_has_tasks(node_client_t *client) {
     return false;
 }
 
-/* Takes everything that a client has in its queue, or that was taken from there, into our books.
- * What nobody has begun is not `queued` any more afterwards: it is ours to run. */
+/* Takes every task that the client has in its queues, or that was taken from there, into the books.
+ * A task that no worker has begun is not `queued` any more afterwards: it is the daemon's to
+ * run. */
 static void queue_take_over(node_client_t *client) {
     node_t *n = client->node;
     EACH_RECORD_OF (client, r) {
         node_task_t *t = n->tasks[r];
-        /* Calls that were seen in their queues stay there. One that has a book by its arguments
-         * need not be in any: its caller may have died before it pushed it. */
+        /* Calls that were seen in their queues stay there. A call that has a book by its arguments
+         * need not be in a queue: its caller may have died before it pushed the call. */
         if (t != NULL && (!t->queued || t->adopted)) continue;
-        /* Until it is ours or over: workers go on meanwhile. */
+        /* Until the record is the daemon's, or over: workers go on meanwhile. */
         for (;;) {
             uint64_t word = atomic_load_explicit(&n->records[r].word, memory_order_acquire);
             mob_ref_t actor = n->records[r].actor;
             unsigned state = wire_word_state(word);
             if (state == WIRE_FREE) break;
-            /* Killed before we could hear of it: nobody knows that actor. */
+            /* Killed before the daemon could hear of its creation: nobody knows that actor. */
             if (t == NULL && n->records[r].kind != MOB_TASK && n->records[r].kind != MOB_ACTOR_CALL)
                 break;
             if (state == WIRE_READY_STATE) {
@@ -190,7 +193,7 @@ static void queue_take_over(node_client_t *client) {
             }
             if (!(word & WIRE_KNOWN) && !wire_record_make_known(&n->records[r], word)) continue;
             if (t == NULL) t = queued_open(n, r, wire_word_generation(word));
-            if (t != NULL) done_early_complete(n, t, word); /* else its worker tells us */
+            if (t != NULL) done_early_complete(n, t, word); /* else its worker tells the daemon */
             break;
         }
     }
@@ -204,7 +207,7 @@ static void queue_take_over(node_client_t *client) {
 
 void node_tasks_cancel(node_client_t *client) {
     node_t *n = client->node;
-    node_calls_caller_died(client); /* first, for they have an order */
+    node_calls_caller_died(client); /* calls first, for they have an order */
     queue_take_over(client);
     EACH_RECORD_OF (client, r) {
         node_task_t *t = n->tasks[r];

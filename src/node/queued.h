@@ -12,22 +12,23 @@ typedef struct {
     VEC(mob_ref_t) done_early; /* records whose worker was heard before their submitter */
 } node_queued_t;
 
-/* A record in the client's queue has references, or its function goes: keep a book on it. */
+/* A record in the client's queue has references, or its function goes: opens a book on it. */
 void node_task_arguments(node_client_t *client, uint32_t record, uint64_t generation);
 /* A worker that takes tasks tells of a KNOWN record that it runs (`state` TAKEN) or has run (DONE):
- * opens a book on it if there is none. False: it is put aside until its submitter is heard. */
+ * opens a book on it if there is none. False: the message is put aside until the daemon hears the
+ * submitter. */
 bool node_queued_told(node_client_t *worker, uint32_t record, uint64_t generation, unsigned state);
-/* Finds what a dead worker had taken from queues: its runs are complete then. */
+/* Finds the tasks that a dead worker had taken from queues: its list of runs is complete then. */
 void node_tasks_find_taken(node_client_t *worker);
-/* Takes a record that `entry` names, and that nobody has begun, out of a queue of its owner's: it
- * is the daemon's to run or to fail. NULL: it is begun, done, or makes no sense. */
+/* Takes a record that `entry` names, and that no worker has begun, out of a queue of its owner's:
+ * the record is the daemon's to run or to fail. NULL: it is begun, done, or makes no sense. */
 node_task_t *node_task_take_over(node_t *node, uint32_t record, uint64_t entry, uint32_t owner);
-/* Keeps a book on a record that stays in its dead owner's queue, if nobody has begun it. */
+/* Keeps a book on a record that stays in its dead owner's queue, if no worker has begun it. */
 void node_task_adopt(node_t *node, uint32_t record, uint64_t entry, uint32_t owner);
 /* Whether something that the client submitted is not done. */
 bool node_client_has_tasks(node_client_t *client);
-/* A submitter died. What nobody began, and whose results nobody else knows of, is not begun any
- * more; the rest runs out. */
+/* A submitter died. Its tasks that no worker began, and whose results no other process knows of,
+ * are cancelled; the others run. */
 void node_tasks_cancel(node_client_t *client);
 /* No worker can be had: what lies in the queues fails. `text` is borrowed. */
 void node_queues_fail(node_t *node, const char *text);

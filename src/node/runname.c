@@ -7,8 +7,8 @@
  * submitter's to write at any time, so it is copied, the copy is checked, and the word is read
  * again: the copy counts only if the worker ran the record all the while.
  *
- * Between two runs it is the last one that counts: what a process printed before its run ended is
- * often read just after. The timeline has that one.
+ * Between two runs the last one counts: the daemon often reads only after a run's end what the
+ * process printed before it. The timeline has that run.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static bool is_run_by(uint64_t word, const node_client_t *w) {
     return wire_word_state(word) == WIRE_TAKEN && wire_word_worker(word) == w->number;
 }
 
-/* Of those that were handed out: the one that is begun, or else the last one that is done. */
+/* Of the tasks that were handed out: the one that is begun, or else the last one that is done. */
 static node_task_t *handed_out(node_t *n, const node_client_t *w) {
     node_task_t *done = NULL;
     for (node_task_t *t = w->runs; t != NULL; t = t->run_next) {
@@ -65,7 +65,7 @@ static bool taken_name(node_t *n, const node_client_t *w, char *ret_name) {
                wire_word_generation(word);
 }
 
-/* The newest in the timeline; of a call, Class.method, the class. */
+/* The worker's newest run in the timeline; of a call, Class.method, the class. */
 static bool last_name(node_t *n, node_client_t *w, char *ret_name) {
     node_events_read(w);
     size_t count = control_event_count(n->control);

@@ -1,7 +1,7 @@
 /*
- * Who starts. The scheduler (src/sched) decides by resources and order; here its answers become
- * tasks on workers and leases. Whatever may have changed an answer calls node_schedule, which is
- * cheap when nothing has.
+ * Which task starts. The scheduler (src/sched) decides by resources and order; here its answers
+ * become tasks on workers and leases. Whatever may have changed an answer calls node_schedule,
+ * which is cheap when nothing has.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 static void on_look_timer(uv_timer_t *timer) { node_schedule(timer->data); }
 
 void node_look_again(node_t *n, uint64_t ms) {
-    /* One timer for all: it goes off for the earliest, and whoever still waits then sets it
+    /* One timer for all: it goes off for the earliest, and a caller that still waits then sets it
      * again. */
     bool sooner = uv_is_active((uv_handle_t *)&n->schedule.timer) &&
                   uv_timer_get_due_in(&n->schedule.timer) <= ms;
@@ -31,8 +31,8 @@ int64_t node_cpus_free(node_t *n) {
 void node_worker_blocked(node_client_t *w) {
     if (w->runs == NULL) return;
     node_ahead_take_all(w);
-    /* It has begun the next one: this message is late, its task had gone on and ended before we
-     * read it. Nothing is to be lent. */
+    /* The worker has begun the next task: this message is late, its task had gone on and ended
+     * before the daemon read it. Nothing is to be lent. */
     if (w->run_count > 1) return;
     sched_lease_block(w->node->sched, &w->runs->lease);
 }
@@ -61,7 +61,7 @@ void node_schedule(node_t *n) {
     if (n->ending || n->farewell.leaving) return;
     if (n->config.fast) node_lease_request(n);
     tasks_start(n);
-    /* Bounded: what is taken for a task of several CPUs may go to a queue again, and is recalled
+    /* Bounded: a CPU that is taken for a task of several may go to a queue again, and is recalled
      * then. */
     for (uint32_t i = n->leases.given + 1; i > 0 && n->config.fast && node_leases_yield(n); i--) {
         node_lease_request(n);

@@ -1,4 +1,4 @@
-/* Who starts: the scheduler's answers are carried out. */
+/* Carries out the scheduler's answers: which task starts, and where. */
 #ifndef NODE_SCHEDULE_H
 #define NODE_SCHEDULE_H
 
@@ -7,9 +7,9 @@
 #include "node/types.h"
 
 typedef struct {
-    uv_timer_t timer;   /* for whoever has to be looked at again */
-    uint32_t cpu_shape; /* one CPU and nothing else: what may be handed out ahead, and is taken from
-                           queues */
+    uv_timer_t timer;   /* for callers of node_look_again */
+    uint32_t cpu_shape; /* one CPU and nothing else: the shape of tasks that may be handed out
+                           ahead, and of the first lane */
 } node_schedule_t;
 
 /* Starts what may start. To be called after everything that may have changed that. */
@@ -18,7 +18,7 @@ void node_schedule(node_t *node);
 void node_look_again(node_t *node, uint64_t ms);
 /* In SCHED_UNITs; negative when more are used than there are. */
 int64_t node_cpus_free(node_t *node);
-/* The worker's task waits for others: its CPU is lent. */
+/* The worker's task waits for other tasks: its CPU is lent. */
 void node_worker_blocked(node_client_t *worker);
 
 #endif

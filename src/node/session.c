@@ -1,7 +1,7 @@
 /*
  * The session's folder: <temp>/mobula-<uid>/session_<time>_<pid>, with the socket. Only its user
- * may enter it. It is locked as long as its daemon lives; one that is not was left behind by a
- * daemon that was killed, and is removed by the next that starts.
+ * may enter it. Its daemon keeps it locked as long as it lives. A folder that is not locked was
+ * left behind by a daemon that was killed; the next daemon that starts removes it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static mob_status_t folder_fail(const char *what, const char *path) {
     return status;
 }
 
-/* The user's own folder: refused if somebody else could write into it. */
+/* The user's own folder: refused if it is another user's, and closed to others. */
 static mob_status_t folder_check(const char *path) {
     struct stat st;
     if (lstat(path, &st) != 0) return folder_fail("looking at the folder", path);
@@ -75,21 +75,22 @@ static mob_status_t socket_listen(node_t *n) {
     return MOB_OK;
 }
 
-/* Makes both folders; again if another daemon that ended has just removed the outer one, before we
- * looked at it or made the inner one. */
+/* Makes both folders; again if another daemon that ended has just removed the outer one, before
+ * this daemon looked at it or made the inner one. */
 static mob_status_t folders_make(const char *parent, const char *dir) {
     mob_status_t status = MOB_OK;
     for (int tries = 0; tries < MAKE_TRIES; tries++) {
-        /* Not in step with who makes and removes it: then each try could meet the same end. */
+        /* Not in step with daemons that make and remove it: else each try could meet the same
+         * end. */
         if (tries > 0) usleep(MAKE_PAUSE_US * (1 + (unsigned)tries % MAKE_PAUSES));
-        /* if this one has no place, nobody is about to make it */
+        /* if there is no place for it, no daemon is about to make one */
         if (mkdir(parent, 0700) != 0 && errno != EEXIST)
             return folder_fail("making the folder", parent);
         status = folder_check(parent);
         if (status == MOB_OK) {
             /* one that was removed since had nothing in it */
             if (tries == 0) base_folder_clear(parent, "session_");
-            /* the descriptor stays open until we end */
+            /* the descriptor stays open until the daemon ends */
             if (base_folder_own(dir) >= 0) return MOB_OK;
             status = folder_fail("making the folder", dir);
         }

@@ -1,4 +1,4 @@
-/* The session's folder, with the socket that everybody but the driver connects to. */
+/* The session's folder, with the socket that every process but the driver connects to. */
 #ifndef NODE_SESSION_H
 #define NODE_SESSION_H
 

@@ -1,10 +1,10 @@
 /*
  * Shapes: the demands of clients for resources, as numbers (sched/sched.h).
  *
- * A client holds a shape from our answer until it says WIRE_SHAPE_DROP, or dies; it may ask for the
- * same one several times. A task's book holds what the task asks for. Whoever drops a shape has
- * named the tasks that need it on the same ring before, so their books are open by then. Tasks in a
- * lane have no book, so a lane holds its shape for ever.
+ * A client holds a shape from the daemon's answer until it says WIRE_SHAPE_DROP, or dies; it may
+ * ask for the same shape several times. A task's book holds the shapes that the task asks for. A
+ * client that drops a shape has named the tasks that need it on the same ring before, so their
+ * books are open by then. Tasks in a lane have no book, so a lane holds its shape for ever.
  */
 #include <string.h>
 

@@ -85,7 +85,8 @@ static void task_hold_refs(node_t *n, node_task_t *t) {
         }
         node_object_use(o);
         if (i >= t->num_deps) continue;
-        /* Whoever seals it from now on tells us: by WIRE_DONE, or for being watched. */
+        /* The process that seals it from now on tells the daemon: by WIRE_DONE, or because it is
+         * watched. */
         if (store_slot_watch(&n->slots[o->slot]) && vec_push(&o->waiting, t)) t->missing++;
     }
     n->missing_arguments += t->missing > 0;
@@ -138,7 +139,7 @@ void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation
         return;
     }
     bool creates = t->kind == MOB_ACTOR_CREATE;
-    /* for those that follow */
+    /* for the tasks that follow */
     if (t->kind == MOB_TASK && t->max_calls == 0) node_lane_open(n, t->shape);
     if (creates) {
         actor = t->refs[0];
@@ -200,8 +201,8 @@ static void run_unlink(node_task_t *t) {
     t->worker = NULL;
 }
 
-/* What the task held goes to the one behind it on the same worker, which begins without asking;
- * else back to the pool. */
+/* The task's lease goes to the task behind it on the same worker, which begins without asking; else
+ * back to the scheduler. */
 static void lease_pass_on(node_t *n, node_task_t *t, node_client_t *worker) {
     if (t->lease.state != SCHED_LEASE_NONE && worker != NULL && worker->state == NODE_LIVE &&
         worker->runs != NULL) {
@@ -260,7 +261,7 @@ bool node_task_take_back(node_t *n, node_task_t *t) {
 
 void node_task_unready(node_client_t *client, uint32_t record, uint64_t generation) {
     node_task_t *t = record < WIRE_MAX_RECORDS ? client->node->tasks[record] : NULL;
-    /* Else it was taken back meanwhile. */
+    /* Else the daemon has taken it back meanwhile. */
     if (t == NULL || t->worker != client || t->generation != generation) return;
     node_task_take_back(client->node, t);
     node_worker_free(client);
@@ -286,7 +287,7 @@ node_task_t *node_task_follower(node_t *n, const node_task_t *t) {
 
 /* ---- its end ---- */
 
-/* Whoever seals its missing arguments must not find it any more. */
+/* The objects that it waits for must not name it any more when they are sealed. */
 static void waiting_unlink(node_t *n, node_task_t *t) {
     n->missing_arguments -= t->missing > 0;
     for (uint32_t i = 0; t->missing > 0 && i < t->num_deps; i++) {
@@ -297,7 +298,7 @@ static void waiting_unlink(node_t *n, node_task_t *t) {
     t->missing = 0;
 }
 
-/* What its arguments and its function name. */
+/* Lets go of what the task's arguments and its function name. */
 static void refs_release(node_t *n, node_task_t *t) {
     for (uint32_t i = 0; i < t->num_deps + t->num_refs; i++)
         node_object_unuse_ref(n, t->refs[t->num_returns + i]);
@@ -341,13 +342,14 @@ static void note_event(node_t *n, const node_task_t *t, const node_client_t *wor
     control_event_add(n->control, &e);
 }
 
-/* Seals what a worker that died after DONE did not seal itself. */
+/* Seals the results that a worker that died after DONE did not seal itself. */
 static void results_seal(node_t *n, node_task_t *t) {
     for (uint32_t i = 0; i < t->num_returns; i++) {
         store_slot_t *slot = &n->slots[t->refs[i].slot];
-        /* What it did seal may have been freed and opened again under another generation since. The
-         * word is read first: a PENDING of the new one comes after its generation, so word PENDING
-         * and generation ours means that nobody but us may seal it. */
+        /* A slot that it did seal may have been freed and opened again under another generation
+         * since. The word is read first: a PENDING of the new object comes after its generation. So
+         * a word that is PENDING and a generation that is the task's mean that only the daemon may
+         * seal the slot. */
         bool pending = (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) ==
                        STORE_PENDING;
         if (!pending ||
@@ -388,8 +390,8 @@ void node_task_fail(node_t *n, node_task_t *t, mob_status_t status, const char *
     node_bells_ring(n);
 }
 
-/* The book on a record that this worker runs. NULL: it is put aside, or, and then it is the
- * worker's fault, the worker does not run it. */
+/* The book on a record that this worker runs. NULL: the message is put aside; or the worker does
+ * not run the record, which is its fault. */
 static node_task_t *task_of(node_client_t *client, uint32_t record, uint64_t generation,
                             unsigned state) {
     node_t *n = client->node;
@@ -444,10 +446,11 @@ void node_task_lost(node_t *n, node_task_t *t) {
     node_task_name(n, t, name, sizeof name);
     bool begun = wire_word_state(word) == WIRE_TAKEN;
     bool oom = begun && worker->oom[0] != 0;
-    /* Run again for nothing, but not for ever: after that each time counts. */
+    /* A run that ended for want of memory costs no retry, but not for ever: after MOST_OOM_RUNS it
+     * does. */
     bool counts = begun && !(oom && t->oom_runs++ < MOST_OOM_RUNS);
     if (t->kind == MOB_TASK && (!begun || (t->retries != 0 && (!oom || worker->oom_again)))) {
-        /* one that was ended for want of memory was told of then */
+        /* the driver was told when a worker was ended for want of memory */
         if (begun && !oom) {
             int size =
                 snprintf(text, sizeof text, "its worker (pid %d) died: %s", (int)worker->pid, how);

@@ -1,6 +1,6 @@
 /*
  * A task in the daemon's books: from WIRE_SUBMIT until its record is free again. task.c has its
- * way. Those that workers take from queues by themselves are queued.h's.
+ * way. Tasks that workers take from queues by themselves are queued.h's.
  */
 #ifndef NODE_TASK_H
 #define NODE_TASK_H
@@ -24,9 +24,9 @@ struct node_task {
     uint8_t kind, oom_runs; /* oom_runs: that ended for want of memory */
     bool retries_exceptions;
     bool waiting_for_worker;
-    bool queued;    /* workers take it from its submitter's queue, or one has; who is found when it
-                       says so, or dies */
-    bool adopted;   /* a dead caller's, that was seen in the queue */
+    bool queued;  /* workers take it from its submitter's queue, or one has: the daemon learns which
+                     one when that says so, or dies */
+    bool adopted; /* a call of a dead caller's that was seen in its queue */
     uint64_t block; /* of the body; 0: in the record */
     mob_ref_t function;
     node_actor_t *actor;
@@ -39,7 +39,8 @@ struct node_task {
 
 /* A record that goes through the daemon. */
 void node_task_submit(node_client_t *client, uint32_t record, uint64_t generation);
-/* The worker has published the results. `crowd`: more wait for them than it could wake. */
+/* The worker has published the results. `crowd`: a client waits that the worker could not wake, or
+ * a result is an error. */
 void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd);
 /* The task raised, and may be run again; WIRE_RETRY, which is answered. */
 void node_task_retry(node_client_t *client, const wire_message_t *message);
@@ -63,16 +64,16 @@ void node_task_renew(node_t *node, node_task_t *task);
 
 /* Its arguments are there. */
 void node_task_ready(node_task_t *task, node_t *node);
-/* Hands it to a worker, behind what that one has. */
+/* Hands the task to a worker, behind the tasks that it has. */
 void node_task_run_on(node_t *node, node_task_t *task, node_client_t *worker);
-/* Notes that this worker runs it, without telling the worker, who told us. */
+/* Notes that this worker runs the task, without telling the worker, which knows. */
 void node_task_link(node_task_t *task, node_client_t *worker);
 /* A task that waits for nothing but the results of this one; NULL: none. */
 node_task_t *node_task_follower(node_t *node, const node_task_t *task);
 /* Puts a task that was handed out behind another, and that its worker has not begun, back where it
  * was. False if it has begun. */
 bool node_task_take_back(node_t *node, node_task_t *task);
-/* Its worker has published the results: tells whom it concerns, and frees it. */
+/* The worker has published the results: lets what waits for them go on, and frees the task. */
 void node_task_complete(node_t *node, node_task_t *task);
 /* Its results become this error, and it is freed. `text` is borrowed. */
 void node_task_fail(node_t *node, node_task_t *task, mob_status_t status, const char *text);

@@ -1,13 +1,14 @@
 /*
- * What workers print. Their standard output and error are pipes to us.
+ * What workers print. Their standard output and error are pipes to the daemon.
  *
  * Whose text it is: a worker that prints by its language's own means announces the task's name in
  * the stream itself, by a mark: \1, the name, a newline. A mark without a name takes that back,
  * before a task of another name begins. A \1 that such a task prints comes doubled. What comes
- * without a mark was written past all that, to the descriptor: by a subprocess, or a library. It is
- * the text of what the worker runs when we read it (node/runname.c). That is as good as exact while
- * a run lasts; the last words of a subprocess may get the name of the next run, if that has begun
- * when we come to read. To know better would cost every run a system call.
+ * without a mark was written past all that, to the descriptor: by a subprocess, or a library. The
+ * daemon takes it for the text of what the worker runs when it reads (node/runname.c). That is as
+ * good as exact while a run lasts; the last words of a subprocess may get the name of the next run,
+ * if that has begun when the daemon comes to read. To know better would cost every run a system
+ * call.
  *
  * A change of name ends a line.
  *
@@ -17,10 +18,10 @@
  * time make four lines on a screen, so a line of more than LONG_LINE is put off while it grows: up
  * to LINE_MOST it arrives whole. Pieces end between characters.
  *
- * Bounds: a driver that does not read makes us stop reading, so that workers wait in their print.
- * A stream holds one line of LINE_MOST at most, and all streams ALL_MOST together: beyond that a
- * line is sent as it is. What is sent lies in the driver's outbox, which holds OUTBOX_HIGH and one
- * such line.
+ * Bounds: while the driver does not read, the daemon does not either, so that workers wait in their
+ * print. A stream holds one line of LINE_MOST at most, and all streams ALL_MOST together: beyond
+ * that a line is sent as it is. What is sent lies in the driver's outbox, which holds OUTBOX_HIGH
+ * and one such line.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -107,14 +108,14 @@ static void line_send(node_stream_t *s, size_t size, size_t more, bool unfinishe
     if (s->line.capacity > LONG_LINE && s->line.count == 0) vec_free(&s->line);
 }
 
-/* Sends what there is of it, but for a character that is not whole. */
+/* Sends what there is of the line, but for a character that is not whole. */
 static void piece_send(node_stream_t *s) {
     size_t size = base_utf8_whole(s->line.items, s->line.count);
     if (size > 0) line_send(s, size, 0, true);
     s->due_ms = 0; /* no piece without new bytes: a part of a character may stay one for ever */
 }
 
-/* Sends what there is of it, and ends it. */
+/* Sends what there is of the line, and ends it. */
 static void line_end(node_stream_t *s) {
     if (s->open || s->line.count > 0) line_send(s, s->line.count, 0, false);
 }
@@ -257,7 +258,7 @@ static void on_output(uv_poll_t *poll, int status, int events) {
     node_stream_t *s = poll == &c->out.poll ? &c->out : &c->err;
     if (!s->live || stream_read(s, false)) return;
     node_stream_close(s);
-    /* Both its outputs have ended and it never came: it is dead. */
+    /* Both outputs of the worker have ended and it never connected: it is dead. */
     if (c->state == NODE_STARTING && !c->out.live && !c->err.live) node_worker_start_failed(c);
 }
 
@@ -286,7 +287,8 @@ static void stream_finish(node_stream_t *s) {
 void node_stream_close(node_stream_t *s) {
     if (!s->live) return;
     s->live = false;
-    stream_finish(s); /* the last words of one that was reaped before its pipe was looked at */
+    stream_finish(
+        s); /* the last words of a process that was reaped before its pipe was looked at */
     uv_poll_stop(&s->poll);
     vec_free(&s->line);
 }
@@ -306,8 +308,8 @@ static void streams_each(node_t *n, void (*visit)(node_stream_t *)) {
     }
 }
 
-/* Its line has no end: a piece of it is sent when it is due. One of a paused stream waits with it.
- */
+/* Its line has no end: a piece of it is sent when it is due. The line of a paused stream waits with
+ * it. */
 static void stream_tick(node_stream_t *s) {
     node_t *n = s->client->node;
     if (s->line.count == 0 || s->due_ms == 0 || s->paused) return;
@@ -316,7 +318,7 @@ static void stream_tick(node_stream_t *s) {
         return;
     }
     size_t seen = s->seen;
-    if (s->line.count > LONG_LINE) stream_read(s, false); /* we may be what is slow */
+    if (s->line.count > LONG_LINE) stream_read(s, false); /* the daemon may be what is slow */
     if (s->due_ms == 0 || s->paused) return;              /* it is sent, or waits */
     if (s->line.count > LONG_LINE && s->line.count != seen)
         piece_plan(s, LONG_MS);

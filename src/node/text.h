@@ -40,15 +40,15 @@ typedef struct {
 mob_status_t node_streams_start(node_t *node);
 /* Takes the descriptor, also if it fails: it goes with the client. */
 mob_status_t node_stream_open(node_client_t *client, node_stream_t *stream, int fd, int kind);
-/* Reads and sends what is left, and ends its last line. Does nothing for one that was never
+/* Reads and sends what is left, and ends its last line. Does nothing for a stream that was never
  * opened. */
 void node_stream_close(node_stream_t *stream);
 /* Reads what a process has printed until now, while the books still say what it runs. */
 void node_streams_read(node_client_t *client);
-/* Sends what has come so far from all of them, and tells the driver that this was all. */
+/* Sends what has come so far from all streams, and tells the driver that this was all. */
 void node_streams_finish(node_t *node);
-/* The driver asked for the rest: it gets it as soon as what it dropped before is freed, for that
- * may have something to tell. */
+/* The driver asked for the rest. It gets that as soon as the objects are freed that it dropped
+ * before, for there may be errors among them to tell of. */
 void node_streams_end(node_t *node);
 /* After each reading of the rings. */
 void node_streams_settle(node_t *node);

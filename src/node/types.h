@@ -21,7 +21,7 @@ typedef struct node_task node_task_t;
 typedef struct node_object node_object_t;
 typedef struct node_actor node_actor_t;
 
-/* Owner of what a dead client was granted and somebody still uses; no client has this number. */
+/* Owner of what a dead client was granted and is still in use; no client has this number. */
 enum { NODE_ORPHAN = UINT16_MAX };
 
 /* Neighbouring entries of a table. */

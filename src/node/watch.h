@@ -1,6 +1,6 @@
 /*
  * What libuv answers. Making a handle can fail (no descriptor is left, the user may watch no more),
- * and so can its first start; that is looked at wherever it is done. Starting one again that is
+ * and so can its first start: every caller of these looks at the answer. Starting one again that is
  * open and has its callback does not fail.
  */
 #ifndef NODE_WATCH_H

@@ -1,10 +1,11 @@
 /*
  * The zygote: a process with everything loaded that a worker needs, which forks workers.
  *
- * It is asked for a worker by a packet with a token and the ends of two pipes for its output; the
- * worker connects by itself and shows the token. A worker that dies before that is noticed by the
- * end of its output. If the zygote dies, another is started and asked for as many as are still
- * needed; a worker of the old one that comes late finds its token unknown and goes.
+ * The daemon asks it for a worker by a packet with a token and the ends of two pipes for the
+ * worker's output. The worker connects by itself and shows the token. If a worker dies before that,
+ * the daemon notices by the end of its output. If the zygote dies, the daemon starts another and
+ * asks it for as many workers as are still needed. A worker of the old zygote that comes late finds
+ * its token unknown and goes.
  *
  * With modules to preload, the first zygote serves at once, and forks a second one that loads them
  * and then takes its place.
@@ -64,8 +65,8 @@ static void preload_ask(node_t *n) {
     node_client_send(n->zygote.client, packet, size, NULL, 0);
 }
 
-/* Asks the zygote for it. False: there are no descriptors left, or they can't be watched; it is
- * gone then. */
+/* Asks the zygote for the worker. False: there are no descriptors left, or they can't be watched;
+ * the worker is gone then. */
 bool node_zygote_fork(node_client_t *w) {
     int out[2] = {-1, -1}, err[2] = {-1, -1};
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
@@ -74,7 +75,7 @@ bool node_zygote_fork(node_client_t *w) {
         node_worker_give_up(w, why);
         return false;
     }
-    /* Both are its from here on, whatever comes. */
+    /* Both pipes are the worker's from here on, whatever comes. */
     mob_status_t out_status = node_stream_open(w, &w->out, out[0], MOB_MESSAGE_OUT),
                  err_status = node_stream_open(w, &w->err, err[0], MOB_MESSAGE_ERR);
     bool opened = out_status == MOB_OK && err_status == MOB_OK;
@@ -90,7 +91,7 @@ bool node_zygote_fork(node_client_t *w) {
 void node_zygote_packet(node_client_t *c, uint32_t kind) {
     node_t *n = c->node;
     if (kind == WIRE_STUCK && c == n->zygote.client) {
-        /* a module that it loaded has started threads: the next one goes without */
+        /* a module that it loaded has started threads: the next zygote goes without */
         node_client_close(c);
         n->config.preload.count = 0;
         return;
@@ -120,7 +121,7 @@ void node_zygote_died(node_t *n) {
     if (n->ending || n->farewell.leaving) return;
     if (n->zygote.pid > 0) kill(n->zygote.pid, SIGKILL);
     n->zygote.pid = 0;
-    /* asked for again of the next one */
+    /* the next zygote is asked for them again */
     while (n->pool.starting.count > 0) node_client_close(vec_pop(&n->pool.starting));
     if (++n->zygote.failures <= MAX_FAILURES && node_zygote_start(n) == MOB_OK) return;
     const char *text =

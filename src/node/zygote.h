@@ -14,14 +14,14 @@ typedef struct {
     pid_t pid;             /* of the one that was started last; 0: none */
 } node_zygote_t;
 
-/* Starts one; it connects by itself. MOB_ESYS with words. */
+/* Starts a zygote; it connects by itself. MOB_ESYS with words. */
 mob_status_t node_zygote_start(node_t *node);
-/* What it said after its hello. */
+/* What a zygote said after its hello. */
 void node_zygote_packet(node_client_t *client, uint32_t kind);
-/* It is gone: another is started, and asked for the workers that were to come. */
+/* The zygote is gone: starts another, which is asked for the workers that were to come. */
 void node_zygote_died(node_t *node);
-/* Asks it for the worker, whose output and token it gets. False: there are no descriptors left, or
- * they can't be watched; the worker is gone then. */
+/* Asks the zygote for the worker, with its token and the pipes of its output. False: there are no
+ * descriptors left, or they can't be watched; the worker is gone then. */
 bool node_zygote_fork(node_client_t *worker);
 
 #endif

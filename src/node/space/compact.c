@@ -2,12 +2,12 @@
  * Making one large gap of many small ones, by moving values within the arena.
  *
  * When there is free memory, but not in one piece, or much of it inside of extents that are nearly
- * empty, the stretch with the fewest bytes to move is emptied: its gaps are set aside, so that
- * nobody gets them; each value in it gets a block elsewhere; a thread of libuv's copies them, for
- * values do not change; then each slot says the new place, by the same steps as for a move to disk:
- * AWAY, a look at the pins, the place, AWAY no longer. One that is pinned meanwhile stays, and the
- * stretch with it. Small values leave half-empty extents of any process in this way and lie densely
- * in the daemon's own.
+ * empty, the daemon empties the stretch with the fewest bytes to move. It sets the gaps of the
+ * stretch aside, so that no client gets them. Each value in the stretch gets a block elsewhere, and
+ * a thread of libuv's copies them, for values do not change. Then each slot says the new place, by
+ * the same steps as for a move to disk: AWAY, a look at the pins, the place, AWAY no longer. A
+ * value that is pinned meanwhile stays, and the stretch with it. In this way small values leave
+ * half-empty extents of any process and lie densely in the daemon's own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ typedef struct {
     bool failed;
 } compaction_t;
 
-/* The fewer bytes the better. The daemon's own small extents are where they would go. */
+/* The fewer bytes the better. The daemon's own small extents are where the values would go. */
 static double price_of(const node_t *n, const node_survey_t *e, uint64_t granule,
                        const void *context) {
     (void)context;

@@ -5,8 +5,9 @@
  * whose it is and whether it has memory. An extent that is EMPTY is its owner's to use again, but
  * counts as free and is taken back when a request does not fit otherwise.
  *
- * Memory is given to an extent before it is handed out, after a look at what the control group has
- * left, with a reserve: running into its limit would bring the kernel's killer, not an error.
+ * The daemon gives an extent its memory before it hands the extent out (but a large one gets it
+ * from its owner: granules_back). Before, it looks whether the control group has that much left and
+ * a reserve: running into its limit would bring the kernel's killer, not an error.
  */
 #include <string.h>
 
@@ -28,7 +29,7 @@ static void granules_unback(node_t *n, uint64_t first, uint64_t count) {
 static void extent_close(node_t *n, uint64_t granule) {
     node_extent_t *e = &n->books.extents[granule];
     uint64_t size = e->size;
-    /* who knows what its owner has got */
+    /* how much memory its owner has got is not known */
     if (e->cold > 0) granules_unback(n, granule, size / SHM_GRANULE);
     n->books.cold -= e->cold;
     memset(&n->books.owner[granule], 0, size / SHM_GRANULE * sizeof *n->books.owner);
@@ -99,8 +100,8 @@ static bool extent_clean(node_t *n, uint64_t granule) {
     return empty;
 }
 
-/* Extents of the dead with something alive in them: looked at again when a process ends or the
- * store is short. */
+/* Closes extents of the dead in which nothing is alive any more. The daemon looks when a process
+ * ends or the store is short. */
 static void orphans_clean(node_t *n) {
     for (uint64_t g = 0; n->books.orphans > 0 && g < n->config.store_bytes / SHM_GRANULE;) {
         node_extent_t *e = &n->books.extents[g];
@@ -131,7 +132,8 @@ void node_extents_forget(node_client_t *client) {
 
 /* ---- granting ---- */
 
-/* Takes back what is not used, but for what somebody was just given who waited for it. */
+/* Takes back extents that are not used, but for those that were just promised to a client that
+ * waited. */
 static void empties_take(node_t *n) {
     uint64_t now = base_clock_mono_ns();
     for (uint64_t g = 0; g < n->config.store_bytes / SHM_GRANULE;) {
@@ -220,7 +222,7 @@ mob_status_t node_extent_grant(node_t *n, uint32_t owner, uint64_t size, bool pr
 
 void node_extent_backed(node_t *n, uint32_t owner, uint64_t block) {
     uint64_t granule = block / SHM_GRANULE; /* a large block begins in its extent's first */
-    /* it may be somebody else's by now */
+    /* it may be another owner's by now */
     if (block >= n->config.store_bytes || n->books.extents[granule].owner != owner) return;
     n->books.cold -= n->books.extents[granule].cold;
     n->books.extents[granule].cold = 0;
@@ -256,7 +258,7 @@ void node_extent_ask(node_client_t *client, uint64_t size, uint64_t least, bool 
                                                      .size = n->config.store_bytes}});
         return;
     }
-    /* Who came first is served first. */
+    /* Clients that came first are served first. */
     mob_status_t status = n->space.wants.count > 0 ? MOB_ESPACE
                                                    : grant_some(n, client->number, size, least,
                                                                 &offset, &given, &serial);

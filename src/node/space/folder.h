@@ -1,4 +1,5 @@
-/* Folders on disk for values that memory has no space for: ours in each that was configured. */
+/* Folders on disk for values that memory has no space for: the daemon's own in each that was
+ * configured. */
 #ifndef NODE_SPACE_FOLDER_H
 #define NODE_SPACE_FOLDER_H
 

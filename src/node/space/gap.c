@@ -69,7 +69,7 @@ static void gap_cut(node_t *n, size_t index, uint64_t offset, uint64_t size) {
 }
 
 /* Small extents from the bottom, large ones from the top: else one small object that lives long
- * would cut the space for large ones in two. Large ones by best fit, the asker's own former
+ * would cut the space for large ones in two. Large ones go by best fit, the asker's own former
  * stretches first. `backed`: only what has its memory already. */
 bool node_gap_take(node_t *n, uint64_t size, uint32_t owner, bool backed, uint64_t *ret_offset) {
     bool small = size <= SMALL_BYTES && size <= n->config.store_bytes / 16;

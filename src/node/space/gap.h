@@ -1,6 +1,6 @@
 /*
- * Gaps: stretches of the arena that belong to nobody, in order of place, with who had them last: a
- * process that gets its old pages back finds them warm. The sizes are whole granules.
+ * Gaps: stretches of the arena that belong to nobody, in order of place. Each names its last owner:
+ * a process that gets its old pages back finds them warm. The sizes are whole granules.
  */
 #ifndef NODE_SPACE_GAP_H
 #define NODE_SPACE_GAP_H

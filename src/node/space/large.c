@@ -1,6 +1,6 @@
 /*
  * A value that can't ever fit into the store lies in a file in a spill folder, as Ray does it, and
- * is read in place: who reads it maps the file.
+ * is read in place: a reader maps the file.
  *
  *   MAKING   a client has asked; a thread of libuv's makes a file without a name and has the disk
  *            give all of its bytes, so that a mapping of it never fails (SIGBUS) for want of space.
@@ -10,16 +10,16 @@
  *   (bound, and the object is SEALED: it goes with the object)
  *   REFUSED  no folder has space for it: the client is told, and fetches the words instead
  *
- * The daemon keeps the descriptor of each for as long as the object lives, and nothing else does:
- * the file has no name, so nothing is left behind however the session ends. A client that has it
- * mapped when the object goes keeps the disk's space until it lets go of the mapping.
+ * The daemon keeps the descriptor of each file for as long as the object lives, and nothing else
+ * keeps the file: it has no name, so nothing is left behind however the session ends. A client that
+ * has it mapped when the object goes keeps the disk's space until it lets go of the mapping.
  *
- * Descriptors go by a connection of their own (wire_fetch_t): a driver's first one is read by a
- * thread that knows of texts only, if anybody reads it at all. Everything else goes by the rings,
- * whose order it needs: the binding comes before the message that drops the last reference.
+ * Descriptors go by a connection of their own (wire_fetch_t): a driver's first connection is read
+ * by a thread that knows of texts only, if it is read at all. All other messages go by the rings,
+ * whose order they need: the binding comes before the message that drops the last reference.
  *
- * A folder may lie in memory (tmpfs). Then the machine's headroom is looked at before, as for any
- * other memory, and again for each part, since others ask at the same time.
+ * A folder may lie in memory (tmpfs). Then the thread looks at the machine's headroom before, as
+ * for any other memory, and again for each part, since other processes ask at the same time.
  *
  * Rejected: the descriptor's path below /proc/<daemon>/fd, which needs no connection, but which a
  * system may hide; a file with a name, which a kill of driver and daemon leaves behind.
@@ -58,7 +58,7 @@ struct node_large {
     const char *folder;  /* the last one that was tried */
     int fd, error;
     uint64_t free_bytes; /* on that disk */
-    bool in_memory;      /* ... which is none */
+    bool in_memory;      /* that disk is memory (tmpfs) */
     mob_status_t status; /* why it was refused */
     char why[700];
 };
@@ -85,11 +85,13 @@ static void folder_look(node_large_t *l) {
     l->in_memory = disk.f_type == TMPFS_MAGIC || disk.f_type == RAMFS_MAGIC;
 }
 
-/* All of its bytes. posix_fallocate writes them where the file system can't set them aside. */
+/* Has the disk give all of the file's bytes. posix_fallocate writes them where the file system
+ * can't set them aside. */
 static int bytes_take(const node_large_t *l) {
     uint64_t part = l->in_memory ? MEMORY_PART : l->size;
     if (l->in_memory && node_memory_is_short(l->size)) return ENOMEM;
-    /* What can't fit is not tried: until it fails, nobody else would find a byte on that disk. */
+    /* What can't fit is not tried: until it failed, no other process would find a byte on that
+     * disk. */
     if (l->size > l->free_bytes) return ENOSPC;
     for (uint64_t at = 0; at < l->size; at += part) {
         uint64_t left = l->size - at, size = left < part ? left : part;
@@ -230,7 +232,7 @@ static void make_start(node_large_t *l) {
     disk_refuse(l);
 }
 
-/* So that descriptors are left for clients. */
+/* The most files, so that descriptors are left for clients. */
 static size_t most_files(void) {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur / 2 < LEAST_FILES)
@@ -280,7 +282,7 @@ void node_large_need(node_client_t *c, uint32_t number, uint64_t size) {
     large_begin(l);
 }
 
-/* Somebody may read it. */
+/* Whether a process may read the file. */
 static bool is_published(const node_t *n, const node_large_t *l) {
     const store_slot_t *slot = &n->slots[l->object.slot];
     return l->object.slot != 0 &&
@@ -290,7 +292,7 @@ static bool is_published(const node_t *n, const node_large_t *l) {
            store_meta_in_file(slot->meta);
 }
 
-/* It is not its object's value any more, nor its client's. */
+/* The file is not its object's value any more, nor its client's. */
 static void large_end(node_t *n, node_large_t *l) {
     node_object_t *o = node_object_known(n, l->object);
     if (o != NULL && o->large == l) o->large = NULL;

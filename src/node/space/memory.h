@@ -8,7 +8,7 @@
 #include "node/types.h"
 #include "shm/segment.h"
 
-/* The arena is the fifth; it lies in node_t, since everybody uses it. */
+/* The arena is the sixth; it lies in node_t, since every file uses it. */
 typedef struct {
     shm_segment_t node, slots, records, extents, queues;
 } node_segments_t;

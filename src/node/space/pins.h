@@ -1,4 +1,4 @@
-/* Who reads a value in place: bits in the readers' own segments, see store/pins.h. */
+/* Which processes read a value in place: bits in the readers' own segments, see store/pins.h. */
 #ifndef NODE_SPACE_PINS_H
 #define NODE_SPACE_PINS_H
 

@@ -27,7 +27,7 @@ mob_status_t node_pressure_start(node_t *node);
 void node_pressure_watch(node_t *node);
 /* The worker is an actor from now on: the kernel is rather to end a task. */
 void node_pressure_spare(node_client_t *worker);
-/* The worker is about to be given a task: what it has now is not that one's. */
+/* The worker is about to be given a task: the memory that it has now is not the task's. */
 void node_pressure_begins(node_client_t *worker);
 /* The worker is dead: finds out whether it was for want of memory. */
 void node_pressure_died(node_client_t *worker);

@@ -10,7 +10,7 @@
 void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on);
 /* Begins to read it; false: there is no space. */
 bool node_restore_begin(node_t *node, node_object_t *object);
-/* There will be no space: who waits for it is told. */
+/* There will be no space: clients that wait for the value are told. */
 void node_restore_refuse(node_t *node, mob_ref_t ref, mob_status_t status);
 
 #endif

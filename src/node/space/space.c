@@ -1,24 +1,25 @@
 /*
- * Who waits for memory.
+ * Wants: clients and values that wait for memory.
  *
- * A request that can't be granted is answered with MOB_ESPACE and noted here as a want; so is an
- * object that is to come back from disk and finds no space. Objects that come back are served
- * first, since whoever waits for one may hold memory that it gives up when it has read it; then
- * clients, in the order in which they came. Space is made for the first of them, and for others
- * only if none can be made for it; but what fits without that is granted to the others meanwhile,
- * for they too may hold what the first one needs. Space comes from three sides: what was moved to
- * disk (spill.c), what was dropped, what was unpinned. Of the last two nobody tells us, so a
- * timer looks while somebody waits, and only then.
+ * The daemon answers a request that it can't grant with MOB_ESPACE and notes it here as a want. An
+ * object that is to come back from disk and finds no space is a want too. Objects that come back
+ * are served first, since a client that waits for one may hold memory that it gives up when it has
+ * read it. Then come clients, in the order in which they came. The daemon makes space for the first
+ * want, and for others only if it can make none for the first. But it grants the others meanwhile
+ * what fits without that, for they too may hold what the first one needs. Space comes from values
+ * that were moved to disk (spill.c), that were dropped, or that were unpinned. No message tells of
+ * the last two, so a timer looks while a want waits, and only then.
  *
- * What a client waited for is granted as an extent that is EMPTY and promised: it finds it when it
- * looks, and if it has given up, the extent is taken back like any that is not used. Who waits asks
- * again once a second; a want that nobody asks for any more is forgotten.
+ * What a client waited for is granted as an extent that is EMPTY and promised. The client finds it
+ * when it looks. If the client has given up, the daemon takes the extent back like any that is not
+ * used. A client that waits asks again once a second; a want that no client asks for any more is
+ * forgotten.
  *
- * A want is refused when for FULL_NS nothing could be moved for it: MOB_EFULL; or when for DISK_NS
- * the disk has failed: MOB_EDISK. One at a time: whoever is refused may give up what the others
- * need. How long one waited in vain is remembered for PAST_NS: a thread that could not ask for a
- * while (another keeps Python's lock) goes on where it was, and of several threads that ask for the
- * same, and of which one was refused, the others need not begin anew.
+ * The daemon refuses a want when for FULL_NS nothing could be moved for it: MOB_EFULL; or when for
+ * DISK_NS the disk has failed: MOB_EDISK. One at a time: a client that is refused may give up what
+ * the others need. How long a want waited in vain is remembered for PAST_NS. So a thread that could
+ * not ask for a while (another keeps Python's lock) goes on where it was. And when one of several
+ * threads that ask for the same was refused, the others need not begin anew.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -69,7 +70,7 @@ static void past_remove(node_t *n, size_t index) {
     n->space.past_wants.count--;
 }
 
-/* The want is no more, but whoever asks for the same again may go on. */
+/* The want is no more, but a client that asks for the same again may go on. */
 static void want_remember(node_t *n, const node_want_t *w) {
     if (w->stuck_ns == 0 && w->disk_ns == 0) return;
     if (n->space.past_wants.count >= MOST_PAST) past_remove(n, 0);
@@ -124,7 +125,7 @@ static bool extent_serve(node_t *n, const node_want_t *w, uint64_t bytes) {
     return true;
 }
 
-/* Nobody waits for it any more, or it is there. */
+/* Whether the client is gone; or the value is freed, in memory, or on its way there. */
 static bool want_is_over(node_t *n, const node_want_t *w) {
     if (w->client != 0)
         return n->clients[w->client] == NULL || n->clients[w->client]->state != NODE_LIVE;
@@ -152,11 +153,11 @@ void node_space_forget(node_client_t *c) {
         if (n->space.past_wants.items[i].client == c->number) past_remove(n, i);
 }
 
-/* In their order, what comes back from disk before the others, each is served that can be without
- * making space. The place of the first that was not, or SIZE_MAX. */
+/* Serves each want that can be served without making space: values from disk before the others,
+ * each kind in its order. Returns the place of the first that was not served, or SIZE_MAX. */
 static size_t all_serve(node_t *n) {
     size_t first = SIZE_MAX;
-    /* what is as large can't be had either */
+    /* the smallest that failed: a want as large fails too */
     uint64_t now = base_clock_mono_ns(), failed = UINT64_MAX;
     n->space.unbacked_short = false;
     for (int restores = 1; restores >= 0; restores--)
@@ -185,14 +186,14 @@ void node_space_disk_works(node_t *n) {
     for (size_t i = 0; i < n->space.past_wants.count; i++) n->space.past_wants.items[i].disk_ns = 0;
 }
 
-/* Notes how it goes with making space for it. */
+/* Notes what came of making space for the want. */
 static void want_note(node_want_t *w, node_spilled_t spilled, uint64_t now) {
     bool stuck = spilled == NODE_SPILL_NOTHING, disk = spilled == NODE_SPILL_DISK;
     w->stuck_ns = !stuck ? 0 : w->stuck_ns ? w->stuck_ns : now;
     if (spilled != NODE_SPILL_WRITES) w->disk_ns = !disk ? 0 : w->disk_ns ? w->disk_ns : now;
 }
 
-/* Makes space for it, or finds that there is none to be made: false. */
+/* Makes space for the want. False: there is none to be made. */
 static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
     /* Within memory, if there is enough of it. */
     if (n->space.compacting) return true;
@@ -201,15 +202,15 @@ static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
         w->stuck_ns = 0;
         return true;
     }
-    /* One write after the other; what has a copy can go meanwhile. */
+    /* One write after the other; values that have a copy can go meanwhile. */
     bool writing = node_folders_are_written(n);
     node_spilled_t spilled = node_spill(n, shm_granule_round(w->size), writing);
     if (!writing) want_note(w, spilled, now);
     return spilled == NODE_SPILL_FREED || spilled == NODE_SPILL_WRITES;
 }
 
-/* Makes space for the first; if there is none to be made for it, for the next ones: they too may
- * hold what it needs. */
+/* Makes space for the first want; if there is none to be made for it, for the next ones: their
+ * clients too may hold what it needs. */
 static void some_help(node_t *n, size_t first) {
     uint64_t now = base_clock_mono_ns();
     if (now < n->space.survey_ns) return;
@@ -222,7 +223,7 @@ static void some_help(node_t *n, size_t first) {
     n->space.survey_ns = now + n->space.survey_pause_ns;
 }
 
-/* Refuses one that has waited in vain for long enough. */
+/* Refuses a want that has waited in vain for long enough. */
 static void one_refuse(node_t *n) {
     uint64_t now = base_clock_mono_ns();
     for (size_t i = 0; i < n->space.wants.count && now - n->space.refused_ns >= REFUSE_NS; i++) {
@@ -242,7 +243,7 @@ void node_space_serve(node_t *n) {
     size_t first = all_serve(n);
     if (first != SIZE_MAX) {
         some_help(n, first);
-        (void)all_serve(n); /* what had copies is gone at once */
+        (void)all_serve(n); /* values that had copies are gone at once */
         one_refuse(n);
     }
     if (n->space.wants.count == 0) uv_timer_stop(&n->space.timer);

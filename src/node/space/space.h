@@ -1,4 +1,4 @@
-/* Who waits for space in the arena. space.c has the rules. */
+/* Clients and values that wait for space in the arena. space.c has the rules. */
 #ifndef NODE_SPACE_SPACE_H
 #define NODE_SPACE_SPACE_H
 
@@ -7,13 +7,13 @@
 #include "mobula.h"
 #include "node/types.h"
 
-/* Somebody waits for space. */
+/* A client, or a value on disk, that waits for space. */
 typedef struct {
-    uint32_t client; /* that asked for an extent of `size`; 0: it is for the value of `ref`, which
-                        is to come back */
+    uint32_t client; /* that asked for an extent of `size`; 0: the space is for the value of `ref`,
+                        which is to come back */
     uint64_t size, least; /* in one piece; less will do if there is no more */
     mob_ref_t ref;
-    uint64_t asked_ns;          /* when it was last asked for: who waits asks again once a second */
+    uint64_t asked_ns;          /* when it was last asked for; clients ask again once a second */
     uint32_t compactions;       /* made for it */
     uint64_t stuck_ns, disk_ns; /* since when nothing can be moved for it, or not to the disk; 0: it
                                    can */
@@ -34,17 +34,17 @@ typedef struct {
 
 /* At the start. */
 mob_status_t node_space_start(node_t *node);
-/* Notes a want. `goes_on`: whoever asks has asked before, and how long that one waited in vain
- * counts. */
+/* Notes a want. `goes_on`: the client has asked before, and how long it waited in vain counts. */
 void node_space_want(node_t *node, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref,
                      bool goes_on);
 /* The client is certainly dead: it wants nothing. */
 void node_space_forget(node_client_t *client);
-/* Grants what fits, makes space for what does not, refuses what has waited in vain. */
+/* Grants wants that fit, makes space for those that do not, refuses those that have waited in
+ * vain. */
 void node_space_serve(node_t *node);
-/* Something was written: nobody waits in vain for the disk. */
+/* A write to disk succeeded: no want waits in vain for the disk. */
 void node_space_disk_works(node_t *node);
-/* Who has the memory, for people. */
+/* Which processes have the memory, for people. */
 void node_space_text(node_t *node, uint64_t size, char *text, size_t capacity);
 
 #endif

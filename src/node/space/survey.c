@@ -56,7 +56,7 @@ static bool slot_can_go(node_t *n, uint32_t index, store_spill_item_t *ret_item,
     if (bytes > STORE_SPILL_SMALL && block % STORE_SPILL_PAGE != STORE_SPILL_PLACE) return false;
     node_object_t *o = n->objects[index];
     if (o != NULL && (o->generation != generation || o->moving)) return false;
-    /* we have not read yet what is inside */
+    /* the daemon has not read yet what is inside */
     if (ref_count > 0 && (o == NULL || !o->contents_held)) return false;
     *ret_item = (store_spill_item_t){.slot = index,
                                      .ref_count = ref_count,
@@ -85,7 +85,8 @@ node_object_t *node_survey_claim(node_t *n, const store_spill_item_t *item, uint
     uint64_t place;
     uint32_t units;
     if (!store_slot_escape(&n->slots[item->slot])) return NULL;
-    /* From here on nobody but us frees it; until here it may have been freed and made anew. */
+    /* From here on only the daemon frees the value; until here it may have been freed and made
+     * anew. */
     if (!slot_can_go(n, item->slot, &again, &place, &units) || place != extent ||
         memcmp(&again, item, sizeof again) != 0)
         return NULL;
@@ -113,7 +114,7 @@ static void value_add(node_t *n, const store_spill_item_t *item, uint64_t extent
     node_survey_t *e = &s->extents[extent];
     uint32_t idle = s->now_ms - atomic_load_explicit(&n->slots[item->slot].value.large.used_ms,
                                                      memory_order_relaxed);
-    if (idle > INT32_MAX) idle = 0; /* used since we looked at the clock */
+    if (idle > INT32_MAX) idle = 0; /* used since the clock was read */
     if (e->units == 0 || idle < e->idle_ms) e->idle_ms = idle;
     e->units += units;
     e->whole = ((const shm_block_t *)(n->arena.base + item->block - sizeof(shm_block_t)))->back ==

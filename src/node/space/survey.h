@@ -1,8 +1,8 @@
 /*
- * What in the arena can be moved: by extents, since only whole ones give space to others.
+ * What in the arena can be moved: by extents, since only whole extents give space to other clients.
  *
  * An extent can go if every block of it that is used holds a value that is SEALED, no error, and
- * pinned by nobody. A survey over the table of slots finds for each extent how much of it is such.
+ * pinned by nobody. A survey over the table of slots finds for each extent how much of it can go.
  */
 #ifndef NODE_SPACE_SURVEY_H
 #define NODE_SPACE_SURVEY_H
@@ -16,7 +16,7 @@ typedef struct node_survey {
     uint32_t idle_ms; /* since the newest of them was used */
     bool can_go;      /* all of it */
     bool whole;       /* it has one block */
-    bool goes, ahead; /* for whoever chooses: it is to go, or to be written ahead */
+    bool goes, ahead; /* for the caller, which chooses: it is to go, or to be written ahead */
 } node_survey_t;
 
 /* A stretch of the arena, of whole extents and gaps. */
@@ -47,11 +47,11 @@ bool node_survey_block(const node_t *node, uint64_t data, uint64_t tag, uint64_t
 typedef void (*node_value_fn)(node_t *node, const store_spill_item_t *item, uint64_t extent,
                               uint32_t units, void *context);
 void node_survey_walk(node_t *node, node_value_fn f, void *context);
-/* Takes such a value into the books, so that nobody but us frees it, and looks at it again: NULL if
- * it has changed since. */
+/* Takes such a value into the books, so that only the daemon frees it, and looks at it again: NULL
+ * if it has changed since. */
 node_object_t *node_survey_claim(node_t *node, const store_spill_item_t *item, uint64_t extent);
-/* The value has another place, or none: AWAY, unless somebody has pinned it. Then its block may be
- * freed. */
+/* The value has another place, or none: makes it AWAY, so that its block may be freed. False: it is
+ * pinned or dropped. */
 bool node_object_leave(node_t *node, node_object_t *object);
 
 #endif
