@@ -71,7 +71,7 @@ static bool last_name(node_t *n, node_client_t *w, char *ret_name) {
     size_t count = control_event_count(n->control);
     for (size_t back = 1; back <= count && back <= MOST_EVENTS; back++) {
         const control_event_t *e = control_event_at(n->control, count - back);
-        if (e->worker != w->number || e->pid != w->pid) continue;
+        if (e->worker != w->epoch || e->pid != w->pid) continue;
         size_t size = strnlen(e->name, sizeof e->name);
         const char *dot = e->kind == MOB_ACTOR_CALL ? memchr(e->name, '.', size) : NULL;
         snprintf(ret_name, NODE_NAME_BYTES, "%.*s", (int)(dot ? dot - e->name : (long)size),
