@@ -1,8 +1,8 @@
 /*
  * Hello and welcome, and mapping what the welcome brings.
  *
- * A driver's setup, which is for every worker, goes with its hello and comes with every welcome, as
- * a descriptor of sealed bytes: it may be larger than a packet.
+ * A driver's setup is for every worker. The driver sends it with its hello, and the daemon with
+ * every welcome, as a descriptor of sealed bytes: it may be larger than a packet.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 enum { WELCOME_TIMEOUT_MS = 20000 };
 
-/* What goes to every worker, as a descriptor of sealed bytes; -1: nothing does. */
+/* The setup for every worker, as a descriptor of sealed bytes; -1: there is none. */
 static mob_status_t setup_seal(const mob_config_t *config, int *ret_fd) {
     *ret_fd = -1;
     if (config == NULL || config->setup_size == 0) return MOB_OK;
@@ -70,8 +70,8 @@ mob_status_t client_packet_receive(int sock, char *packet, size_t capacity, size
                        .msg_control = control,
                        .msg_controllen = sizeof control};
     ssize_t n;
-    /* A daemon that closed without having read our hello is told of first, what it said after
-     * that. */
+    /* If the daemon closed without having read our hello, the kernel reports that first, and only
+     * then gives what the daemon had sent. */
     for (int resets = 0;;) {
         n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
         if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || resets++ > 0))) break;
@@ -144,7 +144,7 @@ static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome
                          (shm_extent_t *)c->extent_segment.base, client_heap_grant, c);
 }
 
-/* What the driver gave for every worker. */
+/* Reads the setup that the driver gave for every worker. */
 static mob_status_t setup_read(mob_client_t *c, int fd, uint32_t expected_size) {
     mob_status_t status = shm_sealed_check(fd, WIRE_SETUP_MAX, &c->setup_size);
     if (status != MOB_OK) return status;
