@@ -6,7 +6,7 @@
  * the record's holder may do. Then the record's DONE commits all of them at once. Then the worker
  * seals each slot's word and wakes its waiters. Then it tells the daemon. If the worker dies before
  * DONE, nothing has happened and the task may be run again. If it dies after DONE, the daemon seals
- * all slots; to seal one twice is harmless.
+ * the slots that the worker did not; to seal one twice is harmless.
  *
  * A worker has one run at a time, unless it is an actor that runs several calls at once. The CPUs
  * that it holds are lent while all of its runs wait.
