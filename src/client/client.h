@@ -127,7 +127,7 @@ struct mob_client {
     shm_segment_t node_segment, own_segment, slot_segment, record_segment, extent_segment, arena,
         queue_segment;
     shm_node_t *node;
-    shm_queue_t *queues; /* by client; ours too */
+    shm_queue_t *queues; /* by number: of each lane and client, then of calls */
     shm_events_t *events;
     _Atomic uint64_t *pins; /* one bit a slot */
     shm_ring_t *up, *down;
@@ -150,7 +150,7 @@ struct mob_client {
     VEC(client_refusal_t) refusals; /* the newest last */
     uint64_t refusals_told;         /* how many there ever were */
 
-    _Atomic bool woke;         /* our last push woke a worker, which may want this CPU. A hint */
+    _Atomic bool woke;         /* the last push woke a worker, which may want this CPU. A hint */
     _Atomic uint32_t spinners; /* threads in client_spin */
     client_patience_t get_patience, run_patience;
     bool answered;

@@ -1,7 +1,7 @@
 /*
  * The way of a value that is larger than the store.
  *
- *   put, result   WIRE_NEED_FILE with a number of ours; the call fails with MOB_ESPACE and its
+ *   put, result   WIRE_NEED_FILE with a number of its own; the call fails with MOB_ESPACE and its
  *                 thread waits in mob_space_wait, for the disk may take long to give the file's
  *                 bytes. WIRE_FILE says that the daemon is done; then this thread fetches the
  *                 descriptor, or the words why there is none, and maps the file. Its next call

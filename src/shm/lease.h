@@ -16,7 +16,7 @@
  *   FREE -> BUSY          worker, before it looks into a queue
  *   BUSY -> FREE          worker, when the queues are empty; it tells the daemon only if `wanted`
  *   FREE -> NONE          daemon: wants the CPU, and need not wake the worker for it
- *   sets RECALL           daemon: others have waited for some time
+ *   sets RECALL           daemon: other tasks have waited for some time
  *   BUSY|RECALL -> NONE   worker, between two tasks; it then tells the daemon
  *   BUSY <-> BLOCKED      worker; it tells the daemon only if `wanted`: a task waits for a CPU
  *   BLOCKED -> LENT       daemon
