@@ -9,16 +9,16 @@
  *         return mob_call_return_int(call, 0, a + b);
  *     }
  *
- * compiled into a shared library that need not be linked with anything: the worker that loads it
+ * Compile it into a shared library, which you need not link with anything: the worker that loads it
  * has these functions. A driver, in C or in Python, calls it by the library's path and the symbol.
  * Workers are mobula-worker, which has no Python in it, or Python's own: both run C functions, by
  * the same code.
  *
- * Threads: a call belongs to the thread that runs it. Readers and writers are plain memory of their
- * user. Errors: what fails says why in mob_last_error; in a call, a function that returns what it
- * got fails with these words. Pointers into values point into shared memory: read only, not aligned
- * for str and bytes (copy numbers out with memcpy), and valid as long as the value's reference is
- * held, which is until the function returns for arguments.
+ * Threads: a call belongs to the thread that runs it. Readers and writers are plain memory of your
+ * own. Errors: a call that fails says why in mob_last_error. If your function returns that status,
+ * its task fails with the same words. Pointers into values point into shared memory: read only, and
+ * not aligned for str and bytes (copy numbers out with memcpy). They are valid as long as you hold
+ * the value's reference; of arguments, until your function returns.
  */
 #ifndef MOBULA_TASK_H
 #define MOBULA_TASK_H
@@ -50,26 +50,26 @@ typedef struct mob_item {
     int tag;          /* MOB_NONE to MOB_TUPLE, or MOB_PICKLED */
     int64_t integer;  /* MOB_INT; 0 and 1 for MOB_FALSE and MOB_TRUE */
     double real;      /* MOB_FLOAT */
-    const void *data; /* MOB_STR, MOB_BYTES; MOB_PICKLED: its buffer, if it has one and no other: a
-                         numpy array's numbers; else NULL */
+    const void *data; /* MOB_STR, MOB_BYTES; MOB_PICKLED: its buffer, a numpy array's numbers, if it
+                         has exactly one; else NULL */
     uint64_t size;    /* of data */
     uint32_t count;   /* MOB_TUPLE: of its items */
     mob_reader_t items; /* MOB_TUPLE: they are all there */
 } mob_item_t;
 
-/* The next value; the reader moves past it, a tuple with all that is in it. MOB_EPROTO: the bytes
- * are not in the direct encoding, or there is none left; the reader stays. */
+/* The next value. The reader moves past it, and past all that is in a tuple. MOB_EPROTO: the bytes
+ * are not in the direct encoding, or no value is left; the reader stays. */
 MOB_API mob_status_t mob_read(mob_reader_t *reader, mob_item_t *ret_item);
 /* "an int", "a str"; for errors. Never NULL. */
 MOB_API const char *mob_tag_text(int tag);
 
-/* Waits for an object and looks at it; goes on after signals. An error that it holds is the status
- * that is returned, and its words are in mob_last_error (their end, where they are long:
+/* Waits for an object and opens it; goes on after signals. If the object is an error, the call
+ * returns that status, and mob_last_error has the words (their end, where they are long:
  * mob_error_text has them all). MOB_ETIMEOUT after timeout_ms; -1: waits for ever. The value is
- * valid, and stays in memory, until mob_get_end or until the caller's last count of ref is gone. */
+ * valid, and stays in memory, until you call mob_get_end or release your last count of ref. */
 MOB_API mob_status_t mob_get(mob_client_t *client, mob_ref_t ref, int64_t timeout_ms,
                              mob_value_t *ret_value);
-/* What a value is; the typed ones fail with MOB_EINVAL if it is something else. An int is a float
+/* What a value is. The typed calls fail with MOB_EINVAL if it is something else. An int is a float
  * too. */
 MOB_API mob_status_t mob_value_item(const mob_value_t *value, mob_item_t *ret_item);
 MOB_API mob_status_t mob_value_int(const mob_value_t *value, int64_t *ret_integer);
@@ -78,8 +78,8 @@ MOB_API mob_status_t mob_value_bool(const mob_value_t *value, bool *ret_truth);
 MOB_API mob_status_t mob_value_str(const mob_value_t *value, const char **ret_text,
                                    uint64_t *ret_size); /* no zero follows */
 /* The memory of bytes, or of the one buffer of a Python value: a numpy array, aligned to 64. (Small
- * buffers inside of other values are in the pickle, where they have no place of their own.) What
- * the numbers are is for both sides to agree on. */
+ * buffers inside other values are in the pickle, and have no memory of their own.) Your program and
+ * Python's must agree on what the numbers are. */
 MOB_API mob_status_t mob_value_buffer(const mob_value_t *value, const void **ret_data,
                                       uint64_t *ret_size);
 /* The words of a value whose `error` is set, Python's traceback too. No zero follows. */
@@ -88,13 +88,13 @@ MOB_API mob_status_t mob_error_text(const mob_value_t *value, const char **ret_t
 
 /* ---- Writing values ------------------------------------------------------ */
 
-/* Values one after the other, in memory that grows. Begin with {0}; not to be copied. A write that
- * fails (no memory) is kept for the end: mob_writer_finish. */
+/* Values one after the other, in memory that grows. Begin with {0}; not to be copied. After a write
+ * that failed (no memory) mob_writer_finish returns its status. */
 typedef struct mob_writer {
     uint8_t *grown; /* NULL: in `local` */
     size_t size, capacity;
     uint32_t count; /* of values, those inside tuples not counted */
-    uint64_t owed;  /* values that tuples which were begun still lack */
+    uint64_t owed;  /* values that are still to come inside tuples */
     mob_status_t status;
     uint8_t local[104];
 } mob_writer_t;
@@ -114,7 +114,7 @@ MOB_API mob_status_t mob_writer_finish(mob_writer_t *writer, const void **ret_da
 MOB_API void mob_writer_clear(mob_writer_t *writer); /* to begin again; its memory stays */
 MOB_API void mob_writer_fini(mob_writer_t *writer);
 
-/* Puts the one value that was written. */
+/* Puts the one value that you have written. */
 MOB_API mob_status_t mob_put_value(mob_client_t *client, mob_writer_t *writer, mob_ref_t *ret_ref);
 /* Space for `count` numbers of item_size bytes, that Python gets as a read-only numpy array of that
  * dtype ("f8", "i4") without a copy; NULL: as a memoryview. Fill *ret_data, aligned to 64 bytes,
@@ -125,16 +125,16 @@ MOB_API mob_status_t mob_put_array(mob_client_t *client, const char *dtype, uint
 /* ---- Calling ------------------------------------------------------------- */
 
 /* The object that names a function or a class, for mob_task_t: the same one as long as the client
- * lives. One count is the caller's. C: a symbol in a shared library, which is looked for here, now
- * (MOB_EINVAL: no such file), and loaded by the workers. Python: a function or class of a module
- * that workers can import. */
+ * lives. One count is yours. C: a symbol in a shared library. This process looks for the file now
+ * (MOB_EINVAL: no such file), and the workers load it. Python: a function or class of a module that
+ * workers can import. */
 MOB_API mob_status_t mob_function_c(mob_client_t *client, const char *library, const char *symbol,
                                     mob_ref_t *ret_ref);
 MOB_API mob_status_t mob_function_python(mob_client_t *client, const char *module, const char *name,
                                          mob_ref_t *ret_ref);
 
-/* The arguments of a call: values are written with mob_write_*(&args.values, ...), in order;
- * references by mob_args_ref: the task starts when the object is there, and gets its value. */
+/* The arguments of a call, in order. Write values with mob_write_*(&args.values, ...), references
+ * with mob_args_ref: the task starts when the object is there, and gets its value. */
 typedef struct mob_args {
     mob_writer_t values;
     mob_ref_t *deps;
@@ -143,20 +143,20 @@ typedef struct mob_args {
 } mob_args_t;
 
 MOB_API void mob_args_init(mob_args_t *args);
-/* borrowed until the call is submitted */
+/* hold ref until you have submitted the call */
 MOB_API void mob_args_ref(mob_args_t *args, mob_ref_t ref);
-/* The next value is the argument of that name; only other named ones may follow it. For functions
- * in Python: those in C have no names for their arguments. */
+/* The next value is the argument of that name; only arguments with names may follow it. For
+ * functions in Python: those in C have no names for their arguments. */
 MOB_API void mob_args_keyword(mob_args_t *args, const char *name);
-/* Sets args and deps of `task`. What it points to is valid until the next write. */
+/* Sets args and deps of `task`, which are valid until the next write. */
 MOB_API mob_status_t mob_args_finish(mob_args_t *args, mob_task_t *task);
 MOB_API void mob_args_clear(mob_args_t *args); /* to begin again; its memory stays */
 MOB_API void mob_args_fini(mob_args_t *args);
 
-/* The usual calls, shorter than mob_submit: a task of one CPU and one result, that is run again up
- * to three times if its worker dies; an actor that holds no CPU once it is made; a call of it with
- * one result. The name is the task's (a function's symbol, say), the class's or the method's. args
- * may be NULL: none. */
+/* The usual calls, shorter than mob_submit. mob_task_run: a task of one CPU and one result, which
+ * is run again up to three times if its worker dies. mob_actor_new: an actor that holds no CPU once
+ * it is made. mob_actor_call: a call of an actor with one result. The name is the task's (a
+ * function's symbol, say), the class's or the method's. args may be NULL: none. */
 MOB_API mob_status_t mob_task_run(mob_client_t *client, mob_ref_t function, const char *name,
                                   mob_args_t *args, mob_ref_t *ret_ref);
 MOB_API mob_status_t mob_actor_new(mob_client_t *client, mob_ref_t class_, const char *name,
@@ -172,9 +172,9 @@ MOB_API mob_status_t mob_actor_call(mob_client_t *client, mob_ref_t actor, const
 /* ---- Being called -------------------------------------------------------- */
 
 /*
- * A task is a symbol of this type. MOB_OK: it is done, its results are written. Anything else: it
- * failed, with the words of mob_call_fail or of whatever failed in it; Python raises them as a
- * RayTaskError, mob_get returns MOB_ETASK. With retry_exceptions it is then run again.
+ * A task is a symbol of this type. MOB_OK: it is done, and its results are written. Any other
+ * status: it failed, with the words of mob_call_fail, else of mob_last_error. Python raises them as
+ * a RayTaskError, mob_get returns MOB_ETASK. With retry_exceptions the task is then run again.
  *
  * An actor's class NAME is three symbols and one a method:
  *     mob_status_t NAME_new(mob_call_t *)       its constructor, with the creation's arguments;
@@ -187,7 +187,8 @@ MOB_API mob_status_t mob_actor_call(mob_client_t *client, mob_ref_t actor, const
 typedef struct mob_call mob_call_t;
 typedef mob_status_t (*mob_function_t)(mob_call_t *call);
 
-/* For tasks of one's own, objects and waits (which lend the CPU): it is this worker's. */
+/* This worker's client: for tasks that your function submits, for objects and for waits, which lend
+ * the CPU. */
 MOB_API mob_client_t *mob_call_client(const mob_call_t *call);
 /* name, resources, number of results */
 MOB_API const mob_run_t *mob_call_run(const mob_call_t *call);
@@ -197,11 +198,12 @@ MOB_API void mob_call_set_state(mob_call_t *call, void *state);
 /* Fails the call: `return mob_call_fail(call, "no such file: %s", path)`. Returns MOB_ETASK. */
 MOB_API mob_status_t mob_call_fail(mob_call_t *call, const char *format, ...) MOB_PRINTF(2, 3);
 
-/* Arguments, from 0. A reference among them is its value. The typed ones fail with MOB_EINVAL, and
- * say which argument it is and what was found, if it is another. */
+/* Arguments, from 0. Of a reference you get its object's value. The typed calls fail with
+ * MOB_EINVAL if the argument is of another type, and say which argument it is and what they
+ * found. */
 MOB_API uint32_t mob_call_count(const mob_call_t *call);
 MOB_API mob_status_t mob_call_arity(mob_call_t *call, uint32_t least,
-                                    uint32_t most); /* fails with other numbers of them */
+                                    uint32_t most); /* fails if there are fewer or more */
 MOB_API mob_status_t mob_call_item(mob_call_t *call, uint32_t index, mob_item_t *ret_item);
 MOB_API mob_status_t mob_call_int(mob_call_t *call, uint32_t index, int64_t *ret_integer);
 MOB_API mob_status_t mob_call_float(mob_call_t *call, uint32_t index, double *ret_real);
@@ -210,12 +212,12 @@ MOB_API mob_status_t mob_call_str(mob_call_t *call, uint32_t index, const char *
                                   uint64_t *ret_size);
 MOB_API mob_status_t mob_call_buffer(mob_call_t *call, uint32_t index, const void **ret_data,
                                      uint64_t *ret_size);
-/* The reference that was given as this argument, to pass on: held by the call. MOB_EINVAL: it was
- * given as a value. */
+/* The reference that the caller gave as this argument, to pass on; the call holds it. MOB_EINVAL:
+ * the caller gave a value. */
 MOB_API mob_status_t mob_call_ref(mob_call_t *call, uint32_t index, mob_ref_t *ret_ref);
 
-/* Results, from 0; a later one for the same index replaces it. With one result, none written is
- * None. */
+/* Results, from 0; a later one for the same index replaces it. If the task has one result and you
+ * write none, it is None. */
 MOB_API mob_status_t mob_call_return_none(mob_call_t *call, uint32_t index);
 MOB_API mob_status_t mob_call_return_bool(mob_call_t *call, uint32_t index, bool truth);
 MOB_API mob_status_t mob_call_return_int(mob_call_t *call, uint32_t index, int64_t integer);
@@ -224,27 +226,27 @@ MOB_API mob_status_t mob_call_return_str(mob_call_t *call, uint32_t index, const
                                          size_t size);
 MOB_API mob_status_t mob_call_return_bytes(mob_call_t *call, uint32_t index, const void *data,
                                            size_t size);
-/* The one value that was written: for tuples. The writer stays the caller's. */
+/* The one value that you have written with a writer: for tuples. The writer stays yours. */
 MOB_API mob_status_t mob_call_return(mob_call_t *call, uint32_t index, mob_writer_t *writer);
-/* As mob_put_array, without a copy: fill *ret_data before the function returns. */
+/* As mob_put_array, without a copy: fill *ret_data before your function returns. */
 MOB_API mob_status_t mob_call_return_array(mob_call_t *call, uint32_t index, const char *dtype,
                                            uint64_t count, size_t item_size, void **ret_data);
 
-/* ---- Workers of one's own
- * ----------------------------------------------------------------------------------------------
- * What mobula-worker does: it becomes the process that workers are forked from, and returns in each
- * of them, connected. With functions linked into the program instead of libraries, or with another
- * language in it, use mob_run_next in the place of mob_serve. */
+/* ---- Workers of your own ------------------------------------------------- */
+
+/* For a program that does what mobula-worker does. mob_zygote makes it the process that workers are
+ * forked from, and returns in each of them, connected. If functions are linked into your program,
+ * or it has another language in it, use mob_run_next in the place of mob_serve. */
 typedef struct mob_zygote_ops {
     void (*before_fork)(void), (*after_fork_parent)(void), (*after_fork_child)(void);
-    void (*preload)(const char *name); /* one of mob_config_t.preload, in a copy of the process that
-                                          then takes its place */
+    void (*preload)(const char *name); /* called with each of mob_config_t.preload, in a copy of the
+                                          process that then takes its place */
 } mob_zygote_ops_t;
 
 /* For a program that mobulad has started, while it has one thread. ops and each of its members may
- * be NULL. MOB_EINVAL: it was started by somebody else. */
+ * be NULL. MOB_EINVAL: mobulad has not started this program. */
 MOB_API mob_status_t mob_zygote(const mob_zygote_ops_t *ops, mob_client_t **ret_client);
-/* Runs what comes, in C, until this worker is to end. */
+/* Takes runs of functions in C and runs them, until this worker is to end. */
 MOB_API mob_status_t mob_serve(mob_client_t *client);
 
 #ifdef __cplusplus

@@ -6,9 +6,9 @@
  *
  * One CPU does not use up the memory's speed, and is far from it where the kernel has to clear and
  * map pages (on 2 cores: copies of 13 and 18 GB/s by one and two threads, 1.3 and 2.3 into pages
- * that nobody had touched). So a large copy is cut into chunks, and each thread takes the next one:
- * a helper that gets no CPU takes none. Chunks end where the kernel's large pages do, so that no
- * two threads have one cleared at the same time.
+ * that no process had touched). So a large copy is cut into chunks, and each thread takes the next
+ * chunk: a helper that gets no CPU takes none. Chunks end where the kernel's large pages do, so
+ * that the kernel never clears one page for two threads at the same time.
  */
 #include "base/copy.h"
 
@@ -38,8 +38,8 @@ typedef struct {
     const char *from; /* NULL: the pages are mapped, no more */
     size_t size;
     bool cold;
-    /* relaxed: it says whose a chunk is, and nothing about its bytes; the end of a thread orders
-     * those */
+    /* relaxed: it says which thread has a chunk, and nothing about its bytes; the join of a thread
+     * orders those */
     _Atomic size_t next;
 } work_t;
 
@@ -63,7 +63,7 @@ static void copy_stream(char *to, const char *from, size_t size) {
         _mm_stream_si128((__m128i *)(to + 32), c);
         _mm_stream_si128((__m128i *)(to + 48), d);
     }
-    _mm_sfence(); /* such stores are not ordered by the release that publishes them */
+    _mm_sfence(); /* the release that publishes these bytes does not order such stores */
     memcpy(to, from, size % 64);
 }
 #else
@@ -79,7 +79,8 @@ static void pages_map(char *at, size_t size) {
 
 static void *chunks_do(void *context) {
     work_t *w = context;
-    size_t end, before = (uintptr_t)w->to % CHUNK; /* of the chunk that it begins in */
+    size_t end,
+        before = (uintptr_t)w->to % CHUNK; /* bytes of its first chunk that lie before `to` */
     while ((end = atomic_fetch_add_explicit(&w->next, CHUNK, memory_order_relaxed)) <
            before + w->size) {
         size_t at = end > before ? end - before : 0;

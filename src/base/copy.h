@@ -6,15 +6,15 @@
 #include <stddef.h>
 
 /*
- * As memcpy; for what is larger than the caches, at the memory's full speed whatever the alignment
- * of the two. `cold`: the target's pages are not mapped yet; that costs ten times the copy. Up to
- * `helpers` threads, which live for no longer than the call, take part in what is worth it.
+ * As memcpy; what is larger than the caches it copies at the memory's full speed, whatever the
+ * alignment of the two. `cold`: the target's pages are not mapped yet; to map them costs ten times
+ * the copy. In a large copy up to `helpers` threads take part, which end before the call returns.
  */
 void base_copy(void *to, const void *from, size_t size, bool cold, unsigned helpers);
 /* The same, into memory that this process has just got from the kernel for itself alone: in large
  * pages, where the kernel has them, which it clears twice as fast. */
 void base_copy_fresh(void *to, const void *from, size_t size, unsigned helpers);
-/* Maps the pages that these bytes lie in, for whoever writes them next. Their content stays. */
+/* Maps the pages that these bytes lie in, before the caller writes them. Their content stays. */
 void base_map(void *at, size_t size, unsigned helpers);
 
 #endif

@@ -1,19 +1,19 @@
 /*
- * A container on a large host has a quota or a CPU set, not fewer processors: a count of the host's
- * starts dozens of workers that then throttle each other. So the groups are asked.
+ * A container on a large host has a quota or a CPU set, not fewer processors: the host's count
+ * would start dozens of workers that then throttle each other. So this asks the groups.
  *
  * Where a group's files are takes two files to find. /proc/self/cgroup names this process's group
  * in each hierarchy; /proc/self/mountinfo says where a hierarchy can be seen, and from which of its
  * groups on ("root" there). In a container the two differ in all combinations: with a namespace of
  * its own both are "/"; without one the group is /docker/x and so is the mount's root, or the root
  * is "/" although only /docker/x is of interest; and a group outside of the namespace is written
- * "/../y". What cannot be placed under the mount is answered with the mount point itself, which is
- * then the innermost group that can be seen. If no mount of groups is listed at all, the usual
- * places are tried.
+ * "/../y". For a group that can't be placed under the mount, the walk takes the mount point itself,
+ * which is then the innermost group that can be seen. If no mount of groups is listed at all, it
+ * tries the usual places.
  *
  * Groups above count as well: a limit holds for all below, and the innermost group often has none
  * of its own. In v2 a group in which the controller is off has no such file, in v1 a group may have
- * been removed meanwhile; both are just missing files.
+ * been removed by now; both are just missing files.
  */
 #include "base/cpus.h"
 

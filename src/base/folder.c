@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Tries, not a time: whoever stands still himself has not waited. 5 s in all, for who clears up may
- * be off the CPU while he has the lock. */
+/* Tries, not a time: a process that was stopped has not waited. 5 s in all, for the process that
+ * clears up may be off the CPU while it has the lock. */
 enum { DEPTH = 2, OWN_TRIES = 5000, OWN_PAUSE_US = 1000 };
 
 static void folder_empty(int fd, int depth) {
@@ -30,7 +30,7 @@ static void folder_empty(int fd, int depth) {
 }
 
 bool base_folder_remove(const char *path) {
-    /* Somebody may be about to make another file there: when the folder is gone, he can't. */
+    /* Another process may be making files there: when the folder is gone, it can't. */
     for (int tries = 0; tries < 100; tries++) {
         int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0) folder_empty(fd, 0);
@@ -41,10 +41,11 @@ bool base_folder_remove(const char *path) {
 }
 
 /*
- * Locks a folder. Between its opening and its lock somebody may have removed it and made another of
- * the same name: it is ours only if the name still leads to what we locked. From then on it does:
- * who clears up needs the lock, and a driver removes only what its own daemon left, whose names
- * come once. False and errno, ENOENT if what was locked is not there any more.
+ * Locks a folder. Between the opening and the lock another process may have removed it and made one
+ * of the same name: this process has the folder only if the name still leads to the locked one.
+ * From then on it does: a process that clears up needs the lock, and a driver removes only what its
+ * own daemon left, whose names come once. False and errno, ENOENT if the locked folder is not there
+ * any more.
  */
 static bool folder_lock(const char *path, int fd) {
     struct stat by_name, by_fd;
@@ -66,14 +67,14 @@ int base_folder_own(const char *path) {
         int error = errno;
         close(fd);
         errno = error;
-        /* there are no locks here, say */
+        /* this file system has no locks, say */
         if (error != EWOULDBLOCK && error != EINTR && error != ENOENT) return -1;
     }
     errno = EBUSY;
     return -1;
 }
 
-/* Somebody's own folder may begin alike. */
+/* A folder of the user may begin alike. */
 static bool is_numbered(const char *name, const char *prefix) {
     size_t skip = strlen(prefix);
     return strncmp(name, prefix, skip) == 0 && name[skip] != 0 &&

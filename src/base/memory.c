@@ -4,11 +4,11 @@
  * any machine (v1), and neither ever is the minimum.
  *
  * A group's usage contains the page cache that its files filled. The kernel drops that before it
- * kills anybody, the active part (what was read twice) as well as the inactive one, and
- * MemAvailable counts both as available; so both are taken off. Without this a program that has
- * read a large file would seem to have no memory left. The memory.stat fields used here count the
- * groups below as well, as the usage does; neither contains shared memory. Swap is left out of the
- * sums: an object store that fills it is slower than one that says that it is full.
+ * kills a process, the active part (what was read twice) as well as the inactive one. MemAvailable
+ * counts both as available; so both are taken off. Without this a program that has read a large
+ * file would seem to have no memory left. The memory.stat fields used here count the groups below
+ * as well, as the usage does; neither contains shared memory. Swap is left out of the sums: an
+ * object store that fills it is slower than one that says that it is full.
  */
 #include "base/memory.h"
 

@@ -19,7 +19,7 @@ mob_status_t base_memory_limit(const char *root, uint64_t *ret_bytes);
 
 /* How much more can be allocated before the machine runs short or a group reaches its limit (and
  * the kernel starts to kill). The page cache, which the kernel drops before that, counts as free. A
- * guess that others can make wrong at any time: keep a reserve. */
+ * guess that another process can make wrong at any time: keep a reserve. */
 mob_status_t base_memory_headroom(const char *root, uint64_t *ret_bytes);
 
 /* Of the machine and the groups, the one that is fullest: what is used (the page cache aside, which

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 1024 }; /* of its descendants are looked at */
+enum { MOST = 1024 }; /* descendants that are looked at */
 
 uint64_t base_process_bytes(pid_t pid) {
     char path[64];
@@ -19,7 +19,7 @@ uint64_t base_process_bytes(pid_t pid) {
     return resident > shared ? (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* What it has changed and nobody else has, shared memory aside. */
+/* Memory that the process has changed and shares with no other, shared memory aside. */
 static uint64_t changed_bytes(pid_t pid) {
     char path[64], line[256];
     unsigned long long changed = 0, shared = 0;
@@ -34,7 +34,7 @@ static uint64_t changed_bytes(pid_t pid) {
     return changed > shared ? (changed - shared) << 10 : 0;
 }
 
-/* Adds the children of one of its threads. */
+/* Adds the children of one thread of the process. */
 static size_t children_add(pid_t pid, const char *thread, pid_t *found, size_t count) {
     char path[300];
     int child;

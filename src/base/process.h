@@ -6,13 +6,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* In bytes; 0 if it is gone. What it inherited by a fork counts, as long as it lies in memory.
- * Reads one small file. */
+/* In bytes; 0 if the process is gone. Memory that it inherited by a fork counts, as long as it lies
+ * in memory. Reads one small file. */
 uint64_t base_process_bytes(pid_t pid);
 
-/* What the processes have that it started, and those that they started: only what none of them
- * shares with another, so of what they inherited what they changed since. Reads some files for
- * each, and the kernel walks their page tables: 1 ms or so for 500 MB. */
+/* Of the processes that it started, and those that they started: only memory that none of them
+ * shares with another. So of inherited memory only what they have changed counts. Reads some files
+ * for each, and the kernel walks their page tables: 1 ms or so for 500 MB. */
 uint64_t base_process_children_bytes(pid_t pid);
 
 #endif

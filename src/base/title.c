@@ -1,7 +1,7 @@
 /*
  * The memory lies between arg_start and arg_end of /proc/self/stat, and the environment follows it.
- * We write into the arguments alone: the environment stays readable. The kernel shows the memory up
- * to the first zero if its last byte is not zero (that is how it knows that a program did this),
+ * This writes into the arguments alone: the environment stays readable. The kernel shows the memory
+ * up to the first zero if its last byte is not zero (that is how it knows that a program did this),
  * and all of it, zeros too, if it is; so the last byte gets a mark, and every title ends before it.
  */
 #include "base/title.h"

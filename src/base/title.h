@@ -10,17 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Finds the memory of the arguments, which are gone afterwards: argv is not to be read any more.
- * Once, before anything else; what is forked later has it too. Without it, or where there is too
- * little of it, base_title_set does nothing. Reads a small file. */
+/* Finds the memory of the arguments, which are gone afterwards: do not read argv any more. Call it
+ * once, before anything else; processes that are forked later have it too. Without this call, or
+ * with too little memory, base_title_set does nothing. Reads a small file. */
 void base_title_begin(void);
 
 /* The title becomes "ray::first", or "ray::first.second" if there is a second; cut where it is too
- * long. Cheap where it is that already. */
+ * long. Cheap if the title is that already. */
 void base_title_set(const char *first, size_t first_size, const char *second, size_t second_size);
 
-/* The short name that top shows by default becomes "ray::name", cut at 15 bytes; of the calling
- * thread, which is to be the main one. A system call. */
+/* The short name that top shows by default becomes "ray::name", cut at 15 bytes; that of the
+ * calling thread, which is to be the main one. A system call. */
 void base_title_short(const char *name, size_t size);
 
 #endif

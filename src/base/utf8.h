@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* How much of the text is whole characters: less than `size` if it was cut in the middle of one.
- * What is no UTF-8 is left as it is. */
+ * Text that is not UTF-8 counts whole. */
 size_t base_utf8_whole(const char *text, size_t size);
 
 #endif

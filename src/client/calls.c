@@ -1,18 +1,19 @@
 /*
- * Calls of actors, straight from the caller to the actor. A queue for each pair: the caller pushes,
- * the actor's worker takes, so calls of one caller are taken in their order.
+ * Calls of actors, straight from the caller to the actor. There is a queue for each pair: the
+ * caller pushes, the actor's worker takes. So the worker takes the calls of one caller in their
+ * order.
  *
- * The caller asks the daemon for the queue at its first call of an actor, which may not even be
- * alive yet: then the calls wait in the queue. The daemon tells the actor's worker which queues are
- * its own. It grants none while calls of the same caller are on their way through itself, and lets
- * none through while there is a queue, so the order holds.
+ * The caller asks the daemon for the queue at its first call of an actor. If the actor is not alive
+ * yet, the calls wait in the queue. The daemon tells the actor's worker which queues are its own.
+ * The daemon grants no queue while calls of the same caller are on their way through itself, and
+ * lets no call through while there is a queue: so the order holds.
  *
- * An actor that died: the daemon closes its queues and fails what lies in them. A caller that
- * pushed after that look sees `closed`, which was set before it, and says so: the daemon then fails
- * that call like any other of a dead actor.
+ * An actor that died: the daemon closes its queues and fails what lies in them. The daemon sets
+ * `closed` before it looks. So a caller that pushed after the look sees `closed` and tells the
+ * daemon, which fails that call like any other of a dead actor.
  *
- * A call whose argument is not there yet stays at its queue's head until it is; the other queues go
- * on meanwhile.
+ * A call whose argument is not there yet stays at its queue's head until it is. The worker goes on
+ * with its other queues.
  *
  * No wake-up is lost: the actor sets `rests`, then looks into its queues; a caller pushes, then
  * reads `rests`; both sequentially consistent.
@@ -54,7 +55,7 @@ void client_call_push(mob_client_t *c, uint32_t number, uint32_t record, uint64_
 
 void client_calls_add(mob_client_t *c, uint32_t number) {
     if (number < SHM_FIRST_CALLS || number >= SHM_QUEUES) return;
-    /* Without memory for it: another process can't do it in our place, so this one ends, and its
+    /* Without memory for it: no other process can serve this actor, so this worker ends, and its
      * calls fail with it. */
     if (!vec_push(&c->calls, ((client_calls_t){.queue = number}))) c->told_to_exit = true;
 }
@@ -64,7 +65,7 @@ void client_calls_end(mob_client_t *c, uint32_t number) {
         if (c->calls.items[i].queue == number) c->calls.items[i].ending = c->calls_ending = true;
 }
 
-/* Whether its first entry, if there is one, may be taken. */
+/* Whether the queue has a first entry, and it may be taken. */
 static bool calls_ready(mob_client_t *c, client_calls_t *calls) {
     if (shm_queue_count(&c->queues[calls->queue]) == 0) return false;
     return calls->missing.slot == 0 || !client_is_pending(c, calls->missing);
@@ -82,8 +83,8 @@ bool client_calls_wait(mob_client_t *c) {
     return false;
 }
 
-/* Whether the arguments of the call that `entry` names are there; if not, the first that is missing
- * is noted, and we are woken for it. */
+/* Whether the arguments of the call that `entry` names are there. If not, `missing` becomes the
+ * first of them, and its sealer wakes this worker. */
 static bool call_is_ready(mob_client_t *c, client_calls_t *calls, uint64_t entry) {
     calls->missing = (mob_ref_t){0};
     const wire_record_t *record = &c->records[wire_entry_index(entry)];

@@ -1,9 +1,10 @@
 /*
- * The inside of a client: what its files share. Drivers and workers are clients; both map the
- * node's segments and talk to the daemon by their two rings.
+ * The inside of a client: what its files share. Drivers and workers are clients: each maps the
+ * node's segments and talks to the daemon by two rings.
  *
- * One mutex guards everything that is not atomic. It is never held while user code runs, and while
- * it is held this process waits for nothing but the daemon's answer to a request for memory.
+ * One mutex guards everything that is not atomic. No thread holds it while user code runs. The
+ * thread that holds it waits for nothing but the daemon: for its answer, or for space in a ring
+ * that it reads.
  */
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
@@ -23,16 +24,19 @@
 #include "wire/message.h"
 #include "wire/record.h"
 
-/* This process's counts of one slot, under one generation: ref.c has the rule. `owned`: we opened
- * it and hold it since. `registered`: the daemon knows that we hold it. */
+/* This process's counts of one slot, under one generation: ref.c has the rule. `owned`: this
+ * process opened the slot and has held it since. `registered`: the daemon knows that this process
+ * holds it. */
 typedef struct {
     uint32_t count;
     uint32_t generation; /* its low bits; 0: nothing is counted */
-    uint32_t pins : 24;  /* its value is read in place so often */
+    uint32_t pins : 24;  /* so many readers of this process have its value open in place */
     bool owned : 1, registered : 1, escaped : 1;
-    bool is_function : 1; /* tasks of ours that the daemon does not know may name it */
-    uint16_t queue;       /* an actor: for our calls of it; 0: none */
-    uint16_t refused;     /* calls since the daemon had none for us, plus one; 0: not asked */
+    bool is_function : 1; /* tasks that this process submitted, and that the daemon does not know,
+                             may name it */
+    uint16_t queue;       /* of an actor: the queue for this process's calls; 0: none */
+    uint16_t refused; /* calls since the daemon refused a queue, plus one; 0: it was not asked, or
+                         granted one */
 } client_local_t;
 _Static_assert(SHM_QUEUES <= UINT16_MAX, "a queue's number fits");
 _Static_assert(sizeof(client_local_t) == 16, "four of them in a cache line");
@@ -40,23 +44,23 @@ _Static_assert(sizeof(client_local_t) == 16, "four of them in a cache line");
 /* A queue that an actor takes calls from. */
 typedef struct {
     uint32_t queue;
-    bool ending;       /* nothing more will be pushed */
-    mob_ref_t missing; /* an argument that its first call waits for */
+    bool ending;       /* its caller will push nothing more */
+    mob_ref_t missing; /* the argument that its first call waits for */
 } client_calls_t;
 
 /* What a run has stored for one of its returns so far. */
 typedef struct {
     bool has_block, escaped;
-    uint32_t file; /* it lies in, by its number; 0: none */
+    uint32_t file; /* the number of the file that the result lies in; 0: none */
 } client_result_t;
 
 /* A record that this worker has claimed, and has not finished. */
 typedef struct client_run {
-    mob_run_t run; /* what its user sees */
+    mob_run_t run; /* the part that the user of mob_run_t sees */
     uint32_t record;
     uint64_t generation;
-    bool taken;  /* from a queue; else the daemon told us to run it */
-    bool leased; /* ... of tasks, under our lease */
+    bool taken;  /* this worker took it from a queue; else the daemon told it to run it */
+    bool leased; /* ... from a queue of tasks, under its lease */
     bool failed; /* a result is an error */
     bool large;  /* a result lies in a file */
     wire_body_t body;
@@ -65,7 +69,7 @@ typedef struct client_run {
     struct client_run *next, *next_free;
 } client_run_t;
 
-/* How a run came to us. `taken`: from a queue, of tasks if `leased`, else of calls. */
+/* How a run came to this worker. `taken`: from a queue, of tasks if `leased`, else of calls. */
 typedef struct {
     uint32_t record;
     uint64_t generation, gpu_mask;
@@ -79,30 +83,32 @@ typedef struct {
     mob_ref_t ref;
 } client_function_t;
 
-/* What was asked for and will not be had: space of so many bytes, or an object that is on disk. */
+/* The daemon refused what a thread here asked for: space of `size` bytes, or an object that is on
+ * disk. */
 typedef struct {
     uint64_t size;
     mob_ref_t ref;
     mob_status_t status;
-    uint64_t number; /* counts them */
+    uint64_t number; /* how many refusals there ever were, with this one */
 } client_refusal_t;
 
-/* How long it is worth to look before one sleeps, for one kind of wait: see rest.c. Hints, so
- * several threads may share it. */
+/* How long a thread should look before it sleeps, for one kind of wait: see rest.c. Hints, so
+ * several threads may share them. */
 typedef struct {
     _Atomic uint64_t since_ns; /* when the last look began */
     _Atomic uint64_t spin_ns;  /* 0: the least */
 } client_patience_t;
 
-/* Entries of a table that the daemon granted to us, and those of them known to be free. */
+/* Entries of a table that the daemon granted to this process, and those of them known to be
+ * free. */
 typedef struct {
     struct {
         uint32_t first, count;
     } * ranges;
     size_t range_count, range_capacity;
     VEC(uint32_t) free;
-    uint32_t total,
-        since_sweep; /* since_sweep: how many came into `free` by the last sweep and since */
+    uint32_t total, since_sweep; /* since_sweep: how many entries the last sweep put into `free`,
+                                    and the daemon granted since */
 } client_pool_t;
 
 struct mob_client {
@@ -122,7 +128,7 @@ struct mob_client {
     shm_segment_t node_segment, own_segment, slot_segment, record_segment, extent_segment, arena,
         queue_segment;
     shm_node_t *node;
-    shm_queue_t *queues; /* by client; ours too */
+    shm_queue_t *queues; /* by number: of each lane and client, then of calls */
     shm_events_t *events;
     _Atomic uint64_t *pins; /* one bit a slot */
     shm_ring_t *up, *down;
@@ -141,11 +147,11 @@ struct mob_client {
     bool events_thread_runs, events_stop;
     _Atomic bool events_parked;
 
-    uint32_t space_news; /* counts what the daemon said about space that somebody here waits for */
+    uint32_t space_news; /* counts the daemon's messages about space that a thread here waits for */
     VEC(client_refusal_t) refusals; /* the newest last */
     uint64_t refusals_told;         /* how many there ever were */
 
-    _Atomic bool woke;         /* our last push woke somebody: he may want our CPU. A hint */
+    _Atomic bool woke;         /* the last push woke a worker, which may want this CPU. A hint */
     _Atomic uint32_t spinners; /* threads in client_spin */
     client_patience_t get_patience, run_patience;
     bool answered;
@@ -160,27 +166,28 @@ struct mob_client {
     char titled[64];     /* the name of the run in the title, if it is no longer than this */
     size_t titled_size;  /* SIZE_MAX: there is none */
     size_t class_size;   /* 0: it is none */
-    bool looking;        /* our bit in the lane's `looking` is up */
+    bool looking;        /* this worker's bit in the lane's `looking` is set */
     uint32_t looking_lane;
-    uint32_t queue_turn;  /* whose queue the last task came from */
+    uint32_t queue_turn;  /* the number of the client whose queue the last task came from */
     bool queue_has_next;  /* ... had another entry then */
-    uint64_t ended_ns;    /* when the last run ended, if nothing was waited for since; else 0 */
-    bool run_unclaimable; /* none is claimed any more: a record makes no sense, there is no memory
-                             for it, or the session ends */
-    mob_ref_t actor;      /* that this process is; slot 0: none */
+    uint64_t ended_ns;    /* when the last run ended, if this worker has not waited since; else 0 */
+    bool run_unclaimable; /* this worker claims no run any more: a record makes no sense, there is
+                             no memory for it, or the session ends */
+    mob_ref_t actor;      /* the actor that this process is; slot 0: none */
     VEC(client_calls_t) calls; /* an actor's */
     size_t calls_turn;
     bool calls_ending; /* some of them are */
     client_run_t *runs,
-        *free_runs; /* all that were ever needed at once, and those that are not in use */
-    mob_run_t *claimed, forget; /* what was taken last */
+        *free_runs; /* every one that was ever made, and those of them that are not in use */
+    mob_run_t *claimed, forget; /* the run that was claimed last, and the last MOB_FORGET */
     uint32_t running, limit;    /* runs that are not finished, and how many there may be */
-    bool awaits_end;            /* the taker of runs can't go on before one is finished */
+    bool awaits_end;            /* the taker can't go on before a run is finished */
     uint32_t waiting;           /* of those, how many stand still because a thread waits */
     uint64_t period;            /* counts the times without a pause between runs */
-    bool has_loop;              /* they are run by turns in a loop */
-    bool leased, lent;          /* our CPU is a lease's; it, or what the actor holds, is lent */
-    uint32_t holds;             /* the shape of what we hold without a lease */
+    bool has_loop;              /* a thread's event loop runs them by turns */
+    bool leased, lent; /* leased: the run's CPU is the lease's. lent: that CPU, or what the actor
+                          holds, is lent */
+    uint32_t holds;    /* the shape of what this worker holds without a lease */
 };
 
 extern _Atomic bool client_forked; /* set in the child of a fork, by the handler that mob_init and
@@ -188,61 +195,63 @@ extern _Atomic bool client_forked; /* set in the child of a fork, by the handler
 
 /*
  * The files' contracts with each other. "Under the mutex": the caller holds c->mutex. "Not under
- * the mutex": the function takes it itself, or sleeps. "Any": it does not matter. A driver's
- * threads all may call at any time; "the taker" is the one thread of a worker that takes runs.
+ * the mutex": the function takes it itself, or sleeps. "Any": it does not matter. All threads of a
+ * driver may call at any time. "The taker" is the one thread of a worker that takes runs.
  */
 
 /* How often a sleeper makes sure that the daemon lives. */
 #define CLIENT_LOOK_UP_NS INT64_C(1000000000)
 
-/* ---- connect.c: beginning and end. Not under the mutex: nobody else has the client yet, or any
- * more. They wait for the daemon. ---- */
+/* ---- connect.c: beginning and end. Not under the mutex: no other thread has the client yet, or
+ * any more. They wait for the daemon. ---- */
 
-/* To a daemon of this user's. */
+/* Connects to a daemon of this user. */
 mob_status_t client_socket_connect(const char *path, int *ret_sock);
-/* The session's folders, after the daemon's end. */
+/* Removes the session's folders, after the daemon's end. */
 void client_folders_remove(mob_client_t *c);
 
 /* ---- handshake.c: the same ---- */
 
-/* Says hello on its socket and maps what the welcome brings. A worker has no `config`. Waits for
- * the daemon, up to 20 s. */
+/* Says hello on the client's socket and maps the segments of the welcome. A worker has no `config`.
+ * Waits for the daemon, up to 20 s. */
 mob_status_t client_handshake(mob_client_t *c, uint64_t token, const mob_config_t *config);
 enum { CLIENT_ANSWER_MS = 20000 }; /* so long a daemon may take that is busy or slow */
 /* Receives one packet of up to `capacity` bytes, with up to `most` descriptors, which are the
  * caller's then. Waits so long at most; -1: for ever. Of size 0: the daemon hung up. */
 mob_status_t client_packet_receive(int sock, int timeout_ms, void *packet, size_t capacity,
                                    size_t *ret_size, int *ret_fds, int most, int *ret_fd_count);
-/* A program that closed its standard streams must not find our descriptors there. Takes fd. */
+/* Moves fd out of the way: a program that closed its standard streams must not find our descriptors
+ * there. Takes fd. */
 int client_fd_above_standard(int fd);
 
 /* ---- link.c: talking to the daemon. Under the mutex, unless it says otherwise. ---- */
 
 /* Whether this process may call. Any. */
 mob_status_t client_check(const mob_client_t *c);
-/* A message for the daemon, which is woken for it. Waits only while the ring is full. */
+/* Sends a message, and wakes the daemon for it. Waits only while the ring is full. */
 void client_push(mob_client_t *c, wire_message_t message);
-/* The same for what the daemon need not wake for: it is read before any later message of ours. */
+/* The same, but does not wake the daemon, which reads the message before any later one of this
+ * process. */
 void client_push_quietly(mob_client_t *c, wire_message_t message);
 /* Pushes a request and waits for its answer. */
 mob_status_t client_ask(mob_client_t *c, const wire_message_t *request, uint32_t answer_kind,
                         wire_message_t *ret_answer);
-/* The daemon is to look at its rings, and at the queues. Any. */
+/* Makes the daemon look at its rings and at the queues. Any. */
 void client_notify(mob_client_t *c);
-/* Takes what is on the ring down. */
+/* Takes all messages off the ring down. */
 void client_listen(mob_client_t *c);
 /* Whether the daemon is still there; looks at the socket. Any. */
 bool client_daemon_alive(mob_client_t *c);
 /* MOB_ECLOSED, with the words for it. Any. */
 mob_status_t client_daemon_gone(void);
-/* Wakes those whom a slot's old word names. True if the daemon must be asked to ring all bells.
- * Any. */
+/* Wakes the clients whose bits are in a slot's old word. True: a client without a bit waits, so the
+ * caller must ask the daemon to ring all bells. Any. */
 bool client_wake(mob_client_t *c, uint64_t slot_word);
 
 /* ---- query.c. Under the mutex; waits for the daemon. ---- */
 
-/* Asks with space for `size` bytes, which begin with `input`. ret_copy, if it is not NULL, is the
- * caller's to free. MOB_ESPACE: not now. */
+/* Asks the daemon, with space for `size` bytes: `input` lies there first, then the answer.
+ * *ret_copy, if ret_copy is not NULL, is the caller's to free. MOB_ESPACE: not now. */
 mob_status_t client_ask_with_space(mob_client_t *c, wire_message_t *request, const void *input,
                                    size_t input_size, uint64_t size, wire_message_t *ret_answer,
                                    void **ret_copy);
@@ -250,20 +259,21 @@ mob_status_t client_ask_with_space(mob_client_t *c, wire_message_t *request, con
 /* ---- rest.c: waiting. Any thread, not under the mutex. ---- */
 
 typedef bool (*client_look_fn)(mob_client_t *c, void *context);
-/* Looks for a while, if there are CPUs for it; true as soon as it is there. */
+/* Calls `there` again and again for a while, if there are CPUs for it. True as soon as `there`
+ * is. */
 bool client_spin(mob_client_t *c, client_patience_t *patience, client_look_fn there, void *context);
-/* It was not, and we slept: it is there now; or we were woken for nothing. */
+/* After a look in vain and a sleep: `there`, or this thread was woken for nothing. */
 void client_patience_learn(client_patience_t *patience, bool there);
-/* As shm_bell_sleep, on our own bell. */
+/* As shm_bell_sleep, on this process's bell. */
 bool client_sleep(mob_client_t *c, uint32_t seen, int64_t timeout_ns);
-/* Others guess by this whether it is worth to spin. */
+/* Other processes guess by this whether it is worth to spin. */
 void client_awake_set(mob_client_t *c, bool awake);
 bool client_may_spin(mob_client_t *c);
 enum { CLIENT_LARGE_COPY = 1 << 20 }; /* worth more than memcpy */
-/* That no process of the session uses now, so far as is known. */
+/* CPUs that no process of the session uses now, as far as the shared words say. */
 unsigned client_idle_cpus(mob_client_t *c);
-/* When a wait ends, by the monotonic clock; UINT64_MAX: never. And how long to sleep until then, or
- * until the daemon is to be looked at; 0: it is over. */
+/* When a wait ends, by the monotonic clock; UINT64_MAX: never. And how long to sleep: until then,
+ * or until it is time to look whether the daemon lives; 0: the wait is over. */
 uint64_t client_wait_deadline(int64_t timeout_ms);
 int64_t client_wait_slice(uint64_t deadline_ns);
 /* Before a sleep: MOB_ELIMIT, with words, for a thread that must not. */
@@ -271,100 +281,105 @@ mob_status_t client_wait_check(void);
 
 /* ---- queue.c: tasks that workers take by themselves. Under the mutex. ---- */
 
-/* There is space: the caller has looked. */
+/* The queue has space: the caller has looked. */
 void client_queue_push(mob_client_t *c, uint32_t lane, uint32_t record, uint64_t generation);
-/* There is something in a queue: somebody is to be awake. */
+/* A queue of the lane has something: wakes a worker for it, or tells the daemon, unless a worker
+ * looks. */
 void client_queue_tell(mob_client_t *c, uint32_t lane);
 /* Any. */
 bool client_queues_have(mob_client_t *c, uint32_t lane);
-/* Forgets queues that have nothing, before a sleep. */
+/* Clears the bits of queues that are empty, before a sleep. */
 void client_queues_clear(mob_client_t *c, uint32_t lane);
 /* The parts of a record that has arguments by reference. False: it has none, or makes no sense. */
 bool client_record_split(const mob_client_t *c, const wire_record_t *record, wire_body_t *ret_body);
 typedef bool (*client_claim_fn)(mob_client_t *c, uint64_t entry);
-/* The first one that can be claimed. The taker. */
+/* Claims the first entry that can be claimed. The taker. */
 bool client_queue_take(mob_client_t *c, uint32_t lane, client_claim_fn claim);
 
 /* ---- calls.c: calls of actors. Under the mutex. ---- */
 
-/* For our calls of the actor; 0: they go through the daemon. May wait for the daemon. */
+/* The queue for this process's calls of the actor; 0: they go through the daemon. May wait for the
+ * daemon. */
 uint32_t client_calls_queue(mob_client_t *c, mob_ref_t actor);
 void client_call_push(mob_client_t *c, uint32_t number, uint32_t record, uint64_t generation);
-/* The rest is the taker's, of an actor's worker. A queue to take calls from; one that gets nothing
- * more. */
+/* The rest is for the taker of an actor's worker. The daemon named a queue to take calls from; or
+ * one that gets nothing more. */
 void client_calls_add(mob_client_t *c, uint32_t number);
 void client_calls_end(mob_client_t *c, uint32_t number);
-bool client_calls_have(mob_client_t *c); /* one that can be taken now */
-bool client_calls_wait(mob_client_t *c); /* any */
+bool client_calls_have(mob_client_t *c); /* there is a call that can be taken now */
+bool client_calls_wait(mob_client_t *c); /* there is a call */
 bool client_call_take(mob_client_t *c, client_claim_fn claim);
-/* Says of queues that get nothing more, and have nothing more, that they are done with. */
+/* Tells the daemon which queues get nothing more and are empty: this worker is done with them. */
 void client_calls_finish(mob_client_t *c);
 
 /* ---- lease.c: a worker's right to take tasks. Under the mutex; the taker, unless it says
  * otherwise. ---- */
 
-uint32_t client_lane(mob_client_t *c);    /* that our lease is for */
-bool client_lease_begin(mob_client_t *c); /* whether it may take one now */
-void client_lease_rest(mob_client_t *c);  /* it found none */
-/* What runs under the lease; 0: nothing does. */
+uint32_t client_lane(mob_client_t *c);    /* the lane that this worker's lease is for */
+bool client_lease_begin(mob_client_t *c); /* whether this worker may take a task now */
+void client_lease_rest(mob_client_t *c);  /* this worker found no task */
+/* Says what runs under the lease; 0: nothing does. */
 void client_lease_run(mob_client_t *c, uint32_t record_and_one);
-/* Whether others may rely on us to look into the queues before we sleep. */
+/* Whether submitters may rely on this worker to look into the queues before it sleeps. */
 void client_looking_set(mob_client_t *c, bool looking);
-/* They may not any more; what came meanwhile is somebody else's. */
+/* Submitters may not rely on this worker any more. If a queue has something by now, another worker
+ * is woken for it. */
 void client_looking_end(mob_client_t *c);
-/* Looks for a while; true: there is something to do. Not under the mutex. */
+/* Looks for work for a while; true: there is something to do. Not under the mutex. */
 bool client_lease_look(mob_client_t *c, uint32_t seen);
 /* False if a signal handler ran. Not under the mutex. */
 bool client_lease_sleep(mob_client_t *c, uint32_t seen);
-/* It wakes to work: the daemon looks at the machine's memory from now on. Not under the mutex. */
+/* This worker wakes to work: the daemon is to look at the machine's memory from now on. Not under
+ * the mutex. */
 void client_work_tell(mob_client_t *c);
 void client_lease_block(mob_client_t *c);
 void client_lease_unblock(mob_client_t *c);
 
 /* ---- lending.c: what a worker holds, while its runs wait ---- */
 
-/* A run was claimed, or is over, by this thread. Under the mutex. */
+/* This thread has claimed a run; or one is over. Under the mutex. */
 void client_lending_begin(mob_client_t *c);
 void client_lending_end(mob_client_t *c);
 /* Lends, or takes back, what is due now. Under the mutex. */
 void client_lending_settle(mob_client_t *c);
-/* Around a wait of this thread: its runs wait. Not under the mutex. */
+/* Around a wait of this thread, while its runs stand still. Not under the mutex. */
 typedef struct {
     uint64_t period; /* 0: there was no run */
     uint32_t runs;
-    bool lends; /* others may run because we wait */
+    bool lends; /* this worker's CPUs may be lent because this thread waits */
 } client_wait_t;
 client_wait_t client_waiting_begin(mob_client_t *c);
 void client_waiting_end(mob_client_t *c, client_wait_t wait);
 
 /* ---- run.c. Under the mutex. ---- */
 
-/* Claims a record. False: somebody else has it, or it was taken back. What can fail is done before
- * the claim, and then this worker ends, so that the task, which is not begun, goes to another. The
- * taker. */
+/* Claims a record. False: another worker has it, or the daemon took it back. Whatever can fail is
+ * done before the claim. If it fails, this worker ends, and the task, which is not begun, goes to
+ * another worker. The taker. */
 bool client_run_claim(mob_client_t *c, const client_order_t *order);
 /* At the end. */
 void client_runs_free(mob_client_t *c);
 
 /* ---- worker.c ---- */
 
-/* Whether this thread unloads a function, and so must not wait for anybody. Any. */
+/* Whether this thread unloads a function, and so must not wait for a result. Any. */
 bool client_is_unloading(void);
 
-/* ---- title.c: what ps shows of a worker. Under the mutex, or by the taker while none runs. ----
- */
+/* ---- title.c: what ps shows of a worker. Under the mutex, or by the taker while nothing runs.
+ * ---- */
 
-/* It is about to run one of another name than before. */
+/* The worker is about to run one of another name than before. */
 void client_title_change(mob_client_t *c, const mob_run_t *run);
-/* It is about to sleep. */
+/* The worker is about to sleep. */
 void client_title_rest(mob_client_t *c);
-/* It is about to run this one; most have the name of the one before. */
+/* The worker is about to run this one; most have the name of the one before. */
 static inline void client_title_run(mob_client_t *c, const mob_run_t *run) {
     if (run->name_size != c->titled_size || memcmp(run->name, c->titled, run->name_size) != 0)
         client_title_change(c, run);
 }
 
-/* ---- pool.c: slots and records granted to us. Under the mutex; may wait for the daemon. ---- */
+/* ---- pool.c: slots and records that the daemon granted to this process. Under the mutex; may wait
+ * for the daemon. ---- */
 
 mob_status_t client_slot_take(mob_client_t *c, uint32_t *ret_slot);
 void client_slot_give(mob_client_t *c, uint32_t slot);
@@ -376,21 +391,22 @@ void client_record_give(mob_client_t *c, uint32_t record);
 /* The heap's grant function; waits for the daemon's answer, not for space. */
 mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uint64_t *ret_offset,
                                uint64_t *ret_size, uint64_t *ret_serial);
-/* By WIRE_SPACE or WIRE_RESTORED. */
+/* The daemon has sent WIRE_SPACE or WIRE_RESTORED. */
 void client_space_told(mob_client_t *c, const wire_message_t *m);
-/* Whether an object did not come back since so many refusals had been told; it is told to every
- * thread that waits for it. */
+/* Why the daemon did not bring an object back, if it has said so since refusal number `told`; else
+ * MOB_OK. Every thread that waits for the object finds it. */
 mob_status_t client_refusal_find(mob_client_t *c, mob_ref_t ref, uint64_t told);
-/* Gives it words: who has the memory. Not under the mutex. */
+/* Gives the status words: which processes have the memory. Not under the mutex. */
 mob_status_t client_refuse(mob_client_t *c, mob_status_t status, uint64_t size);
 
 /* ---- pin.c: values that are read in place ---- */
 
 /* Under the mutex. */
 void client_pin(mob_client_t *c, mob_ref_t ref);
-/* However often it was pinned. What was mapped for it is the caller's to end. Under the mutex. */
+/* Takes all pins of the slot away. The caller ends the mapping that this returns. Under the
+ * mutex. */
 client_map_t client_unpin(mob_client_t *c, uint32_t slot);
-/* One pin more, or less. Not under the mutex. */
+/* One pin more, or one less. Not under the mutex. */
 void client_pin_hold(mob_client_t *c, mob_ref_t ref);
 void client_pin_drop(mob_client_t *c, mob_ref_t ref);
 
@@ -399,14 +415,15 @@ void client_pin_drop(mob_client_t *c, mob_ref_t ref);
 
 void client_ref_retain(mob_client_t *c, mob_ref_t ref);
 void client_ref_release(mob_client_t *c, mob_ref_t ref);
-/* The reference is about to be published to others. */
+/* This process is about to publish the reference to another one. */
 void client_ref_escape(mob_client_t *c, mob_ref_t ref);
-/* Its counts begin, if those that are there are of an earlier object. False: it is stale itself. */
+/* Begins to count this object, if the counts that are there are of an earlier one. False: the
+ * reference itself is stale. */
 bool client_local_renew(mob_client_t *c, mob_ref_t ref);
 static inline bool client_local_is(const mob_client_t *c, mob_ref_t ref) {
     return c->local[ref.slot].generation == (uint32_t)ref.generation;
 }
-/* We have opened it, and hold it. */
+/* This process has opened the slot, and holds it. */
 static inline void client_local_begin(mob_client_t *c, mob_ref_t ref) {
     c->local[ref.slot] =
         (client_local_t){.count = 1, .generation = (uint32_t)ref.generation, .owned = true};
@@ -423,7 +440,7 @@ void client_functions_free(mob_client_t *c);
 /* In the child of a fork. */
 void client_events_forked(void);
 
-/* ---- object.c. Any; the caller holds what it names. ---- */
+/* ---- object.c. Any; the caller holds the objects that it names. ---- */
 
 bool client_is_sealed(const mob_client_t *c, mob_ref_t ref);
 /* Its task is still to be done. */
@@ -433,23 +450,23 @@ mob_status_t client_refs_check(const mob_client_t *c, const mob_ref_t *refs, siz
 
 /* ---- put.c ---- */
 
-/* Where the value goes, of an object that is open and ours to seal. MOB_ESPACE: not now. Under the
- * mutex, but for what fits into the slot. */
+/* Finds space for the value of an object that is open and this process's to seal. MOB_ESPACE: not
+ * now. Under the mutex, unless the value fits into the slot. */
 mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
                                  mob_buffer_t *ret_buffer);
-/* Fills the slot's fields. Any: the slot is PENDING and ours to seal. */
+/* Fills the slot's fields. Any: the slot is PENDING and this process's to seal. */
 void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
                          mob_status_t error, const mob_ref_t *refs);
-/* Before one that is cold is published or freed: the daemon counts on no more memory for it. Under
- * the mutex. */
+/* Call it before you publish or free a cold buffer: the daemon then counts on no more memory for
+ * it. Under the mutex. */
 void client_buffer_told(mob_client_t *c, const mob_buffer_t *buffer);
-/* What the daemon is told of one that is to be published ESCAPED. */
+/* The message that tells the daemon of a value that is published ESCAPED. */
 wire_message_t client_escape_of(const mob_buffer_t *buffer);
 
 /* ---- queue.c, calls.c: records ---- */
 
-/* The record that is next in a queue was written by another CPU: brought here while a run is on.
- * Whose it will be is not said by that. */
+/* Another CPU wrote the next record of a queue: this one fetches it while a run is on. Another
+ * worker may claim it all the same. */
 static inline void client_entry_fetch(const mob_client_t *c, uint64_t entry) {
     const char *record = (const char *)&c->records[wire_entry_index(entry)];
     for (size_t at = 0; at < sizeof(wire_record_t); at += 64) __builtin_prefetch(record + at);

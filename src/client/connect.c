@@ -1,9 +1,9 @@
 /*
  * Beginning and end of a client: starting a daemon, connecting to one, leaving.
  *
- * A driver's connection is one end of a socket pair that the daemon inherits, so there is nothing
- * to find and nothing to wait for but the daemon's welcome. A worker connects to the socket in the
- * session's folder.
+ * A driver's connection is one end of a socket pair; the daemon inherits the other. So the driver
+ * has no socket to find, and waits for nothing but the daemon's welcome. A worker connects to the
+ * socket in the session's folder.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -68,7 +68,7 @@ static void client_disconnect(mob_client_t *c) {
                                  &c->record_segment, &c->extent_segment, &c->queue_segment};
     bool forked = atomic_load(&client_forked);
     for (size_t i = 0; i < sizeof segments / sizeof *segments; i++) {
-        /* not inherited: something else may lie there by now */
+        /* the child did not inherit it: something else may lie there by now */
         if (forked) shm_segment_abandon(segments[i]);
         shm_segment_fini(segments[i]);
     }
@@ -178,7 +178,7 @@ static mob_status_t daemon_spawn(mob_client_t *c, char **argv) {
 }
 
 /* The daemon ends its workers and then itself; a session is over when nothing of it runs any more.
- * One that is stuck is killed, and the kernel ends its workers. */
+ * The driver kills a daemon that is stuck, and the kernel then ends its workers. */
 static void daemon_await(pid_t pid) {
     for (int round = 0; round < DAEMON_ROUNDS; round++) {
         pid_t done = waitpid(pid, NULL, WNOHANG);
@@ -190,7 +190,7 @@ static void daemon_await(pid_t pid) {
     }
 }
 
-/* The daemon puts its folders away, unless it was killed. */
+/* The daemon puts its folders away, unless it was killed: then the driver does. */
 void client_folders_remove(mob_client_t *c) {
     char *path;
     for (size_t i = 0; i < c->spill_dirs.count; i++) {
@@ -227,7 +227,8 @@ mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client) {
     vec_free(&words);
     if (status != MOB_OK) {
         if (c->sock >= 0) shutdown(c->sock, SHUT_RDWR);
-        if (c->daemon_pid > 0) daemon_await(c->daemon_pid); /* it puts away what it had made */
+        if (c->daemon_pid > 0)
+            daemon_await(c->daemon_pid); /* the daemon puts away what it had made */
         client_free(c);
         return status;
     }

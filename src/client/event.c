@@ -12,20 +12,21 @@
  *   awake: told = 0, reads the eventfd; looks
  *
  * No wake-up is lost: what happens after `seen` was read changes `rings`; what happened before is
- * found by the look after the arming. A thread that sleeps on the bell went there with a value of
- * `rings` that is not newer than `seen`, and one that does not sleep there compares again. `told`
- * comes after the write, so that who sees it finds the descriptor readable.
+ * found by the look after the arming. If the bell's thread sleeps on the bell, it went there with a
+ * value of `rings` that is not newer than `seen`; if it does not sleep there, it compares again. It
+ * sets `told` after the write, so that an owner that sees `told` finds the descriptor readable.
  *
- * While nothing is armed, rings are somebody else's business and the thread must not cost them a
- * system call: it parks, and the next arming wakes it. It parks only when a ring (or a second
- * without one) finds nothing armed, so that a program which awaits one result after the other does
- * not wake it each time.
+ * While nothing is armed, rings are for other threads, and a ringer must not make a system call for
+ * the bell's thread. So that thread parks, and the next arming wakes it. It parks only when a ring
+ * (or a second without one) finds nothing armed, so that a program which awaits one result after
+ * the other does not wake it each time.
  *
- * Looking through what is watched costs as much as there is of it, however little is there. So
- * after a long look the next one has to wait four times as long as that one took: it never costs
- * more than a fifth of a CPU. If the look after the arming has to be left out for that, `seen` is
- * what the bell said before the last whole look, and at_ns the time of the next: what came in
- * between counts as a ring, and the thread, which is rung for it, tells at that time.
+ * A look through the watches costs as much as there are watches, however few of them are over. So
+ * after a long look the owner waits four times as long as that look took: looks never cost more
+ * than a fifth of a CPU. If the owner has to leave out the look after the arming for that, `seen`
+ * is what the bell said before the last whole look, and at_ns the time of the next. Then whatever
+ * came in between counts as a ring; the owner rings the bell's thread for it, which tells at that
+ * time.
  */
 #include <errno.h>
 #include <signal.h>
@@ -36,22 +37,23 @@
 #include "base/clock.h"
 #include "client/client.h"
 
-/* A loop that sleeps is woken by way of the thread, which takes twice as long as waking who sleeps
- * on the bell: so it looks for longer. */
+/* A loop that sleeps is woken by way of the bell's thread, which takes twice as long as to wake a
+ * thread that sleeps on the bell. So the loop looks for longer. */
 static const uint64_t SPIN_NS = 120000, LONG_LOOK_NS = 50000;
 enum { RESTS = 4 };
 
 struct mob_event {
     mob_client_t *client; /* NULL: the session is over */
     mob_event_t *next;
-    int fd, pid; /* pid: of its process. A forked child has only a copy, and not the thread */
+    int fd, pid; /* pid: the process that opened the event. A forked child has only a copy, and not
+                    the bell's thread */
     bool takes_runs;
     _Atomic bool armed, told;
     _Atomic uint32_t seen;
-    _Atomic uint64_t at_ns; /* not before */
+    _Atomic uint64_t at_ns; /* the bell's thread does not tell before */
     /* the owner's */
     client_wait_t wait;     /* while it is armed */
-    uint64_t since_ns;      /* when something was found last */
+    uint64_t since_ns;      /* when its look last found something */
     uint64_t not_before_ns; /* of the next look through the watches */
     uint64_t look_ns;       /* when this look began; 0: none has */
     uint32_t look_rings,
@@ -75,8 +77,8 @@ static void event_tell(mob_event_t *e) {
     atomic_store(&e->told, true);
 }
 
-/* Tells those whose time has come. Returns whether any was armed; *timeout_ns becomes the time to
- * the next that is due. */
+/* Tells the events whose time has come. Returns whether any was armed; *timeout_ns becomes the time
+ * until the next is due. */
 static bool events_tell(mob_client_t *c, uint32_t rings, bool all, int64_t *timeout_ns) {
     bool any = false;
     uint64_t now = base_clock_mono_ns();
@@ -105,11 +107,11 @@ static void *bell_watch(void *context) {
     pthread_mutex_lock(&list_mutex);
     while (!c->events_stop) {
         uint32_t rings = shm_bell_listen(bell_of(c));
-        /* A worker ends with the daemon; a driver has to look whether it is there. */
+        /* A worker ends with the daemon; a driver has to look whether the daemon is there. */
         int64_t timeout = c->role == WIRE_WORKER ? -1 : CLIENT_LOOK_UP_NS;
         if (!events_tell(c, rings, atomic_load(&c->dead), &timeout)) {
-            /* seq_cst: an owner arms, then reads `parked`; we set that, then look whether one is
-             * armed. */
+            /* seq_cst: an owner arms, then reads `parked`; this thread sets `parked`, then looks
+             * whether one is armed. */
             atomic_store(&c->events_parked, true);
             while (!c->events_stop && !any_armed(c))
                 pthread_cond_wait(&c->events_cond, &list_mutex);
@@ -137,7 +139,7 @@ static mob_status_t thread_start(mob_client_t *c) {
     return MOB_OK;
 }
 
-/* whoever held it is not here */
+/* the thread that held it is not in the child */
 void client_events_forked(void) { pthread_mutex_init(&list_mutex, NULL); }
 
 void mob_events_end(mob_client_t *c) {
@@ -217,7 +219,8 @@ mob_status_t mob_event_watch(mob_event_t *e, mob_watch_t *watch) {
         return base_fail(MOB_ESTALE, "the object that this reference named is gone");
     if (!vec_push(&e->watches, watch)) return MOB_ENOMEM;
     watch->forgotten = false;
-    /* If it is there already nobody will ring for it: the next look must not be left out. */
+    /* If the object is there already, no sealer will ring for it: the next look must not be left
+     * out. */
     if (!store_slot_wait(&e->client->slots[watch->ref.slot], e->client->number))
         e->not_before_ns = 0;
     return MOB_OK;
@@ -266,7 +269,7 @@ mob_watch_t *mob_event_next(mob_event_t *e) {
     return NULL;
 }
 
-/* While it is armed and watches something, its thread waits. */
+/* While an event is armed and watches something, its owner counts as waiting. */
 static void wait_settle(mob_event_t *e, mob_client_t *c) {
     if (e->watches.count > 0 && e->wait.period == 0) e->wait = client_waiting_begin(c);
 }
@@ -283,7 +286,7 @@ static void event_arm(mob_event_t *e, mob_client_t *c) {
     wait_settle(e, c);
     client_awake_set(c, false);
     atomic_store(&e->armed, true);
-    /* the thread may sleep for longer than until at_ns */
+    /* the bell's thread may sleep beyond at_ns */
     if (seen != rings) shm_bell_ring(bell_of(c));
     if (!atomic_load(&c->events_parked)) return;
     pthread_mutex_lock(&list_mutex);

@@ -1,7 +1,7 @@
 /*
  * Names of functions: an object for each ("c", library, symbol) or ("python", module, name) that
- * this client has asked for, made once, so that a function that is named in every call is loaded
- * once by each worker.
+ * this client has asked for, made once. So each worker loads a function once, though every call
+ * names it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -32,7 +32,8 @@ static mob_status_t function_of(mob_client_t *c, const char *const words[3], mob
         return MOB_OK;
     }
     pthread_mutex_unlock(&c->mutex);
-    /* Another thread may do the same meanwhile: then there are two objects, which is no harm. */
+    /* Another thread may do the same at this time: then there are two objects, which does no
+     * harm. */
     client_function_t made = {.data = malloc(w.size), .size = w.size};
     status = made.data ? mob_put(c, data, w.size, MOB_FORMAT_DIRECT, &made.ref) : MOB_ENOMEM;
     if (status != MOB_OK) {

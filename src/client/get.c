@@ -18,7 +18,7 @@ static bool is_away(const mob_client_t *c, mob_ref_t ref) {
     return atomic_load(&c->slots[ref.slot].word) & STORE_AWAY;
 }
 
-/* What the slot says; it is SEALED, and pinned unless the value lies in it. */
+/* Says where the value lies. The slot is SEALED, and pinned unless the value lies in it. */
 static void value_fill(const mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
     store_slot_t *slot = &c->slots[ref.slot];
     uint64_t meta = slot->meta, size = store_meta_size(meta);
@@ -37,7 +37,7 @@ static void value_fill(const mob_client_t *c, mob_ref_t ref, mob_value_t *ret_va
         atomic_store_explicit(&slot->value.large.used_ms, now, memory_order_relaxed);
 }
 
-/* The same for a value in a file, if it is mapped here: pins it. */
+/* The same for a value in a file, if this process has mapped it: pins it. */
 static bool large_fill(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
     const store_slot_t *slot = &c->slots[ref.slot];
     pthread_mutex_lock(&c->mutex);
@@ -62,8 +62,8 @@ static bool needs_pin(const mob_client_t *c, mob_ref_t ref) {
     return !store_meta_inline(meta) && store_meta_error(meta) == MOB_OK;
 }
 
-/* Opens what is pinned and not AWAY. While it was AWAY it may have become an error, which needs no
- * pin. */
+/* Opens a value that is pinned and not AWAY. While it was AWAY it may have become an error, which
+ * needs no pin. */
 static void pinned_open(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {
     value_fill(c, ref, ret_value);
     ret_value->pinned = needs_pin(c, ref);
@@ -120,13 +120,14 @@ static void ask_back(mob_client_t *c, const mob_ref_t *refs, size_t count, bool 
                                                         .generation = refs[i].generation}});
 }
 
-/* What this thread waited for until it was to look up; its caller calls again, and it goes on. */
+/* What this thread waited for when it returned MOB_EINTR. If its caller calls again, the wait goes
+ * on. */
 static _Thread_local mob_ref_t awaited;
 
 static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t count,
                                int64_t timeout_ms) {
     bool goes_on = awaited.slot == refs[0].slot && awaited.generation == refs[0].generation;
-    uint64_t told = 0; /* refusals, when we asked */
+    uint64_t told = 0; /* refusals, when this thread asked */
     uint64_t start = base_clock_mono_ns(), slice = (uint64_t)CLIENT_LOOK_UP_NS;
     if (timeout_ms >= 0 && (uint64_t)timeout_ms * 1000000 < slice)
         slice = (uint64_t)timeout_ms * 1000000;
@@ -156,13 +157,15 @@ mob_status_t mob_get_fetch(mob_client_t *c, const mob_ref_t *refs, size_t count,
     if (store_meta_in_file(c->slots[refs[0].slot].meta)) {
         status = client_large_open(c, refs[0]);
         if (status != MOB_OK) return status;
-        (void)large_fill(c, refs[0], ret_value); /* it is mapped, for we have it pinned */
+        (void)large_fill(c, refs[0],
+                         ret_value); /* client_large_open has pinned it, so it is mapped */
         client_pin_drop(c, refs[0]);
         return MOB_OK;
     }
-    /* Pinned while it is asked for: what comes back stays. */
+    /* Pinned before the daemon is asked for it: so it stays once it has come back. */
     client_pin_hold(c, refs[0]);
-    status = await_back(c, refs, count, timeout_ms); /* not long: a run's CPUs stay its own */
+    status =
+        await_back(c, refs, count, timeout_ms); /* not long: a run's CPUs are not lent for it */
     awaited = status == MOB_EINTR ? refs[0] : (mob_ref_t){0};
     if (status == MOB_OK) {
         pinned_open(c, refs[0], ret_value);
@@ -194,8 +197,8 @@ static bool has_error(const mob_client_t *c, const mob_ref_t *refs, size_t count
     return false;
 }
 
-/* Leaves out what is there at the end of the list. True if the wait is over: nothing is left, or
- * what was met last is an error. */
+/* Leaves out the objects at the end of the list that are there. True if the wait is over: none is
+ * left, or the last one met is an error. */
 static bool end_is_there(const mob_client_t *c, const mob_ref_t *refs, size_t *count) {
     for (; *count > 0; --*count) {
         if (!client_is_sealed(c, refs[*count - 1])) return false;
@@ -209,11 +212,11 @@ static bool last_is_sealed(mob_client_t *c, void *context) {
 }
 
 /*
- * Tasks mostly end in the order they were submitted in, so we sleep on the last one that is
- * missing: one wake-up for a thousand results. An error among the others makes the daemon ring
- * every bell; woken though our slot is still missing, we look for one. Woken by our slot we don't,
- * for a look at a thousand others for each that arrives would take too long; but an error may have
- * rung at the same moment, so the next sleep is a short one.
+ * Tasks mostly end in the order they were submitted in. So this thread sleeps on the last object
+ * that is missing: one wake-up for a thousand results. An error among the others makes the daemon
+ * ring every bell. If the thread wakes and its object is still missing, it looks for an error. If
+ * its object is there it does not, for a look at a thousand others for each that arrives would take
+ * too long. But an error may have rung at the same moment, so the next sleep is a short one.
  */
 mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count,
                           int64_t timeout_ms) {
@@ -237,7 +240,8 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count,
         bool still = store_slot_wait(&c->slots[refs[count - 1].slot], c->number);
         if (end_is_there(c, refs, &count)) break;
         if (!still) continue;
-        if (look && has_error(c, refs, count)) break; /* after we listen: later ones ring */
+        if (look && has_error(c, refs, count))
+            break; /* after this thread listened: a later error rings */
         int64_t slice = client_wait_slice(deadline);
         if (slice == 0) {
             if (look || !has_error(c, refs, count)) status = MOB_ETIMEOUT;
@@ -259,7 +263,7 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count,
         }
     }
     client_waiting_end(c, wait);
-    /* What came because we lent our CPU would not have come while we looked. */
+    /* A result that came because this worker lent its CPU would not have come while it looked. */
     if (spun && !wait.lends) client_patience_learn(&c->get_patience, status == MOB_OK);
     return status;
 }

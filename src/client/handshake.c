@@ -1,8 +1,8 @@
 /*
  * Hello and welcome, and mapping what the welcome brings.
  *
- * A driver's setup, which is for every worker, goes with its hello and comes with every welcome, as
- * a descriptor of sealed bytes: it may be larger than a packet.
+ * A driver's setup is for every worker. The driver sends it with its hello, and the daemon with
+ * every welcome, as a descriptor of sealed bytes: it may be larger than a packet.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,8 +49,8 @@ mob_status_t client_packet_receive(int sock, int timeout_ms, void *packet, size_
         return base_fail(MOB_ETIMEOUT, "the daemon mobulad did not answer in %.3g s",
                          (double)timeout_ms / 1000);
     ssize_t n = base_packet_receive(sock, packet, capacity, 0, ret_fds, most, ret_fd_count);
-    /* That the daemon closed without having read our hello is told first, what it said after
-     * that. */
+    /* If the daemon closed without having read our hello, the kernel reports that first, and only
+     * then gives what the daemon had sent. */
     if (n < 0 && errno == ECONNRESET)
         n = base_packet_receive(sock, packet, capacity, 0, ret_fds, most, ret_fd_count);
     if (n < 0 && errno == ECONNRESET)
@@ -110,7 +110,7 @@ static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome
                          (shm_extent_t *)c->extent_segment.base, client_heap_grant, c);
 }
 
-/* What the driver gave for every worker. */
+/* Reads the setup that the driver gave for every worker. */
 static mob_status_t setup_read(mob_client_t *c, int fd, uint32_t expected_size) {
     mob_status_t status = shm_sealed_check(fd, WIRE_SETUP_MAX, &c->setup_size);
     if (status != MOB_OK) return status;

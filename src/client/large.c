@@ -1,7 +1,7 @@
 /*
  * The way of a value that is larger than the store.
  *
- *   put, result   WIRE_NEED_FILE with a number of ours; the call fails with MOB_ESPACE and its
+ *   put, result   WIRE_NEED_FILE with a number of its own; the call fails with MOB_ESPACE and its
  *                 thread waits in mob_space_wait, for the disk may take long to give the file's
  *                 bytes. WIRE_FILE says that the daemon is done; then this thread fetches the
  *                 descriptor, or the words why there is none, and maps the file. Its next call
@@ -32,7 +32,8 @@
 #include "base/clock.h"
 #include "client/client.h"
 
-static const uint64_t BIND_NS = 5000000000u; /* so long a published file may be unknown */
+static const uint64_t BIND_NS =
+    5000000000u; /* so long the daemon may not know the file of a published value */
 
 /* What this thread waits for. */
 static _Thread_local struct {
@@ -42,14 +43,15 @@ static _Thread_local struct {
 
 /* ---- descriptors ---- */
 
-/* Words of the daemon's. */
+/* The daemon refused, in its own words. */
 static mob_status_t refused(const wire_fetched_t *head, const char *words, size_t size) {
     mob_status_t status = (mob_status_t)head->status;
     if (status == MOB_ESPACE) return status;
     return base_fail(status, "%.*s", (int)size, words);
 }
 
-/* Asks for the descriptor, by a connection for that alone. MOB_ESPACE: not yet. */
+/* Asks the daemon for the descriptor, by a connection for that alone. MOB_ESPACE: the daemon does
+ * not have it yet. */
 static mob_status_t descriptor_fetch(mob_client_t *c, const wire_fetch_t *request, int *ret_fd,
                                      uint64_t *ret_size) {
     struct {
@@ -88,7 +90,7 @@ static mob_status_t descriptor_fetch(mob_client_t *c, const wire_fetch_t *reques
     return MOB_OK;
 }
 
-/* `least` bytes of it. Takes fd. */
+/* Maps the file, which must have `least` bytes. Takes fd. */
 static mob_status_t file_map(int fd, uint64_t size, uint64_t least, bool writes,
                              unsigned char **ret_base) {
     void *base = MAP_FAILED;
@@ -120,7 +122,7 @@ static client_file_t *file_awaited(const mob_client_t *c) {
     return awaited.incarnation == c->incarnation ? file_find(c, awaited.number) : NULL;
 }
 
-/* Takes it out of the list. What was mapped is the caller's to unmap. */
+/* Takes the file off the list. The caller unmaps it. */
 static client_file_t file_take(mob_client_t *c, client_file_t *file) {
     client_file_t taken = *file;
     vec_swap_remove(&c->large.files, (size_t)(file - c->large.files.items));
@@ -149,7 +151,8 @@ static mob_status_t file_ask(mob_client_t *c, uint64_t size) {
 
 mob_status_t client_large_begin(mob_client_t *c, mob_buffer_t *buffer) {
     client_file_t *file = file_awaited(c);
-    if (file != NULL && file->size != buffer->size) { /* given up without a word */
+    if (file != NULL &&
+        file->size != buffer->size) { /* this thread gave its last file up without a word */
         client_push(c, (wire_message_t){.file = {WIRE_DROP_FILE, .number = file->number}});
         if (file->base != NULL) munmap(file->base, file->size);
         file_take(c, file);
@@ -182,7 +185,7 @@ bool client_large_awaits(mob_client_t *c) {
     return awaits;
 }
 
-/* The daemon is done with it: maps it, or says why there is none. */
+/* The daemon is done with the file: maps it, or says why there is none. */
 static mob_status_t file_open(mob_client_t *c) {
     uint32_t number = awaited.number;
     wire_fetch_t request = {.client = c->number, .number = number};
@@ -197,7 +200,7 @@ static mob_status_t file_open(mob_client_t *c) {
         return status;
     }
     pthread_mutex_lock(&c->mutex);
-    file_find(c, number)->base = base; /* nobody but this thread takes it out of the list */
+    file_find(c, number)->base = base; /* no other thread takes it off the list */
     pthread_mutex_unlock(&c->mutex);
     return MOB_OK;
 }
@@ -259,8 +262,8 @@ client_map_t client_large_unpinned(mob_client_t *c, uint32_t slot) {
     return map;
 }
 
-/* Pins the slot under the mapping that another thread has made meanwhile, or else under this one,
- * which it TAKES. */
+/* Pins the slot. The mapping that another thread may have made by now stays; else this one does.
+ * TAKES `map`. */
 static mob_status_t map_add(mob_client_t *c, client_map_t map) {
     pthread_mutex_lock(&c->mutex);
     bool there = client_large_at(c, map.ref) != NULL,
@@ -277,7 +280,8 @@ mob_status_t client_large_open(mob_client_t *c, mob_ref_t ref) {
     unsigned char *base = NULL;
     mob_status_t status;
     int fd;
-    /* It was published before the daemon has heard whose file it is: a matter of moments. */
+    /* The value may be published before the daemon has read WIRE_ESCAPE, which names its file: a
+     * matter of moments. */
     while ((status = descriptor_fetch(c, &request, &fd, &size)) == MOB_ESPACE) {
         if (base_clock_mono_ns() - start > BIND_NS)
             return base_fail(MOB_ELOST, "the daemon does not know the file of this object");

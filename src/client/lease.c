@@ -23,12 +23,12 @@ void client_looking_end(mob_client_t *c) {
     if (client_queues_have(c, c->looking_lane)) client_queue_tell(c, c->looking_lane);
 }
 
-/* It has a lease for the lane, and nothing to do. */
+/* This worker has a lease for the lane, and nothing to do. */
 static bool is_free(mob_client_t *c, uint32_t lane) {
     return atomic_load(&lease_of(c)->word) == SHM_LEASE_FREE && client_lane(c) == lane;
 }
 
-/* BUSY|RECALL, between two tasks. False: the daemon has taken the flag back meanwhile. */
+/* BUSY|RECALL, between two tasks. False: the daemon has taken the flag back. */
 static bool give_back(mob_client_t *c) {
     uint32_t word = SHM_LEASE_BUSY | SHM_LEASE_RECALL;
     if (!atomic_compare_exchange_strong(&lease_of(c)->word, &word, SHM_LEASE_NONE)) return false;
@@ -55,13 +55,14 @@ void client_lease_rest(mob_client_t *c) {
 }
 
 void client_lease_run(mob_client_t *c, uint32_t record_and_one) {
-    /* release: a run that is over has told everything before */
+    /* release: the worker has told everything about a run before it says that it is over */
     atomic_store_explicit(&lease_of(c)->run, record_and_one, memory_order_release);
 }
 
 static bool work_is_there(mob_client_t *c, void *context) {
     uint32_t seen = *(uint32_t *)context;
-    if (c->looking && !is_free(c, c->looking_lane)) return true; /* others rely on us, in vain */
+    if (c->looking && !is_free(c, c->looking_lane))
+        return true; /* submitters rely on this worker, in vain */
     return shm_bell_listen(&c->node->bells[c->number]) != seen || client_calls_have(c) ||
            (atomic_load_explicit(&lease_of(c)->word, memory_order_relaxed) == SHM_LEASE_FREE &&
             client_queues_have(c, client_lane(c)));
@@ -77,21 +78,22 @@ bool client_lease_look(mob_client_t *c, uint32_t seen) {
     } else if (c->calls.count > 0) {
         found = client_spin(c, &c->run_patience, work_is_there, &seen);
     }
-    if (found) return true; /* and goes on looking, until it has claimed something */
+    if (found) return true; /* and its `looking` bit stays until it has claimed something */
     client_looking_end(c);
     return false;
 }
 
-/* We are awake. Somebody may have relied on us; without a lease, we wake another in our place. */
+/* This worker is awake. A submitter may have relied on it: if it has no lease any more, it wakes
+ * another one. */
 static void idle_bit_take(mob_client_t *c, uint32_t lane) {
     atomic_fetch_and(&c->node->lanes[lane].workers[c->number / 64].idle, ~shm_node_bit(c->number));
     if (!is_free(c, lane) && client_queues_have(c, lane)) client_queue_tell(c, lane);
 }
 
-/* We are awake, and the words say so: the daemon is to look at memory now and then while we
- * work. */
+/* This worker is awake, and the shared words say so: the daemon is to look at memory now and then
+ * while it works. */
 void client_work_tell(mob_client_t *c) {
-    /* seq_cst: the daemon takes `watched` back and then looks who is at rest */
+    /* seq_cst: the daemon takes `watched` back and then looks which workers rest */
     if (atomic_load(&c->node->watched) == 0) client_notify(c);
 }
 
@@ -102,8 +104,8 @@ bool client_lease_sleep(mob_client_t *c, uint32_t seen) {
         client_queues_clear(c, lane);
         atomic_fetch_or(&c->node->lanes[lane].workers[c->number / 64].idle,
                         shm_node_bit(c->number));
-        /* The daemon takes the lease, then the bit. If it did so before we set the bit, nobody else
-         * will take it. */
+        /* The daemon takes the lease, then the bit. If it did so before this worker set the bit,
+         * the daemon will not take the bit: this worker does. */
         leased = is_free(c, lane);
         if (!leased) idle_bit_take(c, lane);
     }

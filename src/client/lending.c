@@ -1,5 +1,5 @@
 /*
- * Lending: the CPUs that a worker holds are free for others while all of its runs wait. A worker
+ * Lending: while all runs of a worker wait, other tasks may have the CPUs that it holds. A worker
  * has one run at a time, unless it is an actor that runs several calls at once.
  */
 #include "client/client.h"
@@ -18,7 +18,7 @@ static void cpus_take_back(mob_client_t *c) {
         client_push(c, wire_plain(WIRE_UNBLOCK));
 }
 
-/* Runs run, or what an actor does at its end does. */
+/* A run is on, or an actor does what it does at its end. */
 static bool is_at_work(const mob_client_t *c) { return c->running > 0 || c->told_to_exit; }
 
 void client_lending_settle(mob_client_t *c) {
@@ -32,7 +32,7 @@ void client_lending_settle(mob_client_t *c) {
 }
 
 /* Runs that this thread has claimed and not finished: they all stand still while it waits. A thread
- * without any is taken for a helper of one. */
+ * without any counts as a helper of one run. */
 static _Thread_local uint32_t runs_here;
 
 void client_lending_begin(mob_client_t *c) {
@@ -42,7 +42,7 @@ void client_lending_begin(mob_client_t *c) {
 
 void client_lending_end(mob_client_t *c) {
     if (runs_here > 0) runs_here--;
-    if (--c->running == 0) c->waiting = 0; /* a thread that waits on does so for nobody */
+    if (--c->running == 0) c->waiting = 0; /* no run stands still for a thread that waits on */
 }
 
 client_wait_t client_waiting_begin(mob_client_t *c) {

@@ -1,9 +1,9 @@
 /*
- * The link to the daemon. Up: our ring, and the eventfd if the daemon sleeps. Down: the daemon's
- * ring to us, and our bell.
+ * The link to the daemon. Up: this process's ring, and the eventfd if the daemon sleeps. Down: the
+ * daemon's ring to this process, and its bell.
  *
- * The ring down is read whenever this process waits for something; what is not the answer being
- * waited for is kept (tasks to run).
+ * A thread that waits for something reads the ring down. It keeps the messages that are not its
+ * answer (tasks to run).
  */
 #include <errno.h>
 #include <sched.h>
@@ -50,8 +50,8 @@ _Static_assert(sizeof(wire_message_t) == sizeof(shm_message_t), "a ring carries 
 
 static void message_push(mob_client_t *c, const wire_message_t *message) {
     for (int tries = 1; !shm_ring_push(c->up, SHM_UP_MESSAGES, message); tries++) {
-        /* Full: the daemon has thousands of our messages to read first. It never waits for us, so
-         * this ends. */
+        /* Full: the daemon has thousands of our messages to read first. It never waits for a
+         * client, so this ends. */
         client_notify(c);
         if (tries % 64 == 0 && !client_daemon_alive(c)) return;
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
@@ -65,7 +65,7 @@ void client_push(mob_client_t *c, wire_message_t message) {
 
 void client_push_quietly(mob_client_t *c, wire_message_t message) {
     message_push(c, &message);
-    (void)shm_node_notify(c->node, c->number); /* read when the daemon next wakes */
+    (void)shm_node_notify(c->node, c->number); /* the daemon reads it when it next wakes */
 }
 
 void client_listen(mob_client_t *c) {
@@ -76,7 +76,7 @@ void client_listen(mob_client_t *c) {
         case WIRE_RUN:
         case WIRE_CALLS:
         case WIRE_CALLS_END:
-            /* no memory: another worker is to run it */
+            /* no memory: this worker ends, and another one runs it */
             if (!vec_push(&c->orders, m)) c->told_to_exit = true;
             break;
         case WIRE_FORGET:
@@ -99,7 +99,8 @@ void client_listen(mob_client_t *c) {
             c->answered = true;
         }
     }
-    if (count >= SHM_DOWN_MESSAGES / 2) client_notify(c); /* there may be more that had no space */
+    if (count >= SHM_DOWN_MESSAGES / 2)
+        client_notify(c); /* the daemon may have more, which had no space */
 }
 
 mob_status_t client_ask(mob_client_t *c, const wire_message_t *request, uint32_t answer_kind,
@@ -124,7 +125,7 @@ bool client_wake(mob_client_t *c, uint64_t slot_word) {
     while (bits != 0) {
         uint32_t number = (uint32_t)__builtin_ctzll(bits) + 1;
         bits &= bits - 1;
-        /* our own too: another thread may wait for what this one sealed */
+        /* this process's own too: another thread may wait for what this one sealed */
         shm_bell_ring(&c->node->bells[number]);
     }
     return slot_word & STORE_CROWD;

@@ -1,5 +1,5 @@
-/* What the daemon tells a driver: packets on the socket, read by the driver's one background
- * thread. */
+/* What the daemon tells a driver: packets on the socket. The driver's one background thread reads
+ * them. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

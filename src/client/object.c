@@ -1,12 +1,12 @@
-/* What this process sees of an object, and what it holds through one. */
+/* What this process sees of an object, and the references inside its value that it holds. */
 #include <string.h>
 
 #include "base/copy.h"
 #include "client/client.h"
 
 enum {
-    /* The C library keeps the pages of what is freed and gives them out again, up to here. Beyond,
-       each object's memory is new from the kernel. */
+    /* Up to this size the C library keeps the pages of freed memory and gives them out again.
+     * Beyond, each object's memory is new from the kernel. */
     FRESH_FROM = 32 << 20,
 };
 
@@ -43,7 +43,7 @@ void mob_value_adopt(mob_client_t *c, mob_ref_t container, const mob_value_t *va
     for (uint32_t i = 0; i < value->ref_count; i++) {
         if (!client_slot_valid(value->refs[i].slot)) continue;
         client_local_t *local = client_local(c, value->refs[i]);
-        if (local == NULL) continue; /* it is gone, and its container with it */
+        if (local == NULL) continue; /* the object is gone, and its container with it */
         if (local->count++ > 0 && (local->owned || local->registered)) continue;
         local->registered = true;
         news = true;

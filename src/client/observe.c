@@ -1,6 +1,6 @@
 /*
- * Looking at a session from outside: a question by the daemon's socket, without taking part. Works
- * in any process of the user, also in a driver or a worker, and needs no space in the store.
+ * Looking at a session from outside: any process of the user, also a driver or a worker, asks by
+ * the daemon's socket. It need not be a client, and needs no space in the store.
  */
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 
 enum { ANSWER_MAX = 1 << 30 };
 
-/* How long it may take. */
+/* How long the whole answer may take. */
 typedef struct patience {
     int64_t limit_ms; /* -1: for ever */
     uint64_t start_ns;

@@ -1,7 +1,7 @@
 /*
- * Pins: a value in the arena is pinned while it is read in place (store/pins.h), so that the daemon
- * does not move it. A value in its slot needs no pin, nor does an error, which is never moved. With
- * the last pin of a value in a file its mapping goes (large.c).
+ * Pins: a process pins a value in the arena while it reads it in place (store/pins.h), so that the
+ * daemon does not move it. A value in its slot needs no pin, nor does an error, which is never
+ * moved. The last unpinning of a value in a file ends its mapping (large.c).
  */
 #include "client/client.h"
 #include "store/pins.h"

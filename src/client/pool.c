@@ -1,17 +1,18 @@
 /*
  * Slots and records that the daemon granted to this process.
  *
- * An entry's own word says whether it is free; the list of free ones is a hint. When it runs out,
- * either a sweep over all our entries finds what others freed since, or, if that is little, more
- * are asked for. A sweep reads every entry, so the next one waits until a quarter as many have been
- * taken: it then costs four reads for each that was taken, however many there are.
+ * An entry's own word says whether it is free; the list of free ones is a hint. When the list runs
+ * out, this process sweeps all its entries for those that other processes freed since. If these are
+ * few, it asks the daemon for more. A sweep reads every entry, so the next sweep waits until a
+ * quarter as many were taken: a sweep then costs four reads for each entry taken, however many
+ * there are.
  */
 #include "client/client.h"
 
 enum { POOL_MAX_ASK = 16384 };
 
 static bool slot_is_free(mob_client_t *c, uint32_t index) {
-    /* acquire: whoever freed it is done with it */
+    /* acquire: the process that freed it is done with it */
     return atomic_load_explicit(&c->slots[index].word, memory_order_acquire) == STORE_FREE;
 }
 

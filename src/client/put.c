@@ -1,5 +1,5 @@
 /*
- * Values into the store: a buffer is begun, filled by its user without any lock, and committed. A
+ * Values into the store: the user begins a buffer, fills it without any lock, and commits it. A
  * small value lies in its slot, a larger one in a block of the arena, one that is larger than the
  * store in a file (large.c).
  */
@@ -46,7 +46,7 @@ void client_buffer_told(mob_client_t *c, const mob_buffer_t *buffer) {
     client_push_quietly(c, (wire_message_t){.backed = {WIRE_BACKED, .block = buffer->block}});
 }
 
-/* Fills the slot's fields; the slot is PENDING and ours to seal. */
+/* Fills the slot's fields; the slot is PENDING and this process's to seal. */
 void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
                          mob_status_t error, const mob_ref_t *refs) {
     store_slot_t *slot = &c->slots[buffer->ref.slot];

@@ -1,7 +1,7 @@
 /*
- * Questions to the daemon. Small ones and their answers go by the scratch page of our own segment,
- * so that they work when the store is full; an answer that is larger is written by the daemon into
- * a block that we own.
+ * Questions to the daemon. Small ones and their answers go by the scratch page of the client's own
+ * segment, so that they work when the store is full. The daemon writes a larger answer into a block
+ * that the client owns.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@ static uint64_t block_tag(void) {
     return shm_tag(false, 0, atomic_fetch_add(&count, 1) + 1);
 }
 
-/* Asks with space for `size` bytes, which begin with `input`. Under the mutex. */
+/* Asks with space for `size` bytes: `input` lies there first, then the answer. Under the mutex. */
 mob_status_t client_ask_with_space(mob_client_t *c, wire_message_t *request, const void *input,
                                    size_t input_size, uint64_t size, wire_message_t *ret_answer,
                                    void **ret_copy) {
@@ -25,7 +25,7 @@ mob_status_t client_ask_with_space(mob_client_t *c, wire_message_t *request, con
         space = c->arena.base + block;
     }
     if (input_size > 0) memcpy(space, input, input_size);
-    request->query.block = block; /* of all three kinds */
+    request->query.block = block; /* in the same place in all three kinds of questions */
     request->query.capacity = size;
     mob_status_t status = client_ask(c, request, WIRE_ANSWER, ret_answer);
     if (status == MOB_OK && ret_answer->answer.status == MOB_OK && ret_copy != NULL) {
@@ -62,7 +62,7 @@ mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, vo
         status = (mob_status_t)answer.answer.status;
         if (status != MOB_ELIMIT) break;
         size = answer.answer.value +
-               answer.answer.value / 4; /* it did not fit; it may have grown meanwhile */
+               answer.answer.value / 4; /* the answer did not fit; the next may be longer */
     }
     pthread_mutex_unlock(&c->mutex);
     return status;

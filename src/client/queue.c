@@ -1,18 +1,19 @@
 /*
- * The queues that workers take tasks from. Each process has one in each lane: it alone pushes,
- * every worker with a lease for the lane takes, the queues in turn.
+ * The queues that workers take tasks from. Each process has one in each lane, and it alone pushes
+ * there. Every worker with a lease for the lane takes, from the queues in turn.
  *
- * Who is woken by a push. A worker that looks (it is awake, and looks at all queues once more
- * before it sleeps) will find it: nobody. Else a sleeping worker that has a lease: one. Else the
- * daemon, if it said that it may grant another. A worker that took a task and sees more does the
- * same, so one push can wake a chain.
+ * Whom a push wakes. If a worker looks (it is awake, and looks at all queues once more before it
+ * sleeps), that worker will find the entry: the submitter wakes nobody. Else it wakes one sleeping
+ * worker that has a lease. If there is none, it wakes the daemon, if the daemon said that it may
+ * grant another lease. A worker that took a task and sees more does the same, so one push can wake
+ * a chain.
  *
- * No wake-up is lost. The pusher publishes the entry, then reads `looking`, `idle` and `more`. A
- * worker that goes to sleep clears `looking`, sets `idle`, then looks at the queues; the daemon
- * sets `more`, then looks at them; all sequentially consistent. In one total order, either the
- * pusher's read comes after the other's write and it acts on it, or the other's look comes after
- * the push and finds the entry. A bit that was taken by somebody who died before he rang: the
- * daemon rings all bells at every death.
+ * No wake-up is lost. The submitter publishes the entry, then reads `looking`, `idle` and `more`. A
+ * worker that goes to sleep clears `looking`, sets `idle`, then looks at the queues. The daemon
+ * sets `more`, then looks at them. All of this is sequentially consistent. So in one total order
+ * either the submitter's read comes after the write of the worker or the daemon, and the submitter
+ * acts on it; or their look comes after the push, and finds the entry. A process may die after it
+ * took a bit and before it rang: so the daemon rings all bells at every death.
  */
 #include "client/client.h"
 
@@ -41,7 +42,7 @@ bool client_queues_have(mob_client_t *c, uint32_t lane) {
     return false;
 }
 
-/* Nothing is in it: its bit goes, unless something came meanwhile. */
+/* The queue is empty: clears its bit, and sets it again if an entry came at the same time. */
 static void queue_clear(mob_client_t *c, uint32_t lane, uint32_t number) {
     _Atomic uint64_t *queued = &c->node->lanes[lane].queued[number / 64];
     atomic_fetch_and(queued, ~shm_node_bit(number));
@@ -66,7 +67,7 @@ static bool queue_take(mob_client_t *c, uint32_t number, client_claim_fn claim) 
     while (!c->run_unclaimable && shm_queue_peek(q, &position, &entry)) {
         uint64_t next = shm_queue_after(q, position); /* now, while the queue's words are here */
         bool claimed = claim(c, entry);
-        if (!claimed && c->run_unclaimable) return false; /* the entry stays for others */
+        if (!claimed && c->run_unclaimable) return false; /* the entry stays for other workers */
         shm_queue_pass(q, position);
         c->queue_has_next = next != 0;
         if (next != 0) client_entry_fetch(c, next);
@@ -75,8 +76,8 @@ static bool queue_take(mob_client_t *c, uint32_t number, client_claim_fn claim) 
     return false;
 }
 
-/* Whether a look at the queues could lead to anything: somebody sleeps with a lease, or the daemon
- * may grant another. */
+/* Whether a look at the queues could lead to anything: a worker sleeps with a lease, or the daemon
+ * may grant another lease. */
 static bool somebody_to_tell(mob_client_t *c, uint32_t lane) {
     if (atomic_load(&c->node->lanes[lane].more) != 0) return true;
     for (uint32_t w = 0; w < shm_node_words(c->node); w++)
@@ -99,8 +100,9 @@ bool client_queue_take(mob_client_t *c, uint32_t lane, client_claim_fn claim) {
             uint32_t number = w * 64 + (uint32_t)__builtin_ctzll(bits);
             if (!queue_take(c, shm_lane_queue(lane, number), claim)) continue;
             c->queue_turn = number;
-            /* In this order, since the queue's words are written by others all the time, and these
-             * are not. Who becomes somebody after our look here looks at the queues himself. */
+            /* In this order, since submitters write the queues' words all the time, and the words
+             * that somebody_to_tell reads change rarely. A worker that sets `idle` after that, or
+             * the daemon that sets `more`, looks at the queues itself. */
             if (somebody_to_tell(c, lane) && client_queues_have(c, lane))
                 client_queue_tell(c, lane);
             return true;

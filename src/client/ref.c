@@ -1,6 +1,6 @@
 /*
  * References, counted in the process. Only the first and the last of a process ever concern the
- * daemon, and not even those while a slot that we own has not escaped.
+ * daemon, and not even those while a slot that the process owns has not escaped.
  *
  *   how a process comes to hold a slot          what it tells the daemon when the last count goes
  *   opened it (owned), never published          nothing: frees it, or leaves it to its task's end
@@ -10,17 +10,18 @@
  *   argument of what it runs (the record        nothing, unless it outlives the run:
  *     holds it)                                   then WIRE_HOLD before WIRE_DONE
  *
- * A count is of an object, not of a slot: it stands under the object's generation. Where the rules
- * are kept a slot is not opened again while anybody has a count of its last object, for the daemon
- * knows of a holder or a record holds it. But a reference may be stale from the start (read from an
- * id that somebody kept), or released once too often, and its slot may hold a new object, of ours
- * or of another, at any time. So the first count under a new generation clears what is left of an
- * old one, and a reference of another generation than is counted changes nothing. The low 32 bits
- * suffice: to be taken for the new one a reference would have to be older by a multiple of 2^32
- * objects in the same slot.
+ * A count is of an object, not of a slot: it stands under the object's generation. Where all keep
+ * the rules, a slot is not opened again while any process has a count of its last object, for the
+ * daemon knows of a holder or a record holds it. But a reference may be stale from the start (read
+ * from an id that a program kept), or released once too often. Then its slot may hold a new object,
+ * of this process or of another, at any time. So the first count under a new generation clears what
+ * is left of an old one. A reference of another generation than the counted one changes nothing.
+ * The low 32 bits suffice: to be taken for the new one a reference would have to be older by a
+ * multiple of 2^32 objects in the same slot.
  *
- * An escape is registered before the bytes that carry it are published: the record or container
- * that carries it goes up our ring, in order, before any WIRE_DROP of ours.
+ * A process registers an escape before it publishes the bytes that carry it: the record or
+ * container that carries it goes up the process's ring, in order, before any WIRE_DROP of the same
+ * process.
  */
 #include <endian.h>
 #include <string.h>
@@ -44,16 +45,17 @@ void client_ref_retain(mob_client_t *c, mob_ref_t ref) {
 
 static void slot_free(mob_client_t *c, uint32_t index, uint64_t generation) {
     store_slot_t *slot = &c->slots[index];
-    /* Block first: if we die between the two, the daemon repeats it, and the tag makes that
-     * harmless. */
+    /* Block first: if this process dies between the two, the daemon repeats both, and the tag makes
+     * that harmless. */
     if (!store_meta_inline(slot->meta))
         shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, index, generation));
     store_slot_close(slot);
     client_slot_give(c, index);
 }
 
-/* A function goes while tasks that name it are in our queue, or run, and the daemon does not know
- * of them: it does from now on, and keeps it for them. */
+/* The last reference to a function goes while tasks that name it are in this process's queues, or
+ * run, and the daemon does not know of them. The daemon learns of them now, and keeps the function
+ * for them. */
 static void function_tasks_tell(mob_client_t *c, uint32_t index) {
     for (size_t r = 0; r < c->record_pool.range_count; r++) {
         uint32_t first = c->record_pool.ranges[r].first,
@@ -81,7 +83,7 @@ void client_ref_release(mob_client_t *c, mob_ref_t ref) {
     client_local_t *local = &c->local[index];
     if (!client_local_is(c, ref) || local->count == 0 || --local->count > 0) return;
     bool owned = local->owned, registered = local->registered;
-    if (local->pins > 0) client_map_end(client_unpin(c, index)); /* left open */
+    if (local->pins > 0) client_map_end(client_unpin(c, index)); /* its user left it open */
     if (local->is_function) function_tasks_tell(c, index);
     *local = (client_local_t){0};
     if (owned) {
@@ -105,7 +107,7 @@ void client_ref_escape(mob_client_t *c, mob_ref_t ref) {
     client_local_t *local = &c->local[index];
     if (!client_local_is(c, ref) || !local->owned || local->escaped) return;
     local->escaped = true;
-    /* relaxed: the daemon learns of it by our ring, whose release store comes after */
+    /* relaxed: the daemon learns of it by this process's ring, whose release store comes after */
     atomic_fetch_or_explicit(&c->slots[index].word, STORE_ESCAPED, memory_order_relaxed);
 }
 

@@ -1,25 +1,26 @@
 /*
  * Waiting. Waking a process costs tens of microseconds, a look at a word of another that is awake a
  * fraction of one: so a waiter looks for a while before it sleeps. It does so only while every
- * process that is awake can have a CPU of its own; else it would take the CPU from the one that it
- * waits for.
+ * process that is awake can have a CPU of its own. Else it would take the CPU from the process that
+ * it waits for.
  *
- * Nor does one spin that has just woken whom it waits for: a call to a sleeping worker took 84 us
- * with spinning, and takes 20 to 30 us since the caller goes to sleep at once. (Waking a process on
- * the same CPU takes 3 us here, on another 28: a waker that sleeps leaves its CPU.)
+ * Nor does a thread spin that has just woken the process that it waits for: a call to a sleeping
+ * worker took 84 us with spinning, and takes 20 to 30 us since the caller goes to sleep at once.
+ * (Waking a process on the same CPU takes 3 us here, on another 28: a waker that sleeps leaves its
+ * CPU.)
  *
- * How long is learnt. What was not there after SPIN_NS but came within SOON_NS would have been had
- * for less than the wake-up: from then on we look for up to LONG_SPIN_NS, until something takes
- * longer. Else a program that does a little between two calls finds the worker asleep each time,
- * and each call costs two wake-ups across CPUs, 90 to 110 us; and two processes that once slept
- * stay so, because a wake-up takes longer than the other looks. LONG is twice SOON, for what came
- * is timed when we are awake again: with one limit for both, calls at that distance were missed by
- * turns.
+ * The waiter learns how long to look. If the result was not there after SPIN_NS but came within
+ * SOON_NS, a longer look would have cost less than the wake-up: from then on the waiter looks for
+ * up to LONG_SPIN_NS, until a result takes longer. Else a program that does a little between two
+ * calls finds the worker asleep each time, and each call costs two wake-ups across CPUs, 90 to 110
+ * us; and two processes that once slept go on sleeping, because a wake-up takes longer than the
+ * other looks. LONG is twice SOON, for the waiter takes the time when it is awake again: with one
+ * limit for both, it missed calls at that distance by turns.
  *
- * After POLITE_NS each look is followed by a sched_yield, half a microsecond if nobody else wants
- * this CPU. The one that we wait for may: the kernel likes to put who was woken beside its waker,
- * and does not move it for hundreds of microseconds though another CPU is idle (a call every 150 us
- * took 85 us for that, and takes 10 to 28).
+ * After POLITE_NS the waiter calls sched_yield after each look: half a microsecond if no other
+ * process wants this CPU. The process that it waits for may want it: the kernel likes to put a
+ * woken process beside its waker, and does not move it for hundreds of microseconds though another
+ * CPU is idle (a call every 150 us took 85 us for that, and takes 10 to 28).
  */
 #include <sched.h>
 
@@ -94,7 +95,7 @@ void client_patience_learn(client_patience_t *patience, bool there) {
 
 void client_awake_set(mob_client_t *c, bool awake) {
     _Atomic uint64_t *word = &c->node->awake[c->number / 64];
-    /* relaxed: others only guess by it */
+    /* relaxed: other processes only guess by it */
     if (awake)
         atomic_fetch_or_explicit(word, shm_node_bit(c->number), memory_order_relaxed);
     else

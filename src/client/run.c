@@ -1,12 +1,12 @@
 /*
- * A run: a record that this worker has claimed, until its results are published or it is given
+ * A run: a record that this worker has claimed, until it publishes the results or gives the record
  * back.
  *
- * Publishing: results are written into their slots while those are PENDING, which only the record's
- * holder may do. Then the record's DONE commits all of them at once; then each slot's word is
- * sealed and its waiters are woken; then the daemon is told. If we die before DONE, nothing
- * happened and the task may be run again; after it, the daemon seals what we did not, which is
- * harmless when repeated.
+ * Publishing: the worker writes the results into their slots while those are PENDING, which only
+ * the record's holder may do. Then the record's DONE commits all of them at once. Then the worker
+ * seals each slot's word and wakes its waiters. Then it tells the daemon. If the worker dies before
+ * DONE, nothing has happened and the task may be run again. If it dies after DONE, the daemon seals
+ * the slots that the worker did not; to seal one twice is harmless.
  *
  * A worker has one run at a time, unless it is an actor that runs several calls at once. The CPUs
  * that it holds are lent while all of its runs wait.
@@ -22,8 +22,8 @@
 /* the public part comes first */
 static client_run_t *run_of(const mob_run_t *run) { return (client_run_t *)run; }
 
-/* The references of a running run are held by its record until DONE. What outlives the run is
- * registered before. */
+/* The record holds the references of a run until DONE. This worker registers before that those
+ * which outlive the run. */
 static void refs_hold(mob_client_t *c, const mob_ref_t *refs, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (client_slot_valid(refs[i].slot)) client_ref_retain(c, refs[i]);
@@ -44,8 +44,8 @@ static void refs_release(mob_client_t *c, const mob_ref_t *refs, uint32_t count,
     }
 }
 
-/* One that is not in use, with space for so many results; NULL: no memory. It is in use once it is
- * taken off the list. */
+/* A client_run_t that is not in use, with space for so many results; NULL: no memory. It is in use
+ * once the caller takes it off the list. */
 static client_run_t *run_prepare(mob_client_t *c, uint32_t num_returns) {
     client_run_t *run = c->free_runs;
     if (run == NULL) {
@@ -74,13 +74,14 @@ void client_runs_free(mob_client_t *c) {
 
 /* ---- a run's life ---- */
 
-/* Its other threads may rest while one works. */
+/* Says how many calls run: an actor's taker may rest while its other threads work. */
 static void calls_publish(mob_client_t *c) {
     if (c->limit > 1) atomic_store(&c->node->leases[c->number].calls, c->running);
 }
 
-/* Whether a record from a queue is what such a queue is for: tasks, or calls of the actor that this
- * process is. What the daemon tells us to run it has checked itself; a queue is its producer's. */
+/* Whether a record from a queue is what the queue is for: a task, or a call of the actor that this
+ * process is. The daemon has checked the records that it tells a worker to run. A queue says what
+ * its producer wrote. */
 static bool is_for_us(const mob_client_t *c, const client_order_t *order,
                       const wire_record_t *copy) {
     if (!order->taken) return true;
@@ -96,15 +97,15 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     if ((atomic_load_explicit(&record->word, memory_order_acquire) & ~(uint64_t)WIRE_KNOWN) !=
         ready)
         return false;
-    /* Each number is read once: whose record it is may change it under our hands. */
+    /* Each number is read once: the submitter, whose record it is, can change it at any time. */
     wire_record_t copy;
     memcpy(&copy, record, offsetof(wire_record_t, body));
     if (!is_for_us(c, order, &copy)) return false;
     const void *start = copy.block ? (const void *)(c->arena.read_only + copy.block) : record->body;
     wire_body_t body;
     client_run_t *run = NULL;
-    /* Read before the claim: whoever takes it from us then may let it be filled anew, and what we
-     * read is void; so the claim comes last. */
+    /* Read before the claim. Another worker may claim the record first and free it, and its owner
+     * may fill it anew: then what was read is void, and the claim, which comes last, fails. */
     if (wire_body_split(&copy, start, copy.body_size, &body) != MOB_OK ||
         (run = run_prepare(c, copy.num_returns)) == NULL) {
         c->run_unclaimable =
@@ -116,14 +117,14 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order) {
         return false;
     c->free_runs = run->next_free;
     if (order->leased && c->looking_lane == client_lane(c))
-        client_looking_set(c, false); /* a look at those queues follows */
+        client_looking_set(c, false); /* client_queue_take looks at those queues next */
     else
-        client_looking_end(c); /* also if our lease has come to be for another lane */
-    /* One that follows at once begins when the last one ended: a clock is read once a run. (In a
-     * loop other things may go on in between.) */
+        client_looking_end(c); /* also if this worker's lease is for another lane by now */
+    /* A run that follows at once begins when the last one ended: so the clock is read once a run.
+     * (In a loop other things may go on in between.) */
     bool at_once = c->ended_ns != 0 && c->limit == 1 && !c->has_loop;
     record->start_ns = at_once ? c->ended_ns : base_clock_wall_ns();
-    c->ended_ns = 0; /* this one may be given back instead of ending */
+    c->ended_ns = 0; /* this run may be given back instead of ending */
     run->record = order->record;
     run->generation = order->generation;
     run->taken = order->taken;
@@ -170,7 +171,7 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order) {
 mob_status_t mob_run_result_begin(mob_client_t *c, mob_run_t *run, uint32_t index, uint64_t size,
                                   uint32_t ref_count, mob_buffer_t *ret_buffer) {
     mob_ref_t ref = run_of(run)->body.returns[index];
-    /* What goes into the slot itself takes nothing that is shared: no lock. */
+    /* A value that goes into the slot itself takes nothing that threads share: no lock. */
     if (size <= STORE_INLINE && ref_count == 0)
         return client_buffer_begin(c, ref, size, 0, ret_buffer);
     pthread_mutex_lock(&c->mutex);
@@ -191,7 +192,7 @@ void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t inde
         run->failed |= error != MOB_OK;
         return;
     }
-    /* A result may be replaced, by an error, until the run is finished. */
+    /* An error may replace a result until the run is finished. */
     if (run->results[index].file != 0) client_large_end(c, run->results[index].file, true);
     pthread_mutex_lock(&c->mutex);
     if (run->results[index].has_block)
@@ -207,19 +208,19 @@ void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t inde
     run->results[index].escaped |= escaped;
     run->large |= buffer->file != 0;
     run->failed |= error != MOB_OK;
-    /* Now, and not when the run is finished: our own references may go before that, and their drops
-     * must come after this. */
+    /* Now, and not when the run is finished: this worker's own references may go before that, and
+     * the daemon must read their drops after this. */
     if (escaped) client_push(c, client_escape_of(buffer));
     pthread_mutex_unlock(&c->mutex);
 }
 
-/* Its results that lie in files are written, or void. */
+/* The run's results that lie in files are written, or void (`drop`). */
 static void files_end(mob_client_t *c, const client_run_t *run, bool drop) {
     for (uint32_t i = 0; run->large && i < run->run.num_returns; i++)
         if (run->results[i].file != 0) client_large_end(c, run->results[i].file, drop);
 }
 
-/* Before its end is told: what it held, and what it lent. */
+/* Before the worker tells the run's end: lets go of what the run held, and settles what it lent. */
 static void run_end(mob_client_t *c, client_run_t *run) {
     refs_release(c, run->body.deps, run->run.dep_count, false);
     refs_release(c, run->body.refs, run->run.ref_count, false);
@@ -229,18 +230,19 @@ static void run_end(mob_client_t *c, client_run_t *run) {
     client_lending_settle(c);
 }
 
-/* After it. */
+/* After the worker has told the run's end. */
 static void run_close(mob_client_t *c, client_run_t *run) {
     if (run->leased) client_lease_run(c, 0);
     run->next_free = c->free_runs;
     c->free_runs = run;
     if ((c->has_loop || c->limit > 1) && c->running == 0) client_title_rest(c);
-    /* A loop looks again only if it is told; that the last run is over is what it waits for. */
+    /* A loop looks again only if it is told. The taker may wait for just this: that the last run is
+     * over. */
     if (c->awaits_end || (c->told_to_exit && c->has_loop))
         shm_bell_ring(&c->node->bells[c->number]);
 }
 
-/* Of a run that the daemon does not know: what it would do when a result is sealed. */
+/* Of a run that the daemon does not know: does what the daemon would do when a result is sealed. */
 static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
     store_slot_t *slot = &c->slots[ref.slot];
     bool dropped = word & STORE_DROPPED;
@@ -248,7 +250,7 @@ static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
         (dropped && ((word & STORE_ESCAPED) || store_is_untold(word, slot->meta)))) {
         client_push(c, wire_about_object(WIRE_SEALED, ref.slot, ref.generation));
     } else if (dropped) {
-        /* Its last reference went while the task ran. Block first, as whoever frees a slot. */
+        /* The last reference to the result went while the task ran. Block first, as in ref.c. */
         if (!store_meta_inline(slot->meta))
             shm_heap_free(&c->heap, slot->value.large.block,
                           shm_tag(false, ref.slot, ref.generation));
@@ -260,7 +262,7 @@ static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
 static void event_tell(mob_client_t *c, const client_run_t *run, wire_record_t *record) {
     shm_event_t *e = shm_events_next(c->events);
     for (int tries = 0; e == NULL; tries++) {
-        /* Full: it was told before, and never waits for us, so this ends. */
+        /* Full: the daemon was told before, and never waits for a worker, so this ends. */
         if (tries % 64 == 0) client_push(c, wire_plain(WIRE_EVENTS));
         if (tries % 64 == 63 && !client_daemon_alive(c)) return;
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
@@ -269,26 +271,25 @@ static void event_tell(mob_client_t *c, const client_run_t *run, wire_record_t *
     e->start_ns = record->start_ns;
     e->end_ns = record->end_ns;
     e->kind = record->kind;
-    /* As it was when we claimed the record: its submitter can still write there. */
+    /* The size as it was at the claim: the submitter can still write to the record. */
     size_t size = run->run.name_size;
     if (size > sizeof e->name) size = base_utf8_whole(run->run.name, sizeof e->name);
     memcpy(e->name, run->run.name, size);
     e->name_size = (uint8_t)size;
     if (shm_events_publish(c->events)) client_push(c, wire_plain(WIRE_EVENTS));
-    record->flags |= WIRE_TOLD; /* it may become KNOWN yet, and the daemon's then */
+    record->flags |= WIRE_TOLD; /* the record may become KNOWN yet, and then the daemon ends it */
 }
 
-/* The end of a run that the daemon does not know: the record is free again. False if it is KNOWN by
- * now. */
+/* Ends a run that the daemon does not know: frees the record. False if it is KNOWN by now. */
 static bool record_free(mob_client_t *c, const client_run_t *run, wire_record_t *record) {
     uint64_t block = record->block, done = wire_word(run->generation, c->number, WIRE_DONE_STATE);
-    /* release: all that we wrote comes before the record's next life */
+    /* release: all that this worker wrote comes before the record's next life */
     if (!atomic_compare_exchange_strong_explicit(&record->word, &done,
                                                  wire_word(run->generation, 0, WIRE_FREE),
                                                  memory_order_release, memory_order_relaxed))
         return false;
-    /* After the record: until then the daemon may have to read the body. If we are killed in
-     * between, the record's owner does it. */
+    /* After the record: until then the daemon may have to read the body. If this worker is killed
+     * in between, the record's owner frees the block. */
     if (block != 0) shm_heap_free(&c->heap, block, shm_tag(true, run->record, run->generation));
     return true;
 }
@@ -304,19 +305,20 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
         c->holds = run->run.held_shape;
         if (run->run.max_concurrency > 0) c->limit = run->run.max_concurrency;
     }
-    /* Before the results are seen: who waits for them may push the next task at once, and need wake
-     * nobody. */
-    /* If there was another entry it most likely still is: then its taking decides, and nobody need
-     * look now. Others may have taken it; then a push wakes somebody without need. */
+    /* Before the results are seen: a submitter that waits for them may push the next task at once,
+     * and then need wake nobody. */
+    /* If there was another entry, it most likely still is there: this worker's next take decides,
+     * and it need not look into the queues now. If another worker has taken the entry, a push wakes
+     * a worker without need. */
     if (run->leased && !c->queue_has_next && !client_queues_have(c, client_lane(c)))
         client_looking_set(c, true);
     bool known = false, crowd = run->failed;
-    /* release: the results come first. It can only fail if the daemon thinks that we are dead, and
-     * then we soon are. */
+    /* release: the results come first. The move can only fail if the daemon takes this worker for
+     * dead, and then it soon is. */
     if (wire_record_move(record, wire_word(run->generation, c->number, WIRE_TAKEN),
                          wire_word(run->generation, c->number, WIRE_DONE_STATE), &known)) {
-        known |= !run->taken; /* the daemon told us to run it */
-        /* before the results: who has seen those finds it in the timeline */
+        known |= !run->taken; /* the daemon told this worker to run it */
+        /* before the results: a process that has seen those finds the run in the timeline */
         if (!known) event_tell(c, run, record);
         for (uint32_t i = 0; i < run->run.num_returns; i++) {
             mob_ref_t ref = run->body.returns[i];
@@ -338,12 +340,12 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
 
 _Static_assert(MOB_STORY_MAX <= SHM_SCRATCH_BYTES, "a story fits into the scratch page");
 
-/* Asks with words in the scratch page; the answer says that they were read. Under the mutex. */
+/* Sends words in the scratch page; the daemon answers when it has read them. Under the mutex. */
 static void words_tell(mob_client_t *c, uint32_t kind, const client_run_t *run, const char *text,
                        size_t size) {
     char *space = (char *)c->own_segment.base + SHM_CLIENT_SCRATCH;
     if (size > MOB_STORY_MAX) {
-        /* The beginning says whose it is, the end what it was. */
+        /* The beginning says which task failed, the end says how. */
         size_t head = base_utf8_whole(text, MOB_STORY_MAX / 4), rest = MOB_STORY_MAX / 2;
         const char *tail = text + size - rest;
         while (rest > 0 && (*tail & 0xc0) == 0x80) tail++, rest--;
@@ -370,7 +372,7 @@ bool mob_run_retry(mob_client_t *c, mob_run_t *public_run, const char *text, siz
                           shm_tag(false, ref.slot, ref.generation));
     }
     run_end(c, run);
-    /* It goes through the daemon from now on. */
+    /* The task goes through the daemon from now on. */
     wire_record_make_known(&c->records[run->record],
                            wire_word(run->generation, c->number, WIRE_TAKEN));
     words_tell(c, WIRE_RETRY, run, text, size);

@@ -1,6 +1,6 @@
 /*
- * Demands as numbers. A process asks the daemon once for each different one, and holds the number
- * that it is answered with.
+ * Demands as numbers. A process asks the daemon once for each different demand, and holds the
+ * number that the daemon answers with.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static bool is_one_cpu(const mob_resource_t *demand, size_t count) {
     return count == 1 && demand[0].amount == 1 && strcmp(demand[0].name, "CPU") == 0;
 }
 
-/* Why the daemon refused a demand, in its own words. Under the mutex. */
+/* Why the daemon refused a demand, in the daemon's own words. Under the mutex. */
 static mob_status_t shape_refused(const mob_client_t *c, const wire_message_t *answer) {
     int size =
         answer->answer.value < SHM_SCRATCH_BYTES ? (int)answer->answer.value : SHM_SCRATCH_BYTES;
@@ -34,7 +34,7 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
     VEC(char) text = {0};
     for (size_t i = 0; i < count; i++) {
         size_t name_size = strlen(demand[i].name) + 1;
-        /* More than any node can have counts as just that: it never fits. */
+        /* An amount beyond what any node can have is cut to the most: it never fits either. */
         double most = strcmp(demand[i].name, "CPU") == 0 ? 0x1p40 : 0x1p60,
                units = demand[i].amount * 10000.0 + 0.5;
         uint64_t amount = (uint64_t)(units < most ? units : most);
@@ -67,8 +67,8 @@ mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t cou
 void mob_shape_drop(mob_client_t *c, uint32_t shape) {
     if (shape <= MOB_SHAPE_ONE_CPU || client_check(c) != MOB_OK) return;
     pthread_mutex_lock(&c->mutex);
-    /* Tasks that name it were told before this, on the same ring. Those in a lane were not, and its
-     * shape stays. */
+    /* The daemon has heard before this, on the same ring, of the tasks that name the shape. It has
+     * not heard of those in a lane, but a lane's shape stays. */
     client_push_quietly(c, (wire_message_t){.shape_drop = {WIRE_SHAPE_DROP, .shape = shape}});
     pthread_mutex_unlock(&c->mutex);
 }

@@ -2,10 +2,10 @@
  * Memory of the arena, when there is none at once.
  *
  * The daemon answers a request that it can't grant with MOB_ESPACE and makes space: it moves
- * objects to disk that nobody reads. Nobody here waits for that under the mutex: the call fails,
- * its thread waits in mob_space_wait and then calls again. What the daemon grants meanwhile comes
- * by WIRE_SPACE and becomes an extent of the heap that is EMPTY, so it is found by whoever
- * allocates next, and if nobody does the daemon may take it back. If there will be no space,
+ * objects to disk that no process reads. No thread here waits for that under the mutex: the call
+ * fails, its thread waits in mob_space_wait and then calls again. The daemon grants the space
+ * later, by WIRE_SPACE. It becomes an extent of the heap that is EMPTY: the thread that allocates
+ * next finds it, and if none does the daemon may take it back. If there will be no space,
  * WIRE_SPACE says so.
  */
 #include <stdlib.h>
@@ -17,14 +17,15 @@
 
 enum { MOST_REFUSALS = 256, MOST_TRIES = 5 };
 
-/* What this thread was told to wait for. */
+/* The space that this thread waits for. */
 static _Thread_local struct {
     uint64_t size;
-    uint32_t seen; /* space_news then */
-    bool goes_on;  /* it waited, and was neither granted nor refused anything */
+    uint32_t seen; /* space_news when it asked */
+    bool goes_on;  /* it waited, and the daemon has not refused it */
 } wanted;
 
-/* Takes the answer out if so much space was refused; MOB_OK: it was not. Under the mutex. */
+/* Takes the refusal of so much space off the list; MOB_OK: the daemon has refused none. Under the
+ * mutex. */
 static mob_status_t refusal_take(mob_client_t *c, uint64_t size) {
     for (size_t i = 0; i < c->refusals.count; i++) {
         client_refusal_t r = c->refusals.items[i];
@@ -46,10 +47,10 @@ mob_status_t client_heap_grant(void *context, uint64_t size, uint64_t least, uin
     wire_message_t answer;
     wanted.size = size;
     wanted.goes_on = false;
-    while (refusal_take(c, size) != MOB_OK) { /* that somebody got who did not wait for it */
+    while (refusal_take(c, size) != MOB_OK) { /* refusals for threads that did not wait for them */
     }
-    wanted.seen = c->space_news; /* before we ask: what is granted later may be heard together with
-                                   the answer */
+    wanted.seen = c->space_news; /* before this thread asks: it may hear of a later grant together
+                                    with the answer */
     mob_status_t status = client_ask(c, &m, WIRE_EXTENT, &answer);
     if (status != MOB_OK) return status;
     if (answer.extent.status == MOB_ESPACE) return MOB_ESPACE;
@@ -77,7 +78,8 @@ void client_space_told(mob_client_t *c, const wire_message_t *m) {
             shm_heap_adopt(&c->heap, m->extent.offset, m->extent.size, m->extent.serial);
     }
     if (refusal.status == MOB_OK) return;
-    /* Who waited may have gone: what nobody takes is forgotten in the end. */
+    /* The thread that waited may have gone: a refusal that no thread takes is forgotten in the
+     * end. */
     if (c->refusals.count >= MOST_REFUSALS) {
         memmove(c->refusals.items, c->refusals.items + 1,
                 (c->refusals.count - 1) * sizeof *c->refusals.items);
@@ -123,7 +125,7 @@ mob_status_t mob_space_wait(mob_client_t *c) {
         if (news || status != MOB_OK) break;
         bool signalled = !client_sleep(c, seen, CLIENT_LOOK_UP_NS);
         if (!signalled && base_clock_mono_ns() < look_up) continue;
-        /* Who asks again is known to be still there. */
+        /* MOB_OK makes the thread ask again: by that the daemon knows that it still waits. */
         status = !client_daemon_alive(c) ? client_daemon_gone() : signalled ? MOB_EINTR : MOB_OK;
         break;
     }
@@ -133,7 +135,8 @@ mob_status_t mob_space_wait(mob_client_t *c) {
 }
 
 void mob_space_forget(mob_client_t *c) {
-    if (client_check(c) == MOB_OK) client_large_forget(c); /* an extent the daemon takes back */
+    if (client_check(c) == MOB_OK)
+        client_large_forget(c); /* an extent needs nothing: the daemon takes it back */
 }
 
 mob_status_t mob_space_await(mob_client_t *c) {
@@ -146,7 +149,7 @@ static int slot_compare(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* What they need in the arena. One that is named twice is there once. */
+/* The space that these objects need in the arena. One that is named twice needs it once. */
 static uint64_t bytes_of(mob_client_t *c, const mob_ref_t *refs, size_t count) {
     uint64_t bytes = 0;
     uint32_t *slots = malloc(count * sizeof *slots);

@@ -1,5 +1,5 @@
-/* Submitting tasks: a record and its slots are filled, published by the record's word, and named on
- * our ring. */
+/* Submitting tasks: the submitter fills a record and its slots, publishes them by the record's
+ * word, and names the record in a queue or on its ring. */
 #include <string.h>
 
 #include "client/client.h"
@@ -26,8 +26,8 @@ static mob_status_t task_check(const mob_task_t *task) {
     return MOB_OK;
 }
 
-/* The lane in which workers may take it by themselves: it has nothing special and nothing to wait
- * for. SHM_LANES: none. */
+/* The lane in which workers may take the task by themselves: it has nothing special and nothing to
+ * wait for. SHM_LANES: none. */
 static uint32_t lane_of(const mob_client_t *c, const mob_task_t *task) {
     if (task->kind != MOB_TASK || task->max_calls != 0 ||
         atomic_load_explicit(&c->node->fast, memory_order_relaxed) == 0)
@@ -41,7 +41,8 @@ static uint32_t lane_of(const mob_client_t *c, const mob_task_t *task) {
     return lane;
 }
 
-/* Where it is to be put: the number of a queue, ours or one of calls; 0: it goes to the daemon. */
+/* Where the task goes: the number of a queue, this process's own or one of calls; 0: to the
+ * daemon. */
 static mob_status_t queue_choose(mob_client_t *c, const mob_task_t *task, uint32_t *ret_queue) {
     *ret_queue = 0;
     if (task->kind == MOB_ACTOR_CALL && client_slot_valid(task->actor.slot)) {
@@ -52,8 +53,9 @@ static mob_status_t queue_choose(mob_client_t *c, const mob_task_t *task, uint32
         return MOB_OK;
     }
     uint32_t lane = lane_of(c, task), number = shm_lane_queue(lane, c->number);
-    if (lane < SHM_LANES && shm_queue_count(&c->queues[number]) <
-                                SHM_QUEUE_ENTRIES) /* it does not grow: we alone push */
+    if (lane < SHM_LANES &&
+        shm_queue_count(&c->queues[number]) <
+            SHM_QUEUE_ENTRIES) /* the count does not grow: this process alone pushes */
         *ret_queue = number;
     return MOB_OK;
 }
@@ -64,8 +66,8 @@ static mob_status_t draft_begin(mob_client_t *c, const mob_task_t *task, draft_t
     wire_record_t *record = &c->records[draft->record];
     draft->generation =
         wire_word_generation(atomic_load_explicit(&record->word, memory_order_relaxed)) + 1;
-    /* Its last worker freed the record and may have died before it freed the body's block. Harmless
-     * if it did not: the tag is not that any more. */
+    /* The record's last worker freed it and may have died before it freed the body's block. If it
+     * did free the block, this is harmless: the tag is another one by now. */
     if (record->block != 0)
         shm_heap_free(&c->heap, record->block, shm_tag(true, draft->record, draft->generation - 1));
     draft->body_size = wire_body_size(task->num_returns, task->dep_count, task->ref_count,
@@ -138,15 +140,15 @@ static void record_write(wire_record_t *record, const mob_task_t *task, const dr
 }
 
 static void record_publish(mob_client_t *c, const draft_t *draft, bool known) {
-    /* release: whoever reads READY(generation) reads a whole record */
+    /* release: a worker that reads READY(generation) reads a whole record */
     atomic_store_explicit(
         &c->records[draft->record].word,
         wire_word(draft->generation, 0, WIRE_READY_STATE | (known ? WIRE_KNOWN : 0)),
         memory_order_release);
 }
 
-/* Puts it into a queue. References among the arguments are the daemon's business; it hears of them
- * by our ring, before we can let go of them, and need not wake for it. */
+/* Puts the task into a queue. The daemon has to know of references among the arguments. It reads of
+ * them on this process's ring, before any drop of them, and need not wake for it. */
 static void draft_queue(mob_client_t *c, const mob_task_t *task, const draft_t *draft,
                         uint32_t queue) {
     if (client_slot_valid(task->function.slot) && client_local_is(c, task->function))
@@ -202,8 +204,8 @@ mob_status_t mob_actor_kill(mob_client_t *c, mob_ref_t actor) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     pthread_mutex_lock(&c->mutex);
-    /* Answered: who learns from us that the actor was killed, and then calls it, must find it
-     * dead. */
+    /* Answered: a process that learns from this one that the actor was killed, and then calls it,
+     * must find it dead. */
     wire_message_t m = wire_about_object(WIRE_KILL, actor.slot, actor.generation), answer;
     status = client_ask(c, &m, WIRE_ANSWER, &answer);
     pthread_mutex_unlock(&c->mutex);

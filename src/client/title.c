@@ -1,10 +1,10 @@
 /*
  * A worker's title, for ps and top: ray::f while it runs a task, ray::Class.method or ray::Class
- * for an actor, ray::IDLE at rest. It is set by the thread that takes runs, when it has claimed one
- * and before it sleeps, and not after each run: of two that follow each other at once the first
- * costs nothing at its end. An actor that runs several at once may be at rest before they end, so
- * there the last one that ends sets it; it names the one that began last. One thread at a time: who
- * takes runs does not while any runs, except with the mutex.
+ * for an actor, ray::IDLE at rest. The taker sets it when it has claimed a run and before it
+ * sleeps, and not after each run: of two that follow each other at once the first costs nothing at
+ * its end. If an actor runs several calls at once, its taker may rest before they end; so the last
+ * one that ends sets the title. It names the call that began last. One thread at a time: while
+ * anything runs, the taker sets the title only under the mutex.
  */
 #include <string.h>
 

@@ -1,15 +1,15 @@
 /*
- * A worker: where its runs come from. The daemon tells us to run a record; or, while we have a
- * lease, we take it from its submitter's queue; or it is a call of our actor, in its caller's. What
- * was taken never meets the daemon unless its record is KNOWN: we free the record ourselves, and
- * leave a line about the run where the daemon will read it.
+ * A worker: where its runs come from. The daemon tells it to run a record. Or, while it has a
+ * lease, it takes a record from its submitter's queue. Or it takes a call of its actor from the
+ * caller's queue. The daemon never hears of a record that was taken unless it is KNOWN: the worker
+ * frees the record itself, and leaves a line about the run where the daemon will read it.
  */
 #include <string.h>
 
 #include "client/client.h"
 
-/* What was handed to us behind another may need the results of that one, which may have to run
- * again. */
+/* The daemon may hand over a task behind another whose result it needs, and that one may have to
+ * run again. */
 static bool arguments_are_there(mob_client_t *c, const client_order_t *order) {
     const wire_record_t *record = &c->records[order->record];
     wire_body_t parts;
@@ -50,13 +50,13 @@ static bool entry_claim(mob_client_t *c, uint64_t entry, bool leased) {
 static bool task_claim(mob_client_t *c, uint64_t entry) { return entry_claim(c, entry, true); }
 static bool call_claim(mob_client_t *c, uint64_t entry) { return entry_claim(c, entry, false); }
 
-/* The next record that we were told to run. What was said in between is noted: queues of calls are
- * this thread's alone. */
+/* The next record that the daemon told this worker to run. Notes what it said of queues of calls in
+ * between: those are this thread's alone. */
 static bool order_take(mob_client_t *c, wire_message_t *ret_order) {
     client_listen(c);
     while (c->order_next < c->orders.count) {
         *ret_order = c->orders.items[c->order_next++];
-        if (c->order_next >= 1024) { /* one that is never idle would let it grow for ever */
+        if (c->order_next >= 1024) { /* a worker that is never idle would let it grow for ever */
             memmove(c->orders.items, c->orders.items + c->order_next,
                     (c->orders.count - c->order_next) * sizeof *c->orders.items);
             c->orders.count -= c->order_next;
@@ -74,9 +74,9 @@ static bool order_take(mob_client_t *c, wire_message_t *ret_order) {
 
 enum { MOST_FORGETS = 64 };
 
-/* This thread runs what a function that is unloaded leaves to be run (finalizers), and takes no
- * runs meanwhile. Everybody else thinks that it is idle: its CPU is not its own, and what it waits
- * for may be given to itself. */
+/* This thread unloads a function, and so runs what that leaves to be run (finalizers). It takes no
+ * runs while it does. To the daemon and all submitters it looks idle: it holds no CPU, and a task
+ * that it waits for may be handed to itself. */
 static _Thread_local bool forgets;
 
 bool client_is_unloading(void) { return forgets; }
@@ -90,14 +90,14 @@ static mob_status_t forget_take(mob_client_t *c, mob_run_t **ret_run) {
     return MOB_OK;
 }
 
-/* One that can be begun now. MOB_ETIMEOUT: there is none. MOB_ELIMIT: none may be begun. */
+/* Takes a run that can begin now. MOB_ETIMEOUT: there is none. MOB_ELIMIT: none may begin. */
 static mob_status_t run_take(mob_client_t *c, mob_run_t **ret_run) {
     wire_message_t order;
     bool claimed = false, full = c->running >= c->limit;
     if (forgets && c->running == 0) client_lease_run(c, 0);
     forgets = false;
-    /* Not only when there is nothing else to do: who always has more tasks for us would fill our
-     * memory with old functions. */
+    /* Not only when there is nothing else to do: a submitter that always has more tasks would fill
+     * this worker's memory with old functions. */
     if (c->forgets.count >= MOST_FORGETS) return forget_take(c, ret_run);
     if (!full) {
         while (!claimed && order_take(c, &order))
@@ -108,17 +108,19 @@ static mob_status_t run_take(mob_client_t *c, mob_run_t **ret_run) {
     } else {
         client_listen(c);
     }
-    /* now, however much else there is to do: what such a caller sends next waits for it */
+    /* now, however much else there is to do: what the caller of such a queue sends next waits for
+     * this */
     client_calls_finish(c);
     if (claimed) {
         *ret_run = c->claimed;
         return MOB_OK;
     }
-    /* With the lease still taken, if there is one: nobody is to rely on us meanwhile. */
+    /* With the lease still BUSY, if there is one: no submitter is to rely on this worker while it
+     * unloads. */
     if (c->forgets.count > 0) return forget_take(c, ret_run);
     if (!full) client_lease_rest(c);
     c->ended_ns = 0;
-    /* An actor that nobody can call any more ends after the calls that it has. */
+    /* An actor that no process can call any more ends after the calls that it has. */
     bool over = c->told_to_exit && c->running == 0 && (c->run_unclaimable || !client_calls_wait(c));
     return over || atomic_load(&c->dead) ? MOB_ECLOSED : full ? MOB_ELIMIT : MOB_ETIMEOUT;
 }
@@ -153,7 +155,8 @@ mob_status_t mob_run_next(mob_client_t *c, mob_run_t **ret_run) {
         pthread_mutex_lock(&c->mutex);
         mob_status_t status = run_take(c, ret_run);
         bool full = status == MOB_ELIMIT, none = full || status == MOB_ETIMEOUT;
-        c->awaits_end = none && (full || c->told_to_exit); /* whoever finishes a run then rings */
+        c->awaits_end =
+            none && (full || c->told_to_exit); /* the thread that finishes a run then rings */
         bool rests = c->running == 0;
         pthread_mutex_unlock(&c->mutex);
         if (slept) client_patience_learn(&c->run_patience, !none);

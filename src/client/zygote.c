@@ -1,13 +1,14 @@
 /*
  * The zygote's loop: forks a worker whenever the daemon asks.
  *
- * Twice, so that the worker is a child of the daemon, the nearest subreaper, and not of us: then
- * the daemon learns its exit status. A worker waits until that has happened, asks the kernel to be
- * killed when the daemon ends, and makes sure that it has not ended meanwhile.
+ * The zygote forks twice, so that the worker becomes a child of the daemon, the nearest subreaper:
+ * then the daemon learns the worker's exit status. A worker waits until that has happened. It asks
+ * the kernel to kill it when the daemon ends, and then makes sure that the daemon has not ended
+ * already.
  *
- * A process with more than one thread can't be forked safely: the copy has only one, and whatever
- * the others held stays locked. So the number is looked at before each fork, and if a module has
- * started threads, the daemon is told and starts a zygote without it.
+ * A process with more than one thread can't be forked safely: the copy has only one, and the locks
+ * that the others held stay locked. So the zygote counts its threads before each fork. If a module
+ * has started some, the zygote tells the daemon, which starts a zygote without it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -44,7 +45,7 @@ static int thread_count(void) {
     return count;
 }
 
-/* To end with the daemon. False if it is gone already. */
+/* This process ends with the daemon from now on. False if the daemon is gone already. */
 static bool die_with_daemon(void) {
     return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == daemon_pid;
 }
@@ -71,9 +72,10 @@ static void hook(void (*function)(void)) {
     if (function != NULL) function();
 }
 
-/* The C library has told the kernel where it wants the number of its CPU kept up to date. The one
- * in the middle shares our memory, so the kernel forgot that for it and for its child, whose
- * sched_getcpu would be wrong for ever; and allocators that keep memory by CPU rely on it. */
+/* The C library has told the kernel where to keep the number of its CPU up to date. The process in
+ * the middle shares the zygote's memory, so the kernel has forgotten that for it and for its child.
+ * The child's sched_getcpu would be wrong for ever, and allocators that keep memory by CPU rely on
+ * it. */
 static void rseq_restore(void) {
 #if defined(RSEQ_SIG) && defined(SYS_rseq)
     enum { FIRST_SIZE = 32 }; /* of the area; later kernels take it too */
@@ -83,9 +85,9 @@ static void rseq_restore(void) {
 #endif
 }
 
-/* 1 in the grandchild, once it is the daemon's; 0 in the zygote; -1 if the fork failed. The one in
- * the middle shares our memory while we stand still (vfork): it does nothing but fork, as we would
- * have, and go. So the memory is copied once, not twice. */
+/* 1 in the grandchild, once it is the daemon's child; 0 in the zygote; -1 if the fork failed. The
+ * process in the middle shares the zygote's memory while the zygote stands still (vfork). It does
+ * nothing but fork, as the zygote would have, and exit. So the memory is copied once, not twice. */
 static int fork_twice(const mob_zygote_ops_t *ops) {
     hook(ops->before_fork);
     volatile pid_t middle = vfork();
@@ -117,8 +119,8 @@ static void output_take(const int *fds) {
     close(fds[1]);
 }
 
-/* If the kernel has to end somebody for want of memory, let it be a worker, whose task may be run
- * again: they inherit this. */
+/* If the kernel has to kill a process for want of memory, let it be a worker, whose task may be run
+ * again: workers inherit this. */
 static void oom_offer(void) {
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd < 0) return;
@@ -133,8 +135,9 @@ static void title_set(const char *name) {
 
 static mob_status_t worker_begin(const char *path, uint64_t token, mob_client_t **ret_client) {
     mob_status_t status = mob_worker_connect(path, token, ret_client);
-    if (status == MOB_EPROTO || status == MOB_ECLOSED) _exit(0); /* not wanted any more */
-    /* what it starts carries its session, so that the daemon finds it */
+    if (status == MOB_EPROTO || status == MOB_ECLOSED)
+        _exit(0); /* the daemon does not want this worker any more */
+    /* processes that it starts carry its session id, so that the daemon finds them */
     if (status == MOB_OK) setsid();
     title_set("worker");
     return status;
@@ -177,7 +180,7 @@ mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client
         memcpy(&head, packet, size < sizeof head ? size : sizeof head);
         if (thread_count() != 1) {
             answer(sock, WIRE_STUCK);
-            for (;;) pause(); /* the daemon ends us */
+            for (;;) pause(); /* the daemon kills this zygote */
         }
         if (head.packet.kind == WIRE_FORK && fds[1] >= 0) {
             if (fork_twice(ops) == 1) {

@@ -3,8 +3,7 @@
 
 #include "base/clock.h"
 
-/* Takes the arguments of a call that has one positional parameter, the first: finds keyword values
- * by name. */
+/* Only the first argument may be positional; the others are found by name. */
 int core_arguments_of(const char *function, PyObject *const *args, Py_ssize_t nargs,
                       PyObject *kwnames, const char *const *names, PyObject **found) {
     if (nargs > 1) {
@@ -38,8 +37,8 @@ PyObject *core_raise_not_a_ref(PyObject *kind, const char *function, PyObject *o
     return NULL;
 }
 
-/* The refs of a list or tuple, in memory to be freed. Holding `sequence` holds them, but the list
- * may change: `*ret_held` keeps them. */
+/* The refs of a list or tuple, in memory to be freed. The list may change while the caller waits:
+ * `*ret_held` keeps them alive. */
 mob_ref_t *core_refs_of(const char *function, PyObject *sequence, Py_ssize_t *ret_count,
                         PyObject **ret_held) {
     PyObject *held = PySequence_Tuple(sequence);
@@ -95,7 +94,7 @@ int64_t core_time_left(int64_t timeout_ms, int64_t start_ms) {
     return timeout_ms > passed ? timeout_ms - passed : 0;
 }
 
-/* In the loop of an async actor: no other call goes on meanwhile. Said once. */
+/* In the loop of an async actor: no other call goes on while this one waits. Said once. */
 int core_warn_in_loop(const char *function) {
     static bool warned;
     if (warned || core.loop_thread == 0 || PyThread_get_thread_ident() != core.loop_thread)

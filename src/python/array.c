@@ -1,13 +1,13 @@
 /*
  * A shortcut for numpy arrays. Pickling and unpickling one costs twenty times what copying and
  * making it costs, because the pickle names its functions and describes its dtype anew each time.
- * Arrays with the same pickle stream differ only in their buffer: so the first one that is
- * unpickled teaches us shape, dtype and order, and the next with the same stream is made directly.
- * And the other way round: the first one that is pickled teaches us the stream of all that have its
- * dtype, shape and order.
+ * Arrays with the same pickle stream differ only in their buffer. So this process learns shape,
+ * dtype and order from the first that it unpickles, and makes the next with the same stream
+ * directly. And the other way round: from the first that it pickles it learns the stream of all
+ * that have the same dtype, shape and order.
  *
- * This holds for numpy's own way to pickle an array whose memory is one buffer beside the pickle,
- * so that is how every array is stored, small ones too.
+ * This holds for numpy's own way to pickle an array, with its memory as one buffer beside the
+ * pickle. So every array is stored that way, small ones too.
  */
 #include "python/core.h"
 
@@ -19,8 +19,8 @@ enum { MAX_TEMPLATES = 256, MAX_STREAM = 1024, MAX_DIMENSIONS = 16 };
 static PyObject *templates; /* dict: stream to the arguments of ndarray: (shape, dtype, order) */
 static PyObject *streams;   /* dict: key_of an array to (stream, dtype) */
 
-/* Whether the pickle is numpy's own, of one array, or one of a function in C (task/array.c), and
- * not what a class or a reducer of the user's made of it. */
+/* Whether numpy itself made the pickle, of one array, or a function in C did (task/array.c), and
+ * not a class or a reducer of the user. */
 static bool is_numpys(const char *stream, uint64_t size) {
     static const char from_c[] = "\x80\x05"
                                  "cnumpy\nndarray\n";
@@ -36,8 +36,7 @@ static bool is_numpys(const char *stream, uint64_t size) {
     return false;
 }
 
-/* Whether it stays as it is: names of fields can be changed in place, and so can what somebody
- * noted in it. */
+/* Whether the dtype stays as it is: a program can change names of fields and metadata in place. */
 static bool is_fixed(PyObject *dtype) {
     PyObject *names = PyObject_GetAttrString(dtype, "names"),
              *notes = PyObject_GetAttrString(dtype, "metadata");
@@ -57,7 +56,8 @@ PyObject *core_array_load(const void *stream, uint64_t size, PyObject *buffer) {
         PyObject *args[] = {
             PyTuple_GET_ITEM(known, 0), PyTuple_GET_ITEM(known, 1), buffer, zero, Py_None,
             PyTuple_GET_ITEM(known, 2)};
-        Py_INCREF(known); /* a finaliser that runs meanwhile may load others, and empty the dict */
+        Py_INCREF(known); /* a finaliser that runs in the call may load other arrays, and empty the
+                             dict */
         array = PyObject_Vectorcall((PyObject *)type, args, 6, NULL);
         Py_DECREF(known);
         Py_DECREF(zero);
@@ -114,9 +114,9 @@ bool core_array_check(PyObject *value) {
 }
 
 /*
- * What the stream depends on, NEW: the dtype, by its address (two that are equal may still differ
- * in what they say of themselves; the entry keeps it alive), the order, whether it may be written,
- * and the shape. Numbers of one dimension are in both orders; numpy calls that C.
+ * What the stream depends on, NEW: the dtype, the order, whether the array may be written, and the
+ * shape. The dtype counts by its address, which the entry keeps alive: two equal dtypes may still
+ * describe themselves differently. An array of one dimension is in both orders; numpy calls that C.
  */
 static PyObject *key_of(PyObject *array, const Py_buffer *view, PyObject **ret_dtype) {
     uint64_t key[3 + MAX_DIMENSIONS] = {0};

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* dict: a function's id to (callable, its ObjectRef). Holding the reference makes the daemon tell
- * us when nobody else needs the function any more. */
+/* dict: a function's id to (callable, its ObjectRef). While this worker holds the reference, the
+ * daemon tells it when no other process needs the function any more. */
 static PyObject *functions;
 
 static PyObject *function_key(mob_ref_t ref) {
@@ -59,7 +59,7 @@ PyObject *core_run_callable(const mob_run_t *run) {
 void core_function_forget(const mob_run_t *run) {
     PyObject *key = function_key(run->function);
     if (key == NULL || functions == NULL || PyDict_DelItem(functions, key) < 0)
-        PyErr_Clear(); /* it was never loaded here */
+        PyErr_Clear(); /* this worker has never loaded it */
     Py_XDECREF(key);
 }
 
@@ -158,7 +158,7 @@ int core_call_make(const mob_run_t *run, core_call_t *call) {
         if (call_make(run, call) == 0) return 0;
         if (call->status != MOB_EFULL) return -1;
         PyErr_Fetch(&type, &error, &trace);
-        core_call_fini(call); /* runs Python code: the session may end meanwhile */
+        core_call_fini(call); /* runs Python code, which may end the session */
         *call = (core_call_t){0};
         mob_client_t *client = core.client;
         bool again = false;

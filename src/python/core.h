@@ -2,9 +2,9 @@
  * The extension module ray._core: what its files share. A thin layer over mobula.h: Python values
  * in, Python values out.
  *
- * All state is under the interpreter's lock. The lock is released while a call waits and while
- * large buffers are copied. No mutex of the client is ever held while Python code runs, so a
- * destructor of an ObjectRef may run anywhere.
+ * All state is under the interpreter's lock. A thread releases the lock while it waits in a call
+ * and while it copies large buffers. No thread holds a mutex of the client while Python code runs,
+ * so a destructor of an ObjectRef may run anywhere.
  */
 #ifndef PYTHON_CORE_H
 #define PYTHON_CORE_H
@@ -20,21 +20,21 @@ typedef struct {
     mob_client_t *client; /* NULL: not connected */
     uint64_t incarnation; /* of the session; names which session a reference belongs to */
     bool is_worker;
-    bool cut_off; /* the session ends: what a worker runs is being broken off */
-    int inside;   /* threads that are in a call of the client without the interpreter's lock */
+    bool cut_off; /* the session ends: this worker breaks its run off */
+    int inside;   /* threads that are inside a call of the client without the interpreter's lock */
     int pid;      /* the process that connected; a forked child has none of those threads */
     /* hooks: Python callables, see module.c */
     PyObject *auto_init, *dumps, *loads, *make_error, *tell_error, *load_error, *load_function,
         *should_retry, *set_gpus, *set_shape, *await_ref, *future_of, *site;
-    mob_run_t *run; /* a worker's running one, if it runs one after the other; else see run.c */
+    mob_run_t *run; /* the run of a worker that runs one after the other; else see run.c */
     unsigned long loop_thread; /* of an async actor's loop; 0: there is none */
-    unsigned long exit_thread; /* that ends the program; 0: it goes on */
+    unsigned long exit_thread; /* the thread that ends the program; 0: the program goes on */
     PyObject *run_name;        /* str; for an actor its class */
-    PyObject *on_next_name;    /* to be called when that changes; NULL: nothing */
+    PyObject *on_next_name;    /* called when run_name changes; NULL: nothing is */
     PyObject *actor;           /* the instance */
     PyObject *actor_class_name;
-    PyObject *actor_repr; /* str, if its class has a __repr__ of its own: what it prints has that as
-                             its name */
+    PyObject *actor_repr; /* str, if the actor's class has a __repr__ of its own: the name before
+                             what the actor prints */
     mob_ref_t actor_ref;
     uint32_t actor_shape;
     uint64_t gpu_mask;
@@ -49,17 +49,17 @@ typedef struct {
     PyObject *weak_refs;
 } ref_object_t;
 
-/* References that are met while something is pickled. They nest: pickling may export a function,
- * which pickles. */
+/* References that a pickler meets. Collectors nest: pickling may export a function, which
+ * pickles. */
 typedef struct collector {
     struct collector *outer;
     VEC(mob_ref_t) refs;
     PyObject *keep; /* list: holds the ObjectRefs until the bytes are published */
 } collector_t;
 
-/* Around a call of the client that is made without the interpreter's lock: shutdown waits for it.
- * `client` is the session's that it began in; if core.incarnation is another one afterwards, that
- * session is over (a new client may have the address of the old one). */
+/* Around a call of the client without the interpreter's lock: core_shutdown waits for such calls.
+ * `client` is that of the session in which the call began. If core.incarnation is another one
+ * afterwards, that session is over (a new client may have the address of the old one). */
 #define CORE_ALLOW_THREADS_BEGIN            \
     {                                       \
         mob_client_t *client = core.client; \
@@ -78,7 +78,7 @@ PyObject *core_ref_new(mob_ref_t ref); /* STEALS one count */
 ref_object_t *core_ref_of(PyObject *object);
 void core_collector_push(collector_t *collector);
 bool core_is_collecting(void);                   /* this thread pickles for the store */
-void core_collector_pop(collector_t *collector); /* frees what it holds */
+void core_collector_pop(collector_t *collector); /* frees what the collector holds */
 PyObject *core_ref_restore(PyObject *module, PyObject *id);
 
 /* direct.c: the direct encoding */
@@ -102,39 +102,40 @@ void core_array_note(PyObject *array, PyObject *stream, const Py_buffer *buffer)
 
 /* pin.c */
 int core_pin_ready(PyObject *module);
-/* NEW; of memory of this object's, which is open. */
+/* NEW; a view of memory of this object, which is open. */
 PyObject *core_pin_new(mob_ref_t ref, const void *data, Py_ssize_t size);
 
 /* error.c: these set an exception, and return NULL */
-PyObject *core_raise(mob_status_t status); /* of a call that failed */
+PyObject *core_raise(mob_status_t status); /* for a call that failed */
 PyObject *core_raise_error(const mob_value_t *value);
-PyObject *core_raise_ended(void); /* the session ended meanwhile */
-/* of a name in ray._private.errors; STEALS the payload, which may be NULL with an exception */
+PyObject *core_raise_ended(void); /* the session ended while the call was in it */
+/* an error by its name in ray._private.errors; STEALS the payload, which may be NULL with an
+ * exception */
 PyObject *core_raise_code(const char *code, PyObject *payload);
 /* Starts the system if need be; false with an exception. */
 bool core_connected(void);
 
 /* arguments.c */
-/* Takes the arguments of a call that has one positional parameter, the first: finds keyword values
- * by name. BORROWED; -1 with an exception. */
+/* Finds the arguments of a call: only the first may be positional, the others are found by name.
+ * BORROWED; -1 with an exception. */
 int core_arguments_of(const char *function, PyObject *const *args, Py_ssize_t nargs,
                       PyObject *kwnames, const char *const *names, PyObject **found);
 PyObject *core_raise_not_a_ref(PyObject *kind, const char *function, PyObject *object);
-/* The refs of a list or tuple, in memory for PyMem_Free. Holding `sequence` holds them, but the
- * list may change: `*ret_held`, NEW, keeps them. */
+/* The refs of a list or tuple, in memory for PyMem_Free. The list may change while the caller
+ * waits: `*ret_held`, NEW, keeps them alive. */
 mob_ref_t *core_refs_of(const char *function, PyObject *sequence, Py_ssize_t *ret_count,
                         PyObject **ret_held);
 int core_timeout(PyObject *seconds, int64_t *ret_ms); /* -1 for None and for what is negative */
 int64_t core_now_ms(void);
 /* What remains of a time limit after a wait that began at start_ms was interrupted. */
 int64_t core_time_left(int64_t timeout_ms, int64_t start_ms);
-/* In the loop of an async actor: no other call goes on meanwhile. Said once. -1 with an exception.
- */
+/* In the loop of an async actor: warns that no other call goes on while this one waits. Once. -1
+ * with an exception. */
 int core_warn_in_loop(const char *function);
 
 /* put.c */
-/* After MOB_ESPACE: waits, with the interpreter's lock released, until it is time to try again. -1
- * with an exception. */
+/* After MOB_ESPACE: waits, without the interpreter's lock, until it is time to try again. -1 with
+ * an exception. */
 int core_space_wait(void);
 /* Where a pickled value goes: a new object, or a run's result. */
 typedef struct {
@@ -156,8 +157,8 @@ PyObject *core_put(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
 /* get.c */
 /* Loads what is open, and closes it. */
 PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value);
-/* Opens refs[0], from disk if need be: the interpreter's lock is released meanwhile. The others are
- * read next. An exception is set unless it is MOB_OK. */
+/* Opens refs[0]; from disk if need be, and then without the interpreter's lock. The caller reads
+ * the others next. Sets an exception unless it returns MOB_OK. */
 mob_status_t core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *ret_value);
 PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *core_is_there(PyObject *module, PyObject *object);
@@ -175,20 +176,20 @@ typedef struct {
     size_t positional;
     PyObject *keywords;
     mob_value_t failed;  /* an argument that is an error: failed.error is set */
-    mob_status_t status; /* of the last one that was opened */
+    mob_status_t status; /* of the argument that was opened last */
 } core_call_t;
 PyObject *core_run_callable(const mob_run_t *run); /* NEW */
 int core_call_make(const mob_run_t *run, core_call_t *call);
 void core_call_fini(core_call_t *call);
 void core_function_forget(const mob_run_t *run);
-void core_functions_drop(void); /* all that were loaded */
+void core_functions_drop(void); /* all that this worker has loaded */
 
-/* result.c: what becomes of it */
+/* result.c: what becomes of a run */
 int core_results_store(mob_run_t *run, PyObject *value);
 /* An argument was an error: the results are that error, with the run's name before it. */
 void core_failed_argument_store(mob_run_t *run, const mob_value_t *failed);
-/* The exception that is set becomes the results. True if the task is to run again instead: then
- * ret_story is what happened, a str, NEW, or NULL. */
+/* Makes the exception that is set the results. True if the task is to run again instead: then
+ * *ret_story says what happened, a str, NEW, or NULL. */
 bool core_exception_store(mob_run_t *run, PyObject *function, PyObject **ret_story);
 
 /* native.c: functions and actors in C */
@@ -197,26 +198,27 @@ void core_native_forget(const mob_run_t *run);
 void core_native_end(void);
 
 /* serve.c */
-/* waits for one; NULL: the worker is to end, or there is an exception */
+/* waits for a run; NULL: the worker is to end, or there is an exception */
 mob_run_t *core_run_take(void);
 /* what people call it: A.m for a method of an actor. NEW */
 PyObject *core_run_title(const mob_run_t *run);
-/* its name, GPUs and CPUs become the process's; -1 with an exception */
+/* the run's name, GPUs and CPUs become the process's; -1 with an exception */
 int core_run_prepare(const mob_run_t *run);
-/* Calls it: the value, or NULL with an exception, or with an argument that is an error.
- * ret_callable is NEW, and may stay NULL. */
+/* Calls the run's function: the value, or NULL with an exception or with *ret_failed, an argument
+ * that is an error. *ret_callable is NEW, and may stay NULL. */
 PyObject *core_run_call(mob_run_t *run, PyObject **ret_callable, mob_value_t *ret_failed);
-/* Stores what came of it and publishes. STEALS callable and value. False, with SystemExit set: a
- * method ended its actor, or this is a child that the run forked; the process is to end. */
+/* Stores what the call came to and publishes it. STEALS callable and value. False, with SystemExit
+ * set: the process is to end, for a method ended its actor, or this is a child that the run
+ * forked. */
 bool core_run_end(mob_run_t *run, PyObject *callable, PyObject *value, const mob_value_t *failed);
 PyObject *core_serve(PyObject *module, PyObject *unused);
 /* as ObjectRef.hex gives it, NEW; None: it names nothing */
 PyObject *core_id_text(mob_ref_t ref);
 PyObject *core_current(PyObject *module, PyObject *unused);
 PyObject *core_current_name(PyObject *module, PyObject *unused);
-/* Its argument is called once, with nothing, before a run of another name begins. */
+/* Calls its argument once, with no arguments, before a run of another name begins. */
 PyObject *core_on_next_name(PyObject *module, PyObject *callable);
-/* Does so now: what was announced for the run's name is taken back. */
+/* Calls it now: it takes back what it announced under the run's name. */
 void core_name_unannounce(void);
 
 /* run.c: runs as Python objects */
@@ -240,9 +242,9 @@ PyObject *core_zygote(PyObject *module, PyObject *unused);
 /* session.c */
 PyObject *core_start(PyObject *module, PyObject *config);
 PyObject *core_begin_exit(PyObject *module, PyObject *unused);
-/* Where a call finds no session: in another thread, at the end of the program, it raises
- * SystemExit, which ends the thread without a word (and lets its locks go), and returns true; in an
- * event loop's it does not return. */
+/* For a call that finds no session. While one thread ends the program, this raises SystemExit in
+ * the others and returns true: that ends the thread without a word and lets its locks go. In the
+ * thread of an event loop it does not return. */
 bool core_exit_raises(void);
 /* the instance that this worker serves, or None */
 PyObject *core_actor(PyObject *module, PyObject *unused);

@@ -187,8 +187,8 @@ static bool plain(PyObject *v, int depth, int *budget) {
     return type == core_ndarray_type() && plain_array(v);
 }
 
-/* Whether plain pickle does the same as cloudpickle would: nothing in it has a class or a function
- * of the user's. */
+/* Whether plain pickle does the same as cloudpickle would: nothing in the value has a class or a
+ * function of the user. */
 bool core_is_plain(PyObject *value) {
     int budget = MAX_PLAIN;
     return plain(value, 0, &budget);

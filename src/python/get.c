@@ -1,6 +1,6 @@
 /*
- * Values out of the store. A pickled value is read in place, and each buffer that is handed out is
- * a Pin that keeps the object alive, but for small ones.
+ * Values out of the store. A pickled value is read in place. Each buffer that Python gets is a Pin
+ * that keeps the object alive; small ones are copied.
  */
 #include "python/core.h"
 
@@ -8,7 +8,8 @@
 
 enum { BIG_COPY = 1 << 20, PIN_FROM = 4096 };
 
-/* A small one is copied: who keeps a million small arrays keeps nothing in the store. */
+/* A small buffer is copied: a program that keeps a million small arrays keeps nothing in the
+ * store. */
 static PyObject *buffer_open(mob_ref_t ref, const char *data, Py_ssize_t size) {
     return size < PIN_FROM ? PyBytes_FromStringAndSize(data, size) : core_pin_new(ref, data, size);
 }
@@ -58,7 +59,8 @@ static PyObject *pickled_load(mob_ref_t ref, const mob_value_t *value) {
     return loaded;
 }
 
-/* Whether it is bytes, and so many that others should go on while they are copied. */
+/* Whether the value is bytes, and so many that other threads should go on while this one copies
+ * them. */
 static bool is_large_bytes(const mob_value_t *value) {
     return value->size > BIG_COPY && *(const uint8_t *)value->data == MOB_BYTES;
 }
@@ -149,7 +151,7 @@ static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
     }
 }
 
-/* mob_get_fetch until it is there: its time limit is the caller's. */
+/* mob_get_fetch until the object is there, within the caller's time limit. */
 static mob_status_t value_fetch(const mob_ref_t *refs, size_t count, int64_t timeout_ms,
                                 mob_value_t *ret_value) {
     mob_status_t status;
@@ -175,9 +177,9 @@ mob_status_t core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *r
     return status;
 }
 
-/* Loads what is open, and closes it. A pickle is read in place while Python code runs, and the
- * session may end meanwhile: the store stays mapped for as long, and what is small lies elsewhere,
- * so it is copied. */
+/* Loads what is open, and closes it. A pickle is read in place while Python code runs, and that
+ * code may end the session. So the store stays mapped for as long. A small value lies in its slot,
+ * which does not stay, so it is copied. */
 PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value) {
     uint64_t began = core.incarnation;
     mob_client_t *client = core.client;
@@ -225,7 +227,8 @@ static PyObject *load_all(const mob_ref_t *refs, Py_ssize_t count, int64_t timeo
             break;
         }
         mob_status_t status = mob_get_begin(core.client, refs[i], &value);
-        /* Not there: then one of the others is an error, and that is the news. */
+        /* Not there: then the wait ended because another one is an error, which is raised
+         * instead. */
         if (status == MOB_ETIMEOUT) continue;
         if (status == MOB_EAWAY)
             status = value_fetch(&refs[i], (size_t)(count - i), core_time_left(timeout_ms, start),
@@ -234,7 +237,8 @@ static PyObject *load_all(const mob_ref_t *refs, Py_ssize_t count, int64_t timeo
                          : PyErr_Occurred() ? NULL
                                             : core_raise(status);
         if (item == NULL) {
-            /* Who asked for all of them is told of this one, and asks for the others no more. */
+            /* The caller asked for all of them and is told of this error: the daemon need not tell
+             * of the others. */
             if (core.incarnation == began && status == MOB_OK && value.error != MOB_OK)
                 mob_get_see(core.client, refs, (size_t)count);
             Py_CLEAR(list);
@@ -260,7 +264,7 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     if (core_ref_check(what)) return get_one(what, timeout_ms);
     if (!PyList_Check(what) && !PyTuple_Check(what))
         return core_raise_not_a_ref(PyExc_ValueError, "ray.get", what); /* as in Ray */
-    /* A reference is of a session that there is, or was: it starts none. */
+    /* A list with references starts no session: they are of one that is there, or was. */
     if (PySequence_Fast_GET_SIZE(what) == 0 && !core_connected()) return NULL;
     Py_ssize_t count;
     PyObject *held, *list = NULL;

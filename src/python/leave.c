@@ -4,15 +4,15 @@
  * Py_FinalizeEx is what ends a Python program: it stops the other threads at their next step,
  * destroys what modules hold, and so closes files and runs destructors. All of it takes 6 ms of a
  * CPU here, 11 with numpy loaded, nearly all for modules that every worker has inherited from the
- * zygote: each object that is touched copies a page. There is nothing of the user's in them. So
- * they are taken out of sys.modules before, and stay; and when the interpreter has come to the last
- * thing that it destroys, an object that we left there ends the process by exit(), instead of the
- * freeing of memory that follows. 1.5 ms are left. Where an interpreter does not come by that
- * object, it finishes as a whole, and the process ends then.
+ * zygote: each object that is touched copies a page. They hold nothing of the user. So the worker
+ * takes them out of sys.modules before, and they stay. The last thing that the interpreter destroys
+ * is an object that the worker left there: it ends the process by exit(), before the interpreter
+ * frees its memory. 1.5 ms are left. An interpreter that does not come by that object finishes as a
+ * whole, and the process ends then.
  *
  * By exit() and not _exit(): libraries flush what they have written in functions that they left
- * with atexit (HDF5, say). Whatever hangs or crashes here does so after the user's files are
- * closed, and the daemon limits the time.
+ * with atexit (HDF5, say). If one of them hangs or crashes, the user's files are closed already,
+ * and the daemon limits the time.
  */
 #include "python/core.h"
 
@@ -29,8 +29,8 @@ static PyTypeObject last_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "ray._
                                  .tp_basicsize = sizeof(PyObject), .tp_dealloc = last_dealloc,
                                  .tp_flags = Py_TPFLAGS_DEFAULT};
 
-/* cut_off(): the session ends. True: there is a run, which the caller is to break off; once, for
- * what it does then must not be broken off too. */
+/* cut_off(): the session ends. True: there is a run, which the caller is to break off. True only
+ * once: what the run does when it is broken off must not be broken off too. */
 PyObject *core_cut_off(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     if (core.cut_off || core.client == NULL || mob_run_count(core.client) == 0) Py_RETURN_FALSE;
@@ -38,15 +38,15 @@ PyObject *core_cut_off(PyObject *module, PyObject *unused) {
     Py_RETURN_TRUE;
 }
 
-/* begin_end(): tells the daemon. None: this worker has run nothing, so there is nothing to do; else
- * whether the session ends too. */
+/* begin_end(): tells the daemon that this worker ends. None: the worker has run nothing, so there
+ * is nothing to do; else whether the session ends too. */
 PyObject *core_begin_end(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     if (core.run_name == NULL) Py_RETURN_NONE;
     return PyBool_FromLong(core.client == NULL || mob_worker_ends(core.client));
 }
 
-/* drop(): lets go of the actor, and then of all functions that were loaded. */
+/* drop(): lets go of the actor, and then of all functions that this worker has loaded. */
 PyObject *core_drop(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     Py_CLEAR(core.actor);
@@ -57,7 +57,7 @@ PyObject *core_drop(PyObject *module, PyObject *unused) {
 /* Modules that were there before the user's code are not to be torn down. */
 static int modules_keep(PyObject *inherited) {
     PyObject *modules = PyImport_GetModuleDict(), *name, *module; /* BORROWED */
-    Py_INCREF(inherited);                                         /* for ever, and they with it */
+    Py_INCREF(inherited); /* for ever: it keeps the modules */
     for (Py_ssize_t at = 0; PyDict_Next(inherited, &at, &name, &module);)
         if (PyDict_GetItemWithError(modules, name) == module && PyDict_DelItem(modules, name) < 0)
             return -1;
@@ -65,7 +65,7 @@ static int modules_keep(PyObject *inherited) {
 }
 
 /* The interpreter clears the names in sys after all other modules, and in their order. (Those of
- * builtins follow; what others have put there goes before.) */
+ * builtins follow; what programs have put there goes before.) */
 static int last_leave(void) {
     if (PyType_Ready(&last_type) < 0) return -1;
     PyObject *last = PyObject_New(PyObject, &last_type);

@@ -21,8 +21,8 @@ static PyObject *set_hooks(PyObject *module, PyObject *args, PyObject *kwargs) {
                           &core.await_ref,    &core.future_of,  &core.site,
                           &core.tell_error};
     PyObject *given[13] = {NULL};
-    /* Here, for every import of ray comes here, and not all of them by PyInit: a second interpreter
-     * gets a copy of the module. */
+    /* Checked here, since every import of ray calls this, and not every one calls PyInit: a second
+     * interpreter gets a copy of the module. */
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
         PyErr_SetString(PyExc_ImportError,
                         "ray can't be used in a sub-interpreter: a process takes part once");

@@ -1,9 +1,9 @@
 /*
- * Functions and actors in C, run by a Python worker: the same code as in mobula-worker, with the
- * interpreter's lock released meanwhile.
+ * Functions and actors in C, run by a Python worker: the same code as in mobula-worker, without the
+ * interpreter's lock.
  *
- * Which runs these are is seen by the function's object: ("c", library, symbol) in the direct
- * encoding, where Python's own are pickled.
+ * The function's object says which runs these are: ("c", library, symbol) in the direct encoding,
+ * where Python's own functions are pickled.
  */
 #include "python/core.h"
 
@@ -16,7 +16,8 @@ static bool same(mob_ref_t a, mob_ref_t b) {
     return a.slot == b.slot && a.generation == b.generation;
 }
 
-/* NULL: it is Python's, or there is something wrong with it, which Python will find too. */
+/* NULL: the function is Python's, or there is something wrong with it, which Python's way will find
+ * too. */
 static task_function_t *function_in_c(const mob_run_t *run) {
     mob_value_t value;
     if (run->kind == MOB_ACTOR_CALL) return worker.actor_class;
@@ -34,8 +35,8 @@ static task_function_t *function_in_c(const mob_run_t *run) {
     return NULL;
 }
 
-/* What C prints is marked with the task's name, as Python's own is (ray._private.streams). Each
- * takes its mark back, so each says the name again after the other. */
+/* What C prints is marked with the task's name, as Python's own is (ray._private.streams). C and
+ * Python each take their mark back, so each says the name again after the other. */
 static void streams_begin(void) {
     static bool open;
     Py_ssize_t size = 0;

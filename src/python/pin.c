@@ -1,6 +1,6 @@
 /*
- * Pin: a read-only view of shared memory. It keeps its object alive and where it is, also after the
- * session has ended, until the last buffer over it is gone.
+ * Pin: a read-only view of shared memory. It keeps its object alive, and in its place, until the
+ * last buffer over it is gone, also after the session has ended.
  */
 #include "python/core.h"
 

@@ -32,7 +32,7 @@ int core_space_wait(void) {
         if (core.incarnation == began) mob_space_forget(core.client);
         return -1;
     }
-    if (core.incarnation != began) { /* by another thread, or by a handler */
+    if (core.incarnation != began) { /* another thread or a signal handler ended the session */
         core_raise_ended();
         return -1;
     }
@@ -88,7 +88,7 @@ static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count,
     uint64_t began = core.incarnation;
     if (target_begin(target, size, (uint32_t)collector->refs.count, &buffer) < 0) return -1;
     if (core.incarnation != began) {
-        core_raise_ended(); /* while it waited for space */
+        core_raise_ended(); /* the session ended while this thread waited for space */
         return -1;
     }
     uint8_t *data = buffer.data;
@@ -132,7 +132,7 @@ int core_pickled_store(PyObject *value, PyObject *made, const collector_t *colle
     if (views == NULL)
         PyErr_NoMemory();
     else if (got == count && core.incarnation != began)
-        core_raise_ended(); /* while Python code ran */
+        core_raise_ended(); /* the session ended while Python code ran */
     else if (got == count)
         result =
             pickled_store(PyTuple_GET_ITEM(made, 0), views, (uint32_t)count, collector, target);

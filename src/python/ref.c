@@ -127,7 +127,8 @@ static PyObject *ref_reduce(ref_object_t *self, PyObject *unused) {
     return id ? Py_BuildValue("O(N)", restore_function, id) : NULL;
 }
 
-/* While a value is unpacked its container holds what it names, so taking another count is safe. */
+/* While a value is unpacked its container holds the objects that it names, so it is safe to take
+ * another count. */
 PyObject *core_ref_restore(PyObject *module, PyObject *id) {
     (void)module;
     mob_ref_t ref;
@@ -143,7 +144,7 @@ PyObject *core_ref_restore(PyObject *module, PyObject *id) {
     return core_ref_new(ref);
 }
 
-/* A nil reference can't be had. */
+/* There is no nil reference. */
 static PyObject *ref_is_nil(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
     Py_RETURN_FALSE;
@@ -154,7 +155,7 @@ static PyObject *ref_size(PyObject *type, PyObject *unused) {
     return PyLong_FromLong(MOB_ID_SIZE);
 }
 
-/* Its copy stands for the same object, and it can't be changed. */
+/* A reference can't be changed, so it is its own copy. */
 static PyObject *ref_copy(PyObject *self, PyObject *unused) {
     (void)unused;
     return Py_NewRef(self);

@@ -43,7 +43,7 @@ int core_results_store(mob_run_t *run, PyObject *value) {
 
 /* ---- errors ---- */
 
-/* An error in the direct encoding: every result is that. */
+/* Makes every result this error, which is in the direct encoding. */
 static void error_store(mob_run_t *run, const void *data, size_t size, mob_status_t error,
                         const mob_ref_t *refs, uint32_t ref_count) {
     static const char full[] = "\5\25\0\0\0\0\0\0\0no room for the error";
@@ -74,7 +74,7 @@ static void payload_store(mob_run_t *run, PyObject *payload, mob_status_t error,
     Py_XDECREF(payload);
 }
 
-/* An actor could not be made, as the story tells, which is STOLEN. */
+/* An actor could not be made, as the story tells. STEALS the story. */
 static void creation_store(mob_run_t *run, PyObject *story) {
     PyObject *text =
         story ? PyUnicode_FromFormat(
@@ -88,7 +88,7 @@ static void creation_store(mob_run_t *run, PyObject *story) {
     Py_XDECREF(story);
 }
 
-/* What the driver is told of a run that has no result to say it. STEALS the story. */
+/* Tells the driver, by the daemon, of a run that has no result to say it. STEALS the story. */
 static void story_tell(mob_run_t *run, PyObject *story) {
     Py_ssize_t size = 0;
     const char *text = story != NULL ? PyUnicode_AsUTF8AndSize(story, &size) : NULL;
@@ -122,26 +122,27 @@ void core_failed_argument_store(mob_run_t *run, const mob_value_t *failed) {
 /* ---- what an exception keeps alive ---- */
 
 /*
- * A traceback holds the frames of the run, and their locals. An exception that one of these is (`e
- * = ValueError(); raise e`) makes a circle with it: what the frames hold (arrays, say) would live
- * until the collector comes. So its traceback is taken away, unless somebody else has the exception
- * too: an actor that keeps one is to find it whole. That is seen by its count.
+ * A traceback holds the frames of the run, and their locals. If one of these is the exception
+ * itself (`e = ValueError(); raise e`), the two make a circle: whatever the frames hold (arrays,
+ * say) would live until the collector comes. So the worker takes the traceback away, unless
+ * something beside the run refers to the exception too: an actor that keeps one is to find it
+ * whole. The exception's count tells.
  */
 enum { MOST_LINKED = 32 };
 typedef struct {
     PyObject *error;  /* BORROWED */
     Py_ssize_t count; /* references to it */
-    Py_ssize_t ours;  /* of which so many are the run's */
+    Py_ssize_t ours;  /* how many of these are the run's */
 } linked_t;
 typedef struct {
     linked_t items[MOST_LINKED];
     int count;
 } chain_t;
 
-/* One reference to it comes from the chain; STEALS that which is handed in. */
+/* The chain has one reference to the error; STEALS the caller's. */
 static void chain_add(chain_t *chain, PyObject *error) {
     if (error == NULL) return;
-    Py_DECREF(error); /* kept alive by what names it */
+    Py_DECREF(error); /* the link that names it keeps it alive */
     for (int i = 0; i < chain->count; i++) {
         if (chain->items[i].error != error) continue;
         chain->items[i].ours++;

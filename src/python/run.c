@@ -1,12 +1,12 @@
 /*
- * Run: a call of an actor that runs several at once, as a Python object; a thread runs it whole, a
+ * Run: a call of an actor that runs several at once, as a Python object. A thread runs it whole, a
  * task of an event loop in steps.
  *
- * Which run is the running one is in a context variable: threads have a context each, and so has
- * each asyncio task, and those that it makes copy it.
+ * A context variable says which run this code belongs to. Each thread and each asyncio task has a
+ * context; a task that another one makes gets a copy of that one's.
  *
- * It holds its asyncio task, which the loop itself does not, and is deliberately unknown to the
- * collector: what waits must not be taken for garbage.
+ * A Run holds its asyncio task, which the loop itself does not. The collector deliberately does not
+ * know of it: a task that waits must not be taken for garbage.
  */
 #include "python/core.h"
 
@@ -53,8 +53,8 @@ const mob_run_t *core_run_current(void) {
     return run;
 }
 
-/* Ends it with what it came to, which is STOLEN; NULL: the exception that is set. Returns None, or
- * NULL as core_run_end says. */
+/* Ends the run with the value that it came to, which is STOLEN; NULL: with the exception that is
+ * set. Returns None, or NULL as core_run_end says. */
 static PyObject *run_end(run_object_t *self, PyObject *value) {
     mob_run_t *run = self->run;
     self->run = NULL;
@@ -71,7 +71,7 @@ static bool run_check(run_object_t *self) {
     return false;
 }
 
-/* call(): calls the method; to be followed by done() with what it came to, or by failed(). */
+/* call(): calls the method. Call done() next with what it came to, or failed(). */
 static PyObject *run_call(run_object_t *self, PyObject *unused) {
     (void)unused;
     if (!run_check(self)) return NULL;
@@ -83,7 +83,7 @@ static PyObject *run_call(run_object_t *self, PyObject *unused) {
     return value;
 }
 
-/* whole(): all of it, in this thread. */
+/* whole(): runs all of it, in this thread. */
 static PyObject *run_whole(run_object_t *self, PyObject *unused) {
     (void)unused;
     if (!run_check(self)) return NULL;
@@ -95,8 +95,8 @@ static PyObject *run_done(run_object_t *self, PyObject *value) {
     return run_end(self, Py_NewRef(value));
 }
 
-/* failed([exception]): takes it out of the list, so that the run is the only one that has it,
- * unless the actor keeps it. */
+/* failed([exception]): takes the exception out of the list, so that only the run has it, unless the
+ * actor keeps it. */
 static PyObject *run_failed(run_object_t *self, PyObject *list) {
     if (!run_check(self)) return NULL;
     if (!PyList_Check(list) || PyList_GET_SIZE(list) != 1 ||

@@ -1,12 +1,12 @@
 /*
  * A worker's loop: take a run, make its arguments, call, store the results, publish.
  *
- * Everything that belongs to a run (arguments, exception, traceback) is let go before it is
- * finished, so that what remains are the references that outlive it, which the client then
- * registers.
+ * The worker lets go of everything that belongs to a run (arguments, exception, traceback) before
+ * it finishes the run. So only the references that outlive the run remain, and the client registers
+ * them.
  *
- * An actor that runs several calls at once is served by Python (ray._private.concurrency), with
- * threads or an event loop; each call is a Run there, see run.c.
+ * Python (ray._private.concurrency) serves an actor that runs several calls at once, with threads
+ * or an event loop. Each call is a Run there, see run.c.
  */
 #include "python/core.h"
 
@@ -14,8 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Set in the child that a run forks; asking for the process's id would be a system call for each
- * run. */
+/* Set in a child that a run forks. To compare process ids would cost a system call for each run. */
 static _Atomic bool forked;
 
 static void on_fork_in_child(void) { atomic_store_explicit(&forked, true, memory_order_relaxed); }
@@ -121,7 +120,7 @@ static PyObject *own_repr(PyObject *actor) {
     return text;
 }
 
-/* What the actor's subprocesses print is to have its own name too, which nobody but us knows. */
+/* What the actor's subprocesses print is to have its own name too, which only this worker knows. */
 static void repr_announce(void) {
     if (core.actor_repr == NULL) return;
     PyObject *streams = PyImport_ImportModule("ray._private.streams");
@@ -131,8 +130,8 @@ static void repr_announce(void) {
     Py_XDECREF(streams);
 }
 
-/* Its value is there, or NULL with an exception or a failed argument: stores that. True if the run
- * is to run again, for what ret_story says. */
+/* Stores what the run came to: a value, or NULL with an exception or a failed argument. True if the
+ * task is to run again; *ret_story says why. */
 static bool value_store(mob_run_t *run, PyObject *callable, PyObject *value,
                         const mob_value_t *failed, PyObject **ret_story) {
     bool stored = value != NULL && core_results_store(run, value) == 0;
@@ -153,10 +152,10 @@ static bool value_store(mob_run_t *run, PyObject *callable, PyObject *value,
 }
 
 /*
- * A child that the run forked came back from it. The run is its parent's, and the store is not
- * there for it. What is left of its program is nothing, so it ends as a forked child of a driver
- * does at the end of the script: with 0, whatever it returned; with its traceback and 1; or as its
- * sys.exit says. SystemExit is set then.
+ * A child that the run forked came back from the run. The run is its parent's, and the child has no
+ * store. Its program has nothing left to do, so it ends as a forked child of a driver does at the
+ * end of the script: with 0, whatever it returned; with its traceback and 1; or as its sys.exit
+ * says. Sets SystemExit for that.
  */
 static void forked_child_leave(PyObject *value) {
     if (value == NULL && PyErr_ExceptionMatches(PyExc_SystemExit)) return;
@@ -180,8 +179,8 @@ bool core_run_end(mob_run_t *run, PyObject *callable, PyObject *value, const mob
         Py_XDECREF(callable);
         return false;
     }
-    /* The call stays without a result: the daemon gives it one when the process is gone, and all
-     * others with it. */
+    /* The call stays without a result: the daemon gives it one when the process is gone, and so it
+     * does for the actor's other calls. */
     bool ends = value == NULL && (run->kind == MOB_ACTOR_CALL || core.cut_off) &&
                 PyErr_ExceptionMatches(PyExc_SystemExit);
     PyObject *story = NULL;
@@ -204,8 +203,8 @@ static bool run_whole(mob_run_t *run) {
 mob_run_t *core_run_take(void) {
     for (;;) {
         mob_run_t *run;
-        /* One that is there is taken with the lock held: who else wants it gets it while Python
-         * code runs. */
+        /* A run that is there is taken with the interpreter's lock held: other threads get the lock
+         * while Python code runs. */
         mob_status_t status = mob_run_try(core.client, &run);
         if (status == MOB_ETIMEOUT || status == MOB_ELIMIT) {
             Py_BEGIN_ALLOW_THREADS status = mob_run_next(core.client, &run);
@@ -279,12 +278,12 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
     mob_client_session(core.client, &session);
     const mob_run_t *running = core.run ? core.run : core_run_current();
     mob_ref_t task = running ? running->task_id : (mob_ref_t){0};
-    if (running) task.slot |= 1u << 31; /* its ids are not those of objects */
+    if (running) task.slot |= 1u << 31; /* a task's ids are not those of objects */
     bool creates = running != NULL && running->kind == MOB_ACTOR_CREATE;
     char node[17], job[9], worker[25];
     snprintf(node, sizeof node, "%016llx", (unsigned long long)session.incarnation);
     snprintf(job, sizeof job, "%08x",
-             (unsigned)(session.incarnation >> 32)); /* a session has one driver, and so one run */
+             (unsigned)(session.incarnation >> 32)); /* a session has one driver, and so one job */
     snprintf(worker, sizeof worker, "%.16s%08x", node, session.epoch);
     uint32_t shape = core.actor ? core.actor_shape : running ? running->shape : 0;
     PyObject *name = running != NULL ? core_run_title(running) : Py_NewRef(Py_None);

@@ -42,8 +42,8 @@ static const char *text_of(PyObject *dict, const char *key) {
     return found != NULL && PyUnicode_Check(found) ? PyUnicode_AsUTF8(found) : NULL;
 }
 
-/* What Python does while the daemon starts, in this thread: an import in another one would be in
- * the way of a fork, and might take itself for the main one. */
+/* What Python does in this thread while the daemon starts. In another thread an import would be in
+ * the way of a fork, and might take that thread for the main one. */
 typedef struct {
     PyObject *call;
     PyThreadState *thread; /* saved while the lock is let go */
@@ -52,7 +52,7 @@ typedef struct {
 static void meanwhile(void *context) {
     meanwhile_t *m = context;
     PyEval_RestoreThread(m->thread);
-    Py_XDECREF(PyObject_CallNoArgs(m->call)); /* an exception is found by core_start */
+    Py_XDECREF(PyObject_CallNoArgs(m->call)); /* core_start finds an exception */
     m->thread = PyEval_SaveThread();
 }
 
@@ -103,11 +103,12 @@ PyObject *core_start(PyObject *module, PyObject *config) {
     PyMem_Free(preload);
     PyMem_Free(spill);
     PyMem_Free(amounts);
-    /* Another one, begun by what was done meanwhile: a signal handler, say. */
+    /* Python code that ran while the daemon started has begun another session: a signal handler,
+     * say. */
     if (status == MOB_OK && core.client != NULL && !PyErr_Occurred())
         PyErr_SetString(PyExc_RuntimeError,
                         "this process was connected by something else while it started");
-    if (PyErr_Occurred()) { /* by what was done meanwhile, too */
+    if (PyErr_Occurred()) { /* also one of the Python code that ran while the daemon started */
         PyObject *type, *error, *trace;
         PyErr_Fetch(&type, &error, &trace);
         Py_BEGIN_ALLOW_THREADS mob_shutdown(client);
@@ -131,8 +132,8 @@ PyObject *core_finish_messages(PyObject *module, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-/* The program ends, in this thread. What other threads still call has no answer, and their
- * tracebacks would tell nobody anything. */
+/* This thread ends the program. Calls of other threads get no answer any more, and their tracebacks
+ * would be of no use. */
 PyObject *core_begin_exit(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     core.exit_thread = PyThread_get_thread_ident();
@@ -154,7 +155,7 @@ static bool is_in_loop(void) {
 
 bool core_exit_raises(void) {
     if (core.exit_thread == 0 || core.exit_thread == PyThread_get_thread_ident()) return false;
-    /* A loop would tell everybody of its tasks' exception. */
+    /* An event loop would print the exception for each of its tasks. */
     while (is_in_loop()) {
         Py_BEGIN_ALLOW_THREADS sleep(1);
         Py_END_ALLOW_THREADS
@@ -167,9 +168,9 @@ PyObject *core_shutdown(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     mob_client_t *client = core.client;
     if (client == NULL) Py_RETURN_NONE;
-    core.client = NULL; /* no call begins any more */
+    core.client = NULL; /* from now on no call begins */
     core.incarnation = 0;
-    /* with the interpreter's lock, so that no loop is in the middle of a look */
+    /* with the interpreter's lock, so that no event loop is in the middle of a look */
     mob_events_end(client);
     if (core.pid != (int)getpid()) core.inside = 0;
     while (core.inside > 0) {
@@ -299,11 +300,11 @@ uint32_t core_site(void) {
     PyObject *site = PyObject_CallNoArgs(core.site);
     unsigned long number = site != NULL ? PyLong_AsUnsignedLong(site) : 0;
     Py_XDECREF(site);
-    PyErr_Clear(); /* it is only for people */
+    PyErr_Clear(); /* the place is only for people */
     return (uint32_t)number;
 }
 
-/* observe(socket, limit, timeout): the objects of a session, and who holds them. */
+/* observe(socket, limit, timeout): the objects of a session, and which processes hold them. */
 PyObject *core_observe(PyObject *module, PyObject *args) {
     (void)module;
     const char *path;

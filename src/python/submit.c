@@ -1,11 +1,11 @@
 /*
  * Submitter: the callable behind f.remote, Class.remote and handle.method.remote.
  *
- * What does not change from call to call (function, resources, name) is asked for once a session,
- * by `prepare`. An actor's method has its actor, which starts no session: it is of one that there
- * is, or was. Arguments are encoded into a buffer that goes into the record: small plain values
- * directly, other small ones pickled, references as such; what is large or has buffers, and every
- * array, becomes an object of its own first, so that the task reads it in place.
+ * The Submitter asks `prepare` once a session for what does not change from call to call (function,
+ * resources, name). A call of an actor's method starts no session: the actor is of one that is
+ * there, or was. The Submitter encodes arguments into a buffer that goes into the record: small
+ * plain values directly, other small ones pickled, references as such. A value that is large or has
+ * buffers, and every array, becomes an object of its own first, so that the task reads it in place.
  */
 #include "python/core.h"
 
@@ -32,13 +32,13 @@ static PyTypeObject *submitter_type;
 /* ---- the call's arguments ---- */
 
 typedef struct {
-    uint64_t incarnation; /* of the session that the call began in: pickling runs Python code, and
-                             the session may end meanwhile */
+    uint64_t incarnation; /* of the session that the call began in: pickling runs Python code, which
+                             may end the session */
     uint8_t *data;
     size_t size, capacity;
     uint8_t local[512];
     VEC(mob_ref_t) deps, refs;
-    PyObject *keep; /* references that were met inside, alive until the task is submitted */
+    PyObject *keep; /* ObjectRefs that pickling met, kept alive until the task is submitted */
     VEC(mob_ref_t) temporary; /* objects made for this call: one count each */
 } arguments_t;
 
@@ -190,7 +190,7 @@ static long long number_of(PyObject *dict, const char *key, long long fallback) 
     return PyLong_AsLongLong(found);
 }
 
-/* The ObjectRef's own; nothing for NULL and None. -1 with an exception. */
+/* The reference of an ObjectRef; none for NULL and None. -1 with an exception. */
 static int ref_take(PyObject *object, mob_ref_t *ret_ref) {
     if (object == NULL || object == Py_None) return 0;
     if (!core_ref_check(object)) {
@@ -202,7 +202,7 @@ static int ref_take(PyObject *object, mob_ref_t *ret_ref) {
     return ref == NULL ? -1 : 0;
 }
 
-/* The shape of a demand that may be missing; it is held. */
+/* The shape of a demand, which may be missing. The caller holds the shape. */
 static int shape_field(PyObject *dict, const char *key, uint32_t *ret_shape) {
     PyObject *demand = PyDict_GetItemString(dict, key);
     *ret_shape = MOB_SHAPE_NOTHING;
@@ -250,7 +250,8 @@ static int submitter_prepare(submitter_t *self) {
         task.name_size = base_utf8_whole(text, name_size > 255 ? 255 : (size_t)name_size);
         if (!PyErr_Occurred() && shape_field(dict, "demand", &task.shape) == 0) {
             if (shape_field(dict, "held_demand", &task.held_shape) == 0) {
-                submitter_shapes_drop(self); /* another thread may have been here meanwhile */
+                submitter_shapes_drop(
+                    self); /* another thread may have prepared it while Python code ran */
                 self->task = task;
                 self->incarnation = core.incarnation;
                 result = 0;

@@ -2,13 +2,13 @@
  * Waker: what wakes an event loop when a result is there, or, in an actor, when there is a call.
  * One a loop.
  *
- * The loop is told by a file descriptor (fileno) and then calls look() until that returns False.
+ * A file descriptor (fileno) tells the loop, which then calls look() until that returns False.
  */
 #include "python/core.h"
 
 #include <structmember.h>
 
-/* Watch: one result that is awaited. The event holds it until it gives it out. */
+/* Watch: one result that a loop awaits. The event holds the Watch until it gives it out. */
 typedef struct {
     PyObject_HEAD mob_watch_t watch;
     PyObject *ref, *future; /* NULL: it is over */
@@ -16,12 +16,12 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD mob_event_t *event;
-    PyObject *begin; /* what is called with each Run; None: it takes none */
+    PyObject *begin; /* called with each Run; None: this Waker takes no runs */
     PyObject *weak_refs;
     bool ended, full; /* full: there are as many runs as may be */
 } waker_t;
 
-enum { MOST_RUNS = 128 }; /* begun in one look: others of the loop want their turn */
+enum { MOST_RUNS = 128 }; /* begun in one look: the loop's other tasks want their turn */
 
 static PyTypeObject *watch_type;
 static PyObject *name_done, *name_set_result;
@@ -42,7 +42,7 @@ static void watch_dealloc(watch_object_t *self) {
     Py_DECREF(type);
 }
 
-/* forget(): nobody waits for it any more. */
+/* forget(): the program does not wait for the result any more. */
 static PyObject *watch_forget(watch_object_t *self, PyObject *unused) {
     (void)unused;
     if (self->ref != NULL) mob_event_forget(&self->watch); /* else it was given out */
@@ -86,7 +86,8 @@ static PyObject *waker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static void waker_dealloc(waker_t *self) {
     PyTypeObject *type = Py_TYPE(self);
     if (self->weak_refs != NULL) PyObject_ClearWeakRefs((PyObject *)self);
-    /* With its loop: what still waits waits in vain, and its references go back. */
+    /* The Waker goes with its loop: whatever still waits there waits in vain, and its references
+     * are released. */
     if (self->event != NULL)
         for (mob_watch_t *watch; (watch = mob_event_drop(self->event)) != NULL;) {
             watch_clear(watch_object(watch));
@@ -104,7 +105,7 @@ static PyObject *waker_fileno(waker_t *self, PyObject *unused) {
 }
 
 /* watch(ref, future): look() will set the future's result to None when the object is there, unless
- * it is done before. Returns the Watch. */
+ * the future is done before. Returns the Watch. */
 static PyObject *waker_watch(waker_t *self, PyObject *const *args, Py_ssize_t nargs) {
     if (nargs != 2 || !core_ref_check(args[0]))
         return PyErr_Format(PyExc_TypeError, "watch takes an ObjectRef and a future");
@@ -134,7 +135,7 @@ static int future_resolve(PyObject *future) {
     return set == NULL ? -1 : 0;
 }
 
-/* Resolves what is there. -1: an exception. */
+/* Resolves the futures of results that are there. -1 with an exception. */
 static int results_look(waker_t *self, bool *found) {
     for (mob_watch_t *given; (given = mob_event_next(self->event)) != NULL;) {
         watch_object_t *watch = watch_object(given);
@@ -161,7 +162,8 @@ static int runs_look(waker_t *self, bool *found) {
             return 0;
         }
         *found = true;
-        /* is over when the next one is asked for, so it can't be the last */
+        /* it is over when this thread asks for the next run, so it must not be the last of a
+         * look */
         if (run->kind == MOB_FORGET) {
             core_function_forget(run);
             continue;
@@ -176,8 +178,8 @@ static int runs_look(waker_t *self, bool *found) {
     return 0;
 }
 
-/* look(): resolves futures, begins runs. True: to be called again soon. False: when the descriptor
- * is readable. */
+/* look(): resolves futures, begins runs. True: call it again soon. False: call it when the
+ * descriptor is readable. */
 static PyObject *waker_look(waker_t *self, PyObject *unused) {
     (void)unused;
     bool found = false;

@@ -1,4 +1,4 @@
-/* The process that Python workers are forked from: the client's loop, with what Python wants done
+/* The process that Python workers are forked from: the client's loop, with what Python has to do
  * around a fork. */
 #include "python/core.h"
 

@@ -5,15 +5,15 @@ bool shm_block_release(unsigned char *base, shm_extent_t *extents, uint64_t data
     uint64_t header = data - sizeof(shm_block_t);
     uint32_t back = block->back, units = atomic_load_explicit(&block->units, memory_order_relaxed);
     uint64_t granule = header / SHM_GRANULE;
-    /* Before the block is free: until then the extent can't be granted to another, so this is the
-     * word of its own grant. */
+    /* Read before the block is free: until then the daemon can't grant the extent to another
+     * process, so these words are of the block's own grant. */
     uint64_t first = back == SHM_BLOCK_WHOLE ? granule : granule - (back <= granule ? back : 0);
     uint64_t owned = atomic_load_explicit(&extents[granule].word, memory_order_relaxed);
     uint64_t freed = atomic_load_explicit(&extents[first].freed, memory_order_relaxed),
              serial = freed >> 32;
     uint64_t expected = shm_block_used(tag);
-    /* release: our reads of the data come before its owner's next writes, which follow an acquire
-     * of the word */
+    /* release: this process's reads of the data come before the owner's next writes, which follow
+     * an acquire of the word */
     if (!atomic_compare_exchange_strong_explicit(&block->word, &expected, 0, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return false;

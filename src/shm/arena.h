@@ -51,16 +51,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A larger extent is granted without memory: its owner gets that from the kernel as it maps the
- * pages, and then says so. */
+/* The daemon grants a larger extent without memory. Its owner gets the memory from the kernel as it
+ * maps the pages, and then tells the daemon (WIRE_BACKED). */
 enum { SHM_BACKED_AT_ONCE = 4 << 20 };
 enum { SHM_GRANULE = 16 * 1024, SHM_BLOCK_UNIT = 64, SHM_BLOCK_FIRST = 48 };
 #define SHM_BLOCK_WHOLE 0xffffffffu
 
 typedef struct shm_extent {
     _Atomic uint64_t word;  /* serial << 2 | state */
-    _Atomic uint64_t freed; /* serial << 32 | units freed by others than its owner, added by whoever
-                               freed the block */
+    _Atomic uint64_t freed; /* serial << 32 | units that other processes than its owner have freed;
+                               the process that freed a block adds them */
     _Atomic uint64_t used; /* serial << 32 | units that its owner allocated less those that it freed
                               itself; changed by the owner */
     uint64_t reserved;
@@ -101,9 +101,9 @@ static inline bool shm_extent_is_left_empty(const shm_extent_t *extent) {
 }
 static inline uint64_t shm_block_used(uint64_t tag) { return tag << 1 | 1; }
 
-/* Ends the life of the block with data at `data`, if it still is the tag's: by its owner, another
- * client, or the daemon, and harmless when repeated. The caller vouches that [data - 16, data) lies
- * in the arena. True if this call did it. */
+/* Ends the life of the block with data at `data`, if it still is the tag's. The owner, another
+ * client or the daemon may call it, and to repeat it is harmless. The caller vouches that [data -
+ * 16, data) lies in the arena. True if this call did it. */
 bool shm_block_release(unsigned char *base, shm_extent_t *extents, uint64_t data, uint64_t tag);
 
 #endif

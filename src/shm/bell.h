@@ -1,6 +1,6 @@
 /*
- * A bell: what a process sleeps on, and others ring. One a process, in shared memory; a ring wakes
- * all its sleeping threads.
+ * A bell: the threads of a process sleep on it, and other processes ring it. One a process, in
+ * shared memory; a ring wakes all its sleeping threads.
  *
  *   sleeper                                     ringer
  *   seen = shm_bell_listen(b)                   makes the condition true
@@ -9,10 +9,10 @@
  *   look again
  *
  * No lost wake-up: `rings` changes with every ring, so a ring after listen makes the sleep return
- * at once; the condition is looked at after listen, so a ring before listen is not needed. No
- * system call when nobody sleeps: `sleepers` is raised before the kernel compares `rings`, and the
- * ringer changes `rings` before it looks at `sleepers`; both are sequentially consistent, so one of
- * the two sees the other.
+ * at once. The sleeper looks at the condition after listen, so it does not need a ring before
+ * listen. No system call when no thread sleeps: the sleeper raises `sleepers` before the kernel
+ * compares `rings`, and the ringer changes `rings` before it looks at `sleepers`. Both are
+ * sequentially consistent, so one of the two sees the other.
  *
  * A process that dies asleep leaves `sleepers` too high: rings of a dead process's bell then cost a
  * needless system call. The daemon resets a bell before it gives its number to another process.
@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 typedef struct shm_bell {
-    alignas(64) _Atomic uint32_t rings; /* changed by fetch_add by anyone */
+    alignas(64) _Atomic uint32_t rings; /* changed by fetch_add by any process */
     _Atomic uint32_t sleepers;          /* changed by its own process's threads, by fetch_add */
 } shm_bell_t;
 _Static_assert(sizeof(shm_bell_t) == 64, "a bell is a cache line");

@@ -1,7 +1,7 @@
 /*
- * A worker's runs that it does not tell the daemon task by task: a ring of them, in its own
- * segment. The worker writes. The daemon reads: when the ring is nearly full, when a client asks
- * for the timeline, and at the worker's end.
+ * The runs of a worker that it does not tell the daemon one by one: a ring of them, in the worker's
+ * own segment. The worker writes. The daemon reads: when the ring is nearly full, when a client
+ * asks for the timeline, and at the worker's end.
  */
 #ifndef SHM_EVENTS_H
 #define SHM_EVENTS_H
@@ -36,7 +36,7 @@ static inline shm_event_t *shm_events_next(shm_events_t *e) {
     if (tail - atomic_load_explicit(&e->head, memory_order_acquire) >= SHM_EVENTS) return NULL;
     return &e->items[tail % SHM_EVENTS];
 }
-/* True if the daemon is to be told now. */
+/* True if the worker is to tell the daemon now. */
 static inline bool shm_events_publish(shm_events_t *e) {
     uint64_t tail = atomic_load_explicit(&e->tail, memory_order_relaxed) + 1;
     atomic_store_explicit(&e->tail, tail, memory_order_release);

@@ -4,21 +4,22 @@
  * most a quarter's waste, so that freed blocks fit again exactly.
  *
  * A sweep walks the headers of all small extents and makes pieces of adjacent free blocks. It
- * throws the lists of freed blocks away, for it finds those blocks too. It is worth its cost only
- * when others have freed enough (the extents' `freed` hints), so a process whose blocks all live
- * does not walk them over and over: it asks for another extent instead.
+ * throws the lists of freed blocks away, for it finds those blocks too. A sweep is worth its cost
+ * only when other processes have freed enough (the extents' `freed` hints). So a process whose
+ * blocks all live does not walk them over and over: it asks for another extent instead.
  *
- * The daemon takes extents in which nothing is used, without asking us. So before we touch a free
- * block we raise its extent's `used` and look at its word; what is lost is forgotten.
+ * The daemon takes extents in which nothing is used, without asking their owner. So before this
+ * process touches a free block it raises the extent's `used` and looks at its word; if the extent
+ * is lost, the process forgets it.
  *
- * A large allocation has an extent of its own. When its block is freed, by anyone, the extent is
- * EMPTY: ours to take again, warm, until the daemon takes it back because somebody else is short.
- * `kept` names such extents, newest last. An allocation looks at the newest, which are warm in the
- * caches too, and at some of the others in turn, for of many that are dropped oldest first the
- * newest are all in use. Those that are GONE are removed when the list has doubled.
+ * A large allocation has an extent of its own. When any process frees its block, the extent is
+ * EMPTY. Its owner may take it again, warm, until the daemon takes it back because another process
+ * is short. `kept` names these extents, newest last. An allocation looks at the newest, which are
+ * warm in the caches too, and at some of the others in turn: if a program drops the oldest first,
+ * the newest are all in use. An allocation removes those that are GONE when the list has doubled.
  *
- * Warm is per process: the first touch of a page costs about ten times what copying it costs, so a
- * new extent's pages are mapped in one call before they are used.
+ * Warm is per process: the first touch of a page costs about ten times what copying it costs. So
+ * this process maps a new extent's pages in one call before it uses them.
  *
  * Rejected: a buddy system (wastes up to half of a large array), return lists in shared memory (a
  * process that is killed between taking a block off one list and putting it on another loses it; a
@@ -88,8 +89,8 @@ bool shm_heap_cold(shm_heap_t *heap, uint64_t data) {
     return false;
 }
 
-/* Tells the daemon how much of an extent is used. False: it is not ours any more. Sequentially
- * consistent, since a look at the extent's word follows: see arena.h. */
+/* Tells the daemon how much of an extent is used. False: the extent is not this process's any more.
+ * Sequentially consistent, since a look at the extent's word follows: see arena.h. */
 static bool use_publish(shm_heap_t *heap, shm_heap_extent_t *e, uint64_t units) {
     uint64_t expected = e->published, next = shm_extent_count(e->serial, units);
     if (!atomic_compare_exchange_strong(&heap->extents[e->offset / SHM_GRANULE].used, &expected,
@@ -131,8 +132,8 @@ static void small_lost(shm_heap_t *heap, size_t index) {
     small_remove(heap, index);
 }
 
-/* The daemon may have given us places of extents that it took from us and that we have not missed
- * yet. */
+/* The new extent may lie where an old one of this process lay, which the daemon took and this
+ * process has not missed yet. */
 static void places_forget(shm_heap_t *heap, uint64_t offset, uint64_t size) {
     for (size_t i = heap->small.count; i-- > 0;)
         if (heap->small.items[i].offset < offset + size &&
@@ -148,7 +149,8 @@ void shm_heap_adopt(shm_heap_t *heap, uint64_t offset, uint64_t size, uint64_t s
                            .serial = serial,
                            .published = shm_extent_count(serial, 0),
                            .adopted = true};
-    (void)vec_push(&heap->kept, e); /* without memory for that the daemon takes it back */
+    (void)vec_push(&heap->kept,
+                   e); /* if there is no memory for that, the daemon takes the extent back */
 }
 
 static bool kept_is_gone(const shm_heap_t *heap, const shm_heap_extent_t *e) {
@@ -174,9 +176,9 @@ static bool kept_take(shm_heap_t *heap, size_t i, uint64_t size, uint64_t least,
     if (atomic_load_explicit(word, memory_order_relaxed) != empty ||
         e.size < (e.adopted ? least : size) || e.size > size + size / 4 + SHM_GRANULE)
         return false;
-    /* Not unused to the daemon while we write its first header. */
+    /* So the daemon does not take it for unused while this process writes its first header. */
     if (!use_publish(heap, &e, e.used + SHM_EXTENT_IN_HAND)) return false;
-    /* acquire: what readers of the old block did comes before our writes */
+    /* acquire: what readers of the old block did comes before this process's writes */
     if (!atomic_compare_exchange_strong_explicit(word, &empty, e.serial << 2 | SHM_EXTENT_OWNED,
                                                  memory_order_acq_rel, memory_order_relaxed))
         return false;
@@ -202,8 +204,8 @@ static bool kept_find(shm_heap_t *heap, uint64_t size, uint64_t least,
     return false;
 }
 
-/* An extent of at least `size` bytes, or `least` if no more is to be had, OWNED by us: a kept one
- * that fits well, or a new one. */
+/* An extent of at least `size` bytes, or `least` if no more is to be had, OWNED by this process: a
+ * kept one that fits well, or a new one. */
 static mob_status_t extent_take(shm_heap_t *heap, uint64_t size, uint64_t least,
                                 shm_heap_extent_t *ret_extent) {
     if (kept_find(heap, size, least, ret_extent)) return MOB_OK;
@@ -235,8 +237,8 @@ static uint32_t extent_units(const shm_heap_extent_t *e) {
 }
 
 static void extent_keep(shm_heap_t *heap, const shm_heap_extent_t *e) {
-    /* Without memory for the list the extent is merely not found again by us; the daemon still can
-     * take it. */
+    /* Without memory for the list this process merely does not find the extent again; the daemon
+     * still can take it. */
     (void)vec_push(&heap->kept, *e);
 }
 
@@ -283,7 +285,7 @@ static bool extent_sweep(shm_heap_t *heap, const shm_heap_extent_t *e) {
     while (at <= end) {
         uint32_t units =
             at < end ? atomic_load_explicit(&block_at(heap, at)->units, memory_order_relaxed) : 0;
-        /* acquire: pairs with the release of whoever freed it */
+        /* acquire: pairs with the release of the process that freed it */
         bool is_free =
             at < end && atomic_load_explicit(&block_at(heap, at)->word, memory_order_acquire) == 0;
         if (is_free && start == 0) start = at;
@@ -297,14 +299,14 @@ static bool extent_sweep(shm_heap_t *heap, const shm_heap_extent_t *e) {
         if (at == end) break;
         empty &= is_free;
         if (units == 0 || at + (uint64_t)units * SHM_BLOCK_UNIT > end)
-            return false; /* scribbled over: leave the rest alone */
+            return false; /* a program wrote over it: leave the rest alone */
         at += (uint64_t)units * SHM_BLOCK_UNIT;
     }
     return empty;
 }
 
-/* After `used` was raised: whether the extent is ours, taking it again if the daemon had made it
- * EMPTY. */
+/* After `used` was raised: whether the extent is this process's. Takes it again if the daemon had
+ * made it EMPTY. */
 static bool word_is_ours(shm_heap_t *heap, const shm_heap_extent_t *e) {
     _Atomic uint64_t *word = &heap->extents[e->offset / SHM_GRANULE].word;
     uint64_t owned = e->serial << 2 | SHM_EXTENT_OWNED, empty = e->serial << 2 | SHM_EXTENT_EMPTY;
@@ -319,7 +321,7 @@ static void heap_sweep(shm_heap_t *heap) {
         shm_heap_extent_t *e = &heap->small.items[i];
         shm_extent_t *entry = &heap->extents[e->offset / SHM_GRANULE];
         size_t pieces = heap->pieces.count;
-        /* Ours for as long as we look at it. */
+        /* Keeps the extent for as long as the sweep looks at it. */
         if (!use_publish(heap, e, e->used + SHM_EXTENT_IN_HAND) || !word_is_ours(heap, e)) {
             small_remove(heap, i);
             continue;
@@ -356,8 +358,8 @@ static bool worth_sweeping(shm_heap_t *heap) {
     return freed > heap->small_bytes / 4;
 }
 
-/* Before a free block at `header` is touched: its extent counts as used, and is ours. False: it is
- * lost, and with it the block. */
+/* Call it before you touch a free block at `header`: its extent then counts as used, and is this
+ * process's. False: the extent is lost, and with it the block. */
 static bool small_claim(shm_heap_t *heap, uint64_t header, uint32_t units) {
     size_t index = heap->mine[header / SHM_GRANULE] - 1;
     shm_heap_extent_t *e = &heap->small.items[index];
@@ -370,7 +372,7 @@ static bool small_claim(shm_heap_t *heap, uint64_t header, uint32_t units) {
 }
 
 /* Cuts `units` off a piece: first fit from the newest of `look` pieces. */
-static bool run_cut(shm_heap_t *heap, uint32_t units, size_t look, uint64_t *ret_header) {
+static bool piece_cut(shm_heap_t *heap, uint32_t units, size_t look, uint64_t *ret_header) {
     size_t looked = 0;
     for (size_t i = heap->pieces.count; i-- > 0 && looked < look; looked++) {
         shm_heap_piece_t *piece = &heap->pieces.items[i];
@@ -402,8 +404,9 @@ static mob_status_t small_extent_add(shm_heap_t *heap, uint32_t units) {
     uint64_t least = small_extent_least(units);
     uint64_t wanted = heap->small_extent > least ? heap->small_extent : least;
     if (!vec_reserve(&heap->small, 1) || !vec_reserve(&heap->pieces, 1)) return MOB_ENOMEM;
-    mob_status_t status = extent_take(
-        heap, wanted, least, &e); /* the last bit of a full store is handed out in small pieces */
+    mob_status_t status =
+        extent_take(heap, wanted, least,
+                    &e); /* the daemon hands out the last bit of a full store in small pieces */
     if (status != MOB_OK) return status;
     if (!e.mapped) base_map(heap->base + e.offset, e.size, 0);
     e.mapped = true;
@@ -429,13 +432,13 @@ mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint6
         header = vec_pop(&heap->classes[class]);
         if (!small_claim(heap, header, units)) header = 0;
     }
-    if (header == 0 && !run_cut(heap, units, HEAP_FEW_PIECES, &header)) {
+    if (header == 0 && !piece_cut(heap, units, HEAP_FEW_PIECES, &header)) {
         if (worth_sweeping(heap)) heap_sweep(heap);
-        while (!run_cut(heap, units, HEAP_FEW_PIECES, &header)) {
+        while (!piece_cut(heap, units, HEAP_FEW_PIECES, &header)) {
             mob_status_t status = small_extent_add(heap, units);
             if (status == MOB_OK) continue;
-            heap_sweep(heap); /* no more to be had: every free bit counts */
-            if (!run_cut(heap, units, SIZE_MAX, &header)) return status;
+            heap_sweep(heap); /* there are no more extents: every free bit counts */
+            if (!piece_cut(heap, units, SIZE_MAX, &header)) return status;
             break;
         }
     }
@@ -444,8 +447,8 @@ mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint6
     return MOB_OK;
 }
 
-/* Whether a used block lies in one of our small extents. One that the daemon took, and that we have
- * not missed yet, may be somebody else's by now. */
+/* Whether a used block lies in a small extent of this process. If the daemon took the extent, and
+ * this process has not missed it yet, another process may have it by now. */
 static bool block_is_mine(shm_heap_t *heap, uint64_t header) {
     uint32_t place = heap->mine[header / SHM_GRANULE];
     if (place == 0) return false;

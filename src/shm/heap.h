@@ -24,10 +24,10 @@ typedef mob_status_t (*shm_grant_fn)(void *context, uint64_t size, uint64_t leas
 typedef struct {
     uint64_t offset, size, serial;
     uint64_t used;      /* units, as `used` in the extent table counts them */
-    uint64_t published; /* the extent table's `used` as we last set it */
+    uint64_t published; /* the extent table's `used` as this process last set it */
     uint64_t swept;     /* units of `freed` at the last sweep */
-    bool mapped;        /* since it was granted */
-    bool adopted;       /* and not used since: it may be the least that was asked for */
+    bool mapped;        /* this process has mapped its pages since it was granted */
+    bool adopted;       /* and not used since: it may have only `least` bytes */
 } shm_heap_extent_t;
 
 typedef struct {
@@ -40,12 +40,13 @@ typedef struct shm_heap {
     shm_extent_t *extents; /* the extent table */
     shm_grant_fn grant;
     void *context;
-    VEC(shm_heap_extent_t) small; /* extents that we cut into blocks */
+    VEC(shm_heap_extent_t) small; /* extents that this process cuts into blocks */
     /* extents with one large block, or without any: OWNED, EMPTY or by now GONE */
     VEC(shm_heap_extent_t) kept;
     VEC(shm_heap_piece_t) pieces; /* free stretches to cut from, found by the last sweep */
-    VEC(uint64_t) classes[SHM_HEAP_CLASSES]; /* blocks that we freed, by size: offsets of headers */
-    size_t kept_turn;                        /* where in `kept` the next search goes on */
+    VEC(uint64_t)
+    classes[SHM_HEAP_CLASSES]; /* headers of blocks that this process freed, by size */
+    size_t kept_turn;          /* where in `kept` the next search goes on */
     size_t
         kept_clean; /* how many of `kept` there were when those that are GONE were last removed */
     uint32_t *mine; /* one a granule: 1 + its extent's place in `small`, 0 if it is in none */
@@ -61,14 +62,16 @@ void shm_heap_fini(shm_heap_t *heap);
  * never 0. */
 mob_status_t shm_heap_alloc(shm_heap_t *heap, uint64_t size, uint64_t tag, uint64_t *ret_data);
 /* Whether the pages of a large block that was just allocated may have no memory, or are new to this
- * process, which is to map them before it writes (base/copy.h): a matter of milliseconds, so it is
- * not done here. They count as mapped from now on. Those of a small one are. */
+ * process. Then the caller maps them before it writes (base/copy.h): a matter of milliseconds, so
+ * it is not done here. They count as mapped from now on. The pages of a small block are mapped. */
 bool shm_heap_cold(shm_heap_t *heap, uint64_t data);
 /* The least extent in which a value of `size` bytes has space. */
 uint64_t shm_heap_extent_for(uint64_t size);
-/* An extent that was granted later than it was asked for, and is EMPTY until it is used. */
+/* Adds an extent that the daemon granted later than this process asked for it. It is EMPTY until it
+ * is used. */
 void shm_heap_adopt(shm_heap_t *heap, uint64_t offset, uint64_t size, uint64_t serial);
-/* Frees a block of any process. If it is one of ours, it is at hand for the next allocation. */
+/* Frees a block of any process. If it is one of this process's, it is at hand for the next
+ * allocation. */
 void shm_heap_free(shm_heap_t *heap, uint64_t data, uint64_t tag);
 
 #endif

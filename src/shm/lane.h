@@ -1,7 +1,7 @@
 /*
  * A lane: the queues of tasks of one shape, one a submitter, and the workers whose leases are for
- * it. The first is that of one CPU; the others are given by the daemon to the shapes of CPUs alone
- * that it meets first, and stay theirs.
+ * it. The first lane is that of one CPU. The daemon gives each other lane, for good, to a shape of
+ * CPUs alone: to those that it meets first.
  */
 #ifndef SHM_LANE_H
 #define SHM_LANE_H

@@ -16,7 +16,7 @@
  *   FREE -> BUSY          worker, before it looks into a queue
  *   BUSY -> FREE          worker, when the queues are empty; it tells the daemon only if `wanted`
  *   FREE -> NONE          daemon: wants the CPU, and need not wake the worker for it
- *   sets RECALL           daemon: others have waited for some time
+ *   sets RECALL           daemon: other tasks have waited for some time
  *   BUSY|RECALL -> NONE   worker, between two tasks; it then tells the daemon
  *   BUSY <-> BLOCKED      worker; it tells the daemon only if `wanted`: a task waits for a CPU
  *   BLOCKED -> LENT       daemon
@@ -24,8 +24,8 @@
  *   BUSY|RECALL -> BUSY   daemon: has found a CPU for a worker that went on without one
  *   any -> NONE           daemon, after the worker's certain death
  *
- * The CPU belongs to the worker in all states but NONE and LENT; the daemon's private books say the
- * same, once it has read the messages.
+ * The CPU belongs to the worker in all states but NONE and LENT. The daemon's private books say the
+ * same once the daemon has read the messages.
  */
 #ifndef SHM_LEASE_H
 #define SHM_LEASE_H
@@ -46,24 +46,25 @@ enum {
 };
 
 static const uint32_t SHM_LEASE_FORGETS =
-    UINT32_MAX; /* in `run`: it unloads a function, which may take any time */
+    UINT32_MAX; /* in `run`: the worker unloads a function, which may take any time */
 
 typedef struct shm_lease {
     alignas(64) _Atomic uint32_t word;
-    _Atomic uint32_t lane; /* what it is for. Written by the daemon in NONE */
-    /* The record that it runs under its lease, plus one; 0: none, and everything about the last one
-     * is told; SHM_LEASE_FORGETS. Written by the worker. */
+    _Atomic uint32_t lane; /* the lane that it is for. Written by the daemon in NONE */
+    /* The record that the worker runs under its lease, plus one; 0: none, and it has told
+     * everything about the last one; SHM_LEASE_FORGETS. Written by the worker. */
     _Atomic uint32_t run;
-    /* 1: it sleeps, or is about to: a caller that pushes a call for it rings its bell. Written by
-     * the worker. */
+    /* 1: the worker sleeps, or is about to: a caller that pushes a call for it rings its bell.
+     * Written by the worker. */
     _Atomic uint32_t rests;
-    /* How many calls it runs, if its actor may run several at once. Written by the worker. */
+    /* How many calls the worker runs, if its actor may run several at once. Written by the
+     * worker. */
     _Atomic uint32_t calls;
 } shm_lease_t;
 _Static_assert(sizeof(shm_lease_t) == 64, "a lease is a cache line");
 
-/* From state `from`, RECALL kept. False if it is in another state. All of them sequentially
- * consistent: each is followed by a look at what the other side wrote. */
+/* From state `from`, RECALL kept. False if it is in another state. All of this is sequentially
+ * consistent: after a move each side looks at what the other side wrote. */
 static inline bool shm_lease_move(shm_lease_t *lease, uint32_t from, uint32_t to) {
     uint32_t word = atomic_load(&lease->word);
     while ((word & SHM_LEASE_STATE) == from)
@@ -72,8 +73,9 @@ static inline bool shm_lease_move(shm_lease_t *lease, uint32_t from, uint32_t to
     return false;
 }
 
-/* Its task goes on after waiting. True: the CPU was lent, and the daemon is to be told. Others may
- * run on all CPUs: so it takes no other task before the daemon says that there is one for it. */
+/* The worker's task goes on after waiting. True: the daemon has lent the CPU, and the worker is to
+ * tell it. Other tasks may run on all CPUs now: so the worker takes no other task before the daemon
+ * has a CPU for it. */
 static inline bool shm_lease_go_on(shm_lease_t *lease) {
     uint32_t word = atomic_load(&lease->word);
     for (;;) {

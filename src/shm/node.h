@@ -24,19 +24,19 @@ enum {
 };
 
 typedef struct shm_node {
-    /* 1: the daemon sleeps, or is about to: a client that pushes must write to its eventfd. Written
-     * by the daemon only, so that no client that is held up between a change of it and the write
-     * can leave the daemon asleep. */
+    /* 1: the daemon sleeps, or is about to: a client that pushes must write to its eventfd. Only
+     * the daemon writes it. If clients did, one that is held up between its change and its write to
+     * the eventfd could leave the daemon asleep. */
     alignas(64) _Atomic uint32_t daemon_sleeps;
-    /* One bit a client: it has pushed since the daemon last looked. Set by the client, taken by
-     * exchange by the daemon. */
+    /* One bit a client: it has pushed since the daemon last looked. The client sets it, the daemon
+     * takes it by exchange. */
     alignas(64) _Atomic uint64_t pending[SHM_MAX_CLIENTS / 64];
-    /* Written by the daemon at its start, and as numbers are given. */
+    /* Written by the daemon at its start, and when it gives numbers to clients. */
     alignas(64) _Atomic uint32_t fast; /* 1: tasks may be taken from queues */
-    _Atomic uint32_t cpus;             /* that processes can really run on at a time */
-    _Atomic uint32_t numbers;          /* of clients in use are below this */
+    _Atomic uint32_t cpus;             /* how many processes can really run at a time */
+    _Atomic uint32_t numbers;          /* the numbers of all clients are below this */
     /* 0: nothing runs, so the daemon does not look at the machine's memory: a worker that wakes to
-     * work tells it. Written by the daemon. */
+     * work tells the daemon. Written by the daemon. */
     _Atomic uint32_t watched;
     /* 1: a task waits for a CPU: a worker that blocks or has nothing to do tells the daemon.
      * Written by the daemon. */
@@ -60,8 +60,8 @@ static inline uint32_t shm_node_words(shm_node_t *node) {
 }
 
 /* In a client's own segment: the ring up, the ring down, a scratch page for questions to the daemon
- * and their answers, which is written by the client before it asks and by the daemon before it
- * answers, the runs of a worker, and which values it reads in place. */
+ * and their answers, the runs of a worker, and the pins. The client writes the scratch page before
+ * it asks, the daemon before it answers. */
 #define SHM_CLIENT_DOWN (sizeof(shm_ring_t) + SHM_UP_MESSAGES * sizeof(shm_message_t))
 #define SHM_CLIENT_SCRATCH \
     (SHM_CLIENT_DOWN + sizeof(shm_ring_t) + SHM_DOWN_MESSAGES * sizeof(shm_message_t))
@@ -72,8 +72,8 @@ static inline uint32_t shm_node_words(shm_node_t *node) {
 #define SHM_PIN_WORDS    (1 << 18)
 #define SHM_CLIENT_BYTES (SHM_CLIENT_PINS + SHM_PIN_WORDS * sizeof(uint64_t))
 
-/* Something is in a queue of the lane: wakes a worker that sleeps with a lease, unless one looks.
- * False: there is none of either. ret_rang: a system call woke it. */
+/* Something is in a queue of the lane: wakes a worker that sleeps with a lease, unless a worker
+ * looks. False: no worker does either. *ret_rang: a system call woke it. */
 static inline bool shm_node_rouse(shm_node_t *node, uint32_t lane, bool *ret_rang) {
     uint32_t words = shm_node_words(node);
     shm_worker_bits_t *workers = node->lanes[lane].workers;
@@ -93,9 +93,9 @@ static inline bool shm_node_rouse(shm_node_t *node, uint32_t lane, bool *ret_ran
 /* Tells the daemon that client `number` has pushed. True: the daemon sleeps and the caller must
  * write to its eventfd. */
 static inline bool shm_node_notify(shm_node_t *node, uint32_t number) {
-    /* seq_cst on both: the daemon stores daemon_sleeps and then reads pending, we set pending and
-     * then read daemon_sleeps; in one total order one of the two sees the other, so a push is never
-     * left lying while the daemon sleeps. */
+    /* seq_cst on both: the daemon stores daemon_sleeps and then reads pending; the client sets
+     * pending and then reads daemon_sleeps. In one total order one of the two sees the other, so
+     * the daemon never sleeps while a push waits. */
     atomic_fetch_or(&node->pending[number / 64], (uint64_t)1 << (number % 64));
     return atomic_load(&node->daemon_sleeps) != 0;
 }

@@ -1,7 +1,7 @@
 #include "shm/queue.h"
 
 bool shm_queue_push(shm_queue_t *q, uint64_t entry) {
-    uint64_t tail = atomic_load_explicit(&q->tail, memory_order_relaxed); /* ours alone */
+    uint64_t tail = atomic_load_explicit(&q->tail, memory_order_relaxed); /* the producer's own */
     /* acquire: takers have read the places that they passed */
     uint64_t head = atomic_load_explicit(&q->head, memory_order_acquire);
     if (tail - head >= SHM_QUEUE_ENTRIES) return false;

@@ -12,7 +12,7 @@
  *
  * Rewind: positions count up for ever, their place is the position modulo the size. A queue that
  * was emptied begins again at the first place, by moving head and tail to the next multiple: so the
- * memory it touches is what its longest backlog needed. Only the producer does it, and only at head
+ * memory it touches is what its longest backlog needed. Only the producer rewinds, and only at head
  * == tail, where no taker moves head.
  */
 #ifndef SHM_QUEUE_H
@@ -58,10 +58,10 @@ static inline uint64_t shm_queue_after(shm_queue_t *queue, uint64_t position) {
     return atomic_load_explicit(&queue->entries[(position + 1) % SHM_QUEUE_ENTRIES],
                                 memory_order_relaxed);
 }
-/* After its claim was tried: nobody need look at this position any more. */
+/* After a taker has tried the claim: no taker need look at this position any more. */
 static inline void shm_queue_pass(shm_queue_t *queue, uint64_t position) {
-    /* relaxed on failure: another taker passed it. release: orders our look at the entry before its
-     * place may be written again. */
+    /* relaxed on failure: another taker passed it. release: this taker's look at the entry comes
+     * before the producer may write its place again. */
     atomic_compare_exchange_strong_explicit(&queue->head, &position, position + 1,
                                             memory_order_release, memory_order_relaxed);
 }

@@ -14,8 +14,8 @@ bool shm_ring_push(shm_ring_t *ring, uint32_t capacity, const void *message) {
 
 shm_ring_result_t shm_ring_pop(shm_ring_t *ring, uint32_t capacity, void *ret_message) {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    /* acquire: pairs with the producer's release, so the message is whole. Read once: it may change
-     * under us. */
+    /* acquire: pairs with the producer's release, so the message is whole. Read once: the producer
+     * can change it at any time. */
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
     if (tail == head) return SHM_RING_EMPTY;
     if (tail - head > capacity) return SHM_RING_GARBAGE;

@@ -1,10 +1,10 @@
 /*
  * A ring of messages: one producer process, one consumer process. Lives in shared memory.
  *
- * `tail` has one writer, the producer; `head` one, the consumer. A message is visible by the
- * release store of `tail`, its place is free again by the release store of `head`. A producer that
- * dies before the store has sent nothing; a consumer that dies leaves the rest to be read by
- * nobody. Neither side trusts the other's index: see shm_ring_pop.
+ * `tail` has one writer, the producer; `head` one, the consumer. The producer's release store of
+ * `tail` makes a message visible, the consumer's release store of `head` makes its place free
+ * again. A producer that dies before its store has sent nothing. If the consumer dies, no process
+ * reads the rest. Neither side trusts the other's index: see shm_ring_pop.
  */
 #ifndef SHM_RING_H
 #define SHM_RING_H
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a message says is its users' business (wire/message.h). */
+/* wire/message.h says what is in a message. */
 typedef struct shm_message {
     uint64_t words[4];
 } shm_message_t;

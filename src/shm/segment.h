@@ -21,11 +21,11 @@ typedef struct shm_segment {
 
 #define SHM_SEGMENT_NONE ((shm_segment_t){.fd = -1})
 
-/* Makes one of `size` bytes (rounded up to pages), mapped writable. */
+/* Makes a segment of `size` bytes (rounded up to pages), mapped writable. */
 mob_status_t shm_segment_create(const char *name, uint64_t size, shm_segment_t *ret_segment);
-/* Maps one that was received. Takes the descriptor, also on failure. The size is read from the
- * descriptor, its seals are checked. `read_only_too`: a second view, which a forked child inherits
- * while it does not inherit the writable one. */
+/* Maps a received segment. Takes the descriptor, also on failure. Checks the size and the seals of
+ * the descriptor. `read_only_too`: makes a second view, which a forked child inherits; it does not
+ * inherit the writable one. */
 mob_status_t shm_segment_open(int fd, uint64_t expected_size, bool read_only_too,
                               shm_segment_t *ret_segment);
 /* Gives memory to [offset, offset + size): after this no access there can fail for want of

@@ -26,7 +26,8 @@ static inline void store_pin(_Atomic uint64_t *pins, uint32_t slot) {
     atomic_fetch_or(&pins[slot / 64], (uint64_t)1 << (slot % 64));
 }
 static inline void store_unpin(_Atomic uint64_t *pins, uint32_t slot) {
-    /* release, by its order: our reads of the value come before the daemon's use of its memory */
+    /* release, by its order: this process's reads of the value come before the daemon's use of its
+     * memory */
     atomic_fetch_and(&pins[slot / 64], ~((uint64_t)1 << (slot % 64)));
 }
 /* Those of the 64 slots from word * 64 on. */

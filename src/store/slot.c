@@ -14,8 +14,8 @@ uint64_t store_slot_seal(store_slot_t *slot, bool escaped) {
         if ((word & STORE_STATE) != STORE_PENDING) return 0;
         uint64_t sealed = STORE_SEALED | (word & (STORE_DROPPED | STORE_ESCAPED | STORE_SEEN)) |
                           (escaped ? STORE_ESCAPED : 0);
-        /* release: meta and value come first. acquire: the waiters' bits are theirs, and they look
-         * again after setting them. */
+        /* release: meta and value come first. acquire: each waiter sets its own bit, and looks
+         * again after that. */
         if (atomic_compare_exchange_weak_explicit(&slot->word, &word, sealed, memory_order_acq_rel,
                                                   memory_order_relaxed))
             return word;
@@ -52,8 +52,7 @@ store_drop_t store_slot_drop(store_slot_t *slot, bool is_daemon) {
                 return STORE_DROP_ASK;
             continue;
         }
-        /* What lies in the slot itself is never moved, and what the daemon frees it does not move
-         * either. */
+        /* The daemon never moves a value that lies in the slot itself, nor one that it frees. */
         if (!pending && (is_daemon || store_meta_inline(slot->meta))) return STORE_DROP_FREE;
         if (atomic_compare_exchange_weak_explicit(&slot->word, &word,
                                                   word | (pending ? STORE_DROPPED : STORE_GOING),

@@ -8,19 +8,20 @@
  *   PENDING|DROPPED      as above, but no reference is left: the process that completes the task
  *                        frees it
  *   SEALED               the value is there, and does not change any more
- *   SEALED|DROPPED       only in passing, from PENDING|DROPPED: the daemon frees it
+ *   SEALED|DROPPED       only in passing, from PENDING|DROPPED: the task's worker frees it, or the
+ *                        daemon
  *   SEALED|GOING         only in passing: its owner frees it
  *   SEALED|AWAY          the value is there, but not in memory: the daemon has it on disk, and
  *                        brings it back when it is asked. Always ESCAPED
  *
- * SEEN says that somebody was told of the error that the value is, or will be if it becomes one, or
- * need not be. An error that is freed without it is told to the driver, by the daemon: so whoever
- * else drops the last reference of one leaves it to the daemon.
+ * SEEN says that a process was told of the error that the value is, or may become, or that none
+ * need be. If an error is freed without SEEN, the daemon tells the driver of it. So another process
+ * that drops the last reference of such an error leaves the freeing to the daemon.
  *
  * ESCAPED says that the daemon counts the references (another process than the owner may have one),
- * so its owner asks the daemon instead of freeing. Set by the owner before it publishes a
- * reference, by the sealer of a value that contains references, or by the daemon before it writes
- * the value to disk.
+ * so the owner asks the daemon instead of freeing the slot. The owner sets it before it publishes a
+ * reference; the sealer, of a value that contains references or lies in a file; the daemon, before
+ * it writes the value to disk.
  *
  *   transition                  by, and how
  *   FREE -> PENDING             owner (put, submit): a store, for nobody else names it yet
@@ -36,9 +37,10 @@
  *   ...|AWAY -> SEALED|ESCAPED  the daemon, when it is in memory again, or was never gone: release,
  *                               after `block`
  *   SEALED -> FREE              owner if not ESCAPED, else the daemon: block first, then the word
- *   SEEN                        whoever reads the error, or asked for it: fetch-or. The daemon,
- * which told of it in another way waiter bits, CROWD, WATCHED set by the waiter, by
- * compare-and-swap while PENDING; taken by the sealer
+ *   SEEN                        a process that reads the error, or asked for it: fetch-or. The
+ *                               daemon, which told of it in another way
+ *   waiter bits, CROWD, WATCHED set by the waiter, by compare-and-swap while PENDING; taken by the
+ *                               sealer
  *
  * If the owner dies, the daemon acts in its place. The process that may seal writes meta and the
  * value before SEALED (release).
@@ -105,7 +107,7 @@ static inline bool store_meta_in_file(uint64_t meta) { return meta & STORE_META_
 static inline mob_status_t store_meta_error(uint64_t meta) {
     return (mob_status_t)(meta >> 8 & 0xff);
 }
-/* Whether a sealed slot has an error that nobody has seen. */
+/* Whether a sealed slot has an error that no process has seen. */
 static inline bool store_is_untold(uint64_t word, uint64_t meta) {
     return store_meta_error(meta) != MOB_OK && !(word & STORE_SEEN);
 }
@@ -117,39 +119,40 @@ static inline uint64_t store_block_size(uint64_t size, uint32_t ref_count) {
 
 /* Owner: FREE to PENDING under a new generation, which is returned. */
 uint64_t store_slot_open(store_slot_t *slot);
-/* PENDING to SEALED; `escaped` adds that flag. Returns the word as it was before: its waiters are
- * to be woken. Does nothing and returns 0 if the slot is not PENDING. */
+/* PENDING to SEALED; `escaped` adds that flag. Returns the word as it was before: the caller wakes
+ * the waiters in it. Does nothing and returns 0 if the slot is not PENDING. */
 uint64_t store_slot_seal(store_slot_t *slot, bool escaped);
 /* Notes that client `number` waits. False if there is nothing to wait for any more: the value is
  * there. */
 bool store_slot_wait(store_slot_t *slot, uint32_t number);
 
-/* The daemon wants to be told. False if the value is there. */
+/* The daemon waits: the sealer is to tell it. False if the value is there. */
 bool store_slot_watch(store_slot_t *slot);
 
-/* The daemon: a value in the arena that nobody frees from now on but itself. False if it is not
- * SEALED, or about to be freed. */
+/* The daemon: from now on only the daemon frees this value in the arena. False if it is not SEALED,
+ * or about to be freed. */
 bool store_slot_escape(store_slot_t *slot);
 /* The daemon: SEALED|ESCAPED becomes AWAY. Sequentially consistent: a look at the pins follows.
  * False if it is dropped, or AWAY. */
 bool store_slot_leave(store_slot_t *slot);
 /* The daemon: AWAY no longer. */
 static inline void store_slot_return(store_slot_t *slot) {
-    /* release: a reader that sees it here sees where */
+    /* release: a reader that sees it in memory sees where */
     atomic_fetch_and_explicit(&slot->word, ~(uint64_t)STORE_AWAY, memory_order_release);
 }
 
-/* Of a slot that the caller holds: nobody need be told of its error, should it be one. */
+/* Of a slot that the caller holds: the daemon need not tell the driver of its error, should it be
+ * one. */
 static inline void store_slot_see(store_slot_t *slot) {
-    /* relaxed: whoever frees the slot has heard of the caller's last reference before */
+    /* relaxed: the process that frees the slot has heard of the caller's last reference before */
     if (!(atomic_load_explicit(&slot->word, memory_order_relaxed) & STORE_SEEN))
         atomic_fetch_or_explicit(&slot->word, STORE_SEEN, memory_order_relaxed);
 }
 
 typedef enum { STORE_DROP_FREE, STORE_DROP_LATER, STORE_DROP_ASK } store_drop_t;
 /* The last reference went. FREE: the caller frees block and slot now. LATER: the process that
- * completes the task will. ASK: tell the daemon, which frees it; so it is with an error that nobody
- * has seen. */
+ * completes the task will. ASK: the caller tells the daemon, which frees it; also if the value is
+ * an error that no process has seen. */
 store_drop_t store_slot_drop(store_slot_t *slot, bool is_daemon);
 /* SEALED to FREE, after its block was released. */
 static inline void store_slot_close(store_slot_t *slot) {

@@ -1,8 +1,8 @@
 /*
  * Arrays that Python gets without a copy. The value is a pickle (mob_pickle_t) with one buffer: the
  * numbers, aligned; and a stream of a few bytes that says numpy.ndarray((count,), dtype, buffer),
- * or memoryview(buffer) without a dtype. So no new format is needed, and Python reads it as it
- * reads its own arrays.
+ * or memoryview(buffer) without a dtype. So Python reads it as it reads its own arrays, and no new
+ * format is needed.
  *
  * In the direct encoding the numbers would lie nine bytes after the start, aligned for nothing.
  */

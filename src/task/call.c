@@ -10,7 +10,7 @@
 
 /* ---- the call ---- */
 
-/* Finds where each argument begins, so that they can be read in any order. */
+/* Finds where each argument begins, so that the function can read them in any order. */
 static mob_status_t arguments_find(mob_call_t *call, const uint8_t *at) {
     const uint8_t **starts = call->starts ? call->starts : call->few;
     for (uint32_t i = 0; i < call->count; i++) {
@@ -75,7 +75,7 @@ mob_status_t task_open(mob_client_t *c, const mob_ref_t *refs, size_t count,
     return status;
 }
 
-/* MOB_OK with an error among them: it is the last one that is open. */
+/* If one of them is an error: MOB_OK, and the error is the last that is open. */
 static mob_status_t deps_open(mob_call_t *call) {
     mob_value_t *deps = call->deps ? call->deps : call->few_deps;
     for (uint32_t i = 0; i < call->run->dep_count; i++) {
@@ -348,8 +348,9 @@ mob_status_t mob_call_return_array(mob_call_t *call, uint32_t index, const char 
     if (status != MOB_OK) return status;
     mob_buffer_map(call->client, &buffer);
     *ret_data = task_array_write(&array, buffer.data);
-    /* At once: nobody reads it before the run is finished, and an error takes its place, and its
-     * memory, until then. It is not in the slot itself, where it would be copied now. */
+    /* Committed at once: no process reads it before the run is finished, and until then an error
+     * can take its place and free its memory. The array never lies in the slot itself, where it
+     * would be copied now. */
     result_commit(call, index, &buffer, MOB_FORMAT_PICKLE);
     return MOB_OK;
 }

@@ -24,7 +24,7 @@ void task_errors_store(mob_client_t *c, mob_run_t *run, const void *data, uint64
     }
 }
 
-/* How many bytes of UTF-8 begin here; 0: it is none. */
+/* How many bytes the letter of UTF-8 has that begins here; 0: none begins. */
 static size_t letter_size(const unsigned char *at, size_t left) {
     size_t size = at[0] < 0x80                    ? 1
                   : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
@@ -41,7 +41,8 @@ static size_t letter_size(const unsigned char *at, size_t left) {
     return size;
 }
 
-/* Words come from anywhere, and may have been cut within a letter; as a str they must be UTF-8. */
+/* Words come from any program, and may have been cut within a letter; as a str they must be
+ * UTF-8. */
 static void words_clean(char *text, size_t size) {
     for (size_t at = 0; at < size;) {
         size_t letter = letter_size((const unsigned char *)text + at, size - at);
@@ -103,8 +104,7 @@ static const char *error_class(mob_status_t error) {
     }
 }
 
-/* Where the words go on after their first link, if there are as many links as are told; else
- * NULL. */
+/* Where the words go on after their first link, if they have MOST_LINKS of them; else NULL. */
 static const char *links_are_many(const char *words, uint64_t size) {
     const char *at = words, *first = NULL, *end = words + size;
     for (int links = 0; links < MOST_LINKS; links++) {
@@ -116,7 +116,8 @@ static const char *links_are_many(const char *words, uint64_t size) {
     return first;
 }
 
-/* What comes before `words`, of which a long chain loses the links behind its last: moves it on. */
+/* Writes what comes before `words`. Of a long chain it leaves out the next link: moves *words past
+ * it. */
 static size_t link_write(const char *title, size_t title_size, mob_status_t error,
                          const char **words, uint64_t *size, char *ret_link, size_t capacity) {
     int head = snprintf(ret_link, capacity, "ray::%.*s() (pid=%d)\n%s", (int)title_size, title,
@@ -125,7 +126,7 @@ static size_t link_write(const char *title, size_t title_size, mob_status_t erro
     if (inner == NULL)
         return (size_t)head + (size_t)snprintf(ret_link + head, capacity - (size_t)head,
                                                "ray.exceptions.%s: ", error_class(error));
-    /* The words need not end with a zero: what is scanned is copied. */
+    /* The words need not end with a zero, so sscanf gets a copy. */
     char line[80] = "";
     size_t left = (size_t)(*words + *size - inner);
     memcpy(line, inner, left < sizeof line - 1 ? left : sizeof line - 1);

@@ -1,10 +1,10 @@
 /*
- * Functions in shared libraries. A library that was loaded stays: code may have left threads or
- * exit handlers behind, so only the function's entry is forgotten.
+ * Functions in shared libraries. A library that the worker has loaded stays: its code may have left
+ * threads or exit handlers behind. So the worker forgets only the function's entry.
  *
- * A library need not be linked with Mobula: it finds mob_* in the process that loads it. The worker
- * program exports them; in Python they are in an extension module, whose symbols only itself can
- * see, so the first library that is loaded makes them visible to all.
+ * A library need not be linked with Mobula: it finds mob_* in the process that loads it. The
+ * program mobula-worker exports them. In Python they are in an extension module, whose symbols only
+ * that module sees. So a worker makes them visible to all before it loads its first library.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@ static void own_symbols_show(void) {
     Dl_info here;
     if (done) return;
     done = true;
-    /* Nothing is loaded by this. The program itself has no such name among the libraries, and needs
-     * it not. */
+    /* This loads nothing. In mobula-worker it finds no library of that name, and need not: the
+     * program exports its symbols. */
     if (dladdr(&done, &here) != 0 && here.dli_fname != NULL)
         (void)dlopen(here.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
 }

@@ -1,6 +1,6 @@
 /*
- * Reading the direct encoding. The bytes may come from any program: every length is looked at
- * before it is used, and nothing calls itself, so a value of a million tuples inside each other
+ * Reading the direct encoding. The bytes may come from any program. So the reader checks every
+ * length before it uses it, and does not call itself: a value of a million tuples inside each other
  * costs no stack.
  */
 #include <string.h>
@@ -36,7 +36,7 @@ static mob_status_t malformed(const char *what) {
     return base_fail(MOB_EPROTO, "a value in the direct encoding %s", what);
 }
 
-/* One value without what is inside of it: a tuple's items come next. Moves *at. */
+/* Reads one value, without what is inside it: a tuple's items come next. Moves *at. */
 static mob_status_t head_read(const uint8_t **at, const uint8_t *end, mob_item_t *item) {
     if (*at >= end) return malformed("is missing");
     const uint8_t *from = *at + 1;

@@ -1,4 +1,4 @@
-/* A worker without another language in it: takes runs and runs them until it is to end. */
+/* A worker without another language in it: it takes runs and runs them until it is to end. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "task/task.h"
 #include "wire/message.h"
 
-/* Names the GPUs that a run may use, by the driver's own list if it had one. */
+/* Names the GPUs that a run may use, by the driver's own list if the driver had one. */
 static void gpus_set(const char *visible, uint64_t mask) {
     char names[1024] = "";
     size_t size = 0;
@@ -26,7 +26,8 @@ static void gpus_set(const char *visible, uint64_t mask) {
     setenv("CUDA_VISIBLE_DEVICES", names, 1);
 }
 
-/* C can't be broken off: the signal only wakes a worker that waits, which then reads why. */
+/* A worker can't break off a function in C: the signal only wakes a worker that waits, which then
+ * reads why. */
 static void on_end_signal(int number) { (void)number; }
 
 mob_status_t mob_serve(mob_client_t *client) {

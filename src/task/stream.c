@@ -1,11 +1,12 @@
 /*
- * What a worker prints. The daemon wants to know which task a line belongs to: a mark, \1, the
- * name, a newline, goes ahead of the first text of each, and a \1 of the task's own is doubled. So
- * stdout and stderr become streams that write through this file to the same descriptors. (They have
- * no descriptor of their own then: fileno(stdout) is -1; 1 and 2 are the ones.)
+ * What a worker prints. The daemon has to know which task a line belongs to. So a worker writes a
+ * mark, \1, the name, a newline, ahead of the first text of each task, and doubles a \1 that the
+ * task prints. For that stdout and stderr become streams that write through this file to the same
+ * descriptors. (They have no descriptor of their own then: fileno(stdout) is -1; 1 and 2 are the
+ * ones.)
  *
- * Before a task of another name begins, a mark without a name takes back what was announced: what
- * comes without a mark then, from a subprocess, say, has the name of the task that runs.
+ * Before a task of another name begins, a mark without a name takes the name back. The daemon then
+ * gives text without a mark, of a subprocess, say, the name of the task that runs.
  */
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -20,7 +21,7 @@ typedef struct {
 } stream_t;
 
 static stream_t streams[2] = {{.fd = 1}, {.fd = 2}};
-static char run_name[255]; /* a copy: the run's own goes with it */
+static char run_name[255]; /* a copy: the run's own name goes with the run */
 static size_t run_name_size;
 
 static bool all_write(int fd, const char *data, size_t size) {
@@ -33,7 +34,7 @@ static bool all_write(int fd, const char *data, size_t size) {
     return true;
 }
 
-/* Of what is said of the last run. */
+/* Takes back the name of the last run. */
 static void announced_end(void) {
     for (int i = 0; i < 2; i++) {
         if (streams[i].announced) (void)all_write(streams[i].fd, "\1\n", 2);
@@ -79,7 +80,7 @@ void task_streams_name(const char *name, size_t size) {
     run_name_size = size;
     for (size_t i = 0; i < size; i++)
         if (run_name[i] == '\n' || run_name[i] == 1)
-            run_name[i] = ' '; /* what the mark ends with and begins with */
+            run_name[i] = ' '; /* a mark ends with the one and begins with the other */
 }
 
 bool task_streams_end(void) {

@@ -1,4 +1,4 @@
-/* The inside of the room: what its files share, and what a worker of another language needs to run
+/* The inside of the room: what its files share, and what a worker in another language calls to run
  * C functions itself. */
 #ifndef TASK_TASK_H
 #define TASK_TASK_H
@@ -7,13 +7,13 @@
 #include "mobula_task.h"
 
 /* write.c */
-/* Space for `more` bytes, NULL without memory: then the writer's status is set. */
+/* Space for `more` bytes; NULL: no memory, and the writer's status says so. */
 uint8_t *task_writer_space(mob_writer_t *writer, size_t more);
 void task_write_dep(mob_writer_t *writer, uint32_t index);
 
 /* array.c */
-/* A value that Python loads as an array: its size without the numbers, which come at the offset;
- * both written by task_array_write. */
+/* The plan of a value that Python loads as an array. task_array_write writes its head; the caller
+ * writes the numbers, which begin at the offset. */
 typedef struct {
     uint8_t stream[64];
     uint64_t stream_size, offset, size;
@@ -59,21 +59,22 @@ struct mob_call {
  * Always to be followed by task_call_fini. */
 mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_run_t *run, void *state);
 void task_call_fini(mob_call_t *call);
-/* Opens the arguments that are references, for as long as the call runs. False: one could not be
- * opened, or is an error, which is then the last one that is open. */
+/* Opens the arguments that are references, until task_call_close. False: the worker could not open
+ * one (`failed` is set), or one is an error: then it is the last that is open. */
 bool task_call_open(mob_call_t *call);
 void task_call_close(mob_call_t *call);
-/* Opens refs[0], from disk if need be; the others are read next. */
+/* Opens refs[0], from disk if need be; the caller reads the others next. */
 mob_status_t task_open(mob_client_t *client, const mob_ref_t *refs, size_t count,
                        mob_value_t *ret_value);
 /* mob_run_result_begin, waiting for space if need be. */
 mob_status_t task_result_begin(mob_client_t *client, mob_run_t *run, uint32_t index, uint64_t size,
                                uint32_t ref_count, mob_buffer_t *ret_buffer);
-/* After it returned MOB_OK: whether every result is there. One that need not be written is None. */
+/* After the function returned MOB_OK: whether every result is there. If the task has one result and
+ * the function wrote none, writes None. */
 mob_status_t task_call_complete(mob_call_t *call);
 
-/* run.c: a worker's functions and its actor. One thread at a time; the client's runs are one after
- * the other. */
+/* worker.c: a worker's functions and its actor. One thread at a time; the client's runs are one
+ * after the other. */
 typedef struct {
     char *name;
     size_t name_size;
@@ -86,35 +87,35 @@ typedef struct {
     task_function_t *last;            /* most runs have the function of the one before */
     task_function_t *actor_class;     /* not NULL: this worker has an actor in C */
     void *actor;
-    VEC(task_method_t) methods; /* that were called */
+    VEC(task_method_t) methods; /* that were called before */
 } task_worker_t;
 
-/* The run's function; NULL: no memory, or its object can't be read, and mob_last_error says why. Of
- * a call: the actor's class, NULL if it is not in C. */
+/* The run's function; NULL: no memory, or the worker can't read its object, and mob_last_error says
+ * why. Of a call: the actor's class, NULL if it is not in C. */
 task_function_t *task_function_of(task_worker_t *worker, const mob_run_t *run);
-/* Runs it, and finishes it or gives it back: whatever comes of it. `function` is the one of this
- * run; NULL: the run fails with the words of mob_last_error. */
+/* Runs the run, and finishes it or gives it back, whatever comes of it. `function` is the one of
+ * this run; NULL: the run fails with the words of mob_last_error. */
 void task_run(task_worker_t *worker, mob_run_t *run, task_function_t *function);
 void task_forget(task_worker_t *worker, mob_ref_t function);
 /* The worker ends: so does its actor. */
 void task_worker_fini(task_worker_t *worker);
 
 /* failure.c */
-/* The same error for every result; one that the store has no space for becomes a short one. */
+/* Makes every result this error; a short one where the store has no space for it. */
 void task_errors_store(mob_client_t *client, mob_run_t *run, const void *data, uint64_t size,
                        mob_status_t error, const mob_ref_t *refs, uint32_t ref_count);
-/* The run failed with these words; of an actor's creation, the actor did. */
+/* Stores that the run failed with these words; of an actor's creation, that the actor died. */
 void task_failure_store(const task_worker_t *worker, mob_run_t *run, const char *words);
 /* The line between the name of a run and the error of its argument. */
 #define TASK_LINK "  At least one of the input arguments for this task could not be computed:\n"
-/* What people call the run: A.m for a method. Gives its size. */
+/* What people call the run: A.m for a method. Returns the title's size. */
 size_t task_title(const task_worker_t *worker, const mob_run_t *run, char *ret_title,
                   size_t capacity);
-/* Whose failure it is, and these words. Gives its size. */
+/* Which run failed, and these words. Returns the story's size. */
 uint64_t task_failure_story(const task_worker_t *worker, const mob_run_t *run, const char *words,
                             char *ret_story, size_t capacity);
-/* The error of a run whose argument is the error `failed`: the same, with words that name the run
- * before its own. To be freed; NULL: no memory, or `failed` has no words. */
+/* The error of a run whose argument is the error `failed`: the same error, with words that name the
+ * run before its own words. The caller frees it; NULL: no memory, or `failed` has no words. */
 void *task_error_link(const mob_value_t *failed, const char *title, size_t title_size,
                       uint64_t *ret_size);
 
@@ -122,8 +123,8 @@ void *task_error_link(const mob_value_t *failed, const char *title, size_t title
  * wants them. */
 void task_streams_open(void);
 void task_streams_name(const char *name, size_t size);
-/* Others may write to the same descriptors from now on. Whether anything was written since the last
- * time. */
+/* From now on other code (Python's) may write to the same descriptors. Returns whether anything was
+ * written since the last time. */
 bool task_streams_end(void);
 
 #endif

@@ -7,7 +7,7 @@
 #include "task/task.h"
 #include "wire/direct.h"
 
-/* The buffer of a pickle that has one and no other. */
+/* Finds the buffer of a pickle that has exactly one. */
 static void pickle_look(const mob_value_t *value, mob_item_t *ret_item) {
     mob_pickle_t head;
     uint64_t place[2];
@@ -108,7 +108,7 @@ static mob_status_t error_raise(const mob_value_t *value) {
     uint64_t size;
     if (mob_error_text(value, &text, &size) != MOB_OK)
         return base_fail(value->error, "%s", mob_status_text(value->error));
-    /* The end of a traceback says what it was. */
+    /* The end of a traceback says what went wrong. */
     bool cut = size > MOST;
     return base_fail(value->error, "%s%.*s", cut ? "..." : "", (int)(cut ? MOST : size),
                      text + (cut ? size - MOST : 0));

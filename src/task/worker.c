@@ -1,10 +1,11 @@
 /*
- * A worker's side of C: finds what a run calls, calls it, and makes its results of what came.
+ * A worker's side of C: it finds what a run calls, calls it, and makes the results of what the
+ * function returned.
  *
  * What a function's object says: ("c", library, symbol) or ("python", module, name), in the direct
- * encoding; a pickle is a Python function. The object is held as long as its function is loaded, so
- * its slot is not used for anything else; the daemon says when nobody needs it any more
- * (MOB_FORGET).
+ * encoding; a pickle is a Python function. The worker holds the object as long as its function is
+ * loaded, so its slot is not used for anything else. The daemon tells it when no other process
+ * needs the function any more (MOB_FORGET).
  */
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -169,8 +170,8 @@ static mob_status_t symbol_of(task_worker_t *w, const mob_run_t *run, task_funct
 
 /* ---- the run ---- */
 
-/* True if the run failed with it: an argument is an error, and so are the results, with the run's
- * name before it. Of an actor it tells the story as text. */
+/* True if an argument is an error and the results are that error now, with the run's name before
+ * it. Of an actor's creation: false, and the call fails with the error's words. */
 static bool argument_is_error(task_worker_t *w, mob_run_t *run, mob_call_t *call) {
     if (task_call_open(call) || call->failed) return false;
     const mob_value_t *value = &(call->deps ? call->deps : call->few_deps)[call->deps_open - 1];
@@ -191,7 +192,7 @@ static bool argument_is_error(task_worker_t *w, mob_run_t *run, mob_call_t *call
     return false;
 }
 
-/* MOB_OK: the results are there. Else it failed, and the words are in the call or in
+/* MOB_OK: the results are there. Else the run failed, and the words are in the call or in
  * mob_last_error. */
 static mob_status_t call_run(task_worker_t *w, mob_run_t *run, task_function_t *f,
                              mob_call_t *call) {
@@ -203,7 +204,7 @@ static mob_status_t call_run(task_worker_t *w, mob_run_t *run, task_function_t *
     if (call->failed) return MOB_ETASK;
     status = symbol_of(w, run, f, &symbol);
     if (status != MOB_OK) return status;
-    base_fail_clear(); /* what failed before is not its failure */
+    base_fail_clear(); /* an earlier failure is not the function's */
     status = symbol(call);
     return status == MOB_OK ? task_call_complete(call) : status;
 }
@@ -216,7 +217,8 @@ void task_run(task_worker_t *w, mob_run_t *run, task_function_t *f) {
     call.deps = NULL;
     call.deps_open = 0;
     mob_status_t status = f != NULL ? call_run(w, run, f, &call) : MOB_EINVAL;
-    if (__fpending(stdout) > 0) fflush(stdout); /* what it printed comes before its result */
+    if (__fpending(stdout) > 0)
+        fflush(stdout); /* what the function printed comes before its result */
     bool again = false;
     if (status == MOB_OK && run->kind != MOB_TASK) {
         w->actor_class = f;
@@ -226,7 +228,7 @@ void task_run(task_worker_t *w, mob_run_t *run, task_function_t *f) {
             const char *words = mob_last_error();
             mob_call_fail(&call, "%s", *words ? words : mob_status_text(status));
         }
-        task_call_close(&call); /* the run's arguments are not ours any more after the next line */
+        task_call_close(&call); /* mob_run_retry gives the run's arguments back */
         char story[2800];
         uint64_t size =
             run->may_retry ? task_failure_story(w, run, call.text, story, sizeof story) : 0;

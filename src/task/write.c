@@ -26,8 +26,8 @@ uint8_t *task_writer_space(mob_writer_t *w, size_t more) {
     return at;
 }
 
-/* A value begins: with its tag and `size` bytes, and `more` that the caller writes, where it
- * returns to. */
+/* Begins a value: writes its tag and `size` bytes, and returns where the caller writes `more`
+ * bytes. */
 static uint8_t *value_begin(mob_writer_t *w, uint8_t tag, const void *from, size_t size,
                             size_t more) {
     uint8_t *at = task_writer_space(w, more < SIZE_MAX / 2 ? 1 + size + more : SIZE_MAX);

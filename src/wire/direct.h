@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* `size` counts what was asked for, also beyond `capacity`; nothing is written past it. */
+/* `size` counts all bytes that the caller asked to write; those beyond `capacity` are not
+ * written. */
 typedef struct wire_writer {
     uint8_t *data;
     size_t capacity, size;
@@ -19,9 +20,9 @@ void wire_write_bool(wire_writer_t *writer, bool value);
 /* Followed by `count` values. */
 void wire_write_tuple(wire_writer_t *writer, uint32_t count);
 
-/* Where the words of an error lie in it: it is a str, or a tuple that begins with one. False: it
- * has none. Each length is read once, and looked at: the bytes may be written by somebody
- * meanwhile. */
+/* Where the words of an error lie in it: an error is a str, or a tuple that begins with one. False:
+ * it has none. Each length is read once and then checked: another process may write to the bytes at
+ * the same time. */
 bool wire_error_words(const uint8_t *error, uint64_t size, const char **ret_words,
                       uint64_t *ret_size);
 

@@ -17,42 +17,44 @@ enum { WIRE_VERSION = 1, WIRE_MAGIC = 0x4d4f4255 };
 /* Kinds of ring messages; beside each, the member of wire_message_t that it uses. */
 enum {
     /* client to daemon */
-    WIRE_SUBMIT = 1,    /* record: is READY */
-    WIRE_DONE,          /* done: the record is DONE */
-    WIRE_RETRY,         /* failure: still TAKEN by the sender, is to be run again; answered */
-    WIRE_UNREADY,       /* record: the sender was told to run it, and an argument is missing */
-    WIRE_HOLD,          /* hold: the sender has a reference to this object */
-    WIRE_HOLD_CONTENTS, /* object: ... to everything inside its value */
-    WIRE_DROP,          /* object: ... no longer has one */
+    WIRE_SUBMIT = 1, /* record: is READY */
+    WIRE_DONE,       /* done: the record is DONE */
+    WIRE_RETRY,   /* failure: the record, still TAKEN by the sender, is to be run again; answered */
+    WIRE_UNREADY, /* record: the daemon told the sender to run it, and an argument is missing */
+    WIRE_HOLD,    /* hold: the sender has a reference to this object */
+    WIRE_HOLD_CONTENTS, /* object: ... to every object that its value refers to */
+    WIRE_DROP,          /* object: the sender no longer has a reference to it */
     WIRE_ESCAPE,        /* escape: its value contains references, or lies in a file */
-    WIRE_BLOCK,         /* the sender's task waits: its CPUs are free */
-    WIRE_UNBLOCK,       /* and goes on */
+    WIRE_BLOCK,         /* the sender's runs wait: its CPUs are free */
+    WIRE_UNBLOCK,       /* ... and go on */
     WIRE_KILL,          /* object: an actor; answered */
     WIRE_NEED_SLOTS,    /* need */
     WIRE_NEED_RECORDS,  /* need */
     WIRE_NEED_EXTENT,   /* need_extent */
-    WIRE_BACKED,        /* backed: the block's extent has memory now, or will not get any more */
-    WIRE_QUERY,         /* query */
-    WIRE_SHAPE,         /* shape: the sender holds the shape that it is answered with */
-    WIRE_SHAPE_DROP,    /* shape_drop: the sender holds it once less */
-    WIRE_MESSAGES_END,  /* a driver is about to end the session: let the workers end, send what was
-                           printed, then close the messages */
-    WIRE_ARGUMENTS,     /* record: in a queue, or taken from one, and KNOWN: keep a book on it */
-    WIRE_SEALED,        /* object: the daemon watches it, and it has its value */
-    WIRE_RING,        /* an error was published, or somebody waits who has no bit: ring all bells */
-    WIRE_LEASE,       /* the sender gave its lease back, as it was told to */
-    WIRE_EVENTS,      /* the sender's runs are to be read */
+    WIRE_BACKED, /* backed: the block's extent has memory now, or the sender maps no more of it */
+    WIRE_QUERY,  /* query */
+    WIRE_SHAPE,  /* shape: the sender holds the shape that the daemon answers with */
+    WIRE_SHAPE_DROP,   /* shape_drop: the sender holds it once less */
+    WIRE_MESSAGES_END, /* a driver is about to end the session: the daemon lets the workers end,
+                          sends what they printed, then closes the messages */
+    WIRE_ARGUMENTS,    /* record: in a queue, or taken from one, and KNOWN: the daemon is to keep a
+                          book on it */
+    WIRE_SEALED, /* object: has its value; for the daemon, which watches it or has to free it */
+    WIRE_RING,   /* an error was published, or a client without a bit waits: the daemon rings all
+                    bells */
+    WIRE_LEASE,  /* the sender gave its lease back, as RECALL told it to */
+    WIRE_EVENTS, /* the daemon is to read the sender's events */
     WIRE_NEED_CALLS,  /* object: an actor; a queue for the sender's calls of it */
-    WIRE_CLOSED,      /* record: was put into the queue of a dead actor */
+    WIRE_CLOSED,      /* record: the sender put it into the queue of a dead actor */
     WIRE_CALLS_ENDED, /* queue: the sender will not look at it any more */
     WIRE_SITE,        /* site: answered with its number */
     WIRE_MADE_AT,     /* made_at */
-    WIRE_RESTORE,     /* restore: an object that is AWAY is to come back */
+    WIRE_RESTORE,     /* restore: the daemon is to bring back an object that is AWAY */
     WIRE_FAILED,      /* failure: of a run that has no results; answered */
-    WIRE_ENDING,      /* the sender, a worker, has begun to end: its time is limited from now on */
-    WIRE_NEED_FILE, /* file: for a value that is larger than the store. It is fetched by the socket
-                       once WIRE_FILE has come */
-    WIRE_DROP_FILE, /* file: is not needed */
+    WIRE_ENDING,      /* the sender, a worker, has begun to end: the daemon limits its time now */
+    WIRE_NEED_FILE, /* file: for a value that is larger than the store. The sender fetches it by the
+                       socket once WIRE_FILE has come */
+    WIRE_DROP_FILE, /* file: the sender does not need it */
     WIRE_UP_END,    /* none: what follows the last of these */
 
     /* daemon to client */
@@ -61,14 +63,15 @@ enum {
     WIRE_RECORDS,   /* grant */
     WIRE_EXTENT,    /* extent: the answer to WIRE_NEED_EXTENT */
     WIRE_ANSWER,    /* answer */
-    WIRE_FORGET,    /* object: a function that only workers hold, for they keep it loaded: unload */
-    WIRE_EXIT,      /* exit: a worker is to end */
-    WIRE_CALLS_ARE, /* queue: the one that was asked for; 0: none */
-    WIRE_CALLS,     /* queue: take calls from it */
+    WIRE_FORGET,    /* object: a function that only workers hold, which keep it loaded: the receiver
+                       unloads it */
+    WIRE_EXIT,      /* exit: the receiver, a worker, is to end */
+    WIRE_CALLS_ARE, /* queue: the one that the client asked for; 0: none */
+    WIRE_CALLS,     /* queue: the receiver takes calls from it */
     WIRE_CALLS_END, /* queue: it gets nothing more */
     WIRE_SPACE,    /* extent, EMPTY: after WIRE_EXTENT with MOB_ESPACE; or why there will be none */
     WIRE_RESTORED, /* restored */
-    WIRE_FILE,     /* file: that was asked for is there, or will not be */
+    WIRE_FILE,     /* file: the one that the client asked for is there, or will not be */
 };
 
 enum { WIRE_MESSAGE_BYTES = 32 };
@@ -83,12 +86,13 @@ typedef union wire_message {
     struct {
         uint32_t kind, record;
         uint64_t generation;
-        uint64_t crowd; /* 1: one of the waiters has no bit, or a result is an error */
+        uint64_t
+            crowd; /* 1: a waiter has no bit, or a result is an error: the daemon rings all bells */
     } done;
     struct {
         uint32_t kind, record;
         uint64_t generation;
-        uint64_t size; /* bytes in the sender's scratch page that say why */
+        uint64_t size; /* of the words in the sender's scratch page that say why */
     } failure;
     struct {
         uint32_t kind, slot;
@@ -102,25 +106,25 @@ typedef union wire_message {
     struct {
         uint32_t kind, slot;
         uint64_t generation;
-        uint64_t file; /* the number of the one that the value lies in; 0: none */
+        uint64_t file; /* the number of the file that the value lies in; 0: none */
     } escape;
     struct {
-        uint32_t kind, number; /* the client's, for it */
+        uint32_t kind, number; /* the client's number for the file */
         uint64_t size;
     } file;
     struct {
         uint32_t kind, count;
     } need;
     struct {
-        uint32_t kind, goes_on; /* 1: this thread has asked before and goes on waiting */
-        uint64_t size, least;   /* bytes; at least, if so many can't be had at once */
+        uint32_t kind, goes_on; /* 1: the asking thread has asked before and goes on waiting */
+        uint64_t size, least;   /* bytes; the least that will do, if `size` can't be had at once */
     } need_extent;
     struct {
         uint32_t kind, unused;
-        uint64_t block; /* a large one of the sender's */
+        uint64_t block; /* a large block of the sender */
     } backed;
-    /* Three questions that say where there is space, `capacity` bytes in the asker's `block` (0: in
-     * its scratch page), for what is asked and for the answer. */
+    /* Three questions that say where the question lies and the answer goes: `capacity` bytes in the
+     * asker's `block` (0: in its scratch page). */
     struct {
         uint32_t kind, what; /* mob_query_t */
         uint64_t argument, block, capacity;
@@ -147,18 +151,18 @@ typedef union wire_message {
     struct {
         uint32_t kind, slot;
         uint64_t generation;
-        uint64_t waits;   /* 1: the sender waits for it and is to be told */
-        uint64_t goes_on; /* 1: and has waited before */
+        uint64_t waits;   /* 1: the sender waits for the object, and the daemon is to tell it */
+        uint64_t goes_on; /* 1: it has waited for it before */
     } restore;
     struct {
         uint32_t kind, record;
         uint64_t generation;
         uint64_t gpu_mask;  /* the lease's */
-        uint64_t may_retry; /* 1: it has retries left */
+        uint64_t may_retry; /* 1: the task has retries left */
     } run;
     struct {
         uint32_t kind;
-        uint32_t session_ends; /* 1: nothing more is begun */
+        uint32_t session_ends; /* 1: the worker begins no run any more */
     } exit;
     struct {
         uint32_t kind, first;
@@ -166,7 +170,7 @@ typedef union wire_message {
     } grant;
     struct {
         uint32_t kind, status;
-        uint64_t offset; /* WIRE_SPACE with a status: the size that was asked for */
+        uint64_t offset; /* WIRE_SPACE with a status: the size that the client asked for */
         uint64_t size;   /* WIRE_EXTENT with MOB_EFULL: what the store has in all */
         uint64_t serial;
     } extent;
@@ -211,29 +215,31 @@ static inline wire_message_t wire_answer(uint32_t status, uint64_t value) {
     return (wire_message_t){.answer = {WIRE_ANSWER, status, value}};
 }
 
-/* Sent to a worker with a WIRE_EXIT at the session's end: what it runs is to be broken off. Nobody
- * else uses this one; a worker without a handler for it dies by it, which is right too. */
+/* The daemon sends it to a worker with WIRE_EXIT at the session's end: the worker is to break off
+ * its run. It has no other use. A worker without a handler for it dies by it, which is right
+ * too. */
 #define WIRE_END_SIGNAL (SIGRTMIN + 11)
 
 /* Packets on the socket (SOCK_SEQPACKET): a header, then what the kind says. */
 enum {
-    WIRE_HELLO = 1, /* wire_hello_t, first of all; a driver's with its setup's descriptor, if any */
+    WIRE_HELLO = 1, /* wire_hello_t, the first packet of all; a driver sends its setup's descriptor
+                       with it, if it has one */
     WIRE_WELCOME,   /* wire_welcome_t, a string; with descriptors */
     WIRE_REFUSED,   /* a text */
     WIRE_TEXT,      /* wire_text_t, name, text: printed by a worker, or a warning */
     WIRE_TEXT_END,  /* no more of these */
     WIRE_FORK,      /* daemon to zygote: wire_fork_t, with two descriptors for output */
-    WIRE_PRELOAD,  /* daemon to zygote: names with their zeros: fork another zygote that loads these
-                    */
-    WIRE_READY,    /* a zygote can fork */
-    WIRE_STUCK,    /* a zygote has threads and can't fork any more */
-    WIRE_ASK,      /* observer to daemon: wire_ask_t */
-    WIRE_ANSWERED, /* wire_answer_t; then packets with the answer's bytes and nothing else */
-    WIRE_FETCHED,  /* daemon to fetcher: wire_fetched_t, with a descriptor, or with words why not */
+    WIRE_PRELOAD,   /* daemon to zygote: names with their zeros: the zygote forks another one that
+                       loads these */
+    WIRE_READY,     /* a zygote can fork */
+    WIRE_STUCK,     /* a zygote has threads and can't fork any more */
+    WIRE_ASK,       /* observer to daemon: wire_ask_t */
+    WIRE_ANSWERED,  /* wire_answer_t; then packets with the answer's bytes and nothing else */
+    WIRE_FETCHED, /* daemon to fetcher: wire_fetched_t, with a descriptor, or with words why not */
 };
 
-/* Of a session, in each folder for values that memory has no space for: that folder, and the node's
- * incarnation. */
+/* A session's own folder in each folder for values that memory has no space for: by that folder's
+ * path and the node's incarnation. */
 #define WIRE_SPILL_FOLDER "%s/mobula_spill_%016llx"
 
 enum { WIRE_PACKET_MAX = 64 * 1024, WIRE_SHAPE_BYTES = 64 * 1024 };
@@ -251,7 +257,7 @@ typedef struct wire_hello {
     wire_packet_t packet;
     uint32_t version;
     uint32_t role;
-    uint64_t token; /* a worker's or zygote's: which one of those that were asked for */
+    uint64_t token; /* a worker's or zygote's: which of those that the daemon asked for it is */
 } wire_hello_t;
 _Static_assert(sizeof(wire_hello_t) == 24, "on the socket");
 
@@ -262,7 +268,7 @@ enum { WIRE_WELCOME_FDS = 8, WIRE_MOST_FDS = WIRE_WELCOME_FDS + 1, WIRE_SETUP_MA
 typedef struct wire_welcome {
     wire_packet_t packet;
     uint32_t number;
-    uint32_t epoch; /* counts the session's clients: numbers are used again */
+    uint32_t epoch; /* counts the session's clients, whose numbers are used again */
     uint64_t incarnation;
     uint64_t arena_size;
     uint32_t dir_size, setup_size;
@@ -293,7 +299,7 @@ typedef struct wire_answer {
 } wire_answer_t;
 _Static_assert(sizeof(wire_answer_t) == 24, "on the socket");
 
-/* Follows a fetcher's hello. Which file: one that a client has asked for, to be written; or, if
+/* Follows a fetcher's hello. Names the file: one that a client has asked for and will write; or, if
  * `client` is 0, that of an object, to be read. */
 typedef struct wire_fetch {
     uint32_t client, number;

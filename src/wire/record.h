@@ -28,8 +28,8 @@
  *   READY -> READY   daemon, g + 1: taken back from a worker, or out of a dead submitter's queue
  *   READY -> FREE    daemon, cancelled
  *
- * A worker that holds an old generation fails its compare-and-swap and forgets the matter. So does
- * one that finds an old entry in a queue.
+ * A worker that holds an old generation fails its compare-and-swap and forgets the record. So does
+ * a worker that finds an old entry in a queue.
  */
 #ifndef WIRE_RECORD_H
 #define WIRE_RECORD_H
@@ -87,9 +87,10 @@ static inline bool wire_word_is(uint64_t word, uint64_t generation, unsigned sta
     return wire_word_generation(word) == generation && wire_word_state(word) == state;
 }
 
-/* From one word to another, both without KNOWN, which is kept and given out if ret_known is not
- * NULL. False if it was not `from`. acquire: pairs with the submitter's release of the whole
- * record. release: everything written before belongs to the new state. */
+/* Changes the word from one to another, both without KNOWN. KNOWN is kept, and *ret_known says
+ * whether it was set, if ret_known is not NULL. False if the word was not `from`. acquire: pairs
+ * with the submitter's release of the whole record. release: everything written before belongs to
+ * the new state. */
 static inline bool wire_record_move(wire_record_t *record, uint64_t from, uint64_t to,
                                     bool *ret_known) {
     uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire);
@@ -104,7 +105,7 @@ static inline bool wire_record_move(wire_record_t *record, uint64_t from, uint64
     return false;
 }
 
-/* Makes it KNOWN, if it is in the state that `word` tells. False if it has moved on. */
+/* Makes the record KNOWN, if its word is `word`. False if the word has changed. */
 static inline bool wire_record_make_known(wire_record_t *record, uint64_t word) {
     return atomic_compare_exchange_strong_explicit(&record->word, &word, word | WIRE_KNOWN,
                                                    memory_order_acq_rel, memory_order_relaxed);
@@ -131,8 +132,8 @@ typedef struct wire_body {
 /* Size of a body with these parts. */
 uint64_t wire_body_size(uint32_t num_returns, uint32_t num_deps, uint32_t num_refs,
                         size_t name_size, size_t args_size);
-/* Finds the parts of a body of `size` bytes at `start`, by the numbers of `record`, which must be a
- * private copy if another process can change the record. MOB_EPROTO if they do not fit. */
+/* Finds the parts of a body of `size` bytes at `start`, by the numbers of `record`: a private copy
+ * of it, if another process can change the record. MOB_EPROTO if they do not fit. */
 mob_status_t wire_body_split(const wire_record_t *record, const void *start, uint64_t size,
                              wire_body_t *ret_body);
 
