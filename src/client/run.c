@@ -90,6 +90,73 @@ static bool is_for_us(const mob_client_t *c, const client_order_t *order,
            copy->actor.generation == c->actor.generation;
 }
 
+/* What its user sees of it. */
+static mob_run_t run_view(const client_order_t *order, const wire_record_t *copy,
+                          const wire_body_t *body, uint64_t start_ns) {
+    return (mob_run_t){
+        .kind = (mob_kind_t)copy->kind,
+        .function = copy->function,
+        .actor = copy->kind == MOB_ACTOR_CREATE ? body->returns[0] : copy->actor,
+        .task_id = {.slot = order->record, .generation = order->generation},
+        .name = body->name,
+        .name_size = copy->name_size,
+        .gpu_mask = order->gpu_mask,
+        .shape = copy->shape,
+        .held_shape = copy->held_shape,
+        .num_returns = copy->num_returns,
+        .max_calls = copy->kind == MOB_TASK ? copy->max_calls : 0,
+        .max_concurrency = copy->kind == MOB_ACTOR_CREATE ? copy->max_concurrency : 0,
+        .may_retry = (copy->flags & WIRE_RETRY_EXCEPTIONS) && order->may_retry,
+        .args = body->args,
+        .args_size = body->args_size,
+        .deps = body->deps,
+        .dep_count = copy->num_deps,
+        .ref_count = copy->num_refs,
+        .start_ns = start_ns,
+    };
+}
+
+/* A run that follows at once begins when the last one ended: so the clock is read once a run. (In a
+ * loop other things may go on in between.) */
+static uint64_t run_clock(mob_client_t *c) {
+    bool at_once = c->ended_ns != 0 && c->limit == 1 && !c->has_loop;
+    uint64_t start_ns = at_once ? c->ended_ns : base_clock_wall_ns();
+    c->ended_ns = 0; /* this run may be given back instead of ending */
+    return start_ns;
+}
+
+/* The record is this worker's: the run begins. */
+static void run_begin(mob_client_t *c, client_run_t *run, const client_order_t *order,
+                      const wire_record_t *copy, const wire_body_t *body) {
+    wire_record_t *record = &c->records[order->record];
+    c->free_runs = run->next_free;
+    if (order->leased && c->looking_lane == client_lane(c))
+        client_looking_set(c, false); /* client_queue_take looks at those queues next */
+    else
+        client_looking_end(c); /* also if this worker's lease is for another lane by now */
+    record->start_ns = run_clock(c);
+    run->record = order->record;
+    run->generation = order->generation;
+    run->taken = order->taken;
+    run->leased = order->leased;
+    run->body = *body;
+    run->failed = run->large = false;
+    if (order->leased) client_lease_run(c, order->record + 1);
+    run->run = run_view(order, copy, body, record->start_ns);
+    if (copy->num_returns > 0) memset(run->results, 0, copy->num_returns * sizeof *run->results);
+    refs_hold(c, body->deps, copy->num_deps);
+    refs_hold(c, body->refs, copy->num_refs);
+    refs_hold(c, &run->run.function, 1);
+    c->leased = order->leased;
+    if (copy->kind != MOB_ACTOR_CALL) c->holds = copy->shape;
+    if (copy->kind == MOB_ACTOR_CREATE) c->actor = run->run.actor;
+    client_lending_begin(c);
+    calls_publish(c);
+    client_lending_settle(c);
+    c->claimed = &run->run;
+    client_title_run(c, &run->run);
+}
+
 bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     wire_record_t *record = &c->records[order->record];
     uint64_t ready = wire_word(order->generation, 0, WIRE_READY_STATE);
@@ -115,56 +182,7 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     }
     if (!wire_record_move(record, ready, wire_word(order->generation, c->number, WIRE_TAKEN), NULL))
         return false;
-    c->free_runs = run->next_free;
-    if (order->leased && c->looking_lane == client_lane(c))
-        client_looking_set(c, false); /* client_queue_take looks at those queues next */
-    else
-        client_looking_end(c); /* also if this worker's lease is for another lane by now */
-    /* A run that follows at once begins when the last one ended: so the clock is read once a run.
-     * (In a loop other things may go on in between.) */
-    bool at_once = c->ended_ns != 0 && c->limit == 1 && !c->has_loop;
-    record->start_ns = at_once ? c->ended_ns : base_clock_wall_ns();
-    c->ended_ns = 0; /* this run may be given back instead of ending */
-    run->record = order->record;
-    run->generation = order->generation;
-    run->taken = order->taken;
-    run->leased = order->leased;
-    run->body = body;
-    run->failed = run->large = false;
-    if (order->leased) client_lease_run(c, order->record + 1);
-    run->run = (mob_run_t){
-        .kind = (mob_kind_t)copy.kind,
-        .function = copy.function,
-        .actor = copy.kind == MOB_ACTOR_CREATE ? body.returns[0] : copy.actor,
-        .task_id = {.slot = order->record, .generation = order->generation},
-        .name = body.name,
-        .name_size = copy.name_size,
-        .gpu_mask = order->gpu_mask,
-        .shape = copy.shape,
-        .held_shape = copy.held_shape,
-        .num_returns = copy.num_returns,
-        .max_calls = copy.kind == MOB_TASK ? copy.max_calls : 0,
-        .max_concurrency = copy.kind == MOB_ACTOR_CREATE ? copy.max_concurrency : 0,
-        .may_retry = (copy.flags & WIRE_RETRY_EXCEPTIONS) && order->may_retry,
-        .args = body.args,
-        .args_size = body.args_size,
-        .deps = body.deps,
-        .dep_count = copy.num_deps,
-        .ref_count = copy.num_refs,
-        .start_ns = record->start_ns,
-    };
-    if (copy.num_returns > 0) memset(run->results, 0, copy.num_returns * sizeof *run->results);
-    refs_hold(c, body.deps, copy.num_deps);
-    refs_hold(c, body.refs, copy.num_refs);
-    refs_hold(c, &run->run.function, 1);
-    c->leased = order->leased;
-    if (copy.kind != MOB_ACTOR_CALL) c->holds = copy.shape;
-    if (copy.kind == MOB_ACTOR_CREATE) c->actor = run->run.actor;
-    client_lending_begin(c);
-    calls_publish(c);
-    client_lending_settle(c);
-    c->claimed = &run->run;
-    client_title_run(c, &run->run);
+    run_begin(c, run, order, &copy, &body);
     return true;
 }
 

@@ -56,6 +56,61 @@ static void meanwhile(void *context) {
     m->thread = PyEval_SaveThread();
 }
 
+/* What mob_init is given, with the memory that it lies in. */
+typedef struct {
+    mob_config_t config;
+    const char **argv, **preload, **spill;
+    mob_resource_t *resources;
+    meanwhile_t meanwhile;
+} start_t;
+
+/* From a dict, whose values are BORROWED. False: it lacks something, or there is an exception. */
+static bool start_read(PyObject *dict, start_t *s) {
+    mob_config_t *c = &s->config;
+    PyObject *resources = PyDict_GetItemString(dict, "resources"),
+             *setup = PyDict_GetItemString(dict, "setup"),
+             *store = PyDict_GetItemString(dict, "object_store_memory"),
+             *log = PyDict_GetItemString(dict, "log_to_driver");
+    s->meanwhile.call = PyDict_GetItemString(dict, "meanwhile");
+    s->argv = strings_of(PyDict_GetItemString(dict, "argv"));
+    s->preload = strings_of(PyDict_GetItemString(dict, "preload"));
+    s->spill = strings_of(PyDict_GetItemString(dict, "spill"));
+    s->resources = resources ? resources_of(resources, &c->resource_count) : NULL;
+    c->daemon_path = text_of(dict, "daemon");
+    c->temp_dir = text_of(dict, "temp_dir");
+    c->resources = s->resources;
+    c->zygote_argv = s->argv != NULL && s->argv[0] != NULL ? s->argv : NULL;
+    c->preload = s->preload;
+    c->spill_dirs = s->spill;
+    c->store_bytes = store ? PyLong_AsUnsignedLongLong(store) : 0;
+    c->log_to_driver = log == NULL || PyObject_IsTrue(log) == 1;
+    if (setup != NULL && PyBytes_Check(setup)) {
+        c->setup = PyBytes_AS_STRING(setup);
+        c->setup_size = (size_t)PyBytes_GET_SIZE(setup);
+    }
+    if (s->meanwhile.call != NULL) {
+        c->meanwhile = meanwhile;
+        c->meanwhile_context = &s->meanwhile;
+    }
+    return !PyErr_Occurred() && s->argv != NULL && s->preload != NULL && s->spill != NULL &&
+           c->daemon_path != NULL;
+}
+
+static mob_status_t start_run(PyObject *dict, mob_client_t **ret_client) {
+    start_t s = {0};
+    mob_status_t status = MOB_EINVAL;
+    if (start_read(dict, &s)) {
+        s.meanwhile.thread = PyEval_SaveThread();
+        status = mob_init(&s.config, ret_client);
+        PyEval_RestoreThread(s.meanwhile.thread);
+    }
+    PyMem_Free(s.argv);
+    PyMem_Free(s.preload);
+    PyMem_Free(s.spill);
+    PyMem_Free(s.resources);
+    return status;
+}
+
 PyObject *core_start(PyObject *module, PyObject *config) {
     (void)module;
     if (core.client != NULL) {
@@ -66,43 +121,8 @@ PyObject *core_start(PyObject *module, PyObject *config) {
         PyErr_SetString(PyExc_TypeError, "start takes a dict");
         return NULL;
     }
-    mob_config_t c = {.daemon_path = text_of(config, "daemon"),
-                      .temp_dir = text_of(config, "temp_dir")};
-    PyObject *resources = PyDict_GetItemString(config, "resources"),
-             *setup = PyDict_GetItemString(config, "setup");
-    PyObject *store = PyDict_GetItemString(config, "object_store_memory"),
-             *log = PyDict_GetItemString(config, "log_to_driver");
-    meanwhile_t other = {.call = PyDict_GetItemString(config, "meanwhile")};
-    const char **argv = strings_of(PyDict_GetItemString(config, "argv")),
-               **preload = strings_of(PyDict_GetItemString(config, "preload")),
-               **spill = strings_of(PyDict_GetItemString(config, "spill"));
-    mob_resource_t *amounts = resources ? resources_of(resources, &c.resource_count) : NULL;
     mob_client_t *client = NULL;
-    mob_status_t status = MOB_EINVAL;
-    c.resources = amounts;
-    c.zygote_argv = argv != NULL && argv[0] != NULL ? argv : NULL;
-    c.preload = preload;
-    c.spill_dirs = spill;
-    c.store_bytes = store ? PyLong_AsUnsignedLongLong(store) : 0;
-    c.log_to_driver = log == NULL || PyObject_IsTrue(log) == 1;
-    if (setup != NULL && PyBytes_Check(setup)) {
-        c.setup = PyBytes_AS_STRING(setup);
-        c.setup_size = (size_t)PyBytes_GET_SIZE(setup);
-    }
-    if (other.call != NULL) {
-        c.meanwhile = meanwhile;
-        c.meanwhile_context = &other;
-    }
-    if (!PyErr_Occurred() && argv != NULL && preload != NULL && spill != NULL &&
-        c.daemon_path != NULL) {
-        other.thread = PyEval_SaveThread();
-        status = mob_init(&c, &client);
-        PyEval_RestoreThread(other.thread);
-    }
-    PyMem_Free(argv);
-    PyMem_Free(preload);
-    PyMem_Free(spill);
-    PyMem_Free(amounts);
+    mob_status_t status = start_run(config, &client);
     /* Python code that ran while the daemon started has begun another session: a signal handler,
      * say. */
     if (status == MOB_OK && core.client != NULL && !PyErr_Occurred())
