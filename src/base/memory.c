@@ -143,6 +143,32 @@ mob_status_t base_memory_usage(const char *root, uint64_t *ret_used, uint64_t *r
     return MOB_OK;
 }
 
+/* The sum of two lines; what is missing is nothing. */
+static uint64_t dirty_sum(const char *folder, const char *name, const char *key,
+                          const char *other_key) {
+    uint64_t dirty = 0, written = 0;
+    bool found = value_read(folder, name, key, &dirty),
+         other = value_read(folder, name, other_key, &written);
+    return (found ? dirty : 0) + (other ? written : 0);
+}
+
+static void visit_dirty(void *arg, base_cgroup_version_t version, const char *folder) {
+    bool v1 = version == BASE_CGROUP_V1;
+    uint64_t dirty = dirty_sum(folder, "memory.stat", v1 ? "total_dirty" : "file_dirty",
+                               v1 ? "total_writeback" : "file_writeback");
+    if (dirty > *(uint64_t *)arg) *(uint64_t *)arg = dirty;
+}
+
+mob_status_t base_memory_dirty(const char *root, uint64_t *ret_bytes) {
+    uint64_t bytes, writeback;
+    if (!meminfo_read(root, "Dirty:", &bytes) || !meminfo_read(root, "Writeback:", &writeback))
+        return base_fail(MOB_ESYS, "/proc/meminfo does not say how much is to be written to disk");
+    bytes += writeback;
+    base_cgroup_walk(root, "memory", visit_dirty, &bytes);
+    *ret_bytes = bytes;
+    return MOB_OK;
+}
+
 static void visit_kills(void *arg, base_cgroup_version_t version, const char *folder) {
     uint64_t kills;
     bool v1 =

@@ -26,6 +26,10 @@ mob_status_t base_memory_headroom(const char *root, uint64_t *ret_bytes);
  * the kernel would drop), and how much that may be. */
 mob_status_t base_memory_usage(const char *root, uint64_t *ret_used, uint64_t *ret_limit);
 
+/* How much of the page cache the kernel has yet to write to disk: the machine's, or a group's,
+ * whichever is more. */
+mob_status_t base_memory_dirty(const char *root, uint64_t *ret_bytes);
+
 /* How often the kernel has killed in these groups because they were full. */
 uint64_t base_memory_kills(const char *root);
 

@@ -11,12 +11,14 @@
 typedef struct {
     char *path;
     uint32_t live; /* values in it that are needed */
+    bool cached;   /* it was written into the page cache */
 } node_file_t;
 
 /* Where a value lies on disk. It may be in memory too. */
 typedef struct {
     node_file_t *file;
     store_spill_item_t item;
+    bool was_read;
 } node_copy_t;
 
 struct node_object {

@@ -30,6 +30,7 @@
 #include "node/schedule.h"
 #include "node/session.h"
 #include "node/shape.h"
+#include "node/space/cache.h"
 #include "node/space/extent.h"
 #include "node/space/folder.h"
 #include "node/space/grant.h"
@@ -134,6 +135,7 @@ struct node {
     node_books_t books;
     node_space_t space;
     node_folders_t folders;
+    node_cache_t cache;
     node_spill_t spill;
     node_larges_t larges;
     node_pressure_t pressure;

@@ -1,8 +1,7 @@
 /*
- * Design. Bytes go past the page cache (O_DIRECT) where the file system lets them: a value that was
- * moved out because memory is short must not come back as a cached page, and it is faster: on a
- * machine with two cores, both busy, writing through the cache reached a sixth of the disk's speed.
- * Without it (tmpfs of older kernels, ramfs) the same code runs.
+ * Design. Bytes go through the page cache, or past it (O_DIRECT), as the caller says for each file
+ * and each read. Past it where the file system lets them: without that (tmpfs of older kernels,
+ * ramfs) the same code runs. The kernel keeps the two coherent.
  *
  * Where everything lies is known before the first byte is written. So the file is cut into
  * stretches, and several threads take one after the other: while some wait for the disk, others
@@ -79,7 +78,7 @@ static uint64_t page_up(uint64_t size) { return (size + PAGE - 1) / PAGE * PAGE;
 
 /* Opened without O_DIRECT first: with it, a file system that has none makes the file and then
  * refuses it. O_NONBLOCK: somebody may have put a pipe in its place. */
-static int file_open(const char *path, int flags) {
+static int file_open(const char *path, bool cached, int flags) {
     struct stat found;
     int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0600);
     if (fd < 0) return -1;
@@ -88,7 +87,7 @@ static int file_open(const char *path, int flags) {
         errno = EBADMSG;
         return -1;
     }
-    (void)fcntl(fd, F_SETFL, O_DIRECT);
+    if (!cached) (void)fcntl(fd, F_SETFL, O_DIRECT);
     return fd;
 }
 
@@ -432,10 +431,11 @@ static int space_take(int fd, uint64_t size) {
                : 0; /* else this file system can't */
 }
 
-int store_spill_write(const char *path, uint64_t incarnation, const unsigned char *arena,
-                      store_spill_item_t *items, size_t count, uint64_t *ret_size) {
+int store_spill_write(const char *path, bool cached, uint64_t incarnation,
+                      const unsigned char *arena, store_spill_item_t *items, size_t count,
+                      uint64_t *ret_size) {
     plan_t plan = {0};
-    int fd = file_open(path, O_WRONLY | O_CREAT | O_EXCL);
+    int fd = file_open(path, cached, O_WRONLY | O_CREAT | O_EXCL);
     if (fd < 0) return errno;
     int error = plan_make(&plan, incarnation, arena, items, count);
     if (error == 0) error = space_take(fd, plan.size);
@@ -457,9 +457,9 @@ int store_spill_write(const char *path, uint64_t incarnation, const unsigned cha
     return error;
 }
 
-int store_spill_read(const char *path, uint64_t incarnation, unsigned char *arena,
+int store_spill_read(const char *path, bool cached, uint64_t incarnation, unsigned char *arena,
                      const store_spill_item_t *item) {
-    int fd = file_open(path, O_RDONLY | O_NOFOLLOW);
+    int fd = file_open(path, cached, O_RDONLY | O_NOFOLLOW);
     if (fd < 0) return errno;
     item_head_t head = head_of(incarnation, item);
     int error = is_large(item) ? large_read(fd, incarnation, arena, item)

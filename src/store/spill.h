@@ -15,6 +15,7 @@
 #ifndef STORE_SPILL_H
 #define STORE_SPILL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,12 +32,13 @@ typedef struct store_spill_item {
  * moved. */
 enum { STORE_SPILL_SMALL = 256 << 10, STORE_SPILL_PLACE = 64, STORE_SPILL_PAGE = 4096 };
 
-/* Makes the file `path` of these values, and notes where each lies. Removes the file if it can't be
- * finished. */
-int store_spill_write(const char *path, uint64_t incarnation, const unsigned char *arena,
-                      store_spill_item_t *items, size_t count, uint64_t *ret_size);
-/* Reads one of them back into the arena. */
-int store_spill_read(const char *path, uint64_t incarnation, unsigned char *arena,
+/* Makes the file `path` of these values, and notes where each lies. `cached`: it goes through the
+ * kernel's page cache, else past it. Removes the file if it can't be finished. */
+int store_spill_write(const char *path, bool cached, uint64_t incarnation,
+                      const unsigned char *arena, store_spill_item_t *items, size_t count,
+                      uint64_t *ret_size);
+/* Reads one of them back into the arena, however it was written. */
+int store_spill_read(const char *path, bool cached, uint64_t incarnation, unsigned char *arena,
                      const store_spill_item_t *item);
 /* The value is not needed any more: the disk gets its space back, as far as whole pages of it
  * go. */

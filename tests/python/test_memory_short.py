@@ -106,6 +106,25 @@ eat_once = eat.options(max_retries=0)
 """
 
 
+def test_spill_files_go_past_the_page_cache(run_limited, tmp_path):
+    folder = str(tmp_path / "spilled")
+    done = run_limited(f"""
+import glob, sys, numpy as np
+sys.path.append({os.path.dirname(__file__)!r})
+from disks import share_in_cache
+ray.shutdown()
+# most of the group's 400 MB are the driver's own
+own = bytearray(os.urandom(1 << 20)) * 270
+ray.init(num_cpus=1, object_store_memory=60 << 20, object_spilling_directory={folder!r})
+refs = [ray.put(np.full(2 << 20, i, dtype=np.uint8)) for i in range(60)]
+assert all((ray.get(ref) == i).all() for i, ref in enumerate(refs))
+files = [path for path in glob.glob({folder!r} + "/*/*") if os.path.isfile(path)]
+print(len(files) > 0, share_in_cache(files))
+""")
+    there, share = done.stdout.split()
+    assert there == "True" and float(share) < 0.1, done.said
+
+
 def test_tasks_are_ended_and_run_again_until_all_are_done(run_limited):
     done = run_limited("print(ray.get([eat.remote(120) for _ in range(6)], timeout=50))")
     assert done.stdout == "[120, 120, 120, 120, 120, 120]\n", done.said

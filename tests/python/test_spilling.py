@@ -18,7 +18,7 @@ import time
 import numpy as np
 import pytest
 import support
-from disks import mounted
+from disks import mounted, share_in_cache
 
 import ray
 from ray.exceptions import ObjectLostError, ObjectStoreFullError, OutOfDiskError
@@ -500,6 +500,17 @@ def test_one_of_two_disks_does_not_answer(start, tmp_path, capfd):
         assert [digest(ray.get(ref)) for ref in refs] == [digest(array(i)) for i in range(80)]
         ray.shutdown()
     assert f"Writing to {disk}" in capfd.readouterr().err
+
+
+def test_files_that_were_read_stay_in_the_page_cache_while_memory_is_plentiful(session, folder):
+    with open("/proc/meminfo") as file:
+        memory = dict(line.split()[:2] for line in file)
+    if int(memory["MemAvailable:"]) < int(memory["MemTotal:"]) / 3:
+        pytest.skip("this machine has little memory to spare now")
+    refs = [ray.put(array(i)) for i in range(60)]
+    for _ in range(2):
+        assert [digest(ray.get(ref)) for ref in refs] == [digest(array(i)) for i in range(60)]
+    assert share_in_cache(files(folder)) > 0.5
 
 
 @driver_alone

@@ -24,7 +24,8 @@ typedef struct {
     node_t *node;
     char *path;
     store_spill_item_t item;
-    bool cold; /* the block's pages are new to us */
+    bool cold;   /* the block's pages are new to us */
+    bool cached; /* it is read through the page cache */
     int error;
 } read_t;
 
@@ -43,7 +44,8 @@ static void askers_tell(node_t *n, node_object_t *o, mob_status_t status) {
 static void read_run(uv_work_t *work) {
     read_t *r = work->data;
     if (r->cold) base_map(r->node->arena.base + r->item.block, r->item.bytes, 0);
-    r->error = store_spill_read(r->path, r->node->incarnation, r->node->arena.base, &r->item);
+    r->error =
+        store_spill_read(r->path, r->cached, r->node->incarnation, r->node->arena.base, &r->item);
 }
 
 static void object_lose(node_t *n, node_object_t *o, const read_t *r) {
@@ -98,7 +100,8 @@ bool node_restore_begin(node_t *n, node_object_t *o) {
         free(path);
         return false;
     }
-    *r = (read_t){.node = n, .path = path, .item = o->copy->item};
+    *r = (read_t){
+        .node = n, .path = path, .item = o->copy->item, .cached = node_cache_reads(n, o->copy)};
     r->item.block = block;
     r->cold = r->item.bytes > SHM_HEAP_SMALL && shm_heap_cold(&n->heap, block);
     r->work.data = r;

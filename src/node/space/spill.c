@@ -42,7 +42,8 @@ typedef struct {
     VEC(store_spill_item_t) items;
     uint64_t bytes, size;
     size_t folder, tries; /* the place of its folder, and how many could not take it */
-    bool ahead;
+    bool ahead, cached;
+    uint64_t took_ns;
     int error;
 } write_t;
 
@@ -183,8 +184,10 @@ static uint64_t copied_leave(node_t *n, node_object_t *o, uint64_t block, uint64
 
 static void write_run(uv_work_t *work) {
     write_t *w = work->data;
-    w->error = store_spill_write(w->file->path, w->node->incarnation, w->node->arena.base,
-                                 w->items.items, w->items.count, &w->size);
+    uint64_t begin = base_clock_mono_ns();
+    w->error = store_spill_write(w->file->path, w->cached, w->node->incarnation,
+                                 w->node->arena.base, w->items.items, w->items.count, &w->size);
+    w->took_ns = base_clock_mono_ns() - begin;
 }
 
 static void spill_tell(node_t *n) {
@@ -234,6 +237,7 @@ static void write_done(uv_work_t *work, int status) {
     uint64_t now = base_clock_mono_ns();
     const char *folder = n->folders.items.items[w->folder].path;
     node_folder_write_end(n, w->folder, w->error);
+    node_cache_written(&n->cache, w->cached, w->bytes, w->error == 0 ? w->took_ns : 0);
     if (--n->spill.writes == 0) n->spill.busy_ns += now - n->spill.begun_ns;
     if (w->ahead) n->spill.ahead_flying -= w->bytes;
     if (w->error != 0 && ++w->tries < n->folders.items.count) {
@@ -273,7 +277,9 @@ static bool write_start(node_t *n, write_t *w) {
     w->folder = node_folder_choose(n);
     w->file = w->folder != SIZE_MAX ? file_new(n, w->folder) : NULL;
     if (w->file == NULL) return false;
+    w->cached = w->file->cached = node_cache_writes(n, w->bytes);
     if (uv_queue_work(&n->loop, &w->work, write_run, write_done) != 0) {
+        node_cache_written(&n->cache, w->cached, w->bytes, 0);
         free(w->file->path);
         free(w->file);
         return false;

@@ -195,12 +195,35 @@ static void test_kills(void **state) {
     assert_int_equal(base_memory_kills(root), 0);
 }
 
+static void test_what_is_to_be_written(void **state) {
+    (void)state;
+    uint64_t bytes = 77;
+    assert_int_equal(base_memory_dirty(root, &bytes), MOB_ESYS);
+    assert_int_equal(bytes, 77);
+    put("/proc/meminfo", MEMINFO "Dirty:   30 kB\nWriteback:   12 kB\n");
+    assert_int_equal(base_memory_dirty(root, &bytes), MOB_OK);
+    assert_int_equal(bytes, 42 * 1024);
+    put("/proc/self/mountinfo", MOUNT_V2);
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/sys/fs/cgroup/a/b/memory.stat", "file_dirty 40000\nfile_writeback 10000\n");
+    put("/sys/fs/cgroup/a/memory.stat", "file_dirty 1000\n");
+    assert_int_equal(base_memory_dirty(root, &bytes), MOB_OK);
+    assert_int_equal(bytes, 50000);
+    put("/proc/self/mountinfo", MOUNT_V1);
+    put("/proc/self/cgroup", "4:memory:/run\n");
+    put("/sys/fs/cgroup/memory/run/memory.stat",
+        "dirty 900000\ntotal_dirty 60000\ntotal_writeback 7\n");
+    assert_int_equal(base_memory_dirty(root, &bytes), MOB_OK);
+    assert_int_equal(bytes, 60007);
+}
+
 static void test_this_machine(void **state) {
     (void)state;
     uint64_t all = 0, space = 0;
     assert_int_equal(base_memory_limit("", &all), MOB_OK);
     assert_int_equal(base_memory_headroom("", &space), MOB_OK);
     assert_true(all > 0 && space <= all);
+    assert_int_equal(base_memory_dirty("", &space), MOB_OK);
 }
 
 int main(void) {
@@ -215,6 +238,7 @@ int main(void) {
         TREE_TEST(test_who_is_fullest),
         TREE_TEST(test_who_is_fullest_v1),
         TREE_TEST(test_kills),
+        TREE_TEST(test_what_is_to_be_written),
         cmocka_unit_test(test_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

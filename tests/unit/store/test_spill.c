@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 enum { ARENA = 24 << 20, INCARNATION = 77, MOST = 400 };
 
 static unsigned char *arena, *again;
+static bool cached, read_cached; /* how files are written and read */
 static char folder[] = "/tmp/mobula-spill-XXXXXX", path[64];
 static store_spill_item_t items[MOST];
 static size_t count;
@@ -33,6 +35,7 @@ static int make_folder(void **state) {
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
         memcpy(arena + i, &x, 8);
     }
+    strcpy(folder + strlen(folder) - 6, "XXXXXX");
     snprintf(path, sizeof path, "%s/1", mkdtemp(folder));
     return 0;
 }
@@ -59,7 +62,7 @@ static void add(uint64_t block, uint64_t bytes) {
 static void write_all(void) {
     uint64_t size = 0;
     unlink(path);
-    assert_int_equal(store_spill_write(path, INCARNATION, arena, items, count, &size), 0);
+    assert_int_equal(store_spill_write(path, cached, INCARNATION, arena, items, count, &size), 0);
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal((uint64_t)st.st_size, size);
@@ -67,7 +70,7 @@ static void write_all(void) {
 
 static int read_one(const store_spill_item_t *item) {
     memset(again + item->block, 0xee, item->bytes);
-    return store_spill_read(path, INCARNATION, again, item);
+    return store_spill_read(path, read_cached, INCARNATION, again, item);
 }
 
 static void read_all(void) {
@@ -183,18 +186,48 @@ static void test_what_belongs_to_another(void **state) {
     other = items[1];
     other.block += 64; /* not as it was written */
     assert_int_equal(read_one(&other), EBADMSG);
-    assert_int_equal(store_spill_read(path, INCARNATION + 1, again, &items[1]), EBADMSG);
-    assert_int_equal(store_spill_read(path, INCARNATION, again, &items[1]), 0);
+    assert_int_equal(store_spill_read(path, cached, INCARNATION + 1, again, &items[1]), EBADMSG);
+    assert_int_equal(store_spill_read(path, cached, INCARNATION, again, &items[1]), 0);
 }
 
 static void test_a_file_is_never_written_over(void **state) {
     (void)state;
     uint64_t size;
     write_three();
-    assert_int_equal(store_spill_write(path, INCARNATION, arena, items, count, &size), EEXIST);
+    assert_int_equal(store_spill_write(path, cached, INCARNATION, arena, items, count, &size),
+                     EEXIST);
     read_all();
-    assert_int_equal(store_spill_write("/nowhere/at/all", INCARNATION, arena, items, count, &size),
-                     ENOENT);
+    assert_int_equal(
+        store_spill_write("/nowhere/at/all", cached, INCARNATION, arena, items, count, &size),
+        ENOENT);
+}
+
+/* How much of the file the page cache has. */
+static double share_in_cache(void) {
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(fstat(fd, &st), 0);
+    size_t size = (size_t)st.st_size, pages = (size + 4095) / 4096, has = 0;
+    unsigned char *found = malloc(pages);
+    void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(map != MAP_FAILED);
+    assert_int_equal(mincore(map, size, found), 0);
+    for (size_t i = 0; i < pages; i++) has += found[i] & 1;
+    munmap(map, size);
+    free(found);
+    close(fd);
+    return (double)has / (double)pages;
+}
+
+static void test_the_page_cache_has_what_it_is_to_have(void **state) {
+    (void)state;
+    count = 0;
+    add(64, 12 << 20);
+    write_all();
+    if (!cached && share_in_cache() > 0.5) skip(); /* this file system knows no other way */
+    assert_true(cached ? share_in_cache() > 0.5 : share_in_cache() < 0.1);
+    assert_int_equal(read_one(&items[0]), 0);
+    if (!cached) assert_true(read_cached ? share_in_cache() > 0.5 : share_in_cache() < 0.1);
 }
 
 static void test_punching_gives_space_back(void **state) {
@@ -219,7 +252,16 @@ int main(void) {
         cmocka_unit_test(test_a_short_file),
         cmocka_unit_test(test_what_belongs_to_another),
         cmocka_unit_test(test_a_file_is_never_written_over),
+        cmocka_unit_test(test_the_page_cache_has_what_it_is_to_have),
         cmocka_unit_test(test_punching_gives_space_back),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    int failed = 0;
+    for (int mode = 0; mode < 4; mode++) {
+        cached = mode & 1;
+        read_cached = mode & 2;
+        print_message("written %s the page cache, read %s it\n", cached ? "into" : "past",
+                      read_cached ? "through" : "past");
+        failed += cmocka_run_group_tests(tests, make_folder, remove_folder);
+    }
+    return failed;
 }
