@@ -200,19 +200,19 @@ static void test_what_is_to_be_written(void **state) {
     uint64_t bytes = 77;
     assert_int_equal(base_memory_dirty(root, &bytes), MOB_ESYS);
     assert_int_equal(bytes, 77);
-    put("/proc/meminfo", MEMINFO "Dirty:   30 kB\nWriteback:   12 kB\n");
+    root_put("/proc/meminfo", MEMINFO "Dirty:   30 kB\nWriteback:   12 kB\n");
     assert_int_equal(base_memory_dirty(root, &bytes), MOB_OK);
     assert_int_equal(bytes, 42 * 1024);
-    put("/proc/self/mountinfo", MOUNT_V2);
-    put("/proc/self/cgroup", "0::/a/b\n");
-    put("/sys/fs/cgroup/a/b/memory.stat", "file_dirty 40000\nfile_writeback 10000\n");
-    put("/sys/fs/cgroup/a/memory.stat", "file_dirty 1000\n");
+    root_put("/proc/self/mountinfo", MOUNT_V2);
+    root_put("/proc/self/cgroup", "0::/a/b\n");
+    root_put("/sys/fs/cgroup/a/b/memory.stat", "file_dirty 40000\nfile_writeback 10000\n");
+    root_put("/sys/fs/cgroup/a/memory.stat", "file_dirty 1000\n");
     assert_int_equal(base_memory_dirty(root, &bytes), MOB_OK);
     assert_int_equal(bytes, 50000);
-    put("/proc/self/mountinfo", MOUNT_V1);
-    put("/proc/self/cgroup", "4:memory:/run\n");
-    put("/sys/fs/cgroup/memory/run/memory.stat",
-        "dirty 900000\ntotal_dirty 60000\ntotal_writeback 7\n");
+    root_put("/proc/self/mountinfo", MOUNT_V1);
+    root_put("/proc/self/cgroup", "4:memory:/run\n");
+    root_put("/sys/fs/cgroup/memory/run/memory.stat",
+             "dirty 900000\ntotal_dirty 60000\ntotal_writeback 7\n");
     assert_int_equal(base_memory_dirty(root, &bytes), MOB_OK);
     assert_int_equal(bytes, 60007);
 }
