@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "node/runname.h"
 #include "node/state.h"
 
 static void actor_note(node_t *n, const node_actor_t *a) {

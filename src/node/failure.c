@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "node/runname.h"
 #include "node/space/survey.h"
 #include "node/state.h"
 #include "node/watch.h"

@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "node/ahead.h"
+#include "node/runname.h"
 #include "node/state.h"
 
 static const uint64_t RECALL_NS = 10000000;

@@ -19,6 +19,27 @@
 
 enum { MOST_EVENTS = 1024 };
 
+size_t node_task_name(node_t *n, const node_task_t *t, char *ret_name, size_t capacity) {
+    const wire_record_t *record = &n->records[t->record];
+    size_t size = record->name_size,
+           skip = ((size_t)t->num_returns + t->num_deps + t->num_refs) * sizeof(mob_ref_t);
+    const char *from = t->block ? (const char *)n->arena.base + t->block + skip
+                                : (const char *)record->body + skip;
+    if (t->block == 0 && skip + size > WIRE_RECORD_BODY) size = 0;
+    if (t->block != 0 && t->block + skip + size > n->config.store_bytes) size = 0;
+    if (size >= capacity) size = base_utf8_whole(from, capacity - 1);
+    memcpy(ret_name, from, size);
+    ret_name[size] = 0;
+    return size;
+}
+
+void node_event_name(control_event_t *e, const node_actor_t *a, const char *method, size_t size) {
+    enum { HALF = sizeof e->name / 2 - 1 };
+    int class_size = (int)base_utf8_whole(a->name, strnlen(a->name, HALF));
+    int method_size = (int)base_utf8_whole(method, size < HALF ? size : HALF);
+    snprintf(e->name, sizeof e->name, "%.*s.%.*s", class_size, a->name, method_size, method);
+}
+
 /* Whether the worker runs the record now. */
 static bool is_run_by(uint64_t word, const node_client_t *w) {
     return wire_word_state(word) == WIRE_TAKEN && wire_word_worker(word) == w->number;

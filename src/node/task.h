@@ -5,7 +5,6 @@
 #ifndef NODE_TASK_H
 #define NODE_TASK_H
 
-#include "control/control.h"
 #include "mobula.h"
 #include "node/types.h"
 #include "sched/sched.h"
@@ -79,13 +78,5 @@ void node_task_complete(node_t *node, node_task_t *task);
 void node_task_fail(node_t *node, node_task_t *task, mob_status_t status, const char *text);
 /* Its worker is certainly dead: completes it, runs it again, or fails it. */
 void node_task_lost(node_t *node, node_task_t *task);
-
-/* ---- for people ---- */
-
-/* Returns its length; cut where it is too long, and always ended by 0. */
-size_t node_task_name(node_t *node, const node_task_t *task, char *ret_name, size_t capacity);
-/* The name of a call in the timeline: A.m, each half cut where it is too long. */
-void node_event_name(control_event_t *event, const node_actor_t *actor, const char *method,
-                     size_t size);
 
 #endif

@@ -36,6 +36,7 @@
 #include "base/memory.h"
 #include "base/process.h"
 #include "node/ahead.h"
+#include "node/runname.h"
 #include "node/state.h"
 #include "node/watch.h"
 
