@@ -88,7 +88,8 @@ mob_status_t mob_get_look(mob_client_t *c, mob_ref_t ref) { return look(c, ref);
 void mob_get_see(mob_client_t *c, const mob_ref_t *refs, size_t count) {
     if (client_check(c) != MOB_OK) return;
     for (size_t i = 0; i < count; i++)
-        if (client_slot_valid(refs[i].slot)) store_slot_see(&c->slots[refs[i].slot]);
+        /* A stale one would leave its mark in a slot that is free, or another object's. */
+        if (client_refs_check(c, &refs[i], 1) == MOB_OK) store_slot_see(&c->slots[refs[i].slot]);
 }
 
 mob_status_t mob_get_begin(mob_client_t *c, mob_ref_t ref, mob_value_t *ret_value) {

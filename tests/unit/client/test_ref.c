@@ -278,6 +278,18 @@ static void test_without_a_daemon(void **state) {
     expect_refused(c, MOB_ECLOSED);
 }
 
+static void test_a_stale_reference_is_not_seen(void **state) {
+    mob_client_t *c = *state;
+    mob_ref_t ref = sealed(c);
+    mob_get_see(c, &ref, 1);
+    assert_int_equal(word_of(c, ref), STORE_SEALED | STORE_SEEN);
+    mob_ref_release(c, ref);
+    assert_int_equal(word_of(c, ref), STORE_FREE);
+    mob_get_see(c, &ref, 1);
+    assert_int_equal(word_of(c, ref), STORE_FREE); /* else it would never be given out again */
+    mob_get_see(c, &(mob_ref_t){.slot = UINT32_MAX, .generation = 1}, 1);
+}
+
 static void test_references_without_an_object(void **state) {
     mob_client_t *c = *state;
     const mob_ref_t refs[] = {{0}, {.slot = STORE_MAX_SLOTS}, {.slot = 300, .generation = 5}};
@@ -311,6 +323,7 @@ int main(void) {
         TEST(test_wake_rings_all_who_wait),
         TEST(test_forked_child_is_refused),
         TEST(test_without_a_daemon),
+        TEST(test_a_stale_reference_is_not_seen),
         TEST(test_references_without_an_object),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
