@@ -2,28 +2,27 @@
 later.
 """
 
+from ray import ray_constants
 from ray._private.later import not_yet
 
-# These choose how something is reached or guarded that a session here does not have: the
-# dashboard, the export of metrics, Redis, hooks of a company's own. A program that names them is
-# right without.
+# These say where something is to be reached that a session here does not have: the dashboard, and
+# the export of metrics. A program that names them is right without.
 _NOTHING_TO_DO = {
-    "_driver_object_store_memory": int,  # nor does Ray use it
     "_metrics_export_port": int,
-    "_redis_password": str,
-    "_redis_username": str,
-    "_skip_env_hook": bool,
     "dashboard_host": str,
     "dashboard_port": int,
-    "proxy_server_url": str,
 }
 
 # With the values, besides None, that mean the same as leaving it out.
 _LATER = {
+    "_driver_object_store_memory": (),
     "_enable_object_reconstruction": (False,),
     "_node_ip_address": ("127.0.0.1", "localhost"),
     "_node_name": (),
     "_plasma_directory": (),
+    "_redis_password": ("", ray_constants.REDIS_DEFAULT_PASSWORD),
+    "_redis_username": ("", "default"),
+    "_skip_env_hook": (False, True),  # there is no such hook
     "_tracing_startup_hook": (),
     "cgroup_path": (),
     "enable_resource_isolation": (False,),
@@ -33,6 +32,7 @@ _LATER = {
     "labels": ({},),
     "local_mode": (False,),
     "logging_config": (),
+    "proxy_server_url": (),
     "runtime_env": ({},),
     "system_reserved_cpu": (),
     "system_reserved_memory": (),
