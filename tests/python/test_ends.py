@@ -382,17 +382,3 @@ ray.get(hold.remote())
 """
     result = support.run_driver(support.script(folder, code))
     assert "/dev/full" in result.stderr and "No space left on device" in result.stderr
-
-
-def test_an_end_that_has_nothing_to_do_is_quick(start):
-    """A second is for what hangs."""
-    start(num_cpus=2)
-
-    class Idle:
-        pass
-
-    actors = [ray.remote(Idle).remote() for _ in range(4)]
-    ray.get([actor.__ray_ready__.remote() for actor in actors])
-    begin = time.monotonic()
-    ray.shutdown()
-    assert time.monotonic() - begin < 0.9 + 4 * (os.getloadavg()[0] > os.cpu_count())
