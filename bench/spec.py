@@ -100,6 +100,7 @@ WINDOWS = [
     Row("tasks_chain", "chain of 100 dependent tasks", "/s", 100e3),
     Row("tasks_nested", "tasks submitted by tasks", "/s", 100e3),
     Row("drain", "100,000 queued, then drained", "s", 0.5, less=True, timeout=400, pool=True),
+    Row("cancel", "10,000 waiting tasks cancelled", "s", 0.1, less=True, timeout=400),
     Row("actor_one", "actor call, one at a time", "/s", 150e3, False, "spin", _trips),
     Row("actor_many", "actor call, 1,000 at once", "/s", 500e3),
     Row("async_one", "async actor, one at a time", "/s", 15e3),

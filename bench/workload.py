@@ -43,6 +43,11 @@ def submit(count):
 
 
 @ray.remote
+def sleep():
+    time.sleep(1000)
+
+
+@ray.remote
 def box(count):
     return [ray.put(1) for _ in range(count)]
 
@@ -147,6 +152,28 @@ def drain(count):
             start = time.perf_counter()
             ray.get([nothing.remote() for _ in range(count)])
             return time.perf_counter() - start
+
+        yield measure
+
+    return row
+
+
+def cancel(count):
+    """Seconds to cancel so many tasks that wait for an argument, one by one, until all have ended."""
+
+    def row():
+        def measure(_seconds):
+            argument = sleep.remote()
+            waiting = [swallow.remote(argument) for _ in range(count)]
+            start = time.perf_counter()
+            for ref in waiting:
+                ray.cancel(ref)
+            ready, _ = ray.wait(waiting, num_returns=count)
+            took = time.perf_counter() - start
+            ray.cancel(argument, force=True)
+            if len(ready) != count:
+                raise RuntimeError("some were not cancelled")
+            return took
 
         yield measure
 
@@ -277,6 +304,7 @@ ROWS = {
     "tasks_nested": tasks_nested,
     "drain": drain(100_000),
     "drain_tenth": drain(10_000),
+    "cancel": cancel(10_000),
     "actor_one": actor_one(Plain),
     "actor_many": actor_many(Plain),
     "async_one": actor_one(Async),

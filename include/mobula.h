@@ -33,28 +33,33 @@ extern "C" {
 
 typedef enum mob_status {
     MOB_OK = 0,
-    MOB_ENOMEM,     /* the process has no memory left */
-    MOB_EINVAL,     /* an argument makes no sense */
-    MOB_ELIMIT,     /* a fixed limit of the system was reached */
-    MOB_ESYS,       /* a system call failed; mob_last_error has the text */
-    MOB_ENOSPC,     /* no space in the temp folder */
-    MOB_EPERM,      /* the peer belongs to another user */
-    MOB_EPROTO,     /* the peer does not speak this protocol or version */
-    MOB_ECLOSED,    /* the daemon is gone */
-    MOB_EFORKED,    /* called in a forked child of the client */
-    MOB_ETIMEOUT,   /* the time ran out; the tasks that you waited for go on */
-    MOB_EINTR,      /* a signal arrived, or a second has passed: call again to go on waiting */
-    MOB_EFULL,      /* the object store has no space */
-    MOB_ESPACE,     /* ... at this moment: wait with mob_space_wait, then call again */
-    MOB_EDISK,      /* ... and the disk that objects are moved to is full, or fails */
-    MOB_EAWAY,      /* the object is on disk: mob_get_fetch brings it back */
-    MOB_ESTALE,     /* a reference of an earlier session, or of an object that is gone */
-    MOB_ETASK,      /* the value is an error that the task raised */
-    MOB_ECRASHED,   /* the worker died while it ran the task */
-    MOB_EOOM,       /* the task was ended because memory was short */
-    MOB_EACTOR,     /* the actor is dead */
-    MOB_ELOST,      /* the object is lost */
-    MOB_ECANCELLED, /* the task was cancelled because its submitter died */
+    MOB_ENOMEM,       /* the process has no memory left */
+    MOB_EINVAL,       /* an argument makes no sense */
+    MOB_ELIMIT,       /* a fixed limit of the system was reached */
+    MOB_ESYS,         /* a system call failed; mob_last_error has the text */
+    MOB_ENOSPC,       /* no space in the temp folder */
+    MOB_EPERM,        /* the peer belongs to another user */
+    MOB_EPROTO,       /* the peer does not speak this protocol or version */
+    MOB_ECLOSED,      /* the daemon is gone */
+    MOB_EFORKED,      /* called in a forked child of the client */
+    MOB_ETIMEOUT,     /* the time ran out; the tasks that you waited for go on */
+    MOB_EINTR,        /* a signal arrived, or a second has passed: call again to go on waiting */
+    MOB_EFULL,        /* the object store has no space */
+    MOB_ESPACE,       /* ... at this moment: wait with mob_space_wait, then call again */
+    MOB_EDISK,        /* ... and the disk that objects are moved to is full, or fails */
+    MOB_EAWAY,        /* the object is on disk: mob_get_fetch brings it back */
+    MOB_ESTALE,       /* a reference of an earlier session, or of an object that is gone */
+    MOB_ETASK,        /* the value is an error that the task raised */
+    MOB_ECRASHED,     /* the worker died while it ran the task */
+    MOB_EOOM,         /* the task was ended because memory was short */
+    MOB_EACTOR,       /* the actor is dead */
+    MOB_EUNAVAILABLE, /* the actor's process died during the call, and the actor comes back */
+    MOB_ELOST,        /* the object is lost */
+    MOB_ECANCELLED,   /* the task was cancelled: by mob_cancel, or because its submitter died */
+    MOB_EEXISTS,      /* another actor has the name */
+    MOB_ENONAME,      /* no actor has the name */
+    MOB_EDEADLOCK,    /* what you wait for will never come: it waits for you */
+    MOB_ESTOPPED,     /* the daemon is stopped, or does not answer: it may go on later */
     MOB_STATUS_COUNT
 } mob_status_t;
 
@@ -89,6 +94,12 @@ typedef struct mob_config {
     const char *const *spill_dirs; /* NULL-terminated: folders for objects that memory has no space
                                       for, used by turns; NULL: the session's own folder */
     bool log_to_driver;            /* whether mob_message_read gets what workers print */
+    const char *join;    /* the socket of a daemon that mob_node_start started: mob_init joins it,
+                            and what describes a node (daemon_path, temp_dir, resources,
+                            store_bytes, spill_dirs) is not used. NULL: it starts one */
+    const char *address; /* of a node that is started, "IP:PORT": its name on this machine */
+    const char *name_space; /* of the job's named actors; NULL: "" */
+    const char *entrypoint; /* how the job is shown to people: the program's command; or NULL */
     void (*meanwhile)(void *context); /* mob_init calls it once, in your thread, while the daemon
                                          starts, which takes some time; or NULL */
     void *meanwhile_context;
@@ -98,13 +109,20 @@ MOB_API unsigned mob_default_cpus(void);
 MOB_API uint64_t mob_default_store_bytes(void);
 MOB_API uint64_t mob_memory_limit(void);
 
-/* Starts a daemon and connects to it as its driver. The daemon ends when the driver ends, also when
- * the driver is killed. */
+/* Starts a daemon and connects to it as its driver; that daemon ends when the driver ends, also
+ * when the driver is killed. Or joins the daemon at config->join; that one goes on. Either way the
+ * driver has a job of its own, with workers of its own. */
 MOB_API mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client);
-/* Ends the session: the daemon, its workers and all objects. Workers have up to half a second for
- * what they do at their end, unless you called mob_message_finish before. Values of more than
- * MOB_SMALL bytes stay readable while a mob_view_hold is not released. Takes the client; NULL is
- * fine. No other thread may be inside a call. */
+/* Starts a daemon that outlives this process, and returns when drivers can join it. It is this
+ * process's child as long as this process lives. SIGTERM ends it, its workers and its jobs. The
+ * string is yours to free. Forgets nothing in this process: there is no client. */
+MOB_API mob_status_t mob_node_start(const mob_config_t *config, int *ret_pid,
+                                    char **ret_session_dir);
+/* Ends the driver's job: its workers, its actors but for detached ones, its objects; and the
+ * daemon, if mob_init started it. Workers have up to half a second for what they do at their end,
+ * unless you called mob_message_finish before. Values of more than MOB_SMALL bytes stay readable
+ * while a mob_view_hold is not released. Takes the client; NULL is fine. No other thread may be
+ * inside a call. */
 MOB_API void mob_shutdown(mob_client_t *client);
 /* Every call that waits in another thread returns MOB_ECLOSED soon, so that you can call
  * mob_shutdown. */
@@ -120,7 +138,9 @@ typedef struct mob_session {
     uint64_t incarnation; /* of this node; part of every object's id */
     uint32_t number; /* of this client; the daemon gives it to another one after this one's end */
     uint32_t epoch;  /* which of the session's clients this is: no other client ever has it */
-    int daemon_pid;  /* 0 in a worker */
+    uint32_t job;    /* the number of its job, which no other job of this daemon ever has */
+    int daemon_pid;  /* 0 in a worker, and in a driver that joined */
+    bool joined;
     const void *setup;
     size_t setup_size;
 } mob_session_t;
@@ -152,8 +172,9 @@ MOB_API mob_status_t mob_message_read(mob_client_t *client, mob_message_t *ret_m
 /* Begins the session's end: the daemon lets the workers end for up to a second, and then kills
  * those that are left and tells you of them. It sends everything that they have printed, and then
  * closes the stream of messages: mob_message_read returns MOB_ECLOSED once you have read all. Call
- * mob_shutdown then. Called earlier, it ends at once whatever is left. */
-MOB_API void mob_message_finish(mob_client_t *client);
+ * mob_shutdown then. Called earlier, it ends at once whatever is left. MOB_ESTOPPED, MOB_ECLOSED:
+ * the daemon is stopped or gone, and sends nothing more. */
+MOB_API mob_status_t mob_message_finish(mob_client_t *client);
 
 /* ---- References and objects ---------------------------------------------- */
 
@@ -169,6 +190,13 @@ MOB_API mob_status_t mob_ref_from_id(const mob_client_t *client, const uint8_t i
                                      mob_ref_t *ret_ref);
 MOB_API void mob_ref_retain(mob_client_t *client, mob_ref_t ref);
 MOB_API void mob_ref_release(mob_client_t *client, mob_ref_t ref);
+/* The reference is about to leave this process by a way that the daemon does not see: one count is
+ * never given back, so the object stays until this process's job ends. */
+MOB_API void mob_ref_keep(mob_client_t *client, mob_ref_t ref);
+/* Takes a count of a reference that came by such a way. MOB_ESTALE: its object is gone. */
+MOB_API mob_status_t mob_ref_restore(mob_client_t *client, mob_ref_t ref);
+/* Whether its task is not done. The caller need not hold it: false if it is gone. */
+MOB_API bool mob_ref_is_pending(const mob_client_t *client, mob_ref_t ref);
 /* Keeps the memory of values readable beyond mob_shutdown, until you have released it as often. The
  * last release after mob_shutdown frees the client. */
 MOB_API void mob_view_hold(mob_client_t *client);
@@ -290,6 +318,15 @@ typedef enum mob_kind {
                        nothing to finish */
 } mob_kind_t;
 
+/* How an actor is known to other programs. */
+typedef struct mob_actor_name {
+    const char *name_space, *name; /* at most MOB_NAME_MAX bytes each; name "": it has none */
+    bool detached;  /* it outlives its maker's job: only mob_actor_kill, an exit of its own, or the
+                       daemon's end ends it */
+    mob_ref_t info; /* an object for those who find the actor by its name; or none */
+} mob_actor_name_t;
+enum { MOB_NAME_MAX = 255 };
+
 typedef struct mob_task {
     mob_kind_t kind;
     mob_ref_t function; /* an object that names a function or class: mob_function_c and its like, in
@@ -300,17 +337,23 @@ typedef struct mob_task {
     uint32_t shape;      /* resources: mob_shape */
     uint32_t held_shape; /* MOB_ACTOR_CREATE: what it holds once it is made */
     uint32_t num_returns;
-    int32_t max_retries;      /* when the worker dies: 0 never, -1 without end */
-    uint32_t max_calls;       /* the worker ends after so many runs of this function; 0: never */
+    int32_t max_retries; /* how often it is run again, -1 without end. A task or a call: when the
+                            worker dies. MOB_ACTOR_CREATE: how often the actor is made again
+                            when its process dies */
+    uint32_t max_calls;  /* the worker ends after so many runs of this function; 0: never */
     uint32_t max_concurrency; /* MOB_ACTOR_CREATE: so many calls may run at once, if the actor's
                                  worker can do that; 0: one after the other */
-    bool retry_exceptions;
-    const void *args; /* see "Arguments" below */
+    bool retry_exceptions;    /* a task's or call's error counts as its worker's death does, see
+                                 mob_run_retry; not for MOB_ACTOR_CREATE */
+    const mob_actor_name_t *named; /* MOB_ACTOR_CREATE: its name and lifetime; or NULL */
+    const void *args;              /* see "Arguments" below */
     size_t args_size;
     const mob_ref_t *deps; /* arguments that are references: the task starts when they are there */
     uint32_t dep_count;
     const mob_ref_t *refs; /* references inside the arguments */
     uint32_t ref_count;
+    const struct mob_run *parent; /* the run that submits it, whose mob_cancel reaches it too. NULL:
+                                     the one that this worker runs, unless it may run several */
 } mob_task_t;
 
 enum { MOB_MAX_RETURNS = 100000, MOB_MAX_DEPS = 1000000, MOB_MAX_RESOURCES = 256 };
@@ -325,10 +368,22 @@ MOB_API mob_status_t mob_shape(mob_client_t *client, const mob_resource_t *deman
 MOB_API void mob_shape_drop(mob_client_t *client, uint32_t shape);
 /* Hands a task to the scheduler. ret_refs has space for num_returns (1 for MOB_ACTOR_CREATE: the
  * actor itself). All inputs are borrowed; the task keeps the objects that its references name
- * alive. MOB_ESPACE: there is no space now. */
+ * alive. MOB_ESPACE: there is no space now. MOB_EEXISTS: an actor has that name. */
 MOB_API mob_status_t mob_submit(mob_client_t *client, const mob_task_t *task, mob_ref_t *ret_refs);
-/* Ends the actor. A call that any process makes after this has returned finds it dead. */
-MOB_API mob_status_t mob_actor_kill(mob_client_t *client, mob_ref_t actor);
+/* Ends the actor. A call that any process makes after this has returned finds it dead. With
+ * `may_restart` only its process is killed: the actor is made again if it has restarts left. */
+MOB_API mob_status_t mob_actor_kill(mob_client_t *client, mob_ref_t actor, bool may_restart);
+/* The actor of that name, and the object that its maker gave for those who find it; each is one
+ * count. MOB_ENONAME: there is none. */
+MOB_API mob_status_t mob_actor_find(mob_client_t *client, const char *name_space, const char *name,
+                                    mob_ref_t *ret_actor, mob_ref_t *ret_info);
+/* Cancels the task that makes this object, and with `recursive` what its run has submitted, and so
+ * on. A task that no worker has begun is never run; a run in Python is broken off; a call of an
+ * actor, and a run in C, can only ask whether it was cancelled (mob_run_is_cancelled). With `force`
+ * the worker is killed. The results become MOB_ECANCELLED, unless the run ends with results all the
+ * same; the task is not run again. Nothing happens if the object is there, or if no task makes it,
+ * or to an actor. Does not wait for the task. MOB_EINVAL: `force`, and it is a call of an actor. */
+MOB_API mob_status_t mob_cancel(mob_client_t *client, mob_ref_t ref, bool force, bool recursive);
 
 /* ---- Workers ------------------------------------------------------------- */
 
@@ -341,15 +396,17 @@ typedef struct mob_run {
     size_t name_size;
     uint64_t gpu_mask;
     uint32_t shape, held_shape;
-    uint32_t num_returns;
+    uint32_t num_returns; /* 0 when an actor is made again: its result is there already */
     uint32_t max_calls, max_concurrency;
     bool may_retry; /* an exception may be answered with mob_run_retry */
+    bool restarted; /* MOB_ACTOR_CREATE: a process of this actor died before */
     const void *args;
     size_t args_size;
     const mob_ref_t *deps;
     uint32_t dep_count;
     uint32_t ref_count;
     uint64_t start_ns;
+    void *user; /* yours; NULL at first */
 } mob_run_t;
 
 /* Waits for work. The run is valid until it is finished or retried (MOB_FORGET: until the next
@@ -376,8 +433,16 @@ MOB_API void mob_run_finish(mob_client_t *client, mob_run_t *run);
 enum { MOB_STORY_MAX = 4000 };
 MOB_API bool mob_run_retry(mob_client_t *client, mob_run_t *run, const char *text, size_t size);
 /* The run failed, and has no result that could say so. The daemon tells the driver the text, as
- * that of an error that no process has asked for. Call mob_run_finish next. */
+ * that of an error that no process has asked for; of an actor that is made again it is why the
+ * actor is dead. Call mob_run_finish next. */
 MOB_API void mob_run_failed(mob_client_t *client, mob_run_t *run, const char *text, size_t size);
+/* Whether the run was cancelled (mob_cancel). Any thread. */
+MOB_API bool mob_run_is_cancelled(mob_client_t *client, mob_run_t *run);
+/* The same, but true once a run: for the thread that then breaks the run off. */
+MOB_API bool mob_run_interrupt(mob_client_t *client, mob_run_t *run);
+/* A run that was cancelled, each once, as if by mob_run_interrupt; NULL: none. For programs that
+ * run several at once: call it after mob_run_try. */
+MOB_API mob_run_t *mob_run_cancelled(mob_client_t *client);
 /* How many runs this worker has begun and not finished. */
 MOB_API uint32_t mob_run_count(mob_client_t *client);
 /* Tells the daemon that this worker has begun to end, for whatever reason. From now on the worker
@@ -442,8 +507,14 @@ typedef enum mob_query {
     MOB_QUERY_EVENTS = 2,
     MOB_QUERY_ACTORS = 3,
     MOB_QUERY_SHAPE = 4,
-    MOB_QUERY_SPACE = 5,  /* a text: which processes have the object store's memory */
-    MOB_QUERY_OBJECTS = 6 /* at most `argument` of them, and which processes hold each */
+    MOB_QUERY_SPACE = 5,   /* a text: which processes have the object store's memory */
+    MOB_QUERY_OBJECTS = 6, /* at most `argument` of them, and which processes hold each */
+    MOB_QUERY_JOBS = 7, /* number, driver's pid, start and end in ms (0: it goes on), whether it is
+                           a detached actor's, whether its driver died, namespace, entrypoint */
+    MOB_QUERY_DEMANDS = 8,  /* what waits for resources: ((name, amount), ...), how many */
+    MOB_QUERY_NAMES = 9,    /* of actors: (namespace, name, slot, generation); `argument` 0: of the
+                               asker's namespace */
+    MOB_QUERY_DEADLOCK = 10 /* a text: the last deadlock that was found */
 } mob_query_t;
 /* The answer is a value in the direct encoding; free it with free(). */
 MOB_API mob_status_t mob_query(mob_client_t *client, mob_query_t query, uint64_t argument,

@@ -195,6 +195,9 @@ MOB_API const mob_run_t *mob_call_run(const mob_call_t *call);
 MOB_API void *mob_call_state(const mob_call_t *call);
 MOB_API void mob_call_set_state(mob_call_t *call, void *state);
 
+/* Whether the call was cancelled (mob_cancel, ray.cancel). A function in C is not interrupted: one
+ * that runs for long asks now and then, and returns MOB_ECANCELLED; that is its result then. */
+MOB_API bool mob_call_is_cancelled(const mob_call_t *call);
 /* Fails the call: `return mob_call_fail(call, "no such file: %s", path)`. Returns MOB_ETASK. */
 MOB_API mob_status_t mob_call_fail(mob_call_t *call, const char *format, ...) MOB_PRINTF(2, 3);
 

@@ -4,7 +4,7 @@ from types import GenericAlias
 
 from ray import _core
 from ray._private import options as _options
-from ray._private.definition import Definition
+from ray._private.definition import Definition, Retried
 from ray._private.definition import is_async as is_async_class
 from ray._private.later import lacks, no_attribute, not_yet
 from ray._private.remote_call import RemoteCall
@@ -16,6 +16,10 @@ _OWN = frozenset(("_create", "_definition", "_options", "_outline"))  # of an Ac
 
 def method(*args, **options):
     """Gives a method of an actor class options: `@ray.method(num_returns=2)`.
+
+    max_task_retries: how often a call is run again when the actor's process dies (-1: without end);
+    if it is not given, that of the class holds. retry_exceptions: True, or a list of exceptions,
+    after which a call is run again too.
 
     `@ray.method` alone leaves a method as it is. It is for tools that check types.
     """
@@ -30,6 +34,9 @@ def method(*args, **options):
     def decorate(function):
         inner = function.__func__ if isinstance(function, (staticmethod, classmethod)) else function
         inner.__ray_num_returns__ = _options.chosen(checked, "num_returns", 1)
+        retries = (checked.get("max_task_retries"), checked.get("retry_exceptions"))
+        if retries != (None, None):
+            inner.__ray_retries__ = retries
         return function
 
     return decorate
@@ -76,7 +83,12 @@ class ActorClass(RemoteCall):
         self._outline = outline
         self.__name__ = name
         self._create = _core.Submitter(
-            lambda: prepare_creation(definition, options, _concurrency(definition, options)),
+            lambda: prepare_creation(
+                definition,
+                options,
+                _concurrency(definition, options),
+                _naming(definition, options, name),
+            ),
             lambda *args, **kwargs: definition.bind(args, kwargs),
             least,
             most,
@@ -86,7 +98,30 @@ class ActorClass(RemoteCall):
         """Makes an actor: its constructor gets these arguments, in another process. Returns its
         handle at once.
         """
-        return ActorHandle(self._create(*args, **kwargs), self._definition, self.__name__)
+        options = self._options
+        _options.check_naming(options)
+        if options.get("get_if_exists"):
+            return self._get_or_create(args, kwargs)
+        retries = _options.chosen(options, "max_task_retries", 0)
+        limit = _options.chosen(options, "max_pending_calls", -1)
+        reference = self._create(*args, **kwargs)
+        return ActorHandle(reference, self._definition, self.__name__, retries, limit)
+
+    def _get_or_create(self, args, kwargs):
+        from ray._private import names
+        from ray.exceptions import ActorAlreadyExistsError
+
+        options = {**self._options, "get_if_exists": False}
+        maker = ActorClass(self._definition, options, self._outline)
+        # Whoever loses the race for the name finds the winner's; which may have died meanwhile.
+        while True:
+            found = names.find(options["name"], options.get("namespace"))
+            if found is not None:
+                return found
+            try:
+                return maker.remote(*args, **kwargs)
+            except ActorAlreadyExistsError:
+                pass
 
     def options(self, **options) -> "ActorClass":
         """The same class with these options instead of the ones it was defined with."""
@@ -138,10 +173,17 @@ class ActorHandle:
 
     __class_getitem__ = classmethod(GenericAlias)
 
-    def __init__(self, reference, definition, name):
+    def __init__(self, reference, definition, name, max_task_retries=0, max_pending_calls=-1):
         self._ray_actor_ref = reference
         self._ray_definition = definition
         self._ray_class_name = name
+        self._ray_max_task_retries = max_task_retries
+        self._ray_max_pending_calls = max_pending_calls
+        self._ray_pending = None
+        if max_pending_calls > 0:
+            from ray._private.pending import PendingCalls
+
+            self._ray_pending = PendingCalls(max_pending_calls, name)
 
     def __getattr__(self, name):
         # Only reached for a name that is not in __dict__, which is where the methods are kept once
@@ -155,7 +197,18 @@ class ActorHandle:
             raise no_attribute(
                 "ActorHandle", name, f"actor class '{self._ray_class_name}' has no method '{name}'"
             )
-        found = ActorMethod(self._ray_actor_ref, self._ray_definition, name, *known)
+        retries, errors = (self._ray_definition.retry or {}).get(name, (None, None))
+        if retries is None:
+            retries = self._ray_max_task_retries
+        found = ActorMethod(
+            self._ray_actor_ref,
+            self._ray_definition,
+            name,
+            *known,
+            retries,
+            errors,
+            pending=self._ray_pending,
+        )
         self.__dict__[name] = found
         return found
 
@@ -186,8 +239,13 @@ class ActorHandle:
         return self
 
     def __reduce__(self):
-        _check_pickled_by_us(self)
-        return ActorHandle, (self._ray_actor_ref, self._ray_definition, self._ray_class_name)
+        return ActorHandle, (
+            self._ray_actor_ref,
+            self._ray_definition,
+            self._ray_class_name,
+            self._ray_max_task_retries,
+            self._ray_max_pending_calls,
+        )
 
 
 ActorProxy = ActorHandle  # what newer annotations call it
@@ -201,27 +259,54 @@ class ActorMethod(RemoteCall):
     actor alive until the collector's next visit.
     """
 
-    __slots__ = ("_actor", "_definition", "_known", "_name", "remote")
+    __slots__ = ("_actor", "_definition", "_known", "_name", "_pending", "remote")
 
-    def __init__(self, actor, definition, name, num_returns, least, most):
+    def __init__(
+        self,
+        actor,
+        definition,
+        name,
+        num_returns,
+        least,
+        most,
+        retries=0,
+        retry_exceptions=None,
+        *,
+        pending=None,
+    ):
         self._actor = actor
         self._definition = definition
         self._name = name
-        self._known = (num_returns, least, most)
+        self._known = (num_returns, least, most, retries, retry_exceptions)
+        classes = Retried(retry_exceptions) if isinstance(retry_exceptions, tuple) else None
         self.remote = _core.Submitter(
-            lambda: _prepare_call(definition, name, num_returns),
+            lambda: _prepare_call(
+                definition, name, num_returns, retries, bool(retry_exceptions), classes
+            ),
             lambda *args, **kwargs: definition.bind(args, kwargs, name),
             least,
             most,
             actor,
         )
+        self._pending = pending
+        if pending is not None:
+            self.remote = pending.counting(self.remote)
 
     def options(self, **options) -> "ActorMethod":
-        """The same method with these options (num_returns)."""
-        num_returns, least, most = self._known
+        """The same method with these options (num_returns, max_task_retries, retry_exceptions)."""
+        num_returns, least, most, retries, errors = self._known
         checked = _options.for_method(options)
-        num_returns = _options.chosen(checked, "num_returns", num_returns)
-        return ActorMethod(self._actor, self._definition, self._name, num_returns, least, most)
+        return ActorMethod(
+            self._actor,
+            self._definition,
+            self._name,
+            _options.chosen(checked, "num_returns", num_returns),
+            least,
+            most,
+            _options.chosen(checked, "max_task_retries", retries),
+            _options.chosen(checked, "retry_exceptions", errors),
+            pending=self._pending,
+        )
 
     def __call__(self, *args, **kwargs):
         raise TypeError(
@@ -239,20 +324,10 @@ class ActorMethod(RemoteCall):
         return self
 
     def __reduce__(self):
-        _check_pickled_by_us(self)
         return ActorMethod, (self._actor, self._definition, self._name, *self._known)
 
 
 lacks(ActorMethod, "_bind _method_name")
-
-
-def _check_pickled_by_us(what):
-    if not _core.is_collecting():
-        raise TypeError(
-            f"{what!r} can't be pickled by itself, for an actor lives only as long as its handles "
-            "do: pass the actor's handle to a task, or put it inside a value that ray.put or a "
-            "task gets"
-        )
 
 
 def make(target: type, options: dict) -> ActorClass:
@@ -268,8 +343,10 @@ def make(target: type, options: dict) -> ActorClass:
     return made
 
 
-def prepare_creation(definition, options: dict, max_concurrency: int) -> dict:
-    """What the core asks for before the first actor of a class is made."""
+def prepare_creation(definition, options: dict, max_concurrency: int, naming=None) -> dict:
+    """What the core asks for before the first actor of a class is made. `naming`: as
+    ray._private.names gives it.
+    """
     # Without num_cpus an actor needs a CPU to be placed, and then holds none; with it, it keeps
     # what it asked for.
     return {
@@ -278,12 +355,23 @@ def prepare_creation(definition, options: dict, max_concurrency: int) -> dict:
         "demand": _options.demand(options, 1),
         "held_demand": _options.demand(options, 0),
         "num_returns": 1,
-        "max_retries": 0,
+        "max_retries": _options.chosen(options, "max_restarts", 0),
         "retry_exceptions": False,
         "name": definition.name,
         "max_calls": 0,
         "max_concurrency": max_concurrency,
+        **({"naming": naming} if naming else {}),
     }
+
+
+def _naming(definition, options, name):
+    if options.get("name") is None and options.get("lifetime") is None:
+        return None
+    from ray._private import names
+
+    retries = _options.chosen(options, "max_task_retries", 0)
+    limit = _options.chosen(options, "max_pending_calls", -1)
+    return names.naming(options, ActorHandle, definition, name, retries, limit)
 
 
 def _concurrency(definition, options) -> int:
@@ -293,15 +381,16 @@ def _concurrency(definition, options) -> int:
     return most if is_async or most > 1 else 0
 
 
-def _prepare_call(definition, name, num_returns):
+def _prepare_call(definition, name, num_returns, retries, retry_exceptions, classes):
     if num_returns == "streaming":
         raise not_yet(f"{definition.name}.{name} yields, and a generator as an actor's method")
     return {
         "kind": _core.ACTOR_CALL,
-        "function": None,
+        # a call's function is its actor's; here it says which exceptions, if not all of them
+        "function": classes and classes.export(),
         "num_returns": num_returns,
-        "max_retries": 0,
-        "retry_exceptions": False,
+        "max_retries": retries,
+        "retry_exceptions": retry_exceptions,
         "name": name,
         "max_calls": 0,
     }

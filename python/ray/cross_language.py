@@ -51,12 +51,13 @@ def _place(library, symbol):
 class CDefinition:
     """What stands for a definition in Python: the library and the symbol; exported once a session."""
 
-    __slots__ = ("_export", "library", "methods", "name")
+    __slots__ = ("_export", "library", "methods", "name", "retry")
 
     def __init__(self, library, name):
         self.library = library
         self.name = name
         self.methods = _AnyMethod()
+        self.retry = None
         self._export = None
 
     def export(self):
@@ -182,7 +183,8 @@ class CClass:
         """Makes an actor: its constructor gets these arguments, in another process. Returns its
         handle at once.
         """
-        return CActorHandle(self._create(*args, **kwargs), self._definition, self.__name__)
+        retries = _options.chosen(self._options, "max_task_retries", 0)
+        return CActorHandle(self._create(*args, **kwargs), self._definition, self.__name__, retries)
 
     def options(self, **options) -> "CClass":
         """The same class with these options."""
@@ -216,7 +218,8 @@ class CActorHandle(actor.ActorHandle):
         return found
 
     def __reduce__(self):
-        return CActorHandle, (self._ray_actor_ref, self._ray_definition, self._ray_class_name)
+        _, outline = super().__reduce__()
+        return CActorHandle, outline
 
 
 class CActorMethod(actor.ActorMethod):
@@ -225,7 +228,11 @@ class CActorMethod(actor.ActorMethod):
     __slots__ = ()
 
     def options(self, **options) -> "CActorMethod":
-        """The same method with these options (num_returns)."""
+        """The same method with these options (num_returns, max_task_retries, retry_exceptions)."""
+        if isinstance(options.get("retry_exceptions"), (list, tuple)):
+            raise ValueError(
+                "retry_exceptions must be True or False for a method in C, which has no exceptions"
+            )
         return _for_arrays(super().options(**options))
 
     def __reduce__(self):

@@ -121,11 +121,48 @@ class CrossLanguageError(RayError):
 
 
 class TaskCancelledError(RayError):
-    """The task was cancelled."""
+    """The task was cancelled.
+
+    Attributes:
+        task_id: the task that was, a ray.TaskID, or None if it is not known.
+        error_message: what else there is to say.
+    """
+
+    def __init__(self, task_id=None, error_message=None):
+        super().__init__(task_id, error_message)
+        self.task_id = task_id
+        self.error_message = error_message
+
+    @classmethod
+    def _told(cls, text):
+        """From its words, which may have those of a task before them that needed the result."""
+        from ray import TaskID
+
+        _, found, rest = text.partition("Task: TaskID(")
+        task_id, closed, message = rest.partition(") was cancelled. ")
+        try:
+            error = cls(TaskID.from_hex(task_id), message) if found and closed else cls(None, text)
+        except ValueError:
+            error = cls(None, text)
+        error._text = text
+        return error
+
+    def __str__(self):
+        told = getattr(self, "_text", None)
+        if told is not None:
+            return told
+        task = f"Task: {self.task_id} was cancelled. " if self.task_id else ""
+        return task + (self.error_message or "")
 
 
 class LocalRayletDiedError(RayError):
     """The node's daemon is gone, and with it everything it kept."""
+
+
+class LocalRayletStoppedError(LocalRayletDiedError):
+    """The node's daemon is stopped, or does not answer. What it kept is there again if it goes
+    on.
+    """
 
 
 class WorkerCrashedError(RayError):
@@ -265,6 +302,12 @@ class ObjectReconstructionFailedError(ObjectLostError):
 
 class GetTimeoutError(RayError, TimeoutError):
     """`ray.get` waited as long as its timeout; the task goes on."""
+
+
+class DeadlockError(RayError):
+    """`ray.get` would wait for ever: what it waits for waits for it. Raised with
+    RAY_deadlock_raise=1; else a deadlock is told on the driver.
+    """
 
 
 class PlasmaObjectNotAvailable(RayError):

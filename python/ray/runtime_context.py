@@ -66,13 +66,23 @@ class RuntimeContext:
         current = _current()
         return current["name"] if current["function"] is None else current["function"].__name__
 
+    def is_canceled(self) -> bool:
+        """Whether the running task or method was cancelled; not for async methods, which are told
+        by asyncio.CancelledError.
+        """
+        check_connected()
+        return _core.is_cancelled()
+
     def get_actor_id(self) -> "str | None":
         """The actor that runs in this process."""
         return _current()["actor_id"]
 
     def get_actor_name(self) -> "str | None":
         """The name of the actor: None outside of one, "" for one without a name."""
-        return None if _current()["actor_id"] is None else ""
+        from ray._private import names
+
+        actor = _current()["actor_id"]
+        return None if actor is None else names.name_of(actor)
 
     def get_assigned_resources(self) -> dict:
         """What the running task or actor was given."""
@@ -109,8 +119,8 @@ class RuntimeContext:
 
     @property
     def was_current_actor_reconstructed(self) -> bool:
-        """Whether this actor was started again; actors are not."""
-        return False
+        """Whether a process of this actor died before, and this one is a restart."""
+        return _current()["restarted"]
 
     @property
     def namespace(self) -> str:
@@ -140,8 +150,7 @@ class RuntimeContext:
 
 lacks(
     RuntimeContext,
-    "current_placement_group_id gcs_address is_canceled "
-    "should_capture_child_tasks_in_placement_group worker",
+    "current_placement_group_id gcs_address should_capture_child_tasks_in_placement_group worker",
 )
 
 _context = RuntimeContext()

@@ -62,3 +62,15 @@ uint64_t base_process_children_bytes(pid_t pid) {
         bytes += changed_bytes(pid);
     }
 }
+
+bool base_process_stopped(pid_t pid) {
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return false;
+    size_t size = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[size] = 0;
+    const char *end = strrchr(text, ')'); /* the program's name may hold anything */
+    return end != NULL && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
+}

@@ -30,11 +30,17 @@ static const struct {
     [MOB_ECRASHED] = {"worker_crashed", "the worker died while it ran the task"},
     [MOB_EOOM] = {"out_of_memory", "the task was ended because memory was short"},
     [MOB_EACTOR] = {"actor_died", "the actor is dead"},
+    [MOB_EUNAVAILABLE] = {"actor_unavailable",
+                          "the actor's process died during the call, and the actor comes back"},
     [MOB_ELOST] = {"object_lost", "the object is lost"},
-    [MOB_ECANCELLED] = {"task_cancelled", "the task was cancelled because its submitter died"},
+    [MOB_ECANCELLED] = {"task_cancelled", "the task was cancelled"},
+    [MOB_EEXISTS] = {"name_taken", "another actor has this name"},
+    [MOB_ENONAME] = {"no_such_name", "no actor has this name"},
+    [MOB_EDEADLOCK] = {"deadlock", "tasks wait for each other"},
+    [MOB_ESTOPPED] = {"daemon_stopped", "the daemon is stopped, or does not answer"},
 };
 
-static _Thread_local char last_error[512];
+static _Thread_local char last_error[2048];
 
 const char *mob_status_name(mob_status_t status) {
     return (unsigned)status < MOB_STATUS_COUNT ? statuses[status].name : "unknown";

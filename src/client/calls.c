@@ -24,19 +24,32 @@ enum { ASK_AGAIN = 64 }; /* calls, after the daemon had no queue for this pair *
 
 /* ---- the caller ---- */
 
-uint32_t client_calls_queue(mob_client_t *c, mob_ref_t actor) {
+void client_calls_granted(mob_client_t *c, mob_ref_t actor, const wire_message_t *answer) {
     client_local_t *local = &c->local[actor.slot];
+    if (!client_local_is(c, actor) || local->count == 0) return;
+    if (answer->queue.queue >= SHM_FIRST_CALLS && answer->queue.queue < SHM_QUEUES)
+        local->queue = (uint16_t)answer->queue.queue;
+    local->refused = local->queue == 0;
+}
+
+mob_status_t client_calls_queue(mob_client_t *c, mob_ref_t actor, uint32_t *ret_queue) {
+    client_local_t *local = &c->local[actor.slot];
+    *ret_queue = 0;
     if (!client_local_is(c, actor) || local->count == 0 ||
         atomic_load_explicit(&c->node->fast, memory_order_relaxed) == 0)
-        return 0;
-    if (local->queue != 0) return atomic_load(&c->queues[local->queue].closed) ? 0 : local->queue;
-    if (local->refused > 0 && local->refused++ < ASK_AGAIN) return 0;
-    wire_message_t m = wire_about_object(WIRE_NEED_CALLS, actor.slot, actor.generation), answer;
-    if (client_ask(c, &m, WIRE_CALLS_ARE, &answer) == MOB_OK &&
-        answer.queue.queue >= SHM_FIRST_CALLS && answer.queue.queue < SHM_QUEUES)
-        local->queue = (uint16_t)answer.queue.queue;
-    local->refused = local->queue == 0;
-    return local->queue;
+        return MOB_OK;
+    if (local->queue == 0) {
+        if (local->refused > 0 && local->refused++ < ASK_AGAIN) return MOB_OK;
+        wire_message_t m = wire_about_object(WIRE_NEED_CALLS, actor.slot, actor.generation), answer;
+        mob_status_t status = client_ask(c, &m, WIRE_CALLS_ARE, &answer);
+        /* Not through the daemon: it may grant the queue later, and this call would come after
+         * those in it. */
+        if (status != MOB_OK) return status;
+        client_calls_granted(c, actor, &answer);
+    }
+    if (local->queue != 0 && !atomic_load(&c->queues[local->queue].closed))
+        *ret_queue = local->queue;
+    return MOB_OK;
 }
 
 void client_call_push(mob_client_t *c, uint32_t number, uint32_t record, uint64_t generation) {
@@ -68,7 +81,12 @@ void client_calls_end(mob_client_t *c, uint32_t number) {
 /* Whether the queue has a first entry, and it may be taken. */
 static bool calls_ready(mob_client_t *c, client_calls_t *calls) {
     if (shm_queue_count(&c->queues[calls->queue]) == 0) return false;
-    return calls->missing.slot == 0 || !client_is_pending(c, calls->missing);
+    if (calls->missing.slot == 0 || !client_is_pending(c, calls->missing)) return true;
+    /* A call that waits may be cancelled: the daemon rings this worker's bell then. */
+    uint64_t position, entry;
+    return shm_queue_peek(&c->queues[calls->queue], &position, &entry) &&
+           !wire_entry_names(entry, atomic_load_explicit(&c->records[wire_entry_index(entry)].word,
+                                                         memory_order_acquire));
 }
 
 bool client_calls_have(mob_client_t *c) {

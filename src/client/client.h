@@ -16,6 +16,8 @@
 #include "base/status.h"
 #include "base/vec.h"
 #include "client/large.h"
+#include "client/pulse.h"
+#include "client/vigil.h"
 #include "mobula.h"
 #include "shm/heap.h"
 #include "shm/node.h"
@@ -63,6 +65,7 @@ typedef struct client_run {
     bool leased; /* ... from a queue of tasks, under its lease */
     bool failed; /* a result is an error */
     bool large;  /* a result lies in a file */
+    bool cancelled, interrupted; /* interrupted: and this worker has broken it off */
     wire_body_t body;
     client_result_t *results; /* one a return */
     size_t result_capacity;
@@ -74,6 +77,7 @@ typedef struct {
     uint32_t record;
     uint64_t generation, gpu_mask;
     bool may_retry, taken, leased;
+    bool restarted, made; /* a creation, as WIRE_RUN_RESTARTED and WIRE_RUN_MADE say */
 } client_order_t;
 
 /* An object that names a function, by the bytes in it. */
@@ -114,13 +118,15 @@ typedef struct {
 struct mob_client {
     pthread_mutex_t mutex;
     uint32_t role, number, epoch;
+    uint32_t job, lanes; /* its number; the number of its first lane */
     uint64_t incarnation;
     int sock, daemon_event, daemon_pid;
     char *session_dir, *socket_path;
     VEC(char *) spill_dirs; /* a driver's, as configured */
-    void *setup;
+    void *setup;            /* a worker's job's (wire/setup.h) */
     size_t setup_size;
-    _Atomic bool dead;      /* the daemon is gone */
+    bool joined;            /* a driver whose daemon it did not start */
+    _Atomic bool dead;      /* the daemon is gone, or this process has left it */
     _Atomic uint32_t views; /* values in use; plus one until shutdown */
     bool messages_ended;
     char *packet; /* mob_message_read's */
@@ -145,7 +151,7 @@ struct mob_client {
     pthread_t events_thread;
     pthread_cond_t events_cond;
     bool events_thread_runs, events_stop;
-    _Atomic bool events_parked;
+    _Atomic bool events_parked, events_unlimited; /* how the bell's thread sleeps */
 
     uint32_t space_news; /* counts the daemon's messages about space that a thread here waits for */
     VEC(client_refusal_t) refusals; /* the newest last */
@@ -156,6 +162,10 @@ struct mob_client {
     client_patience_t get_patience, run_patience;
     bool answered;
     wire_message_t answer;
+    uint8_t wait_places;       /* of the segment's: taken, one bit each */
+    wire_message_t deadlocked; /* WIRE_DEADLOCK, the last that came; kind 0: none has */
+    client_pulse_t pulse;
+    client_owed_t owed;
 
     /* workers */
     VEC(wire_message_t) orders; /* told to run, in order, from order_next */
@@ -180,6 +190,7 @@ struct mob_client {
     client_run_t *runs,
         *free_runs; /* every one that was ever made, and those of them that are not in use */
     mob_run_t *claimed, forget; /* the run that was claimed last, and the last MOB_FORGET */
+    uint32_t cancelled;         /* runs that were cancelled, and not given out as such */
     uint32_t running, limit;    /* runs that are not finished, and how many there may be */
     bool awaits_end;            /* the taker can't go on before a run is finished */
     uint32_t waiting;           /* of those, how many stand still because a thread waits */
@@ -215,6 +226,8 @@ void client_folders_remove(mob_client_t *c);
 /* Says hello on the client's socket and maps the segments of the welcome. A worker has no `config`.
  * Waits for the daemon, up to 20 s. */
 mob_status_t client_handshake(mob_client_t *c, uint64_t token, const mob_config_t *config);
+/* Says hello as the starter, and waits until the daemon is ready. *ret_dir is the caller's. */
+mob_status_t client_start_await(mob_client_t *c, char **ret_dir);
 enum { CLIENT_ANSWER_MS = 20000 }; /* so long a daemon may take that is busy or slow */
 /* Receives one packet of up to `capacity` bytes, with up to `most` descriptors, which are the
  * caller's then. Waits so long at most; -1: for ever. Of size 0: the daemon hung up. */
@@ -233,9 +246,14 @@ void client_push(mob_client_t *c, wire_message_t message);
 /* The same, but does not wake the daemon, which reads the message before any later one of this
  * process. */
 void client_push_quietly(mob_client_t *c, wire_message_t message);
-/* Pushes a request and waits for its answer. */
+/* Waits until the ring has space for a call's messages. MOB_ECLOSED, MOB_ESTOPPED: it will not. */
+mob_status_t client_room_await(mob_client_t *c);
+/* Pushes a request and waits for its answer. MOB_ESTOPPED: the daemon is stopped; the request may
+ * have been pushed, and an answer that comes later is taken care of. */
 mob_status_t client_ask(mob_client_t *c, const wire_message_t *request, uint32_t answer_kind,
                         wire_message_t *ret_answer);
+/* The same without a limit, for what the daemon has to be told whenever it goes on. */
+uint64_t client_report(mob_client_t *c, const wire_message_t *request);
 /* Makes the daemon look at its rings and at the queues. Any. */
 void client_notify(mob_client_t *c);
 /* Takes all messages off the ring down. */
@@ -276,8 +294,8 @@ unsigned client_idle_cpus(mob_client_t *c);
  * or until it is time to look whether the daemon lives; 0: the wait is over. */
 uint64_t client_wait_deadline(int64_t timeout_ms);
 int64_t client_wait_slice(uint64_t deadline_ns);
-/* Before a sleep: MOB_ELIMIT, with words, for a thread that must not. */
-mob_status_t client_wait_check(void);
+/* Before a sleep: MOB_ELIMIT, with words, for a thread that must not. Or the daemon is stopped. */
+mob_status_t client_wait_check(mob_client_t *c);
 
 /* ---- queue.c: tasks that workers take by themselves. Under the mutex. ---- */
 
@@ -300,7 +318,9 @@ bool client_queue_take(mob_client_t *c, uint32_t lane, client_claim_fn claim);
 
 /* The queue for this process's calls of the actor; 0: they go through the daemon. May wait for the
  * daemon. */
-uint32_t client_calls_queue(mob_client_t *c, mob_ref_t actor);
+mob_status_t client_calls_queue(mob_client_t *c, mob_ref_t actor, uint32_t *ret_queue);
+/* The daemon has answered to the question for it. */
+void client_calls_granted(mob_client_t *c, mob_ref_t actor, const wire_message_t *answer);
 void client_call_push(mob_client_t *c, uint32_t number, uint32_t record, uint64_t generation);
 /* The rest is for the taker of an actor's worker. The daemon named a queue to take calls from; or
  * one that gets nothing more. */
@@ -338,7 +358,10 @@ void client_lease_unblock(mob_client_t *c);
 /* ---- lending.c: what a worker holds, while its runs wait ---- */
 
 /* This thread has claimed a run; or one is over. Under the mutex. */
-void client_lending_begin(mob_client_t *c);
+void client_lending_begin(mob_client_t *c, mob_ref_t run);
+/* The one run that stands still while this thread waits: its record and generation. False: there
+ * is none, or it is not certain. Any. */
+bool client_lending_run(const mob_client_t *c, mob_ref_t *ret_run);
 void client_lending_end(mob_client_t *c);
 /* Lends, or takes back, what is due now. Under the mutex. */
 void client_lending_settle(mob_client_t *c);
@@ -360,8 +383,26 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order);
 /* At the end. */
 void client_runs_free(mob_client_t *c);
 
+/* ---- cancel.c ---- */
+
+/* The daemon has cancelled a run of this worker. Under the mutex. */
+void client_cancel_told(mob_client_t *c, uint32_t record, uint64_t generation);
+/* A worker whose program does not handle WIRE_CANCEL_SIGNAL must not die by it. At the
+ * beginning. */
+void client_cancel_ignore(void);
+/* The run that submits the task: the one that its submitter names, else the only one. Under the
+ * mutex. */
+static inline uint64_t client_parent_of(const mob_client_t *c, const mob_task_t *task) {
+    const mob_run_t *run = task->parent;
+    if (run == NULL && c->running == 1 && c->limit == 1) run = c->claimed;
+    const client_run_t *found = (const client_run_t *)run; /* the public part comes first */
+    return found == NULL ? 0 : wire_entry(found->record, found->generation);
+}
+
 /* ---- worker.c ---- */
 
+/* The daemon has this worker run a call again: before all others. Under the mutex. */
+void client_order_again(mob_client_t *c, uint32_t record, uint64_t generation, bool may_retry);
 /* Whether this thread unloads a function, and so must not wait for a result. Any. */
 bool client_is_unloading(void);
 
@@ -385,6 +426,8 @@ mob_status_t client_slot_take(mob_client_t *c, uint32_t *ret_slot);
 void client_slot_give(mob_client_t *c, uint32_t slot);
 mob_status_t client_record_take(mob_client_t *c, uint32_t *ret_record);
 void client_record_give(mob_client_t *c, uint32_t record);
+/* The daemon granted these. */
+void client_pool_add(mob_client_t *c, bool is_slots, const wire_message_t *grant);
 
 /* ---- space.c: memory of the arena. Under the mutex, unless it says otherwise. ---- */
 
@@ -432,6 +475,15 @@ static inline void client_local_begin(mob_client_t *c, mob_ref_t ref) {
 static inline client_local_t *client_local(mob_client_t *c, mob_ref_t ref) {
     return client_local_is(c, ref) || client_local_renew(c, ref) ? &c->local[ref.slot] : NULL;
 }
+
+/* ---- name.c: actors by name. Under the mutex, unless it says otherwise. ---- */
+
+/* Any. */
+mob_status_t client_name_check(const mob_actor_name_t *named);
+/* The record of the actor's creation is READY: submits it under its name. MOB_EEXISTS: the daemon
+ * has failed the creation. Waits for the daemon. */
+mob_status_t client_create_named(mob_client_t *c, const mob_actor_name_t *named, uint32_t record,
+                                 uint64_t generation);
 
 /* ---- function.c, event.c ---- */
 

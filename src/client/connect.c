@@ -1,9 +1,15 @@
 /*
  * Beginning and end of a client: starting a daemon, connecting to one, leaving.
  *
- * A driver's connection is one end of a socket pair; the daemon inherits the other. So the driver
- * has no socket to find, and waits for nothing but the daemon's welcome. A worker connects to the
- * socket in the session's folder.
+ * A driver that starts a daemon of its own has one end of a socket pair; the daemon inherits the
+ * other. So the driver has no socket to find, and waits for nothing but the daemon's welcome. A
+ * worker, and a driver that joins a daemon which is there already, connect to the socket in the
+ * session's folder.
+ *
+ * The end of a driver that joined is WIRE_LEAVE, for its process lives on and the daemon can't wait
+ * for its death: the daemon strikes off whatever the driver had, but for the values that it has
+ * pinned. The connection stays open as long as one of those is in use, and tells the daemon by its
+ * end that none is.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,11 +28,13 @@
 #include "base/cpus.h"
 #include "base/folder.h"
 #include "base/memory.h"
+#include "base/process.h"
 #include "client/client.h"
-
-enum { DAEMON_FD = 3, DAEMON_ROUNDS = 6000 };
+#include "wire/setup.h"
 
 extern char **environ;
+
+enum { DAEMON_FD = 3, DAEMON_ROUNDS = 6000, DAEMON_STOPPED = 12 };
 
 unsigned mob_default_cpus(void) { return base_cpus_count(""); }
 
@@ -59,11 +67,15 @@ static mob_client_t *client_new(uint32_t role) {
     return c;
 }
 
-/* Everything but the read-only view and the struct itself. */
-static void client_disconnect(mob_client_t *c) {
+static void link_close(mob_client_t *c) {
     if (c->sock >= 0) close(c->sock);
+    c->sock = -1;
+}
+
+/* Everything but the connection, the read-only view and the struct itself. */
+static void client_disconnect(mob_client_t *c) {
     if (c->daemon_event >= 0) close(c->daemon_event);
-    c->sock = c->daemon_event = -1;
+    c->daemon_event = -1;
     shm_segment_t *segments[] = {&c->node_segment,   &c->own_segment,    &c->slot_segment,
                                  &c->record_segment, &c->extent_segment, &c->queue_segment};
     bool forked = atomic_load(&client_forked);
@@ -94,6 +106,9 @@ static void client_disconnect(mob_client_t *c) {
 }
 
 static void client_free(mob_client_t *c) {
+    /* the daemon of a driver that left lets its values go now */
+    if (c->joined && c->sock >= 0 && !atomic_load(&client_forked)) shutdown(c->sock, SHUT_RDWR);
+    link_close(c);
     client_disconnect(c);
     shm_segment_fini(&c->arena);
     client_large_fini(c);
@@ -121,7 +136,8 @@ __attribute__((format(printf, 2, 3))) static bool word_add(words_t *words, const
     return n >= 0 && vec_push(words, word);
 }
 
-static bool words_of(const mob_config_t *config, words_t *words) {
+/* `stays`: the daemon outlives its starter. */
+static bool words_of(const mob_config_t *config, bool stays, words_t *words) {
     const char *temp = config->temp_dir;
     if (temp == NULL) temp = getenv("RAY_TMPDIR");
     if (temp == NULL) temp = getenv("TMPDIR");
@@ -129,8 +145,10 @@ static bool words_of(const mob_config_t *config, words_t *words) {
     bool ok = word_add(words, "%s", config->daemon_path) && word_add(words, "--temp=%s", temp) &&
               word_add(words, "--store=%llu",
                        (unsigned long long)(config->store_bytes ? config->store_bytes
-                                                                : mob_default_store_bytes())) &&
-              word_add(words, "--log=%d", config->log_to_driver);
+                                                                : mob_default_store_bytes()));
+    if (stays) ok = ok && word_add(words, "--stay");
+    if (stays && config->address != NULL)
+        ok = ok && word_add(words, "--address=%s", config->address);
     bool has_cpu = false;
     for (size_t i = 0; ok && i < config->resource_count; i++) {
         has_cpu |= strcmp(config->resources[i].name, "CPU") == 0;
@@ -138,13 +156,8 @@ static bool words_of(const mob_config_t *config, words_t *words) {
                       config->resources[i].name);
     }
     if (!has_cpu) ok = ok && word_add(words, "--resource=%u=CPU", mob_default_cpus());
-    for (const char *const *m = config->preload; ok && m != NULL && *m != NULL; m++)
-        ok = word_add(words, "--preload=%s", *m);
     for (const char *const *d = config->spill_dirs; ok && d != NULL && *d != NULL; d++)
         ok = word_add(words, "--spill=%s", *d);
-    if (ok && config->zygote_argv != NULL) ok = word_add(words, "--");
-    for (const char *const *w = config->zygote_argv; ok && w != NULL && *w != NULL; w++)
-        ok = word_add(words, "%s", *w);
     return ok && vec_push(words, NULL);
 }
 
@@ -171,18 +184,16 @@ static mob_status_t daemon_spawn(mob_client_t *c, char **argv) {
     close(pair[1]);
     c->sock = client_fd_above_standard(pair[0]);
     if (error == 0) return MOB_OK;
-    return base_fail(MOB_ESYS, "starting %s: %s%s", argv[0], strerror(error),
-                     error == E2BIG ? ". The command that workers are started by holds sys.path, "
-                                      "which is too long, or the environment is"
-                                    : "");
+    return base_fail(MOB_ESYS, "starting %s: %s", argv[0], strerror(error));
 }
 
 /* The daemon ends its workers and then itself; a session is over when nothing of it runs any more.
- * The driver kills a daemon that is stuck, and the kernel then ends its workers. */
+ * The driver kills a daemon that is stuck or stopped, and the kernel then ends its workers. */
 static void daemon_await(pid_t pid) {
-    for (int round = 0; round < DAEMON_ROUNDS; round++) {
+    for (int round = 0, stopped = 0; round < DAEMON_ROUNDS && stopped < DAEMON_STOPPED; round++) {
         pid_t done = waitpid(pid, NULL, WNOHANG);
         if (done == pid || (done < 0 && errno != EINTR)) return;
+        if (round % 100 == 0) stopped = base_process_stopped(pid) ? stopped + 1 : 0;
         usleep(round < 100 ? 100 : 1000);
     }
     kill(pid, SIGKILL);
@@ -208,49 +219,100 @@ void client_folders_remove(mob_client_t *c) {
     free(path);
 }
 
+static void words_free(words_t *words) {
+    for (size_t i = 0; i < words->count; i++) free(words->items[i]);
+    vec_free(words);
+}
+
+static mob_status_t spill_dirs_note(mob_client_t *c, const mob_config_t *config) {
+    for (const char *const *d = config->spill_dirs; d != NULL && *d != NULL; d++) {
+        char *copy = strdup(*d);
+        if (copy != NULL && vec_push(&c->spill_dirs, copy)) continue;
+        free(copy);
+        return MOB_ENOMEM;
+    }
+    return MOB_OK;
+}
+
+/* Starts a daemon; c->sock is the connection to it. */
+static mob_status_t daemon_start(mob_client_t *c, const mob_config_t *config, bool stays) {
+    words_t words = {0};
+    mob_status_t status = words_of(config, stays, &words) ? MOB_OK : MOB_ENOMEM;
+    if (status == MOB_OK) status = daemon_spawn(c, words.items);
+    words_free(&words);
+    return status;
+}
+
+/* Could not be started, or not be greeted. */
+static void client_abandon(mob_client_t *c) {
+    if (c->sock >= 0) shutdown(c->sock, SHUT_RDWR);
+    if (c->daemon_pid > 0) daemon_await(c->daemon_pid); /* it puts away what it had made */
+    client_free(c);
+}
+
+static mob_status_t driver_begin(mob_client_t *c, const mob_config_t *config) {
+    mob_status_t status;
+    if (config->join != NULL) {
+        c->joined = true;
+        status = client_socket_connect(config->join, &c->sock);
+    } else {
+        status = spill_dirs_note(c, config);
+        if (status == MOB_OK) status = daemon_start(c, config, false);
+    }
+    return status == MOB_OK ? client_handshake(c, 0, config) : status;
+}
+
 mob_status_t mob_init(const mob_config_t *config, mob_client_t **ret_client) {
     atomic_store(&client_forked, false); /* a forked child may start a session of its own */
     mob_client_t *c = client_new(WIRE_DRIVER);
     if (c == NULL) return MOB_ENOMEM;
-    words_t words = {0};
-    mob_status_t status = words_of(config, &words) ? MOB_OK : MOB_ENOMEM;
-    for (const char *const *d = config->spill_dirs; status == MOB_OK && d != NULL && *d != NULL;
-         d++) {
-        char *copy = strdup(*d);
-        if (copy != NULL && vec_push(&c->spill_dirs, copy)) continue;
-        free(copy);
-        status = MOB_ENOMEM;
-    }
-    if (status == MOB_OK) status = daemon_spawn(c, words.items);
-    if (status == MOB_OK) status = client_handshake(c, 0, config);
-    for (size_t i = 0; i < words.count; i++) free(words.items[i]);
-    vec_free(&words);
+    mob_status_t status = driver_begin(c, config);
     if (status != MOB_OK) {
-        if (c->sock >= 0) shutdown(c->sock, SHUT_RDWR);
-        if (c->daemon_pid > 0)
-            daemon_await(c->daemon_pid); /* the daemon puts away what it had made */
-        client_free(c);
+        client_abandon(c);
         return status;
     }
     *ret_client = c;
     return MOB_OK;
 }
 
+mob_status_t mob_node_start(const mob_config_t *config, int *ret_pid, char **ret_session_dir) {
+    mob_client_t *c = client_new(WIRE_STARTER);
+    if (c == NULL) return MOB_ENOMEM;
+    mob_status_t status = daemon_start(c, config, true);
+    if (status == MOB_OK) status = client_start_await(c, ret_session_dir);
+    if (status != MOB_OK) {
+        client_abandon(c);
+        return status;
+    }
+    *ret_pid = c->daemon_pid;
+    client_free(c);
+    return MOB_OK;
+}
+
 void mob_client_stop(mob_client_t *c) {
     if (atomic_load(&client_forked)) return;
     atomic_store(&c->dead, true);
-    shutdown(c->sock, SHUT_RDWR);
+    /* A joined driver has yet to say that it leaves, and may go on reading: only the thread that
+     * waits for messages is woken. */
+    shutdown(c->sock, c->joined ? SHUT_RD : SHUT_RDWR);
     shm_bell_ring(&c->node->bells[c->number]);
+}
+
+/* The last message of a driver that joined. */
+static void client_leave(mob_client_t *c) {
+    pthread_mutex_lock(&c->mutex);
+    client_push(c, wire_plain(WIRE_LEAVE));
+    pthread_mutex_unlock(&c->mutex);
 }
 
 void mob_shutdown(mob_client_t *c) {
     if (c == NULL) return;
-    bool forked = atomic_load(&client_forked);
+    bool forked = atomic_load(&client_forked), leaves = c->joined && !forked;
+    if (leaves && client_daemon_alive(c)) client_leave(c);
     atomic_store(&c->dead, true);
-    if (c->sock >= 0 && !forked)
+    if (c->sock >= 0 && !forked && !leaves)
         shutdown(c->sock, SHUT_RDWR); /* a forked child's copy must not keep the daemon waiting */
-    if (c->sock >= 0) close(c->sock);
-    c->sock = -1;
+    if (!leaves) link_close(c);
     if (c->daemon_pid > 0 && !forked) {
         daemon_await(c->daemon_pid);
         client_folders_remove(c);
@@ -280,7 +342,10 @@ mob_status_t client_socket_connect(const char *path, int *ret_sock) {
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     mob_status_t status = MOB_OK;
     if (sock < 0 || connect(sock, (struct sockaddr *)&address, sizeof address) != 0)
-        status = base_fail(MOB_ESYS, "connecting to %s: %s", path, strerror(errno));
+        status = base_fail(errno == EACCES                            ? MOB_EPERM
+                           : errno == ENOENT || errno == ECONNREFUSED ? MOB_ECLOSED
+                                                                      : MOB_ESYS,
+                           "connecting to %s: %s", path, strerror(errno));
     else if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid())
         status = base_fail(MOB_EPERM, "the socket %s belongs to another user", path);
     if (status == MOB_OK)
@@ -294,6 +359,7 @@ mob_status_t mob_worker_connect(const char *socket_path, uint64_t token,
                                 mob_client_t **ret_client) {
     mob_client_t *c = client_new(WIRE_WORKER);
     if (c == NULL) return MOB_ENOMEM;
+    client_cancel_ignore();
     mob_status_t status = client_socket_connect(socket_path, &c->sock);
     if (status == MOB_OK) status = client_handshake(c, token, NULL);
     if (status != MOB_OK) {
@@ -311,8 +377,11 @@ void mob_client_session(const mob_client_t *c, mob_session_t *ret_session) {
         .incarnation = c->incarnation,
         .number = c->number,
         .epoch = c->epoch,
+        .job = c->job,
         .daemon_pid = c->daemon_pid,
-        .setup = c->setup,
-        .setup_size = c->setup_size,
+        .joined = c->joined,
     };
+    if (c->setup == NULL || wire_setup_inner(c->setup, c->setup_size, &ret_session->setup,
+                                             &ret_session->setup_size) != MOB_OK)
+        ret_session->setup_size = 0;
 }

@@ -49,6 +49,7 @@ struct mob_event {
                     the bell's thread */
     bool takes_runs;
     _Atomic bool armed, told;
+    _Atomic bool watches_some; /* when it was armed, or since */
     _Atomic uint32_t seen;
     _Atomic uint64_t at_ns; /* the bell's thread does not tell before */
     /* the owner's */
@@ -87,7 +88,8 @@ static bool events_tell(mob_client_t *c, uint32_t rings, bool all, int64_t *time
         any = true;
         uint64_t at = atomic_load(&e->at_ns);
         bool rang = rings != atomic_load(&e->seen);
-        if ((rang && now >= at) || all) {
+        bool lost = atomic_load(&e->watches_some) && client_pulse_lost(c);
+        if ((rang && now >= at) || all || lost) {
             if (atomic_exchange(&e->armed, false)) event_tell(e);
         } else if (rang && (*timeout_ns < 0 || (int64_t)(at - now) < *timeout_ns)) {
             *timeout_ns = (int64_t)(at - now);
@@ -102,13 +104,23 @@ static bool any_armed(mob_client_t *c) {
     return false;
 }
 
+/* How long to sleep. A worker ends with the daemon: it looks whether the daemon runs only while it
+ * awaits a result. A driver has to look whether the daemon is there. */
+static int64_t look_up_ns(mob_client_t *c) {
+    bool limited = c->role != WIRE_WORKER;
+    atomic_store(&c->events_unlimited, !limited);
+    for (mob_event_t *e = c->events_list; e != NULL; e = e->next)
+        limited |= atomic_load(&e->watches_some);
+    if (limited) atomic_store(&c->events_unlimited, false);
+    return limited ? CLIENT_LOOK_UP_NS : -1;
+}
+
 static void *bell_watch(void *context) {
     mob_client_t *c = context;
     pthread_mutex_lock(&list_mutex);
     while (!c->events_stop) {
         uint32_t rings = shm_bell_listen(bell_of(c));
-        /* A worker ends with the daemon; a driver has to look whether the daemon is there. */
-        int64_t timeout = c->role == WIRE_WORKER ? -1 : CLIENT_LOOK_UP_NS;
+        int64_t timeout = look_up_ns(c);
         if (!events_tell(c, rings, atomic_load(&c->dead), &timeout)) {
             /* seq_cst: an owner arms, then reads `parked`; this thread sets `parked`, then looks
              * whether one is armed. */
@@ -120,7 +132,7 @@ static void *bell_watch(void *context) {
         }
         pthread_mutex_unlock(&list_mutex);
         shm_bell_sleep(bell_of(c), rings, timeout);
-        if (c->role != WIRE_WORKER && shm_bell_listen(bell_of(c)) == rings) client_daemon_alive(c);
+        if (timeout >= 0 && shm_bell_listen(bell_of(c)) == rings) (void)client_daemon_look(c);
         pthread_mutex_lock(&list_mutex);
     }
     pthread_mutex_unlock(&list_mutex);
@@ -239,7 +251,7 @@ mob_watch_t *mob_event_drop(mob_event_t *e) {
 
 static bool is_over(const mob_client_t *c, const mob_watch_t *watch) {
     return watch->forgotten || c == NULL || !client_is_pending(c, watch->ref) ||
-           atomic_load_explicit(&c->dead, memory_order_relaxed);
+           atomic_load_explicit(&c->dead, memory_order_relaxed) || client_pulse_lost(c);
 }
 
 /* The client, unless the session is over or this is a forked child. */
@@ -271,10 +283,14 @@ mob_watch_t *mob_event_next(mob_event_t *e) {
 
 /* While an event is armed and watches something, its owner counts as waiting. */
 static void wait_settle(mob_event_t *e, mob_client_t *c) {
+    atomic_store(&e->watches_some, e->watches.count > 0);
+    /* seq_cst: the bell's thread sets events_unlimited, then looks for watches */
+    if (e->watches.count > 0 && atomic_load(&c->events_unlimited)) shm_bell_ring(bell_of(c));
     if (e->watches.count > 0 && e->wait.period == 0) e->wait = client_waiting_begin(c);
 }
 
 static void event_arm(mob_event_t *e, mob_client_t *c) {
+    wait_settle(e, c);
     uint32_t rings = shm_bell_listen(bell_of(c));
     /* the look that follows */
     bool left_out = e->watches.count > 0 && base_clock_mono_ns() < e->not_before_ns;
@@ -283,7 +299,6 @@ static void event_arm(mob_event_t *e, mob_client_t *c) {
     atomic_store(&e->at_ns, left_out ? e->not_before_ns : 0);
     /* from now on callers ring */
     if (e->takes_runs) atomic_store(&c->node->leases[c->number].rests, 1);
-    wait_settle(e, c);
     client_awake_set(c, false);
     atomic_store(&e->armed, true);
     /* the bell's thread may sleep beyond at_ns */

@@ -143,10 +143,11 @@ static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t co
         if (!is_away(c, refs[0])) return MOB_OK;
         if (refused != MOB_OK) return refused;
         uint64_t passed = base_clock_mono_ns() - start;
-        if (passed >= slice)
-            return slice < (uint64_t)CLIENT_LOOK_UP_NS ? MOB_ETIMEOUT
-                   : client_daemon_alive(c)            ? MOB_EINTR
-                                                       : client_daemon_gone();
+        if (passed >= slice) {
+            mob_status_t status = client_daemon_look(c);
+            if (status != MOB_OK) return status;
+            return slice < (uint64_t)CLIENT_LOOK_UP_NS ? MOB_ETIMEOUT : MOB_EINTR;
+        }
         if (!client_sleep(c, seen, (int64_t)(slice - passed))) return MOB_EINTR;
     }
 }
@@ -225,17 +226,19 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count,
     if (status == MOB_OK) status = client_refs_check(c, refs, count);
     if (status != MOB_OK) return status;
     if (end_is_there(c, refs, &count)) return MOB_OK;
-    if (timeout_ms == 0) return has_error(c, refs, count) ? MOB_OK : MOB_ETIMEOUT;
+    if (timeout_ms == 0 && has_error(c, refs, count)) return MOB_OK;
+    if (timeout_ms == 0) return (status = client_pulse_check(c)) != MOB_OK ? status : MOB_ETIMEOUT;
     mob_ref_t last = refs[count - 1];
     bool spun = !atomic_exchange_explicit(&c->woke, false, memory_order_relaxed);
     if (spun && client_spin(c, &c->get_patience, last_is_sealed, &last) &&
         end_is_there(c, refs, &count))
         return MOB_OK;
-    if ((status = client_wait_check()) != MOB_OK) return status;
+    if ((status = client_wait_check(c)) != MOB_OK) return status;
     uint64_t deadline = client_wait_deadline(timeout_ms),
              look_up = base_clock_mono_ns() + (uint64_t)CLIENT_LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
     client_wait_t wait = client_waiting_begin(c);
+    shm_wait_t *vigil = client_vigil_begin(c, refs, count, count, timeout_ms);
     for (bool look = true;;) {
         uint32_t seen = shm_bell_listen(bell);
         bool still = store_slot_wait(&c->slots[refs[count - 1].slot], c->number);
@@ -254,15 +257,14 @@ mob_status_t mob_get_wait(mob_client_t *c, const mob_ref_t *refs, size_t count,
         }
         look = !client_is_sealed(c, refs[count - 1]);
         if (!look) continue;
-        if (!client_daemon_alive(c)) {
-            status = client_daemon_gone();
-            break;
-        }
+        if ((status = client_daemon_look(c)) != MOB_OK) break;
+        if (vigil != NULL && (status = client_vigil_look(c)) != MOB_OK) break;
         if (base_clock_mono_ns() >= look_up) {
             status = MOB_EINTR;
             break;
         }
     }
+    client_vigil_end(c, vigil, status);
     client_waiting_end(c, wait);
     /* A result that came because this worker lent its CPU would not have come while it looked. */
     if (spun && !wait.lends) client_patience_learn(&c->get_patience, status == MOB_OK);

@@ -1,8 +1,9 @@
 /*
  * Hello and welcome, and mapping what the welcome brings.
  *
- * A driver's setup is for every worker. The driver sends it with its hello, and the daemon with
- * every welcome, as a descriptor of sealed bytes: it may be larger than a packet.
+ * A driver's setup is for its job's workers (wire/setup.h). The driver sends it with its hello, and
+ * the daemon with every worker's welcome, as a descriptor of sealed bytes: it may be larger than a
+ * packet.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,24 +18,46 @@
 #include "base/packet.h"
 #include "client/client.h"
 #include "shm/sealed.h"
+#include "wire/setup.h"
 
-/* What goes to every worker, as a descriptor of sealed bytes; -1: nothing does. */
+extern char **environ;
+
+/* The job's setup, as a descriptor of sealed bytes; -1: a worker has none to give. */
 static mob_status_t setup_seal(const mob_config_t *config, int *ret_fd) {
     *ret_fd = -1;
-    if (config == NULL || config->setup_size == 0) return MOB_OK;
-    if (config->setup_size > WIRE_SETUP_MAX)
-        return base_fail(MOB_ELIMIT,
-                         "what every worker is to be given at its start has %zu bytes, and may "
-                         "have %d: sys.path is most of it, and is to be shorter",
-                         config->setup_size, WIRE_SETUP_MAX);
-    return shm_sealed_make("mobula-setup", config->setup, config->setup_size, ret_fd);
+    if (config == NULL) return MOB_OK;
+    char *folder = getcwd(NULL, 0); /* NULL: it was removed */
+    wire_setup_t setup = {.folder = folder,
+                          .name_space = config->name_space,
+                          .entrypoint = config->entrypoint,
+                          .argv = config->zygote_argv,
+                          .env = (const char *const *)environ,
+                          .preload = config->preload,
+                          .log_to_driver = config->log_to_driver,
+                          .inner = config->setup,
+                          .inner_size = config->setup_size};
+    size_t size = wire_setup_size(&setup);
+    void *bytes = size != SIZE_MAX ? malloc(size) : NULL;
+    mob_status_t status = MOB_OK;
+    if (size == SIZE_MAX) {
+        status = base_fail(MOB_ELIMIT,
+                           "what every worker is to be given at its start may have %d bytes, and "
+                           "has more (%zu for itself): sys.path or the environment is most of it, "
+                           "and is to be shorter",
+                           WIRE_SETUP_MAX, config->setup_size);
+    } else if (bytes == NULL) {
+        status = MOB_ENOMEM;
+    } else {
+        wire_setup_write(&setup, bytes);
+        status = shm_sealed_make("mobula-setup", bytes, size, ret_fd);
+    }
+    free(bytes);
+    free(folder);
+    return status;
 }
 
 static mob_status_t hello_send(mob_client_t *c, uint64_t token, int setup_fd) {
-    wire_hello_t hello = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
-                          .version = WIRE_VERSION,
-                          .role = c->role,
-                          .token = token};
+    wire_hello_t hello = wire_hello(c->role, token);
     ssize_t n = base_packet_send(c->sock, &hello, sizeof hello, &setup_fd, setup_fd >= 0, 0);
     return n < 0 ? base_fail(MOB_ESYS, "greeting the daemon: %s", strerror(errno)) : MOB_OK;
 }
@@ -110,7 +133,7 @@ static mob_status_t segments_open(mob_client_t *c, const wire_welcome_t *welcome
                          (shm_extent_t *)c->extent_segment.base, client_heap_grant, c);
 }
 
-/* Reads the setup that the driver gave for every worker. */
+/* Reads the setup of the worker's job. */
 static mob_status_t setup_read(mob_client_t *c, int fd, uint32_t expected_size) {
     mob_status_t status = shm_sealed_check(fd, WIRE_SETUP_MAX, &c->setup_size);
     if (status != MOB_OK) return status;
@@ -120,20 +143,25 @@ static mob_status_t setup_read(mob_client_t *c, int fd, uint32_t expected_size) 
     return c->setup == NULL ? MOB_ENOMEM : shm_sealed_read(fd, c->setup, c->setup_size);
 }
 
+/* What the daemon says instead of a welcome, or something else than a daemon does. */
+static mob_status_t refusal_read(const char *packet, size_t size, wire_packet_t *ret_head) {
+    if (size == 0) return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
+    if (size < sizeof *ret_head) return base_fail(MOB_EPROTO, "a packet of %zu bytes", size);
+    memcpy(ret_head, packet, sizeof *ret_head);
+    if (ret_head->magic != WIRE_MAGIC)
+        return base_fail(MOB_EPROTO, "what listens there is not mobulad");
+    if (ret_head->kind != WIRE_REFUSED) return MOB_OK;
+    uint32_t code = MOB_ESYS;
+    if (size >= sizeof *ret_head + 4) memcpy(&code, packet + sizeof *ret_head, 4);
+    int text = (int)(size > sizeof *ret_head + 4 ? size - sizeof *ret_head - 4 : 0);
+    return base_fail((mob_status_t)code, "%.*s", text, packet + sizeof *ret_head + 4);
+}
+
 static mob_status_t welcome_apply(mob_client_t *c, const char *packet, size_t size, int *fds,
                                   int fd_count) {
     wire_welcome_t welcome;
-    if (size == 0) return base_fail(MOB_ECLOSED, "the daemon mobulad ended before it answered");
-    if (size < sizeof(wire_packet_t)) return base_fail(MOB_EPROTO, "a packet of %zu bytes", size);
-    memcpy(&welcome.packet, packet, sizeof welcome.packet);
-    if (welcome.packet.magic != WIRE_MAGIC)
-        return base_fail(MOB_EPROTO, "what listens there is not mobulad");
-    if (welcome.packet.kind == WIRE_REFUSED) {
-        uint32_t code = MOB_ESYS;
-        if (size >= sizeof(wire_packet_t) + 4) memcpy(&code, packet + sizeof(wire_packet_t), 4);
-        int text = (int)(size > sizeof(wire_packet_t) + 4 ? size - sizeof(wire_packet_t) - 4 : 0);
-        return base_fail((mob_status_t)code, "%.*s", text, packet + sizeof(wire_packet_t) + 4);
-    }
+    mob_status_t refused = refusal_read(packet, size, &welcome.packet);
+    if (refused != MOB_OK) return refused;
     if (welcome.packet.kind != WIRE_WELCOME || size < sizeof welcome || fd_count < WIRE_WELCOME_FDS)
         return base_fail(MOB_EPROTO, "the daemon's welcome makes no sense");
     memcpy(&welcome, packet, sizeof welcome);
@@ -142,12 +170,15 @@ static mob_status_t welcome_apply(mob_client_t *c, const char *packet, size_t si
         return base_fail(MOB_EPROTO, "the daemon's welcome has the wrong size");
     c->number = welcome.number;
     c->epoch = welcome.epoch;
+    c->job = welcome.job;
+    c->lanes = welcome.lanes % SHM_NO_LANE / SHM_LANES * SHM_LANES;
     c->incarnation = welcome.incarnation;
     c->session_dir = strndup(packet + sizeof welcome, welcome.dir_size);
     if (c->session_dir == NULL || asprintf(&c->socket_path, "%s/socket", c->session_dir) < 0)
         return MOB_ENOMEM;
     mob_status_t status =
         welcome.setup_size > 0 ? setup_read(c, fds[WIRE_WELCOME_FDS], welcome.setup_size) : MOB_OK;
+    client_pulse_init(c);
     return status == MOB_OK ? segments_open(c, &welcome, fds) : status;
 }
 
@@ -169,4 +200,20 @@ mob_status_t client_handshake(mob_client_t *c, uint64_t token, const mob_config_
     for (int i = 0; i < fd_count; i++)
         if (fds[i] >= 0) close(fds[i]);
     return status;
+}
+
+mob_status_t client_start_await(mob_client_t *c, char **ret_dir) {
+    char packet[4096 + sizeof(wire_packet_t)];
+    wire_packet_t head;
+    size_t size = 0;
+    mob_status_t status = hello_send(c, 0, -1);
+    mob_status_t heard = client_packet_receive(c->sock, CLIENT_ANSWER_MS, packet, sizeof packet,
+                                               &size, NULL, 0, NULL);
+    if (heard != MOB_OK) return status != MOB_OK ? status : heard;
+    status = refusal_read(packet, size, &head);
+    if (status != MOB_OK) return status;
+    if (head.kind != WIRE_STARTED)
+        return base_fail(MOB_EPROTO, "the daemon's answer makes no sense");
+    *ret_dir = strndup(packet + sizeof head, size - sizeof head);
+    return *ret_dir != NULL ? MOB_OK : MOB_ENOMEM;
 }

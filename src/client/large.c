@@ -23,6 +23,7 @@
 #include "client/large.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -50,6 +51,16 @@ static mob_status_t refused(const wire_fetched_t *head, const char *words, size_
     return base_fail(status, "%.*s", (int)size, words);
 }
 
+/* Waits until there is something to read, for as long as the daemon runs. */
+static mob_status_t answer_await(mob_client_t *c, int sock) {
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+    client_quiet_t quiet = {0};
+    mob_status_t status = MOB_OK;
+    while (status == MOB_OK && poll(&p, 1, (int)(CLIENT_LOOK_UP_NS / 1000000)) <= 0)
+        status = client_quiet_look(c, &quiet);
+    return status;
+}
+
 /* Asks the daemon for the descriptor, by a connection for that alone. MOB_ESPACE: the daemon does
  * not have it yet. */
 static mob_status_t descriptor_fetch(mob_client_t *c, const wire_fetch_t *request, int *ret_fd,
@@ -57,10 +68,7 @@ static mob_status_t descriptor_fetch(mob_client_t *c, const wire_fetch_t *reques
     struct {
         wire_hello_t hello;
         wire_fetch_t fetch;
-    } packet = {.hello = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
-                          .version = WIRE_VERSION,
-                          .role = WIRE_FETCHER},
-                .fetch = *request};
+    } packet = {.hello = wire_hello(WIRE_FETCHER, 0), .fetch = *request};
     char answer[4096];
     wire_fetched_t head = {0};
     size_t size = 0;
@@ -69,9 +77,9 @@ static mob_status_t descriptor_fetch(mob_client_t *c, const wire_fetch_t *reques
     if (status != MOB_OK) return status;
     if (send(sock, &packet, sizeof packet, MSG_NOSIGNAL) < 0)
         status = base_fail(MOB_ESYS, "asking the daemon for a file: %s", strerror(errno));
+    if (status == MOB_OK) status = answer_await(c, sock);
     if (status == MOB_OK)
-        status = client_packet_receive(sock, CLIENT_ANSWER_MS, answer, sizeof answer, &size, &fd, 1,
-                                       &fd_count);
+        status = client_packet_receive(sock, 0, answer, sizeof answer, &size, &fd, 1, &fd_count);
     close(sock);
     if (status != MOB_OK) return status;
     if (size >= sizeof head) memcpy(&head, answer, sizeof head);
@@ -217,7 +225,7 @@ mob_status_t client_large_wait(mob_client_t *c) {
         if (told) return file_open(c);
         if (!client_sleep(c, seen, CLIENT_LOOK_UP_NS)) return MOB_EINTR;
         if (base_clock_mono_ns() < look_up) continue;
-        return client_daemon_alive(c) ? MOB_OK : client_daemon_gone();
+        return client_daemon_look(c);
     }
 }
 

@@ -4,7 +4,7 @@
 
 static shm_lease_t *lease_of(mob_client_t *c) { return &c->node->leases[c->number]; }
 
-uint32_t client_lane(mob_client_t *c) { return atomic_load(&lease_of(c)->lane) % SHM_LANES; }
+uint32_t client_lane(mob_client_t *c) { return atomic_load(&lease_of(c)->lane) % SHM_NO_LANE; }
 
 void client_looking_set(mob_client_t *c, bool looking) {
     if (c->looking == looking) return;

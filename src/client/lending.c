@@ -34,9 +34,16 @@ void client_lending_settle(mob_client_t *c) {
 /* Runs that this thread has claimed and not finished: they all stand still while it waits. A thread
  * without any counts as a helper of one run. */
 static _Thread_local uint32_t runs_here;
+static _Thread_local mob_ref_t last_here; /* the one that was claimed last */
 
-void client_lending_begin(mob_client_t *c) {
+bool client_lending_run(const mob_client_t *c, mob_ref_t *ret_run) {
+    *ret_run = last_here;
+    return c->role == WIRE_WORKER && runs_here == 1 && !c->has_loop;
+}
+
+void client_lending_begin(mob_client_t *c, mob_ref_t run) {
     runs_here++;
+    last_here = run;
     if (c->running++ == 0) c->period++;
 }
 

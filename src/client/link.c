@@ -48,14 +48,34 @@ void client_notify(mob_client_t *c) {
 
 _Static_assert(sizeof(wire_message_t) == sizeof(shm_message_t), "a ring carries these");
 
+enum { ROOM = SHM_UP_MESSAGES / 4 }; /* places that client_room_await keeps for other messages */
+
+/* Rings the daemon, which has thousands of our messages to read, and waits a little. */
+static mob_status_t reading_await(mob_client_t *c, client_quiet_t *quiet, int tries) {
+    client_notify(c);
+    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    return tries % 64 == 0 ? client_quiet_look(c, quiet) : MOB_OK;
+}
+
+/* If the ring is full, this waits: the daemon never waits for a client. If the daemon is stopped,
+ * calls that could fail have failed before (client_room_await), and this message can't be left out:
+ * for a driver the session is over then, as if the daemon were gone. A worker waits until the
+ * daemon goes on, or for its own end. */
 static void message_push(mob_client_t *c, const wire_message_t *message) {
+    client_quiet_t quiet = {0};
     for (int tries = 1; !shm_ring_push(c->up, SHM_UP_MESSAGES, message); tries++) {
-        /* Full: the daemon has thousands of our messages to read first. It never waits for a
-         * client, so this ends. */
-        client_notify(c);
-        if (tries % 64 == 0 && !client_daemon_alive(c)) return;
-        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        mob_status_t status = reading_await(c, &quiet, tries);
+        if (status == MOB_ESTOPPED && c->role == WIRE_DRIVER) atomic_store(&c->dead, true);
+        if (atomic_load_explicit(&c->dead, memory_order_relaxed)) return;
     }
+}
+
+mob_status_t client_room_await(mob_client_t *c) {
+    client_quiet_t quiet = {0};
+    mob_status_t status = MOB_OK;
+    for (int tries = 1; status == MOB_OK && shm_ring_count(c->up) > SHM_UP_MESSAGES - ROOM; tries++)
+        status = reading_await(c, &quiet, tries);
+    return status;
 }
 
 void client_push(mob_client_t *c, wire_message_t message) {
@@ -90,11 +110,18 @@ void client_listen(mob_client_t *c) {
         case WIRE_FILE:
             client_large_told(c, &m);
             break;
+        case WIRE_CANCEL_RUN:
+            client_cancel_told(c, m.record.record, m.record.generation);
+            break;
+        case WIRE_DEADLOCK:
+            c->deadlocked = m;
+            break;
         case WIRE_EXIT:
             c->told_to_exit = true;
-            c->run_unclaimable |= m.exit.session_ends != 0;
+            c->run_unclaimable |= m.exit.job_ends != 0;
             break;
         default:
+            if (client_owed_settle(c, &m)) break;
             c->answer = m;
             c->answered = true;
         }
@@ -103,21 +130,48 @@ void client_listen(mob_client_t *c) {
         client_notify(c); /* the daemon may have more, which had no space */
 }
 
-mob_status_t client_ask(mob_client_t *c, const wire_message_t *request, uint32_t answer_kind,
-                        wire_message_t *ret_answer) {
-    shm_bell_t *bell = &c->node->bells[c->number];
-    c->answered = false;
-    client_push(c, *request);
+/* Whether the answer is there; kind 0: that to the question whose call has ended. */
+static bool has_answer(const mob_client_t *c, uint32_t kind) {
+    return kind == 0 ? c->owed.request.kind == 0 : c->answered && c->answer.kind == kind;
+}
+
+static mob_status_t answer_await(mob_client_t *c, uint32_t kind) {
+    client_quiet_t quiet = {0};
     for (;;) {
-        uint32_t seen = shm_bell_listen(bell);
+        uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);
         client_listen(c);
-        if (c->answered && c->answer.kind == answer_kind) break;
+        if (has_answer(c, kind)) return MOB_OK;
         if (atomic_load_explicit(&c->dead, memory_order_relaxed)) return client_daemon_gone();
         client_sleep(c, seen, CLIENT_LOOK_UP_NS);
-        if (!shm_ring_has_more(c->down)) client_daemon_alive(c);
+        if (shm_ring_has_more(c->down)) continue;
+        mob_status_t status = client_quiet_look(c, &quiet);
+        if (status != MOB_OK) return status;
     }
-    *ret_answer = c->answer;
-    return MOB_OK;
+}
+
+mob_status_t client_ask(mob_client_t *c, const wire_message_t *request, uint32_t answer_kind,
+                        wire_message_t *ret_answer) {
+    mob_status_t status = client_pulse_check(c);
+    if (status == MOB_OK && c->owed.request.kind != 0) status = answer_await(c, 0);
+    if (status != MOB_OK) return status;
+    c->answered = false;
+    client_push(c, *request);
+    status = answer_await(c, answer_kind);
+    if (status == MOB_OK)
+        *ret_answer = c->answer;
+    else if (status == MOB_ESTOPPED)
+        client_owed_note(c, request);
+    return status;
+}
+
+uint64_t client_report(mob_client_t *c, const wire_message_t *request) {
+    mob_status_t status = MOB_OK;
+    while (c->owed.request.kind != 0 && status != MOB_ECLOSED) status = answer_await(c, 0);
+    c->answered = false;
+    client_push(c, *request);
+    do status = answer_await(c, WIRE_ANSWER);
+    while (status == MOB_ESTOPPED);
+    return status == MOB_OK ? c->answer.answer.value : 0;
 }
 
 bool client_wake(mob_client_t *c, uint64_t slot_word) {

@@ -14,7 +14,7 @@ mob_status_t mob_message_read(mob_client_t *c, mob_message_t *ret_message) {
         if (n < (ssize_t)sizeof head.packet) {
             if (!atomic_exchange(&c->dead, true) && c->number != 0)
                 shm_bell_ring(&c->node->bells[c->number]);
-            if (c->role == WIRE_DRIVER) client_folders_remove(c);
+            if (c->role == WIRE_DRIVER && !c->joined) client_folders_remove(c);
             break;
         }
         memcpy(&head.packet, c->packet, sizeof head.packet);
@@ -36,9 +36,12 @@ mob_status_t mob_message_read(mob_client_t *c, mob_message_t *ret_message) {
     return MOB_ECLOSED;
 }
 
-void mob_message_finish(mob_client_t *c) {
-    if (client_check(c) != MOB_OK) return;
+mob_status_t mob_message_finish(mob_client_t *c) {
+    mob_status_t status = client_check(c);
+    if (status == MOB_OK) status = client_pulse_check(c);
+    if (status != MOB_OK) return status;
     pthread_mutex_lock(&c->mutex);
     client_push(c, wire_plain(WIRE_MESSAGES_END));
     pthread_mutex_unlock(&c->mutex);
+    return MOB_OK;
 }

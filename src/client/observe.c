@@ -73,9 +73,7 @@ mob_status_t mob_observe(const char *socket_path, mob_query_t query, uint64_t ar
     int sock;
     mob_status_t status = client_socket_connect(socket_path, &sock);
     if (status != MOB_OK) return status;
-    wire_hello_t hello = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
-                          .version = WIRE_VERSION,
-                          .role = WIRE_OBSERVER};
+    wire_hello_t hello = wire_hello(WIRE_OBSERVER, 0);
     wire_ask_t ask = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_ASK},
                       .query = (uint32_t)query,
                       .argument = argument};

@@ -31,28 +31,42 @@ static void pool_sweep(mob_client_t *c, client_pool_t *pool, bool is_slots) {
     pool->since_sweep = (uint32_t)pool->free.count;
 }
 
+static void pool_add(client_pool_t *pool, const wire_message_t *m) {
+    pool->ranges[pool->range_count].first = m->grant.first;
+    pool->ranges[pool->range_count++].count = (uint32_t)m->grant.count;
+    pool->total += (uint32_t)m->grant.count;
+    pool->since_sweep += (uint32_t)m->grant.count;
+    if (!vec_reserve(&pool->free, pool->total)) return; /* the next sweep finds them */
+    for (uint32_t i = (uint32_t)m->grant.count; i-- > 0;)
+        pool->free.items[pool->free.count++] = m->grant.first + i;
+}
+
+static bool range_reserve(client_pool_t *pool) {
+    return base_vec_grow((void **)&pool->ranges, pool->range_count + 1, &pool->range_capacity,
+                         sizeof *pool->ranges);
+}
+
+void client_pool_add(mob_client_t *c, bool is_slots, const wire_message_t *grant) {
+    client_pool_t *pool = is_slots ? &c->slot_pool : &c->record_pool;
+    if (grant->grant.count > 0 && range_reserve(pool)) pool_add(pool, grant);
+}
+
 static mob_status_t pool_grow(mob_client_t *c, client_pool_t *pool, uint32_t request,
                               uint32_t answer_kind, uint32_t least) {
     uint32_t wanted = pool->total < least          ? least
                       : pool->total > POOL_MAX_ASK ? POOL_MAX_ASK
                                                    : pool->total;
-    if (!base_vec_grow((void **)&pool->ranges, pool->range_count + 1, &pool->range_capacity,
-                       sizeof *pool->ranges))
-        return MOB_ENOMEM;
+    if (!range_reserve(pool)) return MOB_ENOMEM;
     wire_message_t m = {.need = {request, .count = wanted}}, answer;
     mob_status_t status = client_ask(c, &m, answer_kind, &answer);
     if (status != MOB_OK) return status;
     if (answer.grant.count == 0)
         return base_fail(MOB_ELIMIT, "too many live %s",
                          request == WIRE_NEED_SLOTS ? "objects" : "queued tasks");
-    pool->ranges[pool->range_count].first = answer.grant.first;
-    pool->ranges[pool->range_count++].count = (uint32_t)answer.grant.count;
-    pool->total += (uint32_t)answer.grant.count;
-    pool->since_sweep += (uint32_t)answer.grant.count;
-    if (!vec_reserve(&pool->free, pool->total)) return MOB_ENOMEM;
-    for (uint32_t i = (uint32_t)answer.grant.count; i-- > 0;)
-        pool->free.items[pool->free.count++] = answer.grant.first + i;
-    return MOB_OK;
+    /* Again: waiting for the answer may have added a range that was granted earlier. */
+    if (!range_reserve(pool)) return MOB_ENOMEM;
+    pool_add(pool, &answer);
+    return pool->free.count > 0 ? MOB_OK : MOB_ENOMEM;
 }
 
 static mob_status_t pool_take(mob_client_t *c, client_pool_t *pool, bool is_slots,

@@ -35,7 +35,7 @@ mob_status_t client_ask_with_space(mob_client_t *c, wire_message_t *request, con
         else
             memcpy(*ret_copy, space, ret_answer->answer.value);
     }
-    if (block != 0) shm_heap_free(&c->heap, block, tag);
+    if (block != 0 && !client_owed_keeps(c, block, tag)) shm_heap_free(&c->heap, block, tag);
     return status;
 }
 

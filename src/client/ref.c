@@ -147,3 +147,31 @@ mob_status_t mob_ref_from_id(const mob_client_t *c, const uint8_t id[MOB_ID_SIZE
     *ret_ref = (mob_ref_t){.slot = slot, .generation = generation};
     return MOB_OK;
 }
+
+void mob_ref_keep(mob_client_t *c, mob_ref_t ref) {
+    if (client_check(c) != MOB_OK || !client_slot_valid(ref.slot)) return;
+    pthread_mutex_lock(&c->mutex);
+    client_ref_escape(c, ref);
+    client_ref_retain(c, ref);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+mob_status_t mob_ref_restore(mob_client_t *c, mob_ref_t ref) {
+    mob_status_t status = client_check(c);
+    if (status == MOB_OK) status = client_refs_check(c, &ref, 1);
+    if (status != MOB_OK) return status;
+    pthread_mutex_lock(&c->mutex);
+    client_local_t *local = client_local(c, ref);
+    /* A process that has a count holds it already, by the value or the record that it came in. */
+    if (local != NULL && local->count++ == 0) {
+        local->registered = true;
+        client_push(c, (wire_message_t){
+                           .hold = {WIRE_HOLD, .slot = ref.slot, .generation = ref.generation}});
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return MOB_OK;
+}
+
+bool mob_ref_is_pending(const mob_client_t *c, mob_ref_t ref) {
+    return client_slot_valid(ref.slot) && client_is_pending(c, ref);
+}

@@ -123,9 +123,8 @@ uint64_t client_wait_deadline(int64_t timeout_ms) {
     return timeout_ms < 0 ? UINT64_MAX : base_clock_mono_ns() + (uint64_t)timeout_ms * 1000000u;
 }
 
-/* Before a sleep. */
-mob_status_t client_wait_check(void) {
-    if (!client_is_unloading()) return MOB_OK;
+mob_status_t client_wait_check(mob_client_t *c) {
+    if (!client_is_unloading()) return client_pulse_check(c);
     return base_fail(
         MOB_ELIMIT,
         "a result that is not there yet can't be waited for while a worker unloads a function "

@@ -103,10 +103,12 @@ static mob_run_t run_view(const client_order_t *order, const wire_record_t *copy
         .gpu_mask = order->gpu_mask,
         .shape = copy->shape,
         .held_shape = copy->held_shape,
-        .num_returns = copy->num_returns,
+        /* an actor that is made again has its value: nothing is published */
+        .num_returns = order->made ? 0 : copy->num_returns,
         .max_calls = copy->kind == MOB_TASK ? copy->max_calls : 0,
         .max_concurrency = copy->kind == MOB_ACTOR_CREATE ? copy->max_concurrency : 0,
         .may_retry = (copy->flags & WIRE_RETRY_EXCEPTIONS) && order->may_retry,
+        .restarted = order->restarted,
         .args = body->args,
         .args_size = body->args_size,
         .deps = body->deps,
@@ -140,7 +142,7 @@ static void run_begin(mob_client_t *c, client_run_t *run, const client_order_t *
     run->taken = order->taken;
     run->leased = order->leased;
     run->body = *body;
-    run->failed = run->large = false;
+    run->failed = run->large = run->cancelled = run->interrupted = false;
     if (order->leased) client_lease_run(c, order->record + 1);
     run->run = run_view(order, copy, body, record->start_ns);
     if (copy->num_returns > 0) memset(run->results, 0, copy->num_returns * sizeof *run->results);
@@ -150,7 +152,7 @@ static void run_begin(mob_client_t *c, client_run_t *run, const client_order_t *
     c->leased = order->leased;
     if (copy->kind != MOB_ACTOR_CALL) c->holds = copy->shape;
     if (copy->kind == MOB_ACTOR_CREATE) c->actor = run->run.actor;
-    client_lending_begin(c);
+    client_lending_begin(c, run->run.task_id);
     calls_publish(c);
     client_lending_settle(c);
     c->claimed = &run->run;
@@ -192,10 +194,14 @@ mob_status_t mob_run_result_begin(mob_client_t *c, mob_run_t *run, uint32_t inde
     /* A value that goes into the slot itself takes nothing that threads share: no lock. */
     if (size <= STORE_INLINE && ref_count == 0)
         return client_buffer_begin(c, ref, size, 0, ret_buffer);
-    pthread_mutex_lock(&c->mutex);
-    mob_status_t status = client_buffer_begin(c, ref, size, ref_count, ret_buffer);
-    pthread_mutex_unlock(&c->mutex);
-    return status;
+    for (;;) {
+        pthread_mutex_lock(&c->mutex);
+        mob_status_t status = client_buffer_begin(c, ref, size, ref_count, ret_buffer);
+        pthread_mutex_unlock(&c->mutex);
+        /* A stopped daemon is no reason to lose a result: it goes on, or this worker ends too. */
+        if (status != MOB_ESTOPPED) return status;
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    }
 }
 
 void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t index,
@@ -251,6 +257,8 @@ static void run_end(mob_client_t *c, client_run_t *run) {
 /* After the worker has told the run's end. */
 static void run_close(mob_client_t *c, client_run_t *run) {
     if (run->leased) client_lease_run(c, 0);
+    run->generation = 0; /* a cancel that comes now is too late */
+    if (run->cancelled && !run->interrupted) c->cancelled--;
     run->next_free = c->free_runs;
     c->free_runs = run;
     if ((c->has_loop || c->limit > 1) && c->running == 0) client_title_rest(c);
@@ -280,8 +288,9 @@ static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
 static void event_tell(mob_client_t *c, const client_run_t *run, wire_record_t *record) {
     shm_event_t *e = shm_events_next(c->events);
     for (int tries = 0; e == NULL; tries++) {
-        /* Full: the daemon was told before, and never waits for a worker, so this ends. */
-        if (tries % 64 == 0) client_push(c, wire_plain(WIRE_EVENTS));
+        /* Full: the daemon was told before, and never waits for a worker. So this ends, unless the
+         * daemon is stopped: then it ends when the daemon goes on, or with it. */
+        if (tries == 0) client_push(c, wire_plain(WIRE_EVENTS));
         if (tries % 64 == 63 && !client_daemon_alive(c)) return;
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
         e = shm_events_next(c->events);
@@ -332,7 +341,7 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
         client_looking_set(c, true);
     bool known = false, crowd = run->failed;
     /* release: the results come first. The move can only fail if the daemon takes this worker for
-     * dead, and then it soon is. */
+     * dead, or has cancelled the task by force; then it soon is, and takes no other run. */
     if (wire_record_move(record, wire_word(run->generation, c->number, WIRE_TAKEN),
                          wire_word(run->generation, c->number, WIRE_DONE_STATE), &known)) {
         known |= !run->taken; /* the daemon told this worker to run it */
@@ -351,6 +360,8 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
                         (wire_message_t){.done = {WIRE_DONE, .record = run->record,
                                                   .generation = run->generation, .crowd = crowd}});
         }
+    } else {
+        c->told_to_exit = c->run_unclaimable = true;
     }
     run_close(c, run);
     pthread_mutex_unlock(&c->mutex);
@@ -358,9 +369,10 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
 
 _Static_assert(MOB_STORY_MAX <= SHM_SCRATCH_BYTES, "a story fits into the scratch page");
 
-/* Sends words in the scratch page; the daemon answers when it has read them. Under the mutex. */
-static void words_tell(mob_client_t *c, uint32_t kind, const client_run_t *run, const char *text,
-                       size_t size) {
+/* Sends words in the scratch page; the daemon answers when it has read them. What it answered; 0
+ * too if it is gone. Under the mutex. */
+static uint64_t words_tell(mob_client_t *c, uint32_t kind, const client_run_t *run,
+                           const char *text, size_t size) {
     char *space = (char *)c->own_segment.base + SHM_CLIENT_SCRATCH;
     if (size > MOB_STORY_MAX) {
         /* The beginning says which task failed, the end says how. */
@@ -374,8 +386,8 @@ static void words_tell(mob_client_t *c, uint32_t kind, const client_run_t *run, 
     } else if (size > 0) {
         memcpy(space, text, size);
     }
-    wire_message_t request = {.failure = {kind, run->record, run->generation, size}}, answer;
-    (void)client_ask(c, &request, WIRE_ANSWER, &answer);
+    wire_message_t request = {.failure = {kind, run->record, run->generation, size}};
+    return client_report(c, &request);
 }
 
 bool mob_run_retry(mob_client_t *c, mob_run_t *public_run, const char *text, size_t size) {
@@ -393,7 +405,8 @@ bool mob_run_retry(mob_client_t *c, mob_run_t *public_run, const char *text, siz
     /* The task goes through the daemon from now on. */
     wire_record_make_known(&c->records[run->record],
                            wire_word(run->generation, c->number, WIRE_TAKEN));
-    words_tell(c, WIRE_RETRY, run, text, size);
+    uint64_t again = words_tell(c, WIRE_RETRY, run, text, size);
+    if (again != 0) client_order_again(c, run->record, again >> 1, again & 1);
     run_close(c, run);
     pthread_mutex_unlock(&c->mutex);
     return true;
@@ -401,6 +414,6 @@ bool mob_run_retry(mob_client_t *c, mob_run_t *public_run, const char *text, siz
 
 void mob_run_failed(mob_client_t *c, mob_run_t *run, const char *text, size_t size) {
     pthread_mutex_lock(&c->mutex);
-    words_tell(c, WIRE_FAILED, run_of(run), text, size);
+    (void)words_tell(c, WIRE_FAILED, run_of(run), text, size);
     pthread_mutex_unlock(&c->mutex);
 }

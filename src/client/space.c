@@ -126,7 +126,8 @@ mob_status_t mob_space_wait(mob_client_t *c) {
         bool signalled = !client_sleep(c, seen, CLIENT_LOOK_UP_NS);
         if (!signalled && base_clock_mono_ns() < look_up) continue;
         /* MOB_OK makes the thread ask again: by that the daemon knows that it still waits. */
-        status = !client_daemon_alive(c) ? client_daemon_gone() : signalled ? MOB_EINTR : MOB_OK;
+        status = client_daemon_look(c);
+        if (status == MOB_OK && signalled) status = MOB_EINTR;
         break;
     }
     wanted.goes_on = status == MOB_OK || status == MOB_EINTR;

@@ -14,8 +14,13 @@ static mob_status_t task_check(const mob_task_t *task) {
     if (task->num_returns > MOB_MAX_RETURNS)
         return base_fail(MOB_EINVAL, "num_returns is %u, the most is %d", task->num_returns,
                          MOB_MAX_RETURNS);
+    if (task->named != NULL && task->kind != MOB_ACTOR_CREATE)
+        return base_fail(MOB_EINVAL, "only a new actor can be given a name");
+    if (task->named != NULL && client_name_check(task->named) != MOB_OK) return MOB_EINVAL;
     if (task->kind == MOB_ACTOR_CREATE && task->num_returns != 1)
         return base_fail(MOB_EINVAL, "creating an actor has one result, the actor");
+    if (task->kind == MOB_ACTOR_CREATE && task->retry_exceptions)
+        return base_fail(MOB_EINVAL, "an actor whose constructor fails is not made again");
     if (task->name_size > 255)
         return base_fail(MOB_EINVAL, "a name of %zu bytes is longer than 255", task->name_size);
     if (task->dep_count > MOB_MAX_DEPS || task->ref_count > MOB_MAX_DEPS)
@@ -27,18 +32,18 @@ static mob_status_t task_check(const mob_task_t *task) {
 }
 
 /* The lane in which workers may take the task by themselves: it has nothing special and nothing to
- * wait for. SHM_LANES: none. */
+ * wait for. SHM_NO_LANE: none. */
 static uint32_t lane_of(const mob_client_t *c, const mob_task_t *task) {
     if (task->kind != MOB_TASK || task->max_calls != 0 ||
         atomic_load_explicit(&c->node->fast, memory_order_relaxed) == 0)
-        return SHM_LANES;
+        return SHM_NO_LANE;
     for (uint32_t i = 0; i < task->dep_count; i++)
-        if (!client_is_sealed(c, task->deps[i])) return SHM_LANES;
-    uint32_t lane = 0;
-    while (lane < SHM_LANES && atomic_load_explicit(&c->node->lanes[lane].shape,
-                                                    memory_order_relaxed) != task->shape + 1)
-        lane++;
-    return lane;
+        if (!client_is_sealed(c, task->deps[i])) return SHM_NO_LANE;
+    for (uint32_t lane = c->lanes; lane < c->lanes + SHM_LANES; lane++)
+        if (atomic_load_explicit(&c->node->lanes[lane].shape, memory_order_relaxed) ==
+            task->shape + 1)
+            return lane;
+    return SHM_NO_LANE;
 }
 
 /* Where the task goes: the number of a queue, this process's own or one of calls; 0: to the
@@ -46,14 +51,15 @@ static uint32_t lane_of(const mob_client_t *c, const mob_task_t *task) {
 static mob_status_t queue_choose(mob_client_t *c, const mob_task_t *task, uint32_t *ret_queue) {
     *ret_queue = 0;
     if (task->kind == MOB_ACTOR_CALL && client_slot_valid(task->actor.slot)) {
-        *ret_queue = client_calls_queue(c, task->actor);
+        mob_status_t status = client_calls_queue(c, task->actor, ret_queue);
+        if (status != MOB_OK) return status;
         if (*ret_queue != 0 && shm_queue_count(&c->queues[*ret_queue]) >= SHM_QUEUE_ENTRIES)
             return base_fail(MOB_ELIMIT, "%d calls of this actor are waiting already",
                              SHM_QUEUE_ENTRIES);
         return MOB_OK;
     }
     uint32_t lane = lane_of(c, task), number = shm_lane_queue(lane, c->number);
-    if (lane < SHM_LANES &&
+    if (lane < SHM_NO_LANE &&
         shm_queue_count(&c->queues[number]) <
             SHM_QUEUE_ENTRIES) /* the count does not grow: this process alone pushes */
         *ret_queue = number;
@@ -85,7 +91,8 @@ static mob_status_t draft_begin(mob_client_t *c, const mob_task_t *task, draft_t
     return status;
 }
 
-static mob_status_t returns_open(mob_client_t *c, uint32_t count, mob_ref_t *refs) {
+static mob_status_t returns_open(mob_client_t *c, uint32_t count, uint32_t record,
+                                 mob_ref_t *refs) {
     for (uint32_t i = 0; i < count; i++) {
         refs[i] = (mob_ref_t){0};
         mob_status_t status = client_slot_take(c, &refs[i].slot);
@@ -97,6 +104,7 @@ static mob_status_t returns_open(mob_client_t *c, uint32_t count, mob_ref_t *ref
             return status;
         }
         refs[i].generation = store_slot_open(&c->slots[refs[i].slot]);
+        c->slots[refs[i].slot].value.maker = record;
     }
     return MOB_OK;
 }
@@ -118,7 +126,8 @@ static void body_write(const mob_task_t *task, const mob_ref_t *returns, unsigne
     }
 }
 
-static void record_write(wire_record_t *record, const mob_task_t *task, const draft_t *draft) {
+static void record_write(wire_record_t *record, const mob_task_t *task, const draft_t *draft,
+                         uint64_t parent) {
     record->block = draft->block;
     record->body_size = draft->body_size;
     record->kind = (uint8_t)task->kind;
@@ -136,6 +145,7 @@ static void record_write(wire_record_t *record, const mob_task_t *task, const dr
         record->max_calls = task->max_calls;
     record->function = task->function;
     record->actor = task->actor;
+    record->parent = parent;
     record->start_ns = record->end_ns = 0;
 }
 
@@ -156,7 +166,7 @@ static void draft_queue(mob_client_t *c, const mob_task_t *task, const draft_t *
     if (task->dep_count + task->ref_count > 0)
         client_push_quietly(c, wire_about_record(WIRE_ARGUMENTS, draft->record, draft->generation));
     if (queue < SHM_FIRST_CALLS)
-        client_queue_push(c, queue / SHM_MAX_CLIENTS, draft->record, draft->generation);
+        client_queue_push(c, c->lanes + queue / SHM_MAX_CLIENTS, draft->record, draft->generation);
     else
         client_call_push(c, queue, draft->record, draft->generation);
 }
@@ -169,9 +179,11 @@ mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_
     draft_t draft;
     uint32_t queue;
     status = queue_choose(c, task, &queue);
+    if (status == MOB_OK && (queue == 0 || task->dep_count + task->ref_count > 0))
+        status = client_room_await(c);
     if (status == MOB_OK) status = draft_begin(c, task, &draft);
     if (status == MOB_OK) {
-        status = returns_open(c, task->num_returns, ret_refs);
+        status = returns_open(c, task->num_returns, draft.record, ret_refs);
         if (status != MOB_OK) {
             if (draft.block != 0)
                 shm_heap_free(&c->heap, draft.block, shm_tag(true, draft.record, draft.generation));
@@ -190,23 +202,30 @@ mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_
     /* An actor lives as long as references to it: the daemon counts them from the start. */
     if (task->kind == MOB_ACTOR_CREATE) client_ref_escape(c, ret_refs[0]);
     body_write(task, ret_refs, draft.body);
-    record_write(&c->records[draft.record], task, &draft);
+    record_write(&c->records[draft.record], task, &draft, client_parent_of(c, task));
     record_publish(c, &draft, queue == 0 || task->dep_count + task->ref_count > 0);
-    if (queue != 0)
+    if (task->named != NULL) {
+        if (client_slot_valid(task->named->info.slot)) client_ref_escape(c, task->named->info);
+        status = client_create_named(c, task->named, draft.record, draft.generation);
+        if (status != MOB_OK) client_ref_release(c, ret_refs[0]);
+    } else if (queue != 0) {
         draft_queue(c, task, &draft, queue);
-    else
+    } else {
         client_push(c, wire_about_record(WIRE_SUBMIT, draft.record, draft.generation));
+    }
     pthread_mutex_unlock(&c->mutex);
-    return MOB_OK;
+    return status;
 }
 
-mob_status_t mob_actor_kill(mob_client_t *c, mob_ref_t actor) {
+mob_status_t mob_actor_kill(mob_client_t *c, mob_ref_t actor, bool may_restart) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     pthread_mutex_lock(&c->mutex);
     /* Answered: a process that learns from this one that the actor was killed, and then calls it,
      * must find it dead. */
-    wire_message_t m = wire_about_object(WIRE_KILL, actor.slot, actor.generation), answer;
+    wire_message_t m = {.kill = {WIRE_KILL, .slot = actor.slot, .generation = actor.generation,
+                                 .may_restart = may_restart}},
+                   answer;
     status = client_ask(c, &m, WIRE_ANSWER, &answer);
     pthread_mutex_unlock(&c->mutex);
     return status;

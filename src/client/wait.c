@@ -23,12 +23,13 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
     if (status != MOB_OK) return status;
     *ret_count = mark_ready(c, refs, count, needed, ret_ready);
     if (*ret_count >= needed || timeout_ms == 0) return MOB_OK;
-    if ((status = client_wait_check()) != MOB_OK) return status;
+    if ((status = client_wait_check(c)) != MOB_OK) return status;
     uint64_t deadline = client_wait_deadline(timeout_ms),
              look_up = base_clock_mono_ns() + (uint64_t)CLIENT_LOOK_UP_NS;
     shm_bell_t *bell = &c->node->bells[c->number];
     bool noted = false;
     client_wait_t wait = client_waiting_begin(c);
+    shm_wait_t *vigil = client_vigil_begin(c, refs, count, needed, timeout_ms);
     for (;;) {
         uint32_t seen = shm_bell_listen(bell);
         if (!noted)
@@ -42,16 +43,15 @@ mob_status_t mob_wait(mob_client_t *c, const mob_ref_t *refs, size_t count, size
             status = MOB_EINTR;
             break;
         }
-        if (!client_daemon_alive(c)) {
-            status = client_daemon_gone();
-            break;
-        }
+        if ((status = client_daemon_look(c)) != MOB_OK) break;
+        if (vigil != NULL && (status = client_vigil_look(c)) != MOB_OK) break;
         if (base_clock_mono_ns() >= look_up &&
             mark_ready(c, refs, count, needed, ret_ready) < needed) {
             status = MOB_EINTR;
             break;
         }
     }
+    client_vigil_end(c, vigil, status);
     client_waiting_end(c, wait);
     return status;
 }

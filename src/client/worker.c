@@ -25,7 +25,9 @@ static bool order_claim(mob_client_t *c, const wire_message_t *message) {
                                 message->run.record < WIRE_MAX_RECORDS ? message->run.record : 0,
                             .generation = message->run.generation,
                             .gpu_mask = message->run.gpu_mask,
-                            .may_retry = message->run.may_retry != 0};
+                            .may_retry = message->run.flags & WIRE_RUN_MAY_RETRY,
+                            .restarted = message->run.flags & WIRE_RUN_RESTARTED,
+                            .made = message->run.flags & WIRE_RUN_MADE};
     uint64_t word = atomic_load_explicit(&c->records[order.record].word, memory_order_acquire);
     if (!wire_word_is(word, order.generation, WIRE_READY_STATE)) return false; /* taken back */
     if (!arguments_are_there(c, &order)) {
@@ -72,6 +74,20 @@ static bool order_take(mob_client_t *c, wire_message_t *ret_order) {
     return false;
 }
 
+void client_order_again(mob_client_t *c, uint32_t record, uint64_t generation, bool may_retry) {
+    wire_message_t order = {.run = {WIRE_RUN, .record = record, .generation = generation,
+                                    .flags = may_retry ? WIRE_RUN_MAY_RETRY : 0}};
+    if (c->order_next > 0) {
+        c->orders.items[--c->order_next] = order;
+    } else if (vec_push(&c->orders, order)) {
+        memmove(c->orders.items + 1, c->orders.items, (c->orders.count - 1) * sizeof order);
+        c->orders.items[0] = order;
+    } else {
+        c->told_to_exit = true; /* no memory: this worker ends, and the call is not lost */
+    }
+    shm_bell_ring(&c->node->bells[c->number]); /* the taker may sleep */
+}
+
 enum { MOST_FORGETS = 64 };
 
 /* This thread unloads a function, and so runs what that leaves to be run (finalizers). It takes no
@@ -90,6 +106,12 @@ static mob_status_t forget_take(mob_client_t *c, mob_run_t **ret_run) {
     return MOB_OK;
 }
 
+/* Whether this worker begins what the daemon told it to run. After WIRE_EXIT others run that; but
+ * an actor's calls are nobody else's. */
+static bool may_begin(const mob_client_t *c) {
+    return !c->told_to_exit || (c->actor.slot != 0 && !c->run_unclaimable);
+}
+
 /* Takes a run that can begin now. MOB_ETIMEOUT: there is none. MOB_ELIMIT: none may begin. */
 static mob_status_t run_take(mob_client_t *c, mob_run_t **ret_run) {
     wire_message_t order;
@@ -100,8 +122,7 @@ static mob_status_t run_take(mob_client_t *c, mob_run_t **ret_run) {
      * this worker's memory with old functions. */
     if (c->forgets.count >= MOST_FORGETS) return forget_take(c, ret_run);
     if (!full) {
-        while (!claimed && order_take(c, &order))
-            claimed = !c->told_to_exit && order_claim(c, &order);
+        while (!claimed && order_take(c, &order)) claimed = may_begin(c) && order_claim(c, &order);
         if (!claimed && !c->run_unclaimable) claimed = client_call_take(c, call_claim);
         if (!claimed && !c->told_to_exit && client_lease_begin(c))
             claimed = client_queue_take(c, client_lane(c), task_claim);
@@ -144,9 +165,9 @@ bool mob_worker_ends(mob_client_t *c) {
     pthread_mutex_lock(&c->mutex);
     client_listen(c);
     client_push(c, wire_plain(WIRE_ENDING));
-    bool session_ends = c->run_unclaimable;
+    bool job_ends = c->run_unclaimable;
     pthread_mutex_unlock(&c->mutex);
-    return session_ends;
+    return job_ends;
 }
 
 mob_status_t mob_run_next(mob_client_t *c, mob_run_t **ret_run) {

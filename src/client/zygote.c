@@ -55,10 +55,7 @@ static int zygote_connect(const char *path, uint64_t token) {
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (strlen(path) >= sizeof address.sun_path) return -1;
     strcpy(address.sun_path, path);
-    wire_hello_t hello = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
-                          .version = WIRE_VERSION,
-                          .role = WIRE_ZYGOTE,
-                          .token = token};
+    wire_hello_t hello = wire_hello(WIRE_ZYGOTE, token);
     wire_packet_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
     if (sock >= 0 && connect(sock, (struct sockaddr *)&address, sizeof address) == 0 &&
         send(sock, &hello, sizeof hello, MSG_NOSIGNAL) > 0 &&

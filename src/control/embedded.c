@@ -4,13 +4,19 @@
 
 #include "base/vec.h"
 #include "control/control.h"
+#include "control/names.h"
 
 struct control {
     VEC(control_event_t) events; /* a circle once it is full */
     size_t first;
     VEC(control_actor_t) actors;
     size_t dead;
+    VEC(control_job_t *) jobs;
+    size_t ended;
+    control_names_t names;
 };
+
+control_names_t *control_names_of(control_t *c) { return &c->names; }
 
 mob_status_t control_embedded_new(control_t **ret_control) {
     control_t *c = calloc(1, sizeof *c);
@@ -23,6 +29,9 @@ void control_free(control_t *c) {
     if (c == NULL) return;
     vec_free(&c->events);
     vec_free(&c->actors);
+    while (c->jobs.count > 0) free(vec_pop(&c->jobs));
+    vec_free(&c->jobs);
+    control_names_fini(&c->names);
     free(c);
 }
 
@@ -69,4 +78,35 @@ void control_actor_put(control_t *c, const control_actor_t *actor) {
 size_t control_actor_count(const control_t *c) { return c->actors.count; }
 const control_actor_t *control_actor_at(const control_t *c, size_t index) {
     return &c->actors.items[index];
+}
+
+static control_job_t *job_find(control_t *c, uint32_t number) {
+    for (size_t i = c->jobs.count; i-- > 0;)
+        if (c->jobs.items[i]->number == number) return c->jobs.items[i];
+    control_job_t *job = calloc(1, sizeof *job);
+    if (job != NULL && vec_push(&c->jobs, job)) return job;
+    free(job);
+    return NULL;
+}
+
+static void ended_forget(control_t *c) {
+    size_t i = 0;
+    while (c->jobs.items[i]->end_ms == 0) i++;
+    free(c->jobs.items[i]);
+    for (; i + 1 < c->jobs.count; i++) c->jobs.items[i] = c->jobs.items[i + 1];
+    c->jobs.count--;
+    c->ended--;
+}
+
+void control_job_put(control_t *c, const control_job_t *job) {
+    control_job_t *known = job_find(c, job->number);
+    if (known == NULL) return;
+    c->ended += job->end_ms != 0 && known->end_ms == 0;
+    *known = *job;
+    if (c->ended > CONTROL_MAX_DEAD_JOBS) ended_forget(c);
+}
+
+size_t control_job_count(const control_t *c) { return c->jobs.count; }
+const control_job_t *control_job_at(const control_t *c, size_t index) {
+    return c->jobs.items[index];
 }

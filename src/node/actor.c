@@ -1,9 +1,12 @@
 /*
  * Actors: one worker each, calls of one caller in order.
  *
- *   PENDING   its creation waits or runs; calls queue up
- *   ALIVE     calls go to the worker as soon as their arguments are there, the callers in turn
- *   DEAD      every call, old or new, fails with the cause
+ *   PENDING      its creation waits or runs; calls queue up
+ *   ALIVE        calls go to the worker as soon as their arguments are there, the callers in turn
+ *   RESTARTING   as PENDING, after its worker's death; see restart.c
+ *   DEAD         every call, old or new, fails with the cause
+ *
+ * actor/life.c decides which of them follows.
  *
  * An actor is an object whose references are its handles. When the last handle goes, the actor ends
  * after the calls that it has. The daemon forgets an actor that is dead and has no handle.
@@ -18,14 +21,22 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "node/runname.h"
 #include "node/state.h"
 
-static void actor_note(node_t *n, const node_actor_t *a) {
+void node_actor_note(node_t *n, const node_actor_t *a) {
+    static const control_actor_state_t states[] = {[ACTOR_PENDING] = CONTROL_ACTOR_PENDING,
+                                                   [ACTOR_ALIVE] = CONTROL_ACTOR_ALIVE,
+                                                   [ACTOR_RESTARTING] = CONTROL_ACTOR_RESTARTING,
+                                                   [ACTOR_DEAD] = CONTROL_ACTOR_DEAD};
     control_actor_t note = {.id = a->id,
-                            .state = (control_actor_state_t)a->state,
+                            .state = states[a->life.state],
+                            .restarts = a->life.restarts,
                             .pid = a->worker ? a->worker->pid : 0};
     snprintf(note.name, sizeof note.name, "%s", a->name);
+    size_t size = base_utf8_whole(a->cause, strnlen(a->cause, sizeof note.cause - 1));
+    if (a->life.state == ACTOR_DEAD) memcpy(note.cause, a->cause, size);
     control_actor_put(n->control, &note);
 }
 
@@ -45,7 +56,7 @@ void node_actor_early(node_t *n, mob_ref_t id) {
         else if (e.call != NULL)
             node_actor_call(n, e.call, id);
         else
-            node_actor_kill(n, id);
+            node_actor_kill(n, id, false);
     }
     n->actors.early.count = kept;
 }
@@ -72,11 +83,14 @@ void node_actor_create(node_t *n, node_task_t *t) {
         return;
     }
     a->id = t->refs[0];
+    a->job = t->job;
     a->creation = t;
+    actor_life_init(&a->life, t->retries);
+    a->limit = n->records[t->record].max_concurrency;
     node_task_name(n, t, a->name, sizeof a->name);
     o->actor = a;
     t->actor = a;
-    actor_note(n, a);
+    node_actor_note(n, a);
 }
 
 /* The driver is not told of the actor's calls one by one, nor of the actor's own error. */
@@ -85,42 +99,55 @@ static void actor_quiet(node_t *n, node_actor_t *a) {
     node_slot_quiet(n, a->id);
 }
 
-void node_actor_created(node_t *n, node_task_t *t) {
-    node_actor_t *a = t->actor;
-    node_client_t *worker = t->worker;
-    if (a == NULL || worker == NULL) return;
-    a->creation = NULL;
-    uint64_t meta = n->slots[a->id.slot].meta;
-    a->pid = worker->pid;
-    if (store_meta_error(meta) != MOB_OK || worker->state != NODE_LIVE) {
-        /* The constructor raised: the error is the actor's value, and its calls get a copy. Or the
-         * worker is dying. */
-        a->init_failed = store_meta_error(meta) != MOB_OK;
-        if (a->init_failed && !a->killed) node_failure_creation(n, a, worker->pid);
-        if (a->init_failed) actor_quiet(n, a);
-        node_actor_died(n, a, "the actor died because its creation failed");
-        if (worker->state == NODE_LIVE) {
-            worker->retiring = true;
-            worker->actor = NULL;
-        }
-        return;
-    }
-    /* From now on the actor holds only what was asked for explicitly: the lease moves from the task
-     * to the actor's worker. */
+/* The constructor raised. Its words are the actor's value, or in `words`; calls get a copy. */
+static void creation_refused(node_t *n, node_actor_t *a, node_client_t *worker) {
+    a->creation = NULL; /* its caller frees it */
+    a->init_failed = true;
+    if (!a->life.killed) node_failure_creation(n, a, worker->pid);
+    actor_quiet(n, a);
+    worker->retiring = true;
+    if (!actor_life_ended(&a->life, ACTOR_REFUSED, true))
+        node_actor_bury(n, a, "the actor died because its creation failed");
+}
+
+/* From now on the actor holds only what was asked for explicitly: the lease moves from the task to
+ * the actor's worker. */
+static void worker_become(node_t *n, node_client_t *worker, node_actor_t *a, node_task_t *t) {
     sched_lease_shrink(n->sched, &t->lease, t->held_shape);
     worker->actor_ns = base_clock_wall_ns();
+    a->runs = worker->events ? atomic_load(&worker->events->tail) : 0;
     node_pressure_spare(worker);
     worker->actor = a;
     worker->lease = t->lease;
     t->lease = (sched_lease_t){0};
     a->worker = worker;
-    a->state = NODE_ACTOR_ALIVE;
-    n->pool.spares_wanted = true;
-    if (!a->killed) node_calls_begin(n, a);
-    actor_note(n, a);
-    if (a->killed) node_client_kill(worker); /* killed while it waited for its worker */
+    worker->job->pool.spares_wanted = true;
+}
+
+/* If the worker is dying by now, the rest follows when its end is certain. */
+bool node_actor_created(node_t *n, node_task_t *t) {
+    node_actor_t *a = t->actor;
+    node_client_t *worker = t->worker;
+    if (a == NULL || worker == NULL) return false;
+    a->pid = worker->pid;
+    if (a->life.made ? a->words != NULL : store_meta_error(n->slots[a->id.slot].meta) != MOB_OK) {
+        creation_refused(n, a, worker);
+        return false;
+    }
+    actor_life_made(&a->life);
+    worker_become(n, worker, a, t);
+    bool keeps = actor_life_may_restart(&a->life);
+    if (keeps)
+        node_task_park(n, t);
+    else
+        a->creation = NULL;
+    node_actor_first_give(n, a); /* before the worker hears of its queues */
+    if (!a->life.killed) node_calls_begin(n, a);
+    node_actor_note(n, a);
+    if (a->life.killed) node_client_kill(worker); /* killed while it waited for its worker */
     node_actor_pump(n, a);
     node_actor_try_end(n, a);
+    return keeps;
 }
 
 void node_actor_id_text(const node_t *n, const node_actor_t *a,
@@ -136,13 +163,13 @@ static void call_quiet(node_t *n, const node_task_t *t) {
 
 void node_actor_call_fail(node_t *n, node_task_t *t, mob_status_t status, const char *why) {
     const node_actor_t *a = t->actor;
-    char text[1200], id[2 * MOB_ID_SIZE + 1], pid[32] = "";
+    char text[1600], id[2 * MOB_ID_SIZE + 1], pid[32] = "";
     node_actor_id_text(n, a, id);
     if (a->pid != 0) snprintf(pid, sizeof pid, "\n\tpid: %d", (int)a->pid);
     snprintf(text, sizeof text,
              "The actor died unexpectedly before finishing this task.\n\tclass_name: "
-             "%s\n\tactor_id: %s%s\nThe actor %s is dead: %s",
-             a->name, id, pid, a->name, why);
+             "%s\n\tactor_id: %s%s\n\tnode_id: %016llx\n\tip: 127.0.0.1\nThe actor %s is dead: %s",
+             a->name, id, pid, (unsigned long long)n->incarnation, a->name, why);
     if (a->quiet) call_quiet(n, t);
     node_task_fail(n, t, status, text);
 }
@@ -150,6 +177,11 @@ void node_actor_call_fail(node_t *n, node_task_t *t, mob_status_t status, const 
 /* Gives a call's results the error that is the actor's value, if it is one; else the cause's
  * words. */
 static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
+    if (a->words != NULL) {
+        call_quiet(n, t);
+        node_task_fail(n, t, MOB_EACTOR, a->words);
+        return;
+    }
     const store_slot_t *slot = &n->slots[a->id.slot];
     uint64_t meta = slot->meta, size = store_meta_size(meta), block = slot->value.large.block;
     const char *words;
@@ -164,24 +196,6 @@ static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
         return;
     }
     node_actor_call_fail(n, t, MOB_EACTOR, a->cause);
-}
-
-void node_actor_creation_lost(node_t *n, node_task_t *t, mob_status_t status, const char *how) {
-    char text[512];
-    node_actor_t *a = t->actor;
-    snprintf(text, sizeof text, "The actor %s died while it was being created: %s",
-             a ? a->name : "", how);
-    if (a != NULL) {
-        a->creation = NULL;
-        a->init_failed = true;
-        a->pid = t->worker->pid;
-        /* also if its handles are gone: the object stays until the next sweep */
-        actor_quiet(n, a);
-    }
-    node_task_fail(n, t, status, text);
-    if (a == NULL) return;
-    if (!a->killed) node_failure_creation(n, a, a->pid);
-    node_actor_died(n, a, text);
 }
 
 static node_calls_t *calls_of(node_actor_t *a, uint32_t caller) {
@@ -202,7 +216,7 @@ void node_actor_call(node_t *n, node_task_t *t, mob_ref_t id) {
         return;
     }
     t->actor = a;
-    if (a->state == NODE_ACTOR_DEAD) {
+    if (a->life.state == ACTOR_DEAD) {
         call_fail(n, a, t);
         return;
     }
@@ -221,7 +235,7 @@ void node_actor_call(node_t *n, node_task_t *t, mob_ref_t id) {
 }
 
 void node_actor_pump(node_t *n, node_actor_t *a) {
-    if (a->state != NODE_ACTOR_ALIVE) return;
+    if (a->life.state != ACTOR_ALIVE) return;
     for (size_t i = 0; i < a->callers.count;) {
         node_calls_t *calls = &a->callers.items[i];
         if (node_calls_open(
@@ -261,57 +275,100 @@ static void actor_free(node_t *n, node_actor_t *a) {
     node_calls_forget(n, a);
     vec_free(&a->callers);
     vec_free(&a->queues);
+    free(a->words);
     free(a);
     n->again = true;
 }
 
 void node_actor_died(node_t *n, node_actor_t *a, const char *cause) {
-    if (a->state == NODE_ACTOR_DEAD) return;
-    a->state = NODE_ACTOR_DEAD;
-    snprintf(a->cause, sizeof a->cause, "%s", a->killed ? "it was killed by ray.kill" : cause);
-    a->quiet |= a->killed;
-    actor_note(n, a);
+    if (a->life.state == ACTOR_DEAD || actor_life_ended(&a->life, ACTOR_IMPOSSIBLE, true)) return;
+    node_actor_bury(n, a, cause);
+}
+
+static void calls_fail(node_t *n, node_actor_t *a, node_task_t *t) {
+    while (t != NULL) {
+        node_task_t *next = t->next;
+        call_fail(n, a, t);
+        t = next;
+    }
+}
+
+/* Its creation is not run any more. */
+static void creation_end(node_t *n, node_actor_t *a) {
+    node_task_t *t = a->creation;
+    a->creation = NULL;
+    if (t->waiting_for_worker) node_pool_unwait(t);
+    if (a->life.made) {
+        node_task_dismiss(n, t); /* the actor's handles have their value */
+        return;
+    }
+    if (a->life.killed) actor_quiet(n, a);
+    node_task_fail(n, t, MOB_EACTOR, a->cause);
+}
+
+void node_actor_bury(node_t *n, node_actor_t *a, const char *cause) {
+    snprintf(a->cause, sizeof a->cause, "%s",
+             a->orphaned      ? "its job has ended"
+             : a->life.killed ? "it was killed by ray.kill"
+                              : cause);
+    a->quiet |= a->life.killed;
     if (a->worker != NULL) a->worker->actor = NULL;
     a->worker = NULL;
-    if (a->creation != NULL) {
-        node_task_t *t = a->creation;
-        a->creation = NULL;
-        if (a->killed) actor_quiet(n, a);
-        node_task_fail(n, t, MOB_EACTOR, a->cause);
-    }
+    node_actor_note(n, a);
+    if (a->due_ns != 0) node_actor_unhold(n, a);
+    if (a->creation != NULL) creation_end(n, a);
+    node_task_t *first = a->first;
+    a->first = NULL;
+    calls_fail(n, a, first);
     for (size_t i = 0; i < a->callers.count; i++) {
-        node_task_t *t = a->callers.items[i].head;
+        node_task_t *head = a->callers.items[i].head;
         a->callers.items[i].head = NULL;
-        while (t != NULL) {
-            node_task_t *next = t->next;
-            call_fail(n, a, t);
-            t = next;
-        }
+        calls_fail(n, a, head);
     }
     a->callers.count = 0;
     node_calls_actor_died(n, a);
+    node_job_t *job = a->job;
+    a->job = NULL;
+    node_name_end(n, a);
+    if (job != NULL && job->actor == a) { /* a detached actor's job ends with it */
+        job->actor = NULL;
+        node_job_leave(job, false);
+    }
     if (a->released) actor_free(n, a);
 }
 
-void node_actor_kill(node_t *n, mob_ref_t id) {
+void node_actor_orphan(node_t *n, node_actor_t *a) {
+    if (a->life.state == ACTOR_DEAD) return;
+    a->orphaned = true;
+    actor_life_kill(&a->life);
+    node_calls_close(n, a);
+    bool has_process = a->worker != NULL || (a->creation != NULL && a->creation->worker != NULL);
+    if (!has_process) node_actor_died(n, a, "");
+}
+
+void node_actor_kill(node_t *n, mob_ref_t id, bool may_restart) {
     node_object_t *o = node_object_find(n, id);
     node_actor_t *a = o != NULL ? o->actor : NULL;
-    if (is_early(n, o))
+    /* one that is not made yet has no process that could be killed */
+    if (is_early(n, o) && !may_restart)
         (void)vec_push(&n->actors.early, ((node_early_t){.actor = id, .round = n->round}));
-    if (a == NULL || a->state == NODE_ACTOR_DEAD) return;
-    a->killed = true;
-    node_calls_close(n, a);
+    if (a == NULL || a->life.state == ACTOR_DEAD) return;
     node_client_t *worker = a->worker ? a->worker : a->creation ? a->creation->worker : NULL;
-    if (worker != NULL) {
-        node_client_kill(worker); /* the rest when its end is certain */
-    } else if (a->creation == NULL || !a->creation->waiting_for_worker) {
-        node_actor_died(n, a, "");
+    if (may_restart) {
+        a->shot |= worker != NULL;
+    } else {
+        actor_life_kill(&a->life);
+        node_calls_close(n, a);
     }
+    if (worker != NULL)
+        node_client_kill(worker); /* the rest when its end is certain */
+    else if (!may_restart)
+        node_actor_died(n, a, "");
 }
 
 void node_actor_release(node_t *n, node_actor_t *a) {
     a->released = true;
-    if (a->state == NODE_ACTOR_DEAD)
+    if (a->life.state == ACTOR_DEAD)
         actor_free(n, a);
     else
         node_actor_try_end(n, a);
@@ -322,8 +379,8 @@ void node_actor_try_end(node_t *n, node_actor_t *a) {
     node_object_t *o = n->objects[a->id.slot];
     if (a->released && o != NULL && (o->holders.count > 0 || o->uses > 0))
         a->released = false; /* a handle came back in a message */
-    if (!a->released || a->state != NODE_ACTOR_ALIVE || a->in_flight > 0 || a->callers.count > 0 ||
-        a->worker == NULL)
+    if (!a->released || a->life.state != ACTOR_ALIVE || a->in_flight > 0 || a->callers.count > 0 ||
+        a->first != NULL || a->worker == NULL)
         return;
     if (a->worker->retiring) return;
     a->worker->retiring = true;

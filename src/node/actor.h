@@ -1,10 +1,13 @@
-/* Actors: one worker each, calls of one caller in order. actor.c has their states. */
+/* Actors: one worker each, calls of one caller in order. actor/life.h has their states; restart.h
+ * what happens when a process of theirs dies. */
 #ifndef NODE_ACTOR_H
 #define NODE_ACTOR_H
 
 #include <sys/types.h>
 
+#include "actor/life.h"
 #include "mobula.h"
+#include "node/name.h"
 #include "node/types.h"
 
 /* Calls of one caller that go through the daemon, in order. */
@@ -15,20 +18,30 @@ typedef struct {
 
 struct node_actor {
     mob_ref_t id;
-    node_task_t *creation; /* until it is done */
+    node_job_t *job; /* its worker's; NULL: it is dead */
+    actor_life_t life;
+    node_task_t *creation; /* until it is done, and as long as it may have to be run again */
     node_client_t *worker;
+    node_task_t *first; /* calls that come before all others once it is alive again, in order */
     VEC(node_calls_t) callers;
     VEC(uint32_t) queues; /* of calls that do not go through the daemon */
     uint32_t in_flight;
-    enum { NODE_ACTOR_PENDING, NODE_ACTOR_ALIVE, NODE_ACTOR_DEAD } state;
-    bool released; /* no handle is left: the actor ends when its calls are done */
-    bool killed;   /* by ray.kill */
+    uint32_t limit; /* calls that it may run at once */
+    uint32_t slots; /* deadlock.c's: its number among the resources, in look number `look` */
+    uint64_t look;
+    node_named_t *named; /* NULL: it has no name, and is not detached */
+    bool orphaned;       /* its job ends */
+    bool released;       /* no handle is left: the actor ends when its calls are done */
+    bool shot;           /* its process was killed by ray.kill(no_restart=False) */
     bool quiet; /* the driver is not told of the calls that it did not answer: its end was wanted,
                    or the driver knows of it */
     bool init_failed; /* it could not be made */
     pid_t pid;        /* of its process, or the last one it had */
+    uint64_t runs;    /* of its worker, when that became the actor, as its events count */
+    uint64_t due_ns;  /* when it is made again, if it waits for that; else 0 */
     char name[64];
-    char cause[256];
+    char cause[512];
+    char *words; /* of its constructor, which raised when the actor was made again; or NULL */
 };
 
 /* A call, or with `call` NULL a kill, of an actor whose creation the daemon has not read yet. */
@@ -39,13 +52,15 @@ typedef struct {
 } node_early_t;
 
 typedef struct {
-    VEC(node_early_t) early; /* about actors not yet created; settled once all rings were read */
+    VEC(node_early_t) early;  /* about actors not yet created; settled once all rings were read */
+    VEC(node_actor_t *) held; /* are made again after a pause */
 } node_actors_t;
 
 /* A creation was submitted. */
 void node_actor_create(node_t *node, node_task_t *task);
-/* The creation is done: the actor is alive, or dead because its constructor raised. */
-void node_actor_created(node_t *node, node_task_t *task);
+/* The creation is done: the actor is alive, or dead because its constructor raised. True: the actor
+ * keeps the creation, which it may have to run again. */
+bool node_actor_created(node_t *node, node_task_t *task);
 /* A call that goes through the daemon. Takes the task, which may fail at once. */
 void node_actor_call(node_t *node, node_task_t *task, mob_ref_t id);
 /* Hands on the calls and kills of an actor that came before its creation. The actor, and its
@@ -55,18 +70,21 @@ void node_actor_early(node_t *node, mob_ref_t id);
 void node_actors_settle(node_t *node);
 /* Hands calls whose arguments are there to the worker, the callers in turn. */
 void node_actor_pump(node_t *node, node_actor_t *actor);
-/* ray.kill. */
-void node_actor_kill(node_t *node, mob_ref_t id);
+/* ray.kill; `may_restart`: only its process is killed. */
+void node_actor_kill(node_t *node, mob_ref_t id, bool may_restart);
+/* Its job ends: it is not made again, and dies when its process has ended. */
+void node_actor_orphan(node_t *node, node_actor_t *actor);
 /* No process has a handle to the actor any more. */
 void node_actor_release(node_t *node, node_actor_t *actor);
-/* The actor's worker is certainly dead, or there will be none: its calls fail with `cause`, which
- * is borrowed. */
+/* There will be no worker for it: it is dead. `cause` is borrowed. */
 void node_actor_died(node_t *node, node_actor_t *actor, const char *cause);
+/* The actor is DEAD, and certainly has no process: its calls fail with `cause`, which is borrowed.
+ * The actor may be gone afterwards. */
+void node_actor_bury(node_t *node, node_actor_t *actor, const char *cause);
+/* Notes the actor's state for people. */
+void node_actor_note(node_t *node, const node_actor_t *actor);
 /* Fails a call that its actor can't answer. `why` is a sentence about the actor. */
 void node_actor_call_fail(node_t *node, node_task_t *call, mob_status_t status, const char *why);
-/* The actor's process died in the constructor. */
-void node_actor_creation_lost(node_t *node, node_task_t *creation, mob_status_t status,
-                              const char *how);
 /* The actor's id in hexadecimal digits, as ObjectRef.hex gives it, with a zero at the end. */
 void node_actor_id_text(const node_t *node, const node_actor_t *actor,
                         char ret_text[2 * MOB_ID_SIZE + 1]);

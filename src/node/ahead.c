@@ -21,29 +21,30 @@ enum { MAX_AHEAD = 16 };
 /* Whether the worker runs such a task, whose lease another can take over. */
 static bool lease_can_pass(const node_client_t *w) {
     return w != NULL && w->role == WIRE_WORKER && w->state == NODE_LIVE && !w->retiring &&
-           !w->leased && w->actor == NULL && w->runs != NULL && w->runs->kind == MOB_TASK &&
-           w->runs->shape == w->node->schedule.cpu_shape && w->runs->max_calls == 0 &&
-           w->runs->lease.state == SCHED_LEASE_HELD;
+           !w->job->farewell.leaving && !w->leased && w->actor == NULL && w->runs != NULL &&
+           w->runs->kind == MOB_TASK && w->runs->shape == MOB_SHAPE_ONE_CPU &&
+           w->runs->max_calls == 0 && w->runs->lease.state == SCHED_LEASE_HELD;
 }
 
 static bool may_have_more(const node_client_t *w) {
     return lease_can_pass(w) && w->run_count <= MAX_AHEAD;
 }
 
-/* Gives the busy workers one more task each in turn, until the queue is short or they have
- * enough. */
+/* Gives the busy workers one more task of their job's each in turn, until the queue is short or
+ * they have enough. Where a job has an idle worker, that one is for them. */
 void node_ahead_give(node_t *n) {
     for (bool given = true; given;) {
         given = false;
         for (uint32_t i = 1; i < n->client_next; i++) {
             node_client_t *w = n->clients[i];
-            if (!may_have_more(w)) continue;
-            sched_task_t *q = sched_task_ahead(n->sched, n->schedule.cpu_shape);
-            if (q == NULL) return;
+            if (!may_have_more(w) || w->job->pool.idle.count > 0) continue;
+            sched_task_t *q = sched_task_ahead(w->job->sched, MOB_SHAPE_ONE_CPU);
+            if (q == NULL) continue;
             node_task_t *t = (node_task_t *)q;
-            if (node_lane_of_request(n, q) >= 0 || t->kind != MOB_TASK || t->max_calls != 0) {
+            if (node_lane_asks(q, &(uint32_t){0}) != NULL || t->kind != MOB_TASK ||
+                t->max_calls != 0) {
                 sched_task_readd(n->sched, q);
-                return;
+                continue;
             }
             node_task_run_on(n, t, w);
             given = true;
@@ -51,14 +52,33 @@ void node_ahead_give(node_t *n) {
     }
 }
 
+/* A task that waits for nothing but the results of this one; NULL: none. */
+static node_task_t *follower(node_t *n, const node_task_t *t) {
+    for (uint32_t i = 0; i < t->num_returns; i++) {
+        const node_object_t *o = n->objects[t->refs[i].slot];
+        for (size_t k = 0;
+             o != NULL && o->generation == t->refs[i].generation && k < o->waiting.count; k++) {
+            node_task_t *next = o->waiting.items[k];
+            uint32_t mine = 0;
+            for (uint32_t d = 0; d < next->num_deps; d++)
+                for (uint32_t r = 0; r < t->num_returns; r++)
+                    mine += (next->refs + next->num_returns)[d].slot == t->refs[r].slot;
+            if (next->worker == NULL && next->kind == MOB_TASK && next->job == t->job &&
+                next->max_calls == 0 && next->shape == t->shape && next->missing == mine)
+                return next;
+        }
+    }
+    return NULL;
+}
+
 /* Chains: gives a busy worker the tasks that follow the last one that it has. Not while other tasks
  * wait for a CPU: they would be passed over. */
 void node_ahead_follow(node_t *n) {
     uint64_t since;
-    if (n->missing_arguments == 0 || sched_cpu_lacking(n->sched, NULL, &since) > 0) return;
+    if (n->missing_arguments == 0 || sched_cpu_lacking(n->sched, NULL, NULL, &since) > 0) return;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
-        for (node_task_t *t; may_have_more(w) && (t = node_task_follower(n, w->runs_tail)) != NULL;)
+        for (node_task_t *t; may_have_more(w) && (t = follower(n, w->runs_tail)) != NULL;)
             node_task_run_on(n, t, w);
     }
 }
@@ -93,11 +113,16 @@ static bool ahead_has_ready(const node_client_t *w) {
     return false;
 }
 
-bool node_ahead_waits(node_t *n, uint64_t *ret_since_ns) {
+static bool gives_way(const node_job_t *holder, const node_job_t *job) {
+    return holder == NULL || holder == job ||
+           sched_job_cpus(job->sched) < sched_job_cpus(holder->sched);
+}
+
+bool node_ahead_waits(node_t *n, const node_job_t *holder, uint64_t *ret_since_ns) {
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
         if (w == NULL || w->role != WIRE_WORKER || w->actor != NULL || w->leased ||
-            !ahead_has_ready(w))
+            !ahead_has_ready(w) || !gives_way(holder, w->job))
             continue;
         *ret_since_ns = w->runs->run_next->queue.since_ns;
         return true;

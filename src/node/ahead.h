@@ -22,7 +22,8 @@ void node_ahead_take_all(node_client_t *worker);
 /* The same of every worker. */
 void node_ahead_hold_back(node_t *node);
 /* Whether a task that could start elsewhere waits behind another in a worker, and since when it
- * waits. */
-bool node_ahead_waits(node_t *node, uint64_t *ret_since_ns);
+ * waits. Only tasks count that a worker of `holder` has to give way to: of that job itself, or of
+ * one that holds fewer CPUs; NULL: all. */
+bool node_ahead_waits(node_t *node, const node_job_t *holder, uint64_t *ret_since_ns);
 
 #endif

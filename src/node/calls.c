@@ -3,7 +3,8 @@
  * client/calls.c. The daemon gives them out, tells the actor's worker, closes them when the actor
  * is dead, and takes over the calls in them when one of the two dies.
  *
- *   OPEN     the caller pushes, the actor takes
+ *   OPEN     the caller pushes, the actor takes; also while the actor is made again: then nobody
+ *            takes, and the next worker is told of the queue as the first was
  *   CLOSED   the actor is dead or killed: the daemon fails what is pushed. Free when the caller has
  *            no handle any more
  *   ENDING   the caller has no handle any more, or is dead: the actor takes what is left, then says
@@ -56,6 +57,8 @@ static void pair_free(node_t *n, node_pair_t *p) {
 static bool calls_pending(const node_actor_t *a, uint32_t caller) {
     for (size_t i = 0; i < a->callers.count; i++)
         if (a->callers.items[i].caller == caller) return true;
+    for (const node_task_t *t = a->first; t != NULL; t = t->next)
+        if (t->submitter == caller) return true;
     for (const node_task_t *t = a->worker ? a->worker->runs : NULL; t != NULL; t = t->run_next)
         if (t->submitter == caller && t->kind == MOB_ACTOR_CALL && !t->queued) return true;
     return false;
@@ -98,7 +101,7 @@ void node_calls_need(node_client_t *caller, mob_ref_t id) {
      * without the daemon's knowing. */
     if (p != NULL)
         number = p->state == OPEN ? number_of(n, p) : 0;
-    else if (n->config.fast && a != NULL && a->state != NODE_ACTOR_DEAD && !a->killed &&
+    else if (n->config.fast && a != NULL && a->life.state != ACTOR_DEAD && !a->life.killed &&
              !a->released && !calls_pending(a, caller->number))
         number = pair_open(caller, a);
     node_client_tell(caller, wire_about_queue(WIRE_CALLS_ARE, number));
@@ -113,6 +116,17 @@ void node_calls_begin(node_t *n, node_actor_t *a) {
         if (p->state == ENDING)
             node_client_tell(a->worker, wire_about_queue(WIRE_CALLS_END, a->queues.items[i]));
     }
+}
+
+void node_calls_pause(node_t *n, node_actor_t *a) {
+    for (size_t i = 0; i < a->queues.count; i++)
+        atomic_store(&queue_of(n, pair_of(n, a->queues.items[i]))->taker, 0);
+}
+
+bool node_calls_wait(node_t *n, const node_actor_t *a) {
+    for (size_t i = 0; i < a->queues.count; i++)
+        if (shm_queue_count(&n->queues[a->queues.items[i]]) > 0) return true;
+    return false;
 }
 
 /* The calls of this queue that the worker has not begun are the daemon's from now on, in their

@@ -22,6 +22,11 @@ typedef struct {
 void node_calls_need(node_client_t *caller, mob_ref_t actor);
 /* The actor is alive: its worker hears of its queues. */
 void node_calls_begin(node_t *node, node_actor_t *actor);
+/* The actor's worker is certainly dead, and there will be another: what lies in its queues waits.
+ */
+void node_calls_pause(node_t *node, node_actor_t *actor);
+/* Whether a call lies in one of the actor's queues; a moment's truth. */
+bool node_calls_wait(node_t *node, const node_actor_t *actor);
 /* The actor is to die: no more calls for it. */
 void node_calls_close(node_t *node, node_actor_t *actor);
 /* The actor's worker is certainly dead: what lies in its queues fails. */

@@ -102,7 +102,7 @@ static void row_write(node_t *n, const row_t *r, wire_writer_t *w) {
     wire_write_int(w, maker != NULL ? maker->pid : 0);
     str_write(w, reasons[r->reason]);
     wire_write_int(w, holder != NULL ? holder->pid : 0);
-    str_write(w, holder == NULL ? "" : holder == n->driver ? "Driver" : "Worker");
+    str_write(w, holder == NULL ? "" : holder->role == WIRE_DRIVER ? "Driver" : "Worker");
     wire_write_int(w, r->count);
     str_write(w, site_text(n, r->slot));
 }

@@ -59,21 +59,21 @@ void node_children_reap(node_t *n) {
         if (dead != NULL && dead->role == WIRE_WORKER)
             (void)vec_push(&n->children.dead_sessions, pid);
         descendants_kill(n);
+        node_setup_t *setup = node_setup_by_pid(n, pid);
+        if (setup != NULL) setup->zygote.pid = 0;
         if (dead == NULL) {
-            if (pid == n->zygote.pid && n->zygote.client == NULL) {
-                n->zygote.pid = 0;
-                node_zygote_died(n);
-            }
+            if (setup != NULL && setup->zygote.client == NULL) node_zygote_died(setup);
             continue;
         }
         dead->exit_status = status;
         dead->exited = true;
         if (dead->role == WIRE_ZYGOTE) {
+            bool serves = setup != NULL && setup->zygote.client == dead;
             node_client_close(dead);
             /* killed before it was ready */
-            if (pid == n->zygote.pid && n->zygote.client == NULL) node_zygote_died(n);
-        } else if (n->farewell.leaving) {
-            node_farewell_gone(dead);
+            if (setup != NULL && !serves && setup->zygote.client == NULL) node_zygote_died(setup);
+        } else if (dead->job->farewell.leaving && !n->config.stays) {
+            node_farewell_reaped(dead);
         } else {
             node_client_died(dead);
         }

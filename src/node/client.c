@@ -3,8 +3,9 @@
  *
  *   GREETING   connected; its user id is checked; nothing is believed yet
  *   LIVE       said hello, has a number, its segment and its rings
+ *   LEFT       a driver that has left, and reads values in place: it holds those, and nothing else
  *   DYING      gone wrong or hung up: killed, and not spoken to any more. Its tasks still count as
- *              running
+ *              running. A driver is not ours to kill: it may live on for as long as it likes
  *   DEAD       its end is certain (reaped, or its pidfd says so): now its tasks, references and
  *              memory are dealt with
  */
@@ -19,6 +20,7 @@
 #include "base/clock.h"
 #include "base/packet.h"
 #include "node/inbox.h"
+#include "node/space/pins.h"
 #include "node/state.h"
 #include "node/watch.h"
 
@@ -116,7 +118,7 @@ static void outbox_flush(node_client_t *c) {
             (c->outbox.count - sent) * sizeof *c->outbox.items);
     c->outbox.count -= sent;
     if (c->outbox.count == 0) poll_start(c);
-    if (c == c->node->driver && c->outbox_bytes < OUTBOX_LIMIT / 2) node_streams_resume(c->node);
+    if (c->role == WIRE_DRIVER && c->outbox_bytes < OUTBOX_LIMIT / 2) node_streams_resume(c);
 }
 
 /* What the daemon tells a client only because it asked, and as often as it asked. So these messages
@@ -183,6 +185,20 @@ static void client_end(node_client_t *c) {
         kill(c->pid, SIGKILL); /* the daemon's unreaped child: the pid is its */
 }
 
+/* The driver's job ends. In a daemon that stays, the books on the driver are closed when its death
+ * is certain; without a pidfd, now. */
+static void driver_hung_up(node_client_t *c) {
+    if (c->sock_polled) uv_poll_stop(&c->sock_poll);
+    c->sock_polled = false;
+    bool left = c->state == NODE_LEFT;
+    if (!left) {
+        c->state = NODE_DYING;
+        c->job->lost = !c->job->farewell.leaving;
+        node_job_leave(c->job, false);
+    }
+    if (c->node->config.stays && (left || c->pidfd < 0)) node_client_died(c);
+}
+
 static void on_socket(uv_poll_t *poll, int status, int events) {
     node_client_t *c = poll->data;
     int fd = -1;
@@ -194,10 +210,8 @@ static void on_socket(uv_poll_t *poll, int status, int events) {
                                        c->state == NODE_GREETING, NULL);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (size <= 0) {
-        if (c == c->node->driver) {
-            uv_poll_stop(&c->sock_poll);
-            c->sock_polled = false;
-            node_farewell(c->node, false);
+        if (c->role == WIRE_DRIVER && c->state != NODE_GREETING) {
+            driver_hung_up(c);
         } else if (c->role == WIRE_WORKER && c->state == NODE_LIVE) {
             client_end(c); /* hung up; its end is certain only when it is reaped */
         } else {
@@ -228,11 +242,13 @@ void node_client_kill(node_client_t *c) {
 void node_client_fault(node_client_t *c, const char *what) {
     if (c->state == NODE_DYING || c->state == NODE_DEAD) return;
     c->fault = what;
-    node_warn(c->node, "The process %d %s; it was disconnected.", (int)c->pid, what);
+    if (c->job != NULL)
+        node_job_warn(c->job, "The process %d %s; it was disconnected.", (int)c->pid, what);
     if (c->role == WIRE_WORKER && c->state == NODE_LIVE) {
         node_client_kill(c);
-    } else if (c == c->node->driver) {
-        node_end(c->node);
+    } else if (c->role == WIRE_DRIVER && c->state == NODE_LIVE) {
+        driver_hung_up(c);
+        if (!c->node->config.stays) node_end(c->node);
     } else {
         node_client_close(c);
     }
@@ -250,6 +266,7 @@ static void client_unref(node_client_t *c) {
     vec_free(&c->backlog);
     vec_free(&c->slots);
     vec_free(&c->records);
+    vec_free(&c->pinned);
     free(c);
 }
 
@@ -271,19 +288,15 @@ void node_client_close(node_client_t *c) {
         break;
     }
     if (c->number != 0) node_number_leave(c);
-    if (c == n->driver) { /* refused: the daemon has no driver to be here for */
-        n->driver = NULL;
-        node_end(n);
+    if (c == n->starter) {
+        n->starter = NULL;
+        if (!n->config.stays) node_end(n); /* refused: it has no driver to be here for */
     }
-    if (n->zygote.client == c || n->zygote.next == c) {
-        bool was_current = n->zygote.client == c;
-        if (n->zygote.client == c) n->zygote.client = NULL;
-        if (n->zygote.next == c) n->zygote.next = NULL;
-        if (was_current) node_zygote_died(n);
-    }
+    node_zygote_closed(c);
     c->closing = 1; /* until all handles have been asked to close */
     node_stream_close(&c->out);
     node_stream_close(&c->err);
+    node_job_unjoin(c);
     handle_close(c, &c->sock_poll);
     handle_close(c, &c->pid_poll);
     handle_close(c, &c->out.poll);
@@ -291,29 +304,52 @@ void node_client_close(node_client_t *c) {
     client_unref(c);
 }
 
+/* What a process had, and will not use any more. */
+static void client_strike(node_client_t *c) {
+    node_t *n = c->node;
+    node_streams_read(c);
+    node_inbox_read(n); /* what it sent before it died still counts */
+    if (c->role == WIRE_WORKER) node_worker_forget(c);
+    node_questions_forget(c);
+    node_space_forget(c);
+    node_tasks_cancel(c);
+    node_objects_forget(c);
+    node_large_forget(c);
+    node_extents_forget(c);
+    node_grants_forget(c);
+    node_shapes_forget(c);
+    node_queues_note(n);
+    node_bells_ring(n); /* it may have published something and died before it rang */
+}
+
 void node_client_died(node_client_t *c) {
     node_t *n = c->node;
     if (c->state == NODE_DEAD) return;
-    if (c == n->driver) {
-        node_farewell(n, false);
-        return;
-    }
-    if (c->number != 0) {
+    if (c->role == WIRE_DRIVER && c->job != NULL && c->state != NODE_LEFT) {
         c->state = NODE_DYING;
-        node_streams_read(c);
-        node_inbox_read(n); /* what it sent before it died still counts */
-        node_worker_forget(c);
-        node_questions_forget(c);
-        node_space_forget(c);
-        node_tasks_cancel(c);
-        node_objects_forget(c);
-        node_large_forget(c);
-        node_extents_forget(c);
-        node_grants_forget(c);
-        node_shapes_forget(c);
-        node_queues_note(n);
-        node_bells_ring(n); /* it may have published something and died before it rang */
+        node_job_leave(c->job, false);
+        if (!n->config.stays) return;
+    }
+    if (c->state == NODE_LEFT)
+        node_pinned_drop(c);
+    else if (c->number != 0) {
+        c->state = NODE_DYING;
+        client_strike(c);
     }
     node_client_close(c);
     node_schedule(n);
+}
+
+void node_client_leave(node_client_t *c) {
+    node_t *n = c->node;
+    if (c->role != WIRE_DRIVER || c->state == NODE_LEFT) return;
+    bool hung_up = !c->sock_polled;
+    c->state = NODE_DYING; /* nothing is told to it any more */
+    node_job_leave(c->job, false);
+    if (!n->config.stays) return;
+    node_pinned_hold(c);
+    client_strike(c);
+    c->state = NODE_LEFT;
+    if (hung_up) node_client_died(c);
+    n->again = true;
 }

@@ -19,6 +19,7 @@ typedef enum {
     NODE_STARTING, /* a worker that was asked for and has not said hello */
     NODE_GREETING, /* a connection that has not said hello */
     NODE_LIVE,
+    NODE_LEFT,  /* a driver that has left and still reads values in place */
     NODE_DYING, /* killed; its end is not certain yet */
     NODE_DEAD,
 } node_state_t;
@@ -36,8 +37,10 @@ typedef struct {
 
 struct node_client {
     node_t *node;
-    uint32_t number; /* 0: none */
-    uint32_t epoch;  /* which of the session's clients it is: numbers are used again */
+    node_job_t *job;     /* a driver's and a worker's */
+    node_setup_t *setup; /* a zygote's */
+    uint32_t number;     /* 0: none */
+    uint32_t epoch;      /* which of the session's clients it is: numbers are used again */
     uint32_t role;
     node_state_t state;
     uint64_t token;
@@ -60,6 +63,7 @@ struct node_client {
     uint64_t extents;            /* how many */
     uint64_t held;               /* objects that name it as a holder */
     VEC(node_hold_t) shapes;     /* that it holds, by their places */
+    VEC(mob_ref_t) pinned;       /* what a driver that has left still reads: a use each */
 
     /* a worker's tasks */
     node_task_t *runs, *runs_tail; /* handed to it, oldest first; the first has the lease, the
@@ -76,7 +80,7 @@ struct node_client {
 
     /* a worker's lease */
     sched_lease_t lease;  /* of an actor, once it is made; or of a worker that takes tasks */
-    uint32_t lane;        /* that the lease is for */
+    uint32_t lane;        /* that the lease is for: its place among its job's */
     uint64_t leased_ns;   /* when its lease was given */
     uint64_t recalled_ns; /* when the lease was recalled for a task that waits; 0: it was not */
     bool leased;          /* takes tasks from queues */
@@ -119,13 +123,16 @@ void node_bells_ring(node_t *node);
 
 /* ---- ending ---- */
 
-/* The client did what no client does: tells the driver, and ends the client. `what` stays the
+/* The client did what no client does: tells its job's driver, and ends the client. `what` stays the
  * caller's. */
 void node_client_fault(node_client_t *client, const char *what);
 /* A worker's process is killed. Its tasks count as running until its death is certain. */
 void node_client_kill(node_client_t *client);
 /* The client's end is certain: deals with its tasks, references and memory, then closes it. */
 void node_client_died(node_client_t *client);
+/* A driver that joined leaves, and lives on: all that it had is struck off, but what it has pinned,
+ * which it holds until it hangs up. */
+void node_client_leave(node_client_t *client);
 /* Ends the connection; the memory goes when libuv is done with it. */
 void node_client_close(node_client_t *client);
 

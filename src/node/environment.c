@@ -44,7 +44,8 @@ mob_status_t node_environment_read(node_t *n) {
         status = number_read("RAY_memory_monitor_refresh_ms", 0, 1e9, &refresh_ms);
     if (status == MOB_OK)
         status = number_read("RAY_actor_graceful_shutdown_timeout_ms", 0, 1e9, &end_ms);
-    n->farewell.end_ms = (uint64_t)end_ms;
+    n->ends.end_ms = (uint64_t)end_ms;
+    if (status == MOB_OK) status = switch_read("RAY_deadlock_raise", &n->deadlock.raises);
     if (status == MOB_OK) status = switch_read("MOBULA_ENFORCE_MEMORY", &n->pressure.enforce);
     n->pressure.refresh_ms = (uint64_t)refresh_ms;
     if (status == MOB_OK && (double)n->pressure.refresh_ms != refresh_ms)

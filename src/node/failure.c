@@ -93,7 +93,11 @@ static uint64_t likeness(uint32_t kind, uint32_t turn, const char *text, size_t 
     return hash;
 }
 
-static void on_timer(uv_timer_t *timer) { node_failures_flush(timer->data); }
+static void on_timer(uv_timer_t *timer) {
+    bool more = false;
+    NODE_EACH_JOB((node_t *)timer->data, job) more |= node_failures_flush(job);
+    if (!more) uv_timer_stop(timer);
+}
 
 /* A failure's first and last line, by which the driver is told of its repetitions. */
 static void line_make(const char *text, size_t size, char *ret_line, size_t capacity) {
@@ -110,18 +114,19 @@ static void line_make(const char *text, size_t size, char *ret_line, size_t capa
 
 /* Whether the driver is to be told now; else the failure is counted. `turn` sets it apart from
  * failures like it. */
-static bool is_news(node_t *n, uint32_t kind, uint32_t turn, const char *text, size_t size) {
-    node_failures_t *f = &n->failures;
-    if (n->driver == NULL || n->driver->state != NODE_LIVE) return false;
-    if (!uv_is_active((uv_handle_t *)&f->timer))
-        uv_timer_start(&f->timer, on_timer, PERIOD_MS, PERIOD_MS);
+static bool is_news(node_job_t *job, uint32_t kind, uint32_t turn, const char *text, size_t size) {
+    const node_client_t *driver = job != NULL ? node_job_listener(job) : NULL;
+    if (driver == NULL) return false;
+    node_failures_t *f = &job->failures;
+    uv_timer_t *timer = &job->node->failing.timer;
+    if (!uv_is_active((uv_handle_t *)timer)) uv_timer_start(timer, on_timer, PERIOD_MS, PERIOD_MS);
     uint64_t hash = likeness(kind, turn, text, size);
     for (uint32_t i = 0; i < f->count; i++) {
         if (f->told[i].hash != hash) continue;
         f->told[i].repeats++;
         return false;
     }
-    if (f->count == NODE_FAILURES_MOST || n->driver->outbox_bytes > OUTBOX_MOST) {
+    if (f->count == NODE_FAILURES_MOST || driver->outbox_bytes > OUTBOX_MOST) {
         f->left_out++;
         return false;
     }
@@ -131,45 +136,53 @@ static bool is_news(node_t *n, uint32_t kind, uint32_t turn, const char *text, s
     return true;
 }
 
-static void repeats_tell(node_t *n, node_failure_t *f) {
+static void repeats_tell(node_job_t *job, node_failure_t *f) {
     char text[512];
     int size = snprintf(text, sizeof text, "%s%llu more like this: %s",
                         f->kind == MOB_MESSAGE_UNHANDLED ? UNHANDLED : "",
                         (unsigned long long)f->repeats, f->line);
-    node_text_send(n, f->kind == MOB_MESSAGE_UNHANDLED ? MOB_MESSAGE_UNHANDLED : MOB_MESSAGE_WARN,
+    node_text_send(job, f->kind == MOB_MESSAGE_UNHANDLED ? MOB_MESSAGE_UNHANDLED : MOB_MESSAGE_WARN,
                    0, "", text,
                    size < (int)sizeof text ? (size_t)size : base_utf8_whole(text, sizeof text - 1));
     f->repeats = 0;
 }
 
-void node_failures_flush(node_t *n) {
-    node_failures_t *f = &n->failures;
+bool node_failures_flush(node_job_t *job) {
+    node_failures_t *f = &job->failures;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < f->count; i++) {
         if (f->told[i].repeats == 0) continue; /* it is news again when it next comes */
-        repeats_tell(n, &f->told[i]);
+        repeats_tell(job, &f->told[i]);
         f->told[kept++] = f->told[i];
     }
     if (f->left_out > 0)
-        node_warn(n, "%llu other failures of tasks and actors were left out: there were too many.",
-                  (unsigned long long)f->left_out);
+        node_job_warn(job,
+                      "%llu other failures of tasks and actors were left out: there were too many.",
+                      (unsigned long long)f->left_out);
     f->left_out = 0;
     f->count = kept;
-    if (kept == 0) uv_timer_stop(&f->timer);
+    return kept > 0;
 }
 
 mob_status_t node_failures_start(node_t *n) {
-    n->failures.timer.data = n;
-    return node_watch(uv_timer_init(&n->loop, &n->failures.timer), "making a timer");
+    n->failing.timer.data = n;
+    return node_watch(uv_timer_init(&n->loop, &n->failing.timer), "making a timer");
 }
 
 /* ---- what is told ---- */
 
-static void unhandled_tell(node_t *n, const words_t *words) {
+static void unhandled_tell(node_job_t *job, const words_t *words) {
     char text[sizeof UNHANDLED + sizeof words->text];
-    if (!is_news(n, MOB_MESSAGE_UNHANDLED, 0, words->text, words->size)) return;
+    if (!is_news(job, MOB_MESSAGE_UNHANDLED, 0, words->text, words->size)) return;
     int size = snprintf(text, sizeof text, "%s%.*s", UNHANDLED, (int)words->size, words->text);
-    node_text_send(n, MOB_MESSAGE_UNHANDLED, 0, "", text, (size_t)size);
+    node_text_send(job, MOB_MESSAGE_UNHANDLED, 0, "", text, (size_t)size);
+}
+
+/* The job of the client that the slot was granted to; NULL: that is gone, and there are several. */
+static node_job_t *slot_job(node_t *n, uint32_t slot) {
+    uint32_t owner = n->grants.slots.owner[slot / STORE_SLOT_BLOCK];
+    if (owner < SHM_MAX_CLIENTS && n->clients[owner] != NULL) return n->clients[owner]->job;
+    return n->jobs.items.count == 1 ? n->jobs.items.items[0] : NULL;
 }
 
 void node_failure_freed(node_t *n, mob_ref_t ref) {
@@ -181,35 +194,62 @@ void node_failure_freed(node_t *n, mob_ref_t ref) {
     if (error == MOB_ECANCELLED || error == MOB_ELOST ||
         !store_is_untold(atomic_load_explicit(&slot->word, memory_order_relaxed), slot->meta))
         return;
-    if (slot_words(n, ref, &words)) unhandled_tell(n, &words);
+    if (slot_words(n, ref, &words)) unhandled_tell(slot_job(n, ref.slot), &words);
+}
+
+/* The actor that this run makes again; NULL: the run is something else, or not this worker's. */
+static node_actor_t *remade_by(const node_client_t *w, uint32_t record, uint64_t generation) {
+    const node_task_t *t = record < WIRE_MAX_RECORDS ? w->node->tasks[record] : NULL;
+    if (t == NULL || t->worker != w || t->generation != generation || t->kind != MOB_ACTOR_CREATE)
+        return NULL;
+    return t->actor != NULL && t->actor->life.made ? t->actor : NULL;
 }
 
 void node_failure_said(node_client_t *client, const wire_message_t *m) {
     words_t words;
     size_t size = m->failure.size <= MOB_STORY_MAX ? (size_t)m->failure.size : MOB_STORY_MAX;
-    words_cut((const char *)client->segment.base + SHM_CLIENT_SCRATCH, size, &words);
-    unhandled_tell(client->node, &words);
+    const char *text = (const char *)client->segment.base + SHM_CLIENT_SCRATCH;
+    node_actor_t *remade = remade_by(client, m->failure.record, m->failure.generation);
+    words_cut(text, size, &words);
+    if (remade != NULL)
+        node_actor_refused(remade, words.text, words.size);
+    else
+        unhandled_tell(client->job, &words);
     node_client_tell(client, wire_answer(MOB_OK, 0));
 }
 
 void node_failure_creation(node_t *n, const node_actor_t *a, pid_t pid) {
     static const char intro[] = "Exception raised in creation task: ";
     words_t words;
-    if (!slot_words(n, a->id, &words)) return;
+    if (a->words != NULL)
+        words_cut(a->words, strlen(a->words), &words);
+    else if (!slot_words(n, a->id, &words))
+        return;
     char text[sizeof intro + sizeof words.text];
-    if (!is_news(n, MOB_MESSAGE_ERR, 0, words.text, words.size)) return;
+    if (!is_news(a->job, MOB_MESSAGE_ERR, 0, words.text, words.size)) return;
     int size = snprintf(text, sizeof text, "%s%.*s", intro, (int)words.size, words.text);
-    node_text_send(n, MOB_MESSAGE_ERR, (int)pid, a->name, text, (size_t)size);
+    node_text_send(a->job, MOB_MESSAGE_ERR, (int)pid, a->name, text, (size_t)size);
 }
 
-void node_failure_retry(node_t *n, const node_task_t *t, int32_t retries, const char *why,
-                        size_t size) {
-    if (n->farewell.leaving) return; /* the task is not run again: the session ends */
+void node_failure_restart(const node_actor_t *a, const char *how) {
+    if (a->job->farewell.leaving) return; /* it is not made again: its job ends */
+    char left[80] = "It may be restarted without end", text[1024];
+    if (a->life.restarts_left >= 0)
+        snprintf(left, sizeof left, "%d more restarts are left after this one",
+                 a->life.restarts_left);
+    int size = snprintf(text, sizeof text, "The actor %s (pid %d) died and is restarted: %s. %s.",
+                        a->name, (int)a->pid, how, left);
+    if (is_news(a->job, MOB_MESSAGE_WARN, (uint32_t)a->life.restarts_left, text, (size_t)size))
+        node_text_send(a->job, MOB_MESSAGE_WARN, 0, "", text, (size_t)size);
+}
+
+void node_failure_retry(const node_task_t *t, int32_t retries, const char *why, size_t size) {
+    if (t->job == NULL || t->job->farewell.leaving) return; /* the task is not run again */
     char name[256], left[80] = "It may be retried without end", text[512 + MOB_STORY_MAX];
-    node_task_name(n, t, name, sizeof name);
+    node_task_name(t->job->node, t, name, sizeof name);
     if (retries >= 0) snprintf(left, sizeof left, "There are %d retries remaining", retries);
     int whole = snprintf(text, sizeof text, "Task %s failed. %s, so it is run again. Error: %.*s",
                          name, left, (int)size, why);
-    if (is_news(n, MOB_MESSAGE_WARN, (uint32_t)retries, text, (size_t)whole))
-        node_text_send(n, MOB_MESSAGE_WARN, 0, "", text, (size_t)whole);
+    if (is_news(t->job, MOB_MESSAGE_WARN, (uint32_t)retries, text, (size_t)whole))
+        node_text_send(t->job, MOB_MESSAGE_WARN, 0, "", text, (size_t)whole);
 }

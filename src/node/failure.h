@@ -12,7 +12,7 @@
 #include "node/types.h"
 #include "wire/message.h"
 
-/* A failure that the driver was told of a moment ago, and how many were like it since. */
+/* A failure that a job's driver was told of a moment ago, and how many were like it since. */
 typedef struct {
     uint64_t hash, repeats;
     uint32_t kind;
@@ -22,7 +22,11 @@ typedef struct {
 enum { NODE_FAILURES_MOST = 32 };
 
 typedef struct {
-    uv_timer_t timer; /* runs while there are any */
+    uv_timer_t timer; /* runs while a job has some */
+} node_failing_t;
+
+/* A job's. */
+typedef struct {
     node_failure_t told[NODE_FAILURES_MOST];
     uint32_t count;
     uint64_t left_out;
@@ -30,17 +34,18 @@ typedef struct {
 
 /* At the start. */
 mob_status_t node_failures_start(node_t *node);
-/* Tells what was counted. */
-void node_failures_flush(node_t *node);
+/* Tells what was counted. False: there is nothing left to count. */
+bool node_failures_flush(node_job_t *job);
 /* The slot is about to be freed: tells the driver of an error in it that no process has seen. */
 void node_failure_freed(node_t *node, mob_ref_t ref);
 /* A run failed that has no results. */
 void node_failure_said(node_client_t *client, const wire_message_t *message);
 /* The actor has an error as its value, which says why it could not be made. */
 void node_failure_creation(node_t *node, const node_actor_t *actor, pid_t pid);
+/* The actor's process died, as `how` tells, and the actor is made again. */
+void node_failure_restart(const node_actor_t *actor, const char *how);
 /* The task is run again; `retries` are left, this one among them; -1: without end. `why` is
  * borrowed. */
-void node_failure_retry(node_t *node, const node_task_t *task, int32_t retries, const char *why,
-                        size_t size);
+void node_failure_retry(const node_task_t *task, int32_t retries, const char *why, size_t size);
 
 #endif

@@ -6,24 +6,30 @@
 
 #include "node/types.h"
 
+/* The end of a job's workers. */
 typedef struct {
-    uint64_t end_ms;   /* how long a worker may take to end; from the environment */
-    uv_timer_t timer;  /* runs while a worker ends, or all do */
-    bool leaving;      /* the session ends: workers end by themselves, nothing is begun */
+    bool leaving;      /* the job ends: workers end by themselves, nothing is begun */
     bool driver_waits; /* until they have */
-    bool over;         /* they have, or were killed */
-    uint64_t began_ns; /* when the session's end did */
+    bool over;         /* they have */
+    uint64_t began_ns; /* when the job's end did */
 } node_farewell_t;
+
+typedef struct {
+    uint64_t end_ms;  /* how long a worker may take to end; from the environment */
+    uv_timer_t timer; /* runs while a worker ends */
+} node_ending_t;
 
 /* At the start. */
 mob_status_t node_farewell_start(node_t *node);
 /* The worker has begun to end. */
 void node_worker_ending(node_client_t *worker);
-/* The session ends: lets all workers end, kills those that have not after a while, and then ends
- * the loop, or, if the driver waits, sends what was printed. Called again because the driver does
- * not wait any more: ends the loop now. */
-void node_farewell(node_t *node, bool driver_waits);
-/* While the session ends: the worker was reaped. */
-void node_farewell_gone(node_client_t *worker);
+/* The job ends: lets its workers end, and kills those that have not after a while. Then the job is
+ * over: if the driver waits, it is sent what was printed. Called again (`begins` false) because the
+ * driver does not wait any more: kills them now. */
+void node_farewell(node_job_t *job, bool begins, bool driver_waits);
+/* While the job ends: a worker is gone. */
+void node_farewell_gone(node_job_t *job);
+/* The same, in a daemon that ends with the job: its books on the worker stay as they are. */
+void node_farewell_reaped(node_client_t *worker);
 
 #endif

@@ -1,14 +1,14 @@
 /*
  * Hello and welcome.
  *
- * A process that connects says who it is: the driver that started the daemon, a worker or a zygote
- * that the daemon asked for (it shows the token of that), an observer, which only asks, or a
- * fetcher of one descriptor. The daemon answers a driver and a worker with their number and the
- * descriptors of what they share with it.
+ * A process that connects says who it is: a driver, a worker or a zygote that the daemon asked for
+ * (it shows the token of that), an observer, which only asks, a fetcher of one descriptor, or the
+ * starter of a daemon that stays. The daemon answers a driver and a worker with their number and
+ * the descriptors of what they share with it.
  *
- * The driver's setup is for every worker and may be long (a sys.path of thousands of folders),
- * longer than a packet can be: it comes and goes on as a descriptor of sealed bytes. The daemon
- * never looks inside.
+ * A driver gets a job. It brings the job's setup as a descriptor of sealed bytes, and is welcomed
+ * when the setup's zygote can fork. Only a daemon that stays takes any driver; another one takes
+ * the driver that started it.
  */
 #include "node/greeting.h"
 
@@ -47,7 +47,7 @@ static bool client_equip(node_client_t *c) {
     if (shm_segment_create("mobula-client", SHM_CLIENT_BYTES, &c->segment) != MOB_OK) {
         char why[256];
         snprintf(why, sizeof why, "%s", mob_last_error());
-        if (c->role == WIRE_WORKER) node_worker_useless(c->node, why, true);
+        if (c->role == WIRE_WORKER) node_worker_useless(c->job, why, true);
         node_client_refuse(c, MOB_ELIMIT, why);
         return false;
     }
@@ -78,6 +78,8 @@ static void process_watch(node_client_t *c) {
 void node_client_welcome(node_client_t *c) {
     node_t *n = c->node;
     if (!client_equip(c)) return;
+    node_setup_t *setup = c->job->setup;
+    bool gets_setup = c->role == WIRE_WORKER;
     size_t dir_size = strlen(n->session.dir) + 1;
     wire_welcome_t head = {
         .packet = {.magic = WIRE_MAGIC, .kind = WIRE_WELCOME},
@@ -86,7 +88,9 @@ void node_client_welcome(node_client_t *c) {
         .incarnation = n->incarnation,
         .arena_size = n->config.store_bytes,
         .dir_size = (uint32_t)dir_size,
-        .setup_size = (uint32_t)n->setup.size,
+        .setup_size = gets_setup ? (uint32_t)setup->size : 0,
+        .job = c->job->number,
+        .lanes = node_lane_number(c->job, 0),
     };
     char *packet = malloc(sizeof head + dir_size);
     if (packet == NULL) {
@@ -103,39 +107,54 @@ void node_client_welcome(node_client_t *c) {
                               n->arena.fd,
                               n->segments.queues.fd,
                               n->event_fd,
-                              n->setup.fd};
+                              setup->fd};
     c->state = NODE_LIVE;
     node_client_send(c, packet, sizeof head + dir_size, fds,
-                     n->setup.size > 0 ? WIRE_MOST_FDS : WIRE_WELCOME_FDS);
+                     gets_setup ? WIRE_MOST_FDS : WIRE_WELCOME_FDS);
     free(packet);
     if (c->role == WIRE_DRIVER) process_watch(c);
 }
 
 /* ---- who it is ---- */
 
-/* Takes the descriptor; -1: the driver gives nothing. */
-static mob_status_t setup_take(node_t *n, int fd) {
-    size_t size = 0;
-    mob_status_t status = fd >= 0 ? shm_sealed_check(fd, WIRE_SETUP_MAX, &size) : MOB_OK;
-    if (status != MOB_OK || size == 0) {
-        if (fd >= 0) close(fd);
-        fd = -1;
-    }
-    if (status == MOB_OK) n->setup = (node_setup_t){.given = true, .fd = fd, .size = size};
-    return status;
-}
-
+/* A driver's first packet: its job begins. Takes the descriptor. */
 static void driver_greet(node_client_t *c, int fd) {
     node_t *n = c->node;
-    mob_status_t status = setup_take(n, fd);
-    if (status != MOB_OK) {
-        node_client_refuse(c, status, mob_last_error());
+    if (n->stopping) {
+        if (fd >= 0) close(fd);
+        node_client_refuse(c, MOB_ECLOSED, "this node is about to end (`ray stop`)");
         return;
     }
-    /* welcomed when the zygote can fork */
-    if (n->config.zygote_argv != NULL && !n->zygote.ready) return;
-    node_client_welcome(c);
-    if (c->state == NODE_LIVE) node_schedule(n); /* the spares have waited for the setup */
+    node_setup_t *setup = NULL;
+    node_job_t *job = NULL;
+    mob_status_t status = node_setup_new(n, fd, &setup);
+    if (status == MOB_OK) status = node_job_new(n, setup, &job);
+    if (status != MOB_OK) {
+        node_client_refuse(c, status,
+                           *mob_last_error() ? mob_last_error() : mob_status_text(status));
+        return;
+    }
+    job->driver = c;
+    job->pid = c->pid;
+    node_job_join(job, c);
+    node_job_note(job, false);
+    if (setup->given.argv[0] == NULL) { /* it has no workers */
+        node_client_welcome(c);
+    } else if (node_zygote_start(setup) != MOB_OK) {
+        node_client_refuse(c, MOB_ESYS, mob_last_error());
+    } /* else it is welcomed when the zygote can fork */
+}
+
+/* The process that waits until a daemon which stays is ready: it is. */
+static void starter_greet(node_client_t *c) {
+    const char *dir = c->node->session.dir;
+    char packet[sizeof(wire_packet_t) + 4096];
+    wire_packet_t head = {.magic = WIRE_MAGIC, .kind = WIRE_STARTED};
+    size_t size = strnlen(dir, sizeof packet - sizeof head);
+    memcpy(packet, &head, sizeof head);
+    memcpy(packet + sizeof head, dir, size);
+    c->state = NODE_LIVE;
+    node_client_send(c, packet, sizeof head + size, NULL, 0);
 }
 
 static void observer_greet(node_client_t *c) {
@@ -149,6 +168,19 @@ static void observer_greet(node_client_t *c) {
         c->state = NODE_LIVE;
 }
 
+static bool release_is_ours(const wire_hello_t *hello) {
+    return strncmp(hello->release, MOBULA_VERSION, sizeof hello->release) == 0;
+}
+
+static void version_refuse(node_client_t *c, const wire_hello_t *hello) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "the daemon (pid %d) is of Mobula %s, and this program of %.*s: use one of the two "
+             "for both, or start another node with this one",
+             (int)getpid(), MOBULA_VERSION, WIRE_RELEASE_BYTES, hello->release);
+    node_client_refuse(c, MOB_EPROTO, text);
+}
+
 /* False: it is no hello, and the client was refused or closed. */
 static bool hello_check(node_client_t *c, const void *packet, size_t size,
                         wire_hello_t *ret_hello) {
@@ -156,8 +188,8 @@ static bool hello_check(node_client_t *c, const void *packet, size_t size,
     if (size < sizeof *ret_hello || ret_hello->packet.magic != WIRE_MAGIC ||
         ret_hello->packet.kind != WIRE_HELLO)
         node_client_close(c);
-    else if (ret_hello->version != WIRE_VERSION)
-        node_client_refuse(c, MOB_EPROTO, "this daemon is of another version");
+    else if (ret_hello->version != WIRE_VERSION || !release_is_ours(ret_hello))
+        version_refuse(c, ret_hello);
     else if (size > sizeof *ret_hello && ret_hello->role != WIRE_FETCHER)
         node_client_refuse(c, MOB_EPROTO, "a hello is followed by nothing");
     else
@@ -169,21 +201,28 @@ void node_greet(node_client_t *c, const void *packet, size_t size, int fd) {
     node_t *n = c->node;
     wire_hello_t hello;
     bool known = hello_check(c, packet, size, &hello),
-         drives = known && hello.role == WIRE_DRIVER && c == n->driver && !n->setup.given;
+         drives = known && hello.role == WIRE_DRIVER && (n->config.stays || c == n->starter) &&
+                  c->job == NULL;
     if (fd >= 0 && !drives) close(fd);
     if (!known) return;
+    node_setup_t *setup = hello.role == WIRE_ZYGOTE ? node_setup_by_token(n, hello.token) : NULL;
     c->role = hello.role;
     if (drives) {
         driver_greet(c, fd);
+    } else if (hello.role == WIRE_DRIVER) {
+        node_client_refuse(c, MOB_EPERM,
+                           "this session is its driver's own, and nobody else can join it; a node "
+                           "that others can join is started by `ray start --head`");
     } else if (hello.role == WIRE_WORKER) {
         node_worker_hello(c, hello.token);
     } else if (hello.role == WIRE_OBSERVER) {
         observer_greet(c);
     } else if (hello.role == WIRE_FETCHER) {
         node_large_fetch(c, (const char *)packet + sizeof hello, size - sizeof hello);
-    } else if (hello.role == WIRE_ZYGOTE && hello.token == n->incarnation) {
-        c->state = NODE_LIVE;
-        n->zygote.next = c;
+    } else if (setup != NULL) {
+        node_zygote_hello(c, setup);
+    } else if (hello.role == WIRE_STARTER && c == n->starter) {
+        starter_greet(c);
     } else {
         node_client_refuse(c, MOB_EPROTO, "nobody asked for this process");
     }

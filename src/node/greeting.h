@@ -4,13 +4,6 @@
 
 #include "node/types.h"
 
-/* What a driver gives with its hello for its workers: bytes of its own language. */
-typedef struct {
-    bool given;  /* the driver has said hello */
-    int fd;      /* sealed bytes (shm/sealed.h), if there are any */
-    size_t size; /* 0: there are none */
-} node_setup_t;
-
 /* The client's first packet, which is borrowed, and the descriptor that came with it, which is
  * taken; -1: none. Believes nothing in the packet. May close the client. */
 void node_greet(node_client_t *client, const void *packet, size_t size, int fd);

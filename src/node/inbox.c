@@ -23,6 +23,9 @@ static bool is_question(uint32_t kind) {
     case WIRE_SITE:
     case WIRE_RETRY:
     case WIRE_FAILED:
+    case WIRE_CANCEL:
+    case WIRE_CREATE:
+    case WIRE_FIND:
         return true;
     default:
         return false;
@@ -100,8 +103,14 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
             sched_lease_unblock(n->sched, &c->runs->lease);
         break;
     case WIRE_KILL:
-        node_actor_kill(n, object_of(m));
+        node_actor_kill(n, object_of(m), m->kill.may_restart == 1);
         node_client_tell(c, wire_answer(MOB_OK, 0));
+        break;
+    case WIRE_CANCEL:
+        node_cancel(c, m);
+        break;
+    case WIRE_INTERRUPTED:
+        node_cancel_interrupted(c, m->record.record, m->record.generation);
         break;
     case WIRE_NEED_SLOTS:
         node_grant_slots(c, m->need.count);
@@ -141,7 +150,16 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         node_shape_drop(c, m->shape_drop.shape);
         break;
     case WIRE_MESSAGES_END:
-        if (c == n->driver) node_farewell(n, true);
+        if (c->role == WIRE_DRIVER) node_job_leave(c->job, true);
+        break;
+    case WIRE_CREATE:
+        node_name_create(c, m);
+        break;
+    case WIRE_FIND:
+        node_name_find(c, m);
+        break;
+    case WIRE_LEAVE:
+        node_client_leave(c);
         break;
     case WIRE_ENDING:
         node_worker_ending(c);
@@ -151,6 +169,9 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         break;
     case WIRE_SEALED:
         if (m->object.slot < STORE_MAX_SLOTS) node_object_sealed(n, object_of(m));
+        break;
+    case WIRE_WAITS:
+        node_deadlock_suspect(n);
         break;
     case WIRE_RING:
         node_bells_ring(n);
@@ -191,7 +212,8 @@ static void ring_read(node_client_t *c) {
             node_client_flush(c);
             questions += is_question(m.kind);
         }
-        if (c->state == NODE_DEAD || c->node->ending || c->fault != NULL) return;
+        if (c->state == NODE_DEAD || c->state == NODE_LEFT || c->node->ending || c->fault != NULL)
+            return;
     }
     /* There may be more: the daemon looks again before it sleeps. */
     atomic_fetch_or(&c->node->shared->pending[c->number / 64], (uint64_t)1 << (c->number % 64));

@@ -2,11 +2,11 @@
  * Leases: workers that take tasks from the queues by themselves, without the daemon.
  *
  * The daemon gives them CPUs and takes those back; shm/lease.h has the states. Queues are in lanes,
- * one for each shape (shm/lane.h), and a lease is for one lane. The daemon asks the scheduler for
- * it as for a task of that shape: `request` is that task. A lane has at most one request at a time,
- * so queues and other tasks get their turn in the order in which they asked. The daemon makes the
- * request when the lane's queues have more tasks than workers that look. A submitter that pushes
- * tells it so while `more` is up, which is whenever no request waits.
+ * one for each shape of a job (shm/lane.h), and a lease is for one lane. The daemon asks the
+ * scheduler for it as for a task of that shape: `request` is that task. A lane has at most one
+ * request at a time, so queues and other tasks get their turn in the order in which they asked. The
+ * daemon makes the request when the lane's queues have more tasks than workers that look. A
+ * submitter that pushes tells it so while `more` is up, which is whenever no request waits.
  *
  * Other tasks come first, in this order: the daemon takes a free lease at once when another task
  * needs the CPU; it recalls a busy one after RECALL_NS; it lends a blocked one. After a blocked
@@ -16,6 +16,10 @@
  * been awake yet, and the queues would never have their turn beside tasks that come one after the
  * other. Nor is it worth changing hands for one task at a time. The request of another lane counts
  * as another task; that of the same lane does not.
+ *
+ * Between jobs: a lease that is not used goes to whichever job needs its CPU. A busy one is
+ * recalled only for tasks of its own job, or of a job that holds fewer CPUs than its own: so jobs
+ * that have more to do than there are CPUs come to hold equally many.
  *
  * The worker that a granted lease is for may still have to be started: `granted` holds the lease
  * until then.
@@ -44,35 +48,62 @@ static node_client_t *leased_from(node_t *n, uint32_t i) {
 #define EACH_LEASED(n, w) \
     for (node_client_t *w = leased_from(n, 1); w != NULL; w = leased_from(n, w->number + 1))
 
-#define EACH_LANE(n, l) for (uint32_t l = 0; l < SHM_LANES && (n)->leases.lanes[l].shape != 0; l++)
+#define EACH_LANE(job, l) for (uint32_t l = 0; l < SHM_LANES && (job)->lanes[l].shape != 0; l++)
 
-void node_lane_open(node_t *n, uint32_t shape) {
+uint32_t node_lane_number(const node_job_t *job, uint32_t lane) {
+    return job->place * SHM_LANES + lane;
+}
+
+static shm_lane_t *shared_of(const node_job_t *job, uint32_t lane) {
+    return &job->node->shared->lanes[node_lane_number(job, lane)];
+}
+static node_lane_t *lane_of(const node_client_t *w) { return &w->job->lanes[w->lane]; }
+
+void node_lane_open(node_job_t *job, uint32_t shape) {
+    node_lane_t *lanes = job->lanes;
     uint32_t lane = 0;
-    while (lane < SHM_LANES && n->leases.lanes[lane].shape != 0 &&
-           n->leases.lanes[lane].shape != shape)
-        lane++;
-    if (!n->config.fast || lane == SHM_LANES || n->leases.lanes[lane].shape == shape) return;
+    while (lane < SHM_LANES && lanes[lane].shape != 0 && lanes[lane].shape != shape) lane++;
+    if (!job->node->config.fast || lane == SHM_LANES || lanes[lane].shape == shape) return;
     sched_amount_t demand[2];
-    if (sched_shape_demand(n->sched, shape, demand, 2) != 1 || strcmp(demand[0].name, "CPU") != 0)
+    if (sched_shape_demand(job->sched, shape, demand, 2) != 1 || strcmp(demand[0].name, "CPU") != 0)
         return;
     /* the shape would keep the lane for nothing */
-    if (lane > 0 && !sched_shape_fits_ever(n->sched, shape)) return;
-    sched_shape_hold(n->sched, shape);
-    n->leases.lanes[lane] = (node_lane_t){.shape = shape, .cpus = (int64_t)demand[0].amount};
-    atomic_store(&n->shared->lanes[lane].more, 1);
-    atomic_store(&n->shared->lanes[lane].shape, shape + 1);
+    if (lane > 0 && !sched_shape_fits_ever(job->sched, shape)) return;
+    sched_shape_hold(job->sched, shape);
+    lanes[lane] =
+        (node_lane_t){.ask = {.lane_of = job}, .shape = shape, .cpus = (int64_t)demand[0].amount};
+    atomic_store(&shared_of(job, lane)->more, 1);
+    atomic_store(&shared_of(job, lane)->shape, shape + 1);
 }
 
-int node_lane_of_request(node_t *n, const sched_task_t *task) {
-    EACH_LANE (n, l)
-        if (task == &n->leases.lanes[l].request) return (int)l;
-    return -1;
+void node_lanes_close(node_job_t *job) {
+    node_lease_abandon(job);
+    EACH_LANE (job, l) {
+        sched_task_remove(job->node->sched, &job->lanes[l].request);
+        atomic_store(&shared_of(job, l)->more, 0);
+    }
 }
 
-static uint64_t queued_count(node_t *n, uint32_t lane) {
+void node_lanes_end(node_job_t *job) {
+    EACH_LANE (job, l) {
+        sched_shape_drop(job->sched, job->lanes[l].shape);
+        /* every bit in it was cleared with its client */
+        atomic_store(&shared_of(job, l)->shape, 0);
+        job->lanes[l].shape = 0;
+    }
+}
+
+node_job_t *node_lane_asks(const sched_task_t *task, uint32_t *ret_lane) {
+    node_job_t *job = ((const node_ask_t *)task)->lane_of;
+    if (job != NULL) *ret_lane = (uint32_t)((const node_lane_t *)(const void *)task - job->lanes);
+    return job;
+}
+
+uint64_t node_lane_queued(const node_job_t *job, uint32_t lane) {
+    node_t *n = job->node;
     uint64_t queued = 0;
     for (uint32_t w = 0; w < shm_node_words(n->shared); w++)
-        for (uint64_t bits = atomic_load(&n->shared->lanes[lane].queued[w]); bits != 0;
+        for (uint64_t bits = atomic_load(&shared_of(job, lane)->queued[w]); bits != 0;
              bits &= bits - 1) {
             uint64_t count = shm_queue_count(
                 &n->queues[shm_lane_queue(lane, w * 64 + (uint32_t)__builtin_ctzll(bits))]);
@@ -82,10 +113,11 @@ static uint64_t queued_count(node_t *n, uint32_t lane) {
 }
 
 /* Whether the queues have more tasks than there are workers that will look there. */
-static bool more_is_needed(node_t *n, uint32_t lane) {
-    uint64_t queued = queued_count(n, lane), looking = 0;
+static bool more_is_needed(node_job_t *job, uint32_t lane) {
+    uint64_t queued = node_lane_queued(job, lane), looking = 0;
     if (queued == 0) return false;
-    EACH_LEASED (n, w) looking += w->lane == lane && state_of(w) == SHM_LEASE_FREE;
+    EACH_LEASED (job->node, w)
+        looking += lane_of(w) == &job->lanes[lane] && state_of(w) == SHM_LEASE_FREE;
     return queued > looking;
 }
 
@@ -101,40 +133,45 @@ bool node_record_name(node_t *n, uint32_t record, char *ret_name, size_t capacit
 }
 
 /* The name of a task that lies in a queue, for people to read. */
-static void first_name(node_t *n, uint32_t lane, char *ret_name, size_t capacity) {
+static void first_name(node_job_t *job, uint32_t lane, char *ret_name, size_t capacity) {
+    node_t *n = job->node;
     snprintf(ret_name, capacity, "?");
     for (uint32_t i = 1; i < n->client_next; i++) {
         uint64_t position, entry;
+        if (n->clients[i] == NULL || n->clients[i]->job != job) continue;
         if (shm_queue_peek(&n->queues[shm_lane_queue(lane, i)], &position, &entry) &&
             node_record_name(n, wire_entry_index(entry), ret_name, capacity))
             return;
     }
 }
 
-static void lane_request(node_t *n, uint32_t l) {
-    node_lane_t *lane = &n->leases.lanes[l];
-    _Atomic uint32_t *more = &n->shared->lanes[l].more;
+static void lane_request(node_job_t *job, uint32_t l) {
+    node_t *n = job->node;
+    node_lane_t *lane = &job->lanes[l];
+    _Atomic uint32_t *more = &shared_of(job, l)->more;
     /* A worker that sleeps with a lease looks only if it is rung for, and the worker that a
      * submitter relied on may have lost its lease to the daemon. */
-    if (queued_count(n, l) > 0) (void)shm_node_rouse(n->shared, l, &(bool){false});
-    if (lane->request.queued && queued_count(n, l) == 0)
+    if (node_lane_queued(job, l) > 0)
+        (void)shm_node_rouse(n->shared, node_lane_number(job, l), &(bool){false});
+    if (lane->request.queued && node_lane_queued(job, l) == 0)
         sched_task_remove(n->sched, &lane->request); /* workers took all of it */
     if (lane->request.queued || lane->granted.state != SCHED_LEASE_NONE) return;
     /* First the flag, then the look: a submitter that pushes after the daemon's look reads the flag
      * after its push. */
     if (atomic_load(more) == 0) atomic_store(more, 1);
-    if (!more_is_needed(n, l)) return;
+    if (!more_is_needed(job, l)) return;
     atomic_store(more, 0);
-    if (!sched_shape_fits_ever(n->sched, lane->shape)) {
+    if (!sched_shape_fits_ever(job->sched, lane->shape)) {
         char name[256];
-        first_name(n, l, name, sizeof name);
-        node_warn_if_never(n, lane->shape, MOB_TASK, name);
+        first_name(job, l, name, sizeof name);
+        node_warn_if_never(job, lane->shape, MOB_TASK, name);
     }
-    sched_task_add(n->sched, &lane->request, lane->shape, base_clock_mono_ns());
+    sched_task_add(job->sched, &lane->request, lane->shape, base_clock_mono_ns());
 }
 
-void node_lease_request(node_t *n) {
-    EACH_LANE (n, l) lane_request(n, l);
+void node_lease_request(node_job_t *job) {
+    if (job->farewell.leaving) return;
+    EACH_LANE (job, l) lane_request(job, l);
 }
 
 static void lease_give(node_client_t *w, uint32_t lane, const sched_lease_t *lease) {
@@ -146,47 +183,48 @@ static void lease_give(node_client_t *w, uint32_t lane, const sched_lease_t *lea
     w->leased_ns = base_clock_mono_ns();
     w->recalled_ns = 0;
     w->node->leases.given++;
-    w->node->leases.lanes[lane].leases++;
-    atomic_store(&lease_of(w)->lane, lane);
+    lane_of(w)->leases++;
+    atomic_store(&lease_of(w)->lane, node_lane_number(w->job, lane));
     atomic_store_explicit(&lease_of(w)->word, SHM_LEASE_FREE, memory_order_release);
     shm_bell_ring(&w->node->shared->bells[w->number]);
 }
 
-void node_lease_granted(node_t *n, uint32_t lane, const sched_lease_t *lease) {
+void node_lease_granted(node_job_t *job, uint32_t lane, const sched_lease_t *lease) {
     sched_lease_t held = *lease;
-    bool needed = more_is_needed(n, lane);
-    node_client_t *w = needed ? node_worker_idle(n) : NULL;
+    bool needed = more_is_needed(job, lane);
+    node_client_t *w = needed ? node_worker_idle(job) : NULL;
     if (w != NULL) {
         lease_give(w, lane, &held);
     } else if (needed) {
-        n->leases.lanes[lane].granted = held;
-        n->pool.waiting++;
+        job->lanes[lane].granted = held;
+        job->pool.waiting++;
     } else {
-        sched_lease_release(n->sched, &held);
+        sched_lease_release(job->node->sched, &held);
     }
-    lane_request(n, lane);
+    lane_request(job, lane);
 }
 
 bool node_lease_claim(node_client_t *w) {
-    node_t *n = w->node;
-    EACH_LANE (n, l) {
-        sched_lease_t lease = n->leases.lanes[l].granted;
+    node_job_t *job = w->job;
+    EACH_LANE (job, l) {
+        sched_lease_t lease = job->lanes[l].granted;
         if (lease.state == SCHED_LEASE_NONE) continue;
-        n->leases.lanes[l].granted = (sched_lease_t){0};
-        n->pool.waiting--;
+        job->lanes[l].granted = (sched_lease_t){0};
+        job->pool.waiting--;
         lease_give(w, l, &lease);
         return true;
     }
     return false;
 }
 
-void node_lease_abandon(node_t *n) {
-    EACH_LANE (n, l) {
-        if (n->leases.lanes[l].granted.state == SCHED_LEASE_NONE) continue;
-        sched_lease_release(n->sched, &n->leases.lanes[l].granted);
-        n->leases.lanes[l].granted = (sched_lease_t){0};
-        n->pool.waiting--;
-        n->again = true; /* a submitter may push before `more` is up again */
+void node_lease_abandon(node_job_t *job) {
+    EACH_LANE (job, l) {
+        sched_lease_t *granted = &job->lanes[l].granted;
+        if (granted->state == SCHED_LEASE_NONE) continue;
+        sched_lease_release(job->node->sched, granted);
+        *granted = (sched_lease_t){0};
+        job->pool.waiting--;
+        job->node->again = true; /* a submitter may push before `more` is up again */
     }
 }
 
@@ -197,10 +235,10 @@ static void lease_end(node_client_t *w) {
     if (!w->leased) return;
     w->leased = false;
     n->leases.given--;
-    n->leases.lanes[w->lane].leases--;
+    lane_of(w)->leases--;
     /* A submitter that took this bit to wake the worker has pushed before. The daemon looks at the
      * queues after this. */
-    atomic_fetch_and(&n->shared->lanes[w->lane].workers[w->number / 64].idle, ~bit);
+    atomic_fetch_and(&shared_of(w->job, w->lane)->workers[w->number / 64].idle, ~bit);
     n->again = true;
     sched_lease_release(n->sched, &w->lease);
     node_worker_free(w);
@@ -210,10 +248,9 @@ void node_lease_returned(node_client_t *w) {
     if (w->leased && state_of(w) == SHM_LEASE_NONE) lease_end(w);
 }
 
-enum { ANY_LANE = SHM_LANES };
-
-static bool is_in(const node_client_t *w, uint32_t lane) {
-    return lane == ANY_LANE || w->lane == lane;
+/* NULL stands for any lane. */
+static bool is_in(const node_client_t *w, const node_lane_t *lane) {
+    return lane == NULL || lane_of(w) == lane;
 }
 
 /* Looks again when it is time, not when a whole RECALL_NS has passed once more. A timer counts in
@@ -223,17 +260,17 @@ static void look_at(node_t *n, uint64_t due_ns, uint64_t now_ns) {
 }
 
 /* Takes a lease that is not used, and not about to be. Returns its CPUs; 0: there is none. */
-static int64_t free_take(node_t *n, uint32_t lane) {
+static int64_t free_take(node_t *n, const node_lane_t *lane) {
     uint64_t now = base_clock_mono_ns();
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_FREE;
         if (w->state != NODE_LIVE || state_of(w) != SHM_LEASE_FREE || !is_in(w, lane)) continue;
-        if (now - w->leased_ns < RECALL_NS && queued_count(n, w->lane) > 0) {
+        if (now - w->leased_ns < RECALL_NS && node_lane_queued(w->job, w->lane) > 0) {
             look_at(n, w->leased_ns + RECALL_NS, now);
             continue;
         }
         if (!atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_NONE)) continue;
-        int64_t cpus = n->leases.lanes[w->lane].cpus;
+        int64_t cpus = lane_of(w)->cpus;
         lease_end(w);
         return cpus;
     }
@@ -241,7 +278,7 @@ static int64_t free_take(node_t *n, uint32_t lane) {
 }
 
 void node_leases_take_free(node_t *n) {
-    while (free_take(n, ANY_LANE) > 0) {
+    while (free_take(n, NULL) > 0) {
     }
 }
 
@@ -271,13 +308,13 @@ static int64_t recalled(node_t *n, uint64_t since) {
     EACH_LEASED (n, w)
         if (w->recalled_ns >= since && w->lease.state == SCHED_LEASE_HELD &&
             atomic_load(&lease_of(w)->word) == (SHM_LEASE_BUSY | SHM_LEASE_RECALL))
-            amount += n->leases.lanes[w->lane].cpus;
+            amount += lane_of(w)->cpus;
     return amount;
 }
 
 /* Recalls a lease that was given before that. Returns the CPUs that will come back; 0: there is
  * none. */
-static int64_t recall_one(node_t *n, uint32_t lane, uint64_t given_before) {
+static int64_t recall_one(node_t *n, const node_lane_t *lane, uint64_t given_before) {
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_BUSY;
         if (!is_in(w, lane) || w->leased_ns > given_before ||
@@ -285,14 +322,14 @@ static int64_t recall_one(node_t *n, uint32_t lane, uint64_t given_before) {
                                             SHM_LEASE_BUSY | SHM_LEASE_RECALL))
             continue;
         w->recalled_ns = base_clock_mono_ns();
-        return n->leases.lanes[w->lane].cpus;
+        return lane_of(w)->cpus;
     }
     return 0;
 }
 
 /* When the next lease can be recalled for a task that waits since then; UINT64_MAX: there is
  * none. */
-static uint64_t recall_due(node_t *n, uint32_t lane, uint64_t since) {
+static uint64_t recall_due(node_t *n, const node_lane_t *lane, uint64_t since) {
     uint64_t due = UINT64_MAX;
     EACH_LEASED (n, w) {
         if (!is_in(w, lane) || atomic_load(&lease_of(w)->word) != SHM_LEASE_BUSY) continue;
@@ -306,10 +343,10 @@ static uint64_t recall_due(node_t *n, uint32_t lane, uint64_t since) {
 static void overdraft_settle(node_t *n) {
     int64_t over = -node_cpus_free(n), got = 1;
     if (n->leases.given == 0) return;
-    while (over > 0 && (got = free_take(n, ANY_LANE)) > 0) over -= got;
+    while (over > 0 && (got = free_take(n, NULL)) > 0) over -= got;
     if (over <= 0 && n->leases.owing && !n->pressure.paused) owing_settle(n);
     if (over > 0) over -= recalled(n, 0);
-    while (over > 0 && (got = recall_one(n, ANY_LANE, UINT64_MAX)) > 0) over -= got;
+    while (over > 0 && (got = recall_one(n, NULL, UINT64_MAX)) > 0) over -= got;
 }
 
 /* Lends the CPUs of workers whose task is blocked; true if there were any. */
@@ -323,36 +360,50 @@ static bool blocked_lend(node_t *n) {
     return any;
 }
 
+/* Recalls leases of the lane for tasks that have waited for `lacking` CPUs since then. */
+static void lane_recall(node_t *n, const node_lane_t *lane, int64_t lacking, uint64_t since) {
+    uint64_t now = base_clock_mono_ns();
+    /* A worker that was recalled says so when its task is over, which may be long; of the others
+     * the daemon knows only if it looks again. So after a while it recalls another one, too. */
+    int64_t missing = lacking - recalled(n, now - RECALL_NS), got;
+    bool late = now - since >= RECALL_NS;
+    while (late && missing > 0 && (got = recall_one(n, lane, now - RECALL_NS)) > 0) missing -= got;
+    uint64_t due = recall_due(n, lane, missing > 0 ? since : now);
+    if (due != UINT64_MAX) look_at(n, due, now);
+}
+
+/* Gives up CPUs of the lane. True: a task may start now. */
+static bool lane_yield(node_job_t *job, node_lane_t *lane) {
+    node_t *n = job->node;
+    uint64_t since = 0;
+    bool needed = sched_cpu_lacking(n->sched, &lane->request, NULL, &since) > 0 ||
+                  node_ahead_waits(n, NULL, &since);
+    if (needed && free_take(n, lane) > 0) return true;
+    int64_t lacking = sched_cpu_lacking(n->sched, &lane->request, job->sched, &since);
+    if (lacking <= 0 && node_ahead_waits(n, job, &since)) lacking = SCHED_UNIT;
+    if (lacking > 0) lane_recall(n, lane, lacking, since);
+    return false;
+}
+
+/* Whether a task waits for a CPU, a lane's request among them. */
+static bool cpu_is_wanted(node_t *n) {
+    uint64_t since;
+    return sched_cpu_lacking(n->sched, NULL, NULL, &since) > 0 ||
+           (n->leases.given > 0 && node_ahead_waits(n, NULL, &since));
+}
+
 bool node_leases_yield(node_t *n) {
-    int64_t lacking[SHM_LANES] = {0};
-    uint64_t since[SHM_LANES] = {0};
     overdraft_settle(n);
-    /* The lanes' requests count too: a CPU that is blocked in a lane may be lent to that lane. */
-    bool wanted = sched_cpu_lacking(n->sched, NULL, &since[0]) > 0;
-    EACH_LANE (n, l) {
-        lacking[l] = sched_cpu_lacking(n->sched, &n->leases.lanes[l].request, &since[l]);
-        if (lacking[l] <= 0 && n->leases.given > 0 && node_ahead_waits(n, &since[l]))
-            lacking[l] = SCHED_UNIT;
-        wanted |= lacking[l] > 0;
-    }
+    bool wanted = cpu_is_wanted(n);
     /* First the flag, then the look: a worker that blocks after the daemon's look reads the flag
      * after it said so. */
     if (atomic_load(&n->shared->wanted) != wanted) atomic_store(&n->shared->wanted, wanted);
     if (n->leases.given == 0) return false;
+    /* The lanes' requests count too: a CPU that is blocked in a lane may be lent to that lane. */
     if (wanted && blocked_lend(n)) return true;
-    uint64_t now = base_clock_mono_ns();
-    EACH_LANE (n, l) {
-        if (lacking[l] <= 0 || n->leases.lanes[l].leases == 0) continue;
-        if (free_take(n, l) > 0) return true;
-        /* A worker that was recalled says so when its task is over, which may be long; of the
-         * others the daemon knows only if it looks again. So after a while it recalls another one,
-         * too. */
-        int64_t missing = lacking[l] - recalled(n, now - RECALL_NS), got;
-        bool late = now - since[l] >= RECALL_NS;
-        while (late && missing > 0 && (got = recall_one(n, l, now - RECALL_NS)) > 0) missing -= got;
-        uint64_t due = recall_due(n, l, missing > 0 ? since[l] : now);
-        if (due != UINT64_MAX) look_at(n, due, now);
-    }
+    NODE_EACH_JOB(n, job)
+    EACH_LANE (job, l)
+        if (job->lanes[l].leases > 0 && lane_yield(job, &job->lanes[l])) return true;
     return false;
 }
 
@@ -386,9 +437,10 @@ size_t node_leases_due(node_t *n) {
 void node_lease_forget(node_client_t *w) {
     node_t *n = w->node;
     uint64_t bit = shm_node_bit(w->number);
-    for (uint32_t l = 0; l < SHM_LANES; l++) {
-        atomic_fetch_and(&n->shared->lanes[l].workers[w->number / 64].looking, ~bit);
-        atomic_fetch_and(&n->shared->lanes[l].workers[w->number / 64].idle, ~bit);
+    for (uint32_t l = 0; w->job != NULL && l < SHM_LANES; l++) {
+        shm_lane_t *lane = shared_of(w->job, l);
+        atomic_fetch_and(&lane->workers[w->number / 64].looking, ~bit);
+        atomic_fetch_and(&lane->workers[w->number / 64].idle, ~bit);
     }
     atomic_fetch_and(&n->shared->awake[w->number / 64], ~bit);
     atomic_store(&lease_of(w)->word, SHM_LEASE_NONE);
@@ -399,10 +451,13 @@ void node_lease_forget(node_client_t *w) {
 }
 
 void node_queues_note(node_t *n) {
-    EACH_LANE (n, l)
-        for (uint32_t i = 1; i < n->client_next; i++)
-            if (n->clients[i] != NULL && shm_queue_count(&n->queues[shm_lane_queue(l, i)]) > 0)
-                atomic_fetch_or(&n->shared->lanes[l].queued[i / 64], shm_node_bit(i));
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        const node_job_t *job = n->clients[i] != NULL ? n->clients[i]->job : NULL;
+        if (job == NULL) continue;
+        EACH_LANE (job, l)
+            if (shm_queue_count(&n->queues[shm_lane_queue(l, i)]) > 0)
+                atomic_fetch_or(&shared_of(job, l)->queued[i / 64], shm_node_bit(i));
+    }
 }
 
 void node_events_read(node_client_t *w) {

@@ -6,36 +6,52 @@
 #include "sched/sched.h"
 #include "shm/lane.h"
 
-/* The queues of one shape. */
+/* What asks the scheduler: a task, or a lane for one more lease. */
 typedef struct {
+    sched_task_t queue;  /* first: the scheduler gives this back */
+    node_job_t *lane_of; /* the lane's job; NULL: it is a task */
+} node_ask_t;
+
+/* The queues of one shape, of one job. */
+typedef struct {
+    union {
+        node_ask_t ask;
+        sched_task_t request; /* for one more lease, while it waits for its CPUs */
+    };
     uint32_t shape; /* 0: not in use */
     int64_t cpus;
     uint32_t leases;       /* given */
-    sched_task_t request;  /* for one more lease, while it waits for its CPUs */
     sched_lease_t granted; /* a lease that waits for its worker */
 } node_lane_t;
 
 typedef struct {
-    node_lane_t lanes[SHM_LANES];
     uint32_t given;
     bool owing; /* a leased worker owes */
 } node_leases_t;
 
 /* Opens a lane for the shape, if it is of CPUs alone, and there is a lane left. */
-void node_lane_open(node_t *node, uint32_t shape);
-/* The lane whose request this is; -1: it is none. */
-int node_lane_of_request(node_t *node, const sched_task_t *task);
+void node_lane_open(node_job_t *job, uint32_t shape);
+/* The job is to end: its lanes ask for nothing any more. */
+void node_lanes_close(node_job_t *job);
+/* Nobody can name the job's lanes any more: another job may have them. */
+void node_lanes_end(node_job_t *job);
+/* The job whose lane asks, and which of its lanes it is; NULL: it is a task that asks. */
+node_job_t *node_lane_asks(const sched_task_t *task, uint32_t *ret_lane);
+/* How many tasks lie in the lane's queues; a moment's truth. */
+uint64_t node_lane_queued(const node_job_t *job, uint32_t lane);
+/* The number of the job's lane in shared memory. */
+uint32_t node_lane_number(const node_job_t *job, uint32_t lane);
 /* A process that died may have taken a queue's bit and not looked again. */
 void node_queues_note(node_t *node);
 
 /* Asks the scheduler for one more lease in each lane that has more to do than workers for it. */
-void node_lease_request(node_t *node);
+void node_lease_request(node_job_t *job);
 /* The scheduler has given the lease that was asked for. */
-void node_lease_granted(node_t *node, uint32_t lane, const sched_lease_t *lease);
+void node_lease_granted(node_job_t *job, uint32_t lane, const sched_lease_t *lease);
 /* Gives an idle worker a lease that waits for a worker. False: none does. */
 bool node_lease_claim(node_client_t *worker);
 /* No worker can be had for the leases that wait for one: they go back. */
-void node_lease_abandon(node_t *node);
+void node_lease_abandon(node_job_t *job);
 /* The worker has given its lease back. */
 void node_lease_returned(node_client_t *worker);
 /* The worker's task goes on after its CPU was lent. */

@@ -1,13 +1,14 @@
 /*
  * mobulad: one a node. Owns the shared memory, schedules, supervises.
  *
- * Started by a driver with the driver's connection as descriptor 3; ends when that driver does.
+ * Started with its starter's connection as descriptor 3. That is a driver, and then the daemon ends
+ * when that driver does. Or, with --stay, it is a process that waits until the daemon is ready; the
+ * daemon stays then, any driver of the user may join, and SIGTERM ends it.
  *
  * The loop sleeps in epoll. Clients wake it by the eventfd, and only if `daemon_sleeps` says so:
  * the daemon sets it before its last look at `pending`, so either that look finds a message or its
  * sender sees the flag.
  */
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -31,11 +32,21 @@
 #include "node/state.h"
 #include "node/watch.h"
 
-enum { DRIVER_FD = 3, ROUNDS = 64, DESCRIPTORS = 32 };
+enum { STARTER_FD = 3, ROUNDS = 64, DESCRIPTORS = 32 };
 
 void node_end(node_t *n) {
     n->ending = true;
     uv_stop(&n->loop);
+}
+
+void node_stop(node_t *n) {
+    if (n->stopping || !n->config.stays) {
+        node_end(n);
+        return;
+    }
+    n->stopping = true;
+    NODE_EACH_JOB(n, job) node_job_leave(job, false);
+    if (node_jobs_are_over(n)) node_end(n);
 }
 
 static bool messages_pending(node_t *n) {
@@ -51,10 +62,12 @@ static void on_prepare(uv_prepare_t *handle) {
     node_t *n = handle->data;
     for (int i = 0; i < ROUNDS && !n->ending; i++) {
         n->again = false;
-        n->round++;
+        atomic_store_explicit(&n->shared->rounds, ++n->round, memory_order_relaxed);
         size_t settled = n->zero.count;
         node_inbox_read(n);
+        n->again |= control_turn(n->control);
         node_actors_settle(n);
+        node_cancels_settle(n);
         node_objects_sweep(n, settled);
         node_streams_settle(n);
         node_questions_answer(n);
@@ -91,8 +104,10 @@ static void connection_refuse(node_t *n) {
     int sock = accept4(n->session.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (sock >= 0) close(sock);
     n->handles.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (n->pool.starting.count > 0)
-        node_worker_useless(n, "the daemon has as many files open as it may: see ulimit -n", true);
+    NODE_EACH_JOB(n, job)
+    if (job->pool.starting.count > 0)
+        node_worker_useless(job, "the daemon has as many files open as it may: see ulimit -n",
+                            true);
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events) {
@@ -111,7 +126,7 @@ static void on_signal(uv_signal_t *signal, int number) {
     if (number == SIGCHLD)
         node_children_reap(n);
     else
-        node_end(n);
+        node_stop(n);
 }
 
 static int handles_init(node_t *n) {
@@ -154,25 +169,25 @@ static mob_status_t descriptors_check(void) {
                      count, DESCRIPTORS, strerror(error));
 }
 
-/* The loop, and the driver's connection in it. */
-static mob_status_t driver_open(node_t *n) {
+/* The loop, and the starter's connection in it. */
+static mob_status_t starter_open(node_t *n) {
     mob_status_t status = descriptors_check();
     if (status == MOB_OK) status = node_watch(uv_loop_init(&n->loop), "making the daemon's loop");
-    return status == MOB_OK ? node_client_accept(n, DRIVER_FD, &n->driver) : status;
+    return status == MOB_OK ? node_client_accept(n, STARTER_FD, &n->starter) : status;
 }
 
-/* The driver's hello is read first: a socket that is closed with something unread takes the
+/* The starter's hello is read first: a socket that is closed with something unread takes the
  * daemon's answer with it. */
-static void driver_refuse(node_t *n, mob_status_t status) {
+static void starter_refuse(node_t *n, mob_status_t status) {
     char hello[256], why[512];
     snprintf(why, sizeof why, "%s", *mob_last_error() ? mob_last_error() : mob_status_text(status));
-    poll(&(struct pollfd){.fd = DRIVER_FD, .events = POLLIN}, 1, 5000);
-    (void)!read(DRIVER_FD, hello, sizeof hello);
-    if (n->driver == NULL) { /* there is no loop that would watch it */
-        if ((n->driver = node_client_new(n)) == NULL) return;
-        n->driver->sock = DRIVER_FD;
+    poll(&(struct pollfd){.fd = STARTER_FD, .events = POLLIN}, 1, 5000);
+    (void)!read(STARTER_FD, hello, sizeof hello);
+    if (n->starter == NULL) { /* there is no loop that would watch it */
+        if ((n->starter = node_client_new(n)) == NULL) return;
+        n->starter->sock = STARTER_FD;
     }
-    node_client_refuse(n->driver, status, why);
+    node_client_refuse(n->starter, status, why);
 }
 
 static mob_status_t loop_start(node_t *n) {
@@ -186,6 +201,7 @@ static mob_status_t loop_start(node_t *n) {
     if (status == MOB_OK) status = node_space_start(n);
     if (status == MOB_OK) status = node_failures_start(n);
     if (status == MOB_OK) status = node_farewell_start(n);
+    if (status == MOB_OK) status = node_cancels_start(n);
     if (status == MOB_OK) status = node_pressure_start(n);
     if (status == MOB_OK) status = node_watch(handles_start(n), "starting the daemon's loop");
     return status;
@@ -195,20 +211,16 @@ static mob_status_t arguments_read(node_t *n, int argc, char **argv) {
     n->config.temp_dir = "/tmp";
     for (int i = 1; i < argc; i++) {
         char *end;
-        if (strcmp(argv[i], "--") == 0) {
-            n->config.zygote_argv = argv + i + 1;
-            break;
-        }
         if (strncmp(argv[i], "--temp=", 7) == 0) {
             n->config.temp_dir = argv[i] + 7;
         } else if (strncmp(argv[i], "--store=", 8) == 0) {
             n->config.store_bytes = strtoull(argv[i] + 8, NULL, 10);
-        } else if (strncmp(argv[i], "--log=", 6) == 0) {
-            n->config.log_to_driver = argv[i][6] != '0';
+        } else if (strcmp(argv[i], "--stay") == 0) {
+            n->config.stays = true;
+        } else if (strncmp(argv[i], "--address=", 10) == 0) {
+            n->config.address = argv[i] + 10;
         } else if (strncmp(argv[i], "--spill=", 8) == 0) {
             if (!vec_push(&n->config.spill_dirs, argv[i] + 8)) return MOB_ENOMEM;
-        } else if (strncmp(argv[i], "--preload=", 10) == 0) {
-            if (!vec_push(&n->config.preload, argv[i] + 10)) return MOB_ENOMEM;
         } else if (strncmp(argv[i], "--resource=", 11) == 0) {
             double amount = strtod(argv[i] + 11, &end);
             if (*end != '=' || !(amount >= 0)) return base_fail(MOB_EINVAL, "mobulad: %s", argv[i]);
@@ -232,20 +244,13 @@ static mob_status_t node_start(node_t *n) {
     if (status == MOB_OK)
         status = sched_new(n->config.resources.items, n->config.resources.count, &n->sched);
     if (status != MOB_OK) return status;
-    status = sched_shape_intern(n->sched, &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1,
-                                &n->schedule.cpu_shape);
-    if (status != MOB_OK) return status;
-    assert(n->schedule.cpu_shape == MOB_SHAPE_ONE_CPU); /* the first one that is asked for */
     status = control_embedded_new(&n->control);
     if (status == MOB_OK) status = node_memory_init(n);
     if (status != MOB_OK) return status;
     atomic_store(&n->shared->fast, n->config.fast);
-    node_lane_open(n, n->schedule.cpu_shape);
     atomic_store(&n->shared->cpus, base_cpus_count(""));
     status = node_session_open(n);
-    if (status == MOB_OK) status = loop_start(n);
-    if (status == MOB_OK && n->config.zygote_argv != NULL) status = node_zygote_start(n);
-    return status;
+    return status == MOB_OK ? loop_start(n) : status;
 }
 
 static void silence(void) {
@@ -270,12 +275,12 @@ int main(int argc, char **argv) {
     mallopt(M_MMAP_THRESHOLD, 64 << 10);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file beyond the user's limit is an error, not the daemon's end */
-    for (int fd = 0; fd < DRIVER_FD; fd++) /* a driver without standard streams: their numbers must
-                                              not be taken by anything else */
+    for (int fd = 0; fd < STARTER_FD; fd++) /* a starter without standard streams: their numbers
+                                               must not be taken by anything else */
         if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);
-    syscall(SYS_close_range, DRIVER_FD + 1, ~0u, 0);
-    fcntl(DRIVER_FD, F_SETFD, FD_CLOEXEC);
-    fcntl(DRIVER_FD, F_SETFL, O_NONBLOCK);
+    syscall(SYS_close_range, STARTER_FD + 1, ~0u, 0);
+    fcntl(STARTER_FD, F_SETFD, FD_CLOEXEC);
+    fcntl(STARTER_FD, F_SETFL, O_NONBLOCK);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, "mobulad");
     struct rlimit files;
@@ -284,26 +289,25 @@ int main(int argc, char **argv) {
         setrlimit(RLIMIT_NOFILE, &files);
     }
     mob_status_t status = arguments_read(n, argc, argv);
-    if (status == MOB_OK) status = driver_open(n);
+    if (status == MOB_OK) status = starter_open(n);
     if (status != MOB_OK) {
         int type;
-        if (getsockopt(DRIVER_FD, SOL_SOCKET, SO_TYPE, &type, &(socklen_t){sizeof type}) == 0)
-            driver_refuse(n, status);
+        if (getsockopt(STARTER_FD, SOL_SOCKET, SO_TYPE, &type, &(socklen_t){sizeof type}) == 0)
+            starter_refuse(n, status);
         else
-            fprintf(stderr, "mobulad: %s %s (it is started by ray.init)\n", mob_status_text(status),
-                    mob_last_error());
+            fprintf(stderr, "mobulad: %s %s (it is started by ray.init or ray start)\n",
+                    mob_status_text(status), mob_last_error());
         return 1;
     }
-    n->driver->role = WIRE_DRIVER;
     status = node_start(n);
     if (status != MOB_OK) {
-        driver_refuse(n, status);
+        starter_refuse(n, status);
     } else {
         silence();
+        if (n->config.stays) (void)!chdir("/"); /* it keeps no folder of its starter's in use */
         uv_run(&n->loop, UV_RUN_DEFAULT);
     }
     if (n->session.listen_fd > 0) close(n->session.listen_fd);
-    if (n->zygote.client != NULL) close(n->zygote.client->sock);
     node_children_end();
     node_folders_end(n);
     node_session_close(n);

@@ -15,6 +15,8 @@
  *                                             or completed. A record that makes no sense stays:
  *                                             only the client that claimed it believes that it
  *                                             runs it, in its own books
+ *   creations that it ran, of actors that   DONE by it, in the books and not queued: nobody looks
+ *     may be restarted                        at the worker in the word
  *   tasks that it submitted and that run    open_tasks: the number is not free
  *   queues of calls that the actor has      `named`: the number is not free
  *     not finished; values that it asked

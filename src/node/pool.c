@@ -1,9 +1,10 @@
 /*
- * Workers: from being asked for to their end.
+ * Workers: from being asked for to their end. Each job has its own.
  *
- * A task that the scheduler has given its resources goes to an idle worker, the one that became
- * idle last; without one the task waits, in order, while a worker is forked. There are more workers
- * than CPUs only because some were blocked: the daemon sends those home that are idle for a while.
+ * A task that the scheduler has given its resources goes to an idle worker of its job, the one that
+ * became idle last; without one the task waits, in order, while a worker is forked. There are more
+ * workers than CPUs only because some were blocked: the daemon sends those home that are idle for a
+ * while.
  *
  * Spares: a fork takes milliseconds, so the daemon has a worker a CPU before a task asks: from when
  * the zygote has loaded what it will load, and again when workers have become actors. It starts
@@ -29,35 +30,48 @@ enum { MAX_PAUSE_MS = 50, MAX_STARTING = 16, MAX_SPARE = 16, MAX_USELESS = 10, I
 
 /* ---- tasks that wait for a worker ---- */
 
-static node_task_t *wait_pop(node_t *n) {
-    node_task_t *t = n->pool.wait_head;
+static node_task_t *wait_pop(node_job_t *job) {
+    node_task_t *t = job->pool.wait_head;
     if (t == NULL) return NULL;
-    n->pool.wait_head = t->next;
-    if (n->pool.wait_head == NULL) n->pool.wait_tail = NULL;
-    n->pool.waiting--;
+    job->pool.wait_head = t->next;
+    if (job->pool.wait_head == NULL) job->pool.wait_tail = NULL;
+    job->pool.waiting--;
     t->waiting_for_worker = false;
     return t;
 }
 
-void node_pool_wait(node_t *n, node_task_t *t) {
+void node_pool_wait(node_task_t *t) {
+    node_pool_t *pool = &t->job->pool;
     t->next = NULL;
-    if (n->pool.wait_tail)
-        n->pool.wait_tail->next = t;
+    if (pool->wait_tail)
+        pool->wait_tail->next = t;
     else
-        n->pool.wait_head = t;
-    n->pool.wait_tail = t;
-    n->pool.waiting++;
+        pool->wait_head = t;
+    pool->wait_tail = t;
+    pool->waiting++;
     t->waiting_for_worker = true;
 }
 
-void node_pool_fail(node_t *n, const char *text) {
-    node_lease_abandon(n);
-    node_queues_fail(n, text);
-    for (node_task_t *t; (t = wait_pop(n)) != NULL;) {
+void node_pool_unwait(node_task_t *t) {
+    node_pool_t *pool = &t->job->pool;
+    node_task_t **at = &pool->wait_head, *before = NULL;
+    while (*at != NULL && *at != t) before = *at, at = &(*at)->next;
+    if (*at == NULL) return;
+    *at = t->next;
+    if (pool->wait_tail == t) pool->wait_tail = before;
+    pool->waiting--;
+    t->waiting_for_worker = false;
+}
+
+void node_pool_fail(node_job_t *job, const char *text) {
+    node_t *n = job->node;
+    node_lease_abandon(job);
+    node_queues_fail(job, text);
+    for (node_task_t *t; (t = wait_pop(job)) != NULL;) {
         if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL)
             node_actor_died(n, t->actor, text); /* fails the creation too */
         else
-            node_task_fail(n, t, MOB_ESYS, text);
+            node_task_fail(n, t, job->farewell.leaving ? MOB_ECANCELLED : MOB_ESYS, text);
     }
 }
 
@@ -71,108 +85,119 @@ static bool has_worked(const node_client_t *w) {
 
 /* Whether a worker that was started after the first that ended at once is of use. What older
  * workers do says nothing about new ones that can't begin. */
-static bool newer_one_works(node_t *n) {
+static bool newer_one_works(node_job_t *job) {
+    node_t *n = job->node;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
-        if (w != NULL && w->role == WIRE_WORKER && w->started_ns > n->pool.first_failure_ns &&
-            has_worked(w))
+        if (w != NULL && w->job == job && w->role == WIRE_WORKER &&
+            w->started_ns > job->pool.first_failure_ns && has_worked(w))
             return true;
     }
     return false;
 }
 
 /* A worker has ended before it ran anything: the next start waits a little. */
-static void useless_note(node_t *n) {
+static void useless_note(node_job_t *job) {
+    node_pool_t *pool = &job->pool;
     uint64_t now = base_clock_mono_ns();
     /* not in a row */
-    if (now - n->pool.last_failure_ns > FORGET_NS || newer_one_works(n)) n->pool.failures = 0;
-    n->pool.last_failure_ns = now;
-    if (n->pool.failures++ == 0) n->pool.first_failure_ns = now;
+    if (now - pool->last_failure_ns > FORGET_NS || newer_one_works(job)) pool->failures = 0;
+    pool->last_failure_ns = now;
+    if (pool->failures++ == 0) pool->first_failure_ns = now;
 }
 
 /* Fails the tasks that wait for a worker, if that many have ended by now. */
-static void useless_tell(node_t *n, const char *how, bool by_itself) {
+static void useless_tell(node_job_t *job, const char *how, bool by_itself) {
+    node_pool_t *pool = &job->pool;
     /* Workers that another process kills say nothing about the next one, unless that goes on and
      * on. */
-    if (n->pool.failures < MAX_USELESS ||
-        (!by_itself && n->pool.last_failure_ns - n->pool.first_failure_ns < PATIENCE_NS))
+    if (pool->failures < MAX_USELESS ||
+        (!by_itself && pool->last_failure_ns - pool->first_failure_ns < PATIENCE_NS))
         return;
     char text[512];
     snprintf(text, sizeof text,
              "%d workers in a row ended before they ran anything (the last one: %s). What they "
              "printed tells why",
-             n->pool.failures, how);
-    n->pool.failures = 0; /* the next task tries again */
-    node_pool_fail(n, text);
+             pool->failures, how);
+    pool->failures = 0; /* the next task tries again */
+    node_pool_fail(job, text);
 }
 
-void node_worker_useless(node_t *n, const char *how, bool by_itself) {
-    useless_note(n);
-    useless_tell(n, how, by_itself);
+void node_worker_useless(node_job_t *job, const char *how, bool by_itself) {
+    useless_note(job);
+    useless_tell(job, how, by_itself);
 }
 
 /* A pause after each worker that ended at once, the longer the more there were: else the machine
  * would do nothing but start workers. */
-static bool start_is_held(node_t *n) {
-    if (n->pool.failures == 0) return false;
-    uint64_t pause_ms =
-        (uint64_t)(n->pool.failures < MAX_PAUSE_MS ? n->pool.failures : MAX_PAUSE_MS);
-    if (base_clock_mono_ns() >= n->pool.last_failure_ns + pause_ms * 1000000) return false;
-    node_look_again(n, pause_ms);
+static bool start_is_held(node_job_t *job) {
+    const node_pool_t *pool = &job->pool;
+    if (pool->failures == 0) return false;
+    uint64_t pause_ms = (uint64_t)(pool->failures < MAX_PAUSE_MS ? pool->failures : MAX_PAUSE_MS);
+    if (base_clock_mono_ns() >= pool->last_failure_ns + pause_ms * 1000000) return false;
+    node_look_again(job->node, pause_ms);
     return true;
 }
 
 /* ---- starting ---- */
 
 static void starting_remove(node_client_t *w) {
-    node_t *n = w->node;
-    for (size_t i = 0; i < n->pool.starting.count; i++) {
-        if (n->pool.starting.items[i] != w) continue;
-        vec_swap_remove(&n->pool.starting, i);
+    node_pool_t *pool = &w->job->pool;
+    for (size_t i = 0; i < pool->starting.count; i++) {
+        if (pool->starting.items[i] != w) continue;
+        vec_swap_remove(&pool->starting, i);
         return;
     }
 }
 
 /* Without its pipes the worker is given up; later there may be pipes. */
 void node_worker_give_up(node_client_t *w, const char *why) {
-    node_t *n = w->node;
+    node_job_t *job = w->job;
     char text[192];
     snprintf(text, sizeof text, "the daemon could not make its pipes: %s", why);
     starting_remove(w);
     node_client_close(w);
-    node_worker_useless(n, text, true);
-    node_look_again(n, 1000);
+    node_worker_useless(job, text, true);
+    node_look_again(job->node, 1000);
 }
 
-static bool worker_start(node_t *n) {
+static bool worker_start(node_job_t *job) {
+    node_t *n = job->node;
     node_client_t *w = node_client_new(n);
     if (w == NULL) return false;
     w->state = NODE_STARTING;
     w->role = WIRE_WORKER;
-    w->token = ++n->pool.next_token;
+    w->token = ++n->next_token;
     w->started_ns = base_clock_mono_ns();
-    if (!vec_push(&n->pool.starting, w)) {
+    node_job_join(job, w);
+    if (!vec_push(&job->pool.starting, w)) {
         node_client_close(w);
         return false;
     }
-    return n->zygote.client == NULL || node_zygote_fork(w);
+    return job->setup->zygote.client == NULL || node_zygote_fork(w);
 }
 
 void node_worker_start_failed(node_client_t *w) {
     node_t *n = w->node;
+    node_job_t *job = w->job;
     starting_remove(w);
+    if (job->setup->zygote.client != NULL) node_worker_useless(job, "it did not connect", false);
     node_client_close(w);
-    if (n->zygote.client != NULL) node_worker_useless(n, "it did not connect", false);
     node_schedule(n);
+}
+
+/* The worker that was asked for under this token; NULL: none. */
+static node_client_t *starting_find(node_t *n, uint64_t token) {
+    NODE_EACH_JOB(n, job)
+    for (size_t i = 0; i < job->pool.starting.count; i++)
+        if (job->pool.starting.items[i]->token == token) return job->pool.starting.items[i];
+    return NULL;
 }
 
 /* A worker has connected: it becomes the worker that was asked for under its token. */
 void node_worker_hello(node_client_t *connection, uint64_t token) {
-    node_t *n = connection->node;
-    node_client_t *w = NULL;
-    for (size_t i = 0; i < n->pool.starting.count && w == NULL; i++)
-        if (n->pool.starting.items[i]->token == token) w = n->pool.starting.items[i];
-    if (w == NULL || n->farewell.leaving) {
+    node_client_t *w = starting_find(connection->node, token);
+    if (w == NULL || w->job->farewell.leaving) {
         node_client_refuse(connection, MOB_EPROTO, "nobody asked for this worker");
         return;
     }
@@ -199,23 +224,23 @@ void node_worker_hello(node_client_t *connection, uint64_t token) {
 /* ---- workers that have nothing to do ---- */
 
 static void idle_remove(node_client_t *w) {
-    node_t *n = w->node;
     if (!w->idle) return;
+    node_pool_t *pool = &w->job->pool;
     w->idle = false;
-    for (size_t i = 0; i < n->pool.idle.count; i++) {
-        if (n->pool.idle.items[i] != w) continue;
-        memmove(n->pool.idle.items + i, n->pool.idle.items + i + 1,
-                (n->pool.idle.count - i - 1) * sizeof *n->pool.idle.items);
-        n->pool.idle.count--;
+    for (size_t i = 0; i < pool->idle.count; i++) {
+        if (pool->idle.items[i] != w) continue;
+        memmove(pool->idle.items + i, pool->idle.items + i + 1,
+                (pool->idle.count - i - 1) * sizeof *pool->idle.items);
+        pool->idle.count--;
         return;
     }
 }
 
-node_client_t *node_worker_idle(node_t *n) {
-    if (n->pool.idle.count == 0) return NULL;
-    node_client_t *w =
-        n->pool.idle
-            .items[n->pool.idle.count - 1]; /* the one that became idle last: it is the warmest */
+node_client_t *node_worker_idle(node_job_t *job) {
+    node_pool_t *pool = &job->pool;
+    if (pool->idle.count == 0) return NULL;
+    /* the one that became idle last: it is the warmest */
+    node_client_t *w = pool->idle.items[pool->idle.count - 1];
     idle_remove(w);
     return w;
 }
@@ -229,36 +254,41 @@ bool node_worker_retire(node_client_t *w) {
 }
 
 void node_worker_free(node_client_t *w) {
-    node_t *n = w->node;
     if (w->state != NODE_LIVE || w->idle || w->leased || w->runs != NULL) return;
+    if (w->job->farewell.leaving) return; /* it was told to end */
     if (w->retiring) {
         node_client_tell(w, wire_plain(WIRE_EXIT));
         return;
     }
-    node_task_t *t = wait_pop(n);
+    node_task_t *t = wait_pop(w->job);
     if (t != NULL) {
-        node_task_run_on(n, t, w);
+        node_task_run_on(w->node, t, w);
         return;
     }
     if (node_lease_claim(w)) return;
     w->idle_since_ns = base_clock_mono_ns();
-    w->idle = vec_push(&n->pool.idle, w);
+    w->idle = vec_push(&w->job->pool.idle, w);
 }
 
 /* ---- how many there are ---- */
 
 /* How many workers there are beside those that are actors. */
-static size_t pool_size(node_t *n) {
-    size_t alive = n->pool.idle.count;
-    for (uint32_t i = 1; i < n->client_next; i++)
-        if (n->clients[i] != NULL && n->clients[i]->role == WIRE_WORKER &&
-            n->clients[i]->actor == NULL && (n->clients[i]->runs != NULL || n->clients[i]->leased))
-            alive++;
+static size_t pool_size(node_job_t *job) {
+    node_t *n = job->node;
+    size_t alive = job->pool.idle.count;
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        const node_client_t *w = n->clients[i];
+        alive += w != NULL && w->job == job && w->role == WIRE_WORKER && w->actor == NULL &&
+                 (w->runs != NULL || w->leased);
+    }
     return alive;
 }
 
-/* How many are kept: one a CPU. */
-static size_t pool_wanted(node_t *n) {
+/* How many are kept: one a CPU. A detached actor's job has the others when it needs them. */
+static size_t pool_wanted(const node_job_t *job) {
+    const node_t *n = job->node;
+    if (job->is_detached) /* a spare for a restart */
+        return job->actor != NULL && actor_life_may_restart(&job->actor->life);
     uint64_t total = 0;
     int64_t available = 0;
     const char *name = "";
@@ -268,27 +298,27 @@ static size_t pool_wanted(node_t *n) {
     return strcmp(name, "CPU") == 0 ? (size_t)(total + SCHED_UNIT - 1) / SCHED_UNIT : 1;
 }
 
-static void spares_start(node_t *n) {
-    if (!n->pool.spares_wanted || n->zygote.client == NULL || n->pool.waiting > 0 ||
-        n->pool.starting.count > 0)
+static void spares_start(node_job_t *job) {
+    node_pool_t *pool = &job->pool;
+    if (!pool->spares_wanted || job->setup->zygote.client == NULL || pool->waiting > 0 ||
+        pool->starting.count > 0)
         return;
-    /* a worker keeps what it is welcomed with: the driver's hello comes first */
-    if (!n->setup.given) return;
-    n->pool.spares_wanted = false;
-    size_t wanted = pool_wanted(n) < MAX_SPARE ? pool_wanted(n) : MAX_SPARE;
-    for (size_t there = pool_size(n); there < wanted && worker_start(n); there++) {
+    pool->spares_wanted = false;
+    size_t wanted = pool_wanted(job) < MAX_SPARE ? pool_wanted(job) : MAX_SPARE;
+    for (size_t there = pool_size(job); there < wanted && worker_start(job); there++) {
     }
 }
 
 /* Sends idle workers home beyond the number of CPUs, oldest first; looks again later if some have
  * not been idle for long enough. */
-static void idle_trim(node_t *n) {
+static void idle_trim(node_job_t *job) {
+    node_pool_t *pool = &job->pool;
     uint64_t now = base_clock_mono_ns();
-    size_t wanted = pool_wanted(n), alive = pool_size(n);
-    for (size_t i = 0; i < n->pool.idle.count && alive > wanted;) {
-        node_client_t *w = n->pool.idle.items[i];
+    size_t wanted = pool_wanted(job), alive = pool_size(job);
+    for (size_t i = 0; i < pool->idle.count && alive > wanted;) {
+        node_client_t *w = pool->idle.items[i];
         if (now - w->idle_since_ns < (uint64_t)IDLE_MS * 1000000) {
-            node_look_again(n, IDLE_MS);
+            node_look_again(job->node, IDLE_MS);
             return;
         }
         if (node_worker_retire(w))
@@ -309,19 +339,21 @@ size_t node_workers_due(node_t *n, bool actors_too) {
     return count;
 }
 
-void node_pool_fill(node_t *n) {
-    if (n->config.zygote_argv == NULL) return;
-    if (n->pool.waiting > 0 && n->zygote.client == NULL && n->zygote.next == NULL &&
-        n->zygote.pid == 0 && node_zygote_start(n) != MOB_OK)
-        node_pool_fail(n, mob_last_error());
+void node_pool_fill(node_job_t *job) {
+    node_pool_t *pool = &job->pool;
+    node_setup_t *setup = job->setup;
+    if (setup->given.argv[0] == NULL || job->farewell.leaving) return;
+    if (pool->waiting > 0 && setup->zygote.client == NULL && setup->zygote.next == NULL &&
+        setup->zygote.pid == 0 && node_zygote_start(setup) != MOB_OK)
+        node_pool_fail(job, mob_last_error());
     /* A worker whose results are published is about to say so, and is free then. */
-    size_t soon = n->pool.starting.count < n->pool.waiting ? node_workers_due(n, false) : 0;
-    bool held = n->pool.starting.count + soon < n->pool.waiting && start_is_held(n);
-    while (!held && n->pool.starting.count + soon < n->pool.waiting &&
-           n->pool.starting.count < MAX_STARTING && worker_start(n)) {
+    size_t soon = pool->starting.count < pool->waiting ? node_workers_due(job->node, false) : 0;
+    bool held = pool->starting.count + soon < pool->waiting && start_is_held(job);
+    while (!held && pool->starting.count + soon < pool->waiting &&
+           pool->starting.count < MAX_STARTING && worker_start(job)) {
     }
-    spares_start(n);
-    if (n->pool.idle.count > 1) idle_trim(n);
+    spares_start(job);
+    if (pool->idle.count > 1 || (pool->idle.count > 0 && job->is_detached)) idle_trim(job);
 }
 
 /* ---- a worker's end ---- */
@@ -343,38 +375,31 @@ void node_worker_exit_text(const node_client_t *w, char *ret_text, size_t size) 
 void node_worker_forget(node_client_t *w) {
     node_t *n = w->node;
     idle_remove(w);
-    node_actor_t *actor = w->actor;
     char how[256];
     node_pressure_died(w);
     node_worker_exit_text(w, how, sizeof how);
-    /* The errors of the actor's calls are no news if its end was wanted: by ray.kill, for want of
-     * handles, or by an exit of its own. */
-    if (actor != NULL)
-        actor->quiet |=
-            actor->killed || actor->released ||
-            (w->exited && WIFEXITED(w->exit_status) && WEXITSTATUS(w->exit_status) == 0);
     node_events_read(w);
     node_lease_forget(w);
     node_tasks_find_taken(w);
+    if (w->actor != NULL) node_actor_lost(n, w->actor, w); /* decides about its calls too */
     w->has_worked = has_worked(w);
     for (node_task_t *t = w->runs; t != NULL; t = t->run_next)
         w->has_worked |=
             wire_word_state(atomic_load_explicit(&n->records[t->record].word,
                                                  memory_order_acquire)) != WIRE_READY_STATE;
-    if (w->has_worked && w->started_ns > n->pool.first_failure_ns) n->pool.failures = 0;
-    bool useless = !w->has_worked && !w->retiring;
+    node_job_t *job = w->job;
+    if (w->has_worked && w->started_ns > job->pool.first_failure_ns) job->pool.failures = 0;
+    bool useless = !w->has_worked && !w->retiring && !job->farewell.leaving;
     while (w->runs != NULL) {
         node_task_t *t = w->runs;
         node_task_lost(n, t);
         if (w->runs == t) break; /* can't be: a lost task is never still handed out */
     }
-    if (useless && n->pool.idle.count == 0) {
-        useless_note(n);
+    if (useless && job->pool.idle.count == 0) {
+        useless_note(job);
         node_schedule(n); /* its tasks wait for the next worker */
-        useless_tell(n, how, !(WIFSIGNALED(w->exit_status) && WTERMSIG(w->exit_status) == SIGKILL));
+        useless_tell(job, how,
+                     !(WIFSIGNALED(w->exit_status) && WTERMSIG(w->exit_status) == SIGKILL));
     }
-    if (actor != NULL) {
-        sched_lease_release(n->sched, &w->lease);
-        node_actor_died(n, actor, actor->released ? "nobody has a handle to it any more" : how);
-    }
+    if (w->actor != NULL) node_actor_go_on(n, w->actor, w);
 }

@@ -1,14 +1,13 @@
-/* Workers: those that are started, those that are idle, and tasks that wait for one. */
+/* A job's workers: those that are started, those that are idle, and tasks that wait for one. */
 #ifndef NODE_POOL_H
 #define NODE_POOL_H
 
 #include "node/types.h"
 
 typedef struct {
-    VEC(node_client_t *) starting; /* workers that were asked for */
-    VEC(node_client_t *) idle;     /* the one that became idle last is the last */
-    bool spares_wanted;            /* there may be fewer workers than are kept ready */
-    uint64_t next_token;
+    VEC(node_client_t *) starting;              /* workers that were asked for */
+    VEC(node_client_t *) idle;                  /* the one that became idle last is the last */
+    bool spares_wanted;                         /* there may be fewer workers than are kept ready */
     int failures;                               /* workers in a row that ended at once */
     uint64_t first_failure_ns, last_failure_ns; /* of that series */
     node_task_t *wait_head, *wait_tail;         /* have their resources, wait for a worker */
@@ -18,7 +17,7 @@ typedef struct {
 /* ---- starting ---- */
 
 /* Starts as many workers as tasks wait for, and spares; sends home what is idle for long. */
-void node_pool_fill(node_t *node);
+void node_pool_fill(node_job_t *job);
 /* A worker has connected: it becomes the one that was asked for under its token. */
 void node_worker_hello(node_client_t *connection, uint64_t token);
 /* The worker that was asked for will not come. */
@@ -27,21 +26,23 @@ void node_worker_start_failed(node_client_t *worker);
 void node_worker_give_up(node_client_t *worker, const char *why);
 /* A worker ended without having run anything. After some in a row, the tasks that wait for one
  * fail. `by_itself`: nobody killed it. */
-void node_worker_useless(node_t *node, const char *how, bool by_itself);
+void node_worker_useless(node_job_t *job, const char *how, bool by_itself);
 
 /* ---- workers that have nothing to do ---- */
 
 /* Takes the worker that became idle last out of the pool; NULL: none. */
-node_client_t *node_worker_idle(node_t *node);
+node_client_t *node_worker_idle(node_job_t *job);
 /* The worker has nothing to do now: it gets a task or a lease that waits, or is idle. */
 void node_worker_free(node_client_t *worker);
 /* Sends an idle worker home. False: tasks that it submitted are open, and would be cancelled with
  * it. */
 bool node_worker_retire(node_client_t *worker);
 /* The task has its resources and waits for a worker. */
-void node_pool_wait(node_t *node, node_task_t *task);
+void node_pool_wait(node_task_t *task);
+/* ... and does not any more. */
+void node_pool_unwait(node_task_t *task);
 /* No worker can be had: tasks that wait for one fail. `text` is borrowed. */
-void node_pool_fail(node_t *node, const char *text);
+void node_pool_fail(node_job_t *job, const char *text);
 /* How many workers have published the results of what they run and not told the daemon yet. They
  * are about to, unless they were killed. */
 size_t node_workers_due(node_t *node, bool actors_too);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "node/demand.h"
 #include "node/inbox.h"
 #include "node/state.h"
 #include "wire/direct.h"
@@ -47,25 +48,45 @@ static void write_events(node_t *n, wire_writer_t *w) {
 }
 
 static void write_actors(node_t *n, wire_writer_t *w) {
-    static const char *const states[] = {"PENDING_CREATION", "ALIVE", "DEAD"};
+    static const char *const states[] = {"PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD"};
     size_t count = control_actor_count(n->control);
     wire_write_tuple(w, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         const control_actor_t *a = control_actor_at(n->control, i);
-        wire_write_tuple(w, 5);
+        wire_write_tuple(w, 7);
         wire_write_int(w, a->id.slot);
         wire_write_int(w, (int64_t)a->id.generation);
         wire_write_str(w, a->name, strlen(a->name));
         wire_write_str(w, states[a->state], strlen(states[a->state]));
         wire_write_int(w, a->pid);
+        wire_write_int(w, a->restarts);
+        wire_write_str(w, a->cause, strlen(a->cause));
     }
 }
 
-static void write_shape(node_t *n, wire_writer_t *w, uint64_t shape) {
+static void write_jobs(node_t *n, wire_writer_t *w) {
+    size_t count = control_job_count(n->control);
+    wire_write_tuple(w, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        const control_job_t *j = control_job_at(n->control, i);
+        wire_write_tuple(w, 8);
+        wire_write_int(w, j->number);
+        wire_write_int(w, j->pid);
+        wire_write_int(w, (int64_t)j->start_ms);
+        wire_write_int(w, (int64_t)j->end_ms);
+        wire_write_bool(w, j->is_detached);
+        wire_write_bool(w, j->failed);
+        wire_write_str(w, j->name_space, strlen(j->name_space));
+        wire_write_str(w, j->entrypoint, strlen(j->entrypoint));
+    }
+}
+
+static void write_shape(const node_job_t *job, wire_writer_t *w, uint64_t shape) {
     sched_amount_t demand[SCHED_NEEDS_MAX];
-    size_t count = shape <= UINT32_MAX && sched_shape_valid(n->sched, (uint32_t)shape)
-                       ? sched_shape_demand(n->sched, (uint32_t)shape, demand, SCHED_NEEDS_MAX)
-                       : 0;
+    size_t count =
+        job != NULL && shape <= UINT32_MAX && sched_shape_valid(job->sched, (uint32_t)shape)
+            ? sched_shape_demand(job->sched, (uint32_t)shape, demand, SCHED_NEEDS_MAX)
+            : 0;
     wire_write_tuple(w, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         wire_write_tuple(w, 2);
@@ -115,6 +136,10 @@ void node_questions_forget(node_client_t *c) {
  * when it has read every ring once more, and when the workers that are about to tell it something
  * have done so. */
 void node_query(node_client_t *c, const wire_message_t *m) {
+    if (m->query.what == MOB_QUERY_NAMES) {
+        if (node_question_space(c, m) != NULL) node_name_list(c, m);
+        return;
+    }
     node_question_t q = {.client = c->number,
                          .asked_ns = base_clock_mono_ns(),
                          .round = c->node->round,
@@ -124,7 +149,9 @@ void node_query(node_client_t *c, const wire_message_t *m) {
 }
 
 /* False: there is no such question. */
-static bool answer_write(node_t *n, uint32_t query, uint64_t argument, wire_writer_t *w) {
+static bool answer_write(node_client_t *asker, uint32_t query, uint64_t argument,
+                         wire_writer_t *w) {
+    node_t *n = asker->node;
     char text[1024];
     switch (query) {
     case MOB_QUERY_RESOURCES:
@@ -140,14 +167,23 @@ static bool answer_write(node_t *n, uint32_t query, uint64_t argument, wire_writ
         write_actors(n, w);
         return true;
     case MOB_QUERY_SHAPE:
-        write_shape(n, w, argument);
+        write_shape(asker->job, w, argument);
         return true;
     case MOB_QUERY_SPACE:
         node_space_text(n, argument, text, sizeof text);
         wire_write_str(w, text, strlen(text));
         return true;
+    case MOB_QUERY_DEADLOCK:
+        wire_write_str(w, n->deadlock.text, strlen(n->deadlock.text));
+        return true;
     case MOB_QUERY_OBJECTS:
         node_census_write(n, argument, w);
+        return true;
+    case MOB_QUERY_JOBS:
+        write_jobs(n, w);
+        return true;
+    case MOB_QUERY_DEMANDS:
+        node_demands_write(n, w);
         return true;
     default:
         return false;
@@ -158,7 +194,7 @@ static void question_answer(node_client_t *c, const wire_message_t *m) {
     uint8_t *space = node_question_space(c, m);
     if (space == NULL) return;
     wire_writer_t w = {.data = space, .capacity = m->query.capacity};
-    if (!answer_write(c->node, m->query.what, m->query.argument, &w))
+    if (!answer_write(c, m->query.what, m->query.argument, &w))
         node_client_tell(c, wire_answer(MOB_EINVAL, 0));
     else
         node_client_tell(c, wire_answer(w.size > w.capacity ? MOB_ELIMIT : MOB_OK, w.size));
@@ -195,7 +231,7 @@ void node_observer_packet(node_client_t *c, const void *packet, size_t size) {
         free(w.data);
         w = (wire_writer_t){.data = malloc(w.capacity), .capacity = w.capacity};
         if (w.data == NULL) break;
-        known = answer_write(c->node, ask.query, ask.argument, &w);
+        known = answer_write(c, ask.query, ask.argument, &w);
     }
     wire_answer_t head = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_ANSWERED},
                           .status = !known                ? MOB_EINVAL

@@ -12,9 +12,7 @@
 
 #include "node/state.h"
 
-/* A book on a record that its submitter did not tell the daemon of, or not yet. NULL: the record
- * makes no sense, which need not be the submitter's fault; or the submitter is gone. */
-static node_task_t *queued_open(node_t *n, uint32_t index, uint64_t generation) {
+node_task_t *node_queued_open(node_t *n, uint32_t index, uint64_t generation) {
     uint32_t owner = n->grants.records.owner[index / WIRE_RECORD_BLOCK];
     node_client_t *submitter = owner > 0 && owner < SHM_MAX_CLIENTS ? n->clients[owner] : NULL;
     mob_ref_t actor;
@@ -62,7 +60,7 @@ void node_task_arguments(node_client_t *client, uint32_t index, uint64_t generat
     if (n->tasks[index] != NULL || wire_word_generation(word) != generation ||
         wire_word_state(word) == WIRE_FREE)
         return;
-    node_task_t *t = queued_open(n, index, generation);
+    node_task_t *t = node_queued_open(n, index, generation);
     if (t == NULL) {
         node_client_fault(client, "submitted a record that makes no sense");
         return;
@@ -78,7 +76,7 @@ bool node_queued_told(node_client_t *worker, uint32_t record, uint64_t generatio
         (void)vec_push(&n->queued.done_early, early);
         return false;
     }
-    if (t == NULL) t = queued_open(n, record, generation);
+    if (t == NULL) t = node_queued_open(n, record, generation);
     if (t != NULL && t->queued && t->worker == NULL) node_task_link(t, worker);
     return true;
 }
@@ -91,7 +89,8 @@ void node_tasks_find_taken(node_client_t *worker) {
         if (wire_word_worker(word) != worker->number ||
             (state != WIRE_TAKEN && state != WIRE_DONE_STATE))
             continue;
-        node_task_t *t = n->tasks[r] ? n->tasks[r] : queued_open(n, r, wire_word_generation(word));
+        node_task_t *t =
+            n->tasks[r] ? n->tasks[r] : node_queued_open(n, r, wire_word_generation(word));
         if (t == NULL || !t->queued || t->worker != NULL ||
             t->generation != wire_word_generation(word))
             continue;
@@ -116,7 +115,7 @@ node_task_t *node_task_take_over(node_t *n, uint32_t index, uint64_t entry, uint
     uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire),
              generation = wire_word_generation(word);
     if (!wire_entry_names(entry, word)) return NULL;
-    node_task_t *t = n->tasks[index] ? n->tasks[index] : queued_open(n, index, generation);
+    node_task_t *t = n->tasks[index] ? n->tasks[index] : node_queued_open(n, index, generation);
     if (t == NULL || !t->queued || t->generation != generation) return NULL;
     if (!wire_record_move(record, wire_word(generation, 0, WIRE_READY_STATE),
                           wire_word(generation + 1, 0, WIRE_READY_STATE), NULL)) {
@@ -140,8 +139,8 @@ void node_task_adopt(node_t *n, uint32_t index, uint64_t entry, uint32_t owner) 
         uint64_t word = atomic_load_explicit(&n->records[index].word, memory_order_acquire);
         if (!wire_entry_names(entry, word)) return; /* begun: found among its owner's records */
         if (!(word & WIRE_KNOWN) && !wire_record_make_known(&n->records[index], word)) continue;
-        node_task_t *t =
-            n->tasks[index] ? n->tasks[index] : queued_open(n, index, wire_word_generation(word));
+        node_task_t *t = n->tasks[index] ? n->tasks[index]
+                                         : node_queued_open(n, index, wire_word_generation(word));
         if (t != NULL) t->adopted = true;
         return;
     }
@@ -192,7 +191,7 @@ static void queue_take_over(node_client_t *client) {
                 break;
             }
             if (!(word & WIRE_KNOWN) && !wire_record_make_known(&n->records[r], word)) continue;
-            if (t == NULL) t = queued_open(n, r, wire_word_generation(word));
+            if (t == NULL) t = node_queued_open(n, r, wire_word_generation(word));
             if (t != NULL) done_early_complete(n, t, word); /* else its worker tells the daemon */
             break;
         }
@@ -200,8 +199,9 @@ static void queue_take_over(node_client_t *client) {
     for (uint32_t l = 0; l < SHM_LANES; l++) {
         shm_queue_t *queue = &n->queues[shm_lane_queue(l, client->number)];
         atomic_store(&queue->head, atomic_load(&queue->tail));
-        atomic_fetch_and(&n->shared->lanes[l].queued[client->number / 64],
-                         ~shm_node_bit(client->number));
+        atomic_fetch_and(
+            &n->shared->lanes[node_lane_number(client->job, l)].queued[client->number / 64],
+            ~shm_node_bit(client->number));
     }
 }
 
@@ -213,7 +213,8 @@ void node_tasks_cancel(node_client_t *client) {
         node_task_t *t = n->tasks[r];
         if (t == NULL || t->waiting_for_worker || t->queued || t->kind != MOB_TASK) continue;
         bool known = false;
-        for (uint32_t i = 0; i < t->num_returns; i++) known |= n->objects[t->refs[i].slot] != NULL;
+        for (uint32_t i = 0; i < t->num_returns && !client->job->farewell.leaving; i++)
+            known |= n->objects[t->refs[i].slot] != NULL;
         if (t->worker != NULL && (known || t == t->worker->runs || !node_task_take_back(n, t)))
             continue;
         if (!known)
@@ -232,11 +233,16 @@ static void queue_fail(node_t *n, uint32_t number, uint32_t client, const char *
         if (!shm_queue_peek(queue, &position, &entry)) break;
         node_task_t *t = node_task_take_over(n, wire_entry_index(entry), entry, client);
         shm_queue_pass(queue, position);
-        if (t != NULL) node_task_fail(n, t, MOB_ESYS, text);
+        if (t == NULL) continue;
+        bool leaving = n->clients[client]->job->farewell.leaving;
+        node_task_fail(n, t, leaving ? MOB_ECANCELLED : MOB_ESYS, text);
     }
 }
 
-void node_queues_fail(node_t *n, const char *text) {
-    for (uint32_t l = 0; l < SHM_LANES; l++)
-        for (uint32_t i = 1; i < n->client_next; i++) queue_fail(n, shm_lane_queue(l, i), i, text);
+void node_queues_fail(node_job_t *job, const char *text) {
+    node_t *n = job->node;
+    for (uint32_t i = 1; i < n->client_next; i++)
+        for (uint32_t l = 0; l < SHM_LANES; l++)
+            if (n->clients[i] != NULL && n->clients[i]->job == job)
+                queue_fail(n, shm_lane_queue(l, i), i, text);
 }

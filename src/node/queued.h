@@ -12,6 +12,9 @@ typedef struct {
     VEC(mob_ref_t) done_early; /* records whose worker was heard before their submitter */
 } node_queued_t;
 
+/* A book on a record that its submitter did not tell the daemon of, or not yet. NULL: the record
+ * makes no sense, which need not be the submitter's fault; or the submitter is gone. */
+node_task_t *node_queued_open(node_t *node, uint32_t record, uint64_t generation);
 /* A record in the client's queue has references, or its function goes: opens a book on it. */
 void node_task_arguments(node_client_t *client, uint32_t record, uint64_t generation);
 /* A worker that takes tasks tells of a KNOWN record that it runs (`state` TAKEN) or has run (DONE):
@@ -31,6 +34,6 @@ bool node_client_has_tasks(node_client_t *client);
  * are cancelled; the others run. */
 void node_tasks_cancel(node_client_t *client);
 /* No worker can be had: what lies in the queues fails. `text` is borrowed. */
-void node_queues_fail(node_t *node, const char *text);
+void node_queues_fail(node_job_t *job, const char *text);
 
 #endif

@@ -42,39 +42,52 @@ static void tasks_start(node_t *n) {
     uint64_t now = base_clock_mono_ns();
     for (sched_task_t *q;
          !node_is_paused(n) && (q = sched_task_next(n->sched, now, &lease)) != NULL;) {
-        int lane = node_lane_of_request(n, q);
-        if (lane >= 0) {
-            node_lease_granted(n, (uint32_t)lane, &lease);
+        uint32_t lane;
+        node_job_t *asks = node_lane_asks(q, &lane);
+        if (asks != NULL) {
+            node_lease_granted(asks, lane, &lease);
             continue;
         }
         node_task_t *t = (node_task_t *)q;
         t->lease = lease;
-        node_client_t *w = node_worker_idle(n);
+        node_client_t *w = node_worker_idle(t->job);
         if (w != NULL)
             node_task_run_on(n, t, w);
         else
-            node_pool_wait(n, t);
+            node_pool_wait(t);
     }
 }
 
+static void leases_request(node_t *n) {
+    if (!n->config.fast) return;
+    NODE_EACH_JOB(n, job) node_lease_request(job);
+}
+
+/* How many tasks of one CPU wait. */
+static size_t small_queued(node_t *n) {
+    size_t count = 0;
+    NODE_EACH_JOB(n, job) count += sched_queued(job->sched, MOB_SHAPE_ONE_CPU);
+    return count;
+}
+
 void node_schedule(node_t *n) {
-    if (n->ending || n->farewell.leaving) return;
-    if (n->config.fast) node_lease_request(n);
+    if (n->ending) return;
+    node_actors_resume(n);
+    leases_request(n);
     tasks_start(n);
     /* Bounded: a CPU that is taken for a task of several may go to a queue again, and is recalled
      * then. */
     for (uint32_t i = n->leases.given + 1; i > 0 && n->config.fast && node_leases_yield(n); i--) {
-        node_lease_request(n);
+        leases_request(n);
         tasks_start(n);
     }
-    while (node_cpus_free(n) >= SCHED_UNIT && sched_queued(n->sched, n->schedule.cpu_shape) == 0 &&
-           node_ahead_take_one(n))
+    while (node_cpus_free(n) >= SCHED_UNIT && small_queued(n) == 0 && node_ahead_take_one(n))
         tasks_start(n);
     if (node_cpus_free(n) < 0) {
         node_ahead_settle(n, -node_cpus_free(n));
     } else if (!n->pressure.paused) {
-        if (n->pool.idle.count == 0) node_ahead_give(n);
+        node_ahead_give(n);
         node_ahead_follow(n);
     }
-    node_pool_fill(n);
+    NODE_EACH_JOB(n, job) node_pool_fill(job);
 }

@@ -7,9 +7,7 @@
 #include "node/types.h"
 
 typedef struct {
-    uv_timer_t timer;   /* for callers of node_look_again */
-    uint32_t cpu_shape; /* one CPU and nothing else: the shape of tasks that may be handed out
-                           ahead, and of the first lane */
+    uv_timer_t timer; /* for callers of node_look_again */
 } node_schedule_t;
 
 /* Starts what may start. To be called after everything that may have changed that. */

@@ -2,9 +2,16 @@
  * The session's folder: <temp>/mobula-<uid>/session_<time>_<pid>, with the socket. Only its user
  * may enter it. Its daemon keeps it locked as long as it lives. A folder that is not locked was
  * left behind by a daemon that was killed; the next daemon that starts removes it.
+ *
+ * A node that any driver of the user may join has a file `node` in its folder: a line each with its
+ * address, its process id, its version and its id. It is written last, when the daemon listens. The
+ * address is the node's name on this machine: its port is bound, so that no other node has it, and
+ * nobody listens there, since drivers come by the socket.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,16 +54,57 @@ static mob_status_t folder_check(const char *path) {
     return MOB_OK;
 }
 
-/* A word on disk shows now, not later, whether there is space. */
-static mob_status_t pid_write(const node_t *n) {
-    char path[4096], text[32];
-    snprintf(path, sizeof path, "%s/pid", n->session.dir);
-    int size = snprintf(text, sizeof text, "%d\n", (int)getpid()),
-        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+static mob_status_t file_write(const node_t *n, const char *name, const char *text) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", n->session.dir, name);
+    ssize_t size = (ssize_t)strlen(text);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     mob_status_t status =
         fd >= 0 && write(fd, text, (size_t)size) == size ? MOB_OK : folder_fail("writing", path);
     if (fd >= 0) close(fd);
     return status;
+}
+
+/* A word on disk shows now, not later, whether there is space. */
+static mob_status_t pid_write(const node_t *n) {
+    char text[32];
+    snprintf(text, sizeof text, "%d\n", (int)getpid());
+    return file_write(n, "pid", text);
+}
+
+/* Takes the node's address, "IP:PORT", for as long as the daemon lives. Port 0: any that is free,
+ * and then *address is that. */
+static mob_status_t address_take(char *address, size_t capacity) {
+    char ip[INET_ADDRSTRLEN] = "";
+    unsigned port = 0;
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t size = sizeof at;
+    if (sscanf(address, "%15[0-9.]:%u", ip, &port) != 2 || port > 65535 ||
+        inet_pton(AF_INET, ip, &at.sin_addr) != 1)
+        return base_fail(MOB_EINVAL, "%s is no address of a node: it is to be IP:PORT", address);
+    at.sin_port = htons((uint16_t)port);
+    /* the descriptor stays open until the daemon ends */
+    int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (sock < 0 || bind(sock, (struct sockaddr *)&at, sizeof at) != 0 ||
+        getsockname(sock, (struct sockaddr *)&at, &size) != 0)
+        return base_fail(MOB_ESYS, "taking the address %s: %s%s", address, strerror(errno),
+                         errno == EADDRINUSE ? ". Another program has it, maybe a node: see `ray "
+                                               "status`, end it by `ray stop`, or give --port "
+                                               "another number (0: any that is free)"
+                                             : "");
+    snprintf(address, capacity, "%s:%u", ip, (unsigned)ntohs(at.sin_port));
+    return MOB_OK;
+}
+
+/* From now on drivers find the node. */
+static mob_status_t node_write(const node_t *n) {
+    char address[64], text[256];
+    snprintf(address, sizeof address, "%s", n->config.address ? n->config.address : "");
+    mob_status_t status = address[0] != 0 ? address_take(address, sizeof address) : MOB_OK;
+    if (status != MOB_OK) return status;
+    snprintf(text, sizeof text, "%s\n%d\n%s\n%016llx\n", address, (int)getpid(), MOBULA_VERSION,
+             (unsigned long long)n->incarnation);
+    return file_write(n, "node", text);
 }
 
 static mob_status_t socket_listen(node_t *n) {
@@ -115,7 +163,8 @@ mob_status_t node_session_open(node_t *n) {
     n->session.dir = dir;
     if (asprintf(&n->session.socket_path, "%s/socket", dir) < 0) return MOB_ENOMEM;
     status = pid_write(n);
-    return status == MOB_OK ? socket_listen(n) : status;
+    if (status == MOB_OK) status = socket_listen(n);
+    return status == MOB_OK && n->config.stays ? node_write(n) : status;
 }
 
 void node_session_close(node_t *n) {

@@ -24,13 +24,13 @@ static bool hold_note(node_client_t *c, uint32_t shape) {
 static void demand_answer(node_client_t *c, const sched_amount_t *demand, uint32_t count) {
     uint32_t shape = 0;
     base_fail_clear();
-    mob_status_t status = sched_shape_intern(c->node->sched, demand, count, &shape);
+    mob_status_t status = sched_shape_intern(c->job->sched, demand, count, &shape);
     if (status == MOB_OK && hold_note(c, shape)) {
         node_client_tell(c, wire_answer(MOB_OK, shape));
         return;
     }
     if (status == MOB_OK) {
-        sched_shape_drop(c->node->sched, shape);
+        sched_shape_drop(c->job->sched, shape);
         status = MOB_ENOMEM;
     }
     const char *why = *mob_last_error() ? mob_last_error() : mob_status_text(status);
@@ -74,23 +74,23 @@ void node_shape_drop(node_client_t *c, uint32_t shape) {
         return;
     }
     hold->count--;
-    sched_shape_drop(c->node->sched, shape);
+    sched_shape_drop(c->job->sched, shape);
 }
 
 void node_shapes_forget(node_client_t *c) {
     for (size_t i = 0; i < c->shapes.count; i++)
         for (node_hold_t *hold = &c->shapes.items[i]; hold->count > 0; hold->count--)
-            sched_shape_drop(c->node->sched, hold->shape);
+            sched_shape_drop(c->job->sched, hold->shape);
     vec_free(&c->shapes);
 }
 
 /* Notes that the driver was told; false if that was so already. */
-static bool warning_note(node_t *n, uint32_t shape) {
+static bool warning_note(node_shapes_t *shapes, uint32_t shape) {
     uint32_t place = sched_shape_place(shape);
-    while (n->shapes.warned.count <= place)
-        if (!vec_push(&n->shapes.warned, MOB_SHAPE_NOTHING)) return true;
-    bool told = n->shapes.warned.items[place] == shape;
-    n->shapes.warned.items[place] = shape;
+    while (shapes->warned.count <= place)
+        if (!vec_push(&shapes->warned, MOB_SHAPE_NOTHING)) return true;
+    bool told = shapes->warned.items[place] == shape;
+    shapes->warned.items[place] = shape;
     return !told;
 }
 
@@ -100,12 +100,12 @@ static void amount_text(double amount, char *ret_text, size_t size) {
              amount);
 }
 
-void node_warn_if_never(node_t *n, uint32_t shape, mob_kind_t kind, const char *name) {
+void node_warn_if_never(node_job_t *job, uint32_t shape, mob_kind_t kind, const char *name) {
     enum { TOLD = 8 };
     sched_amount_t missing[TOLD];
     uint64_t totals[TOLD];
-    if (sched_shape_fits_ever(n->sched, shape) || !warning_note(n, shape)) return;
-    size_t count = sched_shape_lacks(n->sched, shape, missing, totals, TOLD), at = 0;
+    if (sched_shape_fits_ever(job->sched, shape) || !warning_note(&job->shapes, shape)) return;
+    size_t count = sched_shape_lacks(job->sched, shape, missing, totals, TOLD), at = 0;
     char needs[600] = "", asked[32], total[32];
     for (size_t i = 0; i < count && i < TOLD && at < sizeof needs; i++) {
         amount_text((double)missing[i].amount / SCHED_UNIT, asked, sizeof asked);
@@ -114,7 +114,7 @@ void node_warn_if_never(node_t *n, uint32_t shape, mob_kind_t kind, const char *
             (size_t)snprintf(needs + at, sizeof needs - at, "%s%s: %s, but this node has %s in all",
                              i > 0 ? "; " : "", missing[i].name, asked, total);
     }
-    node_warn(n, "%s %s needs %s%s. It waits until that changes; until then it can't start.",
-              kind == MOB_ACTOR_CREATE ? "The actor" : "The task", name, needs,
-              count > TOLD ? "; and more" : "");
+    node_job_warn(job, "%s %s needs %s%s. It waits until that changes; until then it can't start.",
+                  kind == MOB_ACTOR_CREATE ? "The actor" : "The task", name, needs,
+                  count > TOLD ? "; and more" : "");
 }

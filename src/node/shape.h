@@ -18,6 +18,6 @@ void node_shape_drop(node_client_t *client, uint32_t shape);
 /* The client is dead. */
 void node_shapes_forget(node_client_t *client);
 /* Tells the driver, once a shape, that the node will never have what it needs. */
-void node_warn_if_never(node_t *node, uint32_t shape, mob_kind_t kind, const char *name);
+void node_warn_if_never(node_job_t *job, uint32_t shape, mob_kind_t kind, const char *name);
 
 #endif

@@ -15,20 +15,26 @@
 #include "control/control.h"
 #include "node/actor.h"
 #include "node/calls.h"
+#include "node/cancel.h"
 #include "node/census.h"
 #include "node/children.h"
 #include "node/client.h"
+#include "node/deadlock.h"
 #include "node/failure.h"
 #include "node/farewell.h"
 #include "node/greeting.h"
+#include "node/job.h"
 #include "node/lease.h"
+#include "node/name.h"
 #include "node/number.h"
 #include "node/object.h"
 #include "node/pool.h"
 #include "node/query.h"
 #include "node/queued.h"
+#include "node/restart.h"
 #include "node/schedule.h"
 #include "node/session.h"
+#include "node/setup.h"
 #include "node/shape.h"
 #include "node/space/cache.h"
 #include "node/space/extent.h"
@@ -50,16 +56,15 @@
 #include "store/slot.h"
 #include "wire/record.h"
 
-/* What the daemon was started with. Fixed from then on, but for `preload`. */
+/* What the daemon was started with. Fixed from then on. */
 typedef struct {
     char *temp_dir;
-    char **zygote_argv;  /* NULL: nobody asks for workers */
-    VEC(char *) preload; /* modules; none after one of them has started a thread */
     VEC(char *) spill_dirs;
     VEC(sched_amount_t) resources;
     uint64_t store_bytes;
-    bool log_to_driver;
-    bool fast; /* workers take tasks from queues */
+    const char *address; /* of a node that stays, IP:PORT; NULL: it has none */
+    bool stays;          /* it outlives its starter, and any driver may join */
+    bool fast;           /* workers take tasks from queues */
 } node_config_t;
 
 /* What the loop itself watches; main.c's. */
@@ -75,6 +80,7 @@ typedef struct {
 struct node {
     uv_loop_t loop;
     bool ending;
+    bool stopping;  /* it was told to end: it does when its jobs have */
     bool again;     /* something was done that may let something else go on: one more round */
     uint64_t round; /* counts readings of all rings */
     uint64_t incarnation;
@@ -104,16 +110,18 @@ struct node {
                                                 outlives the client */
     node_numbers_t numbers;
     VEC(node_client_t *) connections; /* all of them, for the end */
-    node_client_t *driver;
-    node_setup_t setup; /* what the driver hands to every worker */
+    node_client_t *starter; /* that started the daemon: its driver, or a process that waits until a
+                               node which stays is ready; NULL: it has gone */
 
+    /* jobs */
+    node_jobs_t jobs;
+    node_setups_t setups;
     node_texts_t texts;
-    node_failures_t failures;
-    node_farewell_t farewell;
+    node_failing_t failing;
+    node_ending_t ends;
 
     /* workers */
-    node_zygote_t zygote;
-    node_pool_t pool;
+    uint64_t next_token; /* of a worker */
     node_children_t children;
     node_schedule_t schedule;
     node_leases_t leases;
@@ -122,13 +130,14 @@ struct node {
     node_task_t **tasks;        /* by record */
     uint32_t missing_arguments; /* tasks that wait for some */
     node_queued_t queued;
+    node_cancels_t cancels;
     node_actors_t actors;
     node_pairs_t pairs;
-    node_shapes_t shapes;
     node_object_t **objects;   /* by slot */
     VEC(node_object_t *) zero; /* without holders: freed once all rings were read */
     node_questions_t questions;
     node_sites_t sites;
+    node_deadlock_t deadlock;
 
     /* memory, see space/ */
     node_grants_t grants;
@@ -143,5 +152,7 @@ struct node {
 
 /* Ends the loop, and with it the daemon and every process below it. */
 void node_end(node_t *node);
+/* Lets every job end first; told twice, it ends at once. */
+void node_stop(node_t *node);
 
 #endif

@@ -12,7 +12,8 @@
  * (WIRE_ARGUMENTS) or something goes wrong (queued.c).
  *
  * If its worker dies: DONE is completed; TAKEN is tried again if max_retries allows, else it fails;
- * READY was not begun and is tried again in any case.
+ * READY was not begun and is tried again in any case. A task that was cancelled is not tried again
+ * (cancel.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,27 +28,33 @@ enum { MOST_OOM_RUNS = 20 };
 
 static const mob_ref_t *task_deps(const node_task_t *t) { return t->refs + t->num_returns; }
 
+bool node_record_split(node_t *n, uint32_t owner, const wire_record_t *copy,
+                       wire_body_t *ret_body) {
+    const void *body = copy->body;
+    if (copy->block != 0) {
+        if (copy->block % SHM_BLOCK_UNIT != 0 ||
+            !node_extent_owned(n, owner, copy->block, copy->body_size))
+            return false;
+        body = n->arena.base + copy->block;
+    } else if (copy->body_size > WIRE_RECORD_BODY) {
+        return false;
+    }
+    return wire_body_split(copy, body, copy->body_size, ret_body) == MOB_OK;
+}
+
 /* Copies the record and checks it. NULL: the submitter's fault, or no memory. */
 static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t generation,
                               mob_ref_t *ret_actor) {
     node_t *n = client->node;
     wire_record_t copy;
     memcpy(&copy, &n->records[index], sizeof copy);
-    const void *body = copy.body;
-    if (copy.block != 0) {
-        if (copy.block % SHM_BLOCK_UNIT != 0 ||
-            !node_extent_owned(n, client->number, copy.block, copy.body_size))
-            return NULL;
-        body = n->arena.base + copy.block;
-    } else if (copy.body_size > WIRE_RECORD_BODY) {
-        return NULL;
-    }
     wire_body_t parts;
-    if (wire_body_split(&copy, body, copy.body_size, &parts) != MOB_OK) return NULL;
-    if (!sched_shape_valid(n->sched, copy.shape) || !sched_shape_valid(n->sched, copy.held_shape))
+    if (!node_record_split(n, client->number, &copy, &parts)) return NULL;
+    const sched_job_t *shapes = client->job->sched;
+    if (!sched_shape_valid(shapes, copy.shape) || !sched_shape_valid(shapes, copy.held_shape))
         return NULL;
     if (copy.kind == MOB_ACTOR_CREATE &&
-        (copy.num_returns != 1 || !sched_shape_covers(n->sched, copy.shape, copy.held_shape)))
+        (copy.num_returns != 1 || !sched_shape_covers(shapes, copy.shape, copy.held_shape)))
         return NULL;
     size_t refs = (size_t)copy.num_returns + copy.num_deps + copy.num_refs;
     node_task_t *t = malloc(sizeof *t + refs * sizeof(mob_ref_t));
@@ -57,6 +64,7 @@ static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t ge
     t->record = index;
     t->generation = generation;
     t->submitter = client->number;
+    t->job = client->job;
     t->kind = copy.kind;
     t->shape = copy.shape;
     t->held_shape = copy.held_shape;
@@ -106,48 +114,83 @@ node_task_t *node_task_open(node_client_t *client, uint32_t index, uint64_t gene
     if (t == NULL) return NULL;
     n->tasks[index] = t;
     n->open_tasks[client->number]++;
-    sched_shape_hold(n->sched, t->shape);
-    sched_shape_hold(n->sched, t->held_shape);
+    sched_shape_hold(t->job->sched, t->shape);
+    sched_shape_hold(t->job->sched, t->held_shape);
     task_hold_refs(n, t);
     return t;
 }
 
 /* Closes a book whose references are let go already. */
+void node_task_disown(node_task_t *t) {
+    if (t->job == NULL) return;
+    sched_shape_drop(t->job->sched, t->shape);
+    sched_shape_drop(t->job->sched, t->held_shape);
+    t->job = NULL;
+}
+
 static void task_close(node_t *n, node_task_t *t) {
-    sched_shape_drop(n->sched, t->shape);
-    sched_shape_drop(n->sched, t->held_shape);
+    node_task_disown(t);
     n->open_tasks[t->submitter]--;
     n->tasks[t->record] = NULL;
     free(t);
 }
 
-void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation) {
+/* A new book on a record that its submitter has just published; NULL: its fault. */
+static node_task_t *submit_open(node_client_t *client, uint32_t index, uint64_t generation,
+                                mob_ref_t *ret_actor) {
     node_t *n = client->node;
     if (!node_grant_record_is(n, index, client->number) || n->tasks[index] != NULL ||
         !wire_word_is(atomic_load_explicit(&n->records[index].word, memory_order_acquire),
                       generation, WIRE_READY_STATE)) {
         node_client_fault(client, "submitted a record that is not its own or not ready");
-        return;
+        return NULL;
     }
+    node_task_t *t = node_task_open(client, index, generation, ret_actor);
+    if (t == NULL) node_client_fault(client, "submitted a record that makes no sense");
+    return t;
+}
+
+static void creation_submit(node_t *n, node_task_t *t) {
+    mob_ref_t actor = t->refs[0];
+    node_actor_create(n, t);
+    if (t->missing == 0) node_task_ready(t, n);
+    node_actor_early(n, actor);
+}
+
+node_task_t *node_task_submit_held(node_client_t *client, uint32_t index, uint64_t generation) {
     mob_ref_t actor;
-    node_task_t *t = node_task_open(client, index, generation, &actor);
-    if (t == NULL) {
-        node_client_fault(client, "submitted a record that makes no sense");
-        return;
+    node_task_t *t = submit_open(client, index, generation, &actor);
+    if (t == NULL) return NULL;
+    if (t->kind != MOB_ACTOR_CREATE) {
+        node_client_fault(client, "gave a name to what is no actor");
+        return NULL;
     }
+    t->held = true;
+    creation_submit(client->node, t);
+    return client->node->tasks[index]; /* a kill may have come before it */
+}
+
+void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation) {
+    node_t *n = client->node;
+    mob_ref_t actor;
+    node_task_t *t = submit_open(client, index, generation, &actor);
+    if (t == NULL) return;
     if (t->kind == MOB_ACTOR_CALL) {
         node_actor_call(n, t, actor);
-        return;
+    } else if (t->kind == MOB_ACTOR_CREATE) {
+        creation_submit(n, t);
+    } else {
+        if (t->max_calls == 0) node_lane_open(t->job, t->shape); /* for the tasks that follow */
+        if (t->missing == 0) node_task_ready(t, n);
     }
-    bool creates = t->kind == MOB_ACTOR_CREATE;
-    /* for the tasks that follow */
-    if (t->kind == MOB_TASK && t->max_calls == 0) node_lane_open(n, t->shape);
-    if (creates) {
-        actor = t->refs[0];
-        node_actor_create(n, t);
-    }
-    if (t->missing == 0) node_task_ready(t, n);
-    if (creates) node_actor_early(n, actor);
+}
+
+/* Of a job that ends. */
+static void task_drop(node_t *n, node_task_t *t) {
+    if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL)
+        node_actor_orphan(n, t->actor); /* fails the creation too */
+    else
+        node_task_fail(n, t, MOB_ECANCELLED, "its job has ended");
 }
 
 void node_task_ready(node_task_t *t, node_t *n) {
@@ -155,12 +198,17 @@ void node_task_ready(node_task_t *t, node_t *n) {
         if (t->actor != NULL) node_actor_pump(n, t->actor);
         return;
     }
-    char name[256];
-    if (!sched_shape_fits_ever(n->sched, t->shape)) {
-        node_task_name(n, t, name, sizeof name);
-        node_warn_if_never(n, t->shape, (mob_kind_t)t->kind, name);
+    if (t->held) return;
+    if (t->job->farewell.leaving) { /* submitted before its job's end was known */
+        task_drop(n, t);
+        return;
     }
-    sched_task_add(n->sched, &t->queue, t->shape, base_clock_mono_ns());
+    char name[256];
+    if (!sched_shape_fits_ever(t->job->sched, t->shape)) {
+        node_task_name(n, t, name, sizeof name);
+        node_warn_if_never(t->job, t->shape, (mob_kind_t)t->kind, name);
+    }
+    sched_task_add(t->job->sched, &t->queue, t->shape, base_clock_mono_ns());
 }
 
 /* ---- on a worker ---- */
@@ -177,14 +225,20 @@ void node_task_link(node_task_t *t, node_client_t *worker) {
     worker->run_count++;
 }
 
+static uint64_t run_flags(const node_task_t *t) {
+    if (t->kind != MOB_ACTOR_CREATE || t->actor == NULL)
+        return t->retries != 0 ? WIRE_RUN_MAY_RETRY : 0;
+    return (t->actor->life.restarts > 0 ? WIRE_RUN_RESTARTED : 0) |
+           (t->actor->life.made ? WIRE_RUN_MADE : 0);
+}
+
 void node_task_run_on(node_t *n, node_task_t *t, node_client_t *worker) {
     (void)n;
     if (worker->runs == NULL && t->kind != MOB_ACTOR_CALL) node_pressure_begins(worker);
     node_task_link(t, worker);
     node_client_tell(
-        worker,
-        (wire_message_t){.run = {WIRE_RUN, .record = t->record, .generation = t->generation,
-                                 .gpu_mask = t->lease.gpu_mask, .may_retry = t->retries != 0}});
+        worker, (wire_message_t){.run = {WIRE_RUN, .record = t->record, .generation = t->generation,
+                                         .gpu_mask = t->lease.gpu_mask, .flags = run_flags(t)}});
 }
 
 static void run_unlink(node_task_t *t) {
@@ -226,7 +280,7 @@ void node_task_renew(node_t *n, node_task_t *t) {
     t->generation++;
 }
 
-static void task_again(node_t *n, node_task_t *t) {
+void node_task_reset(node_t *n, node_task_t *t) {
     node_client_t *worker = t->worker;
     run_unlink(t);
     lease_pass_on(n, t, worker);
@@ -235,12 +289,24 @@ static void task_again(node_t *n, node_task_t *t) {
     for (uint32_t i = 0; i < t->num_returns; i++) {
         node_object_t *o = n->objects[t->refs[i].slot];
         if (o != NULL && o->generation == t->refs[i].generation) node_object_contents_release(n, o);
+        n->slots[t->refs[i].slot].value.maker = t->record;
     }
     t->queued = false;
     atomic_store_explicit(&n->records[t->record].word,
                           wire_word(t->generation, 0, WIRE_READY_STATE | WIRE_KNOWN),
                           memory_order_release);
-    if (t->missing == 0) sched_task_add(n->sched, &t->queue, t->shape, base_clock_mono_ns());
+}
+
+static void task_again(node_t *n, node_task_t *t) {
+    node_task_reset(n, t);
+    if (t->missing == 0) sched_task_add(t->job->sched, &t->queue, t->shape, base_clock_mono_ns());
+}
+
+void node_task_park(node_t *n, node_task_t *t) {
+    run_unlink(t);
+    n->open_tasks[t->submitter]--;
+    t->submitter = 0; /* its maker may end, and its number be used again */
+    n->open_tasks[0]++;
 }
 
 bool node_task_take_back(node_t *n, node_task_t *t) {
@@ -266,24 +332,6 @@ void node_task_unready(node_client_t *client, uint32_t record, uint64_t generati
     if (t == NULL || t->worker != client || t->generation != generation) return;
     node_task_take_back(client->node, t);
     node_worker_free(client);
-}
-
-node_task_t *node_task_follower(node_t *n, const node_task_t *t) {
-    for (uint32_t i = 0; i < t->num_returns; i++) {
-        const node_object_t *o = n->objects[t->refs[i].slot];
-        for (size_t k = 0;
-             o != NULL && o->generation == t->refs[i].generation && k < o->waiting.count; k++) {
-            node_task_t *next = o->waiting.items[k];
-            uint32_t mine = 0;
-            for (uint32_t d = 0; d < next->num_deps; d++)
-                for (uint32_t r = 0; r < t->num_returns; r++)
-                    mine += task_deps(next)[d].slot == t->refs[r].slot;
-            if (next->worker == NULL && next->kind == MOB_TASK && next->max_calls == 0 &&
-                next->shape == t->shape && next->missing == mine)
-                return next;
-        }
-    }
-    return NULL;
 }
 
 /* ---- its end ---- */
@@ -312,8 +360,7 @@ void node_task_forget(node_t *n, node_task_t *t) {
     task_close(n, t);
 }
 
-/* The results are there: lets everything go that the task held, and gives the record back. */
-static void task_free(node_t *n, node_task_t *t) {
+void node_task_dismiss(node_t *n, node_task_t *t) {
     node_client_t *worker = t->worker;
     run_unlink(t);
     waiting_unlink(n, t);
@@ -365,29 +412,35 @@ static void results_seal(node_t *n, node_task_t *t) {
 void node_task_complete(node_t *n, node_task_t *t) {
     node_client_t *worker = t->worker;
     note_event(n, t, worker);
-    for (uint32_t i = 0; i < t->num_returns; i++) node_object_sealed(n, t->refs[i]);
+    bool made = t->kind == MOB_ACTOR_CREATE && t->actor != NULL && t->actor->life.made;
+    for (uint32_t i = 0; i < t->num_returns && !made; i++) node_object_sealed(n, t->refs[i]);
     if (t->kind == MOB_ACTOR_CREATE) {
-        node_actor_created(n, t);
+        if (node_actor_created(n, t)) return;
     } else if (t->kind == MOB_ACTOR_CALL) {
         node_actor_t *actor = t->actor;
-        task_free(n, t);
+        node_task_dismiss(n, t);
         if (actor != NULL) {
             actor->in_flight--;
+            actor_life_answered(&actor->life);
             node_actor_try_end(n, actor);
         }
         return;
     } else if (t->max_calls > 0 && ++worker->limited_calls >= t->max_calls) {
         worker->retiring = true;
     }
-    task_free(n, t);
+    node_task_dismiss(n, t);
     if (worker->state == NODE_LIVE && worker->actor == NULL) node_worker_free(worker);
 }
 
-void node_task_fail(node_t *n, node_task_t *t, mob_status_t status, const char *text) {
-    const node_actor_t *a = status == MOB_EACTOR ? t->actor : NULL;
+void node_task_end(node_t *n, node_task_t *t, mob_status_t status, const char *text) {
+    const node_actor_t *a = status == MOB_EACTOR || status == MOB_EUNAVAILABLE ? t->actor : NULL;
     for (uint32_t i = 0; i < t->num_returns; i++) node_slot_fail(n, t->refs[i], status, text, a);
     for (uint32_t i = 0; i < t->num_returns; i++) node_object_sealed(n, t->refs[i]);
-    task_free(n, t);
+    node_task_dismiss(n, t);
+}
+
+void node_task_fail(node_t *n, node_task_t *t, mob_status_t status, const char *text) {
+    node_task_end(n, t, status, text);
     node_bells_ring(n);
 }
 
@@ -421,13 +474,23 @@ void node_task_done(node_client_t *client, uint32_t record, uint64_t generation,
 void node_task_retry(node_client_t *client, const wire_message_t *m) {
     node_task_t *t = task_of(client, m->failure.record, m->failure.generation, WIRE_TAKEN);
     if (t == NULL) return;
-    if (t->kind != MOB_TASK || !t->retries_exceptions || t->retries == 0) {
+    if (t->cancelled != 0) {
+        node_cancel_fail(client->node, t);
+        node_client_tell(client, wire_answer(MOB_OK, 0));
+        node_worker_free(client);
+        return;
+    }
+    if (t->kind == MOB_ACTOR_CREATE || !t->retries_exceptions || t->retries == 0) {
         node_client_fault(client, "asked to retry what may not be");
         return;
     }
     size_t size = m->failure.size <= MOB_STORY_MAX ? (size_t)m->failure.size : MOB_STORY_MAX;
-    node_failure_retry(client->node, t, t->retries,
-                       (const char *)client->segment.base + SHM_CLIENT_SCRATCH, size);
+    node_failure_retry(t, t->retries, (const char *)client->segment.base + SHM_CLIENT_SCRATCH,
+                       size);
+    if (t->kind == MOB_ACTOR_CALL) {
+        node_actor_call_again(client, t);
+        return;
+    }
     if (t->retries > 0) t->retries--;
     task_again(client->node, t);
     node_client_tell(client, wire_answer(MOB_OK, 0));
@@ -442,6 +505,10 @@ void node_task_lost(node_t *n, node_task_t *t) {
         node_task_complete(n, t);
         return;
     }
+    if (t->cancelled != 0 && t->kind == MOB_TASK) {
+        node_cancel_fail(n, t);
+        return;
+    }
     char how[256], name[256], text[640];
     node_worker_exit_text(worker, how, sizeof how);
     node_task_name(n, t, name, sizeof name);
@@ -450,27 +517,27 @@ void node_task_lost(node_t *n, node_task_t *t) {
     /* A run that ended for want of memory costs no retry, but not for ever: after MOST_OOM_RUNS it
      * does. */
     bool counts = begun && !(oom && t->oom_runs++ < MOST_OOM_RUNS);
+    if (t->kind == MOB_TASK && t->job->farewell.leaving) {
+        node_task_fail(n, t, MOB_ECANCELLED, "its job has ended");
+        return;
+    }
     if (t->kind == MOB_TASK && (!begun || (t->retries != 0 && (!oom || worker->oom_again)))) {
         /* the driver was told when a worker was ended for want of memory */
         if (begun && !oom) {
             int size =
                 snprintf(text, sizeof text, "its worker (pid %d) died: %s", (int)worker->pid, how);
-            node_failure_retry(n, t, t->retries, text, (size_t)size);
+            node_failure_retry(t, t->retries, text, (size_t)size);
         }
         if (counts && t->retries > 0) t->retries--;
         task_again(n, t);
         return;
     }
     if (t->kind == MOB_ACTOR_CALL && t->actor != NULL) {
-        bool killed = t->actor->killed;
-        t->actor->in_flight--;
-        snprintf(text, sizeof text, "it died while or before it ran %s: %s", name,
-                 killed ? "it was killed by ray.kill" : how);
-        node_actor_call_fail(n, t, oom && !killed ? MOB_EOOM : MOB_EACTOR, text);
+        node_actor_call_lost(n, t, begun);
         return;
     }
     if (t->kind == MOB_ACTOR_CREATE) {
-        node_actor_creation_lost(n, t, oom ? MOB_EOOM : MOB_EACTOR, how);
+        node_actor_creation_lost(n, t, begun);
         return;
     }
     snprintf(text, sizeof text, "the worker (pid %d) that ran %s died: %s", (int)worker->pid, name,

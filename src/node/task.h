@@ -6,14 +6,20 @@
 #define NODE_TASK_H
 
 #include "mobula.h"
+#include "node/lease.h"
 #include "node/types.h"
 #include "sched/sched.h"
 #include "wire/message.h"
+#include "wire/record.h"
 
 struct node_task {
-    sched_task_t queue;               /* first: the scheduler gives this back */
-    node_task_t *next;                /* in an actor's queue of one caller, or among those that wait
-                                         for a worker */
+    union {
+        node_ask_t ask;
+        sched_task_t queue;
+    };                 /* first: the scheduler gives this back */
+    node_job_t *job;   /* its submitter's, or its detached actor's; NULL: that has ended */
+    node_task_t *next; /* in an actor's queue of one caller, or among those that wait
+                          for a worker */
     node_task_t *run_prev, *run_next; /* among those that were handed to one worker */
     uint64_t generation;              /* the record's, as of now */
     uint32_t record, submitter, shape, held_shape, max_calls;
@@ -25,8 +31,13 @@ struct node_task {
     bool waiting_for_worker;
     bool queued;  /* workers take it from its submitter's queue, or one has: the daemon learns which
                      one when that says so, or dies */
+    bool held;    /* a creation that waits for the actor's name */
     bool adopted; /* a call of a dead caller's that was seen in its queue */
-    uint64_t block; /* of the body; 0: in the record */
+    bool interrupted;                   /* cancelled, and its worker breaks the run off */
+    bool cancel_force, cancel_children; /* how */
+    uint64_t cancelled; /* the generation under which it was; 0: it was not. It is not run again */
+    uint64_t cancel_walk; /* the last walk that came by */
+    uint64_t block;       /* of the body; 0: in the record */
     mob_ref_t function;
     node_actor_t *actor;
     node_client_t *worker;
@@ -38,6 +49,9 @@ struct node_task {
 
 /* A record that goes through the daemon. */
 void node_task_submit(node_client_t *client, uint32_t record, uint64_t generation);
+/* A creation that is not to be scheduled yet: `held`. NULL: it makes no sense, and is the client's
+ * fault. */
+node_task_t *node_task_submit_held(node_client_t *client, uint32_t record, uint64_t generation);
 /* The worker has published the results. `crowd`: a client waits that the worker could not wake, or
  * a result is an error. */
 void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd);
@@ -55,9 +69,21 @@ node_task_t *node_task_open(node_client_t *submitter, uint32_t record, uint64_t 
 /* Lets go of what the task holds, but for its record and its resources, and forgets it: its worker
  * has done the rest. */
 void node_task_forget(node_t *node, node_task_t *task);
+/* The record gets a new generation, and what the last run of it left behind is void: it is READY to
+ * be run again. Its worker, if it had one, is certainly dead or asked for this. */
+void node_task_reset(node_t *node, node_task_t *task);
+/* A creation that has run, and may have to be run again: from now on it is the daemon's own. */
+void node_task_park(node_t *node, node_task_t *task);
+/* Lets everything go that the task holds, and gives the record back; its results stay as they
+ * are. */
+void node_task_dismiss(node_t *node, node_task_t *task);
 /* The record gets a new generation, and its body's block with it, so that a claim of the old one
  * fails for good. The record's word is the caller's to change. */
 void node_task_renew(node_t *node, node_task_t *task);
+
+/* The parts of a record's body, by a private copy of the record. False: it makes no sense. */
+bool node_record_split(node_t *node, uint32_t owner, const wire_record_t *copy,
+                       wire_body_t *ret_body);
 
 /* ---- on its way ---- */
 
@@ -67,8 +93,6 @@ void node_task_ready(node_task_t *task, node_t *node);
 void node_task_run_on(node_t *node, node_task_t *task, node_client_t *worker);
 /* Notes that this worker runs the task, without telling the worker, which knows. */
 void node_task_link(node_task_t *task, node_client_t *worker);
-/* A task that waits for nothing but the results of this one; NULL: none. */
-node_task_t *node_task_follower(node_t *node, const node_task_t *task);
 /* Puts a task that was handed out behind another, and that its worker has not begun, back where it
  * was. False if it has begun. */
 bool node_task_take_back(node_t *node, node_task_t *task);
@@ -76,6 +100,10 @@ bool node_task_take_back(node_t *node, node_task_t *task);
 void node_task_complete(node_t *node, node_task_t *task);
 /* Its results become this error, and it is freed. `text` is borrowed. */
 void node_task_fail(node_t *node, node_task_t *task, mob_status_t status, const char *text);
+/* The same, but the caller rings the bells. */
+void node_task_end(node_t *node, node_task_t *task, mob_status_t status, const char *text);
+/* Its job has ended, and the task goes on: a call of another job's actor. */
+void node_task_disown(node_task_t *task);
 /* Its worker is certainly dead: completes it, runs it again, or fails it. */
 void node_task_lost(node_t *node, node_task_t *task);
 

@@ -53,18 +53,20 @@ enum {
 
 /* ---- sending ---- */
 
-static void packet_send(node_t *n, wire_text_t head, const char *name, const char *text) {
+static void packet_send(node_client_t *driver, wire_text_t head, const char *name,
+                        const char *text) {
     static char packet[WIRE_PACKET_MAX];
     memcpy(packet, &head, sizeof head);
     memcpy(packet + sizeof head, name, head.name_size - 1);
     packet[sizeof head + head.name_size - 1] = 0;
     if (head.text_size > 0) memcpy(packet + sizeof head + head.name_size, text, head.text_size);
-    node_client_send(n->driver, packet, sizeof head + head.name_size + head.text_size, NULL, 0);
+    node_client_send(driver, packet, sizeof head + head.name_size + head.text_size, NULL, 0);
 }
 
-static void text_send(node_t *n, int kind, int pid, const char *name, const char *text, size_t size,
-                      bool unfinished) {
-    if (n->driver == NULL || n->driver->state != NODE_LIVE) return;
+static void text_send(const node_job_t *job, int kind, int pid, const char *name, const char *text,
+                      size_t size, bool unfinished) {
+    node_client_t *driver = node_job_listener(job);
+    if (driver == NULL) return;
     wire_text_t head = {
         .packet = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT},
         .stream = (uint32_t)kind,
@@ -74,31 +76,49 @@ static void text_send(node_t *n, int kind, int pid, const char *name, const char
     };
     for (; size > PACKET_TEXT; text += head.text_size, size -= head.text_size) {
         head.text_size = (uint32_t)base_utf8_whole(text, PACKET_TEXT);
-        packet_send(n, head, name, text);
+        packet_send(driver, head, name, text);
     }
     head.text_size = (uint32_t)size;
     head.unfinished = unfinished;
-    packet_send(n, head, name, text);
+    packet_send(driver, head, name, text);
 }
 
-void node_text_send(node_t *n, int kind, int pid, const char *name, const char *text, size_t size) {
-    text_send(n, kind, pid, name, text, size, false);
+void node_text_send(const node_job_t *job, int kind, int pid, const char *name, const char *text,
+                    size_t size) {
+    text_send(job, kind, pid, name, text, size, false);
+}
+
+enum { WARNING_BYTES = 1024 };
+
+/* Returns its size; whole characters. */
+__attribute__((format(printf, 2, 0))) static size_t warning_format(char *text, const char *format,
+                                                                   va_list args) {
+    int size = vsnprintf(text, WARNING_BYTES, format, args);
+    return size < WARNING_BYTES ? (size_t)size : base_utf8_whole(text, WARNING_BYTES - 1);
+}
+
+void node_job_warn(const node_job_t *job, const char *format, ...) {
+    char text[WARNING_BYTES];
+    va_list args;
+    va_start(args, format);
+    size_t size = warning_format(text, format, args);
+    va_end(args);
+    text_send(job, MOB_MESSAGE_WARN, 0, "", text, size, false);
 }
 
 void node_warn(node_t *n, const char *format, ...) {
-    char text[1024];
+    char text[WARNING_BYTES];
     va_list args;
     va_start(args, format);
-    int size = vsnprintf(text, sizeof text, format, args);
+    size_t size = warning_format(text, format, args);
     va_end(args);
-    text_send(n, MOB_MESSAGE_WARN, 0, "", text,
-              size < (int)sizeof text ? (size_t)size : base_utf8_whole(text, sizeof text - 1),
-              false);
+    NODE_EACH_JOB(n, job)
+    if (job->driver != NULL) text_send(job, MOB_MESSAGE_WARN, 0, "", text, size, false);
 }
 
 /* Sends the first `size` bytes of the line, and takes them and `more` off it. */
 static void line_send(node_stream_t *s, size_t size, size_t more, bool unfinished) {
-    text_send(s->client->node, s->kind, s->client->pid, s->name, s->line.items, size, unfinished);
+    text_send(s->client->job, s->kind, s->client->pid, s->name, s->line.items, size, unfinished);
     s->open = unfinished;
     s->due_ms = 0;
     size += more;
@@ -150,7 +170,7 @@ static void text_put(node_stream_t *s, const char *text, size_t size) {
     node_t *n = s->client->node;
     if (!vec_reserve(&s->line, size)) { /* no memory: it goes as it is */
         line_send(s, s->line.count, 0, true);
-        text_send(n, s->kind, s->client->pid, s->name, text, size, true);
+        text_send(s->client->job, s->kind, s->client->pid, s->name, text, size, true);
         return;
     }
     const char *newline = memrchr(text, '\n', size);
@@ -168,7 +188,7 @@ static void text_put(node_stream_t *s, const char *text, size_t size) {
 /* Text of the task's. Without a mark its name is looked up; but a newline that comes first is the
  * end of the line before it. */
 static void text_take(node_stream_t *s, const char *text, size_t size) {
-    if (size == 0 || !s->client->node->config.log_to_driver) return;
+    if (size == 0 || !s->client->job->setup->given.log_to_driver) return;
     if (!s->announced && !s->looked) {
         char name[NODE_NAME_BYTES];
         if (text[0] == '\n' && (s->open || s->line.count > 0)) {
@@ -229,8 +249,9 @@ static void bytes_take(node_stream_t *s, const char *bytes, size_t size) {
 
 static void on_output(uv_poll_t *poll, int status, int events);
 
-static bool driver_is_full(const node_t *n) {
-    return n->driver != NULL && n->driver->outbox_bytes > OUTBOX_HIGH;
+static bool driver_is_full(const node_job_t *job) {
+    const node_client_t *driver = node_job_listener(job);
+    return driver != NULL && driver->outbox_bytes > OUTBOX_HIGH;
 }
 
 /* Reads what there is, within bounds: the rest keeps its poll readable. With `all` also if the
@@ -238,7 +259,7 @@ static bool driver_is_full(const node_t *n) {
 static bool stream_read(node_stream_t *s, bool all) {
     static char chunk[CHUNK];
     for (int chunks = 0; chunks < MAX_CHUNKS; chunks++) {
-        if (!all && driver_is_full(s->client->node)) {
+        if (!all && driver_is_full(s->client->job)) {
             uv_poll_stop(&s->poll);
             s->paused = true;
             return true;
@@ -300,9 +321,11 @@ void node_streams_read(node_client_t *c) {
 
 /* ---- all streams ---- */
 
-static void streams_each(node_t *n, void (*visit)(node_stream_t *)) {
+/* Of one job, or of all. */
+static void streams_each(node_t *n, const node_job_t *job, void (*visit)(node_stream_t *)) {
     for (size_t i = n->connections.count; i-- > 0;) {
         node_client_t *c = n->connections.items[i];
+        if (job != NULL && c->job != job) continue;
         if (c->out.live) visit(&c->out);
         if (c->err.live) visit(&c->err);
     }
@@ -326,7 +349,7 @@ static void stream_tick(node_stream_t *s) {
         piece_send(s);
 }
 
-static void on_text_timer(uv_timer_t *timer) { streams_each(timer->data, stream_tick); }
+static void on_text_timer(uv_timer_t *timer) { streams_each(timer->data, NULL, stream_tick); }
 
 mob_status_t node_streams_start(node_t *n) {
     n->texts.timer.data = n;
@@ -340,24 +363,30 @@ static void stream_resume(node_stream_t *s) {
     if (s->due_ms != 0) piece_plan(s, PIECE_MS);
 }
 
-void node_streams_resume(node_t *n) { streams_each(n, stream_resume); }
+void node_streams_resume(node_client_t *driver) {
+    NODE_EACH_JOB(driver->node, job)
+    if (node_job_listener(job) == driver) streams_each(driver->node, job, stream_resume);
+}
 
-void node_streams_end(node_t *n) {
-    n->texts.finish_round = n->round + FINISH_ROUNDS;
-    n->again = true;
+void node_streams_end(node_job_t *job) {
+    job->finish_round = job->node->round + FINISH_ROUNDS;
+    job->node->again = true;
+}
+
+/* Sends what has come so far from the job's streams, and tells the driver that this was all. */
+static void streams_finish(node_job_t *job) {
+    streams_each(job->node, job, stream_finish);
+    node_failures_flush(job);
+    wire_packet_t end = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT_END};
+    if (job->driver != NULL) node_client_send(job->driver, &end, sizeof end, NULL, 0);
 }
 
 void node_streams_settle(node_t *n) {
-    if (n->texts.finish_round == 0) return;
-    n->again = true;
-    if (n->round < n->texts.finish_round) return;
-    n->texts.finish_round = 0;
-    node_streams_finish(n);
-}
-
-void node_streams_finish(node_t *n) {
-    streams_each(n, stream_finish);
-    node_failures_flush(n);
-    wire_packet_t end = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT_END};
-    node_client_send(n->driver, &end, sizeof end, NULL, 0);
+    NODE_EACH_JOB(n, job) {
+        if (job->finish_round == 0) continue;
+        n->again = true;
+        if (n->round < job->finish_round) continue;
+        job->finish_round = 0;
+        streams_finish(job);
+    }
 }

@@ -1,4 +1,5 @@
-/* What workers print, on its way to the driver; and what the daemon itself has to say there. */
+/* What workers print, on its way to their job's driver; and what the daemon itself has to say
+ * there. */
 #ifndef NODE_TEXT_H
 #define NODE_TEXT_H
 
@@ -31,9 +32,8 @@ typedef struct node_stream {
 } node_stream_t;
 
 typedef struct {
-    uv_timer_t timer;      /* runs while a line has no end */
-    size_t bytes;          /* of all lines that are not sent yet */
-    uint64_t finish_round; /* in which the driver gets the last of its messages; 0: not asked for */
+    uv_timer_t timer; /* runs while a line has no end */
+    size_t bytes;     /* of all lines that are not sent yet */
 } node_texts_t;
 
 /* At the start, before the first stream is opened. */
@@ -45,19 +45,20 @@ mob_status_t node_stream_open(node_client_t *client, node_stream_t *stream, int 
 void node_stream_close(node_stream_t *stream);
 /* Reads what a process has printed until now, while the books still say what it runs. */
 void node_streams_read(node_client_t *client);
-/* Sends what has come so far from all streams, and tells the driver that this was all. */
-void node_streams_finish(node_t *node);
-/* The driver asked for the rest. It gets that as soon as the objects are freed that it dropped
+/* Its driver asked for the rest. It gets that as soon as the objects are freed that it dropped
  * before, for there may be errors among them to tell of. */
-void node_streams_end(node_t *node);
+void node_streams_end(node_job_t *job);
 /* After each reading of the rings. */
 void node_streams_settle(node_t *node);
 /* Whole lines that the driver prints under a name and process; of the kind mob_message_kind_t. */
-void node_text_send(node_t *node, int kind, int pid, const char *name, const char *text,
+void node_text_send(const node_job_t *job, int kind, int pid, const char *name, const char *text,
                     size_t size);
 /* The driver reads again. */
-void node_streams_resume(node_t *node);
-/* Tells the driver, in whole lines. Cut at about 1 KiB. */
+void node_streams_resume(node_client_t *driver);
+/* Tells the job's driver, in whole lines. Cut at about 1 KiB. */
+void node_job_warn(const node_job_t *job, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Tells every driver. */
 void node_warn(node_t *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

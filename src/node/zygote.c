@@ -1,5 +1,6 @@
 /*
- * The zygote: a process with everything loaded that a worker needs, which forks workers.
+ * The zygote: a process with everything loaded that a worker needs, which forks workers. A setup
+ * has one, and with it every job of that setup.
  *
  * The daemon asks it for a worker by a packet with a token and the ends of two pipes for the
  * worker's output. The worker connects by itself and shows the token. If a worker dies before that,
@@ -21,48 +22,64 @@
 
 #include "node/state.h"
 
-extern char **environ;
-
 enum { MAX_FAILURES = 3 };
 
-mob_status_t node_zygote_start(node_t *n) {
-    char variable[512], token[64];
-    snprintf(variable, sizeof variable, "MOBULA_SOCKET=%s", n->session.socket_path);
-    snprintf(token, sizeof token, "MOBULA_TOKEN=%llu", (unsigned long long)n->incarnation);
-    VEC(char *) env = {0};
-    for (char **e = environ; *e != NULL; e++)
-        if (!vec_push(&env, *e)) return MOB_ENOMEM;
-    if (!vec_push(&env, variable) || !vec_push(&env, token) || !vec_push(&env, NULL))
-        return MOB_ENOMEM;
+/* Each job of the setup. */
+#define EACH_JOB_OF(s, job)                                                              \
+    for (size_t i_ = (s)->node->jobs.items.count; i_-- > 0;)                             \
+        for (node_job_t *job = (s)->node->jobs.items.items[i_]; job != NULL; job = NULL) \
+            if (job->setup == (s))
+
+static int spawn(node_setup_t *s, char *const *env, const char *folder) {
     posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_t actions;
     sigset_t none, usual;
     sigemptyset(&none);
     sigfillset(&usual);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_init(&actions);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &usual);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int error = posix_spawnp(&n->zygote.pid, n->config.zygote_argv[0], NULL, &attributes,
-                             n->config.zygote_argv, env.items);
+    if (folder[0] != 0) posix_spawn_file_actions_addchdir_np(&actions, folder);
+    int error = posix_spawnp(&s->zygote.pid, s->given.argv[0], &actions, &attributes,
+                             (char *const *)s->given.argv, env);
+    posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
-    vec_free(&env);
-    return error == 0
-               ? MOB_OK
-               : base_fail(MOB_ESYS, "starting %s: %s", n->config.zygote_argv[0], strerror(error));
+    if (error != 0) s->zygote.pid = 0;
+    return error;
 }
 
-static void preload_ask(node_t *n) {
+mob_status_t node_zygote_start(node_setup_t *s) {
+    char variable[512], token[64];
+    snprintf(variable, sizeof variable, "MOBULA_SOCKET=%s", s->node->session.socket_path);
+    snprintf(token, sizeof token, "MOBULA_TOKEN=%llu", (unsigned long long)s->token);
+    VEC(char *) env = {0};
+    bool whole = true;
+    for (const char *const *e = s->given.env; *e != NULL && whole; e++)
+        whole = vec_push(&env, (char *)*e);
+    whole = whole && vec_push(&env, variable) && vec_push(&env, token) && vec_push(&env, NULL);
+    int error = whole ? spawn(s, env.items, s->given.folder) : ENOMEM;
+    /* The driver's folder may be gone by now: a worker begins elsewhere then. */
+    if (error == ENOENT && s->given.folder[0] != 0 && access(s->given.folder, F_OK) != 0)
+        error = spawn(s, env.items, "/");
+    vec_free(&env);
+    return error == 0 ? MOB_OK
+                      : base_fail(MOB_ESYS, "starting %s: %s", s->given.argv[0], strerror(error));
+}
+
+static void preload_ask(node_setup_t *s) {
     char packet[WIRE_PACKET_MAX / 4];
     wire_packet_t head = {.magic = WIRE_MAGIC, .kind = WIRE_PRELOAD};
     size_t size = sizeof head;
     memcpy(packet, &head, sizeof head);
-    for (size_t i = 0; i < n->config.preload.count; i++) {
-        size_t length = strlen(n->config.preload.items[i]) + 1;
+    for (const char *const *name = s->given.preload; *name != NULL; name++) {
+        size_t length = strlen(*name) + 1;
         if (size + length > sizeof packet) break;
-        memcpy(packet + size, n->config.preload.items[i], length);
+        memcpy(packet + size, *name, length);
         size += length;
     }
-    node_client_send(n->zygote.client, packet, size, NULL, 0);
+    node_client_send(s->zygote.client, packet, size, NULL, 0);
 }
 
 /* Asks the zygote for the worker. False: there are no descriptors left, or they can't be watched;
@@ -81,57 +98,106 @@ bool node_zygote_fork(node_client_t *w) {
     bool opened = out_status == MOB_OK && err_status == MOB_OK;
     wire_fork_t packet = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_FORK}, .token = w->token};
     int fds[2] = {out[1], err[1]};
-    if (opened) node_client_send(w->node->zygote.client, &packet, sizeof packet, fds, 2);
+    if (opened) node_client_send(w->job->setup->zygote.client, &packet, sizeof packet, fds, 2);
     close(out[1]);
     close(err[1]);
     if (!opened) node_worker_give_up(w, mob_last_error());
     return opened;
 }
 
+void node_zygote_hello(node_client_t *c, node_setup_t *s) {
+    c->state = NODE_LIVE;
+    c->setup = s;
+    s->zygote.next = c;
+}
+
+/* The workers that were asked for before there was a zygote; and drivers that wait for it. */
+static void jobs_serve(node_setup_t *s, bool first) {
+    EACH_JOB_OF(s, job) {
+        for (size_t i = job->pool.starting.count; i-- > 0;)
+            node_zygote_fork(job->pool.starting.items[i]);
+        if (first && job->driver != NULL && job->driver->state == NODE_GREETING)
+            node_client_welcome(job->driver);
+    }
+    node_schedule(s->node);
+}
+
 void node_zygote_packet(node_client_t *c, uint32_t kind) {
-    node_t *n = c->node;
-    if (kind == WIRE_STUCK && c == n->zygote.client) {
+    node_setup_t *s = c->setup;
+    if (s == NULL) return;
+    node_zygote_t *z = &s->zygote;
+    if (kind == WIRE_STUCK && c == z->client) {
         /* a module that it loaded has started threads: the next zygote goes without */
+        s->preloads = false;
         node_client_close(c);
-        n->config.preload.count = 0;
         return;
     }
-    if (kind != WIRE_READY || c != n->zygote.next) return;
-    node_client_t *old = n->zygote.client;
-    bool first = !n->zygote.ready;
-    n->zygote.client = c;
-    n->zygote.next = NULL;
-    n->zygote.ready = true;
-    n->zygote.failures = 0;
-    n->zygote.pid = c->pid;
-    n->pool.spares_wanted = old != NULL || n->config.preload.count == 0;
+    if (kind != WIRE_READY || c != z->next) return;
+    node_client_t *old = z->client;
+    bool first = !z->ready;
+    z->client = c;
+    z->next = NULL;
+    z->ready = true;
+    z->failures = 0;
+    z->pid = c->pid;
+    EACH_JOB_OF(s, job) job->pool.spares_wanted = old != NULL || !s->preloads;
     if (old != NULL) {
         node_client_close(old); /* it ends when its socket does */
     } else {
-        if (n->config.preload.count > 0) preload_ask(n);
-        for (size_t i = n->pool.starting.count; i-- > 0;)
-            node_zygote_fork(n->pool.starting.items[i]);
-        node_schedule(n);
+        if (s->preloads) preload_ask(s);
+        jobs_serve(s, first);
     }
-    if (first && n->setup.given && n->driver != NULL && n->driver->state == NODE_GREETING)
-        node_client_welcome(n->driver);
 }
 
-void node_zygote_died(node_t *n) {
-    if (n->ending || n->farewell.leaving) return;
-    if (n->zygote.pid > 0) kill(n->zygote.pid, SIGKILL);
-    n->zygote.pid = 0;
+void node_zygote_closed(node_client_t *c) {
+    node_setup_t *s = c->setup;
+    if (s == NULL) return;
+    c->setup = NULL;
+    if (s->zygote.next == c) s->zygote.next = NULL;
+    if (s->zygote.client != c) return;
+    s->zygote.client = NULL;
+    node_zygote_died(s);
+}
+
+static bool is_needed(node_setup_t *s) {
+    EACH_JOB_OF(s, job) if (!job->farewell.leaving) return true;
+    return false;
+}
+
+void node_zygote_died(node_setup_t *s) {
+    node_t *n = s->node;
+    if (n->ending || !is_needed(s)) return;
+    if (s->zygote.pid > 0) kill(s->zygote.pid, SIGKILL);
+    s->zygote.pid = 0;
     /* the next zygote is asked for them again */
-    while (n->pool.starting.count > 0) node_client_close(vec_pop(&n->pool.starting));
-    if (++n->zygote.failures <= MAX_FAILURES && node_zygote_start(n) == MOB_OK) return;
-    const char *text =
+    EACH_JOB_OF(s, job)
+    while (job->pool.starting.count > 0) node_client_close(vec_pop(&job->pool.starting));
+    if (++s->zygote.failures <= MAX_FAILURES && node_zygote_start(s) == MOB_OK) return;
+    static const char text[] =
         "the Python process that workers are forked from can't be started. What it said before it "
-        "ended "
-        "tells why; try it by hand, in the same folder: python -c 'import ray._private.zygote'";
-    if (n->driver != NULL && n->driver->state == NODE_GREETING) {
-        node_client_refuse(n->driver, MOB_ESYS, text);
-    } else {
-        n->zygote.failures = 0; /* the next task tries again */
-        node_pool_fail(n, text);
+        "ended tells why; try it by hand, in the same folder: python -c 'import "
+        "ray._private.zygote'";
+    s->zygote.failures = 0; /* the next task tries again */
+    node_setup_hold(s);     /* the jobs may go */
+    EACH_JOB_OF(s, job) {
+        if (job->driver != NULL && job->driver->state == NODE_GREETING)
+            node_client_refuse(job->driver, MOB_ESYS, text);
+        else
+            node_pool_fail(job, text);
     }
+    node_setup_drop(s);
+}
+
+void node_zygote_end(node_setup_t *s) {
+    node_zygote_t *z = &s->zygote;
+    node_client_t *clients[] = {z->client, z->next};
+    pid_t pid = z->pid;
+    z->client = z->next = NULL;
+    z->pid = 0;
+    for (size_t i = 0; i < 2; i++) {
+        if (clients[i] == NULL) continue;
+        clients[i]->setup = NULL;
+        node_client_close(clients[i]);
+    }
+    if (pid > 0) kill(pid, SIGKILL); /* the daemon's child: not reaped yet, or the number is 0 */
 }

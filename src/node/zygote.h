@@ -1,4 +1,4 @@
-/* The process that workers are forked from. */
+/* The process that a job's workers are forked from. */
 #ifndef NODE_ZYGOTE_H
 #define NODE_ZYGOTE_H
 
@@ -14,12 +14,19 @@ typedef struct {
     pid_t pid;             /* of the one that was started last; 0: none */
 } node_zygote_t;
 
-/* Starts a zygote; it connects by itself. MOB_ESYS with words. */
-mob_status_t node_zygote_start(node_t *node);
+/* Starts a zygote, with the driver's command, environment and folder; it connects by itself.
+ * MOB_ESYS with words. */
+mob_status_t node_zygote_start(node_setup_t *setup);
+/* A zygote has said hello. */
+void node_zygote_hello(node_client_t *client, node_setup_t *setup);
 /* What a zygote said after its hello. */
 void node_zygote_packet(node_client_t *client, uint32_t kind);
+/* The zygote's connection is closed. */
+void node_zygote_closed(node_client_t *client);
 /* The zygote is gone: starts another, which is asked for the workers that were to come. */
-void node_zygote_died(node_t *node);
+void node_zygote_died(node_setup_t *setup);
+/* Nobody needs it any more. */
+void node_zygote_end(node_setup_t *setup);
 /* Asks the zygote for the worker, with its token and the pipes of its output. False: there are no
  * descriptors left, or they can't be watched; the worker is gone then. */
 bool node_zygote_fork(node_client_t *worker);

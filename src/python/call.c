@@ -12,8 +12,7 @@ static PyObject *function_key(mob_ref_t ref) {
     return PyLong_FromUnsignedLongLong((unsigned long long)ref.generation << 24 | ref.slot);
 }
 
-/* The run's function or class, loaded once. BORROWED */
-static PyObject *run_function(const mob_run_t *run) {
+PyObject *core_run_function(const mob_run_t *run) {
     if (functions == NULL && (functions = PyDict_New()) == NULL) return NULL;
     PyObject *key = function_key(run->function);
     if (key == NULL) return NULL;
@@ -43,7 +42,7 @@ static PyObject *run_function(const mob_run_t *run) {
 
 /* What a run calls, NEW. */
 PyObject *core_run_callable(const mob_run_t *run) {
-    if (run->kind != MOB_ACTOR_CALL) return Py_XNewRef(run_function(run));
+    if (run->kind != MOB_ACTOR_CALL) return Py_XNewRef(core_run_function(run));
     if (core.actor == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "this worker has no actor");
         return NULL;

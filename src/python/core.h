@@ -18,7 +18,10 @@
 
 typedef struct {
     mob_client_t *client; /* NULL: not connected */
-    uint64_t incarnation; /* of the session; names which session a reference belongs to */
+    uint64_t incarnation; /* of the node: a part of every id */
+    uint64_t stamp; /* of the connection, counting up in this process; 0: there is none. A reference
+                       belongs to the connection that it came by: a later one may be to the same
+                       node, and has counts of its own */
     bool is_worker;
     bool cut_off; /* the session ends: this worker breaks its run off */
     int inside;   /* threads that are inside a call of the client without the interpreter's lock */
@@ -27,6 +30,8 @@ typedef struct {
     PyObject *auto_init, *dumps, *loads, *make_error, *tell_error, *load_error, *load_function,
         *should_retry, *set_gpus, *set_shape, *await_ref, *future_of, *site;
     mob_run_t *run; /* the run of a worker that runs one after the other; else see run.c */
+    mob_run_t *interruptible;  /* the task whose own code runs; NULL: none does */
+    bool interrupt_waits;      /* a task was cancelled while none did */
     unsigned long loop_thread; /* of an async actor's loop; 0: there is none */
     unsigned long exit_thread; /* the thread that ends the program; 0: the program goes on */
     PyObject *run_name;        /* str; for an actor its class */
@@ -37,6 +42,7 @@ typedef struct {
                              what the actor prints */
     mob_ref_t actor_ref;
     uint32_t actor_shape;
+    bool actor_restarted; /* a process of this actor died before */
     uint64_t gpu_mask;
     uint32_t shape; /* of the last run */
 } core_t;
@@ -45,7 +51,7 @@ extern core_t core;
 
 typedef struct {
     PyObject_HEAD mob_ref_t ref;
-    uint64_t incarnation;
+    uint64_t incarnation, stamp;
     PyObject *weak_refs;
 } ref_object_t;
 
@@ -58,7 +64,7 @@ typedef struct collector {
 } collector_t;
 
 /* Around a call of the client without the interpreter's lock: core_shutdown waits for such calls.
- * `client` is that of the session in which the call began. If core.incarnation is another one
+ * `client` is that of the session in which the call began. If core.stamp is another one
  * afterwards, that session is over (a new client may have the address of the old one). */
 #define CORE_ALLOW_THREADS_BEGIN            \
     {                                       \
@@ -76,6 +82,9 @@ bool core_ref_check(PyObject *object);
 PyObject *core_ref_new(mob_ref_t ref); /* STEALS one count */
 /* The reference, if it is one of this session; else NULL with an exception. BORROWED */
 ref_object_t *core_ref_of(PyObject *object);
+/* The same for an actor's: the exception is of its own. BORROWED */
+ref_object_t *core_actor_of(PyObject *object);
+PyObject *core_is_pending(PyObject *module, PyObject *key);
 void core_collector_push(collector_t *collector);
 bool core_is_collecting(void);                   /* this thread pickles for the store */
 void core_collector_pop(collector_t *collector); /* frees what the collector holds */
@@ -179,6 +188,8 @@ typedef struct {
     mob_status_t status; /* of the argument that was opened last */
 } core_call_t;
 PyObject *core_run_callable(const mob_run_t *run); /* NEW */
+/* What the run's function names, loaded once; of a call: what it is run again for. BORROWED */
+PyObject *core_run_function(const mob_run_t *run);
 int core_call_make(const mob_run_t *run, core_call_t *call);
 void core_call_fini(core_call_t *call);
 void core_function_forget(const mob_run_t *run);
@@ -221,10 +232,22 @@ PyObject *core_on_next_name(PyObject *module, PyObject *callable);
 /* Calls it now: it takes back what it announced under the run's name. */
 void core_name_unannounce(void);
 
+/* cancel.c */
+PyObject *core_cancel(PyObject *module, PyObject *args);
+PyObject *core_interrupt(PyObject *module, PyObject *unused);
+PyObject *core_is_cancelled(PyObject *module, PyObject *unused);
+/* The run's own code begins: until core.interruptible is NULL again, it may be broken off. False,
+ * with KeyboardInterrupt set: it was cancelled before. */
+bool core_interruptible_begin(mob_run_t *run);
+/* Whether the run ends with this exception because it was cancelled. */
+bool core_is_cancellation(mob_run_t *run, PyObject *error);
+/* What its results say then: a str, NEW, or NULL with an exception. */
+PyObject *core_cancelled_words(const mob_run_t *run);
+
 /* run.c: runs as Python objects */
 int core_run_ready(PyObject *module);
 PyObject *core_run_new(mob_run_t *run);
-const mob_run_t *core_run_current(void); /* of this thread or asyncio task; NULL: none */
+mob_run_t *core_run_current(void); /* of this thread or asyncio task; NULL: none */
 PyObject *core_next_run(PyObject *module, PyObject *unused);
 
 /* waker.c */
@@ -241,6 +264,7 @@ PyObject *core_zygote(PyObject *module, PyObject *unused);
 
 /* session.c */
 PyObject *core_start(PyObject *module, PyObject *config);
+PyObject *core_start_node(PyObject *module, PyObject *config);
 PyObject *core_begin_exit(PyObject *module, PyObject *unused);
 /* For a call that finds no session. While one thread ends the program, this raises SystemExit in
  * the others and returns true: that ends the thread without a word and lets its locks go. In the
@@ -263,5 +287,7 @@ int core_shape(PyObject *demand, uint32_t *ret_shape);
 PyObject *core_shape_dict(uint32_t shape);
 PyObject *core_shape_demand(PyObject *module, PyObject *shape);
 PyObject *core_kill_actor(PyObject *module, PyObject *args);
+PyObject *core_find_actor(PyObject *module, PyObject *args);
+PyObject *core_actor_names(PyObject *module, PyObject *all);
 
 #endif

@@ -75,11 +75,11 @@ static PyObject *large_bytes_load(const mob_value_t *value) {
     }
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
     if (bytes == NULL) return NULL;
-    uint64_t began = core.incarnation;
+    uint64_t began = core.stamp;
     CORE_ALLOW_THREADS_BEGIN
     mob_value_copy(client, data, length, PyBytes_AS_STRING(bytes));
     CORE_ALLOW_THREADS_END
-    if (core.incarnation == began) return bytes;
+    if (core.stamp == began) return bytes;
     Py_DECREF(bytes);
     return core_raise_ended();
 }
@@ -89,11 +89,11 @@ static PyObject *value_load(mob_ref_t ref, const mob_value_t *value) {
     if (value->error == MOB_OK && value->format == MOB_FORMAT_DIRECT)
         return is_large_bytes(value) ? large_bytes_load(value)
                                      : core_direct_read(&at, at + value->size);
-    uint64_t began = core.incarnation;
+    uint64_t began = core.stamp;
     if (value->ref_count > 0) mob_value_adopt(core.client, ref, value);
     PyObject *loaded = value->error != MOB_OK ? core_raise_error(value) : pickled_load(ref, value);
     /* Python code ran: the session may be over, and `value` with it. */
-    if (core.incarnation == began && value->ref_count > 0) mob_value_release(core.client, value);
+    if (core.stamp == began && value->ref_count > 0) mob_value_release(core.client, value);
     return loaded;
 }
 
@@ -121,19 +121,19 @@ static void raise_get_timeout(const mob_ref_t *refs, size_t count, int64_t timeo
 /* Waits, with the interpreter's lock released, until all are there or one is an error. */
 static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
     int64_t limit_ms = timeout_ms;
-    uint64_t began = core.incarnation; /* the references are this session's */
+    uint64_t began = core.stamp; /* the references are this session's */
     if (timeout_ms != 0 && core_warn_in_loop("ray.get") < 0) return -1;
     for (;;) {
         mob_status_t status;
         int64_t start = core_now_ms();
-        if (core.incarnation != began) {
+        if (core.stamp != began) {
             core_raise_ended();
             return -1;
         }
         CORE_ALLOW_THREADS_BEGIN
         status = mob_get_wait(client, refs, count, timeout_ms);
         CORE_ALLOW_THREADS_END
-        if (core.incarnation != began) {
+        if (core.stamp != began) {
             core_raise_ended();
             return -1;
         }
@@ -155,15 +155,15 @@ static int wait_all(const mob_ref_t *refs, size_t count, int64_t timeout_ms) {
 static mob_status_t value_fetch(const mob_ref_t *refs, size_t count, int64_t timeout_ms,
                                 mob_value_t *ret_value) {
     mob_status_t status;
-    uint64_t began = core.incarnation;
+    uint64_t began = core.stamp;
     do {
         int64_t start = core_now_ms();
         CORE_ALLOW_THREADS_BEGIN
         status = mob_get_fetch(client, refs, count, timeout_ms, ret_value);
         CORE_ALLOW_THREADS_END
         timeout_ms = core_time_left(timeout_ms, start);
-    } while (status == MOB_EINTR && PyErr_CheckSignals() == 0 && core.incarnation == began);
-    if (core.incarnation != began) {
+    } while (status == MOB_EINTR && PyErr_CheckSignals() == 0 && core.stamp == began);
+    if (core.stamp != began) {
         if (!PyErr_Occurred()) core_raise_ended();
         return MOB_ECLOSED;
     }
@@ -181,7 +181,7 @@ mob_status_t core_value_open(const mob_ref_t *refs, size_t count, mob_value_t *r
  * code may end the session. So the store stays mapped for as long. A small value lies in its slot,
  * which does not stay, so it is copied. */
 PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value) {
-    uint64_t began = core.incarnation;
+    uint64_t began = core.stamp;
     mob_client_t *client = core.client;
     bool plain = value->error == MOB_OK && value->format == MOB_FORMAT_DIRECT;
     mob_value_t kept = *value;
@@ -192,7 +192,7 @@ PyObject *core_value_take(mob_ref_t ref, const mob_value_t *value) {
         kept.data = small;
     }
     PyObject *loaded = value_load(ref, &kept);
-    if (core.incarnation == began) mob_get_end(client, ref, value);
+    if (core.stamp == began) mob_get_end(client, ref, value);
     if (!plain) mob_view_release(client);
     return loaded;
 }
@@ -218,10 +218,10 @@ static PyObject *get_one(PyObject *object, int64_t timeout_ms) {
 static PyObject *load_all(const mob_ref_t *refs, Py_ssize_t count, int64_t timeout_ms) {
     PyObject *list = PyList_New(count);
     mob_value_t value;
-    uint64_t began = core.incarnation;
+    uint64_t began = core.stamp;
     int64_t start = core_now_ms();
     for (Py_ssize_t i = 0; list != NULL && i < count; i++) {
-        if (core.incarnation != began) {
+        if (core.stamp != began) {
             core_raise_ended();
             Py_CLEAR(list);
             break;
@@ -239,7 +239,7 @@ static PyObject *load_all(const mob_ref_t *refs, Py_ssize_t count, int64_t timeo
         if (item == NULL) {
             /* The caller asked for all of them and is told of this error: the daemon need not tell
              * of the others. */
-            if (core.incarnation == began && status == MOB_OK && value.error != MOB_OK)
+            if (core.stamp == began && status == MOB_OK && value.error != MOB_OK)
                 mob_get_see(core.client, refs, (size_t)count);
             Py_CLEAR(list);
         } else {

@@ -93,6 +93,7 @@ static PyMethodDef methods[] = {
     {"default_cpus", default_cpus, METH_NOARGS, NULL},
     {"default_store", default_store, METH_NOARGS, NULL},
     {"start", core_start, METH_O, NULL},
+    {"start_node", core_start_node, METH_O, NULL},
     {"begin_exit", core_begin_exit, METH_NOARGS, NULL},
     {"shutdown", core_shutdown, METH_NOARGS, NULL},
     {"finish_messages", core_finish_messages, METH_NOARGS, NULL},
@@ -103,6 +104,12 @@ static PyMethodDef methods[] = {
     {"observe", core_observe, METH_VARARGS, NULL},
     {"shape_demand", core_shape_demand, METH_O, NULL},
     {"kill_actor", core_kill_actor, METH_VARARGS, NULL},
+    {"find_actor", core_find_actor, METH_VARARGS, NULL},
+    {"actor_names", core_actor_names, METH_O, NULL},
+    {"is_pending", core_is_pending, METH_O, NULL},
+    {"cancel", core_cancel, METH_VARARGS, NULL},
+    {"interrupt", core_interrupt, METH_NOARGS, NULL},
+    {"is_cancelled", core_is_cancelled, METH_NOARGS, NULL},
     {"current", core_current, METH_NOARGS, NULL},
     {"current_name", core_current_name, METH_NOARGS, NULL},
     {"on_next_name", core_on_next_name, METH_O, NULL},
@@ -129,6 +136,11 @@ PyMODINIT_FUNC PyInit__core(void) {
         core_waker_ready(module) == 0 &&
         PyModule_AddIntConstant(module, "MAX_RETURNS", MOB_MAX_RETURNS) == 0 &&
         PyModule_AddIntConstant(module, "END_SIGNAL", WIRE_END_SIGNAL) == 0 &&
+        PyModule_AddIntConstant(module, "CANCEL_SIGNAL", WIRE_CANCEL_SIGNAL) == 0 &&
+        PyModule_AddIntConstant(module, "QUERY_RESOURCES", MOB_QUERY_RESOURCES) == 0 &&
+        PyModule_AddIntConstant(module, "QUERY_OBJECTS", MOB_QUERY_OBJECTS) == 0 &&
+        PyModule_AddIntConstant(module, "QUERY_JOBS", MOB_QUERY_JOBS) == 0 &&
+        PyModule_AddIntConstant(module, "QUERY_DEMANDS", MOB_QUERY_DEMANDS) == 0 &&
         PyModule_AddIntConstant(module, "TASK", MOB_TASK) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CREATE", MOB_ACTOR_CREATE) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CALL", MOB_ACTOR_CALL) == 0)

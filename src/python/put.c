@@ -24,15 +24,15 @@ PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector)
 
 int core_space_wait(void) {
     mob_status_t status;
-    uint64_t began = core.incarnation;
+    uint64_t began = core.stamp;
     CORE_ALLOW_THREADS_BEGIN
     status = mob_space_wait(client);
     CORE_ALLOW_THREADS_END
     if (PyErr_CheckSignals() < 0) {
-        if (core.incarnation == began) mob_space_forget(core.client);
+        if (core.stamp == began) mob_space_forget(core.client);
         return -1;
     }
-    if (core.incarnation != began) { /* another thread or a signal handler ended the session */
+    if (core.stamp != began) { /* another thread or a signal handler ended the session */
         core_raise_ended();
         return -1;
     }
@@ -69,11 +69,11 @@ static int copy_in(mob_buffer_t *buffer, uint64_t offset, const void *from, size
         memcpy((uint8_t *)buffer->data + offset, from, size);
         return 0;
     }
-    uint64_t began = core.incarnation;
+    uint64_t began = core.stamp;
     CORE_ALLOW_THREADS_BEGIN
     mob_buffer_write(client, buffer, offset, from, size);
     CORE_ALLOW_THREADS_END
-    if (core.incarnation == began) return 0;
+    if (core.stamp == began) return 0;
     core_raise_ended();
     return -1;
 }
@@ -85,9 +85,9 @@ static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count,
     for (uint32_t i = 0; i < count; i++)
         size = ((size + 63) & ~(uint64_t)63) + (uint64_t)views[i].len;
     mob_buffer_t buffer;
-    uint64_t began = core.incarnation;
+    uint64_t began = core.stamp;
     if (target_begin(target, size, (uint32_t)collector->refs.count, &buffer) < 0) return -1;
-    if (core.incarnation != began) {
+    if (core.stamp != began) {
         core_raise_ended(); /* the session ended while this thread waited for space */
         return -1;
     }
@@ -131,7 +131,7 @@ int core_pickled_store(PyObject *value, PyObject *made, const collector_t *colle
         core_array_note(value, PyTuple_GET_ITEM(made, 0), &views[0]);
     if (views == NULL)
         PyErr_NoMemory();
-    else if (got == count && core.incarnation != began)
+    else if (got == count && core.stamp != began)
         core_raise_ended(); /* the session ended while Python code ran */
     else if (got == count)
         result =
@@ -147,7 +147,7 @@ static int pickle_store(PyObject *value, const char *what, core_target_t *target
     Py_buffer known;
     PyObject *seen = core_array_check(value) ? core_array_stream(value, &known) : NULL;
     if (seen != NULL) return array_store(seen, &known, target);
-    uint64_t began = core.incarnation;
+    uint64_t began = core.stamp;
     PyObject *made = core_pickle(value, what, &collector);
     if (made != NULL) result = core_pickled_store(value, made, &collector, began, target);
     Py_XDECREF(made);

@@ -16,32 +16,41 @@ PyObject *core_ref_new(mob_ref_t ref) {
     }
     self->ref = ref;
     self->incarnation = core.incarnation;
+    self->stamp = core.stamp;
     self->weak_refs = NULL;
     return (PyObject *)self;
 }
 
 bool core_ref_check(PyObject *object) { return Py_TYPE(object) == ref_type; }
 
-ref_object_t *core_ref_of(PyObject *object) {
+static ref_object_t *ref_of(PyObject *object, const char *code, const char *words) {
     ref_object_t *self = (ref_object_t *)object;
-    if (core.client != NULL && self->incarnation == core.incarnation) return self;
+    if (core.client != NULL && self->stamp == core.stamp) return self;
     if (core_exit_raises()) return NULL;
     PyObject *error =
-        core.load_error
-            ? PyObject_CallFunction(core.load_error, "ss", "stale",
-                                    "this reference is from before a ray.shutdown(): refs and "
-                                    "actor handles do not outlive their session")
-            : NULL;
+        core.load_error ? PyObject_CallFunction(core.load_error, "ss", code, words) : NULL;
     if (error != NULL) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(error);
     return NULL;
 }
 
+ref_object_t *core_ref_of(PyObject *object) {
+    return ref_of(object, "stale",
+                  "this reference is from before a ray.shutdown(): refs and actor handles do not "
+                  "outlive their session");
+}
+
+ref_object_t *core_actor_of(PyObject *object) {
+    return ref_of(
+        object, "stale_actor",
+        "this actor's handle is from before a ray.shutdown(), and the job that it belongs "
+        "to has ended. An actor that has a name and lives on is found by ray.get_actor");
+}
+
 static void ref_dealloc(ref_object_t *self) {
     PyTypeObject *type = Py_TYPE(self);
     if (self->weak_refs != NULL) PyObject_ClearWeakRefs((PyObject *)self);
-    if (core.client != NULL && self->incarnation == core.incarnation)
-        mob_ref_release(core.client, self->ref);
+    if (core.client != NULL && self->stamp == core.stamp) mob_ref_release(core.client, self->ref);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -110,15 +119,19 @@ void core_collector_pop(collector_t *c) {
     Py_CLEAR(c->keep);
 }
 
+/* The daemon does not see where the bytes go, so the object is kept until this process's job ends.
+ */
+static PyObject *reduce_by_itself(ref_object_t *self) {
+    if (core_ref_of((PyObject *)self) == NULL) return NULL;
+    mob_ref_keep(core.client, self->ref);
+    PyObject *id = ref_binary(self, NULL);
+    return id ? Py_BuildValue("O(N)", restore_function, id) : NULL;
+}
+
 static PyObject *ref_reduce(ref_object_t *self, PyObject *unused) {
     (void)unused;
     collector_t *c = collectors;
-    if (c == NULL) {
-        PyErr_SetString(PyExc_TypeError, "an ObjectRef can't be pickled by itself: pass it to a "
-                                         "task or put it inside a value that ray.put "
-                                         "or a task gets, so that its object is kept alive");
-        return NULL;
-    }
+    if (c == NULL) return reduce_by_itself(self);
     if (core_ref_of((PyObject *)self) == NULL) return NULL;
     if (c->keep == NULL && (c->keep = PyList_New(0)) == NULL) return NULL;
     if (PyList_Append(c->keep, (PyObject *)self) < 0) return NULL;
@@ -139,9 +152,30 @@ PyObject *core_ref_restore(PyObject *module, PyObject *id) {
     if (core.client == NULL) return core_raise(MOB_ESTALE);
     mob_status_t status =
         mob_ref_from_id(core.client, (const uint8_t *)PyBytes_AS_STRING(id), &ref);
-    if (status != MOB_OK) return core_raise(status);
-    mob_ref_retain(core.client, ref);
-    return core_ref_new(ref);
+    if (status == MOB_OK) status = mob_ref_restore(core.client, ref);
+    return status == MOB_OK ? core_ref_new(ref) : core_raise(status);
+}
+
+/* Whether the task that makes this object is not done. Any reference will do, also an old one. */
+PyObject *core_is_pending(PyObject *module, PyObject *object) {
+    (void)module;
+    if (!PyTuple_Check(object)) {
+        PyErr_SetString(PyExc_TypeError, "is_pending takes what ref_key gives");
+        return NULL;
+    }
+    mob_ref_t ref = {0};
+    unsigned long long generation, stamp;
+    if (!PyArg_ParseTuple(object, "IKK", &ref.slot, &generation, &stamp)) return NULL;
+    ref.generation = generation;
+    return PyBool_FromLong(core.client != NULL && stamp == core.stamp &&
+                           mob_ref_is_pending(core.client, ref));
+}
+
+/* Names the object without holding it, for is_pending. */
+static PyObject *ref_key(ref_object_t *self, PyObject *unused) {
+    (void)unused;
+    return Py_BuildValue("IKK", self->ref.slot, (unsigned long long)self->ref.generation,
+                         (unsigned long long)self->stamp);
 }
 
 /* There is no nil reference. */
@@ -183,6 +217,7 @@ static PyMethodDef ref_methods[] = {
     {"binary", (PyCFunction)ref_binary, METH_NOARGS, "The id as 20 bytes."},
     {"is_nil", ref_is_nil, METH_NOARGS, "False: every reference is one of an object."},
     {"size", ref_size, METH_NOARGS | METH_CLASS, "How many bytes an id has."},
+    {"_key", (PyCFunction)ref_key, METH_NOARGS, NULL},
     {"__bytes__", (PyCFunction)ref_binary, METH_NOARGS, NULL},
     {"__copy__", ref_copy, METH_NOARGS, NULL},
     {"__deepcopy__", ref_copy, METH_O, NULL},

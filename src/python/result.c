@@ -17,8 +17,8 @@ static int result_store(mob_run_t *run, uint32_t index, PyObject *value) {
 }
 
 int core_results_store(mob_run_t *run, PyObject *value) {
+    if (run->num_returns == 0) return 0; /* an actor that is made again has none either */
     if (run->kind == MOB_ACTOR_CREATE) return result_store(run, 0, Py_None);
-    if (run->num_returns == 0) return 0;
     if (run->num_returns == 1) return result_store(run, 0, value);
     /* the task's own list may change while Python code pickles */
     PyObject *items = PySequence_Tuple(value);
@@ -74,26 +74,31 @@ static void payload_store(mob_run_t *run, PyObject *payload, mob_status_t error,
     Py_XDECREF(payload);
 }
 
-/* An actor could not be made, as the story tells. STEALS the story. */
-static void creation_store(mob_run_t *run, PyObject *story) {
-    PyObject *text =
-        story ? PyUnicode_FromFormat(
-                    "The actor died because of an error raised in its creation task, %U", story)
-              : NULL;
-    PyObject *id = core_id_text(run->actor);
-    payload_store(run, text && id ? Py_BuildValue("(OOO)", text, id, Py_True) : NULL, MOB_EACTOR,
-                  NULL);
-    Py_XDECREF(text);
-    Py_XDECREF(id);
-    Py_XDECREF(story);
-}
-
 /* Tells the driver, by the daemon, of a run that has no result to say it. STEALS the story. */
 static void story_tell(mob_run_t *run, PyObject *story) {
     Py_ssize_t size = 0;
     const char *text = story != NULL ? PyUnicode_AsUTF8AndSize(story, &size) : NULL;
     PyErr_Clear();
     if (text != NULL) mob_run_failed(core.client, run, text, (size_t)size);
+    Py_XDECREF(story);
+}
+
+/* An actor could not be made, as the story tells. STEALS the story. */
+static void creation_store(mob_run_t *run, PyObject *story) {
+    PyObject *text =
+        story ? PyUnicode_FromFormat(
+                    "The actor died because of an error raised in its creation task, %U", story)
+              : NULL;
+    if (run->num_returns == 0) { /* it was made before: the daemon keeps the words */
+        Py_XDECREF(story);
+        story_tell(run, text);
+        return;
+    }
+    PyObject *id = core_id_text(run->actor);
+    payload_store(run, text && id ? Py_BuildValue("(OOO)", text, id, Py_True) : NULL, MOB_EACTOR,
+                  NULL);
+    Py_XDECREF(text);
+    Py_XDECREF(id);
     Py_XDECREF(story);
 }
 
@@ -235,20 +240,35 @@ static void exception_store(mob_run_t *run, PyObject *error) {
     core_collector_pop(&collector);
 }
 
+/* Whether the run is to be run again after this exception. `function`: of a task; NULL: of a call,
+ * which names what it is run again for, or nothing, which is any exception. */
+static bool error_is_retried(mob_run_t *run, PyObject *function, PyObject *error) {
+    if (!run->may_retry || core.should_retry == NULL) return false;
+    if (run->kind == MOB_ACTOR_CALL)
+        function = run->function.slot != 0 ? core_run_function(run) : Py_None;
+    if (function == NULL) {
+        PyErr_Clear();
+        return false;
+    }
+    PyObject *answer = PyObject_CallFunctionObjArgs(core.should_retry, error, function, NULL);
+    bool again = answer == Py_True;
+    Py_XDECREF(answer);
+    PyErr_Clear();
+    return again;
+}
+
 bool core_exception_store(mob_run_t *run, PyObject *function, PyObject **ret_story) {
     PyObject *type, *error, *trace;
     PyErr_Fetch(&type, &error, &trace);
     PyErr_NormalizeException(&type, &error, &trace);
     if (trace != NULL) PyException_SetTraceback(error, trace);
     Py_CLEAR(trace);
-    bool again = false;
-    if (run->may_retry && core.should_retry != NULL && function != NULL) {
-        PyObject *answer = PyObject_CallFunctionObjArgs(core.should_retry, error, function, NULL);
-        again = answer == Py_True;
-        Py_XDECREF(answer);
-        PyErr_Clear();
-    }
-    if (again)
+    bool cancelled = core_is_cancellation(run, error);
+    bool again = !cancelled && error_is_retried(run, function, error) &&
+                 !mob_run_is_cancelled(core.client, run);
+    if (cancelled)
+        payload_store(run, core_cancelled_words(run), MOB_ECANCELLED, NULL);
+    else if (again)
         *ret_story = story_of(run, error);
     else
         exception_store(run, error);

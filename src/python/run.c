@@ -15,6 +15,7 @@
 typedef struct {
     PyObject_HEAD mob_run_t *run; /* NULL: it is finished */
     PyObject *task;
+    bool called;
     mob_value_t failed; /* an argument that is an error */
 } run_object_t;
 
@@ -25,6 +26,8 @@ PyObject *core_run_new(mob_run_t *run) {
     run_object_t *self = PyObject_New(run_object_t, run_type);
     if (self == NULL) return NULL;
     self->run = run;
+    self->called = false;
+    run->user = self; /* BORROWED: until the run ends */
     self->task = NULL;
     self->failed = (mob_value_t){0};
     return (PyObject *)self;
@@ -32,6 +35,7 @@ PyObject *core_run_new(mob_run_t *run) {
 
 static void run_dealloc(run_object_t *self) {
     PyTypeObject *type = Py_TYPE(self);
+    if (self->run != NULL) self->run->user = NULL;
     Py_XDECREF(self->task);
     PyObject_Free(self);
     Py_DECREF(type);
@@ -44,9 +48,9 @@ static run_object_t *run_here(void) {
     return (run_object_t *)found;
 }
 
-const mob_run_t *core_run_current(void) {
+mob_run_t *core_run_current(void) {
     run_object_t *here = run_here();
-    const mob_run_t *run =
+    mob_run_t *run =
         here ? here->run
              : NULL; /* the client keeps it until it is finished, and that needs the lock */
     Py_XDECREF(here);
@@ -75,6 +79,7 @@ static bool run_check(run_object_t *self) {
 static PyObject *run_call(run_object_t *self, PyObject *unused) {
     (void)unused;
     if (!run_check(self)) return NULL;
+    self->called = true;
     PyObject *callable = NULL, *value = NULL, *token = PyContextVar_Set(current, (PyObject *)self);
     if (token != NULL) value = core_run_call(self->run, &callable, &self->failed);
     if (value == NULL && self->failed.error != MOB_OK) core_raise_error(&self->failed);
@@ -121,6 +126,7 @@ static PyObject *run_function(run_object_t *self, PyObject *unused) {
 
 static PyMemberDef run_members[] = {
     {"task", T_OBJECT, offsetof(run_object_t, task), 0, "The asyncio task that runs it."},
+    {"called", T_BOOL, offsetof(run_object_t, called), READONLY, "Whether call() was called."},
     {NULL, 0, 0, 0, NULL},
 };
 

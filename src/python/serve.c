@@ -105,8 +105,9 @@ PyObject *core_run_call(mob_run_t *run, PyObject **ret_callable, mob_value_t *re
     core_call_t call = {0};
     PyObject *value = NULL;
     if (core_run_prepare(run) == 0 && (*ret_callable = core_run_callable(run)) != NULL &&
-        core_call_make(run, &call) == 0)
+        core_interruptible_begin(run) && core_call_make(run, &call) == 0)
         value = PyObject_Vectorcall(*ret_callable, call.values, call.positional, call.keywords);
+    core.interruptible = NULL;
     *ret_failed = call.failed;
     core_call_fini(&call);
     return value;
@@ -142,6 +143,7 @@ static bool value_store(mob_run_t *run, PyObject *callable, PyObject *value,
         core.actor_repr = own_repr(value);
         repr_announce();
         core.actor_shape = run->held_shape;
+        core.actor_restarted = run->restarted;
     }
     if (failed->error != MOB_OK) {
         core_failed_argument_store(run, failed);
@@ -282,15 +284,16 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
     bool creates = running != NULL && running->kind == MOB_ACTOR_CREATE;
     char node[17], job[9], worker[25];
     snprintf(node, sizeof node, "%016llx", (unsigned long long)session.incarnation);
-    snprintf(job, sizeof job, "%08x",
-             (unsigned)(session.incarnation >> 32)); /* a session has one driver, and so one job */
+    snprintf(job, sizeof job, "%08x", __builtin_bswap32(session.job)); /* as Ray writes it */
     snprintf(worker, sizeof worker, "%.16s%08x", node, session.epoch);
     uint32_t shape = core.actor ? core.actor_shape : running ? running->shape : 0;
     PyObject *name = running != NULL ? core_run_title(running) : Py_NewRef(Py_None);
     PyObject *function = running != NULL && running->kind == MOB_TASK ? core_run_callable(running)
                                                                       : Py_NewRef(Py_None);
-    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:s,s:s,s:s,s:N}", "task_id", core_id_text(task),
+    bool restarted = creates ? running->restarted : core.actor_restarted;
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:s,s:s,s:s,s:N,s:O}", "task_id", core_id_text(task),
                          "actor_id", core_id_text(creates ? running->actor : core.actor_ref),
                          "name", name, "function", function, "gpu_ids", gpus, "node_id", node,
-                         "job_id", job, "worker_id", worker, "resources", core_shape_dict(shape));
+                         "job_id", job, "worker_id", worker, "resources", core_shape_dict(shape),
+                         "restarted", restarted ? Py_True : Py_False);
 }

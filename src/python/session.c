@@ -77,6 +77,10 @@ static bool start_read(PyObject *dict, start_t *s) {
     s->spill = strings_of(PyDict_GetItemString(dict, "spill"));
     s->resources = resources ? resources_of(resources, &c->resource_count) : NULL;
     c->daemon_path = text_of(dict, "daemon");
+    c->join = text_of(dict, "join");
+    c->address = text_of(dict, "address");
+    c->name_space = text_of(dict, "namespace");
+    c->entrypoint = text_of(dict, "entrypoint");
     c->temp_dir = text_of(dict, "temp_dir");
     c->resources = s->resources;
     c->zygote_argv = s->argv != NULL && s->argv[0] != NULL ? s->argv : NULL;
@@ -93,7 +97,14 @@ static bool start_read(PyObject *dict, start_t *s) {
         c->meanwhile_context = &s->meanwhile;
     }
     return !PyErr_Occurred() && s->argv != NULL && s->preload != NULL && s->spill != NULL &&
-           c->daemon_path != NULL;
+           (c->daemon_path != NULL || c->join != NULL);
+}
+
+static void start_free(start_t *s) {
+    PyMem_Free(s->argv);
+    PyMem_Free(s->preload);
+    PyMem_Free(s->spill);
+    PyMem_Free(s->resources);
 }
 
 static mob_status_t start_run(PyObject *dict, mob_client_t **ret_client) {
@@ -104,12 +115,34 @@ static mob_status_t start_run(PyObject *dict, mob_client_t **ret_client) {
         status = mob_init(&s.config, ret_client);
         PyEval_RestoreThread(s.meanwhile.thread);
     }
-    PyMem_Free(s.argv);
-    PyMem_Free(s.preload);
-    PyMem_Free(s.spill);
-    PyMem_Free(s.resources);
+    start_free(&s);
     return status;
 }
+
+/* start_node(config): starts a daemon that stays; its pid, and the session's folder. */
+PyObject *core_start_node(PyObject *module, PyObject *dict) {
+    (void)module;
+    start_t s = {0};
+    mob_status_t status = MOB_EINVAL;
+    int pid = 0;
+    char *folder = NULL;
+    if (!PyDict_Check(dict)) {
+        PyErr_SetString(PyExc_TypeError, "start_node takes a dict");
+        return NULL;
+    }
+    if (start_read(dict, &s)) {
+        Py_BEGIN_ALLOW_THREADS status = mob_node_start(&s.config, &pid, &folder);
+        Py_END_ALLOW_THREADS
+    }
+    start_free(&s);
+    if (PyErr_Occurred()) return NULL;
+    if (status != MOB_OK) return core_raise(status);
+    PyObject *made = Py_BuildValue("is", pid, folder);
+    free(folder);
+    return made;
+}
+
+static uint64_t stamps; /* how many connections this process has had */
 
 PyObject *core_start(PyObject *module, PyObject *config) {
     (void)module;
@@ -142,14 +175,16 @@ PyObject *core_start(PyObject *module, PyObject *config) {
     core.pid = (int)getpid();
     core.inside = 0;
     core.incarnation = session.incarnation;
+    core.stamp = ++stamps;
     core.is_worker = false;
     Py_RETURN_NONE;
 }
 
+/* finish_messages(): False: the daemon is stopped, and will send none. */
 PyObject *core_finish_messages(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
-    if (core.client != NULL) mob_message_finish(core.client);
-    Py_RETURN_NONE;
+    bool stopped = core.client != NULL && mob_message_finish(core.client) == MOB_ESTOPPED;
+    return PyBool_FromLong(!stopped);
 }
 
 /* This thread ends the program. Calls of other threads get no answer any more, and their tracebacks
@@ -189,7 +224,7 @@ PyObject *core_shutdown(PyObject *module, PyObject *unused) {
     mob_client_t *client = core.client;
     if (client == NULL) Py_RETURN_NONE;
     core.client = NULL; /* from now on no call begins */
-    core.incarnation = 0;
+    core.incarnation = core.stamp = 0;
     /* with the interpreter's lock, so that no event loop is in the middle of a look */
     mob_events_end(client);
     if (core.pid != (int)getpid()) core.inside = 0;
@@ -209,22 +244,22 @@ PyObject *core_session(PyObject *module, PyObject *unused) {
     char node[17];
     mob_client_session(core.client, &s);
     snprintf(node, sizeof node, "%016llx", (unsigned long long)s.incarnation);
-    return Py_BuildValue("{s:s,s:s,s:s,s:I,s:i}", "session_dir", s.session_dir, "socket",
+    return Py_BuildValue("{s:s,s:s,s:s,s:I,s:i,s:I,s:O}", "session_dir", s.session_dir, "socket",
                          s.socket_path, "node_id", node, "number", s.number, "daemon_pid",
-                         s.daemon_pid);
+                         s.daemon_pid, "job", s.job, "joined", s.joined ? Py_True : Py_False);
 }
 
 PyObject *core_read_message(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     static const char *const kinds[] = {"", "out", "err", "warn", "unhandled"};
-    uint64_t began = core.incarnation;
+    uint64_t began = core.stamp;
     mob_message_t m;
     mob_status_t status;
     if (core.client == NULL) Py_RETURN_NONE;
     CORE_ALLOW_THREADS_BEGIN
     status = mob_message_read(client, &m);
     CORE_ALLOW_THREADS_END
-    if (status != MOB_OK || core.incarnation != began) Py_RETURN_NONE;
+    if (status != MOB_OK || core.stamp != began) Py_RETURN_NONE;
     PyObject *name = PyUnicode_DecodeUTF8(m.name, (Py_ssize_t)strlen(m.name), "replace");
     PyObject *text = PyUnicode_DecodeUTF8(m.text, (Py_ssize_t)m.text_size, "replace");
     if (name == NULL || text == NULL) {
@@ -324,20 +359,21 @@ uint32_t core_site(void) {
     return (uint32_t)number;
 }
 
-/* observe(socket, limit, timeout): the objects of a session, and which processes hold them. */
+/* observe(socket, what, argument, timeout): the daemon's answer to one of mob_query_t. */
 PyObject *core_observe(PyObject *module, PyObject *args) {
     (void)module;
     const char *path;
-    unsigned long long limit;
+    int what;
+    unsigned long long argument;
     PyObject *timeout;
     int64_t timeout_ms;
     void *data;
     size_t size;
     mob_status_t status;
-    if (!PyArg_ParseTuple(args, "sKO:observe", &path, &limit, &timeout)) return NULL;
+    if (!PyArg_ParseTuple(args, "siKO:observe", &path, &what, &argument, &timeout)) return NULL;
     if (core_timeout(timeout, &timeout_ms) < 0) return NULL;
     Py_BEGIN_ALLOW_THREADS status =
-        mob_observe(path, MOB_QUERY_OBJECTS, limit, timeout_ms, &data, &size);
+        mob_observe(path, (mob_query_t)what, argument, timeout_ms, &data, &size);
     Py_END_ALLOW_THREADS if (status != MOB_OK) return core_raise(status);
     const uint8_t *at = data;
     PyObject *value = core_direct_read(&at, at + size);
@@ -367,6 +403,32 @@ PyObject *core_shape_demand(PyObject *module, PyObject *shape) {
     return core_shape_dict((uint32_t)number);
 }
 
+/* find_actor(namespace, name): its reference, and the object that its maker gave. */
+PyObject *core_find_actor(PyObject *module, PyObject *args) {
+    (void)module;
+    const char *space, *name;
+    mob_ref_t actor, info;
+    mob_status_t status;
+    if (!PyArg_ParseTuple(args, "ss:find_actor", &space, &name) || !core_connected()) return NULL;
+    CORE_ALLOW_THREADS_BEGIN
+    status = mob_actor_find(client, space, name, &actor, &info);
+    CORE_ALLOW_THREADS_END
+    if (status != MOB_OK) return core_raise(status);
+    PyObject *handle = core_ref_new(actor),
+             *given = info.slot != 0 ? core_ref_new(info) : Py_NewRef(Py_None);
+    if (handle != NULL && given != NULL) return Py_BuildValue("NN", handle, given);
+    Py_XDECREF(handle);
+    Py_XDECREF(given);
+    return NULL;
+}
+
+/* actor_names(all): (namespace, name, slot, generation) of each; of all namespaces, or of this
+ * job's. */
+PyObject *core_actor_names(PyObject *module, PyObject *all) {
+    (void)module;
+    return core_connected() ? ask(MOB_QUERY_NAMES, PyObject_IsTrue(all) == 1) : NULL;
+}
+
 PyObject *core_kill_actor(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *object;
@@ -376,9 +438,9 @@ PyObject *core_kill_actor(PyObject *module, PyObject *args) {
         PyErr_SetString(PyExc_TypeError, "kill_actor takes an actor's ObjectRef");
         return NULL;
     }
-    ref_object_t *ref = core_ref_of(object);
+    ref_object_t *ref = core_actor_of(object);
     if (ref == NULL) return NULL;
-    mob_status_t status = mob_actor_kill(core.client, ref->ref);
+    mob_status_t status = mob_actor_kill(core.client, ref->ref, !no_restart);
     if (status != MOB_OK) return core_raise(status);
     Py_RETURN_NONE;
 }

@@ -20,11 +20,12 @@ typedef struct {
     PyObject_HEAD vectorcallfunc vectorcall;
     PyObject *prepare, *bind;
     Py_ssize_t least, most;
-    /* as prepared, for the session `incarnation` */
-    uint64_t incarnation;
+    /* as prepared, for the connection `stamp` */
+    uint64_t stamp;
     mob_task_t task;
-    PyObject *function, *name; /* hold what `task` points to */
-    PyObject *actor;           /* ObjectRef, or NULL */
+    mob_actor_name_t named;             /* what task.named points to */
+    PyObject *function, *name, *naming; /* hold what `task` points to */
+    PyObject *actor;                    /* ObjectRef, or NULL */
 } submitter_t;
 
 static PyTypeObject *submitter_type;
@@ -32,7 +33,7 @@ static PyTypeObject *submitter_type;
 /* ---- the call's arguments ---- */
 
 typedef struct {
-    uint64_t incarnation; /* of the session that the call began in: pickling runs Python code, which
+    uint64_t stamp; /* of the connection that the call began in: pickling runs Python code, which
                              may end the session */
     uint8_t *data;
     size_t size, capacity;
@@ -57,7 +58,7 @@ static bool arguments_reserve(arguments_t *a, size_t more) {
 }
 
 static void arguments_fini(arguments_t *a) {
-    for (size_t i = 0; core.incarnation == a->incarnation && i < a->temporary.count; i++)
+    for (size_t i = 0; core.stamp == a->stamp && i < a->temporary.count; i++)
         mob_ref_release(core.client, a->temporary.items[i]);
     if (a->data != a->local) PyMem_Free(a->data);
     vec_free(&a->deps);
@@ -98,14 +99,14 @@ static int write_pickle(arguments_t *a, PyObject *value, const char *what) {
     collector_t collector;
     int result = -1;
     PyObject *made = core_pickle(value, what, &collector);
-    if (made != NULL && core.incarnation != a->incarnation) {
+    if (made != NULL && core.stamp != a->stamp) {
         core_raise_ended();
         Py_CLEAR(made);
     }
     if (made != NULL && (PyList_GET_SIZE(PyTuple_GET_ITEM(made, 1)) > 0 ||
                          PyBytes_GET_SIZE(PyTuple_GET_ITEM(made, 0)) > INLINE_LIMIT)) {
         core_target_t target = {0};
-        if (core_pickled_store(value, made, &collector, a->incarnation, &target) == 0)
+        if (core_pickled_store(value, made, &collector, a->stamp, &target) == 0)
             result = write_temporary(a, target.ref);
         Py_DECREF(made);
     } else if (made != NULL) {
@@ -202,6 +203,11 @@ static int ref_take(PyObject *object, mob_ref_t *ret_ref) {
     return ref == NULL ? -1 : 0;
 }
 
+static int actor_take(PyObject *object, mob_ref_t *ret_ref) {
+    if (object != NULL && core_ref_check(object) && core_actor_of(object) == NULL) return -1;
+    return ref_take(object, ret_ref);
+}
+
 /* The shape of a demand, which may be missing. The caller holds the shape. */
 static int shape_field(PyObject *dict, const char *key, uint32_t *ret_shape) {
     PyObject *demand = PyDict_GetItemString(dict, key);
@@ -215,7 +221,20 @@ static void shapes_drop(const mob_task_t *task) {
 }
 
 static void submitter_shapes_drop(const submitter_t *self) {
-    if (core.client != NULL && self->incarnation == core.incarnation) shapes_drop(&self->task);
+    if (core.client != NULL && self->stamp == core.stamp) shapes_drop(&self->task);
+}
+
+/* The name of a new actor, (namespace, name, detached, info), which may be missing. The strings are
+ * views of the tuple. */
+static int naming_read(PyObject *naming, mob_actor_name_t *ret_named) {
+    PyObject *info;
+    int detached;
+    if (!PyArg_ParseTuple(naming, "sspO", &ret_named->name_space, &ret_named->name, &detached,
+                          &info))
+        return -1;
+    ret_named->detached = detached;
+    ret_named->info = (mob_ref_t){0};
+    return ref_take(info, &ret_named->info);
 }
 
 static int submitter_prepare(submitter_t *self) {
@@ -236,7 +255,8 @@ static int submitter_prepare(submitter_t *self) {
     if (text == NULL) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_TypeError, "prepare must return a dict with a name");
-    } else if (ref_take(function, &task.function) == 0 && ref_take(self->actor, &task.actor) == 0) {
+    } else if (ref_take(function, &task.function) == 0 &&
+               actor_take(self->actor, &task.actor) == 0) {
         task.kind = (mob_kind_t)number_of(dict, "kind", 0);
         task.num_returns = (uint32_t)number_of(dict, "num_returns", 1);
         task.max_retries = (int32_t)number_of(dict, "max_retries", 0);
@@ -244,6 +264,13 @@ static int submitter_prepare(submitter_t *self) {
         task.max_concurrency = (uint32_t)number_of(dict, "max_concurrency", 0);
         PyObject *retry = PyDict_GetItemString(dict, "retry_exceptions");
         task.retry_exceptions = retry != NULL && PyObject_IsTrue(retry) == 1;
+        PyObject *naming = PyDict_GetItemString(dict, "naming");
+        if (naming != NULL && naming_read(naming, &self->named) < 0) {
+            Py_DECREF(dict);
+            return -1;
+        }
+        task.named = naming != NULL ? &self->named : NULL;
+        Py_XSETREF(self->naming, Py_XNewRef(naming));
         Py_XSETREF(self->name, Py_NewRef(name));
         Py_XSETREF(self->function, Py_XNewRef(function));
         task.name = text;
@@ -253,7 +280,7 @@ static int submitter_prepare(submitter_t *self) {
                 submitter_shapes_drop(
                     self); /* another thread may have prepared it while Python code ran */
                 self->task = task;
-                self->incarnation = core.incarnation;
+                self->stamp = core.stamp;
                 result = 0;
             } else {
                 shapes_drop(&task);
@@ -274,6 +301,7 @@ static PyObject *submit(submitter_t *self, arguments_t *a, uint32_t site) {
     task.dep_count = (uint32_t)a->deps.count;
     task.refs = a->refs.items;
     task.ref_count = (uint32_t)a->refs.count;
+    if (core.is_worker && core.run == NULL) task.parent = core_run_current();
     mob_ref_t few[4],
         *refs = task.num_returns <= 4 ? few : PyMem_Malloc(task.num_returns * sizeof *refs);
     if (refs == NULL) return PyErr_NoMemory();
@@ -317,12 +345,12 @@ static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_
         Py_DECREF(checked);
     }
     if (core.client == NULL &&
-        (self->actor != NULL ? core_ref_of(self->actor) == NULL : !core_connected()))
+        (self->actor != NULL ? core_actor_of(self->actor) == NULL : !core_connected()))
         return NULL;
     uint32_t site = core_site();
     if (core.client == NULL) return core_raise_ended();
-    if (self->incarnation != core.incarnation && submitter_prepare(self) < 0) return NULL;
-    arguments_t a = {.incarnation = core.incarnation, .capacity = sizeof a.local};
+    if (self->stamp != core.stamp && submitter_prepare(self) < 0) return NULL;
+    arguments_t a = {.stamp = core.stamp, .capacity = sizeof a.local};
     a.data = a.local;
     PyObject *result =
         write_all(&a, self, args, nargs, kwnames) == 0 ? submit(self, &a, site) : NULL;
@@ -366,6 +394,7 @@ static int submitter_clear(submitter_t *self) {
     Py_CLEAR(self->function);
     Py_CLEAR(self->actor);
     Py_CLEAR(self->name);
+    Py_CLEAR(self->naming);
     return 0;
 }
 

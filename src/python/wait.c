@@ -79,7 +79,7 @@ static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeo
     } else if (check_distinct(refs, count) == 0 &&
                (timeout_ms == 0 || core_warn_in_loop("ray.wait") == 0)) {
         mob_status_t status;
-        uint64_t began = core.incarnation;
+        uint64_t began = core.stamp;
         int signalled = 0;
         do {
             int64_t start = core_now_ms();
@@ -89,8 +89,8 @@ static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeo
             CORE_ALLOW_THREADS_END
             if (status == MOB_EINTR) signalled = PyErr_CheckSignals();
             timeout_ms = core_time_left(timeout_ms, start);
-        } while (status == MOB_EINTR && signalled == 0 && core.incarnation == began);
-        if (signalled == 0 && core.incarnation != began)
+        } while (status == MOB_EINTR && signalled == 0 && core.stamp == began);
+        if (signalled == 0 && core.stamp != began)
             core_raise_ended();
         else if (status == MOB_OK)
             result = split_ready(held, ready, count, ready_count);

@@ -16,7 +16,8 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD mob_event_t *event;
-    PyObject *begin; /* called with each Run; None: this Waker takes no runs */
+    PyObject *begin;  /* called with each Run; None: this Waker takes no runs */
+    PyObject *cancel; /* called with each Run that was cancelled */
     PyObject *weak_refs;
     bool ended, full; /* full: there are as many runs as may be */
 } waker_t;
@@ -67,9 +68,10 @@ static PyType_Spec watch_spec = {.name = "ray._core.Watch",
                                  .slots = watch_slots};
 
 static PyObject *waker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    PyObject *begin = Py_None;
-    static char *names[] = {"begin", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Waker", names, &begin)) return NULL;
+    PyObject *begin = Py_None, *cancel = Py_None;
+    static char *names[] = {"begin", "cancel", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:Waker", names, &begin, &cancel))
+        return NULL;
     if (core.client == NULL) return core_raise_ended();
     waker_t *self = (waker_t *)type->tp_alloc(type, 0);
     if (self == NULL) return NULL;
@@ -80,6 +82,7 @@ static PyObject *waker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     if (begin != Py_None) core.loop_thread = PyThread_get_thread_ident();
     self->begin = Py_NewRef(begin);
+    self->cancel = Py_NewRef(cancel);
     return (PyObject *)self;
 }
 
@@ -95,6 +98,7 @@ static void waker_dealloc(waker_t *self) {
         }
     mob_event_close(self->event);
     Py_XDECREF(self->begin);
+    Py_XDECREF(self->cancel);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -178,13 +182,27 @@ static int runs_look(waker_t *self, bool *found) {
     return 0;
 }
 
-/* look(): resolves futures, begins runs. True: call it again soon. False: call it when the
- * descriptor is readable. */
+static int cancels_look(waker_t *self) {
+    for (mob_run_t *run; (run = mob_run_cancelled(core.client)) != NULL;) {
+        if (run->user == NULL) continue;
+        PyObject *object = Py_NewRef((PyObject *)run->user),
+                 *done = PyObject_CallOneArg(self->cancel, object);
+        Py_DECREF(object);
+        Py_XDECREF(done);
+        if (done == NULL) return -1;
+    }
+    return 0;
+}
+
+/* look(): resolves futures, begins runs, cancels them. True: call it again soon. False: call it
+ * when the descriptor is readable. */
 static PyObject *waker_look(waker_t *self, PyObject *unused) {
     (void)unused;
     bool found = false;
     if (results_look(self, &found) < 0) return NULL;
-    if (self->begin != Py_None && core.client != NULL && runs_look(self, &found) < 0) return NULL;
+    if (self->begin != Py_None && core.client != NULL &&
+        (runs_look(self, &found) < 0 || cancels_look(self) < 0))
+        return NULL;
     return PyBool_FromLong(mob_event_look_again(self->event, found) && !self->ended);
 }
 

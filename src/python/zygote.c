@@ -19,6 +19,7 @@ PyObject *core_zygote(PyObject *module, PyObject *unused) {
     mob_session_t session;
     mob_client_session(core.client, &session);
     core.incarnation = session.incarnation;
+    core.stamp = 1;
     core.is_worker = true;
     core.shape = MOB_SHAPE_ONE_CPU; /* what a worker is prepared for */
     return PyBytes_FromStringAndSize(session.setup, (Py_ssize_t)session.setup_size);

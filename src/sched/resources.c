@@ -2,7 +2,8 @@
  * Names are looked up by comparing strings one after another: it happens once for each new demand,
  * not for each task, and a node knows a handful of names. The fixed limit keeps a program that
  * makes up names from growing the books without end, and lets a pool be one flat array, indexed by
- * a resource's number.
+ * a resource's number. Nothing is ever free or held of a name that the node has no total of, so a
+ * number can go to another name without a look at the pools.
  *
  * GPUs are not a sum: two halves free on two devices are not one GPU. So a pool keeps what is free
  * of each index beside the sum, which is only for show, and asks the indices whether a demand fits.
@@ -19,37 +20,44 @@
 
 mob_status_t sched_names_init(sched_names_t *names) {
     uint32_t number;
-    mob_status_t status = sched_names_add(names, "CPU", &number);
-    if (!status) status = sched_names_add(names, "GPU", &number);
+    mob_status_t status = sched_names_use(names, "CPU", &number);
+    if (!status) status = sched_names_use(names, "GPU", &number);
     return status;
 }
 
 void sched_names_fini(sched_names_t *names) {
-    for (uint32_t i = 0; i < names->count; i++) free(names->names[i]);
-    names->count = 0;
+    for (uint32_t i = 0; i < SCHED_NAMES_MAX; i++) free(names->names[i]);
 }
 
-bool sched_names_find(const sched_names_t *names, const char *name, uint32_t *ret_resource) {
-    for (uint32_t i = 0; i < names->count; i++) {
-        if (strcmp(names->names[i], name) == 0) {
-            *ret_resource = i;
-            return true;
-        }
+/* The number that a name has, else the one that it would get; SCHED_NAMES_MAX: none is free. */
+static uint32_t names_place(const sched_names_t *names, const char *name) {
+    uint32_t place = SCHED_NAMES_MAX;
+    for (uint32_t i = 0; i < SCHED_NAMES_MAX; i++) {
+        if (names->names[i] && strcmp(names->names[i], name) == 0) return i;
+        if (!names->names[i] && place == SCHED_NAMES_MAX) place = i;
     }
-    return false;
+    return place;
 }
 
-mob_status_t sched_names_add(sched_names_t *names, const char *name, uint32_t *ret_resource) {
-    if (names->count == SCHED_NAMES_MAX)
-        return base_fail(
-            MOB_ELIMIT,
-            "a session can have at most %d different names of resources, and %s is one more",
-            SCHED_NAMES_MAX, name);
-    char *copy = strdup(name);
-    if (!copy) return MOB_ENOMEM;
-    names->names[names->count] = copy;
-    *ret_resource = names->count++;
+mob_status_t sched_names_use(sched_names_t *names, const char *name, uint32_t *ret_resource) {
+    uint32_t place = names_place(names, name);
+    if (place == SCHED_NAMES_MAX)
+        return base_fail(MOB_ELIMIT,
+                         "at most %d different names of resources can be in use at once, and %s is "
+                         "one more",
+                         SCHED_NAMES_MAX, name);
+    if (!names->names[place]) names->names[place] = strdup(name);
+    if (!names->names[place]) return MOB_ENOMEM;
+    names->users[place]++;
+    *ret_resource = place;
     return MOB_OK;
+}
+
+void sched_names_leave(sched_names_t *names, uint32_t resource) {
+    assert(names->users[resource] > 0);
+    if (--names->users[resource] > 0) return;
+    free(names->names[resource]);
+    names->names[resource] = NULL;
 }
 
 mob_status_t sched_names_check(const sched_amount_t *amounts, size_t count) {
@@ -65,6 +73,20 @@ mob_status_t sched_names_check(const sched_amount_t *amounts, size_t count) {
                 return base_fail(MOB_EINVAL, "the resource %s is named twice", name);
     }
     return MOB_OK;
+}
+
+bool sched_set_has(const sched_set_t *set, uint32_t resource) {
+    return set->words[resource / 64] >> resource % 64 & 1;
+}
+
+bool sched_set_add(sched_set_t *set, uint32_t resource) {
+    bool fresh = !sched_set_has(set, resource);
+    set->words[resource / 64] |= UINT64_C(1) << resource % 64;
+    return fresh;
+}
+
+void sched_set_add_all(sched_set_t *set, const sched_set_t *more) {
+    for (size_t i = 0; i < SCHED_NAMES_MAX / 64; i++) set->words[i] |= more->words[i];
 }
 
 void sched_pool_gpus_init(sched_pool_t *pool, uint32_t count) {

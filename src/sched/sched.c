@@ -1,4 +1,6 @@
 /*
+ * The node, and picking: whose turn it is, and which of its tasks.
+ *
  * Three pools answer every question. `total` is the node with nothing running. `now` is what is
  * free. `later` is what will be free when the tasks that are running have ended: all but what
  * actors hold until they die and what blocked tasks hold until somebody else has run. A shape that
@@ -6,70 +8,86 @@
  * in `later` waits for something that no patience brings. now <= later <= total for every resource
  * and every GPU.
  *
- *   lease     from now       from later        moved on by
- *   NONE      -              -                 sched_task_next -> HELD
- *   HELD      all            all, if lasting   block -> BLOCKED; shrink -> lasting; release -> NONE
- *   BLOCKED   all but CPUs   all but CPUs      unblock -> HELD; shrink -> lasting; release -> NONE
- *
- * What a lease has taken follows from its own fields, so every change is the same: give all of it
- * back, change the fields, take again.
- *
  * Order. Each shape has one queue, and only its head is ever looked at: those behind it need the
- * same and are younger. Shapes that name the same resources are of one kind, and a pick asks each
- * kind for its oldest head that fits (kind.h). What the patient keeps closed is closed to kinds as
+ * same and are younger. Shapes of a job that name the same resources are of one kind, and a pick
+ * asks each kind for its oldest head that fits (kind.h). What is kept closed is closed to kinds as
  * a whole.
  *
+ * Turns. The jobs that wait are asked one after the other, first the one that holds the fewest
+ * CPUs, among equals the one that was given nothing for longest. The first that has a task which
+ * may start gets it. CPUs held are all that counts: not how many tasks wait, nor how long they run.
+ * So two jobs hold as much as each other whatever their tasks are like, as soon as enough of them
+ * have ended. Nothing is taken from a running task; who shortens leases asks sched_cpu_lacking.
+ *
  * Patience. A task that needs much would wait for ever while small ones keep taking what comes
- * free. So the oldest task that fits in `later`, the patient, after SCHED_PATIENCE_NS stops younger
- * ones from taking what it lacks, until it has started. What it lacked once stays closed: otherwise
- * a task that needs two things could see each of them taken while it waits for the other. So each
- * of its needs can be lost to a younger task at most once more, and it starts after as many task
- * lengths as it has needs, at the latest. Things that it does not lack stay open, so the rest of
- * the node goes on working. And CPUs stay open until it lacks nothing else: nearly every task needs
- * them, so a node whose GPU is busy for an hour would stand still for as long. Then all that it
- * needs is closed at once, so what is there stays there while CPUs come free.
+ * free. So the oldest task of a job that fits in `later`, its patient, after SCHED_PATIENCE_NS
+ * stops those that are asked after it from taking what it lacks, until it has started: the younger
+ * ones of its job, and the jobs behind. What it lacked once stays closed: otherwise a task that
+ * needs two things could see each of them taken while it waits for the other. Things that it does
+ * not lack stay open, so the rest of the node goes on working. And CPUs stay open until it lacks
+ * nothing else: nearly every task needs them, so a node whose GPU is busy for an hour would stand
+ * still for as long. Then all that it needs is closed at once, so what is there stays there while
+ * CPUs come free. A patient lacks what running tasks hold, and what a patient before it keeps.
+ *
+ * Patients ahead. The turns alone would let a patient starve. A job whose actors hold a CPU comes
+ * after one that runs a single small task at a time, each time that task ends. A job that needs a
+ * resource other than CPUs comes after one that takes it without a CPU, for as long as it runs
+ * anything at all. So a patient is `passed` when something that it lacks is given to another job
+ * while no running task of its own job holds any of that. Passed as often as there are jobs that
+ * wait, it goes ahead of all turns; those ahead go in the order in which they became patients. The
+ * condition keeps the shares: a job with tasks running has its share or will come to its turn when
+ * they end, and one that goes ahead has one task more than its actors, not more. The count keeps
+ * the turns: others have had theirs, so a job that has just come gets the next CPU although
+ * another's backlog has waited for longer.
+ *
+ * Why everything that fits in `later` starts. (1) What a patient lacks is closed to the younger of
+ * its job, so the running tasks of its job that hold it end, and no others follow. Each need is
+ * added to what it lacks at most once, so that takes as many task lengths as it has needs. (2) From
+ * then on every task length brings its start, or the start of a patient that keeps something from
+ * it, or it is passed: else all that it lacks would be free and nobody would take it. (3) Passed
+ * often enough, it has before it only those that became patients earlier, one a job: when one of
+ * them starts, the next of its job goes to the end of the line. The first of the line closes what
+ * it lacks to everybody, so it starts when the running tasks have ended that hold it, after as many
+ * task lengths as it has needs. All of these are bounded by needs and by jobs that wait, not by how
+ * many tasks there are. In a node with one job only (3) is left, and that is task lengths times
+ * needs. A task that is not the oldest of its job becomes that.
  *
  * Why `later` and not `total`: waiting for an actor's GPU, or for one that a task holds while it
  * waits in get for a child which needs the other GPU, would close that other GPU to the very task
  * that is to bring the end. A reservation that only running tasks stand in the way of always comes
- * true; any other can be a deadlock, and is not made.
+ * true; any other can be a deadlock, and is not made. A patient that waits for another patient
+ * waits in the end for running tasks, because they stand in one line.
+ *
+ * A patient that is ahead can come to lack one thing more, which running tasks of its own job hold.
+ * Then it is ahead no longer, and what it kept may be open. So a pick that finds nothing but has
+ * noted that looks again. What is noted only grows as long as nobody starts, so that ends.
  *
  * Rejected: reserving for every waiting task in order (needs estimates of run times to be of use);
  * a closed node for an over-committed CPU sum (a task without CPUs, such as the creation of an
- * actor that others look for, can be what lets the over-committed ones end).
+ * actor that others look for, can be what lets the over-committed ones end); one line of patients
+ * by age for all jobs (a job with a million large tasks would close the node to the others until
+ * the last of them has run); turns by CPU time used (a job would pay for hours in which nobody else
+ * wanted the node); going ahead after a second patience instead of a count (long tasks outlast it,
+ * and then the turns are worth nothing).
  */
 #include "sched/sched.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
+#include "sched/books.h"
 #include "sched/kind.h"
+#include "sched/lease.h"
 #include "sched/queue.h"
-#include "sched/resources.h"
-#include "sched/shape.h"
-
-struct sched {
-    sched_names_t names;
-    size_t offered; /* resources with a total */
-    sched_pool_t total, now, later;
-    sched_shapes_t shapes;
-    uint64_t last_order;
-    uint64_t patient; /* order number of the task that younger ones may not rob; 0: none */
-    bool lacked[SCHED_NEEDS_MAX]; /* the patient lacked this need of its shape at some time since,
-                                     or only CPUs */
-};
 
 /* ---- The node ------------------------------------------------------------ */
 
 static mob_status_t total_add(sched_t *sched, const sched_amount_t *total) {
     uint32_t resource;
     if (!total->amount) return MOB_OK;
-    if (!sched_names_find(&sched->names, total->name, &resource)) {
-        mob_status_t status = sched_names_add(&sched->names, total->name, &resource);
-        if (status) return status;
-    }
+    mob_status_t status = sched_names_use(&sched->names, total->name, &resource);
+    if (status) return status;
     if (resource == SCHED_GPU) {
         double gpus = (double)total->amount / SCHED_UNIT;
         if (total->amount % SCHED_UNIT)
@@ -87,7 +105,6 @@ static mob_status_t total_add(sched_t *sched, const sched_amount_t *total) {
 static mob_status_t sched_fill(sched_t *sched, const sched_amount_t *total, size_t count) {
     mob_status_t status = sched_names_check(total, count);
     if (!status) status = sched_names_init(&sched->names);
-    if (!status) status = sched_shapes_init(&sched->shapes);
     for (size_t i = 0; !status && i < count; i++) status = total_add(sched, &total[i]);
     sched->now = sched->later = sched->total;
     return status;
@@ -96,7 +113,7 @@ static mob_status_t sched_fill(sched_t *sched, const sched_amount_t *total, size
 mob_status_t sched_new(const sched_amount_t *total, size_t count, sched_t **ret_sched) {
     if (count > SCHED_NAMES_MAX)
         return base_fail(MOB_ELIMIT,
-                         "a session can have at most %d different names of resources, not %zu",
+                         "a node can have at most %d different names of resources, not %zu",
                          SCHED_NAMES_MAX, count);
     sched_t *sched = calloc(1, sizeof *sched);
     if (!sched) return MOB_ENOMEM;
@@ -111,7 +128,13 @@ mob_status_t sched_new(const sched_amount_t *total, size_t count, sched_t **ret_
 
 void sched_free(sched_t *sched) {
     if (!sched) return;
-    sched_shapes_fini(&sched->shapes);
+    for (size_t i = 0; i < sched->jobs.count; i++) {
+        sched_shapes_fini(&sched->jobs.items[i]->shapes);
+        free(sched->jobs.items[i]);
+    }
+    vec_free(&sched->jobs);
+    vec_free(&sched->turns);
+    vec_free(&sched->patients);
     sched_names_fini(&sched->names);
     free(sched);
 }
@@ -130,260 +153,214 @@ void sched_resource_at(const sched_t *sched, size_t index, const char **ret_name
     *ret_available = sched->now.free[resource];
 }
 
-/* ---- Shapes -------------------------------------------------------------- */
-
-static sched_shape_t *shape_get(const sched_t *sched, uint32_t shape) {
-    sched_shape_t *found = sched_shapes_find(&sched->shapes, shape);
-    assert(found);
-    return found;
-}
-
-mob_status_t sched_shape_intern(sched_t *sched, const sched_amount_t *demand, size_t count,
-                                uint32_t *ret_shape) {
-    return sched_shapes_intern(&sched->shapes, &sched->names, &sched->total, demand, count,
-                               ret_shape);
-}
-
-void sched_shape_hold(sched_t *sched, uint32_t shape) { shape_get(sched, shape)->holds++; }
-
-void sched_shape_drop(sched_t *sched, uint32_t shape) {
-    sched_shapes_drop(&sched->shapes, shape_get(sched, shape));
-}
-
-bool sched_shape_valid(const sched_t *sched, uint32_t shape) {
-    return sched_shapes_find(&sched->shapes, shape);
-}
-
-bool sched_shape_fits_ever(const sched_t *sched, uint32_t shape) {
-    return shape_get(sched, shape)->possible;
-}
-
-size_t sched_shape_lacks(const sched_t *sched, uint32_t shape, sched_amount_t *ret_missing,
-                         uint64_t *ret_totals, size_t capacity) {
-    const sched_shape_t *asked = shape_get(sched, shape);
-    size_t count = 0;
-    for (uint32_t i = 0; i < asked->count; i++) {
-        const sched_need_t *need = &asked->needs[i];
-        if (sched_pool_has(&sched->total, need)) continue;
-        if (count < capacity) {
-            ret_missing[count] = (sched_amount_t){.name = sched->names.names[need->resource],
-                                                  .amount = (uint64_t)need->amount};
-            ret_totals[count] = (uint64_t)sched->total.free[need->resource];
-        }
-        count++;
-    }
-    return count;
-}
-
-bool sched_shape_covers(const sched_t *sched, uint32_t whole, uint32_t part) {
-    const sched_shape_t *w = shape_get(sched, whole), *p = shape_get(sched, part);
-    for (uint32_t i = 0; i < p->count; i++) {
-        if (p->needs[i].amount > sched_shape_amount(w, p->needs[i].resource)) return false;
-    }
-    return true;
-}
-
-size_t sched_shape_demand(const sched_t *sched, uint32_t shape, sched_amount_t *ret_demand,
-                          size_t capacity) {
-    const sched_shape_t *s = shape_get(sched, shape);
-    for (uint32_t i = 0; i < s->count && i < capacity; i++) {
-        ret_demand[i].name = sched->names.names[s->needs[i].resource];
-        ret_demand[i].amount = (uint64_t)s->needs[i].amount;
-    }
-    return s->count;
-}
-
-size_t sched_queued(const sched_t *sched, uint32_t shape) {
-    return shape_get(sched, shape)->queue.count;
-}
-
-/* ---- Leases -------------------------------------------------------------- */
-
-static unsigned lease_parts_now(const sched_lease_t *lease) {
-    if (lease->state == SCHED_LEASE_NONE) return 0;
-    return lease->state == SCHED_LEASE_HELD ? SCHED_PART_ALL : SCHED_PART_REST;
-}
-
-static unsigned lease_parts_later(const sched_lease_t *lease) {
-    return lease->state == SCHED_LEASE_HELD && !lease->lasting ? 0 : lease_parts_now(lease);
-}
-
-static void lease_set(sched_t *sched, sched_lease_t *lease, sched_lease_t next) {
-    sched_shape_t *old = shape_get(sched, lease->shape), *new = shape_get(sched, next.shape);
-    bool held = lease->state != SCHED_LEASE_NONE;
-    for (uint32_t i = 0; i < old->count; i++) {
-        sched_pool_give(&sched->now, &old->needs[i], lease->gpu_mask, lease_parts_now(lease));
-        sched_pool_give(&sched->later, &old->needs[i], lease->gpu_mask, lease_parts_later(lease));
-    }
-    *lease = next;
-    for (uint32_t i = 0; i < new->count; i++) {
-        sched_pool_take(&sched->now, &new->needs[i], lease->gpu_mask, lease_parts_now(lease));
-        sched_pool_take(&sched->later, &new->needs[i], lease->gpu_mask, lease_parts_later(lease));
-    }
-    new->holds += lease->state != SCHED_LEASE_NONE;
-    if (held) sched_shapes_drop(&sched->shapes, old);
-}
-
-void sched_lease_release(sched_t *sched, sched_lease_t *lease) {
-    lease_set(sched, lease, (sched_lease_t){0});
-}
-
-static uint64_t mask_lowest(uint64_t mask, int64_t count) {
-    uint64_t kept = 0;
-    for (; count > 0; count--) {
-        kept |= mask & -mask;
-        mask &= mask - 1;
-    }
-    return kept;
-}
-
-void sched_lease_shrink(sched_t *sched, sched_lease_t *lease, uint32_t shape) {
-    if (lease->state == SCHED_LEASE_NONE) return;
-    const sched_shape_t *old = shape_get(sched, lease->shape), *new = shape_get(sched, shape);
-    for (uint32_t i = 0; i < new->count; i++) {
-        assert(new->needs[i].amount <= sched_shape_amount(old, new->needs[i].resource));
-    }
-    int64_t gpus = (sched_shape_amount(new, SCHED_GPU) + SCHED_UNIT - 1) / SCHED_UNIT;
-    sched_lease_t next = *lease;
-    next.shape = shape;
-    next.lasting = true;
-    next.gpu_mask = mask_lowest(lease->gpu_mask, gpus);
-    lease_set(sched, lease, next);
-}
-
-static void lease_move(sched_t *sched, sched_lease_t *lease, sched_lease_state_t from,
-                       sched_lease_state_t to) {
-    if (lease->state != from) return;
-    sched_lease_t next = *lease;
-    next.state = (uint8_t)to;
-    lease_set(sched, lease, next);
-}
-
-void sched_lease_block(sched_t *sched, sched_lease_t *lease) {
-    lease_move(sched, lease, SCHED_LEASE_HELD, SCHED_LEASE_BLOCKED);
-}
-
-void sched_lease_unblock(sched_t *sched, sched_lease_t *lease) {
-    lease_move(sched, lease, SCHED_LEASE_BLOCKED, SCHED_LEASE_HELD);
-}
-
 /* ---- Waiting tasks ------------------------------------------------------- */
 
-static void task_enqueue(sched_t *sched, sched_task_t *task) {
-    sched_shape_t *shape = shape_get(sched, task->shape);
+static void task_enqueue(sched_task_t *task) {
+    sched_job_t *job = task->job;
+    sched_shape_t *shape = sched_job_shape(job, task->shape);
+    assert(shape);
+    bool first = !shape->queue.head;
     sched_queue_insert(&shape->queue, task);
-    if (shape->possible && shape->queue.head == task) sched_kind_note(shape);
+    job->queued++;
+    if (!shape->possible) return;
+    if (shape->queue.head == task) sched_kind_note(shape);
+    if (first) sched_job_wait(job, task->order);
 }
 
-static void task_dequeue(sched_t *sched, sched_task_t *task) {
-    sched_shape_t *shape = shape_get(sched, task->shape);
+static void task_dequeue(sched_task_t *task) {
+    sched_job_t *job = task->job;
+    sched_shape_t *shape = sched_job_shape(job, task->shape);
     bool first = shape->queue.head == task;
     sched_queue_remove(&shape->queue, task);
-    if (shape->possible && first) sched_kind_note(shape);
+    job->queued--;
+    if (!shape->possible) return;
+    if (first) sched_kind_note(shape);
+    if (!shape->queue.head) sched_job_unwait(job);
 }
 
-void sched_task_add(sched_t *sched, sched_task_t *task, uint32_t shape, uint64_t now_ns) {
+void sched_task_add(sched_job_t *job, sched_task_t *task, uint32_t shape, uint64_t now_ns) {
+    task->job = job;
     task->shape = shape;
     task->since_ns = now_ns;
-    task->order = ++sched->last_order;
-    task_enqueue(sched, task);
+    task->order = ++job->sched->last_order;
+    task_enqueue(task);
 }
 
 void sched_task_readd(sched_t *sched, sched_task_t *task) {
-    assert(task->order > 0);
-    task_enqueue(sched, task);
+    assert(task->job->sched == sched);
+    (void)sched;
+    task_enqueue(task);
 }
 
 void sched_task_remove(sched_t *sched, sched_task_t *task) {
-    if (task->queued) task_dequeue(sched, task);
+    (void)sched;
+    if (task->queued) task_dequeue(task);
 }
 
-/* Whether a kind needs something that is kept for the patient. Both lists rise by resource
- * number. */
-static bool kind_closed(const sched_t *sched, const sched_kind_t *kind,
-                        const sched_kind_t *patient) {
-    for (uint32_t i = 0, j = 0; i < kind->count && j < patient->count;) {
-        uint32_t mine = kind->resources[i], theirs = patient->resources[j];
-        if (mine == theirs && sched->lacked[j]) return true;
-        i += mine <= theirs;
-        j += theirs <= mine;
+/* ---- Picking ------------------------------------------------------------- */
+
+static bool kind_closed(const sched_kind_t *kind, const sched_set_t *closed) {
+    for (uint32_t i = 0; i < kind->count; i++)
+        if (sched_set_has(closed, kind->resources[i])) return true;
+    return false;
+}
+
+/* The oldest task of a job, of those that are looked for and need nothing that is closed, if it is
+ * older than `best`; else `best`. */
+static sched_task_t *job_oldest(const sched_job_t *job, const sched_search_t *search,
+                                const sched_set_t *closed, sched_task_t *best) {
+    for (size_t i = 0; i < job->shapes.kinds.count; i++) {
+        const sched_kind_t *kind = job->shapes.kinds.items[i];
+        if (!kind_closed(kind, closed)) best = sched_kind_oldest(kind, search, best);
+    }
+    return best;
+}
+
+static const sched_set_t nothing;
+
+/* The one that has the patience, or will have it. What fits now fits later, so if this one can
+ * start, it is also the oldest that can. */
+static sched_task_t *job_first(const sched_job_t *job) {
+    const sched_search_t later = {.fits = &job->sched->later};
+    return job_oldest(job, &later, &nothing, NULL);
+}
+
+static bool task_may_start(const sched_task_t *task, const sched_set_t *closed) {
+    const sched_shape_t *shape = sched_job_shape(task->job, task->shape);
+    return !sched_shape_missing(shape, &task->job->sched->now) && !kind_closed(shape->kind, closed);
+}
+
+/* Notes what a job's patient lacks now and closes it; whether that is more than before. */
+static bool patient_note(sched_task_t *task, sched_set_t *closed) {
+    sched_job_t *job = task->job;
+    const sched_shape_t *shape = sched_job_shape(job, task->shape);
+    bool more = false, only_cpus = true;
+    if (job->patient != task->order) sched_job_patient_set(job, task->order);
+    for (uint32_t i = 0; i < shape->count; i++) {
+        const sched_need_t *need = &shape->needs[i];
+        if (need->resource == SCHED_CPU ||
+            (sched_pool_has(&job->sched->now, need) && !sched_set_has(closed, need->resource)))
+            continue;
+        more |= sched_set_add(&job->lacked, need->resource);
+        only_cpus = false;
+    }
+    for (uint32_t i = 0; only_cpus && i < shape->count; i++)
+        more |= sched_set_add(&job->lacked, shape->needs[i].resource);
+    sched_set_add_all(closed, &job->lacked);
+    return more;
+}
+
+static bool task_has_patience(const sched_task_t *task, uint64_t now_ns) {
+    return now_ns >= task->since_ns && now_ns - task->since_ns >= SCHED_PATIENCE_NS;
+}
+
+/* Whether running tasks of a job hold something that its patient lacks. */
+static bool job_runs_lacked(const sched_job_t *job) {
+    for (uint32_t word = 0; word < SCHED_NAMES_MAX / 64; word++) {
+        for (uint64_t bits = job->lacked.words[word]; bits; bits &= bits - 1)
+            if (job->running[word * 64 + (uint32_t)__builtin_ctzll(bits)]) return true;
     }
     return false;
 }
 
-/* The oldest task of those that are looked for and, if there is a patient, leave it what it
- * lacks. */
-static sched_task_t *waiting_oldest(const sched_t *sched, const sched_search_t *search,
-                                    const sched_kind_t *patient) {
-    sched_task_t *oldest = NULL;
-    for (size_t i = 0; i < sched->shapes.kinds.count; i++) {
-        const sched_kind_t *kind = sched->shapes.kinds.items[i];
-        if (!patient || !kind_closed(sched, kind, patient))
-            oldest = sched_kind_oldest(kind, search, oldest);
-    }
-    return oldest;
+/* The patient of a job if none of its own stands in its way; else NULL. */
+static sched_task_t *job_patient(const sched_job_t *job) {
+    sched_task_t *first = job->patient && !job_runs_lacked(job) ? job_first(job) : NULL;
+    return first && first->order == job->patient ? first : NULL;
 }
 
-/* Notes what the oldest task lacks now; whether it has waited long enough for that to count. */
-static bool patient_note(sched_t *sched, const sched_task_t *task, const sched_shape_t *shape,
-                         uint64_t now_ns) {
-    if (now_ns < task->since_ns || now_ns - task->since_ns < SCHED_PATIENCE_NS) return false;
-    if (sched->patient != task->order) {
-        sched->patient = task->order;
-        memset(sched->lacked, 0, sizeof sched->lacked);
+/* The patients that are ahead: the first of them that may start, else NULL and what they lack is
+ * closed. */
+static sched_task_t *pick_ahead(sched_t *sched, sched_set_t *closed, bool *more) {
+    for (size_t i = 0; i < sched->patients.count; i++) {
+        sched_job_t *job = sched->patients.items[i];
+        sched_task_t *patient = job->passed >= sched->turns.count ? job_patient(job) : NULL;
+        job->ahead = patient != NULL;
+        if (!patient) continue;
+        if (task_may_start(patient, closed)) return patient;
+        *more |= patient_note(patient, closed);
     }
-    bool only_cpus = true;
-    for (uint32_t i = 0; i < shape->count; i++) {
-        if (shape->needs[i].resource == SCHED_CPU || sched_pool_has(&sched->now, &shape->needs[i]))
-            continue;
-        sched->lacked[i] = true;
-        only_cpus = false;
-    }
-    for (uint32_t i = 0; only_cpus && i < shape->count; i++) sched->lacked[i] = true;
-    return true;
+    return NULL;
 }
 
-static sched_task_t *task_grant(sched_t *sched, sched_task_t *task, sched_lease_t *ret_lease) {
-    int64_t gpus = sched_shape_amount(shape_get(sched, task->shape), SCHED_GPU);
-    sched_lease_t next = {.shape = task->shape, .state = SCHED_LEASE_HELD};
-    if (gpus) next.gpu_mask = sched_pool_gpus_choose(&sched->now, gpus);
-    task_dequeue(sched, task);
-    *ret_lease = (sched_lease_t){0};
-    lease_set(sched, ret_lease, next);
+/* One job's turn. */
+static sched_task_t *pick_of_job(sched_job_t *job, uint64_t now_ns, sched_set_t *closed) {
+    if (!job->ahead) {
+        sched_task_t *first = job_first(job);
+        if (!first || task_may_start(first, closed)) return first;
+        if (task_has_patience(first, now_ns)) patient_note(first, closed);
+    }
+    const sched_search_t now = {.fits = &job->sched->now};
+    return job_oldest(job, &now, closed, NULL);
+}
+
+static sched_task_t *pick(sched_t *sched, uint64_t now_ns, bool *more) {
+    sched_set_t closed = {0};
+    sched_task_t *task = pick_ahead(sched, &closed, more);
+    for (size_t i = 0; !task && i < sched->turns.count; i++)
+        task = pick_of_job(sched->turns.items[i], now_ns, &closed);
     return task;
 }
 
+/* Counts for the patients of other jobs that this kind is given some of what they lack. */
+static void patients_pass(const sched_job_t *job, const sched_kind_t *kind) {
+    for (size_t i = 0; i < job->sched->patients.count; i++) {
+        sched_job_t *other = job->sched->patients.items[i];
+        if (other != job && kind_closed(kind, &other->lacked) && !job_runs_lacked(other))
+            other->passed++;
+    }
+}
+
+static void task_grant(sched_task_t *task, sched_lease_t *ret_lease) {
+    sched_job_t *job = task->job;
+    const sched_shape_t *shape = sched_job_shape(job, task->shape);
+    int64_t gpus = sched_shape_amount(shape, SCHED_GPU);
+    sched_lease_t lease = {.job = job, .shape = task->shape, .state = SCHED_LEASE_HELD};
+    if (gpus) lease.gpu_mask = sched_pool_gpus_choose(&job->sched->now, gpus);
+    patients_pass(job, shape->kind);
+    task_dequeue(task);
+    job->turn = ++job->sched->last_order;
+    job->served = true;
+    *ret_lease = (sched_lease_t){0};
+    sched_lease_set(ret_lease, lease);
+}
+
 sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *ret_lease) {
-    const sched_search_t later = {.fits = &sched->later}, now = {.fits = &sched->now};
-    /* What fits now fits later, so if the first of these can start, it is also the oldest that
-     * can. */
-    sched_task_t *first = waiting_oldest(sched, &later, NULL);
-    if (!first) return NULL;
-    const sched_shape_t *shape = shape_get(sched, first->shape);
-    if (!sched_shape_missing(shape, &sched->now)) return task_grant(sched, first, ret_lease);
-    bool closed = patient_note(sched, first, shape, now_ns);
-    sched_task_t *pick = waiting_oldest(sched, &now, closed ? shape->kind : NULL);
-    return pick ? task_grant(sched, pick, ret_lease) : NULL;
+    sched_task_t *task;
+    bool more;
+    do {
+        more = false;
+        task = pick(sched, now_ns, &more);
+    } while (!task && more);
+    if (task) task_grant(task, ret_lease);
+    return task;
 }
 
 int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except,
-                          uint64_t *ret_since_ns) {
+                          const sched_job_t *holder, uint64_t *ret_since_ns) {
     const sched_search_t search = {.fits = &sched->later, .lacks = &sched->now, .except = except};
-    const sched_task_t *task = waiting_oldest(sched, &search, NULL);
-    if (!task) return 0;
-    *ret_since_ns = task->since_ns;
-    return sched_shape_amount(shape_get(sched, task->shape), SCHED_CPU) -
+    sched_task_t *oldest = NULL;
+    for (size_t i = 0; i < sched->turns.count; i++) {
+        const sched_job_t *job = sched->turns.items[i];
+        bool whole = !holder || job == holder || job->cpus < holder->cpus;
+        sched_task_t *task = job_oldest(job, &search, &nothing, whole ? oldest : NULL);
+        if (whole)
+            oldest = task;
+        else if (task && task == job_patient(job) && (!oldest || task->order < oldest->order))
+            oldest = task;
+    }
+    if (!oldest) return 0;
+    *ret_since_ns = oldest->since_ns;
+    return sched_shape_amount(sched_job_shape(oldest->job, oldest->shape), SCHED_CPU) -
            sched->now.free[SCHED_CPU];
 }
 
-sched_task_t *sched_task_ahead(sched_t *sched, uint32_t shape) {
-    sched_shape_t *mine = shape_get(sched, shape);
+sched_task_t *sched_task_ahead(sched_job_t *job, uint32_t shape) {
+    const sched_shape_t *mine = sched_job_shape(job, shape);
+    assert(mine);
     sched_task_t *task = mine->queue.head;
-    uint32_t others = 0;
-    if (!task) return NULL;
-    for (size_t i = 0; i < sched->shapes.kinds.count; i++)
-        others += sched->shapes.kinds.items[i]->waiting;
-    if (others > mine->possible) return NULL;
-    task_dequeue(sched, task);
+    uint32_t others = job->waiting - (task && mine->possible);
+    if (!task || others > 0 || job->sched->turns.count > (size_t)(job->waiting > 0)) return NULL;
+    task_dequeue(task);
     return task;
 }

@@ -1,11 +1,14 @@
 /*
- * One node's resources and the tasks that wait for them: who may start, and what it holds from then
- * on.
+ * One node's resources, the jobs that share them, and the tasks that wait for them: who may start,
+ * and what it holds from then on.
+ *
+ * Of what comes free, the job gets its turn that holds the fewest CPUs; among equals the one that
+ * was given nothing for the longest time. Within a job the oldest task that fits starts.
  *
  * Decisions only. Time comes as an argument, nothing here reads a clock, blocks, or does I/O.
- * Memory is allocated by sched_new and sched_shape_intern alone, so nothing else can fail. For one
- * thread. Orders, queues and GPU indices depend only on the sequence of calls, so that a simulator
- * can replay it.
+ * Memory is allocated by sched_new, sched_job_new and sched_shape_intern alone, so nothing else can
+ * fail. For one thread. Orders, queues and GPU indices depend only on the sequence of calls, so
+ * that a simulator can replay it.
  *
  * Amounts are whole numbers of 1/SCHED_UNIT: half a CPU is 5000, a GB of memory is 10^9 *
  * SCHED_UNIT.
@@ -28,8 +31,8 @@
 enum {
     SCHED_PLACE_BITS = 20, /* of a shape's number; the others are its generation */
     SCHED_SHAPES_MAX =
-        (1 << SCHED_PLACE_BITS) - 1, /* different demands at once; all ones is no shape's number */
-    SCHED_NAMES_MAX = 1024,          /* different resource names, asked for or offered, ever */
+        (1 << SCHED_PLACE_BITS) - 1, /* of one job at once; all ones is no shape's number */
+    SCHED_NAMES_MAX = 1024,          /* different resource names, asked for or offered at once */
     SCHED_NEEDS_MAX = MOB_MAX_RESOURCES, /* names in one demand */
     SCHED_GPUS_MAX = 64,                 /* of one node: gpu_mask has a bit each */
 };
@@ -39,6 +42,7 @@ enum {
 #define SCHED_CPU_MAX    (UINT64_C(1) << 40)
 
 typedef struct sched sched_t;
+typedef struct sched_job sched_job_t;
 
 typedef struct sched_amount {
     const char *name; /* "CPU", "GPU", "memory" or a name of the user's own */
@@ -46,9 +50,10 @@ typedef struct sched_amount {
 } sched_amount_t;
 
 /* Embedded in the caller's task, which must stay where it is while `queued`. Zero it before its
- * first use; then only `queued` and `shape` are the caller's to read. */
+ * first use; then only `job`, `queued` and `shape` are the caller's to read. */
 typedef struct sched_task {
     struct sched_task *prev, *next;
+    sched_job_t *job;
     uint64_t since_ns;
     uint64_t order;
     uint32_t shape;
@@ -65,8 +70,9 @@ typedef enum sched_lease_state {
  * caller reads it and changes it by the calls below only. It may be moved or copied as long as one
  * copy goes on being used. */
 typedef struct sched_lease {
-    uint32_t shape;
-    uint8_t state; /* sched_lease_state_t */
+    sched_job_t *job; /* NULL: it holds nothing */
+    uint32_t shape;   /* of that job */
+    uint8_t state;    /* sched_lease_state_t */
     bool lasting; /* held until its owner dies rather than until a task ends: see sched_lease_shrink
                    */
     uint64_t gpu_mask; /* bit i: it has GPU i, or a part of it */
@@ -78,8 +84,8 @@ typedef struct sched_lease {
  * empty or there twice, an amount is out of bounds, the GPUs are not whole. MOB_ELIMIT: too many
  * names or GPUs. MOB_ENOMEM. */
 mob_status_t sched_new(const sched_amount_t *total, size_t count, sched_t **ret_sched);
-/* Tasks that are still queued and leases are the caller's memory and are not touched. NULL is
- * fine. */
+/* Ends its jobs too. Tasks that are still queued and leases are the caller's memory and are not
+ * touched. NULL is fine. */
 void sched_free(sched_t *sched);
 
 /* The node's resources, in the order CPU, GPU, then as given to sched_new; those with a total of 0
@@ -89,9 +95,22 @@ size_t sched_resource_count(const sched_t *sched);
 void sched_resource_at(const sched_t *sched, size_t index, const char **ret_name,
                        uint64_t *ret_total, int64_t *ret_available);
 
+/* ---- Jobs ---------------------------------------------------------------- */
+
+/* A job that holds nothing and has shape 0 only. MOB_ENOMEM. */
+mob_status_t sched_job_new(sched_t *sched, sched_job_t **ret_job);
+/* Forgets a job and the shapes that it still has. None of its tasks may be queued and none of its
+ * leases held. NULL is fine. */
+void sched_job_free(sched_job_t *job);
+/* The CPUs that its leases hold now: blocked ones hold none; the sum over all jobs can be more than
+ * there are, after sched_lease_unblock. */
+int64_t sched_job_cpus(const sched_job_t *job);
+
 /* ---- Shapes: demands with a number --------------------------------------- */
 
 /*
+ * Every job has numbers of its own: 0 is nothing at all, the first demand that it asks for is 1.
+ *
  * A demand lives as long as it is held. The caller holds it, once for each sched_shape_intern and
  * sched_shape_hold, until as many calls of sched_shape_drop. Every lease of it holds it too, by
  * itself. A queued task does not: its owner holds the demand until the task is out of its queue. A
@@ -99,67 +118,72 @@ void sched_resource_at(const sched_t *sched, size_t index, const char **ret_name
  * is known to be none.
  */
 
-/* The number of a demand: the same for the same amounts in any order, zeros left out; 0 for nothing
- * at all, which stays. MOB_EINVAL as for sched_new, but a part of one GPU is fine and only more
- * than one must be whole. MOB_ELIMIT, MOB_ENOMEM. */
-mob_status_t sched_shape_intern(sched_t *sched, const sched_amount_t *demand, size_t count,
+/* The number of a demand in this job: the same for the same amounts in any order, zeros left out; 0
+ * for nothing at all, which stays. MOB_EINVAL as for sched_new, but a part of one GPU is fine and
+ * only more than one must be whole. MOB_ELIMIT, MOB_ENOMEM. */
+mob_status_t sched_shape_intern(sched_job_t *job, const sched_amount_t *demand, size_t count,
                                 uint32_t *ret_shape);
-void sched_shape_hold(sched_t *sched, uint32_t shape);
-void sched_shape_drop(sched_t *sched, uint32_t shape);
+void sched_shape_hold(sched_job_t *job, uint32_t shape);
+void sched_shape_drop(sched_job_t *job, uint32_t shape);
 /* Whether a demand has this number. The other calls take only such. */
-bool sched_shape_valid(const sched_t *sched, uint32_t shape);
+bool sched_shape_valid(const sched_job_t *job, uint32_t shape);
 /* Where it lies in a table of shapes: below SCHED_SHAPES_MAX, and no higher than as many as there
  * were at once need. */
 static inline uint32_t sched_shape_place(uint32_t shape) {
     return shape & ((1u << SCHED_PLACE_BITS) - 1);
 }
 /* Whether a node with nothing running could take it. */
-bool sched_shape_fits_ever(const sched_t *sched, uint32_t shape);
+bool sched_shape_fits_ever(const sched_job_t *job, uint32_t shape);
 /* What it asks for that such a node has too little of, and what there is of each in all: writes up
- * to `capacity` lines, returns how many there are. Names are borrowed for the scheduler's life. */
-size_t sched_shape_lacks(const sched_t *sched, uint32_t shape, sched_amount_t *ret_missing,
+ * to `capacity` lines, returns how many there are. Names are borrowed as long as the shape is held.
+ */
+size_t sched_shape_lacks(const sched_job_t *job, uint32_t shape, sched_amount_t *ret_missing,
                          uint64_t *ret_totals, size_t capacity);
 /* Whether everything that `part` asks for is in `whole` too, at least as much of it. */
-bool sched_shape_covers(const sched_t *sched, uint32_t whole, uint32_t part);
+bool sched_shape_covers(const sched_job_t *job, uint32_t whole, uint32_t part);
 /* What a shape asks for: writes up to `capacity` lines, returns how many there are. Names are
- * borrowed for the scheduler's life. */
-size_t sched_shape_demand(const sched_t *sched, uint32_t shape, sched_amount_t *ret_demand,
+ * borrowed as long as it is held. */
+size_t sched_shape_demand(const sched_job_t *job, uint32_t shape, sched_amount_t *ret_demand,
                           size_t capacity);
 /* How many tasks of this shape wait. */
-size_t sched_queued(const sched_t *sched, uint32_t shape);
+size_t sched_queued(const sched_job_t *job, uint32_t shape);
 
 /* ---- Waiting tasks ------------------------------------------------------- */
 
-/* Puts a task that is not queued behind all others. */
-void sched_task_add(sched_t *sched, sched_task_t *task, uint32_t shape, uint64_t now_ns);
+/* Puts a task that is not queued behind all others of its job. */
+void sched_task_add(sched_job_t *job, sched_task_t *task, uint32_t shape, uint64_t now_ns);
 /* Puts one that sched_task_next gave out back where it was, with the time it has waited. Release
  * its lease apart. */
 void sched_task_readd(sched_t *sched, sched_task_t *task);
 /* Takes a task out of its queue; harmless if it is in none. */
 void sched_task_remove(sched_t *sched, sched_task_t *task);
-/* The oldest task that may start now, out of its queue and with its resources taken; NULL
- * (ret_lease untouched) if there is none. Call it until NULL after every add, readd and remove and
- * every change of a lease. Time alone makes no task startable, so no timer is needed. */
+/* The task whose turn it is of those that may start now, out of its queue and with its resources
+ * taken; NULL (ret_lease untouched) if there is none. Call it until NULL after every add, readd and
+ * remove and every change of a lease. Time alone makes no task startable, so no timer is needed. */
 sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *ret_lease);
 
-/* How much CPU the longest waiting task other than `except` lacks, of those that lack nothing else
- * and could have it if the running ones ended; 0: there is none. ret_since_ns: since when it
- * waits. */
-int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except, uint64_t *ret_since_ns);
+/* For whom `holder` has to give way: how much CPU the longest waiting task lacks, of those that
+ * lack nothing else and could have it if the running ones ended; 0: there is none. ret_since_ns:
+ * since when it waits. What counts are the tasks of `holder` itself other than `except`; those of
+ * jobs that hold fewer CPUs than it does (not as many: two jobs would take them from each other
+ * without end); and the patient of a job (sched.c) if that job has nothing running which holds
+ * what it lacks. NULL for holder: all tasks of all jobs but `except`, which may be NULL. */
+int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except,
+                          const sched_job_t *holder, uint64_t *ret_since_ns);
 
-/* The oldest task of this shape out of its queue, without resources, if no other task that could
- * ever start waits; else NULL. For one that will take over the lease of another of the same shape;
- * sched_task_readd puts it back. */
-sched_task_t *sched_task_ahead(sched_t *sched, uint32_t shape);
+/* The oldest task of this shape out of its queue, without resources, if no task of another
+ * shape or another job waits that could ever start; else NULL. For one that will take over the
+ * lease of another of the same shape; sched_task_readd puts it back. */
+sched_task_t *sched_task_ahead(sched_job_t *job, uint32_t shape);
 
 /* ---- Leases -------------------------------------------------------------- */
 
 /* Gives back what it still holds; it is a lease of nothing afterwards. Harmless on one. */
 void sched_lease_release(sched_t *sched, sched_lease_t *lease);
-/* From now on it holds only the amounts of `shape`, none above what it had, for as long as its
- * owner lives: an actor after its creation (call it then even if the shape stays the same, so that
- * nobody is made to wait for the actor's end). Of its GPUs it keeps those with the lowest indices.
- * Nothing happens to a lease of nothing. */
+/* From now on it holds only the amounts of `shape`, of the same job, none above what it had, for as
+ * long as its owner lives: an actor after its creation (call it then even if the shape stays the
+ * same, so that nobody is made to wait for the actor's end). Of its GPUs it keeps those with the
+ * lowest indices. Nothing happens to a lease of nothing. */
 void sched_lease_shrink(sched_t *sched, sched_lease_t *lease, uint32_t shape);
 /* Its owner waits for others: the CPUs are given back, all else stays. Only a held lease
  * changes. */

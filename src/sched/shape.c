@@ -1,8 +1,8 @@
 /*
  * A program has few different demands and many tasks, so a demand is compared and checked once and
  * is a small number from then on. But a program may also estimate the memory of each of its tasks,
- * and then every demand is a new one: so a shape that nobody holds is forgotten. Holders are the
- * caller, as often as it asked, and each lease.
+ * and then every demand is a new one: so a shape that nobody holds is forgotten, and with the last
+ * that names a resource, the name. Holders are the caller, as often as it asked, and each lease.
  *
  * The canonical form is the list of non-zero needs by resource number. Two lists are then the same
  * demand exactly if they are equal line by line, and two shapes are compared for a shared resource
@@ -84,6 +84,10 @@ static void buckets_grow(sched_shapes_t *shapes) {
 
 /* ---- A shape's life ------------------------------------------------------ */
 
+static void names_leave(sched_shapes_t *shapes, const sched_need_t *needs, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) sched_names_leave(shapes->names, needs[i].resource);
+}
+
 static mob_status_t shapes_add(sched_shapes_t *shapes, const sched_need_t *needs, uint32_t count,
                                uint64_t hash, sched_shape_t **ret_shape) {
     if (shapes->places.count - shapes->free_count == SCHED_SHAPES_MAX)
@@ -106,13 +110,19 @@ static mob_status_t shapes_add(sched_shapes_t *shapes, const sched_need_t *needs
     shape->hash = hash;
     shape->holds = 1;
     shape->count = count;
-    for (uint32_t i = 0; i < count; i++) shape->needs[i] = needs[i];
+    for (uint32_t i = 0; i < count; i++) {
+        shape->needs[i] = needs[i];
+        shapes->names->users[needs[i].resource]++;
+    }
     shapes->places.items[place].shape = shape;
     *ret_shape = shape;
     return MOB_OK;
 }
 
-mob_status_t sched_shapes_init(sched_shapes_t *shapes) {
+mob_status_t sched_shapes_init(sched_shapes_t *shapes, sched_names_t *names,
+                               const sched_pool_t *total) {
+    shapes->names = names;
+    shapes->total = total;
     shapes->buckets = calloc(BUCKETS_LEAST, sizeof *shapes->buckets);
     if (!shapes->buckets) return MOB_ENOMEM;
     shapes->bucket_count = BUCKETS_LEAST;
@@ -123,7 +133,11 @@ mob_status_t sched_shapes_init(sched_shapes_t *shapes) {
 }
 
 void sched_shapes_fini(sched_shapes_t *shapes) {
-    for (size_t i = 0; i < shapes->places.count; i++) free(shapes->places.items[i].shape);
+    for (size_t i = 0; i < shapes->places.count; i++) {
+        sched_shape_t *shape = shapes->places.items[i].shape;
+        if (shape) names_leave(shapes, shape->needs, shape->count);
+        free(shape);
+    }
     vec_free(&shapes->places);
     free(shapes->buckets);
     sched_kinds_fini(&shapes->kinds);
@@ -136,6 +150,7 @@ void sched_shapes_drop(sched_shapes_t *shapes, sched_shape_t *shape) {
     uint32_t place = shape->id & PLACE_MASK;
     bucket_unlink(shapes, shape);
     sched_kinds_leave(&shapes->kinds, shape->kind);
+    names_leave(shapes, shape->needs, shape->count);
     shapes->places.items[place].id += PLACE_MASK + 1; /* the next generation */
     place_give(shapes, place);
     free(shape);
@@ -143,42 +158,29 @@ void sched_shapes_drop(sched_shapes_t *shapes, sched_shape_t *shape) {
 
 /* ---- Demands ------------------------------------------------------------- */
 
-/* Whether a demand that passed sched_names_check may be asked for at all; says if it has names that
- * are new. */
-static mob_status_t demand_check(const sched_names_t *names, const sched_amount_t *demand,
-                                 size_t count, size_t *ret_unknown) {
-    size_t unknown = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t resource;
-        if (!demand[i].amount) continue;
-        if (!sched_names_find(names, demand[i].name, &resource)) {
-            unknown++;
-        } else if (resource == SCHED_GPU && demand[i].amount > SCHED_UNIT &&
-                   demand[i].amount % SCHED_UNIT) {
-            return base_fail(MOB_EINVAL, "more than one GPU must be a whole number of them, not %g",
-                             (double)demand[i].amount / SCHED_UNIT);
-        }
-    }
-    *ret_unknown = unknown;
-    return MOB_OK;
-}
-
-/* Turns a checked demand into its canonical form. */
+/* Turns a checked demand into its canonical form, whose names have one user more. Needs that it got
+ * to before it failed are counted too. */
 static mob_status_t demand_resolve(sched_names_t *names, const sched_amount_t *demand, size_t count,
-                                   sched_need_t *needs, uint32_t *ret_count) {
-    uint32_t used = 0;
+                                   sched_need_t *needs, uint32_t *used) {
     for (size_t i = 0; i < count; i++) {
         if (!demand[i].amount) continue;
         uint32_t resource;
-        if (!sched_names_find(names, demand[i].name, &resource)) {
-            mob_status_t status = sched_names_add(names, demand[i].name, &resource);
-            if (status) return status;
-        }
-        uint32_t at = used++;
+        mob_status_t status = sched_names_use(names, demand[i].name, &resource);
+        if (status) return status;
+        uint32_t at = (*used)++;
         for (; at > 0 && needs[at - 1].resource > resource; at--) needs[at] = needs[at - 1];
         needs[at] = (sched_need_t){.resource = resource, .amount = (int64_t)demand[i].amount};
     }
-    *ret_count = used;
+    return MOB_OK;
+}
+
+static mob_status_t needs_check(const sched_need_t *needs, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (needs[i].resource == SCHED_GPU && needs[i].amount > SCHED_UNIT &&
+            needs[i].amount % SCHED_UNIT)
+            return base_fail(MOB_EINVAL, "more than one GPU must be a whole number of them, not %g",
+                             (double)needs[i].amount / SCHED_UNIT);
+    }
     return MOB_OK;
 }
 
@@ -211,9 +213,8 @@ static sched_shape_t *shapes_find_equal(const sched_shapes_t *shapes, const sche
     return NULL;
 }
 
-static mob_status_t shapes_hold_or_add(sched_shapes_t *shapes, const sched_pool_t *total,
-                                       const sched_need_t *needs, uint32_t count,
-                                       uint32_t *ret_shape) {
+static mob_status_t shapes_hold_or_add(sched_shapes_t *shapes, const sched_need_t *needs,
+                                       uint32_t count, uint32_t *ret_shape) {
     uint64_t hash = needs_hash(needs, count);
     sched_shape_t *shape =
         count ? shapes_find_equal(shapes, needs, count, hash) : shapes->places.items[0].shape;
@@ -222,7 +223,7 @@ static mob_status_t shapes_hold_or_add(sched_shapes_t *shapes, const sched_pool_
     } else {
         mob_status_t status = shapes_add(shapes, needs, count, hash, &shape);
         if (status) return status;
-        shape->possible = !sched_shape_missing(shape, total);
+        shape->possible = !sched_shape_missing(shape, shapes->total);
         bucket_link(shapes, shape);
         buckets_grow(shapes);
     }
@@ -230,27 +231,21 @@ static mob_status_t shapes_hold_or_add(sched_shapes_t *shapes, const sched_pool_
     return MOB_OK;
 }
 
-mob_status_t sched_shapes_intern(sched_shapes_t *shapes, sched_names_t *names,
-                                 const sched_pool_t *total, const sched_amount_t *demand,
-                                 size_t count, uint32_t *ret_shape) {
+mob_status_t sched_shapes_intern(sched_shapes_t *shapes, const sched_amount_t *demand, size_t count,
+                                 uint32_t *ret_shape) {
     if (count > SCHED_NEEDS_MAX)
         return base_fail(MOB_ELIMIT, "one demand can name at most %d resources, not %zu",
                          SCHED_NEEDS_MAX, count);
-    size_t unknown = 0;
     mob_status_t status = sched_names_check(demand, count);
-    if (!status) status = demand_check(names, demand, count, &unknown);
     if (status) return status;
-    /* Before one of them is kept, so that refusals do not use names up. */
-    if (unknown > SCHED_NAMES_MAX - names->count)
-        return base_fail(
-            MOB_ELIMIT, "a session can have at most %d different names of resources, and it has %u",
-            SCHED_NAMES_MAX, names->count);
-
     sched_need_t needs[SCHED_NEEDS_MAX];
     uint32_t used = 0;
-    status = demand_resolve(names, demand, count, needs, &used);
-    if (status) return status;
-    return shapes_hold_or_add(shapes, total, needs, used, ret_shape);
+    status = demand_resolve(shapes->names, demand, count, needs, &used);
+    if (!status) status = needs_check(needs, used);
+    if (!status) status = shapes_hold_or_add(shapes, needs, used, ret_shape);
+    /* A new shape uses them by itself, so that a refusal keeps none. */
+    names_leave(shapes, needs, used);
+    return status;
 }
 
 const sched_need_t *sched_shape_missing(const sched_shape_t *shape, const sched_pool_t *pool) {

@@ -36,7 +36,10 @@ typedef struct sched_place {
     uint32_t next_free;
 } sched_place_t;
 
+/* Those of one job. */
 typedef struct sched_shapes {
+    sched_names_t *names; /* the node's; each need of each shape is a user */
+    const sched_pool_t *total;
     VEC(sched_place_t) places;
     uint32_t free_first, free_last,
         free_count;        /* places that rest, longest first: a list through them */
@@ -45,14 +48,14 @@ typedef struct sched_shapes {
     sched_kinds_t kinds;
 } sched_shapes_t;
 
-/* Adds shape 0 to zeroed shapes, which stays. MOB_ENOMEM: fini it all the same. */
-mob_status_t sched_shapes_init(sched_shapes_t *shapes);
+/* Adds shape 0 to zeroed shapes, which stays. The node's names and totals are borrowed.
+ * MOB_ENOMEM: fini it all the same. */
+mob_status_t sched_shapes_init(sched_shapes_t *shapes, sched_names_t *names,
+                               const sched_pool_t *total);
 void sched_shapes_fini(sched_shapes_t *shapes);
-/* sched_shape_intern over these names, on a node with these totals. New names are added to them,
- * and stay there when this fails later on. */
-mob_status_t sched_shapes_intern(sched_shapes_t *shapes, sched_names_t *names,
-                                 const sched_pool_t *total, const sched_amount_t *demand,
-                                 size_t count, uint32_t *ret_shape);
+/* As sched_shape_intern. */
+mob_status_t sched_shapes_intern(sched_shapes_t *shapes, const sched_amount_t *demand, size_t count,
+                                 uint32_t *ret_shape);
 /* NULL: there is none of this number. */
 sched_shape_t *sched_shapes_find(const sched_shapes_t *shapes, uint32_t id);
 /* Takes one hold away; the last one forgets the shape, which must have no tasks waiting. */

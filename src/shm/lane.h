@@ -1,7 +1,8 @@
 /*
- * A lane: the queues of tasks of one shape, one a submitter, and the workers whose leases are for
- * it. The first lane is that of one CPU. The daemon gives each other lane, for good, to a shape of
- * CPUs alone: to those that it meets first.
+ * A lane: the queues of one job's tasks of one shape, one a submitter, and the workers whose leases
+ * are for it. So a worker with a lease never sees another job's task. A job has SHM_LANES of them,
+ * side by side. The first is that of one CPU. The daemon gives each other one, for as long as the
+ * job lives, to a shape of CPUs alone: to those that it meets first.
  */
 #ifndef SHM_LANE_H
 #define SHM_LANE_H
@@ -11,8 +12,10 @@
 #include <stdint.h>
 
 enum {
-    SHM_MAX_CLIENTS = 4096, /* numbers 1..4095; 0 is the daemon */
-    SHM_LANES = 4,
+    SHM_MAX_CLIENTS = 4096,             /* numbers 1..4095; 0 is the daemon */
+    SHM_LANES = 4,                      /* of a job */
+    SHM_JOBS = SHM_MAX_CLIENTS,         /* at once: each has a client of its own */
+    SHM_NO_LANE = SHM_JOBS * SHM_LANES, /* no lane's number */
 };
 
 /* One bit a worker that has a lease for the lane. */
@@ -26,7 +29,7 @@ typedef struct shm_worker_bits {
 } shm_worker_bits_t;
 
 typedef struct shm_lane {
-    /* plus one; 0: not in use yet. Written by the daemon, once */
+    /* plus one; 0: not in use. Written by the daemon, once a job */
     alignas(64) _Atomic uint32_t shape;
     /* 1: a push that finds no sleeping worker with a lease tells the daemon, which may grant one
      * more. Written by the daemon. */
@@ -38,9 +41,10 @@ typedef struct shm_lane {
 } shm_lane_t;
 _Static_assert(sizeof(shm_lane_t) == 1600, "layout");
 
-/* The number of a client's queue in a lane. */
+/* The number of a client's queue in a lane of its job's. A client has one job, so queues are told
+ * apart by the lane's place within the job. */
 static inline uint32_t shm_lane_queue(uint32_t lane, uint32_t client) {
-    return lane * SHM_MAX_CLIENTS + client;
+    return lane % SHM_LANES * SHM_MAX_CLIENTS + client;
 }
 
 #endif

@@ -14,6 +14,7 @@
 #include "shm/lease.h"
 #include "shm/queue.h"
 #include "shm/ring.h"
+#include "shm/wait.h"
 
 enum {
     SHM_CALL_QUEUES = 8192,                        /* for pairs of a caller and an actor */
@@ -41,15 +42,18 @@ typedef struct shm_node {
     /* 1: a task waits for a CPU: a worker that blocks or has nothing to do tells the daemon.
      * Written by the daemon. */
     alignas(64) _Atomic uint32_t wanted;
-    shm_lane_t lanes[SHM_LANES];
     /* One bit a client: it does not sleep in a call. Set and cleared by the client; cleared by the
      * daemon at its end. For guesses only. */
     alignas(64) _Atomic uint64_t awake[SHM_MAX_CLIENTS / 64];
     shm_bell_t bells[SHM_MAX_CLIENTS];
     shm_lease_t leases[SHM_MAX_CLIENTS];
+    /* Counts the daemon's readings of all rings: a client that rang and sees it change knows that
+     * the daemon runs. Written by the daemon. */
+    alignas(64) _Atomic uint64_t rounds;
+    shm_lane_t lanes[SHM_JOBS * SHM_LANES]; /* a job's lie side by side; memory where one is used */
 } shm_node_t;
-_Static_assert(offsetof(shm_node_t, pending) == 64 && offsetof(shm_node_t, lanes) == 704 &&
-                   offsetof(shm_node_t, bells) == 7616 && offsetof(shm_node_t, leases) == 269760,
+_Static_assert(offsetof(shm_node_t, pending) == 64 && offsetof(shm_node_t, bells) == 1216 &&
+                   offsetof(shm_node_t, leases) == 263360 && offsetof(shm_node_t, lanes) == 525568,
                "layout");
 
 static inline uint64_t shm_node_bit(uint32_t number) { return (uint64_t)1 << (number % 64); }
@@ -60,15 +64,16 @@ static inline uint32_t shm_node_words(shm_node_t *node) {
 }
 
 /* In a client's own segment: the ring up, the ring down, a scratch page for questions to the daemon
- * and their answers, the runs of a worker, and the pins. The client writes the scratch page before
- * it asks, the daemon before it answers. */
+ * and their answers, the runs of a worker, its long waits, and the pins. The client writes the
+ * scratch page before it asks, the daemon before it answers. */
 #define SHM_CLIENT_DOWN (sizeof(shm_ring_t) + SHM_UP_MESSAGES * sizeof(shm_message_t))
 #define SHM_CLIENT_SCRATCH \
     (SHM_CLIENT_DOWN + sizeof(shm_ring_t) + SHM_DOWN_MESSAGES * sizeof(shm_message_t))
 #define SHM_SCRATCH_BYTES 4096
 #define SHM_CLIENT_EVENTS (SHM_CLIENT_SCRATCH + SHM_SCRATCH_BYTES)
+#define SHM_CLIENT_WAITS  (SHM_CLIENT_EVENTS + sizeof(shm_events_t))
 #define SHM_CLIENT_PINS \
-    (SHM_CLIENT_EVENTS + sizeof(shm_events_t)) /* see store/pins.h; memory where it was touched */
+    (SHM_CLIENT_WAITS + SHM_WAITS * sizeof(shm_wait_t)) /* store/pins.h; memory where touched */
 #define SHM_PIN_WORDS    (1 << 18)
 #define SHM_CLIENT_BYTES (SHM_CLIENT_PINS + SHM_PIN_WORDS * sizeof(uint64_t))
 

@@ -79,6 +79,8 @@ typedef struct store_slot {
     _Atomic uint64_t generation; /* written by the owner in FREE; 48 bits are used in ids */
     uint64_t meta; /* size << 16 | error << 8 | inline << 7 | in a file << 6 | format */
     union {
+        uint32_t maker; /* of a task's result while it is PENDING: the task's record, until the
+                           value is written. A hint, for the daemon */
         uint8_t small[STORE_INLINE];
         struct {
             uint64_t block;     /* the data's place in the arena; of a value in a file, that of the

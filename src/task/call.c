@@ -123,6 +123,10 @@ const mob_run_t *mob_call_run(const mob_call_t *call) { return call->run; }
 void *mob_call_state(const mob_call_t *call) { return call->state; }
 void mob_call_set_state(mob_call_t *call, void *state) { call->state = state; }
 
+bool mob_call_is_cancelled(const mob_call_t *call) {
+    return mob_run_is_cancelled(call->client, call->run);
+}
+
 mob_status_t mob_call_fail(mob_call_t *call, const char *format, ...) {
     va_list args;
     va_start(args, format);

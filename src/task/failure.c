@@ -83,6 +83,21 @@ void task_failure_store(const task_worker_t *w, mob_run_t *run, const char *word
     task_errors_store(w->client, run, text, 9 + size, is_actor ? MOB_EACTOR : MOB_ETASK, NULL, 0);
 }
 
+void task_cancelled_store(const task_worker_t *w, mob_run_t *run) {
+    uint8_t id[MOB_ID_SIZE];
+    char text[800], title[512], digits[2 * MOB_ID_SIZE + 1];
+    mob_ref_t task = run->task_id;
+    task.slot |= 1u << 31; /* a task's ids are not those of objects */
+    mob_ref_id(w->client, task, id);
+    for (int i = 0; i < MOB_ID_SIZE; i++) snprintf(digits + 2 * i, 3, "%02x", id[i]);
+    task_title(w, run, title, sizeof title);
+    uint64_t size = (uint64_t)snprintf(
+        text + 9, sizeof text - 9, "Task: TaskID(%s) was cancelled. %s was running", digits, title);
+    text[0] = MOB_STR;
+    memcpy(text + 1, &size, 8);
+    task_errors_store(w->client, run, text, 9 + size, MOB_ECANCELLED, NULL, 0);
+}
+
 /* ---- an argument that is an error ---- */
 
 enum { LINK_SIZE = sizeof TASK_LINK - 1, MOST_LINKS = 16 };
@@ -95,10 +110,14 @@ static const char *error_class(mob_status_t error) {
         return "WorkerCrashedError";
     case MOB_EACTOR:
         return "ActorDiedError";
+    case MOB_EUNAVAILABLE:
+        return "ActorUnavailableError";
     case MOB_EOOM:
         return "OutOfMemoryError";
     case MOB_ELOST:
         return "ObjectLostError";
+    case MOB_ECANCELLED:
+        return "TaskCancelledError";
     default:
         return "RayError";
     }

@@ -106,6 +106,8 @@ void task_errors_store(mob_client_t *client, mob_run_t *run, const void *data, u
                        mob_status_t error, const mob_ref_t *refs, uint32_t ref_count);
 /* Stores that the run failed with these words; of an actor's creation, that the actor died. */
 void task_failure_store(const task_worker_t *worker, mob_run_t *run, const char *words);
+/* Stores that the run was cancelled. */
+void task_cancelled_store(const task_worker_t *worker, mob_run_t *run);
 /* The line between the name of a run and the error of its argument. */
 #define TASK_LINK "  At least one of the input arguments for this task could not be computed:\n"
 /* What people call the run: A.m for a method. Returns the title's size. */

@@ -209,6 +209,20 @@ static mob_status_t call_run(task_worker_t *w, mob_run_t *run, task_function_t *
     return status == MOB_OK ? task_call_complete(call) : status;
 }
 
+/* The function has failed with these words. True: the task is run again. */
+static bool failure_end(task_worker_t *w, mob_run_t *run, mob_status_t status, const char *words) {
+    char story[2800];
+    bool cancelled = mob_run_is_cancelled(w->client, run);
+    if (cancelled && status == MOB_ECANCELLED && run->kind != MOB_ACTOR_CREATE) {
+        task_cancelled_store(w, run);
+        return false;
+    }
+    uint64_t size = run->may_retry ? task_failure_story(w, run, words, story, sizeof story) : 0;
+    if (!cancelled && mob_run_retry(w->client, run, story, size)) return true;
+    task_failure_store(w, run, words);
+    return false;
+}
+
 void task_run(task_worker_t *w, mob_run_t *run, task_function_t *f) {
     mob_call_t call;
     call.failed = false;
@@ -229,11 +243,7 @@ void task_run(task_worker_t *w, mob_run_t *run, task_function_t *f) {
             mob_call_fail(&call, "%s", *words ? words : mob_status_text(status));
         }
         task_call_close(&call); /* mob_run_retry gives the run's arguments back */
-        char story[2800];
-        uint64_t size =
-            run->may_retry ? task_failure_story(w, run, call.text, story, sizeof story) : 0;
-        again = mob_run_retry(w->client, run, story, size);
-        if (!again) task_failure_store(w, run, call.text);
+        again = failure_end(w, run, status, call.text);
     }
     task_call_fini(&call);
     if (!again) mob_run_finish(w->client, run);

@@ -9,10 +9,11 @@
 #define WIRE_MESSAGE_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WIRE_VERSION = 1, WIRE_MAGIC = 0x4d4f4255 };
+enum { WIRE_VERSION = 2, WIRE_MAGIC = 0x4d4f4255, WIRE_RELEASE_BYTES = 40 };
 
 /* Kinds of ring messages; beside each, the member of wire_message_t that it uses. */
 enum {
@@ -27,7 +28,7 @@ enum {
     WIRE_ESCAPE,        /* escape: its value contains references, or lies in a file */
     WIRE_BLOCK,         /* the sender's runs wait: its CPUs are free */
     WIRE_UNBLOCK,       /* ... and go on */
-    WIRE_KILL,          /* object: an actor; answered */
+    WIRE_KILL,          /* kill: an actor; answered */
     WIRE_NEED_SLOTS,    /* need */
     WIRE_NEED_RECORDS,  /* need */
     WIRE_NEED_EXTENT,   /* need_extent */
@@ -35,15 +36,17 @@ enum {
     WIRE_QUERY,  /* query */
     WIRE_SHAPE,  /* shape: the sender holds the shape that the daemon answers with */
     WIRE_SHAPE_DROP,   /* shape_drop: the sender holds it once less */
-    WIRE_MESSAGES_END, /* a driver is about to end the session: the daemon lets the workers end,
-                          sends what they printed, then closes the messages */
-    WIRE_ARGUMENTS,    /* record: in a queue, or taken from one, and KNOWN: the daemon is to keep a
-                          book on it */
-    WIRE_SEALED, /* object: has its value; for the daemon, which watches it or has to free it */
-    WIRE_RING,   /* an error was published, or a client without a bit waits: the daemon rings all
-                    bells */
-    WIRE_LEASE,  /* the sender gave its lease back, as RECALL told it to */
-    WIRE_EVENTS, /* the daemon is to read the sender's events */
+    WIRE_MESSAGES_END, /* a driver is about to end its job: the daemon lets the workers end, sends
+                          what they printed, then closes the messages */
+    WIRE_LEAVE, /* a driver whose process lives on has ended its job, and sends nothing after this.
+                   What it has pinned stays held until it hangs up */
+    WIRE_ARGUMENTS, /* record: in a queue, or taken from one, and KNOWN: the daemon is to keep a
+                       book on it */
+    WIRE_SEALED,    /* object: has its value; for the daemon, which watches it or has to free it */
+    WIRE_RING,      /* an error was published, or a client without a bit waits: the daemon rings all
+                       bells */
+    WIRE_LEASE,     /* the sender gave its lease back, as RECALL told it to */
+    WIRE_EVENTS,    /* the daemon is to read the sender's events */
     WIRE_NEED_CALLS,  /* object: an actor; a queue for the sender's calls of it */
     WIRE_CLOSED,      /* record: the sender put it into the queue of a dead actor */
     WIRE_CALLS_ENDED, /* queue: the sender will not look at it any more */
@@ -55,7 +58,14 @@ enum {
     WIRE_NEED_FILE, /* file: for a value that is larger than the store. The sender fetches it by the
                        socket once WIRE_FILE has come */
     WIRE_DROP_FILE, /* file: the sender does not need it */
-    WIRE_UP_END,    /* none: what follows the last of these */
+    WIRE_CANCEL,    /* cancel: the task that makes this object; answered if by force */
+    WIRE_INTERRUPTED, /* record: the sender breaks its run of it off, as WIRE_CANCEL_RUN said */
+    WIRE_CREATE,      /* failure: a creation's record is READY; its name, wire_name_t, lies in the
+                         sender's scratch page. Answered once the name is the actor's, or another's */
+    WIRE_FIND,        /* named: the actor whose name lies in the scratch page; answered, with two
+                         mob_ref_t there: the actor, and what its maker gave for those who find it */
+    WIRE_WAITS,       /* a run of the sender waits for long: see shm/wait.h */
+    WIRE_UP_END,      /* none: what follows the last of these */
 
     /* daemon to client */
     WIRE_RUN = 64,  /* run */
@@ -72,9 +82,17 @@ enum {
     WIRE_SPACE,    /* extent, EMPTY: after WIRE_EXTENT with MOB_ESPACE; or why there will be none */
     WIRE_RESTORED, /* restored */
     WIRE_FILE,     /* file: the one that the client asked for is there, or will not be */
+    WIRE_CANCEL_RUN, /* record: the receiver's run of it was cancelled */
+    WIRE_DEADLOCK,   /* deadlock: a run of the receiver waits in vain, and is to raise */
 };
 
 enum { WIRE_MESSAGE_BYTES = 32 };
+
+enum {
+    WIRE_RUN_MAY_RETRY = 1, /* it has retries left */
+    WIRE_RUN_RESTARTED = 2, /* a creation: a process of this actor died before */
+    WIRE_RUN_MADE = 4,      /* a creation: the actor was made before, and its slot has its value */
+};
 
 /* A ring message. Each member begins with the kind, which says which one it is. */
 typedef union wire_message {
@@ -109,6 +127,11 @@ typedef union wire_message {
         uint64_t file; /* the number of the file that the value lies in; 0: none */
     } escape;
     struct {
+        uint32_t kind, slot;
+        uint64_t generation;
+        uint64_t how; /* WIRE_CANCEL_* */
+    } cancel;
+    struct {
         uint32_t kind, number; /* the client's number for the file */
         uint64_t size;
     } file;
@@ -141,6 +164,9 @@ typedef union wire_message {
         uint32_t kind, shape;
     } shape_drop;
     struct {
+        uint32_t kind, size; /* of the wire_name_t in the scratch page */
+    } named;
+    struct {
         uint32_t kind, queue;
     } queue;
     struct {
@@ -157,12 +183,17 @@ typedef union wire_message {
     struct {
         uint32_t kind, record;
         uint64_t generation;
-        uint64_t gpu_mask;  /* the lease's */
-        uint64_t may_retry; /* 1: the task has retries left */
+        uint64_t gpu_mask; /* the lease's */
+        uint64_t flags;    /* WIRE_RUN_* */
     } run;
     struct {
+        uint32_t kind, slot;
+        uint64_t generation;
+        uint64_t may_restart; /* 1: only its process is to die */
+    } kill;
+    struct {
         uint32_t kind;
-        uint32_t session_ends; /* 1: the worker begins no run any more */
+        uint32_t job_ends; /* 1: the worker begins no run any more */
     } exit;
     struct {
         uint32_t kind, first;
@@ -177,13 +208,19 @@ typedef union wire_message {
     struct {
         uint32_t kind, status;
         uint64_t value; /* bytes written, or needed when they did not fit; the number of a shape or
-                           site; bytes in the scratch page that say why there is none */
+                           site; bytes in the scratch page that say why there is none. WIRE_RETRY of
+                           a call: wire_again, the asker runs it next; else 0 */
     } answer;
     struct {
         uint32_t kind, slot;
         uint64_t generation;
         uint64_t status;
     } restored;
+    struct {
+        uint32_t kind, record;
+        uint64_t generation;
+        uint64_t since_ns; /* of the wait, as the receiver published it */
+    } deadlock;
     uint64_t words[4];
 } wire_message_t;
 _Static_assert(sizeof(wire_message_t) == WIRE_MESSAGE_BYTES, "a message is two to a cache line");
@@ -211,19 +248,42 @@ static inline wire_message_t wire_about_queue(uint32_t kind, uint32_t queue) {
     return (wire_message_t){.queue = {kind, queue}};
 }
 
+/* Of a call that its worker runs again at once: the record's new generation, and whether it may be
+ * run again after that. */
+static inline uint64_t wire_again(uint64_t generation, bool may_retry) {
+    return generation << 1 | may_retry;
+}
+
 static inline wire_message_t wire_answer(uint32_t status, uint64_t value) {
     return (wire_message_t){.answer = {WIRE_ANSWER, status, value}};
 }
 
-/* The daemon sends it to a worker with WIRE_EXIT at the session's end: the worker is to break off
+/* Followed by the namespace and the name, each with its zero. */
+typedef struct wire_name {
+    uint32_t slot; /* of the object for those who find the actor; 0: none */
+    uint32_t detached;
+    uint64_t generation;
+    uint32_t space_size, name_size; /* with their zeros */
+} wire_name_t;
+_Static_assert(sizeof(wire_name_t) == 24, "in the scratch page");
+
+/* The daemon sends it to a worker with WIRE_EXIT at its job's end: the worker is to break off
  * its run. It has no other use. A worker without a handler for it dies by it, which is right
  * too. */
 #define WIRE_END_SIGNAL (SIGRTMIN + 11)
 
+/* How a task is cancelled. */
+enum { WIRE_CANCEL_FORCE = 1, WIRE_CANCEL_RECURSIVE = 2 };
+
+/* The daemon sends it to a worker's first thread after WIRE_CANCEL_RUN: the worker reads its ring,
+ * and breaks off what runs if that is the run that the message names. A worker that does not
+ * handle it ignores it. */
+#define WIRE_CANCEL_SIGNAL (SIGRTMIN + 12)
+
 /* Packets on the socket (SOCK_SEQPACKET): a header, then what the kind says. */
 enum {
-    WIRE_HELLO = 1, /* wire_hello_t, the first packet of all; a driver sends its setup's descriptor
-                       with it, if it has one */
+    WIRE_HELLO = 1, /* wire_hello_t, the first packet of all; a driver sends the descriptor of its
+                       job's setup (wire/setup.h) with it */
     WIRE_WELCOME,   /* wire_welcome_t, a string; with descriptors */
     WIRE_REFUSED,   /* a text */
     WIRE_TEXT,      /* wire_text_t, name, text: printed by a worker, or a warning */
@@ -236,6 +296,7 @@ enum {
     WIRE_ASK,       /* observer to daemon: wire_ask_t */
     WIRE_ANSWERED,  /* wire_answer_t; then packets with the answer's bytes and nothing else */
     WIRE_FETCHED, /* daemon to fetcher: wire_fetched_t, with a descriptor, or with words why not */
+    WIRE_STARTED, /* daemon to starter: it is ready; then the session's folder */
 };
 
 /* A session's own folder in each folder for values that memory has no space for: by that folder's
@@ -250,21 +311,39 @@ typedef struct wire_packet {
 } wire_packet_t;
 _Static_assert(sizeof(wire_packet_t) == 8, "on the socket");
 
-/* A fetcher is a client's second connection, for one descriptor. */
-enum { WIRE_DRIVER = 1, WIRE_WORKER = 2, WIRE_ZYGOTE = 3, WIRE_OBSERVER = 4, WIRE_FETCHER = 5 };
+/* A fetcher is a client's second connection, for one descriptor. A starter is the process that
+ * started a daemon which outlives it. */
+enum {
+    WIRE_DRIVER = 1,
+    WIRE_WORKER = 2,
+    WIRE_ZYGOTE = 3,
+    WIRE_OBSERVER = 4,
+    WIRE_FETCHER = 5,
+    WIRE_STARTER = 6
+};
 
 typedef struct wire_hello {
     wire_packet_t packet;
     uint32_t version;
     uint32_t role;
     uint64_t token; /* a worker's or zygote's: which of those that the daemon asked for it is */
+    char release[WIRE_RELEASE_BYTES]; /* the program's version, with its zero: processes of two
+                                         releases would not agree on the layout of memory */
 } wire_hello_t;
-_Static_assert(sizeof(wire_hello_t) == 24, "on the socket");
+_Static_assert(sizeof(wire_hello_t) == 64, "on the socket");
+
+static inline wire_hello_t wire_hello(uint32_t role, uint64_t token) {
+    return (wire_hello_t){.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
+                          .version = WIRE_VERSION,
+                          .role = role,
+                          .token = token,
+                          .release = MOBULA_VERSION};
+}
 
 /* Followed by the session's folder (with its zero). Descriptors: node, client, slots, records,
- * extents, arena, queues, eventfd; and, if there is one, the setup that the driver gave with its
- * hello: sealed bytes (shm/sealed.h). */
-enum { WIRE_WELCOME_FDS = 8, WIRE_MOST_FDS = WIRE_WELCOME_FDS + 1, WIRE_SETUP_MAX = 16 << 20 };
+ * extents, arena, queues, eventfd; and, for a worker, its job's setup (wire/setup.h), as sealed
+ * bytes (shm/sealed.h). */
+enum { WIRE_WELCOME_FDS = 8, WIRE_MOST_FDS = WIRE_WELCOME_FDS + 1 };
 typedef struct wire_welcome {
     wire_packet_t packet;
     uint32_t number;
@@ -272,8 +351,10 @@ typedef struct wire_welcome {
     uint64_t incarnation;
     uint64_t arena_size;
     uint32_t dir_size, setup_size;
+    uint32_t job;   /* its number, which no other job of this daemon ever has */
+    uint32_t lanes; /* the number of its job's first lane */
 } wire_welcome_t;
-_Static_assert(sizeof(wire_welcome_t) == 40, "on the socket");
+_Static_assert(sizeof(wire_welcome_t) == 48, "on the socket");
 
 typedef struct wire_text {
     wire_packet_t packet;

@@ -25,7 +25,10 @@
  *   sets KNOWN       the submitter, whose reference to the function goes before the task is done;
  *                    the worker, which asks for a retry; the daemon, when the submitter has died
  *   TAKEN -> READY   daemon, g + 1: its worker is certainly dead, or asked for it
- *   READY -> READY   daemon, g + 1: taken back from a worker, or out of a dead submitter's queue
+ *   READY -> READY   daemon, g + 1: taken back from a worker, out of a dead submitter's queue, or
+ *                    cancelled
+ *   TAKEN -> TAKEN   daemon, g + 1: cancelled by force, and its worker is killed next
+ *   DONE -> READY    daemon, g + 1: a creation whose actor is made again
  *   READY -> FREE    daemon, cancelled
  *
  * A worker that holds an old generation fails its compare-and-swap and forgets the record. So does
@@ -42,7 +45,7 @@
 
 #include "mobula.h"
 
-enum { WIRE_RECORD_BODY = 152, WIRE_MAX_RECORDS = 1 << 22, WIRE_RECORD_BLOCK = 128 };
+enum { WIRE_RECORD_BODY = 144, WIRE_MAX_RECORDS = 1 << 22, WIRE_RECORD_BLOCK = 128 };
 enum {
     WIRE_FREE = 0,
     WIRE_READY_STATE = 1,
@@ -63,13 +66,14 @@ typedef struct wire_record {
     uint8_t name_size;
     uint8_t reserved;
     uint32_t shape, held_shape;
-    int32_t max_retries;
+    int32_t max_retries; /* of a creation: how often the actor may be made again */
     uint32_t num_returns, num_deps, num_refs;
     union {
         uint32_t max_calls;       /* a task's */
         uint32_t max_concurrency; /* an actor's creation's */
     };
     mob_ref_t function, actor;
+    uint64_t parent; /* wire_entry of the run that submitted it; 0: none did, or it is not known */
     uint64_t start_ns, end_ns;      /* written by the worker, wall clock */
     uint8_t body[WIRE_RECORD_BODY]; /* returns, deps, refs (mob_ref_t each), name, arguments */
 } wire_record_t;

@@ -23,8 +23,10 @@ SEES = {
     "store": {"base", "shm", "store"},
     "sched": {"base", "sched"},
     "control": {"base", "control"},
+    "knot": {"base", "knot"},
+    "actor": {"base", "actor"},
     "client": {"base", "wire", "shm", "store", "client"},
-    "node": {"base", "wire", "shm", "store", "sched", "control", "node"},
+    "node": {"base", "wire", "shm", "store", "sched", "control", "actor", "knot", "node"},
     "task": {"base", "wire", "shm", "store", "client", "task"},
     "python": {"base", "wire", "shm", "store", "client", "task", "python"},
 }

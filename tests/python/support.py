@@ -268,3 +268,24 @@ def run_driver(path, *args, timeout=100, **options):
             f"the driver hung\n--- its output:\n{out}\n--- its errors:\n{err}"
         ) from None
     return subprocess.CompletedProcess(driver.args, driver.returncode, out, err)
+
+
+def hello(role, token=0, magic=0x4D4F4255, kind=1, version=2):
+    """The first packet on the daemon's socket (src/wire/message.h)."""
+    import struct
+
+    release = ray.__version__.split("mobula.")[1].encode()
+    return struct.pack("<IIIIQ40s", magic, kind, version, role, token, release)
+
+
+def setup_descriptor():
+    """The smallest setup of a job (src/wire/setup.h), as a sealed memfd: it has no workers."""
+    import fcntl
+    import struct
+
+    text = b"\0" * 3
+    fd = os.memfd_create("test-setup", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(fd, struct.pack("<IIIIIIQ", 0x4D4F424A, 1, 0, 0, 0, len(text), 0) + text)
+    seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd

@@ -46,6 +46,15 @@ def c(library, cluster):
     return lambda name: c_function(library, name)
 
 
+def test_a_task_asks_whether_it_was_cancelled(c, folder):
+    ref = c("until_cancelled").remote(f"{folder}/runs")
+    support.wait_for_file(f"{folder}/runs")
+    ray.cancel(ref)
+    with pytest.raises(ray.exceptions.TaskCancelledError, match="until_cancelled was running") as e:
+        ray.get(ref, timeout=60)
+    assert isinstance(e.value.task_id, ray.TaskID)
+
+
 def words_of(ref):
     with pytest.raises(ray.exceptions.RayTaskError) as caught:
         ray.get(ref)
@@ -309,6 +318,24 @@ def test_actors_that_die(library, cluster, folder):
     assert not os.path.exists(path)
     with pytest.raises(ValueError, match="one after the other"):
         Box.options(max_concurrency=2)
+
+
+def test_actors_that_are_restarted(library, cluster, folder):
+    Box = c_class(library, "Box")
+    box = Box.options(max_restarts=2).remote(os.path.join(folder, "box"))
+    for _ in range(2):
+        assert ray.get([box.calls.remote(), box.calls.remote()], timeout=40) == [1, 2]
+        with pytest.raises(ray.exceptions.ActorUnavailableError):
+            ray.get(box.crash.remote(), timeout=40)
+    assert ray.get(box.calls.remote(), timeout=40) == 1
+    often = box.fails.options(max_task_retries=3, retry_exceptions=True)
+    assert "the box is shut" in words_of(often.remote())
+    with pytest.raises(ValueError, match="no exceptions"):
+        box.fails.options(retry_exceptions=[ValueError])
+    with pytest.raises(ray.exceptions.ActorDiedError):
+        ray.get(box.crash.remote(), timeout=40)
+    with pytest.raises(ray.exceptions.ActorDiedError, match="restarted 2 times"):
+        ray.get(box.calls.remote(), timeout=40)
 
 
 def test_what_c_prints_arrives(folder, library):

@@ -71,9 +71,7 @@ def test_unknown_commands():
     assert result.returncode == 2 and "fly" in result.stderr and result.stdout == ""
 
 
-@pytest.mark.parametrize(
-    "command", ["start", "stop", "status", "timeline", "list", "job", "attach", "symmetric-run"]
-)
+@pytest.mark.parametrize("command", ["timeline", "list", "job", "attach", "symmetric-run"])
 def test_commands_that_come_later_say_so(command):
     result = run(command)
     assert result.returncode == 2 and "not in Mobula yet" in result.stderr

@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.one_path("the socket of the daemon, before anybody is its client"),
 ]
 
-MAGIC, VERSION = 0x4D4F4255, 1
+MAGIC, VERSION = 0x4D4F4255, 2
 HELLO, WELCOME, FORK, READY, ASK = 1, 2, 6, 8, 10
 DRIVER, WORKER, ZYGOTE, OBSERVER = 1, 2, 3, 4
 
@@ -56,7 +56,7 @@ def is_closed(connection):
 
 
 def hello(version=VERSION, role=DRIVER, token=0, magic=MAGIC, kind=HELLO):
-    return struct.pack("<IIIIQ", magic, kind, version, role, token)
+    return support.hello(role, token, magic, kind, version)
 
 
 RUBBISH = {

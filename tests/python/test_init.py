@@ -236,7 +236,6 @@ def test_namespace_is_kept(start):
         {"include_dashboard": True},
         {"include_webui": True},
         {"address": "ray://somewhere:10001"},
-        {"address": "auto"},
     ],
     ids=lambda options: next(iter(options)) + "=" + str(next(iter(options.values()))),
 )
@@ -720,7 +719,9 @@ def daemon_answer(folder, files):
             os.closerange(4, 1024)
             resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 
-        ours.send(struct.pack("<IIIIQ", 0x4D4F4255, 1, 1, 1, 0))
+        given = support.setup_descriptor()
+        socket.send_fds(ours, [support.hello(role=1)], [given])
+        os.close(given)
         daemon = subprocess.Popen(
             [
                 os.path.join(os.path.dirname(ray.__file__), "bin", "mobulad"),

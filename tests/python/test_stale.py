@@ -106,7 +106,8 @@ def test_old_refs_and_handles_start_no_session(start):
         lambda: ray.kill(counter),
     ]
     for call in calls:
-        with pytest.raises(ray.exceptions.RaySystemError, match="shutdown"):
+        errors = (ray.exceptions.RaySystemError, ray.exceptions.ActorHandleNotFoundError)
+        with pytest.raises(errors, match="shutdown"):
             call()
     assert not ray.is_initialized()
 

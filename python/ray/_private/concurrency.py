@@ -84,10 +84,14 @@ def _serve_in_loop(creation):
     asyncio.set_event_loop(loop)
     link = None
     over = False
+    stopped = set()  # runs that were cancelled before they began
 
     async def drive(run):
         failure = None
         try:
+            if run in stopped:
+                stopped.discard(run)
+                raise asyncio.CancelledError
             value = run.call()
             if type(value) is CoroutineType:
                 value = await value
@@ -110,6 +114,13 @@ def _serve_in_loop(creation):
         if not over:
             run.task = asyncio.Task(drive(run), loop=loop, name="call")
 
+    def cancel(run):
+        # A task that is cancelled before its first step never takes it, and nobody would answer.
+        if run.called:
+            run.task.cancel()
+        else:
+            stopped.add(run)
+
     def stop():
         if not over:
             loop.stop()
@@ -127,7 +138,7 @@ def _serve_in_loop(creation):
         loop.close()
 
     worker_main.finish_loop_with(finish)
-    link = futures.Link(loop, begin, stop)
+    link = futures.Link(loop, begin, stop, cancel)
     futures.adopt(loop, link)
     begin(creation)
     link.soon()

@@ -4,6 +4,18 @@ import sys
 from _collections_abc import Mapping
 
 
+def _address(session):
+    """Of the node that this process has joined; None: the session is its own."""
+    if not session.get("joined"):
+        return None
+    from ray._private.sessions import Node
+
+    try:
+        return Node(session["session_dir"]).address or session["session_dir"]
+    except (OSError, ValueError):  # it has just ended
+        return None
+
+
 class RayContext(Mapping):
     """What there is to know about the session, as attributes and by key; as a `with` block, it ends
     the session.
@@ -24,11 +36,11 @@ class RayContext(Mapping):
             "raylet_socket_name": session.get("socket"),
             "object_store_address": session.get("socket"),
             "webui_url": "",
-            "gcs_address": "",
+            "gcs_address": _address(session) or "",
             "redis_address": None,
             "metrics_export_port": None,
             "dashboard_agent_listen_port": None,
-            "address": "local",
+            "address": _address(session) or "local",
         }
 
     def __getitem__(self, key):

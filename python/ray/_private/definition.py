@@ -49,11 +49,14 @@ class Definition:
     def __init__(self, target):
         self._start(target)
         self.name = target.__name__
+        # of a function: the exceptions after which it is run again; of a class: by method what
+        # ray.method says, (max_task_retries or None, retry_exceptions)
         self.retry = None
         self.methods = None
         self.later = None
         if isinstance(target, type):
             self.methods = _methods(target)
+            self.retry = _retried_methods(target)
             self.least, self.most = self.methods.get("__init__", (1, 0, 0))[1:]
         else:
             self.least, self.most = _arity(target, 0)
@@ -102,6 +105,7 @@ class Definition:
             every_actor.give_to(self._target)
             if _flags(self._target.__init__) & _COROUTINE:
                 return _awaited(self._target)
+            return self._target
         return Retrying(self._target, self.retry) if self.retry else self._target
 
     def retrying(self, classes):
@@ -181,20 +185,44 @@ class Retrying:
         return self.function(*args, **kwargs)
 
 
+class Retried:
+    """The exceptions after which calls of a method are run again, for the worker that sees them."""
+
+    __slots__ = ("_export", "classes")
+
+    def __init__(self, classes):
+        self.classes = classes
+        self._export = None
+
+    def export(self):
+        """The reference to this in the store, put there once a session."""
+        if self._export is None or self._export[0] != session.epoch:
+            self._export = (session.epoch, _core.put(self))
+        return self._export[1]
+
+    def __reduce__(self):
+        return Retried, (self.classes,)
+
+
 def load(exported, reference):
     """In a worker: what is to be called for the function or class that the store has under
-    `reference`.
+    `reference`; or what the calls are run again for that name it.
     """
     if isinstance(exported, Definition):
         return exported.loaded(reference)
+    if isinstance(exported, Retried):
+        return exported
     from ray import cross_language
 
     return cross_language.load(exported)
 
 
 def should_retry(error, function) -> bool:
-    """In a worker: whether a task with retry_exceptions is to be run again after this exception."""
-    return isinstance(error, function.classes if isinstance(function, Retrying) else Exception)
+    """In a worker: whether a task or call with retry_exceptions is to be run again after this
+    exception.
+    """
+    limited = isinstance(function, (Retrying, Retried))
+    return isinstance(error, function.classes if limited else Exception)
 
 
 def _blank():
@@ -299,6 +327,16 @@ def _members(target):
         if base is not object:
             found.update(base.__dict__)
     return found
+
+
+def _retried_methods(target):
+    """What ray.method says of retries, by method; None if it says nothing."""
+    found = {}
+    for name, member in _members(target).items():
+        said = getattr(_function(member), "__ray_retries__", None)
+        if said is not None:
+            found[name] = said
+    return found or None
 
 
 def _methods(target):

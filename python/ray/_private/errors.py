@@ -3,6 +3,7 @@ again at `ray.get`.
 """
 
 import os
+import sys
 
 from ray._private import carrying
 
@@ -10,8 +11,12 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 _CLASSES = {
     "actor_died": "ActorDiedError",
+    "name_taken": "ActorAlreadyExistsError",
+    "stale_actor": "ActorHandleNotFoundError",
     "actor_unavailable": "ActorUnavailableError",
     "daemon_died": "LocalRayletDiedError",
+    "daemon_stopped": "LocalRayletStoppedError",
+    "deadlock": "DeadlockError",
     "get_timeout": "GetTimeoutError",
     "no_space": "OutOfDiskError",
     "object_freed": "ObjectFreedError",
@@ -23,7 +28,18 @@ _CLASSES = {
     "task_cancelled": "TaskCancelledError",
     "worker_crashed": "WorkerCrashedError",
 }
-_PYTHON = {"invalid": ValueError, "no_memory": MemoryError, "unpicklable": TypeError}
+
+
+class NoSuchName(ValueError):
+    """No actor has the name that was looked for."""
+
+
+_PYTHON = {
+    "no_such_name": NoSuchName,
+    "invalid": ValueError,
+    "no_memory": MemoryError,
+    "unpicklable": TypeError,
+}
 
 
 def make_error(error: BaseException, name: str, pid: int) -> tuple:
@@ -48,6 +64,18 @@ def tell_error(error: BaseException, name: str, pid: int) -> str:
     return _encodable(f"ray::{name}() (pid={pid})\n{_traceback(error)}")
 
 
+def is_cancellation(error: BaseException) -> bool:
+    """In a worker: whether a task that was cancelled ends with this exception on that account."""
+    from ray.exceptions import TaskCancelledError
+
+    # A module that is not loaded has raised nothing.
+    asyncio = sys.modules.get("asyncio")
+    kinds = (KeyboardInterrupt, TaskCancelledError)
+    return isinstance(error, kinds) or (
+        asyncio is not None and isinstance(error, asyncio.CancelledError)
+    )
+
+
 def _encodable(text):
     return text.encode("utf-8", "backslashreplace").decode()
 
@@ -64,7 +92,7 @@ def load_error(code: str, payload):
     if code in _PYTHON:
         return _PYTHON[code](text)
     kind = getattr(exceptions, _CLASSES.get(code, "RaySystemError"))
-    if issubclass(kind, exceptions.RayActorError):
+    if issubclass(kind, (exceptions.RayActorError, exceptions.TaskCancelledError)):
         return kind._told(text, *more)
     return kind(text)
 

@@ -19,11 +19,12 @@ _links = weakref.WeakKeyDictionary()  # loop to (epoch, Link)
 class Link:
     """Connects the core to one event loop.
 
-    In the loop of an actor `begin` is called with each Run, and `end` when there will be no more.
+    In the loop of an actor `begin` is called with each Run, `cancel` with each that was cancelled,
+    and `end` when there will be no more.
     """
 
-    def __init__(self, loop, begin=None, end=None):
-        self.waker = _core.Waker(begin)
+    def __init__(self, loop, begin=None, end=None, cancel=None):
+        self.waker = _core.Waker(begin, cancel)
         self._end = end
         self._loop = weakref.ref(loop)
         self._turn = 0  # counts looks that were scheduled
@@ -83,7 +84,7 @@ def await_ref(ref):
         import asyncio
 
         loop = asyncio.get_running_loop()
-    if there is False:
+    while there is False:
         link = link_of(loop)
         future = loop.create_future()
         watch = link.waker.watch(ref, future)
@@ -94,6 +95,11 @@ def await_ref(ref):
             watch.forget()
             raise
         there = _core.is_there(ref)
+        if there is False:  # told for another reason: the daemon is stopped
+            try:
+                return _core.get(ref, timeout=0)
+            except TimeoutError:  # and goes on
+                pass
     if there is None:  # on disk: others of the loop go on while it comes back
         return (yield from loop.run_in_executor(None, _core.get, ref))
     return _core.get(ref)

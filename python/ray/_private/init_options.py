@@ -59,3 +59,21 @@ def check(given: dict):
                 f"{name} must be of type {_NOTHING_TO_DO[name].__name__}, not "
                 f"{type(value).__name__}"
             )
+
+
+_SPELLED = {
+    "memory": "_memory",
+    "temp_dir": "_temp_dir",
+    "spill": "object_spilling_directory",
+}
+
+
+def refuse_while_joining(node, given: dict):
+    """Raises if an option says what a node has, and the node is there already."""
+    wrong = [_SPELLED.get(name, name) for name, value in given.items() if value is not None]
+    if wrong:
+        raise ValueError(
+            f"When connecting to an existing cluster, {' and '.join(wrong)} must not be provided: "
+            f"the node at {node.address or node.folder} has been started already. Leave it out, or "
+            'pass address="local" for a session of this program\'s own.'
+        )

@@ -12,8 +12,8 @@ _LATER = {
         "ray": (
             "ActorClassID ClientBuilder DynamicObjectRefGenerator FunctionID Language "
             "LoggingConfig ObjectRefGenerator PlacementGroupID UniqueID __commit__ _common _config "
-            "_raylet air autoscaler cancel client client_builder cluster_utils core cpp_function "
-            "dag dashboard data get_actor includes internal java_actor_class java_function "
+            "_raylet air autoscaler client client_builder cluster_utils core cpp_function "
+            "dag dashboard data includes internal java_actor_class java_function "
             "job_config job_submission llm rllib runtime_env serialization serve services "
             "show_in_dashboard tests train tune types widgets workflow"
         ),
@@ -40,14 +40,14 @@ _LATER = {
             "debug debugpy deregister_serializer disable_log_once_globally disconnect "
             "enable_periodic_logging get_current_placement_group get_node_instance_id "
             "get_placement_group helpers horovod inspect_serializability iter iter_metrics joblib "
-            "lightgbm list_named_actors log_once map_unordered metrics multiprocessing pdb "
+            "lightgbm log_once map_unordered metrics multiprocessing pdb "
             "placement_group placement_group_table queue ray_debugpy register_serializer "
             "remove_placement_group rpdb scheduling_strategies serialization serialization_addons "
             "sgd spark timer tpu tracing xgboost"
         ),
         "ray.util.state": (
             "StateApiClient api common exception get_actor get_job get_log get_node get_objects "
-            "get_placement_group get_task get_worker list_actors list_cluster_events list_jobs "
+            "get_placement_group get_task get_worker list_actors list_cluster_events "
             "list_logs list_nodes list_placement_groups list_runtime_envs list_tasks list_workers "
             "summarize_actors summarize_objects summarize_tasks"
         ),

@@ -44,22 +44,13 @@ _LATER_ACTOR = {
     "allow_out_of_order_execution": (False,),
     "concurrency_groups": ({}, []),
     "enable_tensor_transport": (False,),
-    "get_if_exists": (False,),
-    "lifetime": ("non_detached",),
-    "max_pending_calls": (-1,),
-    "max_restarts": (0,),
-    "max_task_retries": (0,),
-    "name": (),
-    "namespace": (),
     "object_store_memory": (),
 }
 _LATER_METHOD = {
     "_generator_backpressure_num_objects": (),
     "concurrency_group": (),
     "enable_task_events": (True,),
-    "max_task_retries": (0,),
     "name": (),
-    "retry_exceptions": (False,),
     "tensor_transport": (),
 }
 
@@ -159,8 +150,47 @@ _TASK = {
     "num_returns": _num_returns,
     "retry_exceptions": _retry_exceptions,
 }
-_ACTOR = {**_RESOURCES, "max_concurrency": _count(1)}
-_METHOD = {"num_returns": _num_returns}
+_NAME_MAX = 255  # bytes, as the core takes them
+
+
+def _name(name, value):
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {type(value).__name__}")
+    if not value or "\0" in value or len(value.encode(errors="replace")) > _NAME_MAX:
+        raise ValueError(
+            f"{name} must have 1 to {_NAME_MAX} bytes, and no NUL among them, unlike {value!r}"
+        )
+    return value
+
+
+def _lifetime(name, value):
+    if value not in ("detached", "non_detached"):
+        raise ValueError(f'{name} must be "detached", "non_detached" or None, not {value!r}')
+    return value
+
+
+def _switch(name, value):
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
+    return value
+
+
+_ACTOR = {
+    **_RESOURCES,
+    "get_if_exists": _switch,
+    "lifetime": _lifetime,
+    "max_pending_calls": _count(1, endless=True),
+    "name": _name,
+    "namespace": _name,
+    "max_concurrency": _count(1),
+    "max_restarts": _count(0, endless=True),
+    "max_task_retries": _count(0, endless=True),
+}
+_METHOD = {
+    "max_task_retries": _count(0, endless=True),
+    "num_returns": _num_returns,
+    "retry_exceptions": _retry_exceptions,
+}
 
 
 def _checked(what, known, later, given):
@@ -207,3 +237,14 @@ def demand(options: dict, cpus) -> dict:
     found["GPU"] = chosen(options, "num_gpus", 0)
     found["memory"] = chosen(options, "memory", 0)
     return {name: float(amount) for name, amount in found.items() if amount}
+
+
+def check_naming(options: dict):
+    """Raises if what is said of an actor's name contradicts itself; when one is made, for options
+    come together only then.
+    """
+    if options.get("name") is not None:
+        return
+    for name in ("get_if_exists", "namespace"):
+        if options.get(name):
+            raise ValueError(f"{name} is for an actor with a name: give it one by name=")

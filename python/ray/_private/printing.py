@@ -35,7 +35,8 @@ class Printer:
         """
         if self._pid != os.getpid():  # a forked child has no such thread
             return
-        _core.finish_messages()
+        if not _core.finish_messages():
+            return
         steps = self._steps
         # The daemon may be stuck or gone: an end is more than the last lines.
         while not self._ended.acquire(True, self._PATIENCE) and (

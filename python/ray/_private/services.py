@@ -9,42 +9,47 @@ from ray import _core
 from ray._private import options
 
 LOOPBACK = "127.0.0.1"
+_NAMESPACE_MAX, _ENTRYPOINT_MAX = 255, 1000  # bytes, as src/wire/setup.h has them
 
 
-def configuration(
-    num_cpus,
-    num_gpus,
-    resources,
-    object_store_memory,
-    memory,
-    temp_dir,
-    namespace,
-    log_to_driver,
-    spill,
-) -> dict:
-    """The arguments of `ray.init`, checked and completed, as the core's start takes them."""
-    from _pickle import dumps
-
-    namespace = os.urandom(16).hex() if namespace is None else namespace
-    if not isinstance(namespace, str) or not namespace:
-        raise ValueError(f"namespace must be a str with something in it, not {namespace!r}")
-    paths = search_path()
+def node(num_cpus, num_gpus, resources, object_store_memory, memory, temp_dir, spill) -> dict:
+    """What a daemon is started with."""
     store = _bytes("object_store_memory", object_store_memory, _core.default_store())
     return {
         "daemon": os.path.join(
             os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin", "mobulad"
         ),
-        "python": sys.executable,
-        "argv": zygote_command(paths),
         "resources": node_resources(num_cpus, num_gpus, resources, memory),
         "object_store_memory": store if object_store_memory is not None else 0,
         "temp_dir": temp_folder(temp_dir),
+        "spill": spill_folders(spill),
+    }
+
+
+def job(namespace, log_to_driver) -> dict:
+    """What a driver brings for its job."""
+    from _pickle import dumps
+
+    namespace = os.urandom(16).hex() if namespace is None else namespace
+    if not isinstance(namespace, str) or not namespace:
+        raise ValueError(f"namespace must be a str with something in it, not {namespace!r}")
+    if len(namespace.encode()) > _NAMESPACE_MAX:
+        raise ValueError(f"namespace has more than {_NAMESPACE_MAX} bytes: {namespace!r}")
+    paths = search_path()
+    return {
+        "argv": zygote_command(paths),
         "namespace": namespace,
+        "entrypoint": entrypoint(),
         "log_to_driver": log_to_driver is None or bool(log_to_driver),
         "setup": dumps({"sys_path": paths, "namespace": namespace}, 5),
-        "spill": spill_folders(spill),
         "preload": [name for name in ("numpy",) if name in sys.modules],
     }
+
+
+def entrypoint() -> str:
+    """This program's command, for people; cut where it is long."""
+    command = " ".join(sys.orig_argv).replace("\0", "")
+    return command.encode(errors="replace")[:_ENTRYPOINT_MAX].decode(errors="ignore")
 
 
 def node_resources(num_cpus, num_gpus, resources, memory) -> dict:

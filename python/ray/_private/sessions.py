@@ -1,45 +1,152 @@
-"""Sessions of this user on this machine, seen from outside."""
+"""Sessions of this user on this machine, seen from outside: private ones, and nodes that any driver
+may join.
+"""
 
 import os
 
 
+class Node:
+    """A node that `ray start` began: its daemon outlives its drivers."""
+
+    def __init__(self, folder):
+        with open(os.path.join(folder, "node")) as file:
+            address, pid, version, node_id = file.read().split("\n")[:4]
+        self.folder = folder
+        self.socket = os.path.join(folder, "socket")
+        self.address = address
+        self.pid = int(pid)
+        self.version = version
+        self.node_id = node_id
+
+    def answers_to(self, address) -> bool:
+        """Whether this is what a user calls it: its folder, or IP:PORT."""
+        if os.path.isabs(address):
+            return os.path.realpath(address) == os.path.realpath(self.folder)
+        host, _, port = address.rpartition(":")
+        own_host, _, own_port = self.address.rpartition(":")
+        return port == own_port and host in (own_host, "127.0.0.1", "localhost", "0.0.0.0")
+
+
 def find_socket(address=None) -> str:
-    """The socket of a session: of the one in the folder `address`; of this process's own; else of
-    the newest.
+    """The socket of a session, private or not: of the one that `address` names; of this process's
+    own; else of the newest.
     """
     from ray import _core
 
     if address in (None, "auto", "local"):
         if _core.is_connected():
             return _core.session()["socket"]
-        for folder in live_sessions():
+        given = os.environ.get("RAY_ADDRESS") if address is None else None
+        if given and given not in ("auto", "local"):
+            return find_node(given).socket
+        for folder in [node.folder for node in live_nodes()] + live_sessions():
             return os.path.join(folder, "socket")
         raise ConnectionError(
             "no session of this user is running here. If one was started with another _temp_dir "
             "or RAY_TMPDIR, set RAY_TMPDIR to that"
         )
     path = os.path.join(os.fspath(address), "socket")
-    if not os.path.exists(path):
-        raise ConnectionError(f"{address!r} is not the folder of a session")
-    return path
+    if os.path.exists(path):
+        return path
+    if ":" in str(address):
+        return find_node(str(address)).socket
+    raise ConnectionError(f"{address!r} is not the folder of a session")
+
+
+def find_node(address: str) -> Node:
+    """The node that a driver joins by this address; ConnectionError if it is not there."""
+    nodes = live_nodes()
+    if address == "auto":
+        if nodes:
+            return nodes[0]
+        raise ConnectionError(
+            "no node of this user is running on this machine. Start one with `ray start --head`, "
+            "or leave the address out: then ray.init() starts a session of its own. (A node that "
+            "was started under another RAY_TMPDIR is found under that.)"
+        )
+    for node in nodes:
+        if node.answers_to(address):
+            return node
+    if os.path.isdir(address):
+        raise ConnectionError(_why_not(address))
+    raise ConnectionError(
+        f"no node of this user has the address {address!r} on this machine"
+        + (f"; there are {', '.join(node.address for node in nodes)}" if nodes else "")
+        + ". Mobula joins nodes of this machine; clusters of several are not there yet"
+    )
+
+
+def _why_not(folder) -> str:
+    if os.stat(folder).st_uid != os.geteuid():
+        return f"the session in {folder} is another user's"
+    if not _lives(folder):
+        return f"no daemon runs in {folder} any more: start another node with `ray start --head`"
+    if not os.path.exists(os.path.join(folder, "node")):
+        return (
+            f"the session in {folder} belongs to the program that started it, and can't be joined. "
+            "Start a node that can be with `ray start --head`"
+        )
+    return f"the node in {folder} has another address"
+
+
+def parent_folder() -> str:
+    """Where this user's sessions have their folders, unless they were given another."""
+    from ray._private.services import temp_folder
+
+    return os.path.join(temp_folder(None), f"mobula-{os.geteuid()}")
 
 
 def live_sessions() -> list:
     """The folders of sessions whose daemon lives, newest first."""
-    from ray._private.services import temp_folder
+    return sorted(filter(_lives, _folders("session_")), key=_age, reverse=True)
 
-    parent = os.path.join(temp_folder(None), f"mobula-{os.geteuid()}")
+
+def live_nodes() -> list:
+    """The nodes that `ray start` began and that live, newest first."""
+    found = {os.path.realpath(folder) for folder in _folders("session_") + _folders("node_")}
+    nodes = []
+    for folder in sorted(found, key=_age, reverse=True):
+        if not os.path.exists(os.path.join(folder, "node")) or not _lives(folder):
+            continue
+        try:
+            nodes.append(Node(folder))
+        except (OSError, ValueError):  # it has just ended
+            continue
+    return nodes
+
+
+def register(folder):
+    """Lets drivers find a node whose folder lies elsewhere."""
+    parent = parent_folder()
+    if os.path.dirname(os.path.realpath(folder)) == os.path.realpath(parent):
+        return
+    os.makedirs(parent, mode=0o700, exist_ok=True)
+    os.symlink(folder, os.path.join(parent, "node_" + os.path.basename(folder)))
+
+
+def forget_dead():
+    """Removes what nodes that are gone have left in the list of nodes."""
+    for link in _folders("node_"):
+        if not _lives(link):
+            os.unlink(link)
     try:
-        folders = [
-            os.path.join(parent, name) for name in os.listdir(parent) if name.startswith("session_")
+        os.rmdir(parent_folder())
+    except OSError:  # there are others, or there is none
+        pass
+
+
+def _folders(prefix) -> list:
+    parent = parent_folder()
+    try:
+        return [
+            os.path.join(parent, name) for name in os.listdir(parent) if name.startswith(prefix)
         ]
     except OSError:
         return []
-    return sorted(
-        filter(_lives, folders),
-        key=lambda folder: os.path.basename(folder).split("_")[1],
-        reverse=True,
-    )
+
+
+def _age(folder):
+    return os.path.basename(folder).split("_")[1]
 
 
 def _lives(folder) -> bool:

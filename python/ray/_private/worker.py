@@ -52,12 +52,16 @@ def init(
     _system_config: "dict | None" = None,
     **others,
 ):
-    """Starts the system on this machine and connects this process to it.
+    """Connects this process to a running node, or starts the system on this machine for it alone.
 
-    Calls that need a running system start it with the defaults, so this is needed only to choose.
+    Calls that need a running system do this with the defaults, so it is needed only to choose.
 
     Args:
-        address: None or "local"; there are no clusters to connect to yet.
+        address: which node to join: the address or the folder that `ray start` printed; "auto" for
+            RAY_ADDRESS, or else the newest that this user started with `ray start`; "local" for
+            none: a session of this program's own. None is as "auto", and as "local" if there is no
+            node. What follows about CPUs and memory describes a session of one's own; while joining
+            a node it is a ValueError.
         num_cpus: how many CPUs tasks may use; by default those this process may use.
         num_gpus: how many GPUs; by default those of CUDA_VISIBLE_DEVICES.
         resources: other resources and how much there is of each.
@@ -80,17 +84,13 @@ def init(
     from ray._private.context import RayContext
 
     init_options.refuse_unknown(others)
-    if address is None:
-        address = os.environ.get("RAY_ADDRESS") or "local"
-    if not isinstance(address, str):
+    if address is not None and not isinstance(address, str):
         raise TypeError(f"address must be a str or None, not {type(address).__name__}")
     with _starting:
         # A client of another cluster would be one beside this session, and no second call.
-        if _core.is_connected() and "://" not in address:
+        if _core.is_connected() and "://" not in (address or ""):
             _refuse_again(ignore_reinit_error)
             return RayContext(_core.session())
-        if address != "local":
-            raise not_yet(f"connecting to a cluster (address={address!r})")
         init_options.check(
             {
                 "dashboard_host": dashboard_host,
@@ -114,21 +114,40 @@ def init(
             )
         from ray._private import logs, services
 
-        config = services.configuration(
-            num_cpus,
-            num_gpus,
-            resources,
-            object_store_memory,
-            _memory,
-            _temp_dir,
-            namespace,
-            log_to_driver,
-            object_spilling_directory,
-        )
+        node = _node_to_join(address)
+        of_node = {
+            "num_cpus": num_cpus,
+            "num_gpus": num_gpus,
+            "resources": resources,
+            "object_store_memory": object_store_memory,
+            "memory": _memory,
+            "temp_dir": _temp_dir,
+            "spill": object_spilling_directory,
+        }
+        if node is None:
+            config = {**services.node(**of_node), **services.job(namespace, log_to_driver)}
+        else:
+            init_options.refuse_while_joining(node, of_node)
+            config = {"join": node.socket, **services.job(namespace, log_to_driver)}
         if configure_logging:
             logs.configure(logging_level, logging_format)
         _start(config)
         return RayContext(_core.session())
+
+
+def _node_to_join(address):
+    """The running node that ray.init joins; None: it starts a session of its own."""
+    if address in (None, "auto"):
+        address = os.environ.get("RAY_ADDRESS") or address
+    if address == "local":
+        return None
+    from ray._private import sessions
+
+    if address is None:
+        return next(iter(sessions.live_nodes()), None)
+    if "://" in address:
+        raise not_yet(f"connecting to a cluster (address={address!r})")
+    return sessions.find_node(address)
 
 
 def _refuse_again(ignore_reinit_error):
@@ -202,6 +221,12 @@ def _auto_init():
             init()
 
 
+def start_if_needed():
+    """What any call does that needs a session."""
+    if not _core.is_connected():
+        _auto_init()
+
+
 _core.set_hooks(auto_init=_auto_init, load_error=load_error)
 
 
@@ -211,8 +236,10 @@ def is_initialized() -> bool:
 
 
 def shutdown():
-    """Ends the system that this driver started; everything that its workers have printed is printed
-    before it returns.
+    """Ends this driver's job, and the system with it unless it was joined; everything that its
+    workers have printed is printed before it returns.
+
+    On a node that was joined, detached actors stay, and so does the node.
 
     Workers and actors end as Python programs do, with exit functions, destructors and files
     flushed. All together have a second for that; what has not ended by then is told and killed.
@@ -289,12 +316,30 @@ def _make_remote(target, options):
 
 
 def kill(actor, *, no_restart: bool = True):
-    """Ends an actor at once; calls that it has not finished fail with ActorDiedError."""
+    """Ends an actor at once; calls that it has not finished fail with ActorDiedError.
+
+    With no_restart=False only its process is killed: it is restarted if it has restarts left
+    (max_restarts), and calls that it had not begun run then.
+    """
     from ray.actor import ActorHandle
 
     if not isinstance(actor, ActorHandle):
         raise ValueError(f"ray.kill takes the handle of an actor, not {type(actor).__name__}")
     _core.kill_actor(actor._ray_actor_ref, bool(no_restart))
+
+
+def cancel(ray_waitable, *, force: bool = False, recursive: bool = True):
+    """Cancels the task that makes this object, and with `recursive` the tasks that it has started.
+
+    A task that waits never runs. One that runs gets a KeyboardInterrupt; with `force` its worker is
+    killed. A method of an async actor gets asyncio.CancelledError; other methods of actors can ask
+    get_runtime_context().is_canceled(). `ray.get` raises TaskCancelledError, unless the task has
+    returned something all the same. It is not retried. Does not wait for the task, and does nothing
+    if that is over.
+    """
+    if not isinstance(ray_waitable, _core.ObjectRef):
+        raise TypeError(f"ray.cancel() only supported for object refs. Got: {type(ray_waitable)}.")
+    _core.cancel(ray_waitable, force, recursive)
 
 
 @functools.lru_cache(1024)

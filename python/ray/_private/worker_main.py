@@ -25,6 +25,7 @@ def prepare():
     worker.set_hooks()
     debugging.prepare()
     signal.signal(_core.END_SIGNAL, on_end_signal)
+    signal.signal(_core.CANCEL_SIGNAL, on_cancel_signal)
 
 
 def main(setup: "bytes | None"):
@@ -89,6 +90,12 @@ def on_end_signal(number, frame):
     """
     if session.pid == os.getpid() and not _ending.locked() and _core.cut_off():
         raise SystemExit(0)
+
+
+def on_cancel_signal(number, frame):
+    """A task of this worker was cancelled, and is broken off if it runs here now."""
+    if session.pid == os.getpid() and not _ending.locked() and _core.interrupt():
+        raise KeyboardInterrupt
 
 
 def end(status: int):

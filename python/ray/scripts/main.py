@@ -1,4 +1,4 @@
-"""The `ray` command: `ray --version`, `ray memory`, `ray microbenchmark` and `ray c-flags`."""
+"""The `ray` command: `ray --version`, and a module of this folder for each command."""
 
 import sys
 
@@ -7,13 +7,17 @@ _LATER = frozenset(
         "attach check-open-ports cluster-dump cpp dashboard debug disable-usage-stats down "
         "drain-node enable-usage-stats exec get get-auth-token get-head-ip get-worker-ips "
         "global-gc health-check job kill-actor kill-random-node list local-dump logs metrics "
-        "monitor rsync-down rsync-up sanity-check serve start stack status stop submit summary "
-        "symmetric-run timeline up"
+        "monitor rsync-down rsync-up sanity-check serve stack submit summary symmetric-run "
+        "timeline up"
     ).split()
 )
+_COMMANDS = ("c-flags", "memory", "microbenchmark", "start", "status", "stop")
 _USAGE = """usage: ray [--version] COMMAND
 
 commands:
+  start --head      starts a node that outlives the programs that use it
+  stop              ends the nodes that `ray start` began
+  status            what a node has, what of it is used, and what waits for it
   memory            the objects of a running session, who holds them, and why
   microbenchmark    how many tasks, actor calls, puts and gets a second this machine does
   c-flags           what the C compiler needs for a driver; with --compile, for a library
@@ -34,18 +38,11 @@ def main(argv: "list[str] | None" = None) -> int:
 
         print(f"ray, version {version}")
         return 0
-    if args[0] == "microbenchmark":
-        from ray.scripts import microbenchmark
+    if args[0] in _COMMANDS:
+        from importlib import import_module
 
-        return microbenchmark.main(args[1:])
-    if args[0] == "memory":
-        from ray.scripts import memory
-
-        return memory.main(args[1:])
-    if args[0] == "c-flags":
-        from ray.scripts import c_flags
-
-        return c_flags.main(args[1:])
+        module = "ray.scripts." + args[0].replace("-", "_")
+        return import_module(module).main(args[1:])
     if args[0] in _LATER:
         print(f"ray {args[0]} is not in Mobula yet", file=sys.stderr)
     else:

@@ -3,7 +3,7 @@
 from ray._private.later import no_attribute
 from ray._private.services import get_node_ip_address
 
-__all__ = ["get_node_ip_address"]
+__all__ = ["get_node_ip_address", "list_named_actors"]
 
 
 def __getattr__(name):
@@ -11,4 +11,8 @@ def __getattr__(name):
         from importlib import import_module
 
         return import_module("ray.util.state")
+    if name == "list_named_actors":
+        from ray._private.names import list_named_actors
+
+        return list_named_actors
     raise no_attribute(__name__, name)

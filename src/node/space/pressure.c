@@ -11,7 +11,8 @@
  *      much of what their last task used are sent home.
  *   3. Still short after PATIENCE_NS and the store has no more to give, or about to reach the limit
  *      itself: one process is ended, and the driver is told, with the largest ones. It is the
- *      newest task that may be run again; else the newest task; else the newest actor. A leap of
+ *      newest task that may be run again; else the newest task; else the newest actor that may be
+ *      made again; else the newest actor. A leap of
  *      what is used may look like the limit; so while the store still gives, that counts only after
  *      PATIENCE_NS too (if it was no leap, the kernel ends the same worker).
  *
@@ -84,7 +85,8 @@ static bool is_at_rest(node_t *n, node_client_t *w) {
                (w->actor->queues.count == 0 || atomic_load(&lease->rests) != 0);
     if (!w->leased) return true;
     return atomic_load(&lease->word) == SHM_LEASE_FREE &&
-           (atomic_load(&n->shared->lanes[w->lane].workers[w->number / 64].idle) &
+           (atomic_load(
+                &n->shared->lanes[node_lane_number(w->job, w->lane)].workers[w->number / 64].idle) &
             shm_node_bit(w->number)) != 0;
 }
 
@@ -101,11 +103,15 @@ static bool busy_with(node_t *n, node_client_t *w, busy_t *ret_busy) {
                          .record = UINT32_MAX,
                          .is_actor = w->actor != NULL,
                          .start_ns = w->actor ? w->actor_ns : 0};
+    if (w->actor != NULL) ret_busy->retries = actor_life_may_restart(&w->actor->life);
     const wire_record_t *record = record_of(n, w, &ret_busy->record);
     if (record == NULL) return w->actor != NULL;
-    if (!ret_busy->is_actor) ret_busy->start_ns = record->start_ns;
-    ret_busy->retries = !ret_busy->is_actor && record->kind == MOB_TASK &&
-                        (w->runs != NULL ? w->runs->retries : record->max_retries) != 0;
+    if (!ret_busy->is_actor)
+        ret_busy->start_ns = record->start_ns;
+    else
+        return true;
+    ret_busy->retries =
+        record->kind == MOB_TASK && (w->runs != NULL ? w->runs->retries : record->max_retries) != 0;
     return true;
 }
 
@@ -142,8 +148,9 @@ static bool one_is_dying(node_t *n) {
 
 /* What a worker has, and the processes that its task started. The driver's children are not its
  * own: we are among them. */
-static uint64_t bytes_of(const node_t *n, const node_client_t *c) {
-    return base_process_bytes(c->pid) + (c == n->driver ? 0 : base_process_children_bytes(c->pid));
+static uint64_t bytes_of(const node_client_t *c) {
+    return base_process_bytes(c->pid) +
+           (c->role == WIRE_DRIVER ? 0 : base_process_children_bytes(c->pid));
 }
 
 static void name_of(node_t *n, const busy_t *b, char *ret_name, size_t capacity) {
@@ -185,17 +192,17 @@ static void largest_text(node_t *n, char *text, size_t capacity) {
     size_t count = 0, at = 0;
     for (uint32_t i = 1; i < n->client_next; i++)
         if (n->clients[i] != NULL && n->clients[i]->state == NODE_LIVE)
-            all[count++] = (sized_t){.bytes = bytes_of(n, n->clients[i]), .client = n->clients[i]};
+            all[count++] = (sized_t){.bytes = bytes_of(n->clients[i]), .client = n->clients[i]};
     qsort(all, count, sizeof *all, sized_compare);
     text[0] = 0;
     for (size_t i = 0; i < count && i < LARGEST && at < capacity; i++) {
         char name[300] = "";
         busy_t b;
         if (busy_with(n, all[i].client, &b)) name_of(n, &b, name, sizeof name);
-        at += (size_t)snprintf(text + at, capacity - at, "%s%s %d%s%s%s %llu MiB",
-                               i > 0 ? ", " : "", all[i].client == n->driver ? "driver" : "worker",
-                               (int)all[i].client->pid, *name ? " (" : "", name, *name ? ")" : "",
-                               (unsigned long long)(all[i].bytes >> 20));
+        at += (size_t)snprintf(
+            text + at, capacity - at, "%s%s %d%s%s%s %llu MiB", i > 0 ? ", " : "",
+            all[i].client->role == WIRE_DRIVER ? "driver" : "worker", (int)all[i].client->pid,
+            *name ? " (" : "", name, *name ? ")" : "", (unsigned long long)(all[i].bytes >> 20));
     }
 }
 
@@ -216,9 +223,9 @@ static void worker_end(node_t *n, const busy_t *b, bool again, const char *why) 
     largest_text(n, largest, sizeof largest);
     snprintf(b->worker->oom, sizeof b->worker->oom, "%s", why);
     b->worker->oom_again = again;
-    node_warn(n, "%s: %s (pid %d) was ended%s. Largest processes: %s.", why, name,
-              (int)b->worker->pid, again ? ", and will be run again when there is memory" : "",
-              largest);
+    node_job_warn(b->worker->job, "%s: %s (pid %d) was ended%s. Largest processes: %s.", why, name,
+                  (int)b->worker->pid, again ? ", and will be run again when there is memory" : "",
+                  largest);
     node_client_kill(b->worker);
     n->pressure.last_kill_ns = base_clock_mono_ns();
 }
@@ -234,7 +241,7 @@ static void one_end(node_t *n, uint64_t used, uint64_t soon, uint64_t allowed, u
     bool alone = tasks_running(n, chosen.worker) == 0;
     /* Somebody else has the memory, the driver or who is none of ours: ending a small task would
      * not help, and it would fail for good. */
-    if (alone && !chosen.is_actor && bytes_of(n, chosen.worker) < soon - allowed) return;
+    if (alone && !chosen.is_actor && bytes_of(chosen.worker) < soon - allowed) return;
     char why[200];
     char growth[80] = "";
     if (soon >= limit && soon > used)
@@ -242,7 +249,7 @@ static void one_end(node_t *n, uint64_t used, uint64_t soon, uint64_t allowed, u
                  (unsigned long long)(soon - used) >> 20);
     snprintf(why, sizeof why, "Memory is short, %.1f %% of %llu MiB are used%s",
              100.0 * (double)used / (double)limit, (unsigned long long)(limit >> 20), growth);
-    worker_end(n, &chosen, chosen.retries && (!alone || store_gives(n)), why);
+    worker_end(n, &chosen, chosen.retries && (chosen.is_actor || !alone || store_gives(n)), why);
 }
 
 /* Tasks that use more than the memory= that they asked for, if that is to be enforced. */
@@ -253,26 +260,27 @@ static void greedy_end(node_t *n) {
         if (n->clients[i] == NULL || !busy_with(n, n->clients[i], &b)) continue;
         if (!b.is_actor && b.record == UINT32_MAX) continue;
         uint32_t shape = b.is_actor ? b.worker->lease.shape : n->records[b.record].shape;
-        size_t count = sched_shape_valid(n->sched, shape)
-                           ? sched_shape_demand(n->sched, shape, demand, SCHED_NEEDS_MAX)
-                           : 0;
+        size_t count =
+            sched_shape_valid(b.worker->job->sched, shape)
+                ? sched_shape_demand(b.worker->job->sched, shape, demand, SCHED_NEEDS_MAX)
+                : 0;
         for (size_t k = 0; k < count; k++) {
             if (strcmp(demand[k].name, "memory") != 0) continue;
-            uint64_t asked = demand[k].amount / SCHED_UNIT, has = bytes_of(n, b.worker),
+            uint64_t asked = demand[k].amount / SCHED_UNIT, has = bytes_of(b.worker),
                      born = b.worker->born_bytes;
             has = has > born ? has - born : 0;
             if (has <= asked) continue;
             char why[200];
             snprintf(why, sizeof why, "It asked for memory=%llu and uses %llu bytes",
                      (unsigned long long)asked, (unsigned long long)has);
-            worker_end(n, &b, false, why);
+            worker_end(n, &b, b.is_actor && b.retries, why);
             break;
         }
     }
 }
 
 void node_pressure_begins(node_client_t *w) {
-    if (w->node->pressure.enforce) w->born_bytes = bytes_of(w->node, w);
+    if (w->node->pressure.enforce) w->born_bytes = bytes_of(w);
 }
 
 /* Kills of the kernel whose victims we have not seen; those of other processes are forgotten after
@@ -300,7 +308,7 @@ void node_pressure_died(node_client_t *w) {
     snprintf(w->oom, sizeof w->oom,
              "The kernel ended it, for the memory of its control group is used up");
     w->oom_again = tasks_running(n, w) > 0 || store_gives(n);
-    node_warn(n, "The worker %d: %s.", (int)w->pid, w->oom);
+    node_job_warn(w->job, "The worker %d: %s.", (int)w->pid, w->oom);
 }
 
 void node_pressure_spare(node_client_t *w) {
@@ -357,10 +365,12 @@ static bool store_gives(const node_t *n) {
 
 /* Nobody misses a worker without a task, and it may have kept much of what its last one used:
  * beyond what it was born with, which it shares with the zygote. */
-static void idle_end(node_t *n) {
-    uint64_t most = (n->pool.idle.count > 0 ? base_process_bytes(n->zygote.pid) : 0) + IDLE_BYTES;
-    for (size_t i = n->pool.idle.count; i-- > 0;) {
-        node_client_t *w = n->pool.idle.items[i];
+static void idle_end(const node_job_t *job) {
+    const node_pool_t *pool = &job->pool;
+    uint64_t most =
+        (pool->idle.count > 0 ? base_process_bytes(job->setup->zygote.pid) : 0) + IDLE_BYTES;
+    for (size_t i = pool->idle.count; i-- > 0;) {
+        node_client_t *w = pool->idle.items[i];
         if (base_process_bytes(w->pid) < most || !node_worker_retire(w)) continue;
         /* nobody else is ended before this one is gone */
         snprintf(w->oom, sizeof w->oom, "Memory is short");
@@ -376,7 +386,7 @@ static void pressure_relieve(node_t *n, uint64_t used, uint64_t soon, uint64_t l
     node_leases_recall(n);
     node_ahead_hold_back(n);
     store_relieve(n, (soon > allowed ? soon - allowed : 0) + limit / 20);
-    idle_end(n);
+    NODE_EACH_JOB(n, job) idle_end(job);
     uint64_t since = now - n->pressure.short_since_ns;
     bool gives = store_gives(n), patient = since < PATIENCE_NS,
          at_once = soon >= limit && !(gives && patient);
@@ -445,7 +455,8 @@ void node_pressure_watch(node_t *n) {
 /* A task runs, or is about to: who has a lease will take one, or gives it up when we look next.
  * Actors are not asked, and who waits for others does nothing by itself. */
 static bool one_runs(node_t *n) {
-    if (n->pool.waiting > 0) return true;
+    NODE_EACH_JOB(n, job)
+    if (job->pool.waiting > 0) return true;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
         if (w == NULL || w->role != WIRE_WORKER || w->actor != NULL) continue;

@@ -304,7 +304,7 @@ void node_space_text(node_t *n, uint64_t size, char *text, size_t capacity) {
             if (u.pinned[k] > u.pinned[most]) most = k;
         if (most == 0) break;
         at += (size_t)snprintf(text + at, capacity - at, "; in use by %s %d: %llu bytes",
-                               n->clients[most] == n->driver ? "the driver" : "the worker",
+                               n->clients[most]->role == WIRE_DRIVER ? "the driver" : "the worker",
                                (int)n->clients[most]->pid, (unsigned long long)u.pinned[most]);
         u.pinned[most] = 0;
     }

@@ -131,6 +131,13 @@ static inline void daemon_says(mob_client_t *c, uint32_t kind, uint32_t a, uint6
     assert_true(shm_ring_push(c->down, SHM_DOWN_MESSAGES, &m));
 }
 
+/* The queue for calls of the actor, by a daemon that runs. */
+static inline uint32_t calls_queue(mob_client_t *c, mob_ref_t actor) {
+    uint32_t queue;
+    assert_int_equal(client_calls_queue(c, actor, &queue), MOB_OK);
+    return queue;
+}
+
 /* The next message that the daemon would read; kind 0 if there is none. */
 static inline wire_message_t daemon_hears(mob_client_t *c) {
     wire_message_t m = {0};

@@ -29,20 +29,20 @@ static void test_the_daemon_is_asked_for_a_queue_once(void **state) {
     mob_client_t *c = *state;
     c->local[ACTOR.slot] = (client_local_t){.count = 1, .generation = (uint32_t)ACTOR.generation};
     daemon_says(c, WIRE_CALLS_ARE, CALLS, 0);
-    assert_int_equal(client_calls_queue(c, ACTOR), CALLS);
+    assert_int_equal(calls_queue(c, ACTOR), CALLS);
     daemon_hears_only(c, WIRE_NEED_CALLS, ACTOR.slot, ACTOR.generation);
-    assert_int_equal(client_calls_queue(c, ACTOR), CALLS);
+    assert_int_equal(calls_queue(c, ACTOR), CALLS);
     daemon_hears_nothing(c);
     atomic_store(&c->queues[CALLS].closed, 1); /* the actor died: its calls go to the daemon */
-    assert_int_equal(client_calls_queue(c, ACTOR), 0);
+    assert_int_equal(calls_queue(c, ACTOR), 0);
 }
 
 static void test_no_queue_where_calls_go_through_the_daemon(void **state) {
     mob_client_t *c = *state;
-    assert_int_equal(client_calls_queue(c, ACTOR), 0); /* nothing here holds it */
+    assert_int_equal(calls_queue(c, ACTOR), 0); /* nothing here holds it */
     c->local[ACTOR.slot] = (client_local_t){.count = 1, .generation = (uint32_t)ACTOR.generation};
     atomic_store(&c->node->fast, 0);
-    assert_int_equal(client_calls_queue(c, ACTOR), 0);
+    assert_int_equal(calls_queue(c, ACTOR), 0);
     daemon_hears_nothing(c);
 }
 
@@ -50,11 +50,11 @@ static void test_a_refusal_holds_for_a_while(void **state) {
     mob_client_t *c = *state;
     c->local[ACTOR.slot] = (client_local_t){.count = 1, .generation = (uint32_t)ACTOR.generation};
     daemon_says(c, WIRE_CALLS_ARE, 0, 0);
-    assert_int_equal(client_calls_queue(c, ACTOR), 0);
+    assert_int_equal(calls_queue(c, ACTOR), 0);
     daemon_hears_only(c, WIRE_NEED_CALLS, ACTOR.slot, ACTOR.generation);
     daemon_says(c, WIRE_CALLS_ARE, CALLS, 0);
     unsigned calls = 1;
-    while (client_calls_queue(c, ACTOR) == 0) {
+    while (calls_queue(c, ACTOR) == 0) {
         daemon_hears_nothing(c);
         assert_true(++calls < 1000);
     }
@@ -68,7 +68,7 @@ static void test_an_answer_that_names_no_queue_of_calls(void **state) {
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
         c->local[ACTOR.slot] = (client_local_t){.count = 1};
         daemon_says(c, WIRE_CALLS_ARE, answers[i], 0);
-        assert_int_equal(client_calls_queue(c, ACTOR), 0);
+        assert_int_equal(calls_queue(c, ACTOR), 0);
     }
 }
 

@@ -352,10 +352,7 @@ static int zygote(void) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    wire_hello_t hello = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
-                          .version = WIRE_VERSION,
-                          .role = WIRE_ZYGOTE};
-    hello.token = strtoull(number, NULL, 10);
+    wire_hello_t hello = wire_hello(WIRE_ZYGOTE, strtoull(number, NULL, 10));
     wire_packet_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
     if (connect(sock, (struct sockaddr *)&address, sizeof address) != 0 ||
         send(sock, &hello, sizeof hello, MSG_NOSIGNAL) < 0 ||
@@ -528,10 +525,7 @@ static int socket_say(mob_client_t *c, const void *packet, size_t size) {
 static void test_strangers_on_the_socket(void **state) {
     (void)state;
     mob_client_t *c = session_start();
-    const wire_hello_t good = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
-                               .version = WIRE_VERSION,
-                               .role = WIRE_WORKER,
-                               .token = 1 << 30};
+    const wire_hello_t good = wire_hello(WIRE_WORKER, 1 << 30);
     wire_hello_t hello = good;
     assert_int_equal(socket_say(c, &hello, sizeof hello), WIRE_REFUSED); /* nobody asked for it */
     hello.role = WIRE_DRIVER;

@@ -140,12 +140,12 @@ static void test_a_stale_handle_has_no_queue(void **state) {
     c->local[9000].queue = SHM_FIRST_CALLS;
     c->local[9000].is_function = true;
     atomic_store(&c->slots[9000].generation, 6);
-    assert_int_equal(client_calls_queue(c, next), 0);
+    assert_int_equal(calls_queue(c, next), 0);
     mob_ref_retain(c, next);
     assert_int_equal(c->local[9000].queue, 0);
     assert_false(c->local[9000].is_function);
     assert_int_equal(c->local[9000].count, 1);
-    assert_int_equal(client_calls_queue(c, old), 0);
+    assert_int_equal(calls_queue(c, old), 0);
     mob_ref_release(c, next);
     daemon_hears_nothing(c);
 }
@@ -255,7 +255,7 @@ static void expect_refused(mob_client_t *c, mob_status_t expected) {
     assert_int_equal(mob_wait(c, &ref, 1, 1, 0, &ready, &size), expected);
     assert_int_equal(ready, 0);
     assert_int_equal(mob_submit(c, &task, &made), expected);
-    assert_int_equal(mob_actor_kill(c, ref), expected);
+    assert_int_equal(mob_actor_kill(c, ref, false), expected);
     assert_int_equal(mob_query(c, MOB_QUERY_RESOURCES, 0, &answer, &size), expected);
     assert_int_equal(mob_shape(c, NULL, 0, &shape), expected);
     assert_int_equal(made.slot, 0);

@@ -146,6 +146,7 @@ static void test_calls_come_from_queues_that_the_daemon_named(void **state) {
 
 static void test_told_to_exit_it_begins_nothing_more(void **state) {
     mob_client_t *c = *state;
+    c->actor = (mob_ref_t){0}; /* a worker of tasks */
     lease_give(c);
     task_t task = pushed(), order = ordered(c);
     daemon_says(c, WIRE_EXIT, 0, 0);
@@ -176,6 +177,29 @@ static void test_told_to_exit_an_actor_runs_the_calls_that_it_has(void **state) 
     store_slot_seal(&c->slots[argument.result.slot], false);
     expect_run(c, second);
     takes_nothing(c, MOB_ECLOSED);
+}
+
+static void test_told_to_exit_an_actor_runs_what_it_was_handed(void **state) {
+    mob_client_t *c = *state;
+    task_t order = ordered(c);
+    daemon_says(c, WIRE_EXIT, 0, 0);
+    expect_run(c, order);
+    takes_nothing(c, MOB_ECLOSED);
+}
+
+static void test_a_call_that_is_run_again_comes_before_all_others(void **state) {
+    mob_client_t *c = *state;
+    daemon_says(c, WIRE_CALLS, CALLS, 0);
+    takes_nothing(c, MOB_ETIMEOUT);
+    task_t waiting = called(NULL), again = ordered(c);
+    client_listen(c);
+    c->orders.count = 0; /* its order was read before: the worker has run it once */
+    task_t other = ordered(c);
+    client_listen(c);
+    client_order_again(c, again.record, again.generation, false);
+    expect_run(c, again);
+    expect_run(c, other);
+    expect_run(c, waiting);
 }
 
 static void test_without_a_daemon_it_ends(void **state) {
@@ -364,6 +388,8 @@ int main(void) {
         WORKER_TEST(test_told_to_exit_it_begins_nothing_more),
         WORKER_TEST(test_told_to_exit_it_finishes_what_it_runs),
         WORKER_TEST(test_told_to_exit_an_actor_runs_the_calls_that_it_has),
+        WORKER_TEST(test_told_to_exit_an_actor_runs_what_it_was_handed),
+        WORKER_TEST(test_a_call_that_is_run_again_comes_before_all_others),
         WORKER_TEST(test_without_a_daemon_it_ends),
         WORKER_TEST(test_a_record_that_makes_no_sense_ends_it),
         WORKER_TEST(test_functions_are_forgotten_when_nothing_else_is_there),

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "node/ahead.h"
 #include "node/inbox.h"
@@ -24,13 +25,50 @@
 /* main.c's: the loop ends. */
 void node_end(node_t *node) { node->ending = true; }
 
+/* The first job, which most tests have alone. */
+#define JOB(n) ((n)->jobs.items.items[0])
+
+/* A job without a driver's setup. `argv`: the command of its zygote; NULL: it has no workers. */
+static inline node_job_t *fixture_job_new(node_t *n, const char *const *argv) {
+    static const char *const none[] = {NULL};
+    node_setup_t *setup = calloc(1, sizeof *setup);
+    node_job_t *job;
+    assert_non_null(setup);
+    setup->node = n;
+    setup->holds = 1;
+    setup->fd = -1;
+    setup->given = (wire_setup_t){.folder = "",
+                                  .name_space = "",
+                                  .entrypoint = "",
+                                  .argv = argv != NULL ? argv : none,
+                                  .env = none,
+                                  .preload = none,
+                                  .log_to_driver = true};
+    setup->zygote.pid = INT_MAX; /* one is on its way, and no process has this number */
+    assert_true(vec_push(&n->setups.items, setup));
+    assert_int_equal(node_job_new(n, setup, &job), MOB_OK);
+    return job;
+}
+
+static inline void fixture_job_free(node_t *n, node_job_t *job) {
+    (void)n;
+    job->setup->zygote.pid = 0;
+    vec_free(&job->pool.idle);
+    vec_free(&job->pool.starting);
+    vec_free(&job->shapes.warned);
+    if (job->setup->fd >= 0) close(job->setup->fd);
+    free(job->setup->lists);
+    free(job->setup->bytes);
+    free(job->setup);
+    free(job);
+}
+
 static inline node_t *fixture_node_new(uint64_t store_bytes) {
     static const sched_amount_t resources[] = {{.name = "CPU", .amount = 4 * SCHED_UNIT}};
     node_t *n = calloc(1, sizeof *n);
     assert_non_null(n);
     n->config.store_bytes = store_bytes;
     n->client_next = 1;
-    n->zygote.pid = INT_MAX; /* one is on its way, and no process has this number */
     uv_loop_init(&n->loop);
     uv_timer_init(&n->loop, &n->schedule.timer);
     n->schedule.timer.data = n;
@@ -38,13 +76,11 @@ static inline node_t *fixture_node_new(uint64_t store_bytes) {
     assert_int_equal(node_space_start(n), MOB_OK);
     assert_int_equal(node_failures_start(n), MOB_OK);
     assert_int_equal(node_farewell_start(n), MOB_OK);
+    assert_int_equal(node_cancels_start(n), MOB_OK);
     assert_int_equal(sched_new(resources, 1, &n->sched), MOB_OK);
-    assert_int_equal(sched_shape_intern(n->sched,
-                                        &(sched_amount_t){.name = "CPU", .amount = SCHED_UNIT}, 1,
-                                        &n->schedule.cpu_shape),
-                     MOB_OK);
     assert_int_equal(control_embedded_new(&n->control), MOB_OK);
     assert_int_equal(node_memory_init(n), MOB_OK);
+    fixture_job_new(n, NULL);
     return n;
 }
 
@@ -57,6 +93,7 @@ static inline node_client_t *fixture_client_new(node_t *n, uint32_t role) {
     assert_true(node_number_take(c));
     c->role = role;
     c->state = NODE_LIVE;
+    if (role == WIRE_WORKER || role == WIRE_DRIVER) node_job_join(JOB(n), c);
     return c;
 }
 
@@ -93,12 +130,13 @@ static inline wire_record_t *fixture_record_fill(node_t *n, uint32_t index, mob_
     uint64_t word = atomic_load(&r->word);
     *r = (wire_record_t){.word = word,
                          .kind = (uint8_t)kind,
-                         .shape = n->schedule.cpu_shape,
+                         .shape = MOB_SHAPE_ONE_CPU,
                          .max_retries = max_retries,
                          .num_returns = 1,
                          .name_size = 4};
     r->num_deps = dep.slot != 0;
     memcpy(r->body, &result, sizeof result);
+    n->slots[result.slot].value.maker = index;
     memcpy(r->body + sizeof result, &dep, sizeof dep);
     memcpy(r->body + (1 + r->num_deps) * sizeof result, "work", 4);
     r->body_size = wire_body_size(1, r->num_deps, 0, 4, 0);
@@ -133,6 +171,7 @@ static inline void fixture_node_free(node_t *n) {
         if (o->actor != NULL) {
             vec_free(&o->actor->callers);
             vec_free(&o->actor->queues);
+            free(o->actor->words);
         }
         free(o->actor);
         vec_free(&o->holders);
@@ -141,12 +180,14 @@ static inline void fixture_node_free(node_t *n) {
         vec_free(&o->askers);
         free(o);
     }
+    NODE_EACH_JOB(n, job) job->driver = NULL;
     while (n->connections.count > 0) node_client_close(n->connections.items[0]);
     uv_close((uv_handle_t *)&n->schedule.timer, NULL);
     uv_close((uv_handle_t *)&n->space.timer, NULL);
     uv_close((uv_handle_t *)&n->texts.timer, NULL);
-    uv_close((uv_handle_t *)&n->failures.timer, NULL);
-    uv_close((uv_handle_t *)&n->farewell.timer, NULL);
+    uv_close((uv_handle_t *)&n->failing.timer, NULL);
+    uv_close((uv_handle_t *)&n->ends.timer, NULL);
+    uv_close((uv_handle_t *)&n->cancels.timer, NULL);
     uv_run(&n->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&n->loop), 0);
     uint64_t granules = n->config.store_bytes / SHM_GRANULE;
@@ -163,13 +204,16 @@ static inline void fixture_node_free(node_t *n) {
     sched_free(n->sched);
     control_free(n->control);
     vec_free(&n->connections);
-    vec_free(&n->pool.idle);
-    vec_free(&n->pool.starting);
+    while (n->jobs.items.count > 0) fixture_job_free(n, vec_pop(&n->jobs.items));
+    vec_free(&n->jobs.items);
+    vec_free(&n->setups.items);
     vec_free(&n->zero);
     vec_free(&n->actors.early);
+    vec_free(&n->cancels.todo);
+    vec_free(&n->cancels.early);
+    vec_free(&n->cancels.interrupts);
     vec_free(&n->pairs.free);
     vec_free(&n->books.gaps);
-    vec_free(&n->shapes.warned);
     vec_free(&n->questions);
     vec_free(&n->children.dead_sessions);
     vec_free(&n->grants.slots.free);

@@ -46,16 +46,17 @@ static inline int setup(void **state) {
     n = fixture_node_new(64 * SHM_GRANULE);
     n->config.fast = true;
     atomic_store(&n->shared->fast, 1);
-    node_lane_open(n, n->schedule.cpu_shape);
-    n->driver = client_new(WIRE_DRIVER);
-    driver = submitter_of(n->driver);
+    node_lane_open(JOB(n), MOB_SHAPE_ONE_CPU);
+    JOB(n)->driver = client_new(WIRE_DRIVER);
+    driver = submitter_of(JOB(n)->driver);
     return 0;
 }
 
 static inline int teardown(void **state) {
     (void)state;
-    n->driver = NULL;
+    JOB(n)->driver = NULL;
     vec_free(&n->queued.done_early);
+    vec_free(&n->actors.held);
     fixture_node_free(n);
     return 0;
 }
@@ -120,8 +121,8 @@ static inline uint32_t push_cpus(submitter_t *s, uint64_t cpus, uint32_t *ret_la
     uint32_t record = record_fill(s, slot_open(s), NONE, 0, false), number = s->client->number,
              shape;
     sched_amount_t demand = {.name = "CPU", .amount = cpus * SCHED_UNIT};
-    assert_int_equal(sched_shape_intern(n->sched, &demand, 1, &shape), MOB_OK);
-    node_lane_open(n, shape);
+    assert_int_equal(sched_shape_intern(JOB(n)->sched, &demand, 1, &shape), MOB_OK);
+    node_lane_open(JOB(n), shape);
     *ret_lane = 0;
     while (*ret_lane < SHM_LANES && atomic_load(&n->shared->lanes[*ret_lane].shape) != shape + 1)
         (*ret_lane)++;
@@ -138,8 +139,9 @@ static inline uint32_t push_cpus(submitter_t *s, uint64_t cpus, uint32_t *ret_la
 static inline uint32_t submit(uint64_t cpus) {
     uint32_t record = record_fill(&driver, slot_open(&driver), NONE, 0, true);
     sched_amount_t demand = {.name = "CPU", .amount = cpus * SCHED_UNIT};
-    assert_int_equal(sched_shape_intern(n->sched, &demand, 1, &n->records[record].shape), MOB_OK);
-    fixture_say(n->driver, WIRE_SUBMIT, record, generation_of(record));
+    assert_int_equal(sched_shape_intern(JOB(n)->sched, &demand, 1, &n->records[record].shape),
+                     MOB_OK);
+    fixture_say(JOB(n)->driver, WIRE_SUBMIT, record, generation_of(record));
     assert_non_null(n->tasks[record]);
     node_schedule(n);
     return record;

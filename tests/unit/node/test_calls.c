@@ -21,8 +21,8 @@ static int actor_setup(void **state) {
     atomic_fetch_or(&slot_of(actor)->word, STORE_ESCAPED);
     uint32_t record = record_fill(&driver, actor, NONE, 0, true);
     n->records[record].kind = MOB_ACTOR_CREATE;
-    n->records[record].held_shape = n->schedule.cpu_shape;
-    fixture_say(n->driver, WIRE_SUBMIT, record, generation_of(record));
+    n->records[record].held_shape = MOB_SHAPE_ONE_CPU;
+    fixture_say(JOB(n)->driver, WIRE_SUBMIT, record, generation_of(record));
     node_schedule(n);
     run(actors_worker, record, actor);
     assert_non_null(actors_worker->actor);
@@ -63,13 +63,13 @@ static mob_ref_t pending_argument(node_client_t **ret_worker, uint32_t *ret_reco
     *ret_worker = worker_new();
     *ret_record = record_fill(&driver, argument, NONE, 0, true);
     atomic_fetch_or(&slot_of(argument)->word, STORE_ESCAPED);
-    fixture_say(n->driver, WIRE_SUBMIT, *ret_record, generation_of(*ret_record));
+    fixture_say(JOB(n)->driver, WIRE_SUBMIT, *ret_record, generation_of(*ret_record));
     node_schedule(n);
     return argument;
 }
 
 static void handle_drop(void) {
-    fixture_say(n->driver, WIRE_DROP, actor.slot, actor.generation);
+    fixture_say(JOB(n)->driver, WIRE_DROP, actor.slot, actor.generation);
     fixture_settle(n);
 }
 

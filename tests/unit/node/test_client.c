@@ -29,9 +29,8 @@ static int connection_new(node_client_t **ret_client) {
 }
 
 /* With a descriptor, which is taken; -1: without. */
-static void say_hello(int end, uint32_t role, int fd) {
-    wire_hello_t hello = {
-        .packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO}, .version = WIRE_VERSION, .role = role};
+static void say_hello_as(int end, uint32_t role, uint64_t token, int fd) {
+    wire_hello_t hello = wire_hello(role, token);
     struct iovec part = {.iov_base = &hello, .iov_len = sizeof hello};
     char control[CMSG_SPACE(sizeof(int))] = {0};
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
@@ -47,9 +46,23 @@ static void say_hello(int end, uint32_t role, int fd) {
     uv_run(&n->loop, UV_RUN_NOWAIT);
 }
 
+static void say_hello(int end, uint32_t role, int fd) { say_hello_as(end, role, 0, fd); }
+
 static int sealed(const void *data, size_t size) {
     int fd;
     assert_int_equal(shm_sealed_make("test-setup", data, size, &fd), MOB_OK);
+    return fd;
+}
+
+/* A driver's setup, with so many bytes for its workers. */
+static int job_setup(const void *inner, size_t size) {
+    static const char *const argv[] = {"true", NULL};
+    wire_setup_t given = {.argv = argv, .inner = inner, .inner_size = size};
+    size_t whole = wire_setup_size(&given);
+    void *bytes = malloc(whole);
+    wire_setup_write(&given, bytes);
+    int fd = sealed(bytes, whole);
+    free(bytes);
     return fd;
 }
 
@@ -68,90 +81,67 @@ static size_t packets_count(int end, uint32_t kind) {
 
 static int setup(void **state) {
     (void)state;
-    static char dir[] = "/nowhere", *argv[] = {"zygote", NULL};
+    static char dir[] = "/nowhere", path[] = "/nowhere/socket";
     n = fixture_node_new(16 * SHM_GRANULE);
     n->session.dir = dir;
-    n->config.zygote_argv = argv;
+    n->session.socket_path = path;
     n->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    driver_end = connection_new(&n->driver);
-    n->driver->role = WIRE_DRIVER;
+    (void)vec_pop(&n->setups.items);
+    fixture_job_free(n, vec_pop(&n->jobs.items));
+    driver_end = connection_new(&n->starter);
+    zygote_end = -1;
+    return 0;
+}
+
+/* The driver says hello, and the job's zygote does. */
+static void job_begin(void) {
+    say_hello(driver_end, WIRE_DRIVER, job_setup("setup", 5));
+    assert_int_equal(n->jobs.items.count, 1);
+    assert_int_equal(JOB(n)->driver->state, NODE_GREETING);
+    while (waitpid(-1, NULL, 0) > 0) { /* what was started in the zygote's place */
+    }
     zygote_end = connection_new(&zygote);
     zygote->pid = INT_MAX; /* no process has this number */
-    say_hello(zygote_end, WIRE_ZYGOTE, -1);
-    assert_ptr_equal(n->zygote.next, zygote);
-    return 0;
+    say_hello_as(zygote_end, WIRE_ZYGOTE, JOB(n)->setup->token, -1);
+    assert_ptr_equal(JOB(n)->setup->zygote.next, zygote);
 }
 
 static int teardown(void **state) {
     (void)state;
     int event_fd = n->event_fd;
-    int given = n->setup.size > 0 ? n->setup.fd : -1;
-    n->driver = NULL;
     fixture_node_free(n);
-    if (given >= 0) close(given);
     close(event_fd);
     close(driver_end);
-    close(zygote_end);
+    if (zygote_end >= 0) close(zygote_end);
     return 0;
-}
-
-/* What the driver says in its hello is for all workers: one that is welcomed before would never
- * have it. */
-static void test_no_spares_before_the_driver_has_said_hello(void **state) {
-    (void)state;
-    node_zygote_packet(zygote, WIRE_READY);
-    assert_ptr_equal(n->zygote.client, zygote);
-    node_schedule(n);
-    assert_int_equal(n->pool.starting.count, 0);
-    assert_int_equal(packets_count(zygote_end, WIRE_FORK), 0);
-    say_hello(driver_end, WIRE_DRIVER, sealed("setup", 5));
-    assert_int_equal(n->driver->state, NODE_LIVE);
-    assert_int_equal(n->pool.starting.count, CPUS);
-    assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
 }
 
 static void test_spares_once_the_zygote_is_ready(void **state) {
     (void)state;
-    say_hello(driver_end, WIRE_DRIVER, sealed("setup", 5));
-    assert_int_equal(n->driver->state, NODE_GREETING);
-    assert_int_equal(n->pool.starting.count, 0);
+    job_begin();
+    assert_int_equal(JOB(n)->pool.starting.count, 0);
     node_zygote_packet(zygote, WIRE_READY);
-    assert_int_equal(n->driver->state, NODE_LIVE);
-    assert_int_equal(n->pool.starting.count, CPUS);
+    assert_int_equal(JOB(n)->driver->state, NODE_LIVE);
+    assert_int_equal(JOB(n)->pool.starting.count, CPUS);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
 }
 
 /* ---- the setup ---- */
 
 /* Of a megabyte: more than a packet holds, and more than a socket. */
-static void test_a_large_setup_goes_on_with_the_welcome(void **state) {
+static void test_a_large_setup_is_read(void **state) {
     (void)state;
     enum { SIZE = 1 << 20 };
-    char *setup_bytes = malloc(SIZE), *again = malloc(SIZE);
-    memset(setup_bytes, 's', SIZE);
-    node_zygote_packet(zygote, WIRE_READY);
-    say_hello(driver_end, WIRE_DRIVER, sealed(setup_bytes, SIZE));
-    assert_int_equal(n->driver->state, NODE_LIVE);
-    static char packet[WIRE_PACKET_MAX];
-    char control[CMSG_SPACE(sizeof(int) * WIRE_MOST_FDS)];
-    int fds[WIRE_MOST_FDS];
-    struct iovec part = {.iov_base = packet, .iov_len = sizeof packet};
-    struct msghdr m = {.msg_iov = &part,
-                       .msg_iovlen = 1,
-                       .msg_control = control,
-                       .msg_controllen = sizeof control};
-    assert_true(recvmsg(driver_end, &m, MSG_CMSG_CLOEXEC) >= (ssize_t)sizeof(wire_welcome_t));
-    wire_welcome_t welcome;
-    memcpy(&welcome, packet, sizeof welcome);
-    assert_int_equal(welcome.packet.kind, WIRE_WELCOME);
-    assert_int_equal(welcome.setup_size, SIZE);
-    assert_int_equal(CMSG_FIRSTHDR(&m)->cmsg_len, CMSG_LEN(sizeof fds));
-    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fds);
-    assert_int_equal(shm_sealed_read(fds[WIRE_WELCOME_FDS], again, SIZE), MOB_OK);
-    assert_memory_equal(again, setup_bytes, SIZE);
-    for (int i = 0; i < WIRE_MOST_FDS; i++) close(fds[i]);
-    free(setup_bytes);
-    free(again);
+    char *bytes = malloc(SIZE);
+    memset(bytes, 's', SIZE);
+    say_hello(driver_end, WIRE_DRIVER, job_setup(bytes, SIZE));
+    const wire_setup_t *given = &JOB(n)->setup->given;
+    assert_int_equal(given->inner_size, SIZE);
+    assert_memory_equal(given->inner, bytes, SIZE);
+    assert_string_equal(given->argv[0], "true");
+    assert_null(given->argv[1]);
+    assert_null(given->env[0]);
+    free(bytes);
 }
 
 static size_t descriptors_open(void) {
@@ -168,20 +158,49 @@ static void test_a_setup_that_makes_no_sense(void **state) {
     (void)state;
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     say_hello(driver_end, WIRE_DRIVER, fd);
-    assert_null(n->driver);
+    assert_int_equal(n->jobs.items.count, 0);
     assert_int_equal(packets_count(driver_end, WIRE_REFUSED), 1);
+}
+
+static void test_a_setup_of_garbage(void **state) {
+    (void)state;
+    say_hello(driver_end, WIRE_DRIVER, sealed("garbage that is no setup, of enough bytes", 41));
+    assert_int_equal(n->jobs.items.count, 0);
+    assert_int_equal(packets_count(driver_end, WIRE_REFUSED), 1);
+    assert_true(n->ending);
+}
+
+static void test_another_driver_is_refused_by_a_private_session(void **state) {
+    (void)state;
+    job_begin();
+    node_client_t *other;
+    int end = connection_new(&other);
+    say_hello(end, WIRE_DRIVER, job_setup("", 0));
+    assert_int_equal(packets_count(end, WIRE_REFUSED), 1);
+    assert_int_equal(n->jobs.items.count, 1);
+    close(end);
+}
+
+static void test_another_release_is_refused(void **state) {
+    (void)state;
+    node_client_t *other;
+    int end = connection_new(&other);
+    wire_hello_t hello = wire_hello(WIRE_OBSERVER, 0);
+    hello.release[0] = 'x';
+    assert_int_equal(send(end, &hello, sizeof hello, 0), sizeof hello);
+    uv_run(&n->loop, UV_RUN_NOWAIT);
+    assert_int_equal(packets_count(end, WIRE_REFUSED), 1);
+    close(end);
 }
 
 static void test_a_hello_that_is_too_long(void **state) {
     (void)state;
     static char packet[128 << 10];
-    wire_hello_t hello = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO},
-                          .version = WIRE_VERSION,
-                          .role = WIRE_DRIVER};
+    wire_hello_t hello = wire_hello(WIRE_DRIVER, 0);
     memcpy(packet, &hello, sizeof hello);
     assert_int_equal(send(driver_end, packet, sizeof packet, 0), sizeof packet);
     uv_run(&n->loop, UV_RUN_NOWAIT);
-    assert_null(n->driver);
+    assert_null(n->starter);
     assert_int_equal(packets_count(driver_end, WIRE_REFUSED), 1);
 }
 
@@ -214,8 +233,9 @@ static void epoll_show(int kept) {
 
 static void test_a_driver_that_is_refused_is_the_end(void **state) {
     (void)state;
-    node_client_refuse(n->driver, MOB_ELIMIT, "a test");
-    assert_null(n->driver);
+    job_begin();
+    node_client_refuse(JOB(n)->driver, MOB_ELIMIT, "a test");
+    assert_null(JOB(n)->driver);
     assert_true(n->ending);
     node_warn(n, "nobody hears this");
 }
@@ -256,20 +276,22 @@ static void test_a_connection_that_can_not_be_watched_is_closed(void **state) {
 /* Its socket tells of its end too. */
 static void test_a_driver_whose_process_can_not_be_watched(void **state) {
     (void)state;
+    job_begin();
     int kept = epoll_hide();
-    node_client_welcome(n->driver);
+    node_client_welcome(JOB(n)->driver);
     epoll_show(kept);
-    assert_int_equal(n->driver->state, NODE_LIVE);
+    assert_int_equal(JOB(n)->driver->state, NODE_LIVE);
     shutdown(driver_end, SHUT_RDWR);
     uv_run(&n->loop, UV_RUN_NOWAIT);
     assert_true(n->ending);
 }
 
-/* A zygote that can fork, and a setup: the next look asks for spares. */
+/* A zygote that can fork: the next look asks for spares. */
 static void session_begin(void) {
-    node_zygote_packet(zygote, WIRE_READY);
-    n->setup.given = true;
-    assert_true(n->pool.spares_wanted);
+    job_begin();
+    JOB(n)->setup->zygote.next = NULL;
+    JOB(n)->setup->zygote.client = zygote;
+    JOB(n)->pool.spares_wanted = true;
 }
 
 /* It is not asked for, and its pipes are closed; when they can be watched, others are. */
@@ -280,14 +302,14 @@ static void test_a_worker_whose_output_can_not_be_watched(void **state) {
     int kept = epoll_hide();
     node_schedule(n);
     epoll_show(kept);
-    assert_int_equal(n->pool.starting.count, 0);
-    assert_int_equal(n->pool.failures, 1);
+    assert_int_equal(JOB(n)->pool.starting.count, 0);
+    assert_int_equal(JOB(n)->pool.failures, 1);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), 0);
     assert_int_equal(n->connections.count, connections);
     assert_int_equal(descriptors_open(), descriptors);
-    n->pool.spares_wanted = true;
+    JOB(n)->pool.spares_wanted = true;
     node_schedule(n);
-    assert_int_equal(n->pool.starting.count, CPUS);
+    assert_int_equal(JOB(n)->pool.starting.count, CPUS);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
 }
 
@@ -297,7 +319,7 @@ static void test_a_worker_that_can_not_be_watched(void **state) {
     (void)state;
     session_begin();
     node_schedule(n);
-    assert_int_equal(n->pool.starting.count, CPUS);
+    assert_int_equal(JOB(n)->pool.starting.count, CPUS);
     size_t connections = n->connections.count;
     node_client_t *c;
     char byte;
@@ -309,11 +331,11 @@ static void test_a_worker_that_can_not_be_watched(void **state) {
     }
     pid_t child = c->pid;
     int kept = epoll_hide();
-    node_worker_hello(c, n->pool.starting.items[0]->token);
+    node_worker_hello(c, JOB(n)->pool.starting.items[0]->token);
     epoll_show(kept);
     uv_run(&n->loop, UV_RUN_NOWAIT);
-    assert_int_equal(n->pool.starting.count, CPUS - 1);
-    assert_int_equal(n->pool.failures, 1);
+    assert_int_equal(JOB(n)->pool.starting.count, CPUS - 1);
+    assert_int_equal(JOB(n)->pool.failures, 1);
     assert_int_equal(n->connections.count, connections - 1);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
@@ -325,11 +347,13 @@ static void test_a_worker_that_can_not_be_watched(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_no_spares_before_the_driver_has_said_hello),
         TEST(test_a_driver_that_is_refused_is_the_end),
         TEST(test_spares_once_the_zygote_is_ready),
-        TEST(test_a_large_setup_goes_on_with_the_welcome),
+        TEST(test_a_large_setup_is_read),
         TEST(test_a_setup_that_makes_no_sense),
+        TEST(test_a_setup_of_garbage),
+        TEST(test_another_driver_is_refused_by_a_private_session),
+        TEST(test_another_release_is_refused),
         TEST(test_a_hello_that_is_too_long),
         TEST(test_descriptors_of_those_who_may_give_none),
         TEST(test_a_file_is_no_connection),

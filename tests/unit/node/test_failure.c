@@ -14,7 +14,7 @@ static int setup(void **state) {
     (void)state;
     n = fixture_node_new(64 * SHM_GRANULE);
     driver = fixture_client_new(n, WIRE_DRIVER);
-    n->driver = driver;
+    JOB(n)->driver = driver;
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     assert_int_equal(node_client_attach(driver, pair[0]), MOB_OK);
@@ -28,7 +28,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     (void)state;
-    n->driver = NULL;
+    JOB(n)->driver = NULL;
     close(far_end);
     fixture_node_free(n);
     return 0;
@@ -116,10 +116,10 @@ static void test_what_is_alike_is_counted(void **state) {
     assert_true(told(MOB_MESSAGE_UNHANDLED, text, sizeof text));
     assert_non_null(strstr(text, "(pid=0)"));
     assert_false(told(0, text, sizeof text));
-    node_failures_flush(n);
+    node_failures_flush(JOB(n));
     assert_true(told(MOB_MESSAGE_UNHANDLED, text, sizeof text));
     assert_non_null(strstr(text, "999 more like this: ray::f() (pid=0) ... ValueError: 0"));
-    node_failures_flush(n); /* nothing came since */
+    node_failures_flush(JOB(n)); /* nothing came since */
     assert_false(told(0, text, sizeof text));
     slot_drop(slot_failed(MOB_ECRASHED, error)); /* and so it is news again */
     assert_true(told(MOB_MESSAGE_UNHANDLED, text, sizeof text));
@@ -135,7 +135,7 @@ static void test_too_many_different_ones_are_left_out(void **state) {
     int count = 0;
     while (told(MOB_MESSAGE_UNHANDLED, text, sizeof text)) count++;
     assert_int_equal(count, NODE_FAILURES_MOST);
-    node_failures_flush(n);
+    node_failures_flush(JOB(n));
     assert_true(told(MOB_MESSAGE_WARN, text, sizeof text));
     assert_ptr_equal(strstr(text, "168 other failures"), text);
 }

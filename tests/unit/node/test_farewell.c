@@ -31,7 +31,7 @@ static node_client_t *worker_new(node_t *n, bool heeds) {
 static void reaped(node_client_t *w) {
     assert_int_equal(waitpid(w->pid, &w->exit_status, 0), w->pid);
     w->exited = true;
-    node_farewell_gone(w);
+    node_farewell_reaped(w);
 }
 
 static void wait_killed(node_t *n, const node_client_t *w) {
@@ -44,10 +44,10 @@ static void wait_killed(node_t *n, const node_client_t *w) {
 static void test_one_that_takes_too_long_is_killed(void **state) {
     (void)state;
     node_t *n = fixture_node_new(64 << 20);
-    n->farewell.end_ms = 30;
+    n->ends.end_ms = 30;
     node_client_t *w = worker_new(n, false), *other = worker_new(n, false);
     fixture_say(w, WIRE_ENDING, 0, 0);
-    assert_true(uv_is_active((uv_handle_t *)&n->farewell.timer));
+    assert_true(uv_is_active((uv_handle_t *)&n->ends.timer));
     fixture_say(w, WIRE_ENDING, 0, 0); /* gets it no more time */
     wait_killed(n, w);
     char text[256];
@@ -64,7 +64,7 @@ static void test_a_driver_that_says_so_has_no_limit(void **state) {
     node_t *n = fixture_node_new(64 << 20);
     node_client_t *driver = fixture_client_new(n, WIRE_DRIVER);
     fixture_say(driver, WIRE_ENDING, 0, 0);
-    assert_false(uv_is_active((uv_handle_t *)&n->farewell.timer));
+    assert_false(uv_is_active((uv_handle_t *)&n->ends.timer));
     fixture_node_free(n);
 }
 
@@ -72,11 +72,11 @@ static void test_a_session_ends_when_all_have(void **state) {
     (void)state;
     node_t *n = fixture_node_new(64 << 20);
     node_client_t *a = worker_new(n, true), *b = worker_new(n, true);
-    node_farewell(n, false);
+    node_job_leave(JOB(n), false);
     for (node_client_t *w = a; w != NULL; w = w == a ? b : NULL) {
         wire_message_t m = fixture_heard(w);
         assert_int_equal(m.kind, WIRE_EXIT);
-        assert_int_equal(m.exit.session_ends, 1);
+        assert_int_equal(m.exit.job_ends, 1);
     }
     reaped(a);
     assert_false(n->ending);
@@ -89,8 +89,8 @@ static void test_a_session_ends_though_one_does_not(void **state) {
     (void)state;
     node_t *n = fixture_node_new(64 << 20);
     node_client_t *w = worker_new(n, false);
-    node_farewell(n, false);
-    node_farewell(n, false); /* the driver's end is told twice */
+    node_job_leave(JOB(n), false);
+    node_job_leave(JOB(n), false); /* the driver's end is told twice */
     assert_false(n->ending);
     wait_killed(n, w);
     assert_true(n->ending);
@@ -100,12 +100,12 @@ static void test_a_session_ends_though_one_does_not(void **state) {
 static void test_a_driver_that_waits_ends_it_by_hanging_up(void **state) {
     (void)state;
     node_t *n = fixture_node_new(64 << 20);
-    n->driver = fixture_client_new(n, WIRE_DRIVER);
+    JOB(n)->driver = fixture_client_new(n, WIRE_DRIVER);
     node_client_t *w = worker_new(n, false);
-    fixture_say(n->driver, WIRE_MESSAGES_END, 0, 0);
-    assert_true(n->farewell.leaving && !n->ending);
-    node_farewell(n, false); /* it does not wait any more */
-    assert_true(n->ending && !w->killed);
+    fixture_say(JOB(n)->driver, WIRE_MESSAGES_END, 0, 0);
+    assert_true(JOB(n)->farewell.leaving && !n->ending);
+    node_job_leave(JOB(n), false); /* it does not wait any more */
+    assert_true(n->ending);
     kill(w->pid, SIGKILL);
     reaped(w);
     fixture_node_free(n);
@@ -114,7 +114,7 @@ static void test_a_driver_that_waits_ends_it_by_hanging_up(void **state) {
 static void test_nothing_to_wait_for(void **state) {
     (void)state;
     node_t *n = fixture_node_new(64 << 20);
-    node_farewell(n, false);
+    node_job_leave(JOB(n), false);
     assert_true(n->ending);
     fixture_node_free(n);
 }

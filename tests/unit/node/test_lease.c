@@ -17,7 +17,7 @@ static void test_a_push_gives_an_idle_worker_a_lease(void **state) {
     assert_int_not_equal(shm_bell_listen(&n->shared->bells[w->number]), seen);
     assert_int_equal(fixture_heard(w).kind, 0); /* it finds the task by itself */
     assert_int_equal(cpus_free(), CPUS - 1);
-    assert_int_equal(n->pool.idle.count, 0);
+    assert_int_equal(JOB(n)->pool.idle.count, 0);
     /* All of this without us; the lease stays. */
     assert_int_equal(take(w, &driver), record);
     finish(w, record, result);
@@ -69,8 +69,8 @@ static void test_no_more_leases_than_cpus(void **state) {
     assert_int_equal(leased, CPUS);
     assert_int_equal(n->leases.given, CPUS);
     assert_int_equal(cpus_free(), 0);
-    assert_int_equal(n->pool.idle.count, 2);
-    assert_true(n->leases.lanes[0].request.queued);
+    assert_int_equal(JOB(n)->pool.idle.count, 2);
+    assert_true(JOB(n)->lanes[0].request.queued);
     assert_int_equal(atomic_load(&n->shared->lanes[0].more), 0); /* nobody need tell us of more */
     assert_int_equal(atomic_load(&n->shared->wanted), 1);
     /* The request waits its turn and gets the next CPU: that of a worker that dies. */
@@ -80,19 +80,19 @@ static void test_no_more_leases_than_cpus(void **state) {
         break;
     }
     assert_int_equal(n->leases.given, CPUS);
-    assert_int_equal(n->pool.idle.count, 1);
+    assert_int_equal(JOB(n)->pool.idle.count, 1);
 }
 
 static void test_a_lease_waits_for_a_worker(void **state) {
     (void)state;
     push(&driver, slot_open(&driver), 0);
     assert_int_equal(n->leases.given, 0);
-    assert_int_equal(n->pool.waiting, 1); /* so one is started */
+    assert_int_equal(JOB(n)->pool.waiting, 1); /* so one is started */
     assert_int_equal(cpus_free(), CPUS - 1);
     node_client_t *w = worker_new();
     assert_true(w->leased);
     assert_int_equal(lease_word(w), SHM_LEASE_FREE);
-    assert_int_equal(n->pool.waiting, 0);
+    assert_int_equal(JOB(n)->pool.waiting, 0);
     assert_int_equal(cpus_free(), CPUS - 1);
 }
 
@@ -100,14 +100,14 @@ static void test_without_any_worker_the_queue_fails(void **state) {
     (void)state;
     mob_ref_t results[] = {slot_open(&driver), slot_open(&driver)};
     uint32_t records[] = {push(&driver, results[0], 3), push(&driver, results[1], 0)};
-    for (int i = 0; i < 10; i++) node_worker_useless(n, "a test", true);
+    for (int i = 0; i < 10; i++) node_worker_useless(JOB(n), "a test", true);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(error_of(results[i]), MOB_ESYS);
         assert_int_equal(wire_word_state(record_word(records[i])), WIRE_FREE);
         assert_null(n->tasks[records[i]]);
     }
-    assert_int_equal(shm_queue_count(&n->queues[n->driver->number]), 0);
-    assert_int_equal(n->pool.waiting, 0);
+    assert_int_equal(shm_queue_count(&n->queues[JOB(n)->driver->number]), 0);
+    assert_int_equal(JOB(n)->pool.waiting, 0);
     assert_int_equal(cpus_free(), CPUS);
     /* the next task tries again */
     node_client_t *w = worker_new();
@@ -116,7 +116,7 @@ static void test_without_any_worker_the_queue_fails(void **state) {
 }
 
 static void useless(int count) {
-    for (int i = 0; i < count; i++) node_worker_useless(n, "a test", true);
+    for (int i = 0; i < count; i++) node_worker_useless(JOB(n), "a test", true);
 }
 
 /* What older workers do says nothing about those that can't begin. */
@@ -126,17 +126,17 @@ static void test_useless_workers_are_counted_in_a_row(void **state) {
     useless(5);
     atomic_fetch_add(&old->events->tail, 1);
     useless(1);
-    assert_int_equal(n->pool.failures, 6);
+    assert_int_equal(JOB(n)->pool.failures, 6);
     node_client_t *newer = worker_new();
     newer->started_ns = base_clock_mono_ns();
     useless(1);
-    assert_int_equal(n->pool.failures, 7);
+    assert_int_equal(JOB(n)->pool.failures, 7);
     atomic_fetch_add(&newer->events->tail, 1);
     useless(1);
-    assert_int_equal(n->pool.failures, 1);
-    n->pool.last_failure_ns -= 3600000000000u; /* an hour ago */
+    assert_int_equal(JOB(n)->pool.failures, 1);
+    JOB(n)->pool.last_failure_ns -= 3600000000000u; /* an hour ago */
     useless(1);
-    assert_int_equal(n->pool.failures, 1);
+    assert_int_equal(JOB(n)->pool.failures, 1);
 }
 
 static void test_without_the_fast_path_nobody_has_a_lease(void **state) {
@@ -486,10 +486,11 @@ static void test_what_is_not_of_cpus_alone_has_no_lane(void **state) {
                                    {{"CPU", SCHED_UNIT}, {"special", SCHED_UNIT}}};
     for (int i = 0; i < 2; i++) {
         uint32_t shape;
-        assert_int_equal(sched_shape_intern(n->sched, demands[i], (size_t)i + 1, &shape), MOB_OK);
-        node_lane_open(n, shape);
+        assert_int_equal(sched_shape_intern(JOB(n)->sched, demands[i], (size_t)i + 1, &shape),
+                         MOB_OK);
+        node_lane_open(JOB(n), shape);
     }
-    node_lane_open(n, MOB_SHAPE_NOTHING);
+    node_lane_open(JOB(n), MOB_SHAPE_NOTHING);
     for (uint32_t l = 1; l < SHM_LANES; l++)
         assert_int_equal(atomic_load(&n->shared->lanes[l].shape), 0);
 }
@@ -518,7 +519,7 @@ static void test_one_lane_gives_way_to_another(void **state) {
     for (int i = 0; i < CPUS; i++)
         if (lease_word(workers[i]) & SHM_LEASE_RECALL) give_back(workers[i]);
     node_schedule(n);
-    assert_int_equal(n->leases.lanes[lane].leases, 1);
+    assert_int_equal(JOB(n)->lanes[lane].leases, 1);
     assert_int_equal(cpus_free(), 0);
 }
 
@@ -528,11 +529,11 @@ static void test_a_request_whose_task_was_taken_goes(void **state) {
     uint32_t records[CPUS];
     busy_workers(workers, records);
     push(&driver, slot_open(&driver), 0);
-    assert_true(n->leases.lanes[0].request.queued);
+    assert_true(JOB(n)->lanes[0].request.queued);
     finish(workers[0], records[0], NONE);
     take(workers[0], &driver);
     node_schedule(n);
-    assert_false(n->leases.lanes[0].request.queued);
+    assert_false(JOB(n)->lanes[0].request.queued);
     assert_int_equal(atomic_load(&n->shared->lanes[0].more), 1);
 }
 
@@ -542,7 +543,7 @@ static void test_words_about_leases_that_are_not_true(void **state) {
     (void)state;
     node_client_t *idle = worker_new();
     fixture_say(idle, WIRE_LEASE, 0, 0); /* has none */
-    assert_int_equal(n->pool.idle.count, 1);
+    assert_int_equal(JOB(n)->pool.idle.count, 1);
     node_client_t *w = busy_worker(0, NULL, NULL);
     assert_true(w == idle || w->leased);
     fixture_say(w, WIRE_LEASE, 0, 0); /* did not give it back */

@@ -10,8 +10,8 @@ static void say_unread(node_client_t *c, wire_message_t m) {
 }
 
 static void ask_for_resources(void) {
-    say_unread(n->driver, (wire_message_t){.query = {WIRE_QUERY, MOB_QUERY_RESOURCES,
-                                                     .capacity = SHM_SCRATCH_BYTES}});
+    say_unread(JOB(n)->driver, (wire_message_t){.query = {WIRE_QUERY, MOB_QUERY_RESOURCES,
+                                                          .capacity = SHM_SCRATCH_BYTES}});
     node_inbox_read(n);
     n->round++; /* every ring is read once more */
     node_inbox_read(n);
@@ -21,14 +21,14 @@ static void ask_for_resources(void) {
 /* Asks, and goes round as the loop does until there is an answer: how long it is. It lies in the
  * scratch page. */
 static uint64_t answer_to(uint32_t what) {
-    say_unread(n->driver,
+    say_unread(JOB(n)->driver,
                (wire_message_t){.query = {WIRE_QUERY, what, .capacity = SHM_SCRATCH_BYTES}});
     for (int i = 0; i < 1000; i++) {
         n->round++;
         node_inbox_read(n);
         node_questions_answer(n);
         node_schedule(n);
-        wire_message_t m = fixture_heard(n->driver);
+        wire_message_t m = fixture_heard(JOB(n)->driver);
         if (m.kind == WIRE_ANSWER) return m.answer.value;
         usleep(1000);
     }
@@ -46,7 +46,7 @@ static void test_what_nobody_uses_is_available(void **state) {
     assert_int_equal(cpus_free(), CPUS - 2);
     ask_for_resources();
     /* its task is not done: nothing to wait for */
-    assert_int_equal(fixture_heard(n->driver).kind, WIRE_ANSWER);
+    assert_int_equal(fixture_heard(JOB(n)->driver).kind, WIRE_ANSWER);
     assert_int_equal(cpus_free(), CPUS - 1);
     assert_int_equal(lease_word(free_one), SHM_LEASE_NONE);
     assert_int_equal(lease_word(busy_one), SHM_LEASE_BUSY);
@@ -56,7 +56,7 @@ static void test_what_nobody_uses_is_available(void **state) {
     node_leases_take_free(n);
     assert_int_equal(cpus_free(), CPUS);
     assert_int_equal(n->leases.given, 0);
-    assert_int_equal(n->pool.idle.count, 2);
+    assert_int_equal(JOB(n)->pool.idle.count, 2);
 }
 
 /* Who asks may have seen the result: so a worker between two tasks is waited for, for a moment. */
@@ -70,7 +70,7 @@ static void test_a_question_waits_for_who_is_between_two_tasks(void **state) {
     ask_for_resources();
     /* it gives up after half a second, which may pass on a busy machine */
     if (base_clock_mono_ns() - begin < 300000000)
-        assert_int_equal(fixture_heard(n->driver).kind, 0);
+        assert_int_equal(fixture_heard(JOB(n)->driver).kind, 0);
     rest(w);
     assert_int_equal(node_leases_due(n), 0);
     node_questions_answer(n);
@@ -86,7 +86,7 @@ static void test_a_question_is_answered_after_what_was_said_before_it(void **sta
     mob_ref_t argument, result;
     uint32_t record = push_with_argument(&argument, &result);
     uint64_t generation = generation_of(record);
-    say_unread(n->driver, wire_about_record(WIRE_ARGUMENTS, record, generation));
+    say_unread(JOB(n)->driver, wire_about_record(WIRE_ARGUMENTS, record, generation));
     assert_int_equal(take(w, &driver), record);
     assert_true(commit(w, record));
     slot_seal(result);
@@ -94,7 +94,7 @@ static void test_a_question_is_answered_after_what_was_said_before_it(void **sta
     atomic_store(&lease_of(w)->run, 0);
     rest(w);
     uint64_t size = answer_to(MOB_QUERY_EVENTS);
-    assert_non_null(memmem(n->driver->segment.base + SHM_CLIENT_SCRATCH, size, "work", 4));
+    assert_non_null(memmem(JOB(n)->driver->segment.base + SHM_CLIENT_SCRATCH, size, "work", 4));
 }
 
 static void test_a_lease_that_was_given_back_just_before_is_available(void **state) {
@@ -105,7 +105,7 @@ static void test_a_lease_that_was_given_back_just_before_is_available(void **sta
     finish(w, record, NONE);
     atomic_store(&lease_of(w)->word, SHM_LEASE_NONE);
     say_unread(w, wire_plain(WIRE_LEASE));
-    uint8_t *scratch = n->driver->segment.base + SHM_CLIENT_SCRATCH, before[SHM_SCRATCH_BYTES];
+    uint8_t *scratch = JOB(n)->driver->segment.base + SHM_CLIENT_SCRATCH, before[SHM_SCRATCH_BYTES];
     uint64_t size = answer_to(MOB_QUERY_RESOURCES);
     memcpy(before, scratch, size);
     assert_false(w->leased);

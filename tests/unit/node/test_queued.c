@@ -79,7 +79,7 @@ static void test_what_may_not_be_tried_again_fails(void **state) {
     assert_int_equal(error_of(result), MOB_ECRASHED);
     assert_null(n->tasks[record]);
     assert_int_equal(wire_word_state(record_word(record)), WIRE_FREE);
-    assert_int_equal(n->open_tasks[n->driver->number], 0);
+    assert_int_equal(n->open_tasks[JOB(n)->driver->number], 0);
     assert_int_equal(cpus_free(), CPUS);
 }
 
@@ -146,7 +146,7 @@ static void test_a_dead_submitters_queue_is_cancelled(void **state) {
     uint32_t number = client->number;
     /* Somebody else has a reference to the last one's result. */
     atomic_fetch_or(&slot_of(results[3])->word, STORE_ESCAPED);
-    fixture_say(n->driver, WIRE_HOLD, results[3].slot, results[3].generation);
+    fixture_say(JOB(n)->driver, WIRE_HOLD, results[3].slot, results[3].generation);
     node_client_died(client);
     for (int i = 1; i < 3; i++) {
         assert_null(n->tasks[records[i]]);
@@ -209,10 +209,10 @@ static void assert_over(uint32_t record, mob_ref_t argument) {
     assert_null(n->tasks[record]);
     assert_int_equal(wire_word_state(record_word(record)), WIRE_FREE);
     assert_int_equal(n->queued.done_early.count, 0);
-    assert_int_equal(n->open_tasks[n->driver->number], 0);
+    assert_int_equal(n->open_tasks[JOB(n)->driver->number], 0);
     assert_int_equal(n->objects[argument.slot]->uses, 0);
     assert_int_equal(control_event_count(n->control), 1);
-    fixture_say(n->driver, WIRE_DROP, argument.slot, argument.generation);
+    fixture_say(JOB(n)->driver, WIRE_DROP, argument.slot, argument.generation);
     fixture_settle(n);
     assert_int_equal(word_of(argument), STORE_FREE);
 }
@@ -223,12 +223,12 @@ static void test_arguments_are_held_until_the_task_is_done(void **state) {
     mob_ref_t argument, result;
     uint32_t record = push_with_argument(&argument, &result);
     uint64_t generation = generation_of(record);
-    fixture_say(n->driver, WIRE_ARGUMENTS, record, generation);
+    fixture_say(JOB(n)->driver, WIRE_ARGUMENTS, record, generation);
     assert_non_null(n->tasks[record]);
     assert_true(n->tasks[record]->queued);
-    assert_int_equal(sched_queued(n->sched, n->schedule.cpu_shape),
+    assert_int_equal(sched_queued(JOB(n)->sched, MOB_SHAPE_ONE_CPU),
                      0); /* workers take it, not we */
-    fixture_say(n->driver, WIRE_DROP, argument.slot, argument.generation);
+    fixture_say(JOB(n)->driver, WIRE_DROP, argument.slot, argument.generation);
     fixture_settle(n);
     assert_int_equal(word_of(argument) & STORE_STATE, STORE_SEALED);
     assert_int_equal(take(w, &driver), record);
@@ -252,8 +252,8 @@ static void test_arguments_that_are_heard_of_after_the_task_is_done(void **state
     finish(w, record, result);
     assert_int_equal(w->state, NODE_LIVE); /* no fault of its */
     assert_int_equal(wire_word_state(record_word(record)), WIRE_DONE_STATE);
-    fixture_say(n->driver, WIRE_ARGUMENTS, record, generation);
-    assert_null(n->driver->fault);
+    fixture_say(JOB(n)->driver, WIRE_ARGUMENTS, record, generation);
+    assert_null(JOB(n)->driver->fault);
     assert_over(record, argument);
 }
 
@@ -263,7 +263,7 @@ static void test_arguments_of_a_task_that_is_taken(void **state) {
     mob_ref_t argument, result;
     uint32_t record = push_with_argument(&argument, &result);
     assert_int_equal(take(w, &driver), record);
-    fixture_say(n->driver, WIRE_ARGUMENTS, record, generation_of(record));
+    fixture_say(JOB(n)->driver, WIRE_ARGUMENTS, record, generation_of(record));
     assert_int_equal(n->objects[argument.slot]->uses, 1);
     finish(w, record, result);
     assert_over(record, argument);
@@ -277,8 +277,8 @@ static void test_arguments_that_are_heard_of_after_the_worker_died(void **state)
     uint64_t generation = generation_of(record);
     assert_int_equal(take(w, &driver), record);
     node_client_died(w);
-    fixture_say(n->driver, WIRE_ARGUMENTS, record, generation);
-    assert_null(n->driver->fault);
+    fixture_say(JOB(n)->driver, WIRE_ARGUMENTS, record, generation);
+    assert_null(JOB(n)->driver->fault);
     next = worker_new();
     run(next, record, result);
     assert_over(record, argument);
@@ -293,8 +293,8 @@ static void test_arguments_that_are_heard_of_after_the_worker_was_done_and_died(
     assert_int_equal(take(w, &driver), record);
     finish(w, record, result);
     node_client_died(w);
-    fixture_say(n->driver, WIRE_ARGUMENTS, record, generation);
-    assert_null(n->driver->fault);
+    fixture_say(JOB(n)->driver, WIRE_ARGUMENTS, record, generation);
+    assert_null(JOB(n)->driver->fault);
     assert_over(record, argument);
 }
 
@@ -328,7 +328,7 @@ static void test_a_leased_worker_may_ask_for_a_retry(void **state) {
 static void test_a_queue_of_nonsense(void **state) {
     (void)state;
     node_client_t *w = worker_new();
-    shm_queue_t *queue = &n->queues[n->driver->number];
+    shm_queue_t *queue = &n->queues[JOB(n)->driver->number];
     atomic_store(&queue->tail, UINT64_MAX / 2);
     /* also of clients that do not exist */
     atomic_store(&n->shared->lanes[0].queued[0], UINT64_MAX);

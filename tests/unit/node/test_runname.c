@@ -69,8 +69,8 @@ static void test_a_body_in_the_arena(void **state) {
     push(&driver, slot_open(&driver), 0);
     wire_record_t *r = &n->records[take(w, &driver)];
     uint64_t offset, serial;
-    assert_int_equal(node_extent_grant(n, n->driver->number, SHM_GRANULE, false, &offset, &serial),
-                     MOB_OK);
+    assert_int_equal(
+        node_extent_grant(n, JOB(n)->driver->number, SHM_GRANULE, false, &offset, &serial), MOB_OK);
     r->block = offset + SHM_BLOCK_UNIT;
     memcpy(n->arena.base + r->block, r->body, r->body_size);
     memcpy(n->arena.base + r->block + sizeof(mob_ref_t), "long", 4);
@@ -129,10 +129,9 @@ static int far_end, printer;
 
 static void streams_open(node_client_t *w) {
     int pair[2], pipes[2];
-    n->config.log_to_driver = true;
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
-    assert_int_equal(node_client_attach(n->driver, pair[0]), MOB_OK);
+    assert_int_equal(node_client_attach(JOB(n)->driver, pair[0]), MOB_OK);
     far_end = pair[1];
     printer = pipes[1];
     assert_int_equal(node_stream_open(w, &w->out, pipes[0], MOB_MESSAGE_OUT), MOB_OK);

@@ -13,10 +13,9 @@ static int far_end, printer;
 static int setup(void **state) {
     (void)state;
     n = fixture_node_new(16 * SHM_GRANULE);
-    n->config.log_to_driver = true;
     driver = fixture_client_new(n, WIRE_DRIVER);
     worker = fixture_client_new(n, WIRE_WORKER);
-    n->driver = driver;
+    JOB(n)->driver = driver;
     worker->pid = 0;
     int pair[2], pipes[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
@@ -31,7 +30,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     (void)state;
     if (printer >= 0) close(printer);
-    n->driver = NULL;
+    JOB(n)->driver = NULL;
     close(far_end);
     fixture_node_free(n);
     return 0;
@@ -282,7 +281,7 @@ static void test_a_descriptor_outlives_its_handle(void **state) {
 
 static void test_nothing_is_sent_to_a_driver_that_wants_none(void **state) {
     (void)state;
-    n->config.log_to_driver = false;
+    JOB(n)->setup->given.log_to_driver = false;
     print_text("\1x\nhello\n");
     expect_nothing();
     node_warn(n, "a %s comes all the same", "warning");

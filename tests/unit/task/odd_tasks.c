@@ -90,6 +90,20 @@ TASK(first_only) { return mob_call_return_int(call, 0, 1); }
 TASK(too_many) { return mob_call_return_int(call, mob_call_run(call)->num_returns, 1); }
 TASK(nothing) { return mob_call_arity(call, 0, 0); }
 TASK(fails) { return mob_call_fail(call, "it failed with %d", 42); }
+/* Makes the file, then asks until it is cancelled; it does not ask for ever. */
+TASK(until_cancelled) {
+    const char *path;
+    uint64_t size;
+    if (mob_call_str(call, 0, &path, &size)) return MOB_EINVAL;
+    char *copy = strndup(path, size);
+    close(open(copy, O_CREAT | O_WRONLY, 0600));
+    free(copy);
+    for (int i = 0; i < 6000; i++) {
+        if (mob_call_is_cancelled(call)) return MOB_ECANCELLED;
+        usleep(10000);
+    }
+    return mob_call_fail(call, "nobody cancelled it");
+}
 TASK(fails_in_latin_1) {
     return mob_call_fail(call, "%s", "\xe4 \xc3\xa4 \xed\xa0\x80 \xf0\x9f\x98\x80 \xe2\x82");
 }

@@ -79,6 +79,33 @@ static void path_in(mob_args_t *args, char *path, const char *name) {
     mob_write_str(&args->values, path, strlen(path));
 }
 
+static mob_ref_t cancelled_one(mob_client_t *c, bool force) {
+    mob_args_t args;
+    char path[100];
+    path_in(&args, path, "cancel");
+    mob_ref_t ref = run(c, "until_cancelled", &args);
+    mob_args_fini(&args);
+    while (access(path, F_OK) != 0) usleep(1000);
+    unlink(path);
+    assert_int_equal(mob_cancel(c, ref, force, true), MOB_OK);
+    return ref;
+}
+
+/* A worker without Python ignores the signal; its function asks. */
+static void test_cancel(void **state) {
+    mob_client_t *c = *state;
+    expect_error(c, cancelled_one(c, false), MOB_ECANCELLED, "until_cancelled was running");
+    expect_error(c, cancelled_one(c, true), MOB_ECANCELLED, "was not run again");
+    mob_args_t args;
+    two_ints(&args, 1, 2);
+    mob_ref_t ref = run(c, "add", &args);
+    mob_args_fini(&args);
+    mob_value_t value;
+    assert_int_equal(mob_get(c, ref, 20000, &value), MOB_OK);
+    assert_int_equal(mob_cancel(c, ref, true, true), MOB_OK); /* it is there */
+    assert_int_equal(int_of(c, ref), 3);
+}
+
 static void test_tasks(void **state) {
     enum { COUNT = 2000 };
     mob_client_t *c = *state;
@@ -377,6 +404,7 @@ int main(int argc, char **argv) {
     library = argv[3];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_wrong_arguments),
         cmocka_unit_test(test_garbage_as_arguments),
         cmocka_unit_test(test_functions_that_are_none),

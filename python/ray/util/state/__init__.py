@@ -1,18 +1,53 @@
-"""What is going on in a session: its objects, and who holds them."""
+"""What is going on in a session: its jobs, its objects, and who holds them."""
 
 from dataclasses import asdict, dataclass, fields
 
 from ray._private.later import no_attribute
 
-__all__ = ["ObjectState", "list_objects"]
+__all__ = ["JobState", "ObjectState", "list_jobs", "list_objects"]
 
 
 def __getattr__(name):
     raise no_attribute(__name__, name)
 
 
+class _State:
+    """What all kinds of rows have in common."""
+
+    def __getitem__(self, name):
+        if name not in (field.name for field in fields(self)):
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def get(self, name, default=None):
+        return getattr(self, name, default)
+
+    def asdict(self) -> dict:
+        return asdict(self)
+
+
 @dataclass(frozen=True)
-class ObjectState:
+class JobState(_State):
+    """A driver that uses, or has used, the node."""
+
+    job_id: str
+    submission_id: "str | None"
+    """None: such jobs are not there yet."""
+    entrypoint: str
+    type: str
+    status: str
+    """RUNNING, SUCCEEDED, or FAILED: the driver was killed, or hung up without a word."""
+    message: str
+    error_type: "str | None"
+    driver_info: dict
+    start_time: int
+    """Milliseconds since 1970, and so is the end."""
+    end_time: "int | None"
+    namespace: str
+
+
+@dataclass(frozen=True)
+class ObjectState(_State):
     """One reason for which an object is there. An object that is held for several has as many of
     these.
     """
@@ -37,16 +72,38 @@ class ObjectState:
     """Where it was made, if RAY_record_ref_creation_sites=1 was set when the session began."""
     ip: str
 
-    def __getitem__(self, name):
-        if name not in (field.name for field in fields(self)):
-            raise KeyError(name)
-        return getattr(self, name)
 
-    def get(self, name, default=None):
-        return getattr(self, name, default)
+def list_jobs(
+    address=None, filters=None, limit=100, timeout=30, detail=False, raise_on_missing_output=True
+) -> list:
+    """The jobs of the node, also those that have ended, newest first; arguments as for
+    list_objects.
+    """
+    from ray import _core
+    from ray._private import sessions
 
-    def asdict(self) -> dict:
-        return asdict(self)
+    _check(limit, timeout)
+    rows = _core.observe(sessions.find_socket(address), _core.QUERY_JOBS, 0, timeout)
+    return _chosen(JobState, (_job(*row) for row in reversed(rows) if not row[4]), filters, limit)
+
+
+def _job(number, pid, start, end, detached, failed, namespace, entrypoint):
+    from ray._private.services import LOOPBACK
+
+    job_id = number.to_bytes(4, "little").hex()
+    return JobState(
+        job_id=job_id,
+        submission_id=None,
+        entrypoint=entrypoint,
+        type="DRIVER",
+        status="RUNNING" if end == 0 else "FAILED" if failed else "SUCCEEDED",
+        message="its driver was killed, or hung up without a word" if failed else "",
+        error_type=None,
+        driver_info={"id": job_id, "node_ip_address": LOOPBACK, "pid": str(pid)},
+        start_time=start,
+        end_time=end or None,
+        namespace=namespace,
+    )
 
 
 def list_objects(
@@ -62,16 +119,21 @@ def list_objects(
         detail, raise_on_missing_output: make no difference, since every field is always given
             and none is ever missing.
     """
+    _check(limit, timeout)
+    states = objects(address, 1 << 62 if filters else limit, timeout)[1]
+    return _chosen(ObjectState, states, filters, limit)
+
+
+def _check(limit, timeout):
     if isinstance(limit, bool) or not isinstance(limit, int) or limit <= 0:
         raise ValueError(f"limit must be a positive int, not {limit!r}")
     if isinstance(timeout, (int, float)) and timeout < 0:
         raise ValueError(f"timeout must not be negative, and is {timeout}")
-    matches = _matcher(filters or [])
-    found = (
-        state
-        for state in objects(address, 1 << 62 if filters else limit, timeout)[1]
-        if matches(state)
-    )
+
+
+def _chosen(kind, states, filters, limit) -> list:
+    """The first `limit` of those that meet the filters."""
+    found = filter(_matcher(kind, filters or []), states)
     return [state for _, state in zip(range(limit), found)]
 
 
@@ -83,7 +145,9 @@ def objects(address=None, limit=1 << 62, timeout=30) -> tuple:
     from ray._private import sessions
     from ray._private.services import LOOPBACK
 
-    count, node, rows = _core.observe(sessions.find_socket(address), limit, timeout)
+    count, node, rows = _core.observe(
+        sessions.find_socket(address), _core.QUERY_OBJECTS, limit, timeout
+    )
     return count, [
         ObjectState(
             object_id=f"{node & 0xFFFFFFFFFFFFFFFF:016x}{slot:08x}{generation:016x}",
@@ -101,8 +165,8 @@ def objects(address=None, limit=1 << 62, timeout=30) -> tuple:
     ]
 
 
-def _matcher(filters):
-    names = {field.name for field in fields(ObjectState)}
+def _matcher(kind, filters):
+    names = {field.name for field in fields(kind)}
     for entry in filters:
         if not isinstance(entry, (tuple, list)) or len(entry) != 3:
             raise ValueError(f'a filter is (name, "=" or "!=", value), not {entry!r}')

@@ -1,0 +1,78 @@
+"""Actors by name: `ray.get_actor`, and what a named actor's maker leaves for those who find it."""
+
+from ray import _core
+from ray._private import session
+from ray._private.errors import NoSuchName
+
+
+def naming(options: dict, handle: type, *args) -> "tuple | None":
+    """What the core is told of a new actor's name and lifetime; None if there is nothing to tell.
+
+    Whoever finds the actor gets `handle(reference, *args)`; that is kept as an object of the store,
+    for as long as the actor has its name.
+    """
+    name = options.get("name")
+    detached = options.get("lifetime") == "detached"
+    if name is None and not detached:
+        return None
+    space = options.get("namespace") or session.namespace
+    return (space, name or "", detached, _core.put((handle, args)) if name else None)
+
+
+def find(name: str, namespace: "str | None" = None):
+    """The handle of the actor; None if there is no such actor."""
+    try:
+        reference, info = _core.find_actor(namespace or session.namespace, name)
+    except NoSuchName:
+        return None
+    handle, args = _core.get(info)
+    return handle(reference, *args)
+
+
+def get_actor(name: str, namespace: "str | None" = None):
+    """The handle of the actor that was made with this name.
+
+    Args:
+        name: as it was given by `name=`.
+        namespace: where the name holds; by default this job's own namespace.
+
+    Raises:
+        ValueError: there is no such actor, or it is dead.
+    """
+    from ray._private import options, worker
+
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"ray.get_actor takes the name of an actor, not {name!r}")
+    if namespace is not None:
+        options.for_actor({"namespace": namespace})
+    worker.start_if_needed()
+    found = find(name, namespace)
+    if found is not None:
+        return found
+    where = namespace or session.namespace
+    others = [row[0] for row in _core.actor_names(True) if row[1] == name]
+    raise ValueError(
+        f"there is no actor named {name!r} in the namespace {where!r}"
+        + (f"; there is one in {', '.join(map(repr, others))}: pass namespace=" if others else "")
+    )
+
+
+def list_named_actors(all_namespaces: bool = False) -> list:
+    """The names of all actors that have one: of this job's namespace, or, as dicts with "namespace"
+    and "name", of all.
+    """
+    from ray._private import worker
+
+    worker.start_if_needed()
+    rows = sorted(_core.actor_names(bool(all_namespaces)))
+    if all_namespaces:
+        return [{"name": name, "namespace": space} for space, name, *_ in rows]
+    return [name for _, name, *_ in rows]
+
+
+def name_of(actor_id: str) -> str:
+    """The name of an actor by its id; "" if it has none."""
+    for _, name, slot, generation in _core.actor_names(True):
+        if actor_id[16:] == f"{slot:08x}{generation:016x}":
+            return name
+    return ""

@@ -1,0 +1,80 @@
+/* Actors by name. The name of a new actor goes to the daemon with its creation, in one message: so
+ * no process finds a name whose actor the daemon has not heard of. */
+#include <string.h>
+
+#include "client/client.h"
+
+static mob_status_t name_check(const char *what, const char *text) {
+    if (strlen(text) <= MOB_NAME_MAX) return MOB_OK;
+    return base_fail(MOB_EINVAL, "the %s of an actor may have %d bytes, and has %zu", what,
+                     MOB_NAME_MAX, strlen(text));
+}
+
+mob_status_t client_name_check(const mob_actor_name_t *named) {
+    mob_status_t status = name_check("name", named->name);
+    return status == MOB_OK ? name_check("namespace", named->name_space) : status;
+}
+
+_Static_assert(sizeof(wire_name_t) + 2 * (MOB_NAME_MAX + 1) <= SHM_SCRATCH_BYTES, "it fits");
+
+/* Writes it into the scratch page; its size. */
+static uint32_t name_write(mob_client_t *c, const mob_actor_name_t *named) {
+    char *space = (char *)c->own_segment.base + SHM_CLIENT_SCRATCH;
+    wire_name_t head = {.slot = named->info.slot,
+                        .detached = named->detached,
+                        .generation = named->info.generation,
+                        .space_size = (uint32_t)strlen(named->name_space) + 1,
+                        .name_size = (uint32_t)strlen(named->name) + 1};
+    memcpy(space, &head, sizeof head);
+    memcpy(space + sizeof head, named->name_space, head.space_size);
+    memcpy(space + sizeof head + head.space_size, named->name, head.name_size);
+    return (uint32_t)sizeof head + head.space_size + head.name_size;
+}
+
+mob_status_t client_create_named(mob_client_t *c, const mob_actor_name_t *named, uint32_t record,
+                                 uint64_t generation) {
+    wire_message_t request = {.failure = {WIRE_CREATE, record, generation, name_write(c, named)}},
+                   answer;
+    mob_status_t status = client_ask(c, &request, WIRE_ANSWER, &answer);
+    if (status != MOB_OK || answer.answer.status == MOB_OK) return status;
+    if (answer.answer.status == MOB_EEXISTS)
+        return base_fail(MOB_EEXISTS,
+                         "an actor named '%s' is there already in the namespace '%s': choose "
+                         "another name, get that actor with ray.get_actor, or pass "
+                         "get_if_exists=True",
+                         named->name, named->name_space);
+    return base_fail((mob_status_t)answer.answer.status, "the actor %s could not be made: %s",
+                     named->name, mob_status_text((mob_status_t)answer.answer.status));
+}
+
+/* The daemon has noted that this process holds it. */
+static void ref_adopt(mob_client_t *c, mob_ref_t ref) {
+    if (!client_slot_valid(ref.slot)) return;
+    client_ref_retain(c, ref);
+    client_local_t *local = client_local(c, ref);
+    if (local != NULL && !local->owned) local->registered = true;
+}
+
+mob_status_t mob_actor_find(mob_client_t *c, const char *name_space, const char *name,
+                            mob_ref_t *ret_actor, mob_ref_t *ret_info) {
+    mob_actor_name_t named = {.name_space = name_space, .name = name};
+    mob_status_t status = client_check(c);
+    if (status == MOB_OK) status = client_name_check(&named);
+    if (status != MOB_OK) return status;
+    mob_ref_t found[2];
+    pthread_mutex_lock(&c->mutex);
+    wire_message_t request = {.named = {WIRE_FIND, name_write(c, &named)}}, answer;
+    status = client_ask(c, &request, WIRE_ANSWER, &answer);
+    if (status == MOB_OK && answer.answer.status != MOB_OK)
+        status = base_fail((mob_status_t)answer.answer.status,
+                           "no actor named '%s' is there in the namespace '%s'", name, name_space);
+    if (status == MOB_OK) {
+        memcpy(found, c->own_segment.base + SHM_CLIENT_SCRATCH, sizeof found);
+        ref_adopt(c, found[0]);
+        ref_adopt(c, found[1]);
+        *ret_actor = found[0];
+        *ret_info = found[1];
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return status;
+}

@@ -1,0 +1,272 @@
+/*
+ * Names. The control state decides who has one (control/control.h); its answers come later, so each
+ * request has a note of who asked, and is checked again when its answer comes.
+ *
+ *   a creation with a name    its book is opened at once, and calls of the actor wait as always,
+ * but it is not scheduled (`held`) before the name is the actor's. If the name is another's, the
+ * creation fails, and the maker is told a maker that died         its actor goes on, or its job has
+ * ended and the creation is gone: then the name is given back an actor that died        its name is
+ * dropped. The drop is carried out before any later request that this daemon makes
+ *
+ * A detached actor is a job of its own, with its maker's setup, and ends with it: the maker's end
+ * does not reach it. The daemon uses the actor's object, so it has a holder for as long as it
+ * lives.
+ */
+#include "node/name.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/state.h"
+#include "wire/direct.h"
+
+/* Who asked, for a request under way. */
+typedef struct {
+    node_t *node;
+    uint32_t client, epoch;
+    uint32_t record; /* of a creation */
+    uint64_t generation;
+    mob_ref_t actor;
+    wire_message_t message; /* of a list */
+    node_named_t *named;    /* of a creation: the actor's, if it gets it */
+} note_t;
+
+static note_t *note_new(node_client_t *c) {
+    note_t *note = calloc(1, sizeof *note);
+    if (note != NULL) *note = (note_t){.node = c->node, .client = c->number, .epoch = c->epoch};
+    return note;
+}
+
+/* Who asked; NULL: it is gone. */
+static node_client_t *note_client(const note_t *note) {
+    node_client_t *c = note->node->clients[note->client];
+    return c != NULL && c->epoch == note->epoch && c->state == NODE_LIVE ? c : NULL;
+}
+
+static void note_answer(const note_t *note, mob_status_t status) {
+    node_client_t *c = note_client(note);
+    if (c != NULL) node_client_tell(c, wire_answer(status, 0));
+}
+
+/* Copies a name out of the client's scratch page and checks it. */
+static bool name_read(node_client_t *c, uint64_t size, node_named_t *ret_named) {
+    char copy[sizeof(wire_name_t) + 2 * (MOB_NAME_MAX + 1)];
+    wire_name_t head;
+    if (size < sizeof head || size > sizeof copy) return false;
+    memcpy(copy, c->segment.base + SHM_CLIENT_SCRATCH, size);
+    memcpy(&head, copy, sizeof head);
+    const char *space = copy + sizeof head, *name = space + head.space_size;
+    if (head.space_size == 0 || head.space_size > MOB_NAME_MAX + 1 || head.name_size == 0 ||
+        head.name_size > MOB_NAME_MAX + 1 ||
+        sizeof head + (uint64_t)head.space_size + head.name_size != size ||
+        space[head.space_size - 1] != 0 || name[head.name_size - 1] != 0)
+        return false;
+    *ret_named = (node_named_t){.info = {.slot = head.slot, .generation = head.generation},
+                                .detached = head.detached != 0};
+    memcpy(ret_named->name_space, space, head.space_size);
+    memcpy(ret_named->name, name, head.name_size);
+    return true;
+}
+
+/* ---- a creation ---- */
+
+static void named_free(node_t *n, node_named_t *named) {
+    if (named == NULL) return;
+    node_object_unuse_ref(n, named->info);
+    free(named);
+}
+
+/* The demand of one job in another's numbers. */
+static bool shape_move(const node_job_t *from, node_job_t *to, uint32_t shape, uint32_t *ret) {
+    sched_amount_t demand[SCHED_NEEDS_MAX];
+    size_t count = sched_shape_demand(from->sched, shape, demand, SCHED_NEEDS_MAX);
+    return sched_shape_intern(to->sched, demand, count, ret) == MOB_OK;
+}
+
+/* The creation, which nobody has begun, becomes that of a job of the actor's own. The worker reads
+ * the shapes in the record, so they are written there too: in READY the record is the daemon's. */
+static bool actor_detach(node_t *n, node_actor_t *a, node_task_t *t) {
+    node_job_t *job, *maker = t->job;
+    uint32_t shape, held;
+    if (node_job_new(n, node_setup_hold(maker->setup), &job) != MOB_OK) return false;
+    job->actor = a;
+    job->is_detached = true;
+    job->maker = maker->maker != NULL ? maker->maker : maker;
+    job->pid = maker->pid;
+    node_object_t *o = node_object_find(n, a->id);
+    if (o == NULL || !shape_move(maker, job, t->shape, &shape) ||
+        !shape_move(maker, job, t->held_shape, &held)) {
+        job->actor = NULL;
+        node_job_leave(job, false);
+        node_job_settle(job);
+        return false;
+    }
+    node_object_use(o);
+    node_task_disown(t);
+    t->job = a->job = job;
+    t->shape = n->records[t->record].shape = shape;
+    t->held_shape = n->records[t->record].held_shape = held;
+    node_job_note(job, false);
+    return true;
+}
+
+/* The creation of a note; NULL: it is gone. */
+static node_task_t *note_creation(const note_t *note) {
+    node_task_t *t = note->node->tasks[note->record];
+    return t != NULL && t->generation == note->generation && t->held ? t : NULL;
+}
+
+static void creation_go_on(node_t *n, node_task_t *t) {
+    t->held = false;
+    if (t->missing == 0) node_task_ready(t, n);
+}
+
+/* Its maker is told why, and nobody else. */
+static void creation_refuse(node_t *n, node_task_t *t) {
+    t->held = false;
+    node_slot_quiet(n, t->refs[0]);
+    node_actor_orphan(n, t->actor);
+}
+
+static void on_taken(void *context, const control_reply_t *reply) {
+    note_t *note = context;
+    node_t *n = note->node;
+    node_task_t *t = note_creation(note);
+    node_named_t *named = note->named;
+    bool has_name = reply->status == MOB_OK && named->name[0] != 0;
+    mob_status_t status = t == NULL ? MOB_ECANCELLED : reply->status;
+    if (status == MOB_OK && named->detached && !actor_detach(n, t->actor, t)) status = MOB_ELIMIT;
+    if (status == MOB_OK) {
+        t->actor->named = named;
+        note->named = NULL;
+        node_actor_note(n, t->actor);
+        creation_go_on(n, t);
+    } else {
+        if (has_name) control_name_drop(n->control, named->name_space, named->name, note->actor);
+        if (t != NULL) creation_refuse(n, t);
+    }
+    note_answer(note, status);
+    named_free(n, note->named);
+    free(note);
+    n->again = true;
+}
+
+/* The actor's creation is `held`: asks for its name. Takes both. */
+static void name_ask(node_t *n, note_t *note, node_named_t *named, const node_task_t *t) {
+    node_object_t *info = named->info.slot != 0 ? node_object_find(n, named->info) : NULL;
+    if (info != NULL)
+        node_object_use(info);
+    else
+        named->info = (mob_ref_t){0};
+    note->record = t->record;
+    note->generation = t->generation;
+    note->actor = t->actor->id;
+    note->named = named;
+    control_name_t key = {.actor = t->actor->id, .info = named->info};
+    memcpy(key.name_space, named->name_space, sizeof key.name_space);
+    memcpy(key.name, named->name, sizeof key.name);
+    n->again = true;
+    /* a detached actor without a name has nobody to ask */
+    mob_status_t status = MOB_OK;
+    if (key.name[0] != 0) status = control_name_take(n->control, &key, on_taken, note);
+    if (key.name[0] == 0 || status != MOB_OK) on_taken(note, &(control_reply_t){.status = status});
+}
+
+void node_name_create(node_client_t *c, const wire_message_t *m) {
+    node_named_t read, *named = malloc(sizeof *named);
+    note_t *note = note_new(c);
+    node_task_t *t = NULL;
+    if (!name_read(c, m->failure.size, &read))
+        node_client_fault(c, "gave an actor a name that makes no sense");
+    else
+        t = node_task_submit_held(c, m->failure.record, m->failure.generation);
+    if (t != NULL && t->actor != NULL && named != NULL && note != NULL) {
+        *named = read;
+        name_ask(c->node, note, named, t);
+        return;
+    }
+    if (t != NULL)
+        node_task_fail(c->node, t, MOB_ENOMEM, "the daemon has no memory for this actor");
+    node_client_tell(c, wire_answer(MOB_ENOMEM, 0));
+    free(named);
+    free(note);
+}
+
+void node_name_end(node_t *n, node_actor_t *a) {
+    node_named_t *named = a->named;
+    if (named == NULL) return;
+    a->named = NULL;
+    if (named->name[0] != 0) control_name_drop(n->control, named->name_space, named->name, a->id);
+    if (named->detached) node_object_unuse_ref(n, a->id);
+    named_free(n, named);
+    n->again = true;
+}
+
+/* ---- finding ---- */
+
+static void on_found(void *context, const control_reply_t *reply) {
+    note_t *note = context;
+    node_t *n = note->node;
+    node_client_t *c = note_client(note);
+    node_object_t *o = reply->status == MOB_OK ? node_object_find(n, reply->names[0].actor) : NULL;
+    if (c != NULL && o != NULL && o->actor != NULL) {
+        mob_ref_t found[2] = {reply->names[0].actor, reply->names[0].info};
+        node_object_t *info = found[1].slot != 0 ? node_object_find(n, found[1]) : NULL;
+        /* before the answer: the maker may let go of it meanwhile */
+        node_object_hold(n, o, c->number, false);
+        if (info != NULL) node_object_hold(n, info, c->number, false);
+        memcpy(c->segment.base + SHM_CLIENT_SCRATCH, found, sizeof found);
+        node_client_tell(c, wire_answer(MOB_OK, 0));
+    } else {
+        note_answer(note, MOB_ENONAME);
+    }
+    free(note);
+}
+
+void node_name_find(node_client_t *c, const wire_message_t *m) {
+    node_named_t named;
+    if (!name_read(c, m->named.size, &named)) {
+        node_client_fault(c, "asked for a name that makes no sense");
+        return;
+    }
+    note_t *note = note_new(c);
+    c->node->again = true;
+    if (note == NULL || control_name_find(c->node->control, named.name_space, named.name, on_found,
+                                          note) != MOB_OK) {
+        free(note);
+        node_client_tell(c, wire_answer(MOB_ENOMEM, 0));
+    }
+}
+
+static void on_listed(void *context, const control_reply_t *reply) {
+    note_t *note = context;
+    node_client_t *c = note_client(note);
+    uint8_t *space = c != NULL ? node_question_space(c, &note->message) : NULL;
+    if (space != NULL) {
+        wire_writer_t w = {.data = space, .capacity = note->message.query.capacity};
+        wire_write_tuple(&w, (uint32_t)reply->count);
+        for (size_t i = 0; i < reply->count; i++) {
+            wire_write_tuple(&w, 4);
+            wire_write_str(&w, reply->names[i].name_space, strlen(reply->names[i].name_space));
+            wire_write_str(&w, reply->names[i].name, strlen(reply->names[i].name));
+            wire_write_int(&w, reply->names[i].actor.slot);
+            wire_write_int(&w, (int64_t)reply->names[i].actor.generation);
+        }
+        mob_status_t status = w.size > w.capacity ? MOB_ELIMIT : reply->status;
+        node_client_tell(c, wire_answer(status, w.size));
+    }
+    free(note);
+}
+
+void node_name_list(node_client_t *c, const wire_message_t *m) {
+    const char *own = c->job->setup->given.name_space;
+    note_t *note = note_new(c);
+    c->node->again = true;
+    if (note != NULL) note->message = *m;
+    if (note == NULL || control_name_list(c->node->control, m->query.argument != 0 ? NULL : own,
+                                          on_listed, note) != MOB_OK) {
+        free(note);
+        node_client_tell(c, wire_answer(MOB_ENOMEM, 0));
+    }
+}

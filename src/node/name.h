@@ -1,0 +1,25 @@
+/* Actors with a name, and detached ones. name.c has the rules. */
+#ifndef NODE_NAME_H
+#define NODE_NAME_H
+
+#include "mobula.h"
+#include "node/types.h"
+#include "wire/message.h"
+
+/* How an actor is known; the actor's. */
+typedef struct {
+    char name_space[MOB_NAME_MAX + 1], name[MOB_NAME_MAX + 1]; /* name "": it has none */
+    mob_ref_t info;                                            /* a use; slot 0: none */
+    bool detached; /* the daemon holds the actor: a use */
+} node_named_t;
+
+/* A creation with a name, or of a detached actor; WIRE_CREATE, which is answered. */
+void node_name_create(node_client_t *client, const wire_message_t *message);
+/* WIRE_FIND, which is answered. */
+void node_name_find(node_client_t *client, const wire_message_t *message);
+/* MOB_QUERY_NAMES: `argument` 0: of the client's namespace, 1: all. */
+void node_name_list(node_client_t *client, const wire_message_t *message);
+/* The actor is dead: its name is free. */
+void node_name_end(node_t *node, node_actor_t *actor);
+
+#endif
