@@ -171,6 +171,8 @@ void node_farewell(node_job_t *job, bool begins, bool driver_waits) {
 }
 
 void node_farewell_gone(node_job_t *job) {
+    /* One that was still starting is closed before the farewell, which looks for itself then. */
+    if (job->farewell.began_ns == 0) return;
     if (!any_is_left(job)) farewell_end(job);
 }
 

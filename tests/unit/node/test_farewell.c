@@ -111,6 +111,22 @@ static void test_a_driver_that_waits_ends_it_by_hanging_up(void **state) {
     fixture_node_free(n);
 }
 
+/* It was asked for after another one died, and is not forked yet. */
+static void test_a_worker_that_was_starting_ends_nothing(void **state) {
+    (void)state;
+    node_t *n = fixture_node_new(64 << 20);
+    JOB(n)->driver = fixture_client_new(n, WIRE_DRIVER);
+    node_client_t *w = node_client_new(n);
+    w->role = WIRE_WORKER;
+    w->state = NODE_STARTING;
+    node_job_join(JOB(n), w);
+    assert_true(vec_push(&JOB(n)->pool.starting, w));
+    fixture_say(JOB(n)->driver, WIRE_MESSAGES_END, 0, 0);
+    assert_false(n->ending); /* the driver waits for its messages */
+    assert_int_not_equal(JOB(n)->finish_round, 0);
+    fixture_node_free(n);
+}
+
 static void test_nothing_to_wait_for(void **state) {
     (void)state;
     node_t *n = fixture_node_new(64 << 20);
@@ -126,6 +142,7 @@ int main(void) {
         cmocka_unit_test(test_a_session_ends_when_all_have),
         cmocka_unit_test(test_a_session_ends_though_one_does_not),
         cmocka_unit_test(test_a_driver_that_waits_ends_it_by_hanging_up),
+        cmocka_unit_test(test_a_worker_that_was_starting_ends_nothing),
         cmocka_unit_test(test_nothing_to_wait_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
