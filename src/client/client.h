@@ -65,6 +65,8 @@ typedef struct client_run {
     bool leased; /* ... from a queue of tasks, under its lease */
     bool failed; /* a result is an error */
     bool large;  /* a result lies in a file */
+    bool repeatable, remakeable; /* the task may be run again; and a result is large enough for the
+                                    daemon to do so if it is lost */
     bool cancelled, interrupted; /* interrupted: and this worker has broken it off */
     wire_body_t body;
     client_result_t *results; /* one a return */

@@ -142,7 +142,8 @@ static void run_begin(mob_client_t *c, client_run_t *run, const client_order_t *
     run->taken = order->taken;
     run->leased = order->leased;
     run->body = *body;
-    run->failed = run->large = run->cancelled = run->interrupted = false;
+    run->failed = run->large = run->cancelled = run->interrupted = run->remakeable = false;
+    run->repeatable = copy->kind == MOB_TASK && copy->max_retries != 0;
     if (order->leased) client_lease_run(c, order->record + 1);
     run->run = run_view(order, copy, body, record->start_ns);
     if (copy->num_returns > 0) memset(run->results, 0, copy->num_returns * sizeof *run->results);
@@ -231,6 +232,7 @@ void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t inde
     run->results[index].file = buffer->file;
     run->results[index].escaped |= escaped;
     run->large |= buffer->file != 0;
+    run->remakeable |= run->repeatable && buffer->block != 0 && buffer->size >= WIRE_LINEAGE_LEAST;
     run->failed |= error != MOB_OK;
     /* Now, and not when the run is finished: this worker's own references may go before that, and
      * the daemon must read their drops after this. */
@@ -321,6 +323,14 @@ static bool record_free(mob_client_t *c, const client_run_t *run, wire_record_t 
     return true;
 }
 
+/* The daemon is to keep the task's frame, from which a result that is lost is made again: so it has
+ * to hear of the task's end. */
+static void lineage_ask(mob_client_t *c, const client_run_t *run, wire_record_t *record) {
+    record->flags |= WIRE_LINEAGE;
+    /* It fails if the record is KNOWN already, or is the daemon's by now. */
+    (void)wire_record_make_known(record, wire_word(run->generation, c->number, WIRE_TAKEN));
+}
+
 void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
     client_run_t *run = run_of(public_run);
     wire_record_t *record = &c->records[run->record];
@@ -340,6 +350,7 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
     if (run->leased && !c->queue_has_next && !client_queues_have(c, client_lane(c)))
         client_looking_set(c, true);
     bool known = false, crowd = run->failed;
+    if (run->remakeable) lineage_ask(c, run, record);
     /* release: the results come first. The move can only fail if the daemon takes this worker for
      * dead, or has cancelled the task by force; then it soon is, and takes no other run. */
     if (wire_record_move(record, wire_word(run->generation, c->number, WIRE_TAKEN),

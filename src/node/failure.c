@@ -11,6 +11,7 @@
  * after PERIOD_MS. It is also told how many others there were beyond NODE_FAILURES_MOST in that
  * time, or while it did not read.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -241,6 +242,17 @@ void node_failure_restart(const node_actor_t *a, const char *how) {
                         a->name, (int)a->pid, how, left);
     if (is_news(a->job, MOB_MESSAGE_WARN, (uint32_t)a->life.restarts_left, text, (size_t)size))
         node_text_send(a->job, MOB_MESSAGE_WARN, 0, "", text, (size_t)size);
+}
+
+void node_failure_lost(node_t *n, const node_object_t *o) {
+    node_job_t *job = slot_job(n, o->slot);
+    char text[768];
+    int size = snprintf(text, sizeof text, "%s. Its task is run again to make it.",
+                        o->lost != NULL ? o->lost : "an object was lost");
+    size_t whole = size < (int)sizeof text ? (size_t)size : base_utf8_whole(text, sizeof text - 1);
+    text[0] = (char)toupper(text[0]);
+    if (is_news(job, MOB_MESSAGE_WARN, 0, text, whole))
+        node_text_send(job, MOB_MESSAGE_WARN, 0, "", text, whole);
 }
 
 void node_failure_retry(const node_task_t *t, int32_t retries, const char *why, size_t size) {
