@@ -19,7 +19,7 @@ static const char *site_text(node_t *n, uint32_t slot);
 typedef enum { LOCAL, LOADED, ACTOR, PENDING_TASK, CAPTURED, PINNED, LINEAGE, UNKNOWN } reason_t;
 
 static const char *const reasons[] = {
-    "LOCAL_REFERENCE",    "LOADED_FUNCTION",  "ACTOR_HANDLE",  "USED_BY_PENDING_TASK",
+    "LOCAL_REFERENCE",    "LOADED_FUNCTION",  "ACTOR_HANDLE",    "USED_BY_PENDING_TASK",
     "CAPTURED_IN_OBJECT", "PINNED_IN_MEMORY", "USED_BY_LINEAGE", "UNKNOWN_STATUS"};
 
 typedef struct {

@@ -76,12 +76,25 @@ static uint64_t hash_step(uint64_t hash, unsigned char byte) {
     return (hash ^ byte) * 0x100000001b3u;
 }
 
-/* The same for texts that differ in numbers alone: process ids, values, addresses. */
+/* How many hexadecimal digits follow each other here: ids have 40. */
+static size_t hex_run(const char *text, size_t size) {
+    size_t run = 0;
+    while (run < size &&
+           ((text[run] >= '0' && text[run] <= '9') || (text[run] >= 'a' && text[run] <= 'f')))
+        run++;
+    return run;
+}
+
+/* The same for texts that differ in numbers alone: process ids, values, addresses, ids. */
 static uint64_t likeness(uint32_t kind, uint32_t turn, const char *text, size_t size) {
     uint64_t hash = hash_step(0xcbf29ce484222325u ^ turn, (unsigned char)kind);
     for (size_t i = 0; i < size; i++) {
         unsigned char c = (unsigned char)text[i];
-        if (c >= '0' && c <= '9') {
+        size_t run = hex_run(text + i, size - i);
+        if (run >= MOB_ID_SIZE) {
+            i += run - 1;
+            c = '0';
+        } else if (c >= '0' && c <= '9') {
             bool hex = c == '0' && i + 1 < size && text[i + 1] == 'x';
             if (hex) i++;
             while (i + 1 < size && ((text[i + 1] >= '0' && text[i + 1] <= '9') ||

@@ -7,8 +7,8 @@
  * A worker may tell of a record before its submitter does, for they write into different rings. The
  * daemon puts a DONE that comes early aside until it hears the submitter, or the submitter has
  * died. Not so if the record has no references and its worker asks for its frame to be kept
- * (WIRE_LINEAGE): then the submitter need not say anything, and if it does (it drops the function),
- * its reference to the function is still counted.
+ * (WIRE_LINEAGE, WIRE_RAISED): then the submitter need not say anything, and if it does (it drops
+ * the function), its reference to the function is still counted.
  */
 #include "node/queued.h"
 
@@ -72,14 +72,15 @@ void node_task_arguments(node_client_t *client, uint32_t index, uint64_t generat
 }
 
 /* Its worker made it KNOWN, and its submitter may never speak of it: it has no references. */
-static bool is_for_lineage(const wire_record_t *record) {
-    return (record->flags & WIRE_LINEAGE) && record->num_deps == 0 && record->num_refs == 0;
+static bool is_for_keeping(const wire_record_t *record) {
+    return (record->flags & (WIRE_LINEAGE | WIRE_RAISED)) && record->num_deps == 0 &&
+           record->num_refs == 0;
 }
 
 bool node_queued_told(node_client_t *worker, uint32_t record, uint64_t generation, unsigned state) {
     node_t *n = worker->node;
     node_task_t *t = n->tasks[record];
-    if (t == NULL && state == WIRE_DONE_STATE && !is_for_lineage(&n->records[record])) {
+    if (t == NULL && state == WIRE_DONE_STATE && !is_for_keeping(&n->records[record])) {
         mob_ref_t early = {.slot = record, .generation = generation};
         (void)vec_push(&n->queued.done_early, early);
         return false;

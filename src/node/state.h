@@ -34,6 +34,7 @@
 #include "node/query.h"
 #include "node/queued.h"
 #include "node/remake.h"
+#include "node/replay.h"
 #include "node/restart.h"
 #include "node/schedule.h"
 #include "node/session.h"
@@ -141,6 +142,7 @@ struct node {
     VEC(node_object_t *) zero; /* without holders: freed once all rings were read */
     node_lineages_t lineages;
     node_remakes_t remakes;
+    node_replays_t replays;
     node_questions_t questions;
     node_sites_t sites;
     node_deadlock_t deadlock;

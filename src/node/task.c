@@ -429,6 +429,7 @@ void node_task_complete(node_t *n, node_task_t *t) {
     bool made = t->kind == MOB_ACTOR_CREATE && t->actor != NULL && t->actor->life.made;
     for (uint32_t i = 0; i < t->num_returns && !made; i++) node_object_sealed(n, t->refs[i]);
     if (t->kind == MOB_TASK && t->remake == NULL) node_lineage_keep(n, t);
+    if (n->records[t->record].flags & WIRE_RAISED) node_replay_keep(n, t);
     if (t->kind == MOB_ACTOR_CREATE) {
         if (node_actor_created(n, t)) return;
     } else if (t->kind == MOB_ACTOR_CALL) {
@@ -524,7 +525,7 @@ void node_task_lost(node_t *n, node_task_t *t) {
         node_cancel_fail(n, t);
         return;
     }
-    char how[256], name[256], text[640];
+    char how[256], name[256], text[720];
     node_worker_exit_text(worker, how, sizeof how);
     node_task_name(n, t, name, sizeof name);
     bool begun = wire_word_state(word) == WIRE_TAKEN;
@@ -555,7 +556,11 @@ void node_task_lost(node_t *n, node_task_t *t) {
         node_actor_creation_lost(n, t, begun);
         return;
     }
-    snprintf(text, sizeof text, "the worker (pid %d) that ran %s died: %s", (int)worker->pid, name,
-             how);
+    char hint[80];
+    node_replay_hint(t, hint, sizeof hint);
+    snprintf(text, sizeof text,
+             "the worker (pid %d) that ran %s died: %s. To run it again here: %s", (int)worker->pid,
+             name, how, hint);
+    node_replay_keep(n, t);
     node_task_fail(n, t, oom ? MOB_EOOM : MOB_ECRASHED, text);
 }
