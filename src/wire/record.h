@@ -23,8 +23,8 @@
  *   DONE -> FREE     without KNOWN: that worker, after the results are sealed;
  *                    KNOWN: the daemon, after the results are sealed
  *   sets KNOWN       the submitter, whose reference to the function goes before the task is done;
- *                    the worker, which asks for a retry or has made a large result; the daemon,
- *                    when the submitter has died
+ *                    the worker, which asks for a retry, has made a large result or has failed;
+ *                    the daemon, when the submitter has died
  *   TAKEN -> READY   daemon, g + 1: its worker is certainly dead, or asked for it
  *   READY -> READY   daemon, g + 1: taken back from a worker, out of a dead submitter's queue, or
  *                    cancelled
