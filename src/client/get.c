@@ -121,15 +121,15 @@ static void ask_back(mob_client_t *c, const mob_ref_t *refs, size_t count, bool 
                                                         .generation = refs[i].generation}});
 }
 
-/* What this thread waited for when it returned MOB_EINTR. If its caller calls again, the wait goes
- * on. */
+/* What this thread waited for when it returned MOB_EINTR or MOB_ETIMEOUT. If its caller calls
+ * again, the wait goes on. */
 static _Thread_local mob_ref_t awaited;
 
 /* A disk takes a moment, for which nothing is lent. But the value may have to be made again, by a
  * task that needs the very CPU that this run holds. */
 static bool sleep_or_lend(mob_client_t *c, uint32_t seen, int64_t slice_ns, uint64_t passed_ns,
-                          client_wait_t *wait, bool *lends) {
-    if (!*lends && passed_ns < (uint64_t)LEND_AFTER_NS) {
+                          bool goes_on, client_wait_t *wait, bool *lends) {
+    if (!*lends && passed_ns < (uint64_t)LEND_AFTER_NS && !goes_on) {
         int64_t soon = LEND_AFTER_NS - (int64_t)passed_ns;
         return client_sleep(c, seen, slice_ns < soon ? slice_ns : soon);
     }
@@ -165,7 +165,7 @@ static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t co
                 status = slice < (uint64_t)CLIENT_LOOK_UP_NS ? MOB_ETIMEOUT : MOB_EINTR;
             break;
         }
-        if (!sleep_or_lend(c, seen, (int64_t)(slice - passed), passed, &wait, &lends)) {
+        if (!sleep_or_lend(c, seen, (int64_t)(slice - passed), passed, goes_on, &wait, &lends)) {
             status = MOB_EINTR;
             break;
         }
@@ -189,7 +189,7 @@ mob_status_t mob_get_fetch(mob_client_t *c, const mob_ref_t *refs, size_t count,
     /* Pinned before the daemon is asked for it: so it stays once it has come back. */
     client_pin_hold(c, refs[0]);
     status = await_back(c, refs, count, timeout_ms);
-    awaited = status == MOB_EINTR ? refs[0] : (mob_ref_t){0};
+    awaited = status == MOB_EINTR || status == MOB_ETIMEOUT ? refs[0] : (mob_ref_t){0};
     if (status == MOB_OK) {
         pinned_open(c, refs[0], ret_value);
         return MOB_OK;

@@ -82,9 +82,12 @@ static void function_tasks_tell(mob_client_t *c, uint32_t index) {
             wire_record_t *record = &c->records[i];
             uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire);
             unsigned state = wire_word_state(word);
-            while ((state == WIRE_READY_STATE || state == WIRE_TAKEN) && !(word & WIRE_KNOWN) &&
-                   record->function.slot == index) {
-                if (wire_record_make_known(record, word)) {
+            /* Its worker may have made it KNOWN, and have died before it told the daemon. Of one
+             * with references this process has told the daemon itself. */
+            bool told = record->num_deps + record->num_refs > 0;
+            while ((state == WIRE_READY_STATE || state == WIRE_TAKEN) &&
+                   !(told && (word & WIRE_KNOWN)) && record->function.slot == index) {
+                if ((word & WIRE_KNOWN) || wire_record_make_known(record, word)) {
                     client_push(c,
                                 wire_about_record(WIRE_ARGUMENTS, i, wire_word_generation(word)));
                     break;

@@ -332,9 +332,12 @@ static bool record_free(mob_client_t *c, const client_run_t *run, wire_record_t 
 /* The daemon is to keep the task's frame, from which a result that is lost is made again, or a
  * person runs a task that failed. So it has to hear of the task's end. */
 static void keeping_ask(mob_client_t *c, const client_run_t *run, wire_record_t *record) {
-    record->flags |= (run->remakeable ? WIRE_LINEAGE : 0) | (run->raised ? WIRE_RAISED : 0);
+    if (run->raised) record->flags |= WIRE_RAISED;
     /* It fails if the record is KNOWN already, or is the daemon's by now. */
     (void)wire_record_make_known(record, wire_word(run->generation, c->number, WIRE_TAKEN));
+    /* Before the results are seen: a process that drops a result says so after this, so the daemon
+     * has read this when it frees the result. */
+    if (run->remakeable) client_push(c, wire_about_record(WIRE_KEEP, run->record, run->generation));
 }
 
 void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {

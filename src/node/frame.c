@@ -109,7 +109,8 @@ static mob_status_t shape_of(node_job_t *job, const frame_demand_t *demand, uint
 
 /* Writes the body where it fits. */
 static mob_status_t body_write(node_t *n, const frame_t *f, const mob_ref_t *returns,
-                               wire_record_t *record, uint32_t index, uint64_t generation) {
+                               wire_record_t *record, uint32_t index, uint64_t generation,
+                               uint64_t *ret_block) {
     uint64_t size =
         wire_body_size(f->num_returns, f->num_deps, f->num_refs, f->name_size, f->args_size);
     uint8_t *body = record->body;
@@ -127,16 +128,17 @@ static mob_status_t body_write(node_t *n, const frame_t *f, const mob_ref_t *ret
     }
     if (f->name_size > 0) memcpy(body, f->name, f->name_size);
     if (f->args_size > 0) memcpy(body + f->name_size, f->args, f->args_size);
-    record->block = block;
+    record->block = *ret_block = block;
     record->body_size = size;
     return MOB_OK;
 }
 
 mob_status_t node_frame_fill(node_job_t *job, const frame_t *f, const mob_ref_t *returns,
-                             uint32_t index, uint64_t generation) {
+                             uint32_t index, uint64_t generation, node_filled_t *ret_filled) {
     node_t *n = job->node;
     wire_record_t *record = &n->records[index];
     uint32_t shape, held;
+    uint64_t block;
     mob_status_t status = shape_of(job, &f->demand, &shape);
     if (status != MOB_OK) return status;
     status = shape_of(job, &f->held, &held);
@@ -144,7 +146,7 @@ mob_status_t node_frame_fill(node_job_t *job, const frame_t *f, const mob_ref_t 
         sched_shape_drop(job->sched, shape);
         return status;
     }
-    status = body_write(n, f, returns, record, index, generation);
+    status = body_write(n, f, returns, record, index, generation, &block);
     if (status != MOB_OK) {
         sched_shape_drop(job->sched, shape);
         sched_shape_drop(job->sched, held);
@@ -165,6 +167,7 @@ mob_status_t node_frame_fill(node_job_t *job, const frame_t *f, const mob_ref_t 
     record->parent =
         f->parent.home == n->incarnation ? wire_entry(f->parent.number, f->parent.generation) : 0;
     record->start_ns = record->end_ns = 0;
+    *ret_filled = (node_filled_t){.block = block, .shape = shape, .held_shape = held};
     return MOB_OK;
 }
 
@@ -174,6 +177,7 @@ void node_frame_loop(node_t *n, node_task_t *t) {
     uint8_t *bytes;
     size_t size;
     frame_t frame;
+    node_filled_t filled;
     wire_record_t *record = &n->records[t->record];
     uint64_t block = t->block;
     if (node_frame_write(n, t, &bytes, &size) != MOB_OK) return;
@@ -182,16 +186,16 @@ void node_frame_loop(node_t *n, node_task_t *t) {
            sizeof *record - offsetof(wire_record_t, block));
     mob_status_t status = frame_read(bytes, size, &frame);
     assert(status == MOB_OK);
-    status = node_frame_fill(t->job, &frame, t->refs, t->record, t->generation);
+    status = node_frame_fill(t->job, &frame, t->refs, t->record, t->generation, &filled);
     assert(status == MOB_OK); /* a store without room for a body is no place for this test */
     if (block != 0)
         shm_block_release(n->arena.base, n->extents, block,
                           shm_tag(true, t->record, t->generation));
     sched_shape_drop(t->job->sched, t->shape);
     sched_shape_drop(t->job->sched, t->held_shape);
-    t->block = record->block;
-    t->shape = record->shape;
-    t->held_shape = record->held_shape;
+    t->block = filled.block;
+    t->shape = filled.shape;
+    t->held_shape = filled.held_shape;
     frame_fini(&frame);
     free(bytes);
 }

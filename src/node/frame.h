@@ -9,11 +9,16 @@
 /* The task's frame in bytes, to be freed. Its job must be there. */
 mob_status_t node_frame_write(node_t *node, const node_task_t *task, uint8_t **ret_bytes,
                               size_t *ret_size);
+/* What a record was filled with. It is not read back: every client can write there. */
+typedef struct {
+    uint64_t block;             /* of the body, in the daemon's heap; 0: in the record */
+    uint32_t shape, held_shape; /* held once for the caller */
+} node_filled_t;
+
 /* Fills a record that no process but the daemon uses now, but for its word, which will have
- * `generation`. The results go into the slots `returns` instead of those that the frame names. On
- * success the job's two shapes are held once for the caller. */
+ * `generation`. The results go into the slots `returns` instead of those that the frame names. */
 mob_status_t node_frame_fill(node_job_t *job, const frame_t *frame, const mob_ref_t *returns,
-                             uint32_t record, uint64_t generation);
+                             uint32_t record, uint64_t generation, node_filled_t *ret_filled);
 /* The local reference that an id names; slot 0: none. */
 mob_ref_t node_frame_ref(const node_t *node, frame_id_t id);
 /* For tests (MOBULA_LOOPBACK): the task, which is READY and not handed out, goes out as a frame and

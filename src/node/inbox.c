@@ -109,6 +109,9 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
     case WIRE_CANCEL:
         node_cancel(c, m);
         break;
+    case WIRE_KEEP:
+        node_task_keep(c, m->record.record, m->record.generation);
+        break;
     case WIRE_INTERRUPTED:
         node_cancel_interrupted(c, m->record.record, m->record.generation);
         break;

@@ -127,6 +127,7 @@ void node_job_note(const node_job_t *job, bool ended) {
  * actors do. */
 static void tasks_cancel(node_job_t *job) {
     node_t *n = job->node;
+    job->cancelling = true; /* a task that becomes ready by another's end is reached by the loop */
     for (uint32_t r = 0; r < n->grants.records.granted; r++) {
         node_task_t *t = n->tasks[r];
         if (t == NULL || t->job != job || t->worker != NULL || t->queued) continue;
@@ -136,6 +137,7 @@ static void tasks_cancel(node_job_t *job) {
         else if (!t->waiting_for_worker)
             node_task_fail(n, t, MOB_ECANCELLED, "its job has ended");
     }
+    job->cancelling = false;
 }
 
 static void actors_end(node_job_t *job) {

@@ -137,7 +137,8 @@ void node_object_unuse_ref(node_t *n, mob_ref_t ref) {
 
 void node_object_unkeep_ref(node_t *n, mob_ref_t ref) {
     node_object_t *o = node_object_known(n, ref);
-    if (o == NULL) return;
+    /* a book that was opened anew, by a client's fault, has not been kept */
+    if (o == NULL || o->kept == 0) return;
     o->kept--;
     object_check_zero(n, o);
 }
@@ -185,13 +186,14 @@ void node_object_contents_release(node_t *n, node_object_t *o) {
 }
 
 void node_object_contents_move(node_object_t *from, node_object_t *to) {
+    vec_free(&to->contents);
     memcpy(&to->contents, &from->contents, sizeof to->contents);
     memset(&from->contents, 0, sizeof from->contents);
     to->contents_held = true;
     from->contents_held = false;
 }
 
-void node_slot_unwrite(node_t *n, mob_ref_t ref) {
+static void block_free(node_t *n, mob_ref_t ref) {
     const store_slot_t *slot = &n->slots[ref.slot];
     uint64_t block = slot->value.large.block;
     if (!store_meta_inline(slot->meta) && block >= SHM_BLOCK_UNIT && block % SHM_BLOCK_UNIT == 0 &&
@@ -205,7 +207,7 @@ static void slot_release(node_t *n, uint32_t index, uint64_t generation) {
     mob_ref_t ref = {.slot = index, .generation = generation};
     if (store_slot_drop(slot, true) != STORE_DROP_FREE) return;
     if (store_meta_error(slot->meta) != MOB_OK) node_failure_freed(n, ref);
-    node_slot_unwrite(n, ref);
+    block_free(n, ref);
     store_slot_close(slot);
 }
 
@@ -257,7 +259,7 @@ static void object_hollow(node_t *n, node_object_t *o) {
     mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
     node_object_contents_release(n, o);
     if (o->copy != NULL) node_copy_drop(n, o);
-    node_slot_unwrite(n, ref);
+    block_free(n, ref);
     slot->value.large.block = 0;
 }
 
@@ -303,8 +305,10 @@ void node_object_sealed(node_t *n, mob_ref_t ref) {
         for (size_t i = 0; i < waiting.count; i++) {
             if (--waiting.items[i]->missing > 0) continue;
             n->missing_arguments--;
-            if (waiting.items[i]->worker == NULL)
-                node_task_ready(waiting.items[i], n); /* else it was handed out ahead */
+            /* else it was handed out ahead, or a worker took it by itself */
+            if (waiting.items[i]->worker == NULL &&
+                !(waiting.items[i]->queued && waiting.items[i]->kind == MOB_TASK))
+                node_task_ready(waiting.items[i], n);
         }
         vec_free(&waiting);
     }

@@ -38,6 +38,7 @@ struct node_object {
     char *lost;              /* how its value was lost; NULL: it was not, or by the daemon's will */
     uint8_t *spare;          /* a copy of its value for lineages, see lineage.c; NULL: none */
     uint64_t spare_bytes;
+    uint32_t spares;      /* lineages that want one */
     VEC(uint16_t) askers; /* clients that wait until it is back in memory */
     bool contents_held, at_zero, forget_told;
     bool moving;   /* is being written to disk, or read back */
@@ -64,7 +65,7 @@ void node_object_use(node_object_t *object);
 void node_object_unuse_ref(node_t *node, mob_ref_t ref);
 /* A lineage does not need it any more; it need not be there. */
 void node_object_unkeep_ref(node_t *node, mob_ref_t ref);
-/* It can't be made again any more: if nothing but lineages needs it, it goes. */
+/* Something has ended that kept it as it was: it goes, or its value, if nothing else needs it. */
 void node_object_settle(node_t *node, node_object_t *object);
 /* The book on a slot that is the daemon's own goes, without a look at who holds it. */
 void node_object_forget(node_t *node, mob_ref_t ref);
@@ -92,8 +93,6 @@ void node_slot_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char
 /* Writes an error into a slot that is the daemon's to write: PENDING, or AWAY. */
 void node_slot_write_error(node_t *node, mob_ref_t ref, mob_status_t status, const char *text,
                            const node_actor_t *actor);
-/* Frees the block of a value that is sealed in a slot of the daemon's own. */
-void node_slot_unwrite(node_t *node, mob_ref_t ref);
 /* The driver is not told of the error that the slot has, or will have. */
 void node_slot_quiet(node_t *node, mob_ref_t ref);
 

@@ -7,7 +7,7 @@
  * A worker may tell of a record before its submitter does, for they write into different rings. The
  * daemon puts a DONE that comes early aside until it hears the submitter, or the submitter has
  * died. Not so if the record has no references and its worker asks for its frame to be kept
- * (WIRE_LINEAGE, WIRE_RAISED): then the submitter need not say anything, and if it does (it drops
+ * (WIRE_RAISED): then the submitter need not say anything, and if it does (it drops
  * the function), its reference to the function is still counted.
  */
 #include "node/queued.h"
@@ -19,9 +19,8 @@ node_task_t *node_queued_open(node_t *n, uint32_t index, uint64_t generation) {
     node_client_t *submitter = owner > 0 && owner < SHM_MAX_CLIENTS ? n->clients[owner] : NULL;
     mob_ref_t actor;
     node_task_t *t =
-        submitter ? node_task_open(submitter->job, owner, index, generation, &actor) : NULL;
+        submitter ? node_task_open(submitter->job, owner, index, generation, true, &actor) : NULL;
     if (t == NULL) return NULL;
-    t->queued = true;
     if (t->kind == MOB_ACTOR_CALL) {
         node_object_t *o = node_object_find(n, actor);
         t->actor = o ? o->actor : NULL;
@@ -73,8 +72,7 @@ void node_task_arguments(node_client_t *client, uint32_t index, uint64_t generat
 
 /* Its worker made it KNOWN, and its submitter may never speak of it: it has no references. */
 static bool is_for_keeping(const wire_record_t *record) {
-    return (record->flags & (WIRE_LINEAGE | WIRE_RAISED)) && record->num_deps == 0 &&
-           record->num_refs == 0;
+    return (record->flags & WIRE_RAISED) && record->num_deps == 0 && record->num_refs == 0;
 }
 
 bool node_queued_told(node_client_t *worker, uint32_t record, uint64_t generation, unsigned state) {

@@ -48,6 +48,7 @@ static void object_return(node_t *n, node_object_t *o) {
     store_slot_return(&n->slots[o->slot]);
     node_restore_tell(n, o, MOB_OK);
     node_object_sealed(n, ref_of(o));
+    node_object_settle(n, o); /* its last holder may have gone meanwhile */
 }
 
 static void object_lose(node_t *n, node_object_t *o, const char *why) {
@@ -59,39 +60,55 @@ static void object_lose(node_t *n, node_object_t *o, const char *why) {
     object_return(n, o);
 }
 
-/* Gives the lost object the value of the fresh one, which has none afterwards. */
-static void value_move(node_t *n, node_object_t *o, mob_ref_t from) {
-    store_slot_t *slot = &n->slots[o->slot], *fresh = &n->slots[from.slot];
+/* What a fresh slot has, read once: its worker wrote it, and may go on writing. */
+typedef struct {
+    uint64_t meta, block;
+    uint32_t ref_count;
+    uint8_t small[STORE_INLINE];
+} fresh_t;
+
+/* False: it has nothing that can be moved. */
+static bool fresh_read(node_t *n, mob_ref_t ref, fresh_t *ret_fresh) {
+    const store_slot_t *slot = &n->slots[ref.slot];
+    uint64_t extent, tag = shm_tag(false, ref.slot, ref.generation);
+    uint32_t units;
+    if ((atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) != STORE_SEALED)
+        return false;
+    *ret_fresh = (fresh_t){.meta = slot->meta};
+    memcpy(ret_fresh->small, slot->value.small, sizeof ret_fresh->small);
+    if (store_meta_in_file(ret_fresh->meta)) return false;
+    if (store_meta_inline(ret_fresh->meta)) return true;
+    ret_fresh->block = slot->value.large.block;
+    ret_fresh->ref_count = slot->value.large.ref_count;
+    uint64_t size = store_meta_size(ret_fresh->meta);
+    return size <= n->config.store_bytes &&
+           node_survey_block(n, ret_fresh->block, tag, store_block_size(size, ret_fresh->ref_count),
+                             &extent, &units);
+}
+
+/* Gives the lost object the value of the fresh one, which has none afterwards. False: somebody has
+ * freed it. */
+static bool value_move(node_t *n, node_object_t *o, mob_ref_t from, const fresh_t *fresh) {
+    store_slot_t *slot = &n->slots[o->slot];
     node_object_t *book = node_object_known(n, from);
-    node_object_contents_release(n, o);
     if (store_meta_inline(fresh->meta)) {
-        memcpy(slot->value.small, fresh->value.small, sizeof slot->value.small);
+        memcpy(slot->value.small, fresh->small, sizeof slot->value.small);
     } else {
-        uint64_t data = fresh->value.large.block,
-                 old = shm_block_used(shm_tag(false, from.slot, from.generation));
-        shm_block_t *block = (shm_block_t *)(n->arena.base + data - sizeof(shm_block_t));
-        atomic_compare_exchange_strong(&block->word, &old,
-                                       shm_block_used(shm_tag(false, o->slot, o->generation)));
-        slot->value.large.block = data;
-        slot->value.large.ref_count = fresh->value.large.ref_count;
+        uint64_t old = shm_block_used(shm_tag(false, from.slot, from.generation));
+        shm_block_t *block = (shm_block_t *)(n->arena.base + fresh->block - sizeof(shm_block_t));
+        if (!atomic_compare_exchange_strong(&block->word, &old,
+                                            shm_block_used(shm_tag(false, o->slot, o->generation))))
+            return false;
+        slot->value.large.block = fresh->block;
+        slot->value.large.ref_count = fresh->ref_count;
         atomic_store_explicit(&slot->value.large.used_ms, base_clock_coarse_ms(),
                               memory_order_relaxed);
     }
     slot->meta = fresh->meta;
+    node_object_contents_release(n, o);
     /* what is inside it is held once, by one book or the other */
     if (book != NULL && book->contents_held) node_object_contents_move(book, o);
-}
-
-/* Whether the fresh slot has a value that can be moved: its worker wrote where it lies. */
-static bool is_movable(node_t *n, mob_ref_t fresh) {
-    const store_slot_t *slot = &n->slots[fresh.slot];
-    uint64_t meta = slot->meta, extent, tag = shm_tag(false, fresh.slot, fresh.generation);
-    uint32_t units;
-    if (store_meta_in_file(meta)) return false;
-    return store_meta_inline(meta) ||
-           node_survey_block(n, slot->value.large.block, tag,
-                             store_block_size(store_meta_size(meta), slot->value.large.ref_count),
-                             &extent, &units);
+    return true;
 }
 
 /* ---- a run ---- */
@@ -139,33 +156,45 @@ static bool fresh_use(node_t *n, const node_remake_t *r) {
         node_object_t *o = node_object_find(n, r->fresh[i]);
         if (o == NULL) return false;
         node_object_use(o);
+        o->moving = true; /* so that nobody moves it to disk before it is where it belongs */
     }
     return true;
 }
 
-/* A book for the run; NULL: the record can't be filled. */
+/* Whether the book says what the frame says: every client can write to the record. */
+static bool is_as_framed(const node_task_t *t, const frame_t *f, const node_remake_t *r) {
+    return t->kind == MOB_TASK && t->num_returns == f->num_returns && t->num_deps == f->num_deps &&
+           t->num_refs == f->num_refs &&
+           memcmp(t->refs, r->fresh, f->num_returns * sizeof *t->refs) == 0;
+}
+
+/* A book for the run; NULL: there can be none. */
 static node_task_t *task_make(node_t *n, node_remake_t *r) {
     node_lineage_t *l = r->lineage;
     frame_t frame;
+    node_filled_t filled;
     mob_ref_t actor;
     if (!fresh_use(n, r) || frame_read(l->frame, l->frame_size, &frame) != MOB_OK) return NULL;
     wire_record_t *record = &n->records[r->record];
     uint64_t generation =
         wire_word_generation(atomic_load_explicit(&record->word, memory_order_relaxed)) + 1;
     frame.max_retries = l->retries;
-    mob_status_t status = node_frame_fill(l->job, &frame, r->fresh, r->record, generation);
-    frame_fini(&frame);
-    if (status != MOB_OK) return NULL;
-    uint32_t shape = record->shape, held = record->held_shape;
-    node_task_t *t = node_task_open(l->job, 0, r->record, generation, &actor);
-    sched_shape_drop(l->job->sched, shape); /* the book has its own holds */
-    sched_shape_drop(l->job->sched, held);
-    if (t == NULL) {
-        if (record->block != 0)
-            shm_heap_free(&n->heap, record->block, shm_tag(true, r->record, generation));
-        return NULL;
+    node_task_t *t = NULL;
+    if (node_frame_fill(l->job, &frame, r->fresh, r->record, generation, &filled) == MOB_OK) {
+        t = node_task_open(l->job, 0, r->record, generation, false, &actor);
+        sched_shape_drop(l->job->sched, filled.shape); /* the book has its own holds */
+        sched_shape_drop(l->job->sched, filled.held_shape);
+        if (t != NULL && !is_as_framed(t, &frame, r)) {
+            node_task_forget(n, t);
+            t = NULL;
+        }
+        if (t == NULL && filled.block != 0)
+            shm_heap_free(&n->heap, filled.block, shm_tag(true, r->record, generation));
     }
+    frame_fini(&frame);
+    if (t == NULL) return NULL;
     t->remake = r;
+    t->retries = l->retries;
     atomic_store_explicit(&record->word, wire_word(generation, 0, WIRE_READY_STATE | WIRE_KNOWN),
                           memory_order_release);
     return t;
@@ -182,7 +211,9 @@ static bool arguments_are_known(node_t *n, const node_lineage_t *l) {
 static const char *lineage_run(node_t *n, node_lineage_t *l) {
     if (l->retries == 0) return "its task has run as often as its max_retries allows";
     if (!arguments_are_known(n, l))
-        return "an argument of its task is gone, and ray.put or an actor had made that";
+        return "an argument of its task is gone, and was not kept: ray.put or an actor had made "
+               "it, "
+               "or it has references inside";
     node_remake_t *r = remake_new(n, l);
     if (r == NULL) return "the node has no memory for another task";
     if (l->retries > 0) l->retries--;
@@ -197,21 +228,31 @@ static const char *lineage_run(node_t *n, node_lineage_t *l) {
     return NULL;
 }
 
+/* One of the lost objects gets what the run made of it. */
+static void result_settle(node_t *n, node_object_t *o, mob_ref_t fresh) {
+    fresh_t found = {0};
+    bool there = fresh_read(n, fresh, &found);
+    mob_status_t error = there ? store_meta_error(found.meta) : MOB_OK;
+    bool wanted = o != NULL && o->remaking;
+    if (wanted && there && (error == MOB_OK || error == MOB_ETASK) &&
+        value_move(n, o, fresh, &found)) {
+        object_return(n, o);
+        return;
+    }
+    if (there && !store_meta_inline(found.meta))
+        shm_block_release(n->arena.base, n->extents, found.block,
+                          shm_tag(false, fresh.slot, fresh.generation));
+    if (wanted)
+        object_lose(n, o,
+                    error != MOB_OK ? mob_status_text(error)
+                                    : "its task gave another kind of value this time");
+}
+
 void node_remake_end(node_t *n, node_remake_t *r, int32_t retries) {
     node_lineage_t *l = r->lineage;
     l->retries = retries;
-    for (uint32_t i = 0; i < l->num_returns; i++) {
-        mob_ref_t fresh = r->fresh[i];
-        node_object_t *o = node_object_known(n, l->returns[i]);
-        if (o != NULL && o->remaking && is_movable(n, fresh)) {
-            value_move(n, o, fresh);
-            object_return(n, o);
-        } else {
-            if (o != NULL && o->remaking)
-                object_lose(n, o, "its task gave another kind of value this time");
-            node_slot_unwrite(n, fresh);
-        }
-    }
+    for (uint32_t i = 0; i < l->num_returns; i++)
+        result_settle(n, node_object_known(n, l->returns[i]), r->fresh[i]);
     remake_free(n, r);
     node_lineage_settle(n, l);
 }

@@ -21,10 +21,9 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "control/retry.h"
 #include "node/runname.h"
 #include "node/state.h"
-
-enum { MOST_OOM_RUNS = 20 };
 
 static const mob_ref_t *task_deps(const node_task_t *t) { return t->refs + t->num_returns; }
 
@@ -100,9 +99,10 @@ static void task_hold_refs(node_t *n, node_task_t *t) {
         node_object_use(o);
         if (i >= t->num_deps) continue;
         /* The process that seals it from now on tells the daemon: by WIRE_DONE, or because it is
-         * watched. One that is made again is the daemon's to tell. */
-        if ((store_slot_watch(&n->slots[o->slot]) || node_remake_if_gone(n, o)) &&
-            vec_push(&o->waiting, t))
+         * watched. One that is made again is the daemon's to tell; but a worker that has taken the
+         * task by itself waits for it by itself. */
+        bool remade = node_remake_if_gone(n, o) && !t->queued;
+        if ((store_slot_watch(&n->slots[o->slot]) || remade) && vec_push(&o->waiting, t))
             t->missing++;
     }
     n->missing_arguments += t->missing > 0;
@@ -115,10 +115,11 @@ static void task_hold_refs(node_t *n, node_task_t *t) {
 
 /* A new book. NULL if the record makes no sense. */
 node_task_t *node_task_open(node_job_t *job, uint32_t submitter, uint32_t index,
-                            uint64_t generation, mob_ref_t *ret_actor) {
+                            uint64_t generation, bool queued, mob_ref_t *ret_actor) {
     node_t *n = job->node;
     node_task_t *t = task_read(job, submitter, index, generation, ret_actor);
     if (t == NULL) return NULL;
+    t->queued = queued;
     n->tasks[index] = t;
     n->open_tasks[submitter]++;
     sched_shape_hold(t->job->sched, t->shape);
@@ -152,7 +153,8 @@ static node_task_t *submit_open(node_client_t *client, uint32_t index, uint64_t 
         node_client_fault(client, "submitted a record that is not its own or not ready");
         return NULL;
     }
-    node_task_t *t = node_task_open(client->job, client->number, index, generation, ret_actor);
+    node_task_t *t =
+        node_task_open(client->job, client->number, index, generation, false, ret_actor);
     if (t == NULL) {
         node_client_fault(client, "submitted a record that makes no sense");
         return NULL;
@@ -211,7 +213,7 @@ void node_task_ready(node_task_t *t, node_t *n) {
     }
     if (t->held) return;
     if (t->job->farewell.leaving) { /* submitted before its job's end was known */
-        task_drop(n, t);
+        if (!t->job->cancelling) task_drop(n, t);
         return;
     }
     char name[256];
@@ -428,7 +430,6 @@ void node_task_complete(node_t *n, node_task_t *t) {
     note_event(n, t, worker);
     bool made = t->kind == MOB_ACTOR_CREATE && t->actor != NULL && t->actor->life.made;
     for (uint32_t i = 0; i < t->num_returns && !made; i++) node_object_sealed(n, t->refs[i]);
-    if (t->kind == MOB_TASK && t->remake == NULL) node_lineage_keep(n, t);
     if (n->records[t->record].flags & WIRE_RAISED) node_replay_keep(n, t);
     if (t->kind == MOB_ACTOR_CREATE) {
         if (node_actor_created(n, t)) return;
@@ -487,6 +488,21 @@ void node_task_done(node_client_t *client, uint32_t record, uint64_t generation,
     if (crowd) node_bells_ring(client->node);
 }
 
+void node_task_keep(node_client_t *client, uint32_t record, uint64_t generation) {
+    node_t *n = client->node;
+    if (record >= n->grants.records.granted) return;
+    uint64_t word = atomic_load_explicit(&n->records[record].word, memory_order_acquire);
+    bool runs = wire_word_is(word, generation, WIRE_TAKEN) ||
+                wire_word_is(word, generation, WIRE_DONE_STATE);
+    if (!runs || !(word & WIRE_KNOWN) || wire_word_worker(word) != client->number) return;
+    /* The book is opened also if its submitter has yet to speak of it. */
+    if (client->takes) (void)node_queued_told(client, record, generation, WIRE_TAKEN);
+    node_task_t *t = n->tasks[record];
+    if (t != NULL && t->worker == client && t->generation == generation && t->remake == NULL &&
+        t->kind == MOB_TASK)
+        node_lineage_keep(n, t);
+}
+
 void node_task_retry(node_client_t *client, const wire_message_t *m) {
     node_task_t *t = task_of(client, m->failure.record, m->failure.generation, WIRE_TAKEN);
     if (t == NULL) return;
@@ -513,54 +529,67 @@ void node_task_retry(node_client_t *client, const wire_message_t *m) {
     node_worker_free(client);
 }
 
-void node_task_lost(node_t *n, node_task_t *t) {
-    uint64_t word = atomic_load_explicit(&n->records[t->record].word, memory_order_acquire);
-    node_client_t *worker = t->worker;
-    if (wire_word_state(word) == WIRE_DONE_STATE) {
-        results_seal(n, t);
-        node_task_complete(n, t);
-        return;
-    }
-    if (t->cancelled != 0 && t->kind == MOB_TASK) {
+/* Its results say how its worker died. */
+static void task_crash(node_t *n, node_task_t *t, const char *how, bool oom) {
+    char name[256], hint[80], text[720];
+    node_task_name(n, t, name, sizeof name);
+    node_replay_hint(t, hint, sizeof hint);
+    snprintf(text, sizeof text,
+             "the worker (pid %d) that ran %s died: %s. To run it again here: %s",
+             (int)t->worker->pid, name, how, hint);
+    node_replay_keep(n, t);
+    node_task_fail(n, t, oom ? MOB_EOOM : MOB_ECRASHED, text);
+}
+
+/* A task that its dead worker has not finished. */
+static void plain_lost(node_t *n, node_task_t *t, bool begun) {
+    const node_client_t *worker = t->worker;
+    char how[256], text[320];
+    bool oom = begun && worker->oom[0] != 0;
+    control_retry_t left = {.retries = t->retries, .oom_runs = t->oom_runs};
+    control_death_t death = {.begun = begun,
+                             .oom = oom,
+                             .oom_again = worker->oom_again,
+                             .cancelled = t->cancelled != 0,
+                             .job_ends = t->job->farewell.leaving};
+    control_fate_t fate = control_retry_decide(&left, &death);
+    node_worker_exit_text(worker, how, sizeof how);
+    switch (fate) {
+    case CONTROL_TASK_CANCELLED:
         node_cancel_fail(n, t);
         return;
-    }
-    char how[256], name[256], text[720];
-    node_worker_exit_text(worker, how, sizeof how);
-    node_task_name(n, t, name, sizeof name);
-    bool begun = wire_word_state(word) == WIRE_TAKEN;
-    bool oom = begun && worker->oom[0] != 0;
-    /* A run that ended for want of memory costs no retry, but not for ever: after MOST_OOM_RUNS it
-     * does. */
-    bool counts = begun && !(oom && t->oom_runs++ < MOST_OOM_RUNS);
-    if (t->kind == MOB_TASK && t->job->farewell.leaving) {
+    case CONTROL_TASK_DROPPED:
         node_task_fail(n, t, MOB_ECANCELLED, "its job has ended");
         return;
-    }
-    if (t->kind == MOB_TASK && (!begun || (t->retries != 0 && (!oom || worker->oom_again)))) {
+    case CONTROL_TASK_FAILS:
+        task_crash(n, t, how, oom);
+        return;
+    case CONTROL_TASK_AGAIN:
         /* the driver was told when a worker was ended for want of memory */
         if (begun && !oom) {
             int size =
                 snprintf(text, sizeof text, "its worker (pid %d) died: %s", (int)worker->pid, how);
             node_failure_retry(t, t->retries, text, (size_t)size);
         }
-        if (counts && t->retries > 0) t->retries--;
+        t->retries = left.retries;
+        t->oom_runs = left.oom_runs;
         task_again(n, t);
-        return;
     }
-    if (t->kind == MOB_ACTOR_CALL && t->actor != NULL) {
-        node_actor_call_lost(n, t, begun);
-        return;
-    }
-    if (t->kind == MOB_ACTOR_CREATE) {
+}
+
+void node_task_lost(node_t *n, node_task_t *t) {
+    uint64_t word = atomic_load_explicit(&n->records[t->record].word, memory_order_acquire);
+    bool begun = wire_word_state(word) == WIRE_TAKEN;
+    if (wire_word_state(word) == WIRE_DONE_STATE) {
+        results_seal(n, t);
+        node_task_complete(n, t);
+    } else if (t->kind == MOB_TASK) {
+        plain_lost(n, t, begun);
+    } else if (t->kind == MOB_ACTOR_CREATE) {
         node_actor_creation_lost(n, t, begun);
-        return;
+    } else if (t->actor != NULL) {
+        node_actor_call_lost(n, t, begun);
+    } else {
+        node_task_fail(n, t, MOB_EACTOR, "its actor and the process that ran it are gone");
     }
-    char hint[80];
-    node_replay_hint(t, hint, sizeof hint);
-    snprintf(text, sizeof text,
-             "the worker (pid %d) that ran %s died: %s. To run it again here: %s", (int)worker->pid,
-             name, how, hint);
-    node_replay_keep(n, t);
-    node_task_fail(n, t, oom ? MOB_EOOM : MOB_ECRASHED, text);
 }

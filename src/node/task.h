@@ -56,6 +56,8 @@ node_task_t *node_task_submit_held(node_client_t *client, uint32_t record, uint6
 /* The worker has published the results. `crowd`: a client waits that the worker could not wake, or
  * a result is an error. */
 void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd);
+/* The worker is about to publish a large result, or has: its lineage is kept. */
+void node_task_keep(node_client_t *client, uint32_t record, uint64_t generation);
 /* The task raised, and may be run again; WIRE_RETRY, which is answered. */
 void node_task_retry(node_client_t *client, const wire_message_t *message);
 /* The worker finds that an argument is not there: the task before it is to run again. */
@@ -63,10 +65,10 @@ void node_task_unready(node_client_t *client, uint32_t record, uint64_t generati
 
 /* ---- a book ---- */
 
-/* Copies the record and checks it, and holds what it names. Submitter 0 is the daemon itself. NULL:
- * it makes no sense, or no memory. */
+/* Copies the record and checks it, and holds what it names. Submitter 0 is the daemon itself.
+ * `queued`: workers take it by themselves. NULL: it makes no sense, or no memory. */
 node_task_t *node_task_open(node_job_t *job, uint32_t submitter, uint32_t record,
-                            uint64_t generation, mob_ref_t *ret_actor);
+                            uint64_t generation, bool queued, mob_ref_t *ret_actor);
 /* Lets go of what the task holds, but for its record and its resources, and forgets it: its worker
  * has done the rest. */
 void node_task_forget(node_t *node, node_task_t *task);

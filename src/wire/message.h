@@ -64,6 +64,8 @@ enum {
                          sender's scratch page. Answered once the name is the actor's, or another's */
     WIRE_FIND,        /* named: the actor whose name lies in the scratch page; answered, with two
                          mob_ref_t there: the actor, and what its maker gave for those who find it */
+    WIRE_KEEP,        /* record: TAKEN by the sender, which is about to seal a large result: the
+                         daemon is to keep what it can be made again from */
     WIRE_WAITS,       /* a run of the sender waits for long: see shm/wait.h */
     WIRE_UP_END,      /* none: what follows the last of these */
 

@@ -55,7 +55,7 @@ enum {
     WIRE_STATE = 7,
     WIRE_KNOWN = 8
 };
-enum { WIRE_RETRY_EXCEPTIONS = 1, WIRE_TOLD = 2, WIRE_LINEAGE = 4, WIRE_RAISED = 8 };
+enum { WIRE_RETRY_EXCEPTIONS = 1, WIRE_TOLD = 2, WIRE_RAISED = 4 };
 /* A result of this size or more, of a task that may be run again, can be made again if it is lost.
  * Below it the daemon never hears of the task. */
 enum { WIRE_LINEAGE_LEAST = 64 * 1024 };
@@ -64,10 +64,10 @@ typedef struct wire_record {
     alignas(64) _Atomic uint64_t word; /* generation << 16 | worker << 4 | KNOWN | state */
     uint64_t block;                    /* the body's place in the arena; 0: in `body` */
     uint64_t body_size;
-    uint8_t kind;  /* mob_kind_t */
-    uint8_t flags; /* WIRE_RETRY_EXCEPTIONS, by the submitter. By the worker, in DONE: WIRE_TOLD,
-                      the run is among its events; WIRE_LINEAGE, a result is worth keeping its
-                      frame; WIRE_RAISED, so is an error */
+    uint8_t kind; /* mob_kind_t */
+    uint8_t
+        flags; /* WIRE_RETRY_EXCEPTIONS, by the submitter. By the worker, in DONE: WIRE_TOLD, the
+                  run is among its events; WIRE_RAISED, the daemon is to keep it for people */
     uint8_t name_size;
     uint8_t reserved;
     uint32_t shape, held_shape;

@@ -326,3 +326,102 @@ def test_nothing_stays_when_the_results_go(session, folder):
     assert support.wait_until(
         lambda: not [o for o in list_objects(limit=10000) if (o.object_size or 0) > 100_000]
     )
+
+
+def slow_to_make_again(note):
+    append(note, "x")
+    while len(runs(note)) > 1 and not os.path.exists(note + ".go"):
+        time.sleep(0.01)
+    return array(9)
+
+
+def test_a_task_that_needs_what_is_being_made_again(session, folder, note):
+    """Its worker has it already, and dies or goes on when the value is there."""
+
+    @ray.remote
+    def first_dies(values, path):
+        append(path, "y")
+        if len(runs(path)) == 1:
+            os._exit(1)
+        return int(values.sum())
+
+    ref = ray.remote(slow_to_make_again).remote(note)
+    ray.wait([ref])
+    keep = [make.remote(i) for i in range(COUNT)]
+    ray.wait(keep, num_returns=COUNT)
+    assert ray.get(first_dies.remote(np.ones(1), note + ".warm")) == 1
+    for path in files(folder):
+        flip(path)
+    with pytest.raises(ray.exceptions.GetTimeoutError):
+        ray.get(ref, timeout=0.5)
+    waiting = [first_dies.remote(ref, note + f".{i}") for i in range(4)]
+    time.sleep(0.2)
+    support.touch(note + ".go")
+    assert ray.get(waiting, timeout=60) == [int(array(9).sum())] * 4
+    assert support.wait_until(lambda: ray.available_resources().get("CPU") == 2)
+
+
+def test_a_reader_that_asks_again_and_again(start, folder, note):
+    start(num_cpus=1, object_store_memory=STORE, object_spilling_directory=folder)
+
+    @ray.remote
+    def poll(refs):
+        while True:
+            try:
+                return int(ray.get(refs[0], timeout=0.01).sum())
+            except ray.exceptions.GetTimeoutError:
+                pass
+
+    first = make.remote(7, note)
+    ray.wait([first])
+    keep = fill()
+    lose(folder)
+    assert ray.get(poll.remote([first]), timeout=60) == int(array(7).sum())
+    assert len(runs(note)) == 2
+    del keep
+
+
+def test_a_chain_of_waits_keeps_every_link(session, folder):
+    """Each step is submitted when the last is seen, by another worker: nothing is forgotten."""
+    last = make.remote(0)
+    for _ in range(400):
+        ray.wait([last])
+        last = add.remote(last, 1)
+    ray.wait([last])
+    keep = fill()
+    lose(folder)
+    assert np.array_equal(ray.get(last, timeout=100), array(0) + np.uint8(400 % 256))
+    del keep
+
+
+def test_values_that_are_needed_only_for_others_are_not_kept(session, folder):
+    """Also those whose last reference went while they were written to disk or read."""
+
+    def on_disk():
+        return sum(os.stat(path).st_blocks * 512 for path in files(folder))
+
+    last = make.remote(0)
+    for step in range(150):
+        last = add.remote(last, 1)
+        if step % 3 == 0:
+            ray.wait([last])
+    ray.wait([last])
+    assert support.wait_until(lambda: on_disk() < 20 * MB)
+
+
+def test_a_long_chain_that_waits_when_its_program_ends(folder):
+    body = """
+import ray
+ray.init(num_cpus=1)
+@ray.remote
+def wait(): import time; time.sleep(100)
+@ray.remote
+def step(x): return x
+last = wait.remote()
+for _ in range(70000): last = step.remote(last)
+print("submitted")
+"""
+    os.makedirs(folder)
+    result = support.run_driver(support.script(folder, body))
+    assert (result.returncode, result.stdout) == (0, "submitted\n"), result.stderr
+    assert support.wait_until(lambda: not support.sessions())

@@ -108,8 +108,16 @@ def test_a_task_without_results(capfd):
         return "ValueError: unheard" in "".join(told)
 
     assert support.wait_until(heard)
+    task = re.search(r"[0-9a-f]{40}", "".join(told)).group()
+
+    def kept():  # the words come before the task's end
+        with pytest.raises(ValueError) as caught:
+            ray.util.replay(task)
+        return "nothing is kept" not in str(caught.value)
+
+    assert support.wait_until(kept)
     with pytest.raises(ValueError, match="unheard"):
-        ray.util.replay(re.search(r"[0-9a-f]{40}", "".join(told)).group())
+        ray.util.replay(task)
 
 
 def test_a_failed_argument_has_the_id_of_its_own_task():

@@ -199,7 +199,8 @@ del ref
 """
     text = told(folder, body)
     assert re.fullmatch(
-        re.escape(UNHANDLED) + r"the worker \(pid \d+\) that ran crash died: .*code 3\n", text
+        re.escape(UNHANDLED) + r"the worker \(pid \d+\) that ran crash died: .*code 3\. To run.*\n",
+        text,
     )
 
 

@@ -79,7 +79,10 @@ static void value_settle(node_t *n, const moved_t *m, bool copied) {
     node_object_t *o = n->objects[m->item.slot];
     uint64_t tag = shm_tag(false, m->item.slot, m->item.generation);
     bool here = o != NULL && o->generation == m->item.generation && o->moving;
-    if (here) o->moving = false;
+    if (here) {
+        o->moving = false;
+        node_object_settle(n, o); /* which frees nothing before the next reading of all rings */
+    }
     if (!here || !copied || !node_object_leave(n, o)) {
         shm_heap_free(&n->heap, m->to, tag);
         return;

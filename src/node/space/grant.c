@@ -132,8 +132,9 @@ bool node_grant_record_is(node_t *n, uint32_t record, uint32_t owner) {
 /* They are NODE_ORPHAN's, and in no list of orphans: so no client gets them. */
 static bool own_take(const grant_t *g, node_own_t *own, uint32_t *ret_index) {
     if (own->free.count == 0) {
+        /* so that all of them can be given back */
+        if (!vec_reserve(&own->free, (own->spans.count + 1) * g->block)) return false;
         node_span_t s = grant(g, NODE_ORPHAN, g->block);
-        if (!vec_reserve(&own->free, s.count)) return false; /* they stay unused */
         for (uint32_t i = s.count; i-- > 0;)
             if (s.first + i != 0) own->free.items[own->free.count++] = s.first + i;
     }

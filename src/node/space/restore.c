@@ -86,6 +86,7 @@ static void read_done(uv_work_t *work, int status) {
         } else {
             copy_lose(n, o, r);
         }
+        node_object_settle(n, o);
     }
     free(r->path);
     free(r);

@@ -262,6 +262,7 @@ static void usage_survey(node_t *n, usage_t *u) {
             uint64_t word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire),
                      meta = n->slots[i].meta;
             if ((word & STORE_STATE) != STORE_SEALED || store_meta_inline(meta)) continue;
+            if (n->objects[i] != NULL && node_object_is_gone(n, n->objects[i])) continue;
             bool on_disk = word & STORE_AWAY || store_meta_in_file(meta);
             *(on_disk ? &u->disk : &u->memory) += store_meta_size(meta);
             if (!on_disk) here |= (uint64_t)1 << (i % 64);

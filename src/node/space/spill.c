@@ -208,11 +208,13 @@ static void item_commit(node_t *n, node_file_t *file, const store_spill_item_t *
     }
     o->moving = false;
     node_copy_t *copy = malloc(sizeof *copy);
-    if (copy == NULL) return;
-    *copy = (node_copy_t){.file = file, .item = *item};
-    o->copy = copy;
-    file->live++;
-    if (!ahead) copied_leave(n, o, item->block, item->bytes);
+    if (copy != NULL) {
+        *copy = (node_copy_t){.file = file, .item = *item};
+        o->copy = copy;
+        file->live++;
+        if (!ahead) copied_leave(n, o, item->block, item->bytes);
+    }
+    node_object_settle(n, o);
 }
 
 static void write_free(write_t *w) {
@@ -259,7 +261,9 @@ static void write_done(uv_work_t *work, int status) {
         disk_failed(n, w->error, folder);
         for (size_t i = 0; i < w->items.count; i++) {
             node_object_t *o = n->objects[w->items.items[i].slot];
-            if (o != NULL && o->generation == w->items.items[i].generation) o->moving = false;
+            if (o == NULL || o->generation != w->items.items[i].generation) continue;
+            o->moving = false;
+            node_object_settle(n, o);
         }
     }
     if (w->file != NULL) file_check(n, w->file);
