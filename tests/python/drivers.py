@@ -33,7 +33,7 @@ def environment(changes) -> dict:
 
 
 @contextlib.contextmanager
-def node(*options, num_cpus=4, env=None):
+def node(options=(), num_cpus=4, env=None):
     """A node for as long as the `with` lasts, at a port of its own; a sessions.Node."""
     from ray._private import sessions
 
@@ -57,6 +57,7 @@ class Driver:
 
     def __init__(self, folder, init={}, env=None):  # noqa: B006  (it is only read)
         self._pipe, theirs = Pipe()
+        self._mark = f"MOBULA_TEST_DRIVER={os.urandom(8).hex()}"
         self.out = os.path.join(folder, f"driver-{os.urandom(4).hex()}.out")
         self.err = self.out[:-3] + "err"
         with open(self.out, "w") as out, open(self.err, "w") as err:
@@ -66,7 +67,7 @@ class Driver:
                 stderr=err,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env=environment(env or {}),
+                env=environment({**(env or {}), **dict([self._mark.split("=")])}),
             )
         theirs.close()
         self.pid = self.process.pid
@@ -91,6 +92,18 @@ class Driver:
         if not good:
             raise value
         return value
+
+    def processes(self) -> list:
+        """The living processes of its job, without itself."""
+        found = []
+        for pid, _ in support.processes():
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if self._mark.encode() in file.read() and pid != self.pid:
+                        found.append(pid)
+            except OSError:  # it has just ended
+                continue
+        return found
 
     def printed(self) -> str:
         with open(self.out) as file:
