@@ -135,6 +135,22 @@ class Driver:
         self.end()
 
 
+class Keeper:
+    """What an actor of a test begins with."""
+
+    def __init__(self, value=None):
+        self.value = value
+
+    def get(self):
+        return self.value
+
+    def put(self, value):
+        self.value = value
+
+    def pid(self):
+        return os.getpid()
+
+
 def join(options):
     """In a driver: joins the node; its job's id."""
     import ray

@@ -35,19 +35,7 @@ def about():
 
 
 @ray.remote
-class Holder:
-    def __init__(self, value=None):
-        self.value = value
-
-    def get(self):
-        return self.value
-
-    def put(self, value):
-        self.value = value
-
-    def pid(self):
-        return os.getpid()
-
+class Holder(drivers.Keeper):
     def job(self):
         return ray.get_runtime_context().get_job_id()
 

@@ -28,19 +28,7 @@ kept = {}  # in a driver: what stays between two calls of it
 
 
 @ray.remote(num_cpus=0)
-class Box:
-    def __init__(self, value=None):
-        self.value = value
-
-    def get(self):
-        return self.value
-
-    def put(self, value):
-        self.value = value
-
-    def pid(self):
-        return os.getpid()
-
+class Box(drivers.Keeper):
     def leave(self):
         ray.actor.exit_actor()
 
@@ -473,7 +461,16 @@ def pickle_a_ref(value):
     return ray.cloudpickle.dumps(kept.pop("ref"))
 
 
+def raises(kind, function, *args):
+    try:
+        function(*args)
+    except kind:
+        return True
+    return False
+
+
 def has_ended(driver):
+    """Its job, that is; what it had is freed in the daemon's next turn."""
     running = list_jobs(filters=[("status", "=", "RUNNING")])
     return all(row.driver_info["pid"] != str(driver.pid) for row in running)
 
@@ -501,6 +498,7 @@ def test_a_pickled_ref_of_an_ended_job_says_so(driver):
     pickled = maker.call(pickle_a_ref, "x" * 100_000)
     maker.end()
     wait_until(lambda: has_ended(maker))
+    wait_until(lambda: raises(RayError, ray.cloudpickle.loads, pickled))
     with pytest.raises(OwnerDiedError, match="the job that pickled the reference has ended"):
         read_pickled(pickled)
     assert ray.get(echo.remote(1)) == 1
@@ -520,7 +518,8 @@ def test_a_handle_of_a_dead_job(driver):
     pid = owner.call(make_in_driver, "box", 7, {})
     pickled = owner.call(pickle_an_actor, "box")
     owner.kill()
-    wait_until(lambda: not support.alive(pid) and is_gone("box"))
+    wait_until(lambda: not support.alive(pid) and has_ended(owner))
+    wait_until(lambda: raises(RayError, ray.cloudpickle.loads, pickled))
 
     with pytest.raises(ActorHandleNotFoundError, match="detached") as info:
         ray.cloudpickle.loads(pickled)
