@@ -239,13 +239,27 @@ class ActorHandle:
         return self
 
     def __reduce__(self):
-        return ActorHandle, (
-            self._ray_actor_ref,
+        # The reference's own way, so that whoever pickles it keeps the actor.
+        _, (actor_id,) = self._ray_actor_ref.__reduce__()
+        return _restore_handle, (
+            actor_id,
             self._ray_definition,
             self._ray_class_name,
             self._ray_max_task_retries,
             self._ray_max_pending_calls,
         )
+
+
+def _restore_handle(actor_id, *args):
+    from ray.exceptions import ActorHandleNotFoundError, OwnerDiedError
+
+    try:
+        return ActorHandle(_core._restore(actor_id), *args)
+    except OwnerDiedError:
+        raise ActorHandleNotFoundError(
+            f"the actor {actor_id.hex()} is gone: the job that it belonged to has ended. An actor "
+            'that is to outlive its job is made with lifetime="detached"'
+        ) from None
 
 
 ActorProxy = ActorHandle  # what newer annotations call it

@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -35,6 +36,7 @@
 extern char **environ;
 
 enum { DAEMON_FD = 3, DAEMON_ROUNDS = 6000, DAEMON_STOPPED = 12 };
+enum { LEAVE_TRIES = 4000, LEAVE_PAUSE_US = 1000 }; /* some four seconds: the daemon is stopped */
 
 unsigned mob_default_cpus(void) { return base_cpus_count(""); }
 
@@ -298,17 +300,30 @@ void mob_client_stop(mob_client_t *c) {
     shm_bell_ring(&c->node->bells[c->number]);
 }
 
-/* The last message of a driver that joined. */
+/* Also after mob_client_stop, which ends only this side's reading. */
+static bool daemon_hung_up(const mob_client_t *c) {
+    struct pollfd socket = {.fd = c->sock};
+    return poll(&socket, 1, 0) == 1 && (socket.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+/* The last message of a driver that joined, also where nothing else is sent any more: without it
+ * the daemon would wait for the end of this process before it lets the job go. */
 static void client_leave(mob_client_t *c) {
+    wire_message_t message = wire_plain(WIRE_LEAVE);
     pthread_mutex_lock(&c->mutex);
-    client_push(c, wire_plain(WIRE_LEAVE));
+    for (int tries = 0; tries < LEAVE_TRIES && !daemon_hung_up(c); tries++) {
+        bool pushed = shm_ring_push(c->up, SHM_UP_MESSAGES, &message);
+        client_notify(c);
+        if (pushed) break;
+        usleep(LEAVE_PAUSE_US);
+    }
     pthread_mutex_unlock(&c->mutex);
 }
 
 void mob_shutdown(mob_client_t *c) {
     if (c == NULL) return;
     bool forked = atomic_load(&client_forked), leaves = c->joined && !forked;
-    if (leaves && client_daemon_alive(c)) client_leave(c);
+    if (leaves) client_leave(c);
     atomic_store(&c->dead, true);
     if (c->sock >= 0 && !forked && !leaves)
         shutdown(c->sock, SHUT_RDWR); /* a forked child's copy must not keep the daemon waiting */

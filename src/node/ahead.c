@@ -4,8 +4,9 @@
  * resources of their own: each takes over the lease of the one before it. The daemon does so only
  * with tasks of one CPU and nothing else, and only while nothing else waits, so no task is passed
  * over. It takes a task back that the worker has not begun as soon as it could start elsewhere,
- * when the worker's task blocks, or when more CPUs are used than there are because blocked tasks
- * went on: a lease that is always taken over would never be given back.
+ * when the worker's task blocks, when a job that holds fewer CPUs waits for one, or when more CPUs
+ * are used than there are because blocked tasks went on: a lease that is always taken over would
+ * never be given back.
  *
  * A task that waits for nothing but the results of the last task that a worker has is given to that
  * worker too: by the time its turn comes, the results are there. A chain of tasks then runs in one
@@ -85,6 +86,15 @@ void node_ahead_follow(node_t *n) {
 
 void node_ahead_take_all(node_client_t *w) {
     while (w->run_count > 1 && node_task_take_back(w->node, w->runs_tail)) {
+    }
+}
+
+void node_ahead_give_way(node_t *n) {
+    if (n->jobs.items.count < 2) return;
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        node_client_t *w = n->clients[i];
+        if (lease_can_pass(w) && w->run_count > 1 && sched_job_gives_way(w->job->sched))
+            node_ahead_take_all(w);
     }
 }
 

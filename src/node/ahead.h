@@ -19,6 +19,8 @@ bool node_ahead_take_one(node_t *node);
 /* Takes back the tasks that the worker has behind the one that it runs, as far as it has not begun
  * them. */
 void node_ahead_take_all(node_client_t *worker);
+/* The same of the workers of jobs that hold more CPUs than another one that waits for some. */
+void node_ahead_give_way(node_t *node);
 /* The same of every worker. */
 void node_ahead_hold_back(node_t *node);
 /* Whether a task that could start elsewhere waits behind another in a worker, and since when it

@@ -345,11 +345,13 @@ void node_client_leave(node_client_t *c) {
     if (c->role != WIRE_DRIVER || c->state == NODE_LEFT) return;
     bool hung_up = !c->sock_polled;
     c->state = NODE_DYING; /* nothing is told to it any more */
+    c->job->lost = false;  /* the end of its socket may have come first */
     node_job_leave(c->job, false);
     if (!n->config.stays) return;
     node_pinned_hold(c);
     client_strike(c);
     c->state = NODE_LEFT;
+    node_job_unjoin(c); /* what it still reads is not the job's any more */
     if (hung_up) node_client_died(c);
     n->again = true;
 }

@@ -89,7 +89,7 @@ void node_client_welcome(node_client_t *c) {
         .arena_size = n->config.store_bytes,
         .dir_size = (uint32_t)dir_size,
         .setup_size = gets_setup ? (uint32_t)setup->size : 0,
-        .job = c->job->number,
+        .job = c->job->shown,
         .lanes = node_lane_number(c->job, 0),
     };
     char *packet = malloc(sizeof head + dir_size);

@@ -11,8 +11,9 @@
  *   RUNNING   LEAVING   the driver says so (WIRE_MESSAGES_END, WIRE_LEAVE), hangs up or dies; the
  *                       job's detached actor is dead
  *   LEAVING   over      its last worker was reaped
- *   over      gone      the driver has left or is certainly dead. A driver that has hung up and is
- *                       not certainly dead may still write into its queues, so the place waits
+ *   over      gone      the driver has left, though it may still read values in place, or is
+ *                       certainly dead. A driver that has hung up and is not certainly dead may
+ *                       still write into its queues, so the place waits
  *
  * A daemon that its driver started ends when that driver's job is over.
  *
@@ -91,7 +92,7 @@ mob_status_t node_job_new(node_t *n, node_setup_t *setup, node_job_t **ret_job) 
         job_free(job);
         return status;
     }
-    job->number = ++n->jobs.made;
+    job->number = job->shown = ++n->jobs.made;
     job->start_ms = base_clock_wall_ns() / 1000000;
     job->pool.spares_wanted = setup->zygote.client != NULL;
     *ret_job = job;
@@ -168,12 +169,12 @@ void node_job_leave(node_job_t *job, bool driver_waits) {
 /* Nothing is left that the job could be asked for. */
 static void job_end(node_job_t *job) {
     node_t *n = job->node;
-    for (size_t i = 0; i < n->jobs.items.count; i++) {
-        if (n->jobs.items.items[i] == job)
-            vec_swap_remove(&n->jobs.items, i);
-        else if (n->jobs.items.items[i]->maker == job)
-            n->jobs.items.items[i]->maker = NULL;
+    for (size_t i = n->jobs.items.count; i-- > 0;) { /* backwards: the last takes its place */
+        node_job_t *other = n->jobs.items.items[i];
+        if (other->maker == job) other->maker = NULL;
+        if (other == job) vec_swap_remove(&n->jobs.items, i);
     }
+    tasks_cancel(job); /* what was taken back from its workers */
     /* calls of other jobs' actors outlive it */
     for (uint32_t r = 0; r < n->grants.records.granted; r++)
         if (n->tasks[r] != NULL && n->tasks[r]->job == job) node_task_disown(n->tasks[r]);

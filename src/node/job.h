@@ -17,6 +17,7 @@
 struct node_job {
     node_t *node;
     uint32_t number;  /* no other job of this daemon ever has it */
+    uint32_t shown;   /* what its processes are told; a detached actor's: its maker's number */
     uint32_t place;   /* of its lanes in shared memory; used again */
     uint32_t clients; /* connections that name it */
     node_setup_t *setup;

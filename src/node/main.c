@@ -205,6 +205,7 @@ static mob_status_t loop_start(node_t *n) {
     if (status == MOB_OK) status = node_cancels_start(n);
     if (status == MOB_OK) status = node_pressure_start(n);
     if (status == MOB_OK) status = node_watch(handles_start(n), "starting the daemon's loop");
+    if (status == MOB_OK) node_folders_clear(n);
     return status;
 }
 

@@ -94,6 +94,7 @@ static bool actor_detach(node_t *n, node_actor_t *a, node_task_t *t) {
     job->is_detached = true;
     job->maker = maker->maker != NULL ? maker->maker : maker;
     job->pid = maker->pid;
+    job->shown = maker->shown;
     node_object_t *o = node_object_find(n, a->id);
     if (o == NULL || !shape_move(maker, job, t->shape, &shape) ||
         !shape_move(maker, job, t->held_shape, &held)) {

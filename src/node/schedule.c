@@ -81,6 +81,7 @@ void node_schedule(node_t *n) {
         leases_request(n);
         tasks_start(n);
     }
+    node_ahead_give_way(n);
     while (node_cpus_free(n) >= SCHED_UNIT && small_queued(n) == 0 && node_ahead_take_one(n))
         tasks_start(n);
     if (node_cpus_free(n) < 0) {

@@ -23,15 +23,19 @@ PyObject *core_ref_new(mob_ref_t ref) {
 
 bool core_ref_check(PyObject *object) { return Py_TYPE(object) == ref_type; }
 
-static ref_object_t *ref_of(PyObject *object, const char *code, const char *words) {
-    ref_object_t *self = (ref_object_t *)object;
-    if (core.client != NULL && self->stamp == core.stamp) return self;
-    if (core_exit_raises()) return NULL;
+/* Raises the error of this code; NULL. */
+static void *fail(const char *code, const char *words) {
     PyObject *error =
         core.load_error ? PyObject_CallFunction(core.load_error, "ss", code, words) : NULL;
     if (error != NULL) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(error);
     return NULL;
+}
+
+static ref_object_t *ref_of(PyObject *object, const char *code, const char *words) {
+    ref_object_t *self = (ref_object_t *)object;
+    if (core.client != NULL && self->stamp == core.stamp) return self;
+    return core_exit_raises() ? NULL : fail(code, words);
 }
 
 ref_object_t *core_ref_of(PyObject *object) {
@@ -152,7 +156,11 @@ PyObject *core_ref_restore(PyObject *module, PyObject *id) {
     if (core.client == NULL) return core_raise(MOB_ESTALE);
     mob_status_t status =
         mob_ref_from_id(core.client, (const uint8_t *)PyBytes_AS_STRING(id), &ref);
-    if (status == MOB_OK) status = mob_ref_restore(core.client, ref);
+    if (status != MOB_OK) return core_raise(status);
+    status = mob_ref_restore(core.client, ref);
+    if (status == MOB_ESTALE)
+        return fail("owner_died", "the object of this reference is gone: the job that pickled the "
+                                  "reference has ended, and no other one holds the object");
     return status == MOB_OK ? core_ref_new(ref) : core_raise(status);
 }
 

@@ -355,6 +355,17 @@ int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except,
            sched->now.free[SCHED_CPU];
 }
 
+bool sched_job_gives_way(const sched_job_t *holder) {
+    const sched_t *sched = holder->sched;
+    const sched_search_t search = {.fits = &sched->later, .lacks = &sched->now};
+    for (size_t i = 0; i < sched->turns.count; i++) {
+        const sched_job_t *job = sched->turns.items[i];
+        if (job->cpus >= holder->cpus) return false; /* and so it is with those behind */
+        if (job_oldest(job, &search, &nothing, NULL)) return true;
+    }
+    return false;
+}
+
 sched_task_t *sched_task_ahead(sched_job_t *job, uint32_t shape) {
     const sched_shape_t *mine = sched_job_shape(job, shape);
     assert(mine);

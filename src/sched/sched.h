@@ -171,6 +171,10 @@ sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *re
 int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except,
                           const sched_job_t *holder, uint64_t *ret_since_ns);
 
+/* Whether a job that holds fewer CPUs has a task that lacks only CPUs, and could have them if the
+ * running ones ended. */
+bool sched_job_gives_way(const sched_job_t *holder);
+
 /* The oldest task of this shape out of its queue, without resources, if no task of another
  * shape or another job waits that could ever start; else NULL. For one that will take over the
  * lease of another of the same shape; sched_task_readd puts it back. */

@@ -8,6 +8,7 @@ through the daemon: what is marked `one_path("why")`, a file or a test, it leave
 what can't behave differently: because no task runs in it, or only to see that the session lives.
 """
 
+import contextlib
 import faulthandler
 import os
 import shutil
@@ -125,3 +126,23 @@ def small_disk(tmp_path):
     """A folder on a disk of 30 MiB."""
     with mounted(str(tmp_path / "disk"), "-t", "tmpfs", "-o", "size=30m") as path:
         yield path
+
+
+@pytest.fixture(scope="module")
+def node(request):
+    """A node of `ray start` for all tests of a module, with its NODE (num_cpus, ...)."""
+    import drivers
+
+    with drivers.node(**getattr(request.module, "NODE", {})) as started:
+        yield started
+
+
+@pytest.fixture
+def driver(node, folder):
+    """Makes drivers that use the module's node; each ends with the test."""
+    import drivers
+
+    with contextlib.ExitStack() as ends:
+        yield lambda **init: ends.enter_context(
+            drivers.Driver(folder, {"address": node.folder, **init})
+        )

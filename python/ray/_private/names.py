@@ -43,8 +43,7 @@ def get_actor(name: str, namespace: "str | None" = None):
 
     if not isinstance(name, str) or not name:
         raise ValueError(f"ray.get_actor takes the name of an actor, not {name!r}")
-    if namespace is not None:
-        options.for_actor({"namespace": namespace})
+    options.for_actor({"name": name, "namespace": namespace})
     worker.start_if_needed()
     found = find(name, namespace)
     if found is not None:

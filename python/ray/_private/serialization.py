@@ -55,7 +55,10 @@ def dumps(value, plain: bool = False, what: str = "the value", apart: bool = Fal
         return _by_value(value, keep_inside), buffers
     except Exception as error:
         from ray._private.explain import unpicklable
+        from ray.exceptions import RayError
 
+        if isinstance(error, RayError):  # a reference of an earlier session, say
+            raise
         raise TypeError(unpicklable(value, what, error)) from error
 
 

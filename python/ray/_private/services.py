@@ -33,8 +33,11 @@ def job(namespace, log_to_driver) -> dict:
     namespace = os.urandom(16).hex() if namespace is None else namespace
     if not isinstance(namespace, str) or not namespace:
         raise ValueError(f"namespace must be a str with something in it, not {namespace!r}")
-    if len(namespace.encode()) > _NAMESPACE_MAX:
-        raise ValueError(f"namespace has more than {_NAMESPACE_MAX} bytes: {namespace!r}")
+    if "\0" in namespace or len(namespace.encode(errors="replace")) > _NAMESPACE_MAX:
+        raise ValueError(
+            f"namespace must have 1 to {_NAMESPACE_MAX} bytes, and no NUL among them, unlike "
+            f"{namespace!r}"
+        )
     paths = search_path()
     return {
         "argv": zygote_command(paths),

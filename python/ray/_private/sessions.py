@@ -2,6 +2,7 @@
 may join.
 """
 
+import contextlib
 import os
 
 
@@ -109,9 +110,11 @@ def live_nodes() -> list:
         if not os.path.exists(os.path.join(folder, "node")) or not _lives(folder):
             continue
         try:
-            nodes.append(Node(folder))
+            node = Node(folder)
+            os.kill(node.pid, 0)  # the folder's lock may be that of a process which removes it
         except (OSError, ValueError):  # it has just ended
             continue
+        nodes.append(node)
     return nodes
 
 
@@ -125,14 +128,40 @@ def register(folder):
 
 
 def forget_dead():
-    """Removes what nodes that are gone have left in the list of nodes."""
-    for link in _folders("node_"):
-        if not _lives(link):
-            os.unlink(link)
+    """Removes what sessions have left whose daemon was killed, and what leads to nodes that are
+    gone.
+    """
+    links = _folders("node_")
+    for folder in {os.path.realpath(path) for path in _folders("session_") + links}:
+        _remove_if_dead(folder)
+    for link in links:
+        if not os.path.exists(link):
+            with contextlib.suppress(FileNotFoundError):  # somebody else was faster
+                os.unlink(link)
     try:
         os.rmdir(parent_folder())
     except OSError:  # there are others, or there is none
         pass
+
+
+def _remove_if_dead(folder):
+    """The same as base_folder_clear in src/base/folder.c: whoever has the lock may remove it."""
+    import fcntl
+    import shutil
+
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(fd), os.lstat(folder)):
+            shutil.rmtree(folder, ignore_errors=True)
+            os.rmdir(os.path.dirname(folder))
+    except OSError:  # its daemon holds it, or another process removes it; or there are others
+        pass
+    finally:
+        os.close(fd)
 
 
 def _folders(prefix) -> list:

@@ -84,15 +84,21 @@ def main(args) -> int:
             print(f"{name} means nothing here, and is left alone.")
     from ray import _core
     from ray._private import sessions
+    from ray.exceptions import RayError
 
+    sessions.forget_dead()
     try:
         pid, folder = _core.start_node(_config(options))
         sessions.register(folder)
-    except (ValueError, TypeError, OSError, RuntimeError) as error:
+    except (ValueError, TypeError, OSError, RuntimeError, RayError) as error:
         print(f"ray start: {error}", file=sys.stderr)
         return 1
     _tell(sessions.Node(folder))
-    return _stay(pid) if options.block else 0
+    if not options.block:
+        return 0
+    status = _stay(pid)
+    sessions.forget_dead()
+    return status
 
 
 def _problem(options):
@@ -121,13 +127,12 @@ def _config(options) -> dict:
 
     resources = json.loads(options.resources)
     ip = options.node_ip_address or services.get_node_ip_address()
-    store = options.object_store_memory
     return {
         **services.node(
             options.num_cpus,
             options.num_gpus,
             resources or None,
-            None if store is None else int(store),
+            options.object_store_memory,
             options.memory,
             options.temp_dir,
             options.object_spilling_directory,

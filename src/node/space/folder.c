@@ -76,6 +76,12 @@ static bool is_among(const node_t *n, const char *path) {
     return false;
 }
 
+void node_folders_clear(node_t *n) {
+    for (size_t i = 0; i < n->config.spill_dirs.count; i++)
+        chore_start(n,
+                    (chore_t){.what = CHORE_CLEAR, .path = strdup(n->config.spill_dirs.items[i])});
+}
+
 int node_folders_make(node_t *n) {
     if (n->folders.items.count > 0) return 0;
     if (n->config.spill_dirs.count == 0 && !vec_push(&n->config.spill_dirs, n->session.dir))
@@ -91,11 +97,7 @@ int node_folders_make(node_t *n) {
             error = errno;
             good = false;
         }
-        if (good && vec_push(&n->folders.items, ((node_folder_t){.path = path})))
-            chore_start(
-                n, (chore_t){.what = CHORE_CLEAR, .path = strdup(n->config.spill_dirs.items[i])});
-        else
-            free(path);
+        if (!good || !vec_push(&n->folders.items, ((node_folder_t){.path = path}))) free(path);
     }
     return n->folders.items.count > 0 ? 0 : error;
 }

@@ -19,6 +19,9 @@ typedef struct {
     uint32_t turn;            /* whose it is */
 } node_folders_t;
 
+/* Begins to remove what killed daemons have left in those that are configured. At the start only: a
+ * session's own folder goes with it. */
+void node_folders_clear(node_t *node);
 /* Makes them, once. Of those that were configured one is enough, and without any it is the
  * session's own. An errno: there is none. */
 int node_folders_make(node_t *node);

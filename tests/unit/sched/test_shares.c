@@ -185,7 +185,10 @@ static void test_who_gives_way_to_whom(void **state) {
     sched_task_add(b, &task[1][0], one[1], 0);
     for (int i = 0; i < 3; i++) assert_non_null(sched_task_next(sched, 0, &lease[i]));
     assert_int_equal(sched_cpu_lacking(sched, NULL, NULL, &since), 0);
+    assert_false(sched_job_gives_way(job));
     sched_task_add(b, &task[1][1], shape(b, AMOUNTS({"CPU", 2})), MS(1));
+    assert_true(sched_job_gives_way(job));
+    assert_false(sched_job_gives_way(b));
     assert_int_equal(sched_cpu_lacking(sched, NULL, job, &since), 2 * SCHED_UNIT);
     assert_int_equal(since, MS(1));
     assert_int_equal(sched_cpu_lacking(sched, NULL, b, &since), 2 * SCHED_UNIT);
@@ -194,10 +197,12 @@ static void test_who_gives_way_to_whom(void **state) {
     sched_task_remove(sched, &task[1][1]);
     sched_task_add(job, &task[0][2], one[0], MS(2));
     assert_int_equal(sched_cpu_lacking(sched, NULL, b, &since), 0);
+    assert_false(sched_job_gives_way(job)); /* to its own tasks */
     assert_int_equal(sched_cpu_lacking(sched, NULL, job, &since), SCHED_UNIT);
     assert_int_equal(since, MS(2));
     sched_task_add(c, &task[2][0], one[2], MS(3));
     assert_int_equal(sched_cpu_lacking(sched, NULL, b, &since), SCHED_UNIT);
+    assert_true(sched_job_gives_way(job) && sched_job_gives_way(b) && !sched_job_gives_way(c));
     assert_int_equal(since, MS(3));
     assert_int_equal(sched_cpu_lacking(sched, NULL, NULL, &since), SCHED_UNIT);
     assert_int_equal(since, MS(2));
