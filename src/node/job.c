@@ -172,6 +172,7 @@ static void job_end(node_job_t *job) {
         else if (n->jobs.items.items[i]->maker == job)
             n->jobs.items.items[i]->maker = NULL;
     }
+    tasks_cancel(job); /* what its workers gave back since */
     /* calls of other jobs' actors outlive it */
     for (uint32_t r = 0; r < n->grants.records.granted; r++)
         if (n->tasks[r] != NULL && n->tasks[r]->job == job) node_task_disown(n->tasks[r]);

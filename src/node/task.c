@@ -299,7 +299,8 @@ void node_task_reset(node_t *n, node_task_t *t) {
 
 static void task_again(node_t *n, node_task_t *t) {
     node_task_reset(n, t);
-    if (t->missing == 0) sched_task_add(t->job->sched, &t->queue, t->shape, base_clock_mono_ns());
+    if (t->missing == 0 && !t->job->farewell.leaving)
+        sched_task_add(t->job->sched, &t->queue, t->shape, base_clock_mono_ns());
 }
 
 void node_task_park(node_t *n, node_task_t *t) {
@@ -319,6 +320,7 @@ bool node_task_take_back(node_t *n, node_task_t *t) {
     run_unlink(t);
     lease_pass_on(n, t, worker);
     node_task_renew(n, t);
+    if (t->job->farewell.leaving) return true; /* the end of its job fails it */
     if (t->queue.order > 0)
         sched_task_readd(n->sched, &t->queue);
     else if (t->missing == 0) /* was handed out before its arguments were there */

@@ -44,9 +44,24 @@ static void test_an_actor_that_is_being_made(void **state) {
     all_die(w);
 }
 
+/* The worker waits for something, so what it has ahead comes back, when nobody may begin it. */
+static void test_a_task_that_comes_back(void **state) {
+    (void)state;
+    node_client_t *w = worker_new();
+    uint32_t first = submit(1);
+    taken(w, first);
+    for (int i = 0; i < CPUS; i++) submit(1);
+    node_job_leave(JOB(n), false);
+    assert_int_equal(w->run_count, 2);
+    fixture_say(w, WIRE_BLOCK, 0, 0);
+    node_schedule(n);
+    all_die(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_an_actor_that_is_being_made, job_setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_task_that_comes_back, job_setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
