@@ -166,11 +166,10 @@ void node_job_leave(node_job_t *job, bool driver_waits) {
 /* Nothing is left that the job could be asked for. */
 static void job_end(node_job_t *job) {
     node_t *n = job->node;
-    for (size_t i = 0; i < n->jobs.items.count; i++) {
-        if (n->jobs.items.items[i] == job)
-            vec_swap_remove(&n->jobs.items, i);
-        else if (n->jobs.items.items[i]->maker == job)
-            n->jobs.items.items[i]->maker = NULL;
+    /* from the end, so that the one that takes its place was looked at */
+    for (size_t i = n->jobs.items.count; i-- > 0;) {
+        if (n->jobs.items.items[i]->maker == job) n->jobs.items.items[i]->maker = NULL;
+        if (n->jobs.items.items[i] == job) vec_swap_remove(&n->jobs.items, i);
     }
     tasks_cancel(job); /* what its workers gave back since */
     /* calls of other jobs' actors outlive it */

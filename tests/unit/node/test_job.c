@@ -58,10 +58,23 @@ static void test_a_task_that_comes_back(void **state) {
     all_die(w);
 }
 
+/* Jobs of detached actors that it has made go on, and have nobody to tell. */
+static void test_the_maker_of_others(void **state) {
+    (void)state;
+    node_job_t *maker = JOB(n), *others[] = {n->jobs.items.items[1], fixture_job_new(n, NULL)};
+    for (int i = 0; i < 2; i++) others[i]->maker = maker;
+    node_job_leave(maker, false);
+    maker->setup->zygote.pid = 0;
+    node_client_died(driver.client);
+    assert_int_equal(n->jobs.items.count, 2);
+    for (int i = 0; i < 2; i++) assert_null(others[i]->maker);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_an_actor_that_is_being_made, job_setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_task_that_comes_back, job_setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_maker_of_others, job_setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
