@@ -115,6 +115,11 @@ WINDOWS = [
     Row("get_large", "get of a 200 MiB array", "/s", 500e3),
     Row("wait_each", "wait for 1,000 tasks one by one, rounds", "/s", 100),
     Row("get_refs", "get of one object that contains 10,000 refs", "/s", 300),
+    Row("start_node", "`ray start --head`, until it is ready", "s", 0.1, less=True, timeout=120),
+    Row("join", 'init(address="auto") of a second driver', "s", 0.03, less=True, timeout=120),
+    Row("join_first", "that driver's first task", "s", 0.05, less=True, timeout=120),
+    Row("named", "get_actor by name", "/s", 50e3),
+    Row("restart", "actor restarted, kill -9 to first answer", "s", 0.03, less=True, timeout=120),
 ]
 
 ROWS = FRESH + IDLE + WINDOWS
