@@ -32,6 +32,7 @@ KINDS = {
     "profile": ("Where the time of a task goes", "bench/profile.py", "profile_table"),
     "proof": ("Kills, a million tasks, idleness, fairness", "make proof", ""),
     "soak": ("Everything at once for a long time", "bench/soak.py", ""),
+    "chaos": ("Kills of everything at random", "bench/chaos/run.py", ""),
     "fragment": ("Does the store's memory crumble?", "bench/fragment.py", ""),
 }
 
