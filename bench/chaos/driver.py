@@ -134,16 +134,18 @@ class Shift:
             self.result(id, ref, value_of(id))
 
     def cancels_waiting(self) -> None:
-        """None of them may ever run: what they wait for comes after the cancel."""
+        """None of them may ever run: what they wait for comes after the cancel, which does not wait
+        itself; that it was heard shows by the results.
+        """
         path = f"{self.folder}/gate-{self.count}"
         closed = gate.options(max_retries=-1).remote(path)
         ids = self.ids("w", 10)
         refs = [behind.options(max_retries=-1).remote(self.runs, id, closed) for id in ids]
         for ref in refs:
             ray.cancel(ref)
-        open(path, "w").close()
         for id, ref in zip(ids, refs):
             self.result(id, ref)
+        open(path, "w").close()
         ray.get(closed, timeout=BOUND)
 
     def cancels_running(self) -> None:
