@@ -338,13 +338,28 @@ void node_task_unready(node_client_t *client, uint32_t record, uint64_t generati
 
 /* ---- its end ---- */
 
+/* Takes the task out of those that wait, once; the one that names the object twice is there twice.
+ * Tasks that are cancelled in a row lie in a row: the search begins where the last one was, and
+ * goes both ways, for the last of all has come to its place. */
+static void waiting_remove(node_object_t *o, const node_task_t *t) {
+    size_t count = o->waiting.count, from = o->waiting_look;
+    if (from >= count) from = count > 0 ? count - 1 : 0;
+    for (size_t step = 0; step <= from || from + step < count; step++) {
+        size_t below = step <= from ? from - step : from, above = from + step;
+        size_t at = above < count && o->waiting.items[above] == t ? above : below;
+        if (at >= count || o->waiting.items[at] != t) continue;
+        vec_swap_remove(&o->waiting, at);
+        o->waiting_look = at;
+        return;
+    }
+}
+
 /* The objects that it waits for must not name it any more when they are sealed. */
 static void waiting_unlink(node_t *n, node_task_t *t) {
     n->missing_arguments -= t->missing > 0;
     for (uint32_t i = 0; t->missing > 0 && i < t->num_deps; i++) {
         node_object_t *o = task_deps(t)[i].slot ? n->objects[task_deps(t)[i].slot] : NULL;
-        for (size_t k = 0; o != NULL && k < o->waiting.count; k++)
-            if (o->waiting.items[k] == t) vec_swap_remove(&o->waiting, k--);
+        if (o != NULL) waiting_remove(o, t);
     }
     t->missing = 0;
 }
