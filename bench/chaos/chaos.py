@@ -18,7 +18,7 @@ from history import CALM, LOST, WIDTH
 from killer import Killer
 from verdict import Verdict
 
-from node import Node, await_true, is_alive, with_mark
+from node import Node, await_true, is_alive, named_memory, with_mark
 
 WEIGHTS = {"worker": 55, "actor": 25, "zygote": 7, "driver": 6, "stop": 15}
 BURST = 2  # at a time, in the middle
@@ -225,8 +225,9 @@ class Chaos:
         if not await_true(lambda: not self.left_over(), 2 * self.gone):
             self.fail(f"when all was over there were left: {self.left_over()}")
         self.node.stop()
-        if self.node.folders():
-            self.fail(f"after ray stop there are left: {self.node.folders()}")
+        left = self.node.folders() + named_memory()
+        if left:
+            self.fail(f"after ray stop there are left: {left}")
         self.counts["nodes ended in peace"] += 1
 
     def left_over(self) -> str:

@@ -31,6 +31,7 @@ from chaos import Chaos
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 import pages  # noqa: E402
+import stamp  # noqa: E402
 
 WHOLE = 10_000  # kills: a run that is kept in docs/figures
 
@@ -58,6 +59,7 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     options = parse()
     print(f"seed {options.seed}", flush=True)
+    began = stamp.stamp()  # what is measured: the tree may change meanwhile
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     root = os.path.realpath(tempfile.mkdtemp(prefix="mobula-chaos-"))
     os.environ["RAY_TMPDIR"] = root
@@ -71,7 +73,7 @@ def main() -> int:
         chaos.end()
     print(chaos.summary(), flush=True)
     if options.kills >= WHOLE:
-        pages.write("chaos", {"lines": chaos.lines()})
+        pages.write("chaos", {"stamp": began, "lines": chaos.lines()})
     if chaos.wrong:
         print(f"seed {options.seed}: {len(chaos.wrong)} wrong, the histories are in {root}")
         return 1
