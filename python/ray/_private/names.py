@@ -1,6 +1,6 @@
 """Actors by name: `ray.get_actor`, and what a named actor's maker leaves for those who find it."""
 
-import weakref
+from _weakref import ref  # the module around it takes a millisecond to import
 
 from ray import _core
 from ray._private import session
@@ -20,7 +20,7 @@ def remember(name, namespace, handle, mark):
     """The actor had this name, at a time after the mark."""
     if len(_known) > 1000:
         _known.clear()
-    _known[namespace or session.namespace, name] = (mark, weakref.ref(handle))
+    _known[namespace or session.namespace, name] = (mark, ref(handle))
 
 
 def _remembered(name, namespace):
