@@ -193,6 +193,10 @@ MOB_API void mob_ref_release(mob_client_t *client, mob_ref_t ref);
 /* The reference is about to leave this process by a way that the daemon does not see: one count is
  * never given back, so the object stays until this process's job ends. */
 MOB_API void mob_ref_keep(mob_client_t *client, mob_ref_t ref);
+/* Takes a count of a reference that an answer of the daemon named. */
+MOB_API void mob_ref_adopt(mob_client_t *client, mob_ref_t ref);
+/* The number of a run that has this id (mob_run_t's task_id), for MOB_QUERY_TASK. */
+MOB_API uint64_t mob_run_number(mob_ref_t task_id);
 /* Takes a count of a reference that came by such a way. MOB_ESTALE: its object is gone. */
 MOB_API mob_status_t mob_ref_restore(mob_client_t *client, mob_ref_t ref);
 /* Whether its task is not done. The caller need not hold it: false if it is gone. */
@@ -514,10 +518,15 @@ typedef enum mob_query {
     MOB_QUERY_OBJECTS = 6, /* at most `argument` of them, and which processes hold each */
     MOB_QUERY_JOBS = 7, /* number, driver's pid, start and end in ms (0: it goes on), whether it is
                            a detached actor's, whether its driver died, namespace, entrypoint */
-    MOB_QUERY_DEMANDS = 8,  /* what waits for resources: ((name, amount), ...), how many */
-    MOB_QUERY_NAMES = 9,    /* of actors: (namespace, name, slot, generation); `argument` 0: of the
-                               asker's namespace */
-    MOB_QUERY_DEADLOCK = 10 /* a text: the last deadlock that was found */
+    MOB_QUERY_DEMANDS = 8,   /* what waits for resources: ((name, amount), ...), how many */
+    MOB_QUERY_NAMES = 9,     /* of actors: (namespace, name, slot, generation); `argument` 0: of the
+                                asker's namespace */
+    MOB_QUERY_DEADLOCK = 10, /* a text: the last deadlock that was found */
+    MOB_QUERY_TASK = 11      /* what is kept of a run that failed, which `argument` names: see
+                                mob_run_number. Kind, name, its function (slot, generation), references
+                                of its arguments, its arguments in bytes, what its driver gave its
+                                workers, where that driver worked, what is missing. (): nothing is kept.
+                                You hold what it names: call mob_ref_adopt on each of slot not 0 */
 } mob_query_t;
 /* The answer is a value in the direct encoding; free it with free(). */
 MOB_API mob_status_t mob_query(mob_client_t *client, mob_query_t query, uint64_t argument,

@@ -65,6 +65,9 @@ typedef struct client_run {
     bool leased; /* ... from a queue of tasks, under its lease */
     bool failed; /* a result is an error */
     bool large;  /* a result lies in a file */
+    bool raised; /* a task or a creation, by an exception */
+    bool repeatable, remakeable; /* the task may be run again; and a result is large enough for the
+                                    daemon to do so if it is lost */
     bool cancelled, interrupted; /* interrupted: and this worker has broken it off */
     wire_body_t body;
     client_result_t *results; /* one a return */
@@ -457,6 +460,8 @@ void client_pin_drop(mob_client_t *c, mob_ref_t ref);
  * stale, and not counted; its slot must be valid. ---- */
 
 void client_ref_retain(mob_client_t *c, mob_ref_t ref);
+/* The same, of one that the daemon has noted this process to hold. */
+void client_ref_adopt(mob_client_t *c, mob_ref_t ref);
 void client_ref_release(mob_client_t *c, mob_ref_t ref);
 /* This process is about to publish the reference to another one. */
 void client_ref_escape(mob_client_t *c, mob_ref_t ref);

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "client/client.h"
 
-static const int64_t LOOK_SOON_NS = 20000000;
+static const int64_t LOOK_SOON_NS = 20000000, LEND_AFTER_NS = 20000000;
 enum { AHEAD = 8 }; /* objects that are brought back before they are asked for */
 
 /* ---- opening ---- */
@@ -125,6 +125,19 @@ static void ask_back(mob_client_t *c, const mob_ref_t *refs, size_t count, bool 
  * on. */
 static _Thread_local mob_ref_t awaited;
 
+/* A disk takes a moment, for which nothing is lent. But the value may have to be made again, by a
+ * task that needs the very CPU that this run holds. */
+static bool sleep_or_lend(mob_client_t *c, uint32_t seen, int64_t slice_ns, uint64_t passed_ns,
+                          client_wait_t *wait, bool *lends) {
+    if (!*lends && passed_ns < (uint64_t)LEND_AFTER_NS) {
+        int64_t soon = LEND_AFTER_NS - (int64_t)passed_ns;
+        return client_sleep(c, seen, slice_ns < soon ? slice_ns : soon);
+    }
+    if (!*lends) *wait = client_waiting_begin(c);
+    *lends = true;
+    return client_sleep(c, seen, slice_ns);
+}
+
 static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t count,
                                int64_t timeout_ms) {
     bool goes_on = awaited.slot == refs[0].slot && awaited.generation == refs[0].generation;
@@ -132,6 +145,9 @@ static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t co
     uint64_t start = base_clock_mono_ns(), slice = (uint64_t)CLIENT_LOOK_UP_NS;
     if (timeout_ms >= 0 && (uint64_t)timeout_ms * 1000000 < slice)
         slice = (uint64_t)timeout_ms * 1000000;
+    client_wait_t wait;
+    bool lends = false;
+    mob_status_t status = MOB_OK;
     for (bool asked = false;; asked = true) {
         uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);
         pthread_mutex_lock(&c->mutex);
@@ -140,16 +156,22 @@ static mob_status_t await_back(mob_client_t *c, const mob_ref_t *refs, size_t co
         mob_status_t refused = client_refusal_find(c, refs[0], told);
         if (!asked && is_away(c, refs[0])) ask_back(c, refs, count, goes_on);
         pthread_mutex_unlock(&c->mutex);
-        if (!is_away(c, refs[0])) return MOB_OK;
-        if (refused != MOB_OK) return refused;
+        if (!is_away(c, refs[0])) break;
+        if ((status = refused) != MOB_OK) break;
         uint64_t passed = base_clock_mono_ns() - start;
         if (passed >= slice) {
-            mob_status_t status = client_daemon_look(c);
-            if (status != MOB_OK) return status;
-            return slice < (uint64_t)CLIENT_LOOK_UP_NS ? MOB_ETIMEOUT : MOB_EINTR;
+            status = client_daemon_look(c);
+            if (status == MOB_OK)
+                status = slice < (uint64_t)CLIENT_LOOK_UP_NS ? MOB_ETIMEOUT : MOB_EINTR;
+            break;
         }
-        if (!client_sleep(c, seen, (int64_t)(slice - passed))) return MOB_EINTR;
+        if (!sleep_or_lend(c, seen, (int64_t)(slice - passed), passed, &wait, &lends)) {
+            status = MOB_EINTR;
+            break;
+        }
     }
+    if (lends) client_waiting_end(c, wait);
+    return status;
 }
 
 mob_status_t mob_get_fetch(mob_client_t *c, const mob_ref_t *refs, size_t count, int64_t timeout_ms,
@@ -166,8 +188,7 @@ mob_status_t mob_get_fetch(mob_client_t *c, const mob_ref_t *refs, size_t count,
     }
     /* Pinned before the daemon is asked for it: so it stays once it has come back. */
     client_pin_hold(c, refs[0]);
-    status =
-        await_back(c, refs, count, timeout_ms); /* not long: a run's CPUs are not lent for it */
+    status = await_back(c, refs, count, timeout_ms);
     awaited = status == MOB_EINTR ? refs[0] : (mob_ref_t){0};
     if (status == MOB_OK) {
         pinned_open(c, refs[0], ret_value);

@@ -47,14 +47,6 @@ mob_status_t client_create_named(mob_client_t *c, const mob_actor_name_t *named,
                      named->name, mob_status_text((mob_status_t)answer.answer.status));
 }
 
-/* The daemon has noted that this process holds it. */
-static void ref_adopt(mob_client_t *c, mob_ref_t ref) {
-    if (!client_slot_valid(ref.slot)) return;
-    client_ref_retain(c, ref);
-    client_local_t *local = client_local(c, ref);
-    if (local != NULL && !local->owned) local->registered = true;
-}
-
 mob_status_t mob_names_dropped(const mob_client_t *c, uint32_t *ret_count) {
     mob_status_t status = client_check(c);
     if (status == MOB_OK) *ret_count = atomic_load(&c->node->names_dropped);
@@ -76,8 +68,8 @@ mob_status_t mob_actor_find(mob_client_t *c, const char *name_space, const char 
                            "no actor named '%s' is there in the namespace '%s'", name, name_space);
     if (status == MOB_OK) {
         memcpy(found, c->own_segment.base + SHM_CLIENT_SCRATCH, sizeof found);
-        ref_adopt(c, found[0]);
-        ref_adopt(c, found[1]);
+        client_ref_adopt(c, found[0]);
+        client_ref_adopt(c, found[1]);
         *ret_actor = found[0];
         *ret_info = found[1];
     }

@@ -43,6 +43,24 @@ void client_ref_retain(mob_client_t *c, mob_ref_t ref) {
     if (local != NULL) local->count++;
 }
 
+void client_ref_adopt(mob_client_t *c, mob_ref_t ref) {
+    if (!client_slot_valid(ref.slot)) return;
+    client_ref_retain(c, ref);
+    client_local_t *local = client_local(c, ref);
+    if (local != NULL && !local->owned) local->registered = true;
+}
+
+void mob_ref_adopt(mob_client_t *c, mob_ref_t ref) {
+    if (client_check(c) != MOB_OK) return;
+    pthread_mutex_lock(&c->mutex);
+    client_ref_adopt(c, ref);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+uint64_t mob_run_number(mob_ref_t task_id) {
+    return wire_entry(task_id.slot & (WIRE_MAX_RECORDS - 1), task_id.generation);
+}
+
 static void slot_free(mob_client_t *c, uint32_t index, uint64_t generation) {
     store_slot_t *slot = &c->slots[index];
     /* Block first: if this process dies between the two, the daemon repeats both, and the tag makes

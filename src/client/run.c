@@ -142,7 +142,9 @@ static void run_begin(mob_client_t *c, client_run_t *run, const client_order_t *
     run->taken = order->taken;
     run->leased = order->leased;
     run->body = *body;
-    run->failed = run->large = run->cancelled = run->interrupted = false;
+    run->failed = run->large = run->cancelled = run->interrupted = run->remakeable = run->raised =
+        false;
+    run->repeatable = copy->kind == MOB_TASK && copy->max_retries != 0;
     if (order->leased) client_lease_run(c, order->record + 1);
     run->run = run_view(order, copy, body, record->start_ns);
     if (copy->num_returns > 0) memset(run->results, 0, copy->num_returns * sizeof *run->results);
@@ -204,6 +206,11 @@ mob_status_t mob_run_result_begin(mob_client_t *c, mob_run_t *run, uint32_t inde
     }
 }
 
+static void failure_note(client_run_t *run, mob_status_t error) {
+    run->failed |= error != MOB_OK;
+    run->raised |= run->run.kind != MOB_ACTOR_CALL && (error == MOB_ETASK || error == MOB_EACTOR);
+}
+
 void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t index,
                            mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
                            const mob_ref_t *refs) {
@@ -213,7 +220,7 @@ void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t inde
         run->results[index].file == 0) {
         /* the run and its slots belong to this thread */
         client_buffer_store(c, buffer, format, error, refs);
-        run->failed |= error != MOB_OK;
+        failure_note(run, error);
         return;
     }
     /* An error may replace a result until the run is finished. */
@@ -231,7 +238,8 @@ void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t inde
     run->results[index].file = buffer->file;
     run->results[index].escaped |= escaped;
     run->large |= buffer->file != 0;
-    run->failed |= error != MOB_OK;
+    run->remakeable |= run->repeatable && buffer->block != 0 && buffer->size >= WIRE_LINEAGE_LEAST;
+    failure_note(run, error);
     /* Now, and not when the run is finished: this worker's own references may go before that, and
      * the daemon must read their drops after this. */
     if (escaped) client_push(c, client_escape_of(buffer));
@@ -321,6 +329,14 @@ static bool record_free(mob_client_t *c, const client_run_t *run, wire_record_t 
     return true;
 }
 
+/* The daemon is to keep the task's frame, from which a result that is lost is made again, or a
+ * person runs a task that failed. So it has to hear of the task's end. */
+static void keeping_ask(mob_client_t *c, const client_run_t *run, wire_record_t *record) {
+    record->flags |= (run->remakeable ? WIRE_LINEAGE : 0) | (run->raised ? WIRE_RAISED : 0);
+    /* It fails if the record is KNOWN already, or is the daemon's by now. */
+    (void)wire_record_make_known(record, wire_word(run->generation, c->number, WIRE_TAKEN));
+}
+
 void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
     client_run_t *run = run_of(public_run);
     wire_record_t *record = &c->records[run->record];
@@ -340,6 +356,7 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
     if (run->leased && !c->queue_has_next && !client_queues_have(c, client_lane(c)))
         client_looking_set(c, true);
     bool known = false, crowd = run->failed;
+    if (run->remakeable || run->raised) keeping_ask(c, run, record);
     /* release: the results come first. The move can only fail if the daemon takes this worker for
      * dead, or has cancelled the task by force; then it soon is, and takes no other run. */
     if (wire_record_move(record, wire_word(run->generation, c->number, WIRE_TAKEN),
@@ -414,6 +431,7 @@ bool mob_run_retry(mob_client_t *c, mob_run_t *public_run, const char *text, siz
 
 void mob_run_failed(mob_client_t *c, mob_run_t *run, const char *text, size_t size) {
     pthread_mutex_lock(&c->mutex);
+    failure_note(run_of(run), MOB_ETASK);
     (void)words_tell(c, WIRE_FAILED, run_of(run), text, size);
     pthread_mutex_unlock(&c->mutex);
 }

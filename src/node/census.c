@@ -16,11 +16,11 @@ enum { MOST_SITES = 65536 };
 
 static const char *site_text(node_t *n, uint32_t slot);
 
-typedef enum { LOCAL, LOADED, ACTOR, PENDING_TASK, CAPTURED, PINNED, UNKNOWN } reason_t;
+typedef enum { LOCAL, LOADED, ACTOR, PENDING_TASK, CAPTURED, PINNED, LINEAGE, UNKNOWN } reason_t;
 
 static const char *const reasons[] = {
-    "LOCAL_REFERENCE",    "LOADED_FUNCTION",  "ACTOR_HANDLE",  "USED_BY_PENDING_TASK",
-    "CAPTURED_IN_OBJECT", "PINNED_IN_MEMORY", "UNKNOWN_STATUS"};
+    "LOCAL_REFERENCE",    "LOADED_FUNCTION",  "ACTOR_HANDLE",    "USED_BY_PENDING_TASK",
+    "CAPTURED_IN_OBJECT", "PINNED_IN_MEMORY", "USED_BY_LINEAGE", "UNKNOWN_STATUS"};
 
 typedef struct {
     uint32_t slot, count; /* count: how many tasks, or objects */
@@ -81,7 +81,10 @@ static void object_add(node_t *n, census_t *c, uint32_t slot, uint64_t word, boo
     for (uint32_t k = 1; pinned && k < n->client_next; k++)
         if (n->clients[k] != NULL && node_client_pins(n->clients[k], slot))
             row_add(c, slot, PINNED, k, 1);
-    if (c->rows.count == before) row_add(c, slot, UNKNOWN, 0, 1);
+    /* One of which a lineage has kept but the slot has no value, and is of no interest. */
+    if (o != NULL && o->holders.count == 0 && node_object_is_gone(n, o)) return;
+    if (c->rows.count == before)
+        row_add(c, slot, o != NULL && o->spare != NULL ? LINEAGE : UNKNOWN, 0, 1);
 }
 
 static void str_write(wire_writer_t *w, const char *text) { wire_write_str(w, text, strlen(text)); }

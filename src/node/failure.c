@@ -11,6 +11,7 @@
  * after PERIOD_MS. It is also told how many others there were beyond NODE_FAILURES_MOST in that
  * time, or while it did not read.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -75,12 +76,25 @@ static uint64_t hash_step(uint64_t hash, unsigned char byte) {
     return (hash ^ byte) * 0x100000001b3u;
 }
 
-/* The same for texts that differ in numbers alone: process ids, values, addresses. */
+/* How many hexadecimal digits follow each other here: ids have 40. */
+static size_t hex_run(const char *text, size_t size) {
+    size_t run = 0;
+    while (run < size &&
+           ((text[run] >= '0' && text[run] <= '9') || (text[run] >= 'a' && text[run] <= 'f')))
+        run++;
+    return run;
+}
+
+/* The same for texts that differ in numbers alone: process ids, values, addresses, ids. */
 static uint64_t likeness(uint32_t kind, uint32_t turn, const char *text, size_t size) {
     uint64_t hash = hash_step(0xcbf29ce484222325u ^ turn, (unsigned char)kind);
     for (size_t i = 0; i < size; i++) {
         unsigned char c = (unsigned char)text[i];
-        if (c >= '0' && c <= '9') {
+        size_t run = hex_run(text + i, size - i);
+        if (run >= MOB_ID_SIZE) {
+            i += run - 1;
+            c = '0';
+        } else if (c >= '0' && c <= '9') {
             bool hex = c == '0' && i + 1 < size && text[i + 1] == 'x';
             if (hex) i++;
             while (i + 1 < size && ((text[i + 1] >= '0' && text[i + 1] <= '9') ||
@@ -241,6 +255,17 @@ void node_failure_restart(const node_actor_t *a, const char *how) {
                         a->name, (int)a->pid, how, left);
     if (is_news(a->job, MOB_MESSAGE_WARN, (uint32_t)a->life.restarts_left, text, (size_t)size))
         node_text_send(a->job, MOB_MESSAGE_WARN, 0, "", text, (size_t)size);
+}
+
+void node_failure_lost(node_t *n, const node_object_t *o) {
+    node_job_t *job = slot_job(n, o->slot);
+    char text[768];
+    int size = snprintf(text, sizeof text, "%s. Its task is run again to make it.",
+                        o->lost != NULL ? o->lost : "an object was lost");
+    size_t whole = size < (int)sizeof text ? (size_t)size : base_utf8_whole(text, sizeof text - 1);
+    text[0] = (char)toupper(text[0]);
+    if (is_news(job, MOB_MESSAGE_WARN, 0, text, whole))
+        node_text_send(job, MOB_MESSAGE_WARN, 0, "", text, whole);
 }
 
 void node_failure_retry(const node_task_t *t, int32_t retries, const char *why, size_t size) {

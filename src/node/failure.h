@@ -44,6 +44,8 @@ void node_failure_said(node_client_t *client, const wire_message_t *message);
 void node_failure_creation(node_t *node, const node_actor_t *actor, pid_t pid);
 /* The actor's process died, as `how` tells, and the actor is made again. */
 void node_failure_restart(const node_actor_t *actor, const char *how);
+/* The object's value was lost, and is made again. */
+void node_failure_lost(node_t *node, const node_object_t *object);
 /* The task is run again; `retries` are left, this one among them; -1: without end. `why` is
  * borrowed. */
 void node_failure_retry(const node_task_t *task, int32_t retries, const char *why, size_t size);

@@ -153,6 +153,7 @@ void node_job_leave(node_job_t *job, bool driver_waits) {
     if (begins) {
         node_pool_fail(job, "its job has ended");
         tasks_cancel(job);
+        node_lineage_job_ends(job);
         actors_end(job);
         node_lanes_close(job);
         while (job->pool.starting.count > 0) node_client_close(vec_pop(&job->pool.starting));

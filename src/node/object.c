@@ -11,6 +11,9 @@
  * it has read every ring once more up to where that ended then, since a message that holds the
  * object again may lie in one.
  *
+ * A third reason to stay is lineage.c's: an object without holders and uses that may be needed to
+ * make another one again keeps its slot, not its value.
+ *
  * Invariant: as long as any process can name an object, the object has a holder or a use. Each
  * message that adds one lies in its sender's ring before the message that gives up what the sender
  * knew the object through.
@@ -132,6 +135,15 @@ void node_object_unuse_ref(node_t *n, mob_ref_t ref) {
     if (o != NULL) object_unuse(n, o);
 }
 
+void node_object_unkeep_ref(node_t *n, mob_ref_t ref) {
+    node_object_t *o = node_object_known(n, ref);
+    if (o == NULL) return;
+    o->kept--;
+    object_check_zero(n, o);
+}
+
+void node_object_settle(node_t *n, node_object_t *o) { object_check_zero(n, o); }
+
 /* Copies the list of references inside a value out of shared memory. The list has to lie in a block
  * that names this slot, so that one list does not count for many slots. */
 static void contents_copy(node_t *n, node_object_t *o) {
@@ -172,15 +184,28 @@ void node_object_contents_release(node_t *n, node_object_t *o) {
     o->contents_held = false;
 }
 
-static void slot_release(node_t *n, uint32_t index, uint64_t generation) {
-    store_slot_t *slot = &n->slots[index];
-    if (store_slot_drop(slot, true) != STORE_DROP_FREE) return;
-    if (store_meta_error(slot->meta) != MOB_OK)
-        node_failure_freed(n, (mob_ref_t){.slot = index, .generation = generation});
+void node_object_contents_move(node_object_t *from, node_object_t *to) {
+    memcpy(&to->contents, &from->contents, sizeof to->contents);
+    memset(&from->contents, 0, sizeof from->contents);
+    to->contents_held = true;
+    from->contents_held = false;
+}
+
+void node_slot_unwrite(node_t *n, mob_ref_t ref) {
+    const store_slot_t *slot = &n->slots[ref.slot];
     uint64_t block = slot->value.large.block;
     if (!store_meta_inline(slot->meta) && block >= SHM_BLOCK_UNIT && block % SHM_BLOCK_UNIT == 0 &&
         block < n->config.store_bytes)
-        shm_block_release(n->arena.base, n->extents, block, shm_tag(false, index, generation));
+        shm_block_release(n->arena.base, n->extents, block,
+                          shm_tag(false, ref.slot, ref.generation));
+}
+
+static void slot_release(node_t *n, uint32_t index, uint64_t generation) {
+    store_slot_t *slot = &n->slots[index];
+    mob_ref_t ref = {.slot = index, .generation = generation};
+    if (store_slot_drop(slot, true) != STORE_DROP_FREE) return;
+    if (store_meta_error(slot->meta) != MOB_OK) node_failure_freed(n, ref);
+    node_slot_unwrite(n, ref);
     store_slot_close(slot);
 }
 
@@ -195,6 +220,7 @@ static void object_discard(node_t *n, node_object_t *o) {
         if (holder != NULL) holder->held--;
     }
     node_object_contents_release(n, o);
+    if (o->lineage != NULL) node_lineage_unname(n, o);
     if (o->copy != NULL) node_copy_drop(n, o);
     while (o->askers.count > 0) node_number_unname(n, vec_pop(&o->askers));
     if (o->large != NULL) node_large_free(n, o->large);
@@ -202,6 +228,8 @@ static void object_discard(node_t *n, node_object_t *o) {
     vec_free(&o->contents);
     vec_free(&o->waiting);
     vec_free(&o->askers);
+    node_spare_free(n, o);
+    free(o->lost);
     free(o);
 }
 
@@ -210,6 +238,27 @@ static void object_free(node_t *n, node_object_t *o) {
     uint64_t generation = o->generation;
     object_discard(n, o);
     slot_release(n, slot, generation);
+}
+
+void node_object_forget(node_t *n, mob_ref_t ref) {
+    node_object_t *o = node_object_known(n, ref);
+    if (o != NULL) object_discard(n, o);
+}
+
+/* Only lineages need it: its value goes, and is made again if one of them is run. */
+static void object_hollow(node_t *n, node_object_t *o) {
+    store_slot_t *slot = &n->slots[o->slot];
+    /* An error stays, and so does a value in the slot itself: it costs nothing. */
+    if (store_meta_inline(slot->meta) || store_meta_error(slot->meta) != MOB_OK || o->moving ||
+        node_object_is_gone(n, o) || o->large != NULL)
+        return;
+    /* Nobody has a reference, so nobody has pinned it. */
+    if (!node_object_is_away(n, o) && !store_slot_leave(slot)) return;
+    mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
+    node_object_contents_release(n, o);
+    if (o->copy != NULL) node_copy_drop(n, o);
+    node_slot_unwrite(n, ref);
+    slot->value.large.block = 0;
 }
 
 void node_objects_sweep(node_t *n, size_t count) {
@@ -234,7 +283,10 @@ void node_objects_sweep(node_t *n, size_t count) {
             node_actor_release(n, o->actor);
             continue;
         }
-        object_free(n, o);
+        if (o->kept > 0 && o->lineage != NULL)
+            object_hollow(n, o);
+        else
+            object_free(n, o);
     }
     vec_free(&settled);
     if (n->zero.count > 0) n->again = true;

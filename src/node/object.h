@@ -25,6 +25,7 @@ struct node_object {
     uint64_t generation;
     uint32_t slot;
     uint32_t uses; /* records and containers that hold it */
+    uint32_t kept; /* lineages that need its slot and its own lineage, not its value */
     VEC(uint16_t)
     holders; /* clients; NODE_CACHED is set for a client that only keeps a function loaded */
     VEC(mob_ref_t)
@@ -32,11 +33,16 @@ struct node_object {
     VEC(node_task_t *) waiting; /* tasks that wait for its value */
     size_t waiting_look;        /* where the last one was taken out of them */
     node_actor_t *actor;
-    node_copy_t *copy;    /* on disk; NULL: none */
-    node_large_t *large;  /* the file that its value lies in; NULL: none */
+    node_copy_t *copy;       /* on disk; NULL: none */
+    node_large_t *large;     /* the file that its value lies in; NULL: none */
+    node_lineage_t *lineage; /* by which it can be made again; NULL: it can't */
+    char *lost;              /* how its value was lost; NULL: it was not, or by the daemon's will */
+    uint8_t *spare;          /* a copy of its value for lineages, see lineage.c; NULL: none */
+    uint64_t spare_bytes;
     VEC(uint16_t) askers; /* clients that wait until it is back in memory */
     bool contents_held, at_zero, forget_told;
-    bool moving; /* is being written to disk, or read back */
+    bool moving;   /* is being written to disk, or read back */
+    bool remaking; /* is to be made again, see remake.c */
 };
 enum { NODE_CACHED = 0x8000 };
 
@@ -57,6 +63,14 @@ void node_object_unhold(node_t *node, node_object_t *object, uint32_t client);
 /* A record or a container names it. */
 void node_object_use(node_object_t *object);
 void node_object_unuse_ref(node_t *node, mob_ref_t ref);
+/* A lineage does not need it any more; it need not be there. */
+void node_object_unkeep_ref(node_t *node, mob_ref_t ref);
+/* It can't be made again any more: if nothing but lineages needs it, it goes. */
+void node_object_settle(node_t *node, node_object_t *object);
+/* The book on a slot that is the daemon's own goes, without a look at who holds it. */
+void node_object_forget(node_t *node, mob_ref_t ref);
+/* What `from`'s value contains is inside the value of `to` now, which had nothing. */
+void node_object_contents_move(node_object_t *from, node_object_t *to);
 /* Holds what the object's value contains, once; lets go of that. */
 void node_object_contents_hold(node_t *node, node_object_t *object);
 void node_object_contents_release(node_t *node, node_object_t *object);
@@ -79,6 +93,8 @@ void node_slot_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char
 /* Writes an error into a slot that is the daemon's to write: PENDING, or AWAY. */
 void node_slot_write_error(node_t *node, mob_ref_t ref, mob_status_t status, const char *text,
                            const node_actor_t *actor);
+/* Frees the block of a value that is sealed in a slot of the daemon's own. */
+void node_slot_unwrite(node_t *node, mob_ref_t ref);
 /* The driver is not told of the error that the slot has, or will have. */
 void node_slot_quiet(node_t *node, mob_ref_t ref);
 

@@ -1,12 +1,14 @@
 /*
  * Tasks in queues. The daemon does not know of them, unless they have references among their
- * arguments (WIRE_ARGUMENTS) or something goes wrong: their worker dies or asks for a retry, or
- * their submitter dies. They are `queued` then: in the books while workers still take them by
- * themselves. A task that has to be run again goes the way of task.c.
+ * arguments (WIRE_ARGUMENTS) or something goes wrong: their worker dies, asks for a retry or
+ * has made a large result, or their submitter dies. They are `queued` then: in the books while
+ * workers still take them by themselves. A task that has to be run again goes the way of task.c.
  *
  * A worker may tell of a record before its submitter does, for they write into different rings. The
  * daemon puts a DONE that comes early aside until it hears the submitter, or the submitter has
- * died.
+ * died. Not so if the record has no references and its worker asks for its frame to be kept
+ * (WIRE_LINEAGE, WIRE_RAISED): then the submitter need not say anything, and if it does (it drops
+ * the function), its reference to the function is still counted.
  */
 #include "node/queued.h"
 
@@ -16,7 +18,8 @@ node_task_t *node_queued_open(node_t *n, uint32_t index, uint64_t generation) {
     uint32_t owner = n->grants.records.owner[index / WIRE_RECORD_BLOCK];
     node_client_t *submitter = owner > 0 && owner < SHM_MAX_CLIENTS ? n->clients[owner] : NULL;
     mob_ref_t actor;
-    node_task_t *t = submitter ? node_task_open(submitter, index, generation, &actor) : NULL;
+    node_task_t *t =
+        submitter ? node_task_open(submitter->job, owner, index, generation, &actor) : NULL;
     if (t == NULL) return NULL;
     t->queued = true;
     if (t->kind == MOB_ACTOR_CALL) {
@@ -68,10 +71,16 @@ void node_task_arguments(node_client_t *client, uint32_t index, uint64_t generat
     done_early_complete(n, t, word);
 }
 
+/* Its worker made it KNOWN, and its submitter may never speak of it: it has no references. */
+static bool is_for_keeping(const wire_record_t *record) {
+    return (record->flags & (WIRE_LINEAGE | WIRE_RAISED)) && record->num_deps == 0 &&
+           record->num_refs == 0;
+}
+
 bool node_queued_told(node_client_t *worker, uint32_t record, uint64_t generation, unsigned state) {
     node_t *n = worker->node;
     node_task_t *t = n->tasks[record];
-    if (t == NULL && state == WIRE_DONE_STATE) {
+    if (t == NULL && state == WIRE_DONE_STATE && !is_for_keeping(&n->records[record])) {
         mob_ref_t early = {.slot = record, .generation = generation};
         (void)vec_push(&n->queued.done_early, early);
         return false;

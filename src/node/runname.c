@@ -63,8 +63,7 @@ static bool block_name(node_t *n, uint32_t index, const wire_record_t *copy, cha
     uint64_t skip =
         ((uint64_t)copy->num_returns + copy->num_deps + copy->num_refs) * sizeof(mob_ref_t);
     uint32_t owner = n->grants.records.owner[index / WIRE_RECORD_BLOCK];
-    if (skip + copy->name_size > copy->body_size ||
-        !node_extent_owned(n, owner, copy->block, copy->body_size))
+    if (skip + copy->name_size > copy->body_size || !node_record_block_is(n, owner, copy))
         return false;
     memcpy(ret_name, n->arena.base + copy->block + skip, copy->name_size);
     ret_name[copy->name_size] = 0;

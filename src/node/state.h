@@ -22,15 +22,19 @@
 #include "node/deadlock.h"
 #include "node/failure.h"
 #include "node/farewell.h"
+#include "node/frame.h"
 #include "node/greeting.h"
 #include "node/job.h"
 #include "node/lease.h"
+#include "node/lineage.h"
 #include "node/name.h"
 #include "node/number.h"
 #include "node/object.h"
 #include "node/pool.h"
 #include "node/query.h"
 #include "node/queued.h"
+#include "node/remake.h"
+#include "node/replay.h"
 #include "node/restart.h"
 #include "node/schedule.h"
 #include "node/session.h"
@@ -65,6 +69,7 @@ typedef struct {
     const char *address; /* of a node that stays, IP:PORT; NULL: it has none */
     bool stays;          /* it outlives its starter, and any driver may join */
     bool fast;           /* workers take tasks from queues */
+    bool loopback;       /* every task goes through a frame, for tests */
 } node_config_t;
 
 /* What the loop itself watches; main.c's. */
@@ -135,6 +140,9 @@ struct node {
     node_pairs_t pairs;
     node_object_t **objects;   /* by slot */
     VEC(node_object_t *) zero; /* without holders: freed once all rings were read */
+    node_lineages_t lineages;
+    node_remakes_t remakes;
+    node_replays_t replays;
     node_questions_t questions;
     node_sites_t sites;
     node_deadlock_t deadlock;

@@ -174,17 +174,8 @@ static node_actor_t *actor_of(node_t *n, mob_ref_t id) {
 }
 
 static bool body_find(node_t *n, uint32_t index, const wire_record_t *copy, wire_body_t *ret_body) {
-    const void *start = copy->body;
-    if (copy->block != 0) {
-        uint32_t owner = n->grants.records.owner[index / WIRE_RECORD_BLOCK];
-        if (copy->block % SHM_BLOCK_UNIT != 0 ||
-            !node_extent_owned(n, owner, copy->block, copy->body_size))
-            return false;
-        start = n->arena.base + copy->block;
-    } else if (copy->body_size > WIRE_RECORD_BODY) {
-        return false;
-    }
-    return wire_body_split(copy, start, copy->body_size, ret_body) == MOB_OK;
+    uint32_t owner = n->grants.records.owner[index / WIRE_RECORD_BLOCK];
+    return node_record_split(n, owner, copy, ret_body);
 }
 
 /* How many of the things that it needs must go on. */

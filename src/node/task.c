@@ -28,13 +28,17 @@ enum { MOST_OOM_RUNS = 20 };
 
 static const mob_ref_t *task_deps(const node_task_t *t) { return t->refs + t->num_returns; }
 
+bool node_record_block_is(node_t *n, uint32_t owner, const wire_record_t *copy) {
+    return copy->block % SHM_BLOCK_UNIT == 0 &&
+           (node_extent_owned(n, owner, copy->block, copy->body_size) ||
+            node_extent_owned(n, 0, copy->block, copy->body_size));
+}
+
 bool node_record_split(node_t *n, uint32_t owner, const wire_record_t *copy,
                        wire_body_t *ret_body) {
     const void *body = copy->body;
     if (copy->block != 0) {
-        if (copy->block % SHM_BLOCK_UNIT != 0 ||
-            !node_extent_owned(n, owner, copy->block, copy->body_size))
-            return false;
+        if (!node_record_block_is(n, owner, copy)) return false;
         body = n->arena.base + copy->block;
     } else if (copy->body_size > WIRE_RECORD_BODY) {
         return false;
@@ -43,14 +47,14 @@ bool node_record_split(node_t *n, uint32_t owner, const wire_record_t *copy,
 }
 
 /* Copies the record and checks it. NULL: the submitter's fault, or no memory. */
-static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t generation,
-                              mob_ref_t *ret_actor) {
-    node_t *n = client->node;
+static node_task_t *task_read(node_job_t *job, uint32_t submitter, uint32_t index,
+                              uint64_t generation, mob_ref_t *ret_actor) {
+    node_t *n = job->node;
     wire_record_t copy;
     memcpy(&copy, &n->records[index], sizeof copy);
     wire_body_t parts;
-    if (!node_record_split(n, client->number, &copy, &parts)) return NULL;
-    const sched_job_t *shapes = client->job->sched;
+    if (!node_record_split(n, submitter, &copy, &parts)) return NULL;
+    const sched_job_t *shapes = job->sched;
     if (!sched_shape_valid(shapes, copy.shape) || !sched_shape_valid(shapes, copy.held_shape))
         return NULL;
     if (copy.kind == MOB_ACTOR_CREATE &&
@@ -63,8 +67,8 @@ static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t ge
     memcpy(t->refs, parts.returns, refs * sizeof(mob_ref_t));
     t->record = index;
     t->generation = generation;
-    t->submitter = client->number;
-    t->job = client->job;
+    t->submitter = submitter;
+    t->job = job;
     t->kind = copy.kind;
     t->shape = copy.shape;
     t->held_shape = copy.held_shape;
@@ -77,8 +81,9 @@ static node_task_t *task_read(node_client_t *client, uint32_t index, uint64_t ge
     t->block = copy.block;
     t->function = copy.function;
     *ret_actor = copy.actor;
+    uint32_t owner = submitter != 0 ? submitter : NODE_ORPHAN; /* the daemon's own slots */
     for (uint32_t i = 0; i < t->num_returns; i++) {
-        if (node_grant_slot_is(n, t->refs[i].slot, client->number)) continue;
+        if (node_grant_slot_is(n, t->refs[i].slot, owner)) continue;
         free(t);
         return NULL;
     }
@@ -95,8 +100,10 @@ static void task_hold_refs(node_t *n, node_task_t *t) {
         node_object_use(o);
         if (i >= t->num_deps) continue;
         /* The process that seals it from now on tells the daemon: by WIRE_DONE, or because it is
-         * watched. */
-        if (store_slot_watch(&n->slots[o->slot]) && vec_push(&o->waiting, t)) t->missing++;
+         * watched. One that is made again is the daemon's to tell. */
+        if ((store_slot_watch(&n->slots[o->slot]) || node_remake_if_gone(n, o)) &&
+            vec_push(&o->waiting, t))
+            t->missing++;
     }
     n->missing_arguments += t->missing > 0;
     node_object_t *function = t->function.slot ? node_object_find(n, t->function) : NULL;
@@ -107,13 +114,13 @@ static void task_hold_refs(node_t *n, node_task_t *t) {
 }
 
 /* A new book. NULL if the record makes no sense. */
-node_task_t *node_task_open(node_client_t *client, uint32_t index, uint64_t generation,
-                            mob_ref_t *ret_actor) {
-    node_t *n = client->node;
-    node_task_t *t = task_read(client, index, generation, ret_actor);
+node_task_t *node_task_open(node_job_t *job, uint32_t submitter, uint32_t index,
+                            uint64_t generation, mob_ref_t *ret_actor) {
+    node_t *n = job->node;
+    node_task_t *t = task_read(job, submitter, index, generation, ret_actor);
     if (t == NULL) return NULL;
     n->tasks[index] = t;
-    n->open_tasks[client->number]++;
+    n->open_tasks[submitter]++;
     sched_shape_hold(t->job->sched, t->shape);
     sched_shape_hold(t->job->sched, t->held_shape);
     task_hold_refs(n, t);
@@ -145,8 +152,12 @@ static node_task_t *submit_open(node_client_t *client, uint32_t index, uint64_t 
         node_client_fault(client, "submitted a record that is not its own or not ready");
         return NULL;
     }
-    node_task_t *t = node_task_open(client, index, generation, ret_actor);
-    if (t == NULL) node_client_fault(client, "submitted a record that makes no sense");
+    node_task_t *t = node_task_open(client->job, client->number, index, generation, ret_actor);
+    if (t == NULL) {
+        node_client_fault(client, "submitted a record that makes no sense");
+        return NULL;
+    }
+    if (n->config.loopback) node_frame_loop(n, t);
     return t;
 }
 
@@ -389,8 +400,11 @@ void node_task_dismiss(node_t *n, node_task_t *t) {
                           shm_tag(true, t->record, t->generation));
     wire_record_t *record = &n->records[t->record];
     uint64_t word = wire_word(t->generation, 0, WIRE_FREE);
+    node_remake_t *remake = t->remake;
+    int32_t retries = t->retries;
     task_close(n, t);
     atomic_store_explicit(&record->word, word, memory_order_release);
+    if (remake != NULL) node_remake_end(n, remake, retries);
 }
 
 static void note_event(node_t *n, const node_task_t *t, const node_client_t *worker) {
@@ -431,6 +445,8 @@ void node_task_complete(node_t *n, node_task_t *t) {
     note_event(n, t, worker);
     bool made = t->kind == MOB_ACTOR_CREATE && t->actor != NULL && t->actor->life.made;
     for (uint32_t i = 0; i < t->num_returns && !made; i++) node_object_sealed(n, t->refs[i]);
+    if (t->kind == MOB_TASK && t->remake == NULL) node_lineage_keep(n, t);
+    if (n->records[t->record].flags & WIRE_RAISED) node_replay_keep(n, t);
     if (t->kind == MOB_ACTOR_CREATE) {
         if (node_actor_created(n, t)) return;
     } else if (t->kind == MOB_ACTOR_CALL) {
@@ -526,7 +542,7 @@ void node_task_lost(node_t *n, node_task_t *t) {
         node_cancel_fail(n, t);
         return;
     }
-    char how[256], name[256], text[640];
+    char how[256], name[256], text[720];
     node_worker_exit_text(worker, how, sizeof how);
     node_task_name(n, t, name, sizeof name);
     bool begun = wire_word_state(word) == WIRE_TAKEN;
@@ -557,7 +573,11 @@ void node_task_lost(node_t *n, node_task_t *t) {
         node_actor_creation_lost(n, t, begun);
         return;
     }
-    snprintf(text, sizeof text, "the worker (pid %d) that ran %s died: %s", (int)worker->pid, name,
-             how);
+    char hint[80];
+    node_replay_hint(t, hint, sizeof hint);
+    snprintf(text, sizeof text,
+             "the worker (pid %d) that ran %s died: %s. To run it again here: %s", (int)worker->pid,
+             name, how, hint);
+    node_replay_keep(n, t);
     node_task_fail(n, t, oom ? MOB_EOOM : MOB_ECRASHED, text);
 }

@@ -40,6 +40,7 @@ struct node_task {
     uint64_t block;       /* of the body; 0: in the record */
     mob_ref_t function;
     node_actor_t *actor;
+    node_remake_t *remake; /* it makes lost objects again; NULL: it does not */
     node_client_t *worker;
     sched_lease_t lease;
     mob_ref_t refs[]; /* returns, deps, refs: private copies */
@@ -62,10 +63,10 @@ void node_task_unready(node_client_t *client, uint32_t record, uint64_t generati
 
 /* ---- a book ---- */
 
-/* Copies the record and checks it, and holds what it names. NULL: it makes no sense, or no
- * memory. */
-node_task_t *node_task_open(node_client_t *submitter, uint32_t record, uint64_t generation,
-                            mob_ref_t *ret_actor);
+/* Copies the record and checks it, and holds what it names. Submitter 0 is the daemon itself. NULL:
+ * it makes no sense, or no memory. */
+node_task_t *node_task_open(node_job_t *job, uint32_t submitter, uint32_t record,
+                            uint64_t generation, mob_ref_t *ret_actor);
 /* Lets go of what the task holds, but for its record and its resources, and forgets it: its worker
  * has done the rest. */
 void node_task_forget(node_t *node, node_task_t *task);
@@ -81,6 +82,9 @@ void node_task_dismiss(node_t *node, node_task_t *task);
  * fails for good. The record's word is the caller's to change. */
 void node_task_renew(node_t *node, node_task_t *task);
 
+/* Whether the body of a record, of which this is a private copy, lies in its owner's memory, or in
+ * the daemon's, which wrote it from a frame. */
+bool node_record_block_is(node_t *node, uint32_t owner, const wire_record_t *copy);
 /* The parts of a record's body, by a private copy of the record. False: it makes no sense. */
 bool node_record_split(node_t *node, uint32_t owner, const wire_record_t *copy,
                        wire_body_t *ret_body);

@@ -22,6 +22,8 @@ typedef struct node_object node_object_t;
 typedef struct node_actor node_actor_t;
 typedef struct node_job node_job_t;
 typedef struct node_setup node_setup_t;
+typedef struct node_lineage node_lineage_t;
+typedef struct node_remake node_remake_t;
 
 /* Owner of what a dead client was granted and is still in use; no client has this number. */
 enum { NODE_ORPHAN = UINT16_MAX };

@@ -225,6 +225,8 @@ bool core_run_end(mob_run_t *run, PyObject *callable, PyObject *value, const mob
 PyObject *core_serve(PyObject *module, PyObject *unused);
 /* as ObjectRef.hex gives it, NEW; None: it names nothing */
 PyObject *core_id_text(mob_ref_t ref);
+/* of the run's task; None for NULL. NEW */
+PyObject *core_task_id_text(const mob_run_t *run);
 PyObject *core_current(PyObject *module, PyObject *unused);
 PyObject *core_current_name(PyObject *module, PyObject *unused);
 /* Calls its argument once, with no arguments, before a run of another name begins. */
@@ -243,6 +245,10 @@ bool core_interruptible_begin(mob_run_t *run);
 bool core_is_cancellation(mob_run_t *run, PyObject *error);
 /* What its results say then: a str, NEW, or NULL with an exception. */
 PyObject *core_cancelled_words(const mob_run_t *run);
+
+/* replay.c */
+PyObject *core_kept_task(PyObject *module, PyObject *args);
+PyObject *core_recall(PyObject *module, PyObject *args);
 
 /* run.c: runs as Python objects */
 int core_run_ready(PyObject *module);
@@ -276,6 +282,8 @@ PyObject *core_shutdown(PyObject *module, PyObject *unused);
 PyObject *core_finish_messages(PyObject *module, PyObject *unused);
 PyObject *core_session(PyObject *module, PyObject *unused);
 PyObject *core_read_message(PyObject *module, PyObject *unused);
+/* the daemon's answer, NEW; NULL with an exception */
+PyObject *core_ask(mob_query_t query, uint64_t argument);
 PyObject *core_query(PyObject *module, PyObject *kind);
 PyObject *core_observe(PyObject *module, PyObject *args);
 PyObject *core_name_site(PyObject *module, PyObject *text);

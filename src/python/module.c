@@ -111,6 +111,8 @@ static PyMethodDef methods[] = {
     {"cancel", core_cancel, METH_VARARGS, NULL},
     {"interrupt", core_interrupt, METH_NOARGS, NULL},
     {"is_cancelled", core_is_cancelled, METH_NOARGS, NULL},
+    {"kept_task", core_kept_task, METH_VARARGS, NULL},
+    {"recall", core_recall, METH_VARARGS, NULL},
     {"current", core_current, METH_NOARGS, NULL},
     {"current_name", core_current_name, METH_NOARGS, NULL},
     {"on_next_name", core_on_next_name, METH_O, NULL},

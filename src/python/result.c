@@ -214,10 +214,15 @@ static void tracebacks_drop(PyObject *error) {
 
 /* ---- an exception ---- */
 
+/* The id by which a person can run it again, NEW; None: a call of an actor can't be. */
+static PyObject *replayable_id(const mob_run_t *run) {
+    return run->kind == MOB_ACTOR_CALL ? Py_NewRef(Py_None) : core_task_id_text(run);
+}
+
 /* Whose failure it is, and its traceback: a str, NEW; NULL: it could not be made. */
 static PyObject *story_of(const mob_run_t *run, PyObject *error) {
-    PyObject *story =
-        PyObject_CallFunction(core.tell_error, "ONi", error, core_run_title(run), (int)getpid());
+    PyObject *story = PyObject_CallFunction(core.tell_error, "ONiN", error, core_run_title(run),
+                                            (int)getpid(), replayable_id(run));
     if (story != NULL && !PyUnicode_Check(story)) Py_CLEAR(story);
     PyErr_Clear();
     return story;
@@ -234,8 +239,8 @@ static void exception_store(mob_run_t *run, PyObject *error) {
     }
     collector_t collector;
     core_collector_push(&collector);
-    PyObject *made =
-        PyObject_CallFunction(core.make_error, "ONi", error, core_run_title(run), (int)getpid());
+    PyObject *made = PyObject_CallFunction(core.make_error, "ONiN", error, core_run_title(run),
+                                           (int)getpid(), replayable_id(run));
     payload_store(run, made, MOB_ETASK, &collector);
     core_collector_pop(&collector);
 }

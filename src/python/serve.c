@@ -263,6 +263,12 @@ PyObject *core_id_text(mob_ref_t ref) {
     return PyUnicode_FromString(text);
 }
 
+PyObject *core_task_id_text(const mob_run_t *run) {
+    mob_ref_t task = run ? run->task_id : (mob_ref_t){0};
+    if (run) task.slot |= 1u << 31; /* a task's ids are not those of objects */
+    return core_id_text(task);
+}
+
 PyObject *core_current(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     PyObject *gpus = PyList_New(0);
@@ -279,8 +285,6 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
     mob_session_t session;
     mob_client_session(core.client, &session);
     const mob_run_t *running = core.run ? core.run : core_run_current();
-    mob_ref_t task = running ? running->task_id : (mob_ref_t){0};
-    if (running) task.slot |= 1u << 31; /* a task's ids are not those of objects */
     bool creates = running != NULL && running->kind == MOB_ACTOR_CREATE;
     char node[17], job[9], worker[25];
     snprintf(node, sizeof node, "%016llx", (unsigned long long)session.incarnation);
@@ -291,9 +295,9 @@ PyObject *core_current(PyObject *module, PyObject *unused) {
     PyObject *function = running != NULL && running->kind == MOB_TASK ? core_run_callable(running)
                                                                       : Py_NewRef(Py_None);
     bool restarted = creates ? running->restarted : core.actor_restarted;
-    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:s,s:s,s:s,s:N,s:O}", "task_id", core_id_text(task),
-                         "actor_id", core_id_text(creates ? running->actor : core.actor_ref),
-                         "name", name, "function", function, "gpu_ids", gpus, "node_id", node,
-                         "job_id", job, "worker_id", worker, "resources", core_shape_dict(shape),
-                         "restarted", restarted ? Py_True : Py_False);
+    return Py_BuildValue(
+        "{s:N,s:N,s:N,s:N,s:N,s:s,s:s,s:s,s:N,s:O}", "task_id", core_task_id_text(running),
+        "actor_id", core_id_text(creates ? running->actor : core.actor_ref), "name", name,
+        "function", function, "gpu_ids", gpus, "node_id", node, "job_id", job, "worker_id", worker,
+        "resources", core_shape_dict(shape), "restarted", restarted ? Py_True : Py_False);
 }

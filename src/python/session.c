@@ -273,7 +273,7 @@ PyObject *core_read_message(PyObject *module, PyObject *unused) {
 
 /* ---- questions ---- */
 
-static PyObject *ask(mob_query_t query, uint64_t argument) {
+PyObject *core_ask(mob_query_t query, uint64_t argument) {
     void *data;
     size_t size;
     mob_status_t status;
@@ -290,7 +290,8 @@ static PyObject *ask(mob_query_t query, uint64_t argument) {
 
 /* ((name, total, available), ...) to {"total": {...}, "available": {...}} */
 static PyObject *resources_dict(void) {
-    PyObject *rows = ask(MOB_QUERY_RESOURCES, 0), *total = PyDict_New(), *available = PyDict_New();
+    PyObject *rows = core_ask(MOB_QUERY_RESOURCES, 0), *total = PyDict_New(),
+             *available = PyDict_New();
     bool good = rows != NULL && total != NULL && available != NULL;
     for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(rows); i++) {
         PyObject *row = PyTuple_GET_ITEM(rows, i);
@@ -305,7 +306,7 @@ static PyObject *resources_dict(void) {
 }
 
 PyObject *core_shape_dict(uint32_t shape) {
-    PyObject *rows = ask(MOB_QUERY_SHAPE, shape);
+    PyObject *rows = core_ask(MOB_QUERY_SHAPE, shape);
     if (rows == NULL) return NULL;
     PyObject *dict = PyDict_New();
     if (dict != NULL && PyDict_MergeFromSeq2(dict, rows, 1) < 0) Py_CLEAR(dict);
@@ -335,8 +336,8 @@ PyObject *core_query(PyObject *module, PyObject *kind) {
     if (!core_connected()) return NULL;
     if (PyUnicode_CompareWithASCIIString(kind, "resources") == 0) return resources_dict();
     if (PyUnicode_CompareWithASCIIString(kind, "nodes") == 0) return nodes_list();
-    if (PyUnicode_CompareWithASCIIString(kind, "events") == 0) return ask(MOB_QUERY_EVENTS, 0);
-    if (PyUnicode_CompareWithASCIIString(kind, "actors") == 0) return ask(MOB_QUERY_ACTORS, 0);
+    if (PyUnicode_CompareWithASCIIString(kind, "events") == 0) return core_ask(MOB_QUERY_EVENTS, 0);
+    if (PyUnicode_CompareWithASCIIString(kind, "actors") == 0) return core_ask(MOB_QUERY_ACTORS, 0);
     PyErr_Format(PyExc_ValueError, "no such query: %U", kind);
     return NULL;
 }
@@ -434,7 +435,7 @@ PyObject *core_names_dropped(PyObject *module, PyObject *unused) {
  * job's. */
 PyObject *core_actor_names(PyObject *module, PyObject *all) {
     (void)module;
-    return core_connected() ? ask(MOB_QUERY_NAMES, PyObject_IsTrue(all) == 1) : NULL;
+    return core_connected() ? core_ask(MOB_QUERY_NAMES, PyObject_IsTrue(all) == 1) : NULL;
 }
 
 PyObject *core_kill_actor(PyObject *module, PyObject *args) {

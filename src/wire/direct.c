@@ -28,10 +28,17 @@ void wire_write_tuple(wire_writer_t *w, uint32_t count) {
     write_tagged(w, MOB_TUPLE, &count, sizeof count);
 }
 
-void wire_write_str(wire_writer_t *w, const char *text, size_t size) {
+static void write_sized(wire_writer_t *w, uint8_t tag, const void *from, size_t size) {
     uint64_t length = size;
-    write_tagged(w, MOB_STR, &length, sizeof length);
-    write_raw(w, text, size);
+    write_tagged(w, tag, &length, sizeof length);
+    write_raw(w, from, size);
+}
+
+void wire_write_str(wire_writer_t *w, const char *text, size_t size) {
+    write_sized(w, MOB_STR, text, size);
+}
+void wire_write_bytes(wire_writer_t *w, const void *bytes, size_t size) {
+    write_sized(w, MOB_BYTES, bytes, size);
 }
 
 bool wire_error_words(const uint8_t *error, uint64_t size, const char **ret_words,

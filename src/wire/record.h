@@ -23,7 +23,8 @@
  *   DONE -> FREE     without KNOWN: that worker, after the results are sealed;
  *                    KNOWN: the daemon, after the results are sealed
  *   sets KNOWN       the submitter, whose reference to the function goes before the task is done;
- *                    the worker, which asks for a retry; the daemon, when the submitter has died
+ *                    the worker, which asks for a retry, has made a large result or has failed;
+ *                    the daemon, when the submitter has died
  *   TAKEN -> READY   daemon, g + 1: its worker is certainly dead, or asked for it
  *   READY -> READY   daemon, g + 1: taken back from a worker, out of a dead submitter's queue, or
  *                    cancelled
@@ -54,15 +55,19 @@ enum {
     WIRE_STATE = 7,
     WIRE_KNOWN = 8
 };
-enum { WIRE_RETRY_EXCEPTIONS = 1, WIRE_TOLD = 2 };
+enum { WIRE_RETRY_EXCEPTIONS = 1, WIRE_TOLD = 2, WIRE_LINEAGE = 4, WIRE_RAISED = 8 };
+/* A result of this size or more, of a task that may be run again, can be made again if it is lost.
+ * Below it the daemon never hears of the task. */
+enum { WIRE_LINEAGE_LEAST = 64 * 1024 };
 
 typedef struct wire_record {
     alignas(64) _Atomic uint64_t word; /* generation << 16 | worker << 4 | KNOWN | state */
     uint64_t block;                    /* the body's place in the arena; 0: in `body` */
     uint64_t body_size;
     uint8_t kind;  /* mob_kind_t */
-    uint8_t flags; /* WIRE_RETRY_EXCEPTIONS, by the submitter; WIRE_TOLD, by the worker in DONE: the
-                      run is among its events */
+    uint8_t flags; /* WIRE_RETRY_EXCEPTIONS, by the submitter. By the worker, in DONE: WIRE_TOLD,
+                      the run is among its events; WIRE_LINEAGE, a result is worth keeping its
+                      frame; WIRE_RAISED, so is an error */
     uint8_t name_size;
     uint8_t reserved;
     uint32_t shape, held_shape;

@@ -25,8 +25,11 @@ SEES = {
     "control": {"base", "control"},
     "knot": {"base", "knot"},
     "actor": {"base", "actor"},
+    "frame": {"base", "frame"},
     "client": {"base", "wire", "shm", "store", "client"},
-    "node": {"base", "wire", "shm", "store", "sched", "control", "actor", "knot", "node"},
+    "node": {
+        *("base", "wire", "shm", "store", "sched", "control", "actor", "knot", "frame", "node"),
+    },
     "task": {"base", "wire", "shm", "store", "client", "task"},
     "python": {"base", "wire", "shm", "store", "client", "task", "python"},
 }

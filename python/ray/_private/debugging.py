@@ -7,8 +7,9 @@ import os
 import sys
 
 _NO_TERMINAL = (
-    "a worker has no terminal, so {what} can't be used in a task or an actor. Call the plain "
-    "function or class in the driver, where it works (f._function(...) is what "
+    "a worker has no terminal, so {what} can't be used in a task or an actor. Use `ray replay`, "
+    "which runs a task that failed in your terminal (this one has failed now, and its error says "
+    "how); or call the plain function or class in the driver (f._function(...) is what "
     "@ray.remote decorates); or print; or use a debugger that listens on a socket, remote-pdb say: "
     "PYTHONBREAKPOINT=remote_pdb.set_trace in the environment of ray.init."
 )

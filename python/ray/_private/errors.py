@@ -5,7 +5,7 @@ again at `ray.get`.
 import os
 import sys
 
-from ray._private import carrying
+from ray._private import carrying, replay
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -42,7 +42,7 @@ _PYTHON = {
 }
 
 
-def make_error(error: BaseException, name: str, pid: int) -> tuple:
+def make_error(error: BaseException, name: str, pid: int, task_id: "str | None") -> tuple:
     """In a worker: what an exception raised by a task comes to, (text, pickled exception or None).
     Never fails on account of the exception.
     """
@@ -56,12 +56,14 @@ def make_error(error: BaseException, name: str, pid: int) -> tuple:
     # text has it all.
     cause = error._ray_plain().cause if isinstance(error, RayTaskError) else error
     carried, remark = (None, "") if cause is None else carrying.carry(cause)
-    return _encodable(f"{tell_error(error, name, pid)}{remark}"), carried
+    return _encodable(f"{tell_error(error, name, pid, task_id)}{remark}"), carried
 
 
-def tell_error(error: BaseException, name: str, pid: int) -> str:
-    """In a worker: an exception in words, which begin with whose it is."""
-    return _encodable(f"ray::{name}() (pid={pid})\n{_traceback(error)}")
+def tell_error(error: BaseException, name: str, pid: int, task_id: "str | None") -> str:
+    """In a worker: an exception in words, which begin with whose it is. `task_id`: by which a person
+    can run it again; None: that can't be done.
+    """
+    return _encodable(f"ray::{name}() (pid={pid})\n{replay.hint(task_id)}{_traceback(error)}")
 
 
 def is_cancellation(error: BaseException) -> bool:

@@ -11,13 +11,14 @@ _LATER = frozenset(
         "timeline up"
     ).split()
 )
-_COMMANDS = ("c-flags", "memory", "microbenchmark", "start", "status", "stop")
+_COMMANDS = ("c-flags", "memory", "microbenchmark", "replay", "start", "status", "stop")
 _USAGE = """usage: ray [--version] COMMAND
 
 commands:
   start --head      starts a node that outlives the programs that use it
   stop              ends the nodes that `ray start` began
   status            what a node has, what of it is used, and what waits for it
+  replay TASK_ID    runs a task that failed again, in this terminal, with its arguments
   memory            the objects of a running session, who holds them, and why
   microbenchmark    how many tasks, actor calls, puts and gets a second this machine does
   c-flags           what the C compiler needs for a driver; with --compile, for a library

@@ -11,6 +11,7 @@ _REASONS = {
     "USED_BY_PENDING_TASK": "argument of {} queued or running",
     "CAPTURED_IN_OBJECT": "inside {}",
     "PINNED_IN_MEMORY": "read in place",
+    "USED_BY_LINEAGE": "kept to make another object again",
     "UNKNOWN_STATUS": "nobody: its task is not done",
 }
 

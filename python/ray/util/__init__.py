@@ -3,7 +3,7 @@
 from ray._private.later import no_attribute
 from ray._private.services import get_node_ip_address
 
-__all__ = ["get_node_ip_address", "list_named_actors"]
+__all__ = ["get_node_ip_address", "list_named_actors", "replay"]
 
 
 def __getattr__(name):
@@ -15,4 +15,8 @@ def __getattr__(name):
         from ray._private.names import list_named_actors
 
         return list_named_actors
+    if name == "replay":
+        from ray._private.replay import replay
+
+        return replay
     raise no_attribute(__name__, name)

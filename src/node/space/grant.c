@@ -27,10 +27,9 @@ static bool record_block_is_free(node_t *n, uint32_t first) {
     return true;
 }
 
-static grant_t slots_of(node_client_t *c) {
-    node_t *n = c->node;
+static grant_t slots_for(node_t *n, node_spans_t *spans) {
     return (grant_t){.table = &n->grants.slots,
-                     .spans = &c->slots,
+                     .spans = spans,
                      .segment = &n->segments.slots,
                      .limit = STORE_MAX_SLOTS,
                      .block = STORE_SLOT_BLOCK,
@@ -38,16 +37,19 @@ static grant_t slots_of(node_client_t *c) {
                      .block_is_free = slot_block_is_free};
 }
 
-static grant_t records_of(node_client_t *c) {
-    node_t *n = c->node;
+static grant_t records_for(node_t *n, node_spans_t *spans) {
     return (grant_t){.table = &n->grants.records,
-                     .spans = &c->records,
+                     .spans = spans,
                      .segment = &n->segments.records,
                      .limit = WIRE_MAX_RECORDS,
                      .block = WIRE_RECORD_BLOCK,
                      .entry_bytes = sizeof(wire_record_t),
                      .block_is_free = record_block_is_free};
 }
+
+static grant_t slots_of(node_client_t *c) { return slots_for(c->node, &c->slots); }
+
+static grant_t records_of(node_client_t *c) { return records_for(c->node, &c->records); }
 
 /* ---- granting ---- */
 
@@ -123,6 +125,40 @@ bool node_grant_slot_is(node_t *n, uint32_t slot, uint32_t owner) {
 bool node_grant_record_is(node_t *n, uint32_t record, uint32_t owner) {
     return record < WIRE_MAX_RECORDS &&
            n->grants.records.owner[record / WIRE_RECORD_BLOCK] == owner;
+}
+
+/* ---- the daemon's own ---- */
+
+/* They are NODE_ORPHAN's, and in no list of orphans: so no client gets them. */
+static bool own_take(const grant_t *g, node_own_t *own, uint32_t *ret_index) {
+    if (own->free.count == 0) {
+        node_span_t s = grant(g, NODE_ORPHAN, g->block);
+        if (!vec_reserve(&own->free, s.count)) return false; /* they stay unused */
+        for (uint32_t i = s.count; i-- > 0;)
+            if (s.first + i != 0) own->free.items[own->free.count++] = s.first + i;
+    }
+    if (own->free.count == 0) return false;
+    *ret_index = vec_pop(&own->free);
+    return true;
+}
+
+bool node_grant_own_slot(node_t *n, uint32_t *ret_slot) {
+    grant_t g = slots_for(n, &n->grants.own_slots.spans);
+    return own_take(&g, &n->grants.own_slots, ret_slot);
+}
+
+bool node_grant_own_record(node_t *n, uint32_t *ret_record) {
+    grant_t g = records_for(n, &n->grants.own_records.spans);
+    return own_take(&g, &n->grants.own_records, ret_record);
+}
+
+/* There was room for it when it was taken. */
+void node_grant_own_slot_back(node_t *n, uint32_t slot) {
+    (void)vec_push(&n->grants.own_slots.free, slot);
+}
+
+void node_grant_own_record_back(node_t *n, uint32_t record) {
+    (void)vec_push(&n->grants.own_records.free, record);
 }
 
 /* ---- the end of a client ---- */

@@ -6,8 +6,8 @@
  * so it stays. The copy on disk stays good too, as long as the object lives: if it has to go again,
  * nothing is written.
  *
- * A file that is gone, or does not have what was written: the object is lost, and its value is from
- * then on the error that says so.
+ * A file that is gone, or does not have what was written: the value is gone, and is made again if
+ * that can be done (node/remake.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ typedef struct {
     int error;
 } read_t;
 
-static void askers_tell(node_t *n, node_object_t *o, mob_status_t status) {
+void node_restore_tell(node_t *n, node_object_t *o, mob_status_t status) {
     for (size_t i = 0; i < o->askers.count; i++) {
         node_client_t *c = n->clients[o->askers.items[i]];
         if (c != NULL)
@@ -48,17 +48,15 @@ static void read_run(uv_work_t *work) {
         store_spill_read(r->path, r->cached, r->node->incarnation, r->node->arena.base, &r->item);
 }
 
-static void object_lose(node_t *n, node_object_t *o, const read_t *r) {
-    char text[512];
-    mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
-    snprintf(
-        text, sizeof text,
-        "the object was moved to disk, to %s, and can't be read back: %s. It can't be made again",
-        r->path, r->error == EBADMSG ? "the file is not as it was written" : strerror(r->error));
-    node_slot_write_error(n, ref, MOB_ELOST, text, NULL);
-    store_slot_return(&n->slots[o->slot]);
+static void copy_lose(node_t *n, node_object_t *o, const read_t *r) {
+    free(o->lost);
+    if (asprintf(
+            &o->lost, "the object was moved to disk, to %s, and can't be read back: %s", r->path,
+            r->error == EBADMSG ? "the file is not as it was written" : strerror(r->error)) < 0)
+        o->lost = NULL;
+    if (o->lineage != NULL) node_failure_lost(n, o);
     node_copy_drop(n, o);
-    askers_tell(n, o, MOB_OK);
+    node_remake_want(n, o);
 }
 
 static void read_done(uv_work_t *work, int status) {
@@ -68,6 +66,10 @@ static void read_done(uv_work_t *work, int status) {
     node_object_t *o = n->objects[r->item.slot];
     node_extent_backed(n, 0, r->item.block);
     bool here = o != NULL && o->generation == r->item.generation && o->moving, good = r->error == 0;
+    if (here && !good && node_spare_read(o, n->arena.base + r->item.block, r->item.bytes)) {
+        node_copy_drop(n, o); /* which is no good */
+        good = true;
+    }
     if (!here || !good)
         shm_heap_free(&n->heap, r->item.block, shm_tag(false, r->item.slot, r->item.generation));
     if (here) {
@@ -78,11 +80,11 @@ static void read_done(uv_work_t *work, int status) {
             atomic_store_explicit(&slot->value.large.used_ms, base_clock_coarse_ms(),
                                   memory_order_relaxed);
             store_slot_return(slot);
-            askers_tell(n, o, MOB_OK);
+            node_restore_tell(n, o, MOB_OK);
         } else if (r->error == ENOMEM || r->error == EMFILE || r->error == ENFILE) {
-            askers_tell(n, o, MOB_ENOMEM); /* it may be read another time */
+            node_restore_tell(n, o, MOB_ENOMEM); /* it may be read another time */
         } else {
-            object_lose(n, o, r);
+            copy_lose(n, o, r);
         }
     }
     free(r->path);
@@ -119,7 +121,7 @@ bool node_restore_begin(node_t *n, node_object_t *o) {
 void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on) {
     node_t *n = client->node;
     node_object_t *o = node_object_known(n, ref);
-    if (o == NULL || o->copy == NULL || !node_object_is_away(n, o)) {
+    if (o == NULL || !node_object_is_away(n, o)) {
         if (waits)
             node_client_tell(client, (wire_message_t){.restored = {WIRE_RESTORED, .slot = ref.slot,
                                                                    .generation = ref.generation,
@@ -137,7 +139,8 @@ void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on
         }
         node_number_name(n, client->number);
     }
-    if (o->moving) return;
+    if (o->copy == NULL && waits) node_remake_want(n, o);
+    if (o->copy == NULL || o->moving) return;
     /* Who waits in line for space is not overtaken by what is merely needed soon. */
     if ((n->space.wants.count == 0 || waits) && node_restore_begin(n, o)) return;
     uint64_t size = shm_heap_extent_for(o->copy->item.bytes);
@@ -146,5 +149,5 @@ void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on
 
 void node_restore_refuse(node_t *n, mob_ref_t ref, mob_status_t status) {
     node_object_t *o = node_object_known(n, ref);
-    if (o != NULL) askers_tell(n, o, status);
+    if (o != NULL) node_restore_tell(n, o, status);
 }

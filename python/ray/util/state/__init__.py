@@ -58,8 +58,8 @@ class ObjectState(_State):
     state: str
     """IN_MEMORY, SPILLED or PENDING."""
     reference_type: str
-    """LOCAL_REFERENCE, PINNED_IN_MEMORY, USED_BY_PENDING_TASK, CAPTURED_IN_OBJECT, ACTOR_HANDLE
-    or LOADED_FUNCTION."""
+    """LOCAL_REFERENCE, PINNED_IN_MEMORY, USED_BY_PENDING_TASK, CAPTURED_IN_OBJECT, ACTOR_HANDLE,
+    LOADED_FUNCTION or USED_BY_LINEAGE."""
     pid: int
     """The process that holds it; 0 if a task or an object does."""
     type: str

@@ -1,0 +1,218 @@
+/*
+ * The codec of frames.
+ *
+ *   head      magic, version, size of all
+ *   numbers   kind, flags, retries, limit, job, how many of what follows
+ *   ids       function, actor, parent; returns, deps, refs: 20 bytes each
+ *   demands   what it needs, what it holds: amount, size of the name, the name with its zero
+ *   name, arguments
+ *
+ * One writer runs twice: first it only counts, then it writes into a buffer of that size. So sizes
+ * are said in one place.
+ */
+#include "frame/frame.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+enum {
+    VERSION = 1,
+    RETRIES_EXCEPTIONS = 1,
+    NAME_MOST = UINT8_MAX,
+    RESOURCE_NAME_MOST = UINT16_MAX
+};
+static const uint32_t MAGIC = 0x4d4f4246;
+
+/* ---- writing ---- */
+
+typedef struct {
+    uint8_t *bytes; /* NULL: it only counts */
+    size_t size;
+} writer_t;
+
+static void put_bytes(writer_t *w, const void *bytes, size_t size) {
+    if (w->bytes != NULL && size > 0) memcpy(w->bytes + w->size, bytes, size);
+    w->size += size;
+}
+
+static void put_number(writer_t *w, uint64_t number, int width) {
+    uint8_t bytes[8];
+    for (int i = 0; i < width; i++) bytes[i] = (uint8_t)(number >> 8 * i);
+    put_bytes(w, bytes, (size_t)width);
+}
+
+static void put_id(writer_t *w, frame_id_t id) {
+    put_number(w, id.home, 8);
+    put_number(w, id.number, 4);
+    put_number(w, id.generation, 8);
+}
+
+static void put_demand(writer_t *w, const frame_demand_t *demand) {
+    for (size_t i = 0; i < demand->count; i++) {
+        size_t size = strlen(demand->items[i].name);
+        put_number(w, demand->items[i].amount, 8);
+        put_number(w, size, 2);
+        put_bytes(w, demand->items[i].name, size + 1);
+    }
+}
+
+static void put_frame(writer_t *w, const frame_t *f, uint64_t whole) {
+    put_number(w, MAGIC, 4);
+    put_number(w, VERSION, 4);
+    put_number(w, whole, 8);
+    put_number(w, f->kind, 1);
+    put_number(w, f->retries_exceptions ? RETRIES_EXCEPTIONS : 0, 1);
+    put_number(w, f->name_size, 1);
+    put_number(w, (uint32_t)f->max_retries, 4);
+    put_number(w, f->limit, 4);
+    put_number(w, f->job.home, 8);
+    put_number(w, f->job.number, 4);
+    put_number(w, f->num_returns, 4);
+    put_number(w, f->num_deps, 4);
+    put_number(w, f->num_refs, 4);
+    put_number(w, f->demand.count, 2);
+    put_number(w, f->held.count, 2);
+    put_id(w, f->function);
+    put_id(w, f->actor);
+    put_id(w, f->parent);
+    for (size_t i = 0; i < frame_id_count(f); i++) put_id(w, f->ids[i]);
+    put_demand(w, &f->demand);
+    put_demand(w, &f->held);
+    put_bytes(w, f->name, f->name_size);
+    put_bytes(w, f->args, f->args_size);
+}
+
+static bool demand_fits(const frame_demand_t *demand) {
+    if (demand->count > MOB_MAX_RESOURCES) return false;
+    for (size_t i = 0; i < demand->count; i++)
+        if (strlen(demand->items[i].name) > RESOURCE_NAME_MOST) return false;
+    return true;
+}
+
+mob_status_t frame_write(const frame_t *frame, uint8_t **ret_bytes, size_t *ret_size) {
+    if (frame->name_size > NAME_MOST || !demand_fits(&frame->demand) || !demand_fits(&frame->held))
+        return base_fail(MOB_EINVAL, "the task says more than a frame can");
+    writer_t count = {0};
+    put_frame(&count, frame, 0);
+    writer_t writer = {.bytes = malloc(count.size)};
+    if (writer.bytes == NULL) return MOB_ENOMEM;
+    put_frame(&writer, frame, count.size);
+    *ret_bytes = writer.bytes;
+    *ret_size = writer.size;
+    return MOB_OK;
+}
+
+/* ---- reading ---- */
+
+typedef struct {
+    const uint8_t *at;
+    size_t left;
+    bool short_of; /* something was asked for that is not there */
+} reader_t;
+
+static const void *take_bytes(reader_t *r, size_t size) {
+    if (size > r->left) {
+        r->short_of = true;
+        return NULL;
+    }
+    const uint8_t *at = r->at;
+    r->at += size;
+    r->left -= size;
+    return at;
+}
+
+static uint64_t take_number(reader_t *r, int width) {
+    const uint8_t *bytes = take_bytes(r, (size_t)width);
+    uint64_t number = 0;
+    for (int i = 0; bytes != NULL && i < width; i++) number |= (uint64_t)bytes[i] << 8 * i;
+    return number;
+}
+
+static frame_id_t take_id(reader_t *r) {
+    frame_id_t id = {.home = take_number(r, 8)};
+    id.number = (uint32_t)take_number(r, 4);
+    id.generation = take_number(r, 8);
+    return id;
+}
+
+static mob_status_t take_demand(reader_t *r, size_t count, frame_demand_t *ret_demand) {
+    if (count > MOB_MAX_RESOURCES) return MOB_EPROTO;
+    if (count == 0) return MOB_OK;
+    ret_demand->items = calloc(count, sizeof *ret_demand->items);
+    if (ret_demand->items == NULL) return MOB_ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t amount = take_number(r, 8), size = take_number(r, 2);
+        const char *name = take_bytes(r, (size_t)size + 1);
+        if (name == NULL || strnlen(name, (size_t)size + 1) != size) return MOB_EPROTO;
+        ret_demand->items[i] = (frame_amount_t){.name = name, .amount = amount};
+        ret_demand->count++;
+    }
+    return MOB_OK;
+}
+
+static mob_status_t take_ids(reader_t *r, frame_t *f) {
+    size_t count = frame_id_count(f);
+    if (f->num_returns > MOB_MAX_RETURNS || f->num_deps > MOB_MAX_DEPS ||
+        f->num_refs > MOB_MAX_DEPS || count > r->left / MOB_ID_SIZE)
+        return MOB_EPROTO;
+    if (count == 0) return MOB_OK;
+    f->ids = malloc(count * sizeof *f->ids);
+    if (f->ids == NULL) return MOB_ENOMEM;
+    for (size_t i = 0; i < count; i++) f->ids[i] = take_id(r);
+    return MOB_OK;
+}
+
+static mob_status_t head_take(reader_t *r, size_t size) {
+    if (take_number(r, 4) != MAGIC || take_number(r, 4) != VERSION || take_number(r, 8) != size)
+        return MOB_EPROTO;
+    return MOB_OK;
+}
+
+static mob_status_t frame_take(reader_t *r, frame_t *f) {
+    f->kind = (uint8_t)take_number(r, 1);
+    uint64_t flags = take_number(r, 1);
+    f->retries_exceptions = flags == RETRIES_EXCEPTIONS;
+    f->name_size = (size_t)take_number(r, 1);
+    f->max_retries = (int32_t)take_number(r, 4);
+    f->limit = (uint32_t)take_number(r, 4);
+    f->job.home = take_number(r, 8);
+    f->job.number = (uint32_t)take_number(r, 4);
+    f->num_returns = (uint32_t)take_number(r, 4);
+    f->num_deps = (uint32_t)take_number(r, 4);
+    f->num_refs = (uint32_t)take_number(r, 4);
+    size_t demands = (size_t)take_number(r, 2), held = (size_t)take_number(r, 2);
+    f->function = take_id(r);
+    f->actor = take_id(r);
+    f->parent = take_id(r);
+    if (r->short_of || f->kind > MOB_ACTOR_CALL || flags > RETRIES_EXCEPTIONS) return MOB_EPROTO;
+    mob_status_t status = take_ids(r, f);
+    if (status == MOB_OK) status = take_demand(r, demands, &f->demand);
+    if (status == MOB_OK) status = take_demand(r, held, &f->held);
+    if (status != MOB_OK) return status;
+    f->name = take_bytes(r, f->name_size);
+    f->args_size = r->left;
+    f->args = take_bytes(r, r->left);
+    return r->short_of ? MOB_EPROTO : MOB_OK;
+}
+
+mob_status_t frame_read(const uint8_t *bytes, size_t size, frame_t *ret_frame) {
+    reader_t reader = {.at = bytes, .left = size};
+    frame_t frame = {0};
+    mob_status_t status = head_take(&reader, size);
+    if (status == MOB_OK) status = frame_take(&reader, &frame);
+    if (status != MOB_OK) {
+        frame_fini(&frame);
+        return status == MOB_EPROTO ? base_fail(status, "this is no frame of a task") : status;
+    }
+    *ret_frame = frame;
+    return MOB_OK;
+}
+
+void frame_fini(frame_t *frame) {
+    free(frame->ids);
+    free(frame->demand.items);
+    free(frame->held.items);
+    *frame = (frame_t){0};
+}

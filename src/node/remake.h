@@ -1,0 +1,32 @@
+/* Objects whose value is gone, made again by running their task (lineage.h). */
+#ifndef NODE_REMAKE_H
+#define NODE_REMAKE_H
+
+#include "mobula.h"
+#include "node/types.h"
+
+/* A run that makes objects again. Its results go into slots of the daemon's own first. */
+struct node_remake {
+    node_lineage_t *lineage;
+    uint32_t record;
+    mob_ref_t *fresh; /* one a result */
+};
+
+typedef struct {
+    VEC(mob_ref_t) wanted; /* objects to begin with */
+} node_remakes_t;
+
+/* Whether the object's value is neither in memory nor on disk. */
+bool node_object_is_gone(node_t *node, const node_object_t *object);
+/* The value of the object, which is gone, is to be made again. If it can't be, the object's value
+ * is an error from then on. Who waits for it is told either way, this round or later. */
+void node_remake_want(node_t *node, node_object_t *object);
+/* The same if it is gone. False: it is not. */
+bool node_remake_if_gone(node_t *node, node_object_t *object);
+/* Begins what is wanted; once a round. */
+void node_remakes_settle(node_t *node);
+/* The run's task is over: its results are sealed, its record is free. Takes `remake`. `retries`:
+ * that are left of the task's. */
+void node_remake_end(node_t *node, node_remake_t *remake, int32_t retries);
+
+#endif
