@@ -23,6 +23,10 @@ from node import Node, await_true, is_alive, named_memory, with_mark
 WEIGHTS = {"worker": 55, "actor": 25, "zygote": 7, "driver": 6, "stop": 15}
 BURST = 2  # at a time, in the middle
 CALM_SECONDS = 60.0  # for a driver to finish its round; what hangs in it tells so before
+# Why what is kept of failed tasks is held; the last is inside of another that is.
+KEPT = ("UNKNOWN_STATUS", "USED_BY_LINEAGE", "CAPTURED_IN_OBJECT")
+MOST_KEPT = 300  # a hundred tasks, their functions and arguments
+EXTENT = 1 << 20  # bytes
 SLACK = 2 << 20  # bytes of the store that may be in use when nobody has anything
 
 
@@ -231,18 +235,26 @@ class Chaos:
         self.counts["nodes ended in peace"] += 1
 
     def left_over(self) -> str:
-        """What a node still has that nobody uses."""
+        """What a node still has that nobody uses. The functions and arguments of tasks that failed
+        stay for `ray replay`, each perhaps alone in an extent.
+        """
         node = self.node
+        descriptors = max(0, node.count_descriptors() - node.descriptors)
+        objects = node.objects()
+        kept = [row for row in objects if row[5] in KEPT]
+        may_use = SLACK + len(kept) * EXTENT
         used = {
             name: amount
             for name, amount in node.used().items()
-            if name != "object_store_memory" or amount > SLACK
+            if name != "object_store_memory" or amount > may_use
         }
         found = {
             "jobs": node.jobs(),
             "processes": node.children(),
             "resources": used,
-            "descriptors": max(0, node.count_descriptors() - node.descriptors),
+            "objects": [row for row in objects if row[5] not in KEPT][:5],
+            "objects of failed tasks": len(kept) if len(kept) > MOST_KEPT else 0,
+            "descriptors": descriptors,
         }
         return ", ".join(f"{name} {what}" for name, what in found.items() if what)
 

@@ -117,6 +117,10 @@ class Node:
         rows = self.ask(_core.QUERY_RESOURCES)
         return {name: total - free for name, total, free in rows if total - free > 1e-9}
 
+    def objects(self) -> list:
+        """All that are there: (slot, generation, size, state, owner, why it is held, ...)."""
+        return list(_core.observe(f"{self.folder}/socket", _core.QUERY_OBJECTS, 1 << 20, 30)[2])
+
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
 
