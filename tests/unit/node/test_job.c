@@ -70,11 +70,25 @@ static void test_the_maker_of_others(void **state) {
     for (int i = 0; i < 2; i++) assert_null(others[i]->maker);
 }
 
+/* It said that it leaves, and its process ended before that was read. */
+static void test_a_driver_that_leaves_and_dies(void **state) {
+    (void)state;
+    wire_message_t leave = wire_plain(WIRE_LEAVE);
+    node_client_t *c = driver.client;
+    JOB(n)->setup->zygote.pid = 0;
+    for (int i = 0; i < 2; i++) assert_true(shm_ring_push(c->up, SHM_UP_MESSAGES, &leave));
+    shm_node_notify(n->shared, c->number);
+    node_client_died(c);
+    assert_int_equal(n->jobs.items.count, 1);
+    assert_int_equal(cpus_free(), CPUS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_an_actor_that_is_being_made, job_setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_task_that_comes_back, job_setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_maker_of_others, job_setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_driver_that_leaves_and_dies, job_setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
