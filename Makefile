@@ -1,6 +1,6 @@
 # Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but
 # make.
-.PHONY: help setup build run test proof bench bench-c bench-memory bench-plots sanitize format clean
+.PHONY: help setup build run test proof chaos bench bench-c bench-memory bench-plots sanitize format clean
 
 PYTHON := .venv/bin/python
 # meson looks for ninja on the path.
@@ -17,6 +17,8 @@ help:
 	@echo "make test         all tests; ends with the names of those that failed"
 	@echo "make proof        what takes too long for the tests: kills, a million tasks,"
 	@echo "                  idleness, fairness"
+	@echo "make chaos        kills of everything at random, and an exact look at what they led to;"
+	@echo "                  three minutes; ARGS='--seed 7 --kills 200' for others"
 	@echo "make bench        Mobula beside Ray and multiprocessing.Pool, into docs/figures"
 	@echo "make bench-memory objects on disk, and very many of them, beside Ray"
 	@echo "make bench-c      tasks a second between two C processes"
@@ -39,6 +41,9 @@ test: build
 
 proof: build
 	@$(PYTHON) bench/proof.py
+
+chaos: build
+	@$(PYTHON) bench/chaos/run.py $(ARGS)
 
 bench: build
 	@scripts/setup.sh bench

@@ -26,12 +26,14 @@ COLUMNS = 100
 # tables. "" is for those that only have sentences.
 KINDS = {
     "bench": ("Mobula beside Ray and multiprocessing.Pool", "make bench", "table"),
+    "node": ("Nodes, drivers, names and restarts", "bench/run.py --page node", "table"),
     "memory": ("Objects on disk, and very many of them", "make bench-memory", "memory"),
     "c": ("Between two C processes", "make bench-c", "c_rate"),
     "scaling": ("How costs grow", "make bench-plots", "curve_table"),
     "profile": ("Where the time of a task goes", "bench/profile.py", "profile_table"),
     "proof": ("Kills, a million tasks, idleness, fairness", "make proof", ""),
     "soak": ("Everything at once for a long time", "bench/soak.py", ""),
+    "chaos": ("Kills of everything at random", "bench/chaos/run.py", ""),
     "fragment": ("Does the store's memory crumble?", "bench/fragment.py", ""),
 }
 

@@ -32,20 +32,32 @@ def _stat(pid: int) -> list[str] | None:
     return None if fields[0] in "ZX" else fields
 
 
-def _marked(pid: int, mark: str) -> bool:
+def _has_variable(pid: int, name: str, value: str) -> bool:
     try:
-        return f"{MARK}={mark}".encode() in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        variables = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
         return False
+    return f"{name}={value}".encode() in variables
+
+
+def _stats() -> dict[int, list[str]]:
+    """The fields of every living process."""
+    found = {
+        int(entry.name): _stat(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit()
+    }
+    return {pid: fields for pid, fields in found.items() if fields is not None}
+
+
+def with_variable(name: str, value: str) -> list[Name]:
+    """The processes that have this in their environment."""
+    found = _stats()
+    return [(pid, found[pid][19]) for pid in sorted(found) if _has_variable(pid, name, value)]
 
 
 def family(driver: int, mark: str) -> list[Name]:
     """The system's processes, without its driver."""
-    stats = {
-        int(entry.name): _stat(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit()
-    }
-    stats = {pid: fields for pid, fields in stats.items() if fields is not None}
-    members = {driver} | {pid for pid in stats if _marked(pid, mark)}
+    stats = _stats()
+    members = {driver} | {pid for pid in stats if _has_variable(pid, MARK, mark)}
     grown = True
     while grown:
         more = {pid for pid, fields in stats.items() if int(fields[1]) in members} - members

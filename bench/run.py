@@ -20,7 +20,7 @@ import pages
 import procs
 import table
 from child import Child, Floor, RowError, System
-from spec import FRESH, IDLE, ROWS, WINDOWS, Row
+from spec import FRESH, IDLE, NODE, ROWS, WINDOWS, Row
 
 SETTLE = 0.3
 SETTLE_IDLE = 5.0  # after the first task
@@ -256,11 +256,16 @@ def parse() -> argparse.Namespace:
         "--rows", default="", help="rows, by key and comma: " + ",".join(row.key for row in ROWS)
     )
     parser.add_argument(
+        "--page", choices=("bench", "node"), default="bench", help="node: the rows of NODE alone"
+    )
+    parser.add_argument(
         "--out", type=Path, help="folder to write into (docs/figures; bench/partial for a part)"
     )
     options = parser.parse_args()
     options.whole = not (options.quick or options.rows or options.only)
     options.rows = set(filter(None, options.rows.split(",")))
+    if options.page == "node" and not options.rows:
+        options.rows = {row.key for row in NODE}
     unknown = options.rows - {row.key for row in ROWS}
     if unknown:
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
@@ -321,9 +326,12 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict:
     }
 
 
-def complete(results: dict) -> bool:
-    """Every system was there: a table without Ray does not replace one that has it."""
-    return {"Mobula", "Ray", "Pool"} <= set(results["versions"])
+def complete(results: dict, page: str) -> bool:
+    """Every system was there: a table without Ray does not replace one that has it. A pool has no
+    answer to the rows of NODE.
+    """
+    needed = {"Mobula", "Ray", "Pool"} if page == "bench" else {"Mobula", "Ray"}
+    return needed <= set(results["versions"])
 
 
 def main() -> None:
@@ -334,7 +342,9 @@ def main() -> None:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print(table.plain(results))
-    pages.write("bench", results, options.whole and complete(results), options.out)
+    pages.write(
+        options.page, results, options.whole and complete(results, options.page), options.out
+    )
 
 
 if __name__ == "__main__":

@@ -73,6 +73,17 @@ IDLE = [
     ),
 ]
 
+# Of a node that drivers join, and of what survives: a page of their own too.
+NODE = [
+    Row("cancel", "10,000 waiting tasks cancelled", "s", 0.1, less=True, timeout=400),
+    Row("start_node", "`ray start --head`, until it is ready", "s", 0.1, less=True, timeout=120),
+    Row("join", 'init(address="auto") of a second driver', "s", 0.03, less=True, timeout=120),
+    Row("join_first", "that driver's first task", "s", 0.05, less=True, timeout=120),
+    Row("driver", "its whole program: import, init, task, end", "s", 0.2, less=True, timeout=120),
+    Row("named", "get_actor by name", "/s", 500e3),
+    Row("restart", "actor restarted, kill -9 to first answer", "s", 0.03, less=True, timeout=120),
+]
+
 WINDOWS = [
     Row("tasks_one", "tasks one at a time", "/s", 150e3, False, "spin", _trips, pool=True),
     Row(
@@ -100,7 +111,6 @@ WINDOWS = [
     Row("tasks_chain", "chain of 100 dependent tasks", "/s", 100e3),
     Row("tasks_nested", "tasks submitted by tasks", "/s", 100e3),
     Row("drain", "100,000 queued, then drained", "s", 0.5, less=True, timeout=400, pool=True),
-    Row("cancel", "10,000 waiting tasks cancelled", "s", 0.1, less=True, timeout=400),
     Row("actor_one", "actor call, one at a time", "/s", 150e3, False, "spin", _trips),
     Row("actor_many", "actor call, 1,000 at once", "/s", 500e3),
     Row("async_one", "async actor, one at a time", "/s", 15e3),
@@ -115,6 +125,7 @@ WINDOWS = [
     Row("get_large", "get of a 200 MiB array", "/s", 500e3),
     Row("wait_each", "wait for 1,000 tasks one by one, rounds", "/s", 100),
     Row("get_refs", "get of one object that contains 10,000 refs", "/s", 300),
+    *NODE,
 ]
 
 ROWS = FRESH + IDLE + WINDOWS

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 
+import workload_node
 from serve import filled, median_us, rate, serve
 
 import ray
@@ -316,6 +317,7 @@ ROWS = {
     "get_large": get_large,
     "wait_each": wait_each,
     "get_refs": get_refs,
+    **workload_node.rows(CPUS),
 }
 
 if __name__ == "__main__":

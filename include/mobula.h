@@ -377,6 +377,9 @@ MOB_API mob_status_t mob_submit(mob_client_t *client, const mob_task_t *task, mo
 /* Ends the actor. A call that any process makes after this has returned finds it dead. With
  * `may_restart` only its process is killed: the actor is made again if it has restarts left. */
 MOB_API mob_status_t mob_actor_kill(mob_client_t *client, mob_ref_t actor, bool may_restart);
+/* Changes whenever an actor's name was given up: what mob_actor_find said holds until then. Read it
+ * before you ask. */
+MOB_API mob_status_t mob_names_dropped(const mob_client_t *client, uint32_t *ret_count);
 /* The actor of that name, and the object that its maker gave for those who find it; each is one
  * count. MOB_ENONAME: there is none. */
 MOB_API mob_status_t mob_actor_find(mob_client_t *client, const char *name_space, const char *name,

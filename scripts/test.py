@@ -3,7 +3,8 @@ the names of the tests that failed. Used by `make test`.
 
 The parts are the unit tests, the Python tests, both again with everything through the daemon (the
 unit tests that start a whole system, and of the Python tests those that are not marked one_path:
-see tests/python/conftest.py), and the seeds' programs, if they are there.
+see tests/python/conftest.py), and the seeds' programs, if they are there, two of them also on a
+`ray start` node.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -21,6 +23,7 @@ MESON_LOG = ROOT / "build" / "meson-logs" / "testlog.json"
 THROUGH_DAEMON = {"MOBULA_FAST_PATH": "0"}
 # A name, with what it was called with in brackets, and what was wrong.
 FAILED_BY_PYTEST = r"^(?:FAILED|ERROR) ([^\[\n]+?(?:\[.*?\])?)(?: - .*)?$"
+ON_A_NODE = ("manual_ray", "book_fib_pi")  # of the seeds' programs
 PASSED_BY_MESON = ("OK", "SKIP", "EXPECTEDFAIL")
 
 
@@ -55,9 +58,24 @@ def python_tests(pytest, *options, **environment):
     return status, re.findall(FAILED_BY_PYTEST, output, re.MULTILINE)
 
 
-def seeds(program):
-    status, output = run([sys.executable, program, "--python", sys.executable])
+def seeds(program, *names, **environment):
+    command = [sys.executable, program, "--python", sys.executable, *names]
+    status, output = run(command, **environment)
     return status, re.findall(r"^FAIL +(\S+)", output, re.MULTILINE)
+
+
+def seeds_on_a_node(program):
+    """They join a node of their own, which other programs of this user do not find."""
+    ray = str(ROOT / ".venv" / "bin" / "ray")
+    with tempfile.TemporaryDirectory(prefix="mobula-seeds-") as folder:
+        environment = {"RAY_TMPDIR": folder, "RAY_ADDRESS": "auto"}
+        status, _ = run([ray, "start", "--head", "--port=0"], **environment)
+        if status:
+            return status, []
+        try:
+            return seeds(program, *ON_A_NODE, **environment)
+        finally:
+            run([ray, "stop", "--address=auto"], **environment)
 
 
 def parts(pytest, seeds_program):
@@ -73,6 +91,7 @@ def parts(pytest, seeds_program):
     )
     if os.path.exists(seeds_program):
         yield "seeds' programs", lambda: seeds(seeds_program)
+        yield "seeds' programs on a started node", lambda: seeds_on_a_node(seeds_program)
     else:
         print(f"The seeds' programs are not run: {seeds_program} is not there.", flush=True)
 

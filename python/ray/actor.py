@@ -3,6 +3,7 @@
 from types import GenericAlias
 
 from ray import _core
+from ray._private import names
 from ray._private import options as _options
 from ray._private.definition import Definition, Retried
 from ray._private.definition import is_async as is_async_class
@@ -104,11 +105,15 @@ class ActorClass(RemoteCall):
             return self._get_or_create(args, kwargs)
         retries = _options.chosen(options, "max_task_retries", 0)
         limit = _options.chosen(options, "max_pending_calls", -1)
+        name = options.get("name")
+        mark = names.mark() if name else None
         reference = self._create(*args, **kwargs)
-        return ActorHandle(reference, self._definition, self.__name__, retries, limit)
+        handle = ActorHandle(reference, self._definition, self.__name__, retries, limit)
+        if name:
+            names.remember(name, options.get("namespace"), handle, mark)
+        return handle
 
     def _get_or_create(self, args, kwargs):
-        from ray._private import names
         from ray.exceptions import ActorAlreadyExistsError
 
         options = {**self._options, "get_if_exists": False}
@@ -381,7 +386,6 @@ def prepare_creation(definition, options: dict, max_concurrency: int, naming=Non
 def _naming(definition, options, name):
     if options.get("name") is None and options.get("lifetime") is None:
         return None
-    from ray._private import names
 
     retries = _options.chosen(options, "max_task_retries", 0)
     limit = _options.chosen(options, "max_pending_calls", -1)

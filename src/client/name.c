@@ -47,6 +47,12 @@ mob_status_t client_create_named(mob_client_t *c, const mob_actor_name_t *named,
                      named->name, mob_status_text((mob_status_t)answer.answer.status));
 }
 
+mob_status_t mob_names_dropped(const mob_client_t *c, uint32_t *ret_count) {
+    mob_status_t status = client_check(c);
+    if (status == MOB_OK) *ret_count = atomic_load(&c->node->names_dropped);
+    return status;
+}
+
 mob_status_t mob_actor_find(mob_client_t *c, const char *name_space, const char *name,
                             mob_ref_t *ret_actor, mob_ref_t *ret_info) {
     mob_actor_name_t named = {.name_space = name_space, .name = name};

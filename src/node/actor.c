@@ -144,7 +144,8 @@ bool node_actor_created(node_t *n, node_task_t *t) {
     node_actor_first_give(n, a); /* before the worker hears of its queues */
     if (!a->life.killed) node_calls_begin(n, a);
     node_actor_note(n, a);
-    if (a->life.killed) node_client_kill(worker); /* killed while it waited for its worker */
+    /* killed while it waited for its worker; at its job's end the worker was told to end */
+    if (a->life.killed && !a->orphaned) node_client_kill(worker);
     node_actor_pump(n, a);
     node_actor_try_end(n, a);
     return keeps;

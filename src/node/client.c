@@ -307,6 +307,7 @@ void node_client_close(node_client_t *c) {
 /* What a process had, and will not use any more. */
 static void client_strike(node_client_t *c) {
     node_t *n = c->node;
+    c->struck = true;
     node_streams_read(c);
     node_inbox_read(n); /* what it sent before it died still counts */
     if (c->role == WIRE_WORKER) node_worker_forget(c);
@@ -342,7 +343,8 @@ void node_client_died(node_client_t *c) {
 
 void node_client_leave(node_client_t *c) {
     node_t *n = c->node;
-    if (c->role != WIRE_DRIVER || c->state == NODE_LEFT) return;
+    /* It may be read while the client is struck off, which reads all rings. */
+    if (c->role != WIRE_DRIVER || c->struck) return;
     bool hung_up = !c->sock_polled;
     c->state = NODE_DYING; /* nothing is told to it any more */
     c->job->lost = false;  /* the end of its socket may have come first */

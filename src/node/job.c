@@ -125,17 +125,18 @@ void node_job_note(const node_job_t *job, bool ended) {
 /* ---- ending ---- */
 
 /* What waits, and no worker has: it is cancelled. Calls of other jobs' actors go on, for those
- * actors do. */
+ * actors do. An actor that is being made has a worker, and must not be made again when that dies.
+ */
 static void tasks_cancel(node_job_t *job) {
     node_t *n = job->node;
     job->cancelling = true; /* a task that becomes ready by another's end is reached by the loop */
     for (uint32_t r = 0; r < n->grants.records.granted; r++) {
         node_task_t *t = n->tasks[r];
-        if (t == NULL || t->job != job || t->worker != NULL || t->queued) continue;
+        if (t == NULL || t->job != job || t->queued) continue;
         if (t->kind == MOB_ACTOR_CALL) continue; /* its actor's end fails it */
         if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL)
             node_actor_orphan(n, t->actor);
-        else if (!t->waiting_for_worker)
+        else if (t->worker == NULL && !t->waiting_for_worker)
             node_task_fail(n, t, MOB_ECANCELLED, "its job has ended");
     }
     job->cancelling = false;

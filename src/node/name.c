@@ -198,7 +198,11 @@ void node_name_end(node_t *n, node_actor_t *a) {
     node_named_t *named = a->named;
     if (named == NULL) return;
     a->named = NULL;
-    if (named->name[0] != 0) control_name_drop(n->control, named->name_space, named->name, a->id);
+    if (named->name[0] != 0) {
+        /* first the count: whoever gets the name next must not meet what was noted of this one */
+        atomic_fetch_add(&n->shared->names_dropped, 1);
+        control_name_drop(n->control, named->name_space, named->name, a->id);
+    }
     if (named->detached) node_object_unuse_ref(n, a->id);
     named_free(n, named);
     n->again = true;

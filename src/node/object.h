@@ -31,6 +31,7 @@ struct node_object {
     VEC(mob_ref_t)
     contents; /* references inside its value: the daemon's copy, each of them a use */
     VEC(node_task_t *) waiting; /* tasks that wait for its value */
+    size_t waiting_look;        /* where the last one was taken out of them */
     node_actor_t *actor;
     node_copy_t *copy;       /* on disk; NULL: none */
     node_large_t *large;     /* the file that its value lies in; NULL: none */

@@ -312,9 +312,7 @@ void node_task_reset(node_t *n, node_task_t *t) {
 
 static void task_again(node_t *n, node_task_t *t) {
     node_task_reset(n, t);
-    if (t->job->farewell.leaving)
-        task_drop(n, t);
-    else if (t->missing == 0)
+    if (t->missing == 0 && !t->job->farewell.leaving)
         sched_task_add(t->job->sched, &t->queue, t->shape, base_clock_mono_ns());
 }
 
@@ -335,8 +333,7 @@ bool node_task_take_back(node_t *n, node_task_t *t) {
     run_unlink(t);
     lease_pass_on(n, t, worker);
     node_task_renew(n, t);
-    if (t->job->farewell.leaving)
-        return true; /* nothing of it is scheduled: it goes with the job */
+    if (t->job->farewell.leaving) return true; /* the end of its job fails it */
     if (t->queue.order > 0)
         sched_task_readd(n->sched, &t->queue);
     else if (t->missing == 0) /* was handed out before its arguments were there */
@@ -354,13 +351,28 @@ void node_task_unready(node_client_t *client, uint32_t record, uint64_t generati
 
 /* ---- its end ---- */
 
+/* Takes the task out of those that wait, once; the one that names the object twice is there twice.
+ * Tasks that are cancelled in a row lie in a row: the search begins where the last one was, and
+ * goes both ways, for the last of all has come to its place. */
+static void waiting_remove(node_object_t *o, const node_task_t *t) {
+    size_t count = o->waiting.count, from = o->waiting_look;
+    if (from >= count) from = count > 0 ? count - 1 : 0;
+    for (size_t step = 0; step <= from || from + step < count; step++) {
+        size_t below = step <= from ? from - step : from, above = from + step;
+        size_t at = above < count && o->waiting.items[above] == t ? above : below;
+        if (at >= count || o->waiting.items[at] != t) continue;
+        vec_swap_remove(&o->waiting, at);
+        o->waiting_look = at;
+        return;
+    }
+}
+
 /* The objects that it waits for must not name it any more when they are sealed. */
 static void waiting_unlink(node_t *n, node_task_t *t) {
     n->missing_arguments -= t->missing > 0;
     for (uint32_t i = 0; t->missing > 0 && i < t->num_deps; i++) {
         node_object_t *o = task_deps(t)[i].slot ? n->objects[task_deps(t)[i].slot] : NULL;
-        for (size_t k = 0; o != NULL && k < o->waiting.count; k++)
-            if (o->waiting.items[k] == t) vec_swap_remove(&o->waiting, k--);
+        if (o != NULL) waiting_remove(o, t);
     }
     t->missing = 0;
 }

@@ -100,7 +100,7 @@ void node_task_run_on(node_t *node, node_task_t *task, node_client_t *worker);
 /* Notes that this worker runs the task, without telling the worker, which knows. */
 void node_task_link(node_task_t *task, node_client_t *worker);
 /* Puts a task that was handed out behind another, and that its worker has not begun, back where it
- * was. False if it has begun. */
+ * was; in a job that ends it waits for that end. False if it has begun. */
 bool node_task_take_back(node_t *node, node_task_t *task);
 /* The worker has published the results: lets what waits for them go on, and frees the task. */
 void node_task_complete(node_t *node, node_task_t *task);

@@ -296,6 +296,7 @@ PyObject *core_shape_dict(uint32_t shape);
 PyObject *core_shape_demand(PyObject *module, PyObject *shape);
 PyObject *core_kill_actor(PyObject *module, PyObject *args);
 PyObject *core_find_actor(PyObject *module, PyObject *args);
+PyObject *core_names_dropped(PyObject *module, PyObject *unused);
 PyObject *core_actor_names(PyObject *module, PyObject *all);
 
 #endif

@@ -105,6 +105,7 @@ static PyMethodDef methods[] = {
     {"shape_demand", core_shape_demand, METH_O, NULL},
     {"kill_actor", core_kill_actor, METH_VARARGS, NULL},
     {"find_actor", core_find_actor, METH_VARARGS, NULL},
+    {"names_dropped", core_names_dropped, METH_NOARGS, NULL},
     {"actor_names", core_actor_names, METH_O, NULL},
     {"is_pending", core_is_pending, METH_O, NULL},
     {"cancel", core_cancel, METH_VARARGS, NULL},

@@ -423,6 +423,14 @@ PyObject *core_find_actor(PyObject *module, PyObject *args) {
     return NULL;
 }
 
+/* names_dropped(): see mob_names_dropped; None without a session that could be asked. */
+PyObject *core_names_dropped(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    uint32_t count;
+    if (core.client == NULL || mob_names_dropped(core.client, &count) != MOB_OK) Py_RETURN_NONE;
+    return PyLong_FromUnsignedLong(count);
+}
+
 /* actor_names(all): (namespace, name, slot, generation) of each; of all namespaces, or of this
  * job's. */
 PyObject *core_actor_names(PyObject *module, PyObject *all) {

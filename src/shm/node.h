@@ -39,6 +39,9 @@ typedef struct shm_node {
     /* 0: nothing runs, so the daemon does not look at the machine's memory: a worker that wakes to
      * work tells the daemon. Written by the daemon. */
     _Atomic uint32_t watched;
+    /* Counts the names of actors that were given up: what a client was told of a name holds as long
+     * as this stays. Written by the daemon. */
+    _Atomic uint32_t names_dropped;
     /* 1: a task waits for a CPU: a worker that blocks or has nothing to do tells the daemon.
      * Written by the daemon. */
     alignas(64) _Atomic uint32_t wanted;

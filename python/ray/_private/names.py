@@ -1,8 +1,34 @@
 """Actors by name: `ray.get_actor`, and what a named actor's maker leaves for those who find it."""
 
+from _weakref import ref  # the module around it takes a millisecond to import
+
 from ray import _core
 from ray._private import session
 from ray._private.errors import NoSuchName
+
+# What this process has found or made, by namespace and name: the mark of that time, and a handle
+# that may be gone. It holds no actor, for one without a handle ends.
+_known = {}
+
+
+def mark():
+    """What a name was found under holds while this stays the same. Take it before you ask."""
+    return session.epoch, _core.names_dropped()
+
+
+def remember(name, namespace, handle, mark):
+    """The actor had this name, at a time after the mark."""
+    if len(_known) > 1000:
+        _known.clear()
+    _known[namespace or session.namespace, name] = (mark, ref(handle))
+
+
+def _remembered(name, namespace):
+    """A handle that this process has of the actor; None: the daemon has to be asked."""
+    known = _known.get((namespace or session.namespace, name))
+    if known is None or known[0] != mark() or known[0][1] is None:
+        return None
+    return known[1]()
 
 
 def naming(options: dict, handle: type, *args) -> "tuple | None":
@@ -21,12 +47,18 @@ def naming(options: dict, handle: type, *args) -> "tuple | None":
 
 def find(name: str, namespace: "str | None" = None):
     """The handle of the actor; None if there is no such actor."""
+    found = _remembered(name, namespace)
+    if found is not None:
+        return found
+    before = mark()
     try:
         reference, info = _core.find_actor(namespace or session.namespace, name)
     except NoSuchName:
         return None
     handle, args = _core.get(info)
-    return handle(reference, *args)
+    found = handle(reference, *args)
+    remember(name, namespace, found, before)
+    return found
 
 
 def get_actor(name: str, namespace: "str | None" = None):

@@ -117,6 +117,27 @@ static void test_waits_for_its_argument(void **state) {
     assert_int_equal(n->missing_arguments, 0);
 }
 
+/* Each is found wherever the ones before it have moved it. */
+static void test_tasks_that_wait_end_in_any_order(void **state) {
+    (void)state;
+    enum { TASKS = 5 };
+    static const int ORDERS[][TASKS] = {{0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {2, 4, 0, 3, 1}};
+    for (size_t o = 0; o < sizeof ORDERS / sizeof *ORDERS; o++) {
+        mob_ref_t argument = slot_open();
+        uint32_t records[TASKS];
+        for (int i = 0; i < TASKS; i++) records[i] = submit(MOB_TASK, slot_open(), argument, 0);
+        const node_object_t *waited_for = n->objects[argument.slot];
+        for (int i = 0; i < TASKS; i++) {
+            node_task_t *t = n->tasks[records[ORDERS[o][i]]];
+            node_task_fail(n, t, MOB_ECANCELLED, "");
+            assert_int_equal(waited_for->waiting.count, TASKS - 1 - i);
+            for (size_t k = 0; k < waited_for->waiting.count; k++)
+                assert_ptr_not_equal(waited_for->waiting.items[k], t);
+        }
+        assert_int_equal(n->missing_arguments, 0);
+    }
+}
+
 static void test_what_follows_is_handed_out_behind_it(void **state) {
     (void)state;
     mob_ref_t argument = slot_open(), result = slot_open(), last = slot_open();
@@ -507,6 +528,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_from_submit_to_done, setup, teardown),
         cmocka_unit_test_setup_teardown(test_waits_for_its_argument, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tasks_that_wait_end_in_any_order, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_follows_is_handed_out_behind_it, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_follows_one_that_is_run_again_comes_back, setup,
                                         teardown),

@@ -1,0 +1,88 @@
+"""The actors of one driver, one of each kind, and its calls of them.
+
+P  restarted; a call is begun once at most
+Q  restarted; calls are retried without end
+C  not restarted
+N  as P, with a name, called by handles that others find by it
+T  restarted; three threads
+Y  async, restarted; calls are retried without end
+K, L  detached, of all drivers: as P, and as Q
+"""
+
+from __future__ import annotations
+
+from history import SHOT, note
+from work import Async, Plain, Threaded
+
+import ray
+from ray.exceptions import ActorDiedError
+
+KEEPERS = {"K": "keeper", "L": "stubborn keeper"}
+SPACE = "chaos"  # of the keepers' names
+
+_KINDS = {
+    "P": (Plain, {"max_restarts": -1}),
+    "Q": (Plain, {"max_restarts": -1, "max_task_retries": -1}),
+    "C": (Plain, {}),
+    "N": (Plain, {"max_restarts": -1}),
+    "T": (Threaded, {"max_restarts": -1, "max_concurrency": 3}),
+    "Y": (Async, {"max_restarts": -1, "max_task_retries": -1}),
+}
+
+
+class Cast:
+    def __init__(self, shift) -> None:
+        self.shift = shift
+        self.made = 0
+        self.name = ""
+        self.actors: dict[str, tuple] = {}  # kind: (number, handle, calls so far)
+
+    @property
+    def named(self):
+        return self.actors["N"][1]
+
+    def begin(self) -> None:
+        for kind in _KINDS:
+            self.make(kind)
+
+    def make(self, kind: str) -> None:
+        """A new actor of the kind; the one before it ends with its last handle."""
+        cls, options = _KINDS[kind]
+        self.made += 1
+        if kind == "N":
+            self.name = f"named-{self.made}"
+            options = {**options, "name": self.name}
+        number = f"{kind}{self.made}"
+        self.actors[kind] = (
+            number,
+            ray.remote(cls).options(**options).remote(self.shift.runs, number),
+        )
+
+    def find(self, kind: str) -> tuple:
+        if kind in KEEPERS:
+            return kind, ray.get_actor(KEEPERS[kind], SPACE)
+        number, actor = self.actors[kind]
+        return number, ray.get_actor(self.name) if kind == "N" else actor
+
+    def calls(self) -> None:
+        """Some calls of each of some actors, all under way at once."""
+        shift, rng, submitted = self.shift, self.shift.rng, []
+        for kind in rng.sample([*_KINDS, *KEEPERS], 3):
+            number, actor = self.find(kind)
+            for id in shift.ids(number, rng.randrange(5, 40)):
+                seconds = rng.uniform(0, 0.01) if rng.random() < 0.2 else 0.0
+                submitted.append((id, actor.call.remote(shift.runs, id, seconds)))
+            if kind in "PQ" and rng.random() < 0.1:
+                note(shift.told, SHOT, number)
+                ray.kill(actor, no_restart=False)
+        dead = False
+        for id, ref in submitted:
+            value = shift.result(id, ref)
+            dead |= id.startswith("C") and isinstance(value, ActorDiedError)
+        if dead:
+            self.make("C")
+        if rng.random() < 0.05:
+            self.make(rng.choice([*_KINDS]))
+
+    def end(self) -> None:
+        self.actors.clear()

@@ -1,0 +1,133 @@
+"""A `ray start` node, seen from outside, and its processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from ray import _core
+
+CPUS = 4
+STORE = 128 << 20
+MARK = "CHAOS_DRIVER"  # in the environment of a driver, and so of its job's processes
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
+
+
+def title(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().rstrip(b"\0").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def environment(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def with_mark(text: str) -> list[int]:
+    """The living processes that have this in their environment, without this one."""
+    found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    mine = os.getpid()
+    return [p for p in found if p != mine and text.encode() in environment(p) and is_alive(p)]
+
+
+def named_memory() -> list[str]:
+    """Shared memory that has a name: Mobula's has none, so that nothing can be left of it."""
+    return [f"/dev/shm/{name}" for name in os.listdir("/dev/shm") if "mobula" in name]
+
+
+def await_true(condition, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+class Node:
+    """Its folder is RAY_TMPDIR's, so no other node of this user is found or disturbed."""
+
+    def __init__(self, root: str) -> None:
+        self.parent = Path(root) / f"mobula-{os.geteuid()}"
+        ray = str(Path(sys.executable).parent / "ray")
+        command = [ray, "start", "--head", "--port", "0", "--num-cpus", str(CPUS)]
+        self.ray = ray
+        before = set(self.folders())
+        subprocess.run(
+            [*command, "--object-store-memory", str(STORE)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            timeout=60,
+        )
+        self.left_by_others = [name for name in self.folders() if name in before]
+        (name,) = set(self.folders()) - before
+        self.folder = str(self.parent / name)
+        with open(f"{self.folder}/node") as file:
+            self.address, pid = file.read().split("\n")[:2]
+        self.pid = int(pid)
+        self.descriptors = self.count_descriptors()
+
+    def folders(self) -> list[str]:
+        try:
+            return os.listdir(self.parent)
+        except FileNotFoundError:
+            return []
+
+    def count_descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def memory(self) -> int:
+        """The daemon's own, in bytes."""
+        with open(f"/proc/{self.pid}/status") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("RssAnon:"))
+
+    def children(self) -> list[int]:
+        try:
+            with open(f"/proc/{self.pid}/task/{self.pid}/children") as file:
+                return sorted(map(int, file.read().split()))
+        except OSError:
+            return []
+
+    def ask(self, question: int) -> list:
+        return _core.observe(f"{self.folder}/socket", question, 0, 30)
+
+    def jobs(self) -> list[int]:
+        """The drivers of jobs that run; 0 is a detached actor's."""
+        return [0 if row[4] else row[1] for row in self.ask(_core.QUERY_JOBS) if row[3] == 0]
+
+    def used(self) -> dict[str, float]:
+        """What of its resources is not free."""
+        rows = self.ask(_core.QUERY_RESOURCES)
+        return {name: total - free for name, total, free in rows if total - free > 1e-9}
+
+    def objects(self) -> list:
+        """All that are there: (slot, generation, size, state, owner, why it is held, ...)."""
+        return list(_core.observe(f"{self.folder}/socket", _core.QUERY_OBJECTS, 1 << 20, 30)[2])
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        subprocess.run(
+            [self.ray, "stop", "--address", self.folder],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            timeout=60,
+        )
