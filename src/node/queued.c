@@ -18,8 +18,9 @@ node_task_t *node_queued_open(node_t *n, uint32_t index, uint64_t generation) {
     uint32_t owner = n->grants.records.owner[index / WIRE_RECORD_BLOCK];
     node_client_t *submitter = owner > 0 && owner < SHM_MAX_CLIENTS ? n->clients[owner] : NULL;
     mob_ref_t actor;
-    node_task_t *t =
-        submitter ? node_task_open(submitter->job, owner, index, generation, true, &actor) : NULL;
+    node_task_t *t = submitter != NULL && submitter->job != NULL
+                         ? node_task_open(submitter->job, owner, index, generation, true, &actor)
+                         : NULL;
     if (t == NULL) return NULL;
     if (t->kind == MOB_ACTOR_CALL) {
         node_object_t *o = node_object_find(n, actor);
