@@ -247,6 +247,7 @@ class ActorHandle:
         # The reference's own way, so that whoever pickles it keeps the actor.
         _, (actor_id,) = self._ray_actor_ref.__reduce__()
         return _restore_handle, (
+            type(self),
             actor_id,
             self._ray_definition,
             self._ray_class_name,
@@ -255,11 +256,11 @@ class ActorHandle:
         )
 
 
-def _restore_handle(actor_id, *args):
+def _restore_handle(kind, actor_id, *args):
     from ray.exceptions import ActorHandleNotFoundError, OwnerDiedError
 
     try:
-        return ActorHandle(_core._restore(actor_id), *args)
+        return kind(_core._restore(actor_id), *args)
     except OwnerDiedError:
         raise ActorHandleNotFoundError(
             f"the actor {actor_id.hex()} is gone: the job that it belonged to has ended. An actor "

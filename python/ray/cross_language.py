@@ -217,10 +217,6 @@ class CActorHandle(actor.ActorHandle):
         self.__dict__[name] = found
         return found
 
-    def __reduce__(self):
-        _, outline = super().__reduce__()
-        return CActorHandle, outline
-
 
 class CActorMethod(actor.ActorMethod):
     """One method of one actor in C."""

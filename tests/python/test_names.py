@@ -441,13 +441,18 @@ def test_a_call_waits_for_the_restart_of_another_jobs_actor(driver, folder):
 def test_max_pending_calls(folder):
     box = make("box", max_pending_calls=3)
     refs = [box.wait.remote(f"{folder}/gate") for _ in range(3)]
-    for handle in (box, box):
+    for handle in (box, ray.get_actor("box")):
         with pytest.raises(PendingCallsLimitExceeded, match="3"):
             handle.get.remote()
-    other = ray.get_actor("box")  # each handle counts its own
-    refs += [other.get.remote() for _ in range(3)]
-    with pytest.raises(PendingCallsLimitExceeded):
-        other.get.remote()
+
+    @ray.remote
+    def other(handle):  # another process counts its own
+        refs = [handle.get.remote() for _ in range(3)]
+        with pytest.raises(PendingCallsLimitExceeded):
+            handle.get.remote()
+        return [refs]
+
+    refs += ray.get(other.remote(box))[0]
     support.touch(f"{folder}/gate")
     ray.get(refs)
     assert ray.get([box.get.remote() for _ in range(3)]) == [None] * 3
