@@ -193,8 +193,6 @@ MOB_API void mob_ref_release(mob_client_t *client, mob_ref_t ref);
 /* The reference is about to leave this process by a way that the daemon does not see: one count is
  * never given back, so the object stays until this process's job ends. */
 MOB_API void mob_ref_keep(mob_client_t *client, mob_ref_t ref);
-/* Takes a count of a reference that an answer of the daemon named. */
-MOB_API void mob_ref_adopt(mob_client_t *client, mob_ref_t ref);
 /* The number of a run that has this id (mob_run_t's task_id), for MOB_QUERY_TASK. */
 MOB_API uint64_t mob_run_number(mob_ref_t task_id);
 /* Takes a count of a reference that came by such a way. MOB_ESTALE: its object is gone. */
@@ -526,7 +524,8 @@ typedef enum mob_query {
                                 mob_run_number. Kind, name, its function (slot, generation), references
                                 of its arguments, its arguments in bytes, what its driver gave its
                                 workers, where that driver worked, what is missing. (): nothing is kept.
-                                You hold what it names: call mob_ref_adopt on each of slot not 0 */
+                                The daemon holds
+                           what it names for you: call mob_ref_restore on each of slot not 0 */
 } mob_query_t;
 /* The answer is a value in the direct encoding; free it with free(). */
 MOB_API mob_status_t mob_query(mob_client_t *client, mob_query_t query, uint64_t argument,

@@ -50,13 +50,6 @@ void client_ref_adopt(mob_client_t *c, mob_ref_t ref) {
     if (local != NULL && !local->owned) local->registered = true;
 }
 
-void mob_ref_adopt(mob_client_t *c, mob_ref_t ref) {
-    if (client_check(c) != MOB_OK) return;
-    pthread_mutex_lock(&c->mutex);
-    client_ref_adopt(c, ref);
-    pthread_mutex_unlock(&c->mutex);
-}
-
 uint64_t mob_run_number(mob_ref_t task_id) {
     return wire_entry(task_id.slot & (WIRE_MAX_RECORDS - 1), task_id.generation);
 }

@@ -72,7 +72,7 @@ void node_children_reap(node_t *n) {
             node_client_close(dead);
             /* killed before it was ready */
             if (setup != NULL && !serves && setup->zygote.client == NULL) node_zygote_died(setup);
-        } else if (dead->job->farewell.leaving && !n->config.stays) {
+        } else if (n->closing) {
             node_farewell_reaped(dead);
         } else {
             node_client_died(dead);

@@ -249,6 +249,8 @@ void node_client_fault(node_client_t *c, const char *what) {
     } else if (c->role == WIRE_DRIVER && c->state == NODE_LIVE) {
         driver_hung_up(c);
         if (!c->node->config.stays) node_end(c->node);
+    } else if (c->state == NODE_LEFT) {
+        node_client_died(c); /* what it reads is not kept for it any longer */
     } else {
         node_client_close(c);
     }

@@ -14,9 +14,10 @@
  * socket. If the socket ends after the first, the driver does not wait any more (a second Ctrl-C),
  * and the daemon kills the job's workers.
  *
- * In a daemon that ends with its job, the books on a worker that is gone stay as they are: the
- * daemon runs nothing again, and no client will ask. Whatever did not end is killed by
- * node_children_end. In one that stays, a worker's end is dealt with as any other.
+ * In a daemon that ends with its job (`closing`), the books on a worker that is gone stay as they
+ * are: the daemon runs nothing again, and no client will ask. Whatever did not end is killed by
+ * node_children_end. Else, also where a detached actor's job ends in a session that goes on, a
+ * worker's end is dealt with as any other.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -79,8 +80,8 @@ void node_worker_ending(node_client_t *w) {
 /* ---- a job ---- */
 
 static bool any_is_left(node_job_t *job) {
-    bool stays = job->node->config.stays;
-    EACH_WORKER_OF(job, w) if (stays || is_ending(w)) return true;
+    bool closing = job->node->closing;
+    EACH_WORKER_OF(job, w) if (!closing || is_ending(w)) return true;
     return false;
 }
 
@@ -88,7 +89,7 @@ static void farewell_end(node_job_t *job) {
     node_t *n = job->node;
     if (job->farewell.over) return;
     job->farewell.over = true;
-    bool ends = !n->config.stays || n->stopping;
+    bool ends = n->closing || n->stopping;
     if (ends && !node_jobs_are_over(n)) return; /* the last one goes on here */
     bool waits = false;
     NODE_EACH_JOB(n, other) {
@@ -159,7 +160,7 @@ void node_farewell(node_job_t *job, bool begins, bool driver_waits) {
     }
     f->driver_waits = driver_waits;
     f->began_ns = base_clock_mono_ns();
-    if (!job->node->config.stays) {
+    if (job->node->closing) {
         pid_t zygote = job->setup->zygote.pid;
         if (zygote > 0) kill(zygote, SIGKILL); /* nothing more is to be forked */
     }

@@ -153,6 +153,7 @@ static void actors_end(node_job_t *job) {
 void node_job_leave(node_job_t *job, bool driver_waits) {
     bool begins = !job->farewell.leaving;
     job->farewell.leaving = true; /* so that nothing of it is scheduled */
+    if (!job->node->config.stays && !job->is_detached) job->node->closing = true;
     if (begins) {
         node_pool_fail(job, "its job has ended");
         tasks_cancel(job);
@@ -162,7 +163,7 @@ void node_job_leave(node_job_t *job, bool driver_waits) {
         while (job->pool.starting.count > 0) node_client_close(vec_pop(&job->pool.starting));
     }
     /* a daemon that ends with its driver takes the jobs of detached actors along */
-    if (begins && !job->node->config.stays && !job->is_detached)
+    if (begins && job->node->closing && !job->is_detached)
         NODE_EACH_JOB(job->node, other) if (other->is_detached) node_job_leave(other, false);
     node_farewell(job, begins, driver_waits);
 }
@@ -190,9 +191,11 @@ bool node_jobs_are_over(node_t *n) {
     return true;
 }
 
-void node_job_settle(node_job_t *job) {
-    if (job->farewell.over && job->clients == 0 && job->node->config.stays) job_end(job);
+static void job_settle(node_job_t *job) {
+    if (job->farewell.over && job->clients == 0 && !job->node->closing) job_end(job);
 }
+
+void node_jobs_settle(node_t *n) { NODE_EACH_JOB(n, job) job_settle(job); }
 
 void node_job_unjoin(node_client_t *c) {
     node_job_t *job = c->job;
@@ -206,5 +209,5 @@ void node_job_unjoin(node_client_t *c) {
         if (!job->farewell.leaving) node_job_leave(job, false);
     }
     if (job->farewell.leaving) node_farewell_gone(job);
-    node_job_settle(job);
+    job_settle(job);
 }

@@ -53,8 +53,8 @@ void node_job_unjoin(node_client_t *client);
 /* The job ends: nothing of it is begun any more, its workers end in a limited time, what waits is
  * cancelled, its actors end. `driver_waits`: until everything that they printed was sent. */
 void node_job_leave(node_job_t *job, bool driver_waits);
-/* No worker of it is left: once more is to be done for its driver, the job is freed. */
-void node_job_settle(node_job_t *job);
+/* Frees jobs that are over and that no connection names; once a round. */
+void node_jobs_settle(node_t *node);
 /* Whether no job has a worker left. */
 bool node_jobs_are_over(node_t *node);
 /* Notes in the control state that the job is there, or has ended. */

@@ -71,6 +71,7 @@ static void on_prepare(uv_prepare_t *handle) {
         node_remakes_settle(n);
         node_objects_sweep(n, settled);
         node_streams_settle(n);
+        node_jobs_settle(n);
         node_questions_answer(n);
         node_schedule(n);
         if (n->again || n->zero.count > 0) continue;

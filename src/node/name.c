@@ -99,8 +99,7 @@ static bool actor_detach(node_t *n, node_actor_t *a, node_task_t *t) {
     if (o == NULL || !shape_move(maker, job, t->shape, &shape) ||
         !shape_move(maker, job, t->held_shape, &held)) {
         job->actor = NULL;
-        node_job_leave(job, false);
-        node_job_settle(job);
+        node_job_leave(job, false); /* it is freed by the round's end */
         return false;
     }
     node_object_use(o);
@@ -144,7 +143,10 @@ static void on_taken(void *context, const control_reply_t *reply) {
         node_actor_note(n, t->actor);
         creation_go_on(n, t);
     } else {
-        if (has_name) control_name_drop(n->control, named->name_space, named->name, note->actor);
+        if (has_name) {
+            atomic_fetch_add(&n->shared->names_dropped, 1); /* as in node_name_end */
+            control_name_drop(n->control, named->name_space, named->name, note->actor);
+        }
         if (t != NULL) creation_refuse(n, t);
     }
     note_answer(note, status);

@@ -294,24 +294,28 @@ void node_objects_sweep(node_t *n, size_t count) {
     if (n->zero.count > 0) n->again = true;
 }
 
+/* One after the other, the first one first: a task that becomes ready may come back here, or may
+ * end others of them, in a job that ends. */
+static void waiting_go_on(node_t *n, node_object_t *o) {
+    for (size_t i = 0, k = o->waiting.count; i + 1 < k; i++) {
+        node_task_t *first = o->waiting.items[i];
+        o->waiting.items[i] = o->waiting.items[--k];
+        o->waiting.items[k] = first;
+    }
+    while (o->waiting.count > 0) {
+        node_task_t *t = vec_pop(&o->waiting);
+        if (--t->missing > 0) continue;
+        n->missing_arguments--;
+        /* else it was handed out ahead, or a worker took it by itself */
+        if (t->worker == NULL && !(t->queued && t->kind == MOB_TASK)) node_task_ready(t, n);
+    }
+    vec_free(&o->waiting);
+}
+
 void node_object_sealed(node_t *n, mob_ref_t ref) {
     node_object_t *o = n->objects[ref.slot];
     if (o != NULL && o->generation != ref.generation) o = NULL;
-    if (o != NULL) {
-        /* Taken over first: a task that becomes ready may come back here. */
-        VEC(node_task_t *) waiting = {0};
-        memcpy(&waiting, &o->waiting, sizeof waiting);
-        memset(&o->waiting, 0, sizeof o->waiting);
-        for (size_t i = 0; i < waiting.count; i++) {
-            if (--waiting.items[i]->missing > 0) continue;
-            n->missing_arguments--;
-            /* else it was handed out ahead, or a worker took it by itself */
-            if (waiting.items[i]->worker == NULL &&
-                !(waiting.items[i]->queued && waiting.items[i]->kind == MOB_TASK))
-                node_task_ready(waiting.items[i], n);
-        }
-        vec_free(&waiting);
-    }
+    if (o != NULL) waiting_go_on(n, o);
     uint64_t word = atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire);
     if (!(word & STORE_DROPPED) || !slot_is_current(n, ref)) return;
     /* Its last reference went while the task ran. */

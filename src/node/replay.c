@@ -6,8 +6,8 @@
  * kept, for the actor has changed since.
  *
  * What: the frame, a use of the function and of each argument, and what the job gave its workers
- * (for Python, where modules are found). So they outlive the job. Not handles: they would keep
- * their actors alive.
+ * (for Python, where modules are found). So they outlive the job. Not handles, nor arguments with
+ * handles inside: they would keep their actors alive.
  *
  * Bounds: the newest COUNT_MOST tasks, and no more than a STORE_PART of the store for all of their
  * arguments; one whose arguments need more than that is kept without them, and says so.
@@ -60,17 +60,29 @@ static void replays_bound(node_t *n) {
 
 /* ---- its beginning ---- */
 
-/* What its arguments have in the store. */
-static uint64_t arguments_bytes(node_t *n, const node_task_t *t) {
-    uint64_t bytes = 0;
+static uint64_t value_bytes(node_t *n, const node_object_t *o) {
+    const store_slot_t *slot = &n->slots[o->slot];
+    bool sealed =
+        (atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) == STORE_SEALED;
+    return sealed ? store_meta_size(slot->meta) : 0;
+}
+
+/* What its arguments have in the store, and what is inside them. False: one of them has handles
+ * inside, or more references inside those. */
+static bool arguments_bytes(node_t *n, const node_task_t *t, uint64_t *ret_bytes) {
+    *ret_bytes = 0;
     for (uint32_t i = t->num_returns; i < t->num_returns + t->num_deps + t->num_refs; i++) {
         const node_object_t *o = node_object_known(n, t->refs[i]);
-        const store_slot_t *slot = o != NULL ? &n->slots[o->slot] : NULL;
-        bool sealed = slot != NULL && (atomic_load_explicit(&slot->word, memory_order_acquire) &
-                                       STORE_STATE) == STORE_SEALED;
-        if (sealed) bytes += store_meta_size(slot->meta);
+        if (o == NULL) continue;
+        *ret_bytes += value_bytes(n, o);
+        for (size_t k = 0; k < o->contents.count; k++) {
+            const node_object_t *inner = node_object_known(n, o->contents.items[k]);
+            if (inner == NULL) continue;
+            if (inner->actor != NULL || inner->contents.count > 0) return false;
+            *ret_bytes += value_bytes(n, inner);
+        }
     }
-    return bytes;
+    return true;
 }
 
 static void ref_keep(node_t *n, node_replay_t *r, mob_ref_t ref) {
@@ -81,8 +93,14 @@ static void ref_keep(node_t *n, node_replay_t *r, mob_ref_t ref) {
 }
 
 static void refs_keep(node_t *n, const node_task_t *t, node_replay_t *r) {
-    uint64_t bytes = arguments_bytes(n, t);
+    uint64_t bytes;
     ref_keep(n, r, t->function);
+    if (!arguments_bytes(n, t, &bytes)) {
+        snprintf(r->note, sizeof r->note,
+                 "its arguments have handles of actors inside, or references in references, and "
+                 "are not kept; they are gone unless something else holds them");
+        return;
+    }
     if (bytes > bytes_most(n)) {
         snprintf(r->note, sizeof r->note,
                  "its arguments have %.1f MiB, and up to %.1f MiB are kept (a %dth of the store); "
@@ -128,6 +146,10 @@ void node_replay_keep(node_t *n, node_task_t *t) {
     all->count++;
     all->bytes += r->bytes;
     replays_bound(n);
+}
+
+void node_replays_end(node_t *n) {
+    while (n->replays.oldest != NULL) replay_free(n, n->replays.oldest);
 }
 
 /* ---- who asks ---- */

@@ -16,6 +16,8 @@ typedef struct {
 
 /* The task, or creation, has failed for good, and is about to be dismissed. */
 void node_replay_keep(node_t *node, node_task_t *task);
+/* Nothing is kept any more. */
+void node_replays_end(node_t *node);
 /* Writes what is kept of the run that `entry` (wire_entry) names; an empty tuple: nothing. The
  * asker, if it is a client, holds what is named from now on. */
 void node_replay_write(node_client_t *asker, uint64_t entry, wire_writer_t *writer);

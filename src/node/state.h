@@ -86,6 +86,7 @@ struct node {
     uv_loop_t loop;
     bool ending;
     bool stopping;  /* it was told to end: it does when its jobs have */
+    bool closing;   /* the job of its only driver ends, and the daemon with it */
     bool again;     /* something was done that may let something else go on: one more round */
     uint64_t round; /* counts readings of all rings */
     uint64_t incarnation;

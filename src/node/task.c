@@ -305,6 +305,7 @@ void node_task_reset(node_t *n, node_task_t *t) {
         n->slots[t->refs[i].slot].value.maker = t->record;
     }
     t->queued = false;
+    n->records[t->record].flags &= (uint8_t) ~(WIRE_RAISED | WIRE_TOLD); /* of the last run */
     atomic_store_explicit(&n->records[t->record].word,
                           wire_word(t->generation, 0, WIRE_READY_STATE | WIRE_KNOWN),
                           memory_order_release);
@@ -333,7 +334,8 @@ bool node_task_take_back(node_t *n, node_task_t *t) {
     run_unlink(t);
     lease_pass_on(n, t, worker);
     node_task_renew(n, t);
-    if (t->job->farewell.leaving) return true; /* the end of its job fails it */
+    if (t->kind != MOB_ACTOR_CALL && t->job->farewell.leaving)
+        return true; /* the end of its job fails it */
     if (t->queue.order > 0)
         sched_task_readd(n->sched, &t->queue);
     else if (t->missing == 0) /* was handed out before its arguments were there */
@@ -568,7 +570,7 @@ static void plain_lost(node_t *n, node_task_t *t, bool begun) {
                              .oom = oom,
                              .oom_again = worker->oom_again,
                              .cancelled = t->cancelled != 0,
-                             .job_ends = t->job->farewell.leaving};
+                             .job_ends = t->job == NULL || t->job->farewell.leaving};
     control_fate_t fate = control_retry_decide(&left, &death);
     node_worker_exit_text(worker, how, sizeof how);
     switch (fate) {

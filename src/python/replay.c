@@ -9,8 +9,8 @@ static PyObject *ref_adopt(PyObject *pair) {
     if (!PyArg_ParseTuple(pair, "IK", &ref.slot, &generation)) return NULL;
     if (ref.slot == 0) Py_RETURN_NONE;
     ref.generation = generation;
-    mob_ref_adopt(core.client, ref);
-    return core_ref_new(ref);
+    mob_status_t status = mob_ref_restore(core.client, ref);
+    return status == MOB_OK ? core_ref_new(ref) : core_raise(status);
 }
 
 static PyObject *refs_adopt(PyObject *pairs) {

@@ -234,7 +234,8 @@ PyObject *core_shutdown(PyObject *module, PyObject *unused) {
         Py_END_ALLOW_THREADS
     }
     Py_BEGIN_ALLOW_THREADS mob_shutdown(client);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS core_functions_drop(); /* their numbers will be others' */
+    Py_RETURN_NONE;
 }
 
 PyObject *core_session(PyObject *module, PyObject *unused) {

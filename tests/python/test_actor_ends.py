@@ -324,3 +324,25 @@ def test_the_hook_comes_once_however_many_threads_end_the_actor(folder):
             ray.get(ref, timeout=40)
     names = sorted(name.partition("-")[0] for name in os.listdir(folder))
     assert names == ["begins", "ends", "leaves", "leaves"]
+
+
+def test_a_detached_actor_takes_its_tasks_along_and_nothing_else(folder):
+    """In a session that its program started for itself, and that goes on."""
+
+    @ray.remote
+    def wait(path):
+        support.wait_for_file(path)
+
+    @ray.remote(num_cpus=0)
+    class Maker:
+        def make(self):
+            return [wait.remote(f"{folder}/never") for _ in range(2)]
+
+    maker = Maker.options(lifetime="detached", name="maker").remote()
+    refs = ray.get(maker.make.remote())
+    ray.kill(maker)
+    for ref in refs:
+        with pytest.raises(ray.exceptions.RayError):
+            ray.get(ref, timeout=40)
+    assert support.wait_until(lambda: ray.available_resources().get("CPU") == 4)
+    assert ray.get(ray.remote(lambda: 1).remote()) == 1

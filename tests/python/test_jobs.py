@@ -685,3 +685,68 @@ def test_a_program_may_leave_while_its_threads_are_busy(node):
 
 def refuse(*args, **kwargs):
     raise RuntimeError("not now")
+
+
+# ---- ends that meet others ----
+
+
+def make_what_can_not_start(count):
+    for i in range(count):
+        actor = Holder.options(lifetime="detached", name=f"never{i}", resources={"none": 1})
+        ray.kill(actor.remote())
+
+
+def test_a_detached_actor_that_never_began_leaves_no_job(node, driver):
+    maker = driver()
+    maker.call(make_what_can_not_start, 3)
+    maker.end()
+    wait_until(lambda: jobs(node, "RUNNING") == [])
+
+
+@ray.remote(num_cpus=0)
+class Slow:
+    def wait(self, path):
+        support.wait_for_file(path)
+
+    def quick(self):
+        return "quick"
+
+
+def make_slow_and_keeper():
+    for kind, name in ((Slow, "slow"), (Holder, "keeper")):
+        kind.options(lifetime="detached", name=name, num_cpus=0).remote()
+    ray.get(ray.get_actor("slow").quick.remote())
+
+
+def call_slow(gate):
+    slow = ray.get_actor("slow")
+    slow.wait.remote(gate)
+    ray.get(ray.get_actor("keeper").put.remote([slow.quick.remote()]))
+
+
+def cancel_kept():
+    (ref,) = ray.get(ray.get_actor("keeper").get.remote())
+    ray.cancel(ref)
+    try:
+        return ray.get(ref, timeout=40)
+    except RayError as error:
+        return type(error).__name__
+
+
+def end_slow_and_keeper():
+    for name in ("slow", "keeper"):
+        ray.kill(ray.get_actor(name))
+
+
+def test_a_call_of_an_ended_job_is_cancelled(node, driver, folder):
+    space = {"namespace": "calls"}
+    maker = driver(**space)
+    maker.call(make_slow_and_keeper)
+    caller = driver(**space)
+    caller.call(call_slow, f"{folder}/gate")
+    caller.end()
+    other = driver(**space)
+    assert other.call(cancel_kept) in ("TaskCancelledError", "quick")
+    support.touch(f"{folder}/gate")
+    assert other.call(cancel_kept) in ("TaskCancelledError", "quick")
+    other.call(end_slow_and_keeper)

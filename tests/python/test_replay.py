@@ -274,3 +274,38 @@ def test_the_command_without_such_a_node():
     result = command("replay", task)
     assert result.returncode == 1 and "call ray.util.replay there" in result.stderr
     assert command("replay", "nonsense").returncode == 1
+
+
+def test_handles_inside_do_not_keep_their_actors():
+    @ray.remote(num_cpus=0)
+    class Actor:
+        def pid(self):
+            return os.getpid()
+
+    @ray.remote
+    def fail(handles):
+        raise ValueError("with handles")
+
+    actor = Actor.remote()
+    pid = ray.get(actor.pid.remote())
+    task = failed(fail.remote(ray.put([actor])))
+    del actor
+    gc.collect()
+    assert support.wait_until(lambda: not support.alive(pid))
+    with pytest.raises(ValueError, match="handles of actors inside"):
+        ray.util.replay(task)
+
+
+def test_the_next_session_has_its_own_functions():
+    def run(word):
+        @ray.remote
+        def fail():
+            raise ValueError(word)
+
+        with pytest.raises(ValueError, match=word):
+            ray.util.replay(failed(fail.remote()))
+
+    for word in ("first", "second"):
+        ray.shutdown()
+        ray.init(**INIT)
+        run(word)

@@ -164,6 +164,9 @@ static inline void fixture_memory_fini(node_t *n) {
 
 static inline void fixture_node_free(node_t *n) {
     n->ending = true;
+    node_replays_end(n);
+    NODE_EACH_JOB(n, ended) node_lineage_job_ends(ended);
+    vec_free(&n->remakes.wanted);
     for (uint32_t r = 0; r < n->grants.records.granted; r++) free(n->tasks[r]);
     for (uint32_t s = 0; s < n->grants.slots.granted; s++) {
         node_object_t *o = n->objects[s];
@@ -178,6 +181,8 @@ static inline void fixture_node_free(node_t *n) {
         vec_free(&o->contents);
         vec_free(&o->waiting);
         vec_free(&o->askers);
+        free(o->spare);
+        free(o->lost);
         free(o);
     }
     NODE_EACH_JOB(n, job) job->driver = NULL;

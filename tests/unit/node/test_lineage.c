@@ -31,7 +31,6 @@ static int begin(void **state) {
 }
 
 static int end(void **state) {
-    vec_free(&n->remakes.wanted);
     vec_free(&n->grants.own_slots.free);
     vec_free(&n->grants.own_slots.spans);
     vec_free(&n->grants.own_records.free);
@@ -263,6 +262,10 @@ static void test_its_job_ends_meanwhile(void **state) {
     JOB(n)->farewell.leaving = true;
     node_lineage_job_ends(JOB(n));
     assert_null(book(result)->lineage);
+    for (uint32_t r = 0; r < n->grants.records.granted; r++)
+        if (n->tasks[r] != NULL) node_task_fail(n, n->tasks[r], MOB_ECANCELLED, "its job ends");
+    assert_true(is_lost(result));
+    assert_null(n->lineages.oldest);
 }
 
 #define LINEAGE_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
