@@ -10,7 +10,6 @@
  */
 #include "node/frame.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,29 +172,36 @@ mob_status_t node_frame_fill(node_job_t *job, const frame_t *f, const mob_ref_t 
 
 /* ---- loopback ---- */
 
-void node_frame_loop(node_t *n, node_task_t *t) {
-    uint8_t *bytes;
-    size_t size;
+/* The record as the frame says, and the book with it. */
+static mob_status_t loop_in(node_t *n, node_task_t *t, const uint8_t *bytes, size_t size) {
     frame_t frame;
     node_filled_t filled;
     wire_record_t *record = &n->records[t->record];
-    uint64_t block = t->block;
-    if (node_frame_write(n, t, &bytes, &size) != MOB_OK) return;
+    mob_status_t status = frame_read(bytes, size, &frame);
+    if (status != MOB_OK) return status;
     /* so that nothing of it can be left over */
     memset((char *)record + offsetof(wire_record_t, block), 0xaa,
            sizeof *record - offsetof(wire_record_t, block));
-    mob_status_t status = frame_read(bytes, size, &frame);
-    assert(status == MOB_OK);
     status = node_frame_fill(t->job, &frame, t->refs, t->record, t->generation, &filled);
-    assert(status == MOB_OK); /* a store without room for a body is no place for this test */
-    if (block != 0)
-        shm_block_release(n->arena.base, n->extents, block,
+    frame_fini(&frame);
+    if (status != MOB_OK) return status;
+    if (t->block != 0)
+        shm_block_release(n->arena.base, n->extents, t->block,
                           shm_tag(true, t->record, t->generation));
     sched_shape_drop(t->job->sched, t->shape);
     sched_shape_drop(t->job->sched, t->held_shape);
     t->block = filled.block;
     t->shape = filled.shape;
     t->held_shape = filled.held_shape;
-    frame_fini(&frame);
+    return MOB_OK;
+}
+
+mob_status_t node_frame_loop(node_t *n, node_task_t *t) {
+    uint8_t *bytes;
+    size_t size;
+    mob_status_t status = node_frame_write(n, t, &bytes, &size);
+    if (status != MOB_OK) return status;
+    status = loop_in(n, t, bytes, size);
     free(bytes);
+    return status;
 }

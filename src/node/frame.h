@@ -22,7 +22,7 @@ mob_status_t node_frame_fill(node_job_t *job, const frame_t *frame, const mob_re
 /* The local reference that an id names; slot 0: none. */
 mob_ref_t node_frame_ref(const node_t *node, frame_id_t id);
 /* For tests (MOBULA_LOOPBACK): the task, which is READY and not handed out, goes out as a frame and
- * comes in again, as if from another node. */
-void node_frame_loop(node_t *node, node_task_t *task);
+ * comes in again, as if from another node. If it fails, the task can only be failed. */
+mob_status_t node_frame_loop(node_t *node, node_task_t *task);
 
 #endif

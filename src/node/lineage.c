@@ -2,22 +2,21 @@
  * Lineage: what the daemon keeps of a task that is done, so that a result of it can be made again.
  *
  * Which tasks: those that may be run again (max_retries) and have a result of WIRE_LINEAGE_LEAST
- * bytes or more in the arena. Only such a result can be lost on its own: it may be moved to disk,
- * and its file can go. Smaller ones may be moved too, with their neighbours, and are not made
- * again: the daemon would have to hear of every task. Its worker makes the record KNOWN and says so
- * (WIRE_KEEP) before it seals the results; the daemon writes the frame then, while body and
- * arguments are there. The results count as escaped from then on, so that the daemon hears when
- * they go. Who sees a result and drops it does so after WIRE_KEEP lies in the worker's ring, and
- * the daemon frees nothing before it has read all rings once more: so a result that another
- * lineage needs has its own before it is freed.
+ * bytes or more in the arena, which may be moved to disk, where its file can go. Smaller ones may
+ * be moved too, and are not made again: the daemon would have to hear of every task. Its worker
+ * makes the record KNOWN and says so (WIRE_KEEP) before it seals the results; the daemon writes the
+ * frame then, while body and arguments are there. The results count as escaped from then on, so
+ * that the daemon hears when they go. Who sees a result and drops it does so after WIRE_KEEP lies
+ * in the worker's ring, and the daemon frees nothing before it has read all rings once more: so a
+ * result that another lineage needs has its own before it is freed.
  *
  * What is kept: the frame; the function and each argument that is small and has no references
- * inside, by a use, and by a copy
- * in the daemon's own memory (`spare`), for they may be moved to disk and lost like any other
- * value; of a larger argument its slot and its own lineage, not its value, for `x = f.remote(x)`
- * would keep every x. So an object without holders, with `kept` and with a lineage is not freed but
- * hollowed: its value goes, its slot stays AWAY, and the chain can be run from its beginning. One
- * without a lineage (ray.put made it) is freed, and what was made from it can't be made again then.
+ * inside, by a use, and by a copy in the daemon's own memory (`spare`), for they may be moved to
+ * disk and lost like any other value; of any other argument its slot and its own lineage, not its
+ * value, for `x = f.remote(x)` would keep every x. So an object without holders, with `kept` and
+ * with a lineage is not freed but hollowed: its value goes, its slot stays AWAY, and the chain can
+ * be run from its beginning. One without a lineage (ray.put made it) is freed, and what was made
+ * from it can't be made again then.
  *
  * A lineage goes with the last of its results, with its job, or as the oldest when all together
  * have more than RAY_max_lineage_bytes. Then a loss is a loss, with an error that says so. Nothing

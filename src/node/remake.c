@@ -14,8 +14,8 @@
  * Why the move is safe: a slot that is AWAY is read by nobody. Who pinned it asks, and reads meta
  * and block after AWAY has gone (release here, acquire in client/get.c). The block's tag is changed
  * by the daemon, while no other process can name the fresh slot: its worker has sealed it, and has
- * forgotten it. The value may have another size, and other references inside, than the lost one:
- * nobody has seen both, for who read the lost one has kept it pinned, and then it was not lost.
+ * forgotten it. The value may have another size, and other references inside, than the lost one. No
+ * process reads both: while one reads the old value in place it is pinned, and so not lost.
  *
  * A run counts as a retry. Without one left, without a lineage, or if an argument is gone for good,
  * the object is lost, and its value is the error that says so. An error of the run is the object's

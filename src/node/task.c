@@ -159,8 +159,10 @@ static node_task_t *submit_open(node_client_t *client, uint32_t index, uint64_t 
         node_client_fault(client, "submitted a record that makes no sense");
         return NULL;
     }
-    if (n->config.loopback) node_frame_loop(n, t);
-    return t;
+    mob_status_t status = n->config.loopback ? node_frame_loop(n, t) : MOB_OK;
+    if (status == MOB_OK) return t;
+    node_task_fail(n, t, status, "the task could not be sent through a frame (MOBULA_LOOPBACK=1)");
+    return NULL;
 }
 
 static void creation_submit(node_t *n, node_task_t *t) {

@@ -355,7 +355,7 @@ def test_a_task_that_needs_what_is_being_made_again(session, folder, note):
     with pytest.raises(ray.exceptions.GetTimeoutError):
         ray.get(ref, timeout=0.5)
     waiting = [first_dies.remote(ref, note + f".{i}") for i in range(4)]
-    time.sleep(0.2)
+    time.sleep(0.2)  # most likely workers have taken them by now; if not, the same must come out
     support.touch(note + ".go")
     assert ray.get(waiting, timeout=60) == [int(array(9).sum())] * 4
     assert support.wait_until(lambda: ray.available_resources().get("CPU") == 2)
