@@ -121,7 +121,7 @@ static void worker_become(node_t *n, node_client_t *worker, node_actor_t *a, nod
     worker->lease = t->lease;
     t->lease = (sched_lease_t){0};
     a->worker = worker;
-    worker->job->pool.spares_wanted = true;
+    worker->pool->spares_wanted = true;
 }
 
 /* If the worker is dying by now, the rest follows when its end is certain. */

@@ -38,7 +38,7 @@ void node_ahead_give(node_t *n) {
         given = false;
         for (uint32_t i = 1; i < n->client_next; i++) {
             node_client_t *w = n->clients[i];
-            if (!may_have_more(w) || w->job->pool.idle.count > 0) continue;
+            if (!may_have_more(w) || w->pool->idle.count > 0) continue;
             sched_task_t *q = sched_task_ahead(w->job->sched, MOB_SHAPE_ONE_CPU);
             if (q == NULL) continue;
             node_task_t *t = (node_task_t *)q;

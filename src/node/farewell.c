@@ -161,8 +161,10 @@ void node_farewell(node_job_t *job, bool begins, bool driver_waits) {
     f->driver_waits = driver_waits;
     f->began_ns = base_clock_mono_ns();
     if (job->node->closing) {
-        pid_t zygote = job->setup->zygote.pid;
-        if (zygote > 0) kill(zygote, SIGKILL); /* nothing more is to be forked */
+        NODE_EACH_POOL(job, pool) {
+            pid_t zygote = pool->setup->zygote.pid;
+            if (zygote > 0) kill(zygote, SIGKILL); /* nothing more is to be forked */
+        }
     }
     workers_tell(job);
     if (any_is_left(job))

@@ -47,7 +47,7 @@ static bool client_equip(node_client_t *c) {
     if (shm_segment_create("mobula-client", SHM_CLIENT_BYTES, &c->segment) != MOB_OK) {
         char why[256];
         snprintf(why, sizeof why, "%s", mob_last_error());
-        if (c->role == WIRE_WORKER) node_worker_useless(c->job, why, true);
+        if (c->role == WIRE_WORKER) node_worker_useless(c->pool, why, true);
         node_client_refuse(c, MOB_ELIMIT, why);
         return false;
     }
@@ -78,8 +78,8 @@ static void process_watch(node_client_t *c) {
 void node_client_welcome(node_client_t *c) {
     node_t *n = c->node;
     if (!client_equip(c)) return;
-    node_setup_t *setup = c->job->setup;
     bool gets_setup = c->role == WIRE_WORKER;
+    node_setup_t *setup = gets_setup ? c->pool->setup : c->job->setup;
     size_t dir_size = strlen(n->session.dir) + 1;
     wire_welcome_t head = {
         .packet = {.magic = WIRE_MAGIC, .kind = WIRE_WELCOME},

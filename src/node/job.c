@@ -52,10 +52,9 @@ static void job_free(node_job_t *job) {
     node_jobs_t *jobs = &job->node->jobs;
     jobs->places[job->place / 64] &= ~((uint64_t)1 << job->place % 64);
     sched_job_free(job->sched);
-    vec_free(&job->pool.starting);
-    vec_free(&job->pool.idle);
     vec_free(&job->shapes.warned);
-    node_setup_drop(job->setup);
+    NODE_EACH_POOL(job, pool) node_pool_free(pool);
+    vec_free(&job->pools);
     free(job);
 }
 
@@ -87,14 +86,14 @@ mob_status_t node_job_new(node_t *n, node_setup_t *setup, node_job_t **ret_job) 
     }
     job->node = n;
     job->setup = setup;
-    mob_status_t status = job_equip(job);
+    mob_status_t status = node_pool_new(job, setup);
+    if (status == MOB_OK) status = job_equip(job);
     if (status != MOB_OK) {
         job_free(job);
         return status;
     }
     job->number = job->shown = ++n->jobs.made;
     job->start_ms = base_clock_wall_ns() / 1000000;
-    job->pool.spares_wanted = setup->zygote.client != NULL;
     *ret_job = job;
     return MOB_OK;
 }
@@ -155,12 +154,13 @@ void node_job_leave(node_job_t *job, bool driver_waits) {
     job->farewell.leaving = true; /* so that nothing of it is scheduled */
     if (!job->node->config.stays && !job->is_detached) job->node->closing = true;
     if (begins) {
-        node_pool_fail(job, "its job has ended");
+        NODE_EACH_POOL(job, pool) node_pool_fail(pool, "its job has ended");
         tasks_cancel(job);
         node_lineage_job_ends(job);
         actors_end(job);
         node_lanes_close(job);
-        while (job->pool.starting.count > 0) node_client_close(vec_pop(&job->pool.starting));
+        NODE_EACH_POOL(job, pool)
+        while (pool->starting.count > 0) node_client_close(vec_pop(&pool->starting));
     }
     /* a daemon that ends with its driver takes the jobs of detached actors along */
     if (begins && job->node->closing && !job->is_detached)

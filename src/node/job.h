@@ -28,7 +28,7 @@ struct node_job {
     pid_t pid;             /* the driver's */
     uint64_t start_ms;     /* wall clock */
     sched_job_t *sched;    /* its demands, and the tasks that wait */
-    node_pool_t pool;
+    VEC(node_pool_t *) pools; /* the first is its own, of its setup */
     node_lane_t lanes[SHM_LANES];
     node_shapes_t shapes;
     node_failures_t failures;
@@ -67,5 +67,9 @@ node_client_t *node_job_listener(const node_job_t *job);
         for (node_job_t *job = at_##job < (n)->jobs.items.count ? (n)->jobs.items.items[at_##job] \
                                                                 : NULL;                           \
              job != NULL; job = NULL)
+
+#define NODE_EACH_POOL(job, pool)                                           \
+    for (size_t at_##pool = 0; at_##pool < (job)->pools.count; at_##pool++) \
+        for (node_pool_t *pool = (job)->pools.items[at_##pool]; pool != NULL; pool = NULL)
 
 #endif

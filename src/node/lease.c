@@ -77,7 +77,7 @@ void node_lane_open(node_job_t *job, uint32_t shape) {
 }
 
 void node_lanes_close(node_job_t *job) {
-    node_lease_abandon(job);
+    NODE_EACH_POOL(job, pool) node_lease_abandon(pool);
     EACH_LANE (job, l) {
         sched_task_remove(job->node->sched, &job->lanes[l].request);
         atomic_store(&shared_of(job, l)->more, 0);
@@ -191,13 +191,14 @@ static void lease_give(node_client_t *w, uint32_t lane, const sched_lease_t *lea
 
 void node_lease_granted(node_job_t *job, uint32_t lane, const sched_lease_t *lease) {
     sched_lease_t held = *lease;
+    node_pool_t *pool = node_pool_of(job, job->lanes[lane].shape);
     bool needed = more_is_needed(job, lane);
-    node_client_t *w = needed ? node_worker_idle(job) : NULL;
+    node_client_t *w = needed ? node_worker_idle(pool) : NULL;
     if (w != NULL) {
         lease_give(w, lane, &held);
     } else if (needed) {
         job->lanes[lane].granted = held;
-        job->pool.waiting++;
+        pool->waiting++;
     } else {
         sched_lease_release(job->node->sched, &held);
     }
@@ -208,22 +209,25 @@ bool node_lease_claim(node_client_t *w) {
     node_job_t *job = w->job;
     EACH_LANE (job, l) {
         sched_lease_t lease = job->lanes[l].granted;
-        if (lease.state == SCHED_LEASE_NONE) continue;
+        if (lease.state == SCHED_LEASE_NONE || node_pool_of(job, job->lanes[l].shape) != w->pool)
+            continue;
         job->lanes[l].granted = (sched_lease_t){0};
-        job->pool.waiting--;
+        w->pool->waiting--;
         lease_give(w, l, &lease);
         return true;
     }
     return false;
 }
 
-void node_lease_abandon(node_job_t *job) {
+void node_lease_abandon(node_pool_t *pool) {
+    node_job_t *job = pool->job;
     EACH_LANE (job, l) {
         sched_lease_t *granted = &job->lanes[l].granted;
-        if (granted->state == SCHED_LEASE_NONE) continue;
+        if (granted->state == SCHED_LEASE_NONE || node_pool_of(job, job->lanes[l].shape) != pool)
+            continue;
         sched_lease_release(job->node->sched, granted);
         *granted = (sched_lease_t){0};
-        job->pool.waiting--;
+        pool->waiting--;
         job->node->again = true; /* a submitter may push before `more` is up again */
     }
 }

@@ -51,7 +51,7 @@ void node_lease_granted(node_job_t *job, uint32_t lane, const sched_lease_t *lea
 /* Gives an idle worker a lease that waits for a worker. False: none does. */
 bool node_lease_claim(node_client_t *worker);
 /* No worker can be had for the leases that wait for one: they go back. */
-void node_lease_abandon(node_job_t *job);
+void node_lease_abandon(node_pool_t *pool);
 /* The worker has given its lease back. */
 void node_lease_returned(node_client_t *worker);
 /* The worker's task goes on after its CPU was lent. */

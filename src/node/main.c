@@ -107,8 +107,9 @@ static void connection_refuse(node_t *n) {
     if (sock >= 0) close(sock);
     n->handles.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     NODE_EACH_JOB(n, job)
-    if (job->pool.starting.count > 0)
-        node_worker_useless(job, "the daemon has as many files open as it may: see ulimit -n",
+    NODE_EACH_POOL(job, pool)
+    if (pool->starting.count > 0)
+        node_worker_useless(pool, "the daemon has as many files open as it may: see ulimit -n",
                             true);
 }
 

@@ -1,10 +1,10 @@
 /*
- * Workers: from being asked for to their end. Each job has its own.
+ * Workers: from being asked for to their end. Each job has its own, in pools.
  *
- * A task that the scheduler has given its resources goes to an idle worker of its job, the one that
- * became idle last; without one the task waits, in order, while a worker is forked. There are more
- * workers than CPUs only because some were blocked: the daemon sends those home that are idle for a
- * while.
+ * A task that the scheduler has given its resources goes to an idle worker of its pool, the one
+ * that became idle last; without one the task waits, in order, while a worker is forked. There are
+ * more workers than CPUs only because some were blocked: the daemon sends those home that are idle
+ * for a while.
  *
  * Spares: a fork takes milliseconds, so the daemon has a worker a CPU before a task asks: from when
  * the zygote has loaded what it will load, and again when workers have become actors. It starts
@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -28,20 +29,49 @@ static const uint64_t PATIENCE_NS = 4000000000, /* an error comes within 5 s */
 
 enum { MAX_PAUSE_MS = 50, MAX_STARTING = 16, MAX_SPARE = 16, MAX_USELESS = 10, IDLE_MS = 2000 };
 
+/* ---- pools ---- */
+
+mob_status_t node_pool_new(node_job_t *job, node_setup_t *setup) {
+    node_pool_t *pool = calloc(1, sizeof *pool);
+    if (pool == NULL || !vec_push(&job->pools, pool)) {
+        free(pool);
+        node_setup_drop(setup);
+        return MOB_ENOMEM;
+    }
+    pool->job = job;
+    pool->setup = setup;
+    pool->number = (uint32_t)job->pools.count - 1;
+    pool->spares_wanted = setup->zygote.client != NULL;
+    return MOB_OK;
+}
+
+void node_pool_free(node_pool_t *pool) {
+    vec_free(&pool->starting);
+    vec_free(&pool->idle);
+    node_setup_drop(pool->setup);
+    free(pool);
+}
+
+node_pool_t *node_pool_of(const node_job_t *job, uint32_t shape) {
+    return job->pools.items[sched_shape_tag(job->sched, shape)];
+}
+
+node_pool_t *node_pool_first(const node_job_t *job) { return job->pools.items[0]; }
+
 /* ---- tasks that wait for a worker ---- */
 
-static node_task_t *wait_pop(node_job_t *job) {
-    node_task_t *t = job->pool.wait_head;
+static node_task_t *wait_pop(node_pool_t *pool) {
+    node_task_t *t = pool->wait_head;
     if (t == NULL) return NULL;
-    job->pool.wait_head = t->next;
-    if (job->pool.wait_head == NULL) job->pool.wait_tail = NULL;
-    job->pool.waiting--;
+    pool->wait_head = t->next;
+    if (pool->wait_head == NULL) pool->wait_tail = NULL;
+    pool->waiting--;
     t->waiting_for_worker = false;
     return t;
 }
 
 void node_pool_wait(node_task_t *t) {
-    node_pool_t *pool = &t->job->pool;
+    node_pool_t *pool = node_pool_of(t->job, t->shape);
     t->next = NULL;
     if (pool->wait_tail)
         pool->wait_tail->next = t;
@@ -53,7 +83,7 @@ void node_pool_wait(node_task_t *t) {
 }
 
 void node_pool_unwait(node_task_t *t) {
-    node_pool_t *pool = &t->job->pool;
+    node_pool_t *pool = node_pool_of(t->job, t->shape);
     node_task_t **at = &pool->wait_head, *before = NULL;
     while (*at != NULL && *at != t) before = *at, at = &(*at)->next;
     if (*at == NULL) return;
@@ -63,11 +93,12 @@ void node_pool_unwait(node_task_t *t) {
     t->waiting_for_worker = false;
 }
 
-void node_pool_fail(node_job_t *job, const char *text) {
+void node_pool_fail(node_pool_t *pool, const char *text) {
+    node_job_t *job = pool->job;
     node_t *n = job->node;
-    node_lease_abandon(job);
-    node_queues_fail(job, text);
-    for (node_task_t *t; (t = wait_pop(job)) != NULL;) {
+    node_lease_abandon(pool);
+    node_queues_fail(pool, text);
+    for (node_task_t *t; (t = wait_pop(pool)) != NULL;) {
         if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL)
             node_actor_died(n, t->actor, text); /* fails the creation too */
         else
@@ -85,30 +116,27 @@ static bool has_worked(const node_client_t *w) {
 
 /* Whether a worker that was started after the first that ended at once is of use. What older
  * workers do says nothing about new ones that can't begin. */
-static bool newer_one_works(node_job_t *job) {
-    node_t *n = job->node;
+static bool newer_one_works(node_pool_t *pool) {
+    node_t *n = pool->job->node;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
-        if (w != NULL && w->job == job && w->role == WIRE_WORKER &&
-            w->started_ns > job->pool.first_failure_ns && has_worked(w))
+        if (w != NULL && w->pool == pool && w->started_ns > pool->first_failure_ns && has_worked(w))
             return true;
     }
     return false;
 }
 
 /* A worker has ended before it ran anything: the next start waits a little. */
-static void useless_note(node_job_t *job) {
-    node_pool_t *pool = &job->pool;
+static void useless_note(node_pool_t *pool) {
     uint64_t now = base_clock_mono_ns();
     /* not in a row */
-    if (now - pool->last_failure_ns > FORGET_NS || newer_one_works(job)) pool->failures = 0;
+    if (now - pool->last_failure_ns > FORGET_NS || newer_one_works(pool)) pool->failures = 0;
     pool->last_failure_ns = now;
     if (pool->failures++ == 0) pool->first_failure_ns = now;
 }
 
 /* Fails the tasks that wait for a worker, if that many have ended by now. */
-static void useless_tell(node_job_t *job, const char *how, bool by_itself) {
-    node_pool_t *pool = &job->pool;
+static void useless_tell(node_pool_t *pool, const char *how, bool by_itself) {
     /* Workers that another process kills say nothing about the next one, unless that goes on and
      * on. */
     if (pool->failures < MAX_USELESS ||
@@ -120,29 +148,28 @@ static void useless_tell(node_job_t *job, const char *how, bool by_itself) {
              "printed tells why",
              pool->failures, how);
     pool->failures = 0; /* the next task tries again */
-    node_pool_fail(job, text);
+    node_pool_fail(pool, text);
 }
 
-void node_worker_useless(node_job_t *job, const char *how, bool by_itself) {
-    useless_note(job);
-    useless_tell(job, how, by_itself);
+void node_worker_useless(node_pool_t *pool, const char *how, bool by_itself) {
+    useless_note(pool);
+    useless_tell(pool, how, by_itself);
 }
 
 /* A pause after each worker that ended at once, the longer the more there were: else the machine
  * would do nothing but start workers. */
-static bool start_is_held(node_job_t *job) {
-    const node_pool_t *pool = &job->pool;
+static bool start_is_held(const node_pool_t *pool) {
     if (pool->failures == 0) return false;
     uint64_t pause_ms = (uint64_t)(pool->failures < MAX_PAUSE_MS ? pool->failures : MAX_PAUSE_MS);
     if (base_clock_mono_ns() >= pool->last_failure_ns + pause_ms * 1000000) return false;
-    node_look_again(job->node, pause_ms);
+    node_look_again(pool->job->node, pause_ms);
     return true;
 }
 
 /* ---- starting ---- */
 
 static void starting_remove(node_client_t *w) {
-    node_pool_t *pool = &w->job->pool;
+    node_pool_t *pool = w->pool;
     for (size_t i = 0; i < pool->starting.count; i++) {
         if (pool->starting.items[i] != w) continue;
         vec_swap_remove(&pool->starting, i);
@@ -152,36 +179,37 @@ static void starting_remove(node_client_t *w) {
 
 /* Without its pipes the worker is given up; later there may be pipes. */
 void node_worker_give_up(node_client_t *w, const char *why) {
-    node_job_t *job = w->job;
+    node_pool_t *pool = w->pool;
     char text[192];
     snprintf(text, sizeof text, "the daemon could not make its pipes: %s", why);
     starting_remove(w);
     node_client_close(w);
-    node_worker_useless(job, text, true);
-    node_look_again(job->node, 1000);
+    node_worker_useless(pool, text, true);
+    node_look_again(pool->job->node, 1000);
 }
 
-static bool worker_start(node_job_t *job) {
-    node_t *n = job->node;
+static bool worker_start(node_pool_t *pool) {
+    node_t *n = pool->job->node;
     node_client_t *w = node_client_new(n);
     if (w == NULL) return false;
     w->state = NODE_STARTING;
     w->role = WIRE_WORKER;
     w->token = ++n->next_token;
     w->started_ns = base_clock_mono_ns();
-    node_job_join(job, w);
-    if (!vec_push(&job->pool.starting, w)) {
+    w->pool = pool;
+    node_job_join(pool->job, w);
+    if (!vec_push(&pool->starting, w)) {
         node_client_close(w);
         return false;
     }
-    return job->setup->zygote.client == NULL || node_zygote_fork(w);
+    return pool->setup->zygote.client == NULL || node_zygote_fork(w);
 }
 
 void node_worker_start_failed(node_client_t *w) {
     node_t *n = w->node;
-    node_job_t *job = w->job;
+    node_pool_t *pool = w->pool;
     starting_remove(w);
-    if (job->setup->zygote.client != NULL) node_worker_useless(job, "it did not connect", false);
+    if (pool->setup->zygote.client != NULL) node_worker_useless(pool, "it did not connect", false);
     node_client_close(w);
     node_schedule(n);
 }
@@ -189,8 +217,9 @@ void node_worker_start_failed(node_client_t *w) {
 /* The worker that was asked for under this token; NULL: none. */
 static node_client_t *starting_find(node_t *n, uint64_t token) {
     NODE_EACH_JOB(n, job)
-    for (size_t i = 0; i < job->pool.starting.count; i++)
-        if (job->pool.starting.items[i]->token == token) return job->pool.starting.items[i];
+    NODE_EACH_POOL(job, pool)
+    for (size_t i = 0; i < pool->starting.count; i++)
+        if (pool->starting.items[i]->token == token) return pool->starting.items[i];
     return NULL;
 }
 
@@ -225,7 +254,7 @@ void node_worker_hello(node_client_t *connection, uint64_t token) {
 
 static void idle_remove(node_client_t *w) {
     if (!w->idle) return;
-    node_pool_t *pool = &w->job->pool;
+    node_pool_t *pool = w->pool;
     w->idle = false;
     for (size_t i = 0; i < pool->idle.count; i++) {
         if (pool->idle.items[i] != w) continue;
@@ -236,8 +265,7 @@ static void idle_remove(node_client_t *w) {
     }
 }
 
-node_client_t *node_worker_idle(node_job_t *job) {
-    node_pool_t *pool = &job->pool;
+node_client_t *node_worker_idle(node_pool_t *pool) {
     if (pool->idle.count == 0) return NULL;
     /* the one that became idle last: it is the warmest */
     node_client_t *w = pool->idle.items[pool->idle.count - 1];
@@ -260,32 +288,32 @@ void node_worker_free(node_client_t *w) {
         node_client_tell(w, wire_plain(WIRE_EXIT));
         return;
     }
-    node_task_t *t = wait_pop(w->job);
+    node_task_t *t = wait_pop(w->pool);
     if (t != NULL) {
         node_task_run_on(w->node, t, w);
         return;
     }
     if (node_lease_claim(w)) return;
     w->idle_since_ns = base_clock_mono_ns();
-    w->idle = vec_push(&w->job->pool.idle, w);
+    w->idle = vec_push(&w->pool->idle, w);
 }
 
 /* ---- how many there are ---- */
 
 /* How many workers there are beside those that are actors. */
-static size_t pool_size(node_job_t *job) {
-    node_t *n = job->node;
-    size_t alive = job->pool.idle.count;
+static size_t pool_size(node_pool_t *pool) {
+    node_t *n = pool->job->node;
+    size_t alive = pool->idle.count;
     for (uint32_t i = 1; i < n->client_next; i++) {
         const node_client_t *w = n->clients[i];
-        alive += w != NULL && w->job == job && w->role == WIRE_WORKER && w->actor == NULL &&
-                 (w->runs != NULL || w->leased);
+        alive += w != NULL && w->pool == pool && w->actor == NULL && (w->runs != NULL || w->leased);
     }
     return alive;
 }
 
 /* How many are kept: one a CPU. A detached actor's job has the others when it needs them. */
-static size_t pool_wanted(const node_job_t *job) {
+static size_t pool_wanted(const node_pool_t *pool) {
+    const node_job_t *job = pool->job;
     const node_t *n = job->node;
     if (job->is_detached) /* a spare for a restart */
         return job->actor != NULL && actor_life_may_restart(&job->actor->life);
@@ -298,27 +326,25 @@ static size_t pool_wanted(const node_job_t *job) {
     return strcmp(name, "CPU") == 0 ? (size_t)(total + SCHED_UNIT - 1) / SCHED_UNIT : 1;
 }
 
-static void spares_start(node_job_t *job) {
-    node_pool_t *pool = &job->pool;
-    if (!pool->spares_wanted || job->setup->zygote.client == NULL || pool->waiting > 0 ||
+static void spares_start(node_pool_t *pool) {
+    if (!pool->spares_wanted || pool->setup->zygote.client == NULL || pool->waiting > 0 ||
         pool->starting.count > 0)
         return;
     pool->spares_wanted = false;
-    size_t wanted = pool_wanted(job) < MAX_SPARE ? pool_wanted(job) : MAX_SPARE;
-    for (size_t there = pool_size(job); there < wanted && worker_start(job); there++) {
+    size_t wanted = pool_wanted(pool) < MAX_SPARE ? pool_wanted(pool) : MAX_SPARE;
+    for (size_t there = pool_size(pool); there < wanted && worker_start(pool); there++) {
     }
 }
 
 /* Sends idle workers home beyond the number of CPUs, oldest first; looks again later if some have
  * not been idle for long enough. */
-static void idle_trim(node_job_t *job) {
-    node_pool_t *pool = &job->pool;
+static void idle_trim(node_pool_t *pool) {
     uint64_t now = base_clock_mono_ns();
-    size_t wanted = pool_wanted(job), alive = pool_size(job);
+    size_t wanted = pool_wanted(pool), alive = pool_size(pool);
     for (size_t i = 0; i < pool->idle.count && alive > wanted;) {
         node_client_t *w = pool->idle.items[i];
         if (now - w->idle_since_ns < (uint64_t)IDLE_MS * 1000000) {
-            node_look_again(job->node, IDLE_MS);
+            node_look_again(pool->job->node, IDLE_MS);
             return;
         }
         if (node_worker_retire(w))
@@ -339,21 +365,21 @@ size_t node_workers_due(node_t *n, bool actors_too) {
     return count;
 }
 
-void node_pool_fill(node_job_t *job) {
-    node_pool_t *pool = &job->pool;
-    node_setup_t *setup = job->setup;
+void node_pool_fill(node_pool_t *pool) {
+    node_job_t *job = pool->job;
+    node_setup_t *setup = pool->setup;
     if (setup->given.argv[0] == NULL || job->farewell.leaving) return;
     if (pool->waiting > 0 && setup->zygote.client == NULL && setup->zygote.next == NULL &&
         setup->zygote.pid == 0 && node_zygote_start(setup) != MOB_OK)
-        node_pool_fail(job, mob_last_error());
+        node_pool_fail(pool, mob_last_error());
     /* A worker whose results are published is about to say so, and is free then. */
     size_t soon = pool->starting.count < pool->waiting ? node_workers_due(job->node, false) : 0;
-    bool held = pool->starting.count + soon < pool->waiting && start_is_held(job);
+    bool held = pool->starting.count + soon < pool->waiting && start_is_held(pool);
     while (!held && pool->starting.count + soon < pool->waiting &&
-           pool->starting.count < MAX_STARTING && worker_start(job)) {
+           pool->starting.count < MAX_STARTING && worker_start(pool)) {
     }
-    spares_start(job);
-    if (pool->idle.count > 1 || (pool->idle.count > 0 && job->is_detached)) idle_trim(job);
+    spares_start(pool);
+    if (pool->idle.count > 1 || (pool->idle.count > 0 && job->is_detached)) idle_trim(pool);
 }
 
 /* ---- a worker's end ---- */
@@ -387,18 +413,18 @@ void node_worker_forget(node_client_t *w) {
         w->has_worked |=
             wire_word_state(atomic_load_explicit(&n->records[t->record].word,
                                                  memory_order_acquire)) != WIRE_READY_STATE;
-    node_job_t *job = w->job;
-    if (w->has_worked && w->started_ns > job->pool.first_failure_ns) job->pool.failures = 0;
-    bool useless = !w->has_worked && !w->retiring && !job->farewell.leaving;
+    node_pool_t *pool = w->pool;
+    if (w->has_worked && w->started_ns > pool->first_failure_ns) pool->failures = 0;
+    bool useless = !w->has_worked && !w->retiring && !pool->job->farewell.leaving;
     while (w->runs != NULL) {
         node_task_t *t = w->runs;
         node_task_lost(n, t);
         if (w->runs == t) break; /* can't be: a lost task is never still handed out */
     }
-    if (useless && job->pool.idle.count == 0) {
-        useless_note(job);
+    if (useless && pool->idle.count == 0) {
+        useless_note(pool);
         node_schedule(n); /* its tasks wait for the next worker */
-        useless_tell(job, how,
+        useless_tell(pool, how,
                      !(WIFSIGNALED(w->exit_status) && WTERMSIG(w->exit_status) == SIGKILL));
     }
     if (w->actor != NULL) node_actor_go_on(n, w->actor, w);

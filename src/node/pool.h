@@ -1,10 +1,16 @@
-/* A job's workers: those that are started, those that are idle, and tasks that wait for one. */
+/*
+ * Workers of one setup in a job: those that are started, those that are idle, and tasks that wait
+ * for one. A job has a pool for itself, and one for each runtime environment that its tasks name.
+ */
 #ifndef NODE_POOL_H
 #define NODE_POOL_H
 
 #include "node/types.h"
 
-typedef struct {
+struct node_pool {
+    node_job_t *job;
+    node_setup_t *setup;
+    uint32_t number; /* in its job, and the tag of its tasks' shapes; 0: the job's own */
     VEC(node_client_t *) starting;              /* workers that were asked for */
     VEC(node_client_t *) idle;                  /* the one that became idle last is the last */
     bool spares_wanted;                         /* there may be fewer workers than are kept ready */
@@ -12,12 +18,21 @@ typedef struct {
     uint64_t first_failure_ns, last_failure_ns; /* of that series */
     node_task_t *wait_head, *wait_tail;         /* have their resources, wait for a worker */
     uint32_t waiting;                           /* tasks and leases that wait for a worker */
-} node_pool_t;
+};
+
+/* A pool of the job, the last of its list; takes the setup's hold, also if it fails. MOB_ENOMEM. */
+mob_status_t node_pool_new(node_job_t *job, node_setup_t *setup);
+/* No worker of it is left. */
+void node_pool_free(node_pool_t *pool);
+/* The pool whose workers run tasks of this shape. */
+node_pool_t *node_pool_of(const node_job_t *job, uint32_t shape);
+/* The job's own pool. */
+node_pool_t *node_pool_first(const node_job_t *job);
 
 /* ---- starting ---- */
 
 /* Starts as many workers as tasks wait for, and spares; sends home what is idle for long. */
-void node_pool_fill(node_job_t *job);
+void node_pool_fill(node_pool_t *pool);
 /* A worker has connected: it becomes the one that was asked for under its token. */
 void node_worker_hello(node_client_t *connection, uint64_t token);
 /* The worker that was asked for will not come. */
@@ -26,12 +41,12 @@ void node_worker_start_failed(node_client_t *worker);
 void node_worker_give_up(node_client_t *worker, const char *why);
 /* A worker ended without having run anything. After some in a row, the tasks that wait for one
  * fail. `by_itself`: nobody killed it. */
-void node_worker_useless(node_job_t *job, const char *how, bool by_itself);
+void node_worker_useless(node_pool_t *pool, const char *how, bool by_itself);
 
 /* ---- workers that have nothing to do ---- */
 
 /* Takes the worker that became idle last out of the pool; NULL: none. */
-node_client_t *node_worker_idle(node_job_t *job);
+node_client_t *node_worker_idle(node_pool_t *pool);
 /* The worker has nothing to do now: it gets a task or a lease that waits, or is idle. */
 void node_worker_free(node_client_t *worker);
 /* Sends an idle worker home. False: tasks that it submitted are open, and would be cancelled with
@@ -42,7 +57,7 @@ void node_pool_wait(node_task_t *task);
 /* ... and does not any more. */
 void node_pool_unwait(node_task_t *task);
 /* No worker can be had: tasks that wait for one fail. `text` is borrowed. */
-void node_pool_fail(node_job_t *job, const char *text);
+void node_pool_fail(node_pool_t *pool, const char *text);
 /* How many workers have published the results of what they run and not told the daemon yet. They
  * are about to, unless they were killed. */
 size_t node_workers_due(node_t *node, bool actors_too);

@@ -247,10 +247,12 @@ static void queue_fail(node_t *n, uint32_t number, uint32_t client, const char *
     }
 }
 
-void node_queues_fail(node_job_t *job, const char *text) {
+void node_queues_fail(node_pool_t *pool, const char *text) {
+    node_job_t *job = pool->job;
     node_t *n = job->node;
     for (uint32_t i = 1; i < n->client_next; i++)
         for (uint32_t l = 0; l < SHM_LANES; l++)
-            if (n->clients[i] != NULL && n->clients[i]->job == job)
+            if (n->clients[i] != NULL && n->clients[i]->job == job && job->lanes[l].shape != 0 &&
+                node_pool_of(job, job->lanes[l].shape) == pool)
                 queue_fail(n, shm_lane_queue(l, i), i, text);
 }

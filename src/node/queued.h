@@ -34,6 +34,6 @@ bool node_client_has_tasks(node_client_t *client);
  * are cancelled; the others run. */
 void node_tasks_cancel(node_client_t *client);
 /* No worker can be had: what lies in the queues fails. `text` is borrowed. */
-void node_queues_fail(node_job_t *job, const char *text);
+void node_queues_fail(node_pool_t *pool, const char *text);
 
 #endif

@@ -50,7 +50,7 @@ static void tasks_start(node_t *n) {
         }
         node_task_t *t = (node_task_t *)q;
         t->lease = lease;
-        node_client_t *w = node_worker_idle(t->job);
+        node_client_t *w = node_worker_idle(node_pool_of(t->job, t->shape));
         if (w != NULL)
             node_task_run_on(n, t, w);
         else
@@ -90,5 +90,6 @@ void node_schedule(node_t *n) {
         node_ahead_give(n);
         node_ahead_follow(n);
     }
-    NODE_EACH_JOB(n, job) node_pool_fill(job);
+    NODE_EACH_JOB(n, job)
+    NODE_EACH_POOL(job, pool) node_pool_fill(pool);
 }

@@ -22,6 +22,7 @@ typedef struct node_object node_object_t;
 typedef struct node_actor node_actor_t;
 typedef struct node_job node_job_t;
 typedef struct node_setup node_setup_t;
+typedef struct node_pool node_pool_t;
 typedef struct node_lineage node_lineage_t;
 typedef struct node_remake node_remake_t;
 

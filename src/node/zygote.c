@@ -24,11 +24,11 @@
 
 enum { MAX_FAILURES = 3 };
 
-/* Each job of the setup. */
-#define EACH_JOB_OF(s, job)                                                              \
-    for (size_t i_ = (s)->node->jobs.items.count; i_-- > 0;)                             \
-        for (node_job_t *job = (s)->node->jobs.items.items[i_]; job != NULL; job = NULL) \
-            if (job->setup == (s))
+/* Each pool of the setup. */
+#define EACH_POOL_OF(s, pool)      \
+    NODE_EACH_JOB((s)->node, job_) \
+    NODE_EACH_POOL(job_, pool)     \
+    if (pool->setup == (s))
 
 static int spawn(node_setup_t *s, char *const *env, const char *folder) {
     posix_spawnattr_t attributes;
@@ -98,7 +98,7 @@ bool node_zygote_fork(node_client_t *w) {
     bool opened = out_status == MOB_OK && err_status == MOB_OK;
     wire_fork_t packet = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_FORK}, .token = w->token};
     int fds[2] = {out[1], err[1]};
-    if (opened) node_client_send(w->job->setup->zygote.client, &packet, sizeof packet, fds, 2);
+    if (opened) node_client_send(w->pool->setup->zygote.client, &packet, sizeof packet, fds, 2);
     close(out[1]);
     close(err[1]);
     if (!opened) node_worker_give_up(w, mob_last_error());
@@ -113,9 +113,9 @@ void node_zygote_hello(node_client_t *c, node_setup_t *s) {
 
 /* The workers that were asked for before there was a zygote; and drivers that wait for it. */
 static void jobs_serve(node_setup_t *s, bool first) {
-    EACH_JOB_OF(s, job) {
-        for (size_t i = job->pool.starting.count; i-- > 0;)
-            node_zygote_fork(job->pool.starting.items[i]);
+    EACH_POOL_OF(s, pool) {
+        node_job_t *job = pool->job;
+        for (size_t i = pool->starting.count; i-- > 0;) node_zygote_fork(pool->starting.items[i]);
         if (first && job->driver != NULL && job->driver->state == NODE_GREETING)
             node_client_welcome(job->driver);
     }
@@ -140,7 +140,7 @@ void node_zygote_packet(node_client_t *c, uint32_t kind) {
     z->ready = true;
     z->failures = 0;
     z->pid = c->pid;
-    EACH_JOB_OF(s, job) job->pool.spares_wanted = old != NULL || !s->preloads;
+    EACH_POOL_OF(s, pool) pool->spares_wanted = old != NULL || !s->preloads;
     if (old != NULL) {
         node_client_close(old); /* it ends when its socket does */
     } else {
@@ -160,7 +160,7 @@ void node_zygote_closed(node_client_t *c) {
 }
 
 static bool is_needed(node_setup_t *s) {
-    EACH_JOB_OF(s, job) if (!job->farewell.leaving) return true;
+    EACH_POOL_OF(s, pool) if (!pool->job->farewell.leaving) return true;
     return false;
 }
 
@@ -170,8 +170,8 @@ void node_zygote_died(node_setup_t *s) {
     if (s->zygote.pid > 0) kill(s->zygote.pid, SIGKILL);
     s->zygote.pid = 0;
     /* the next zygote is asked for them again */
-    EACH_JOB_OF(s, job)
-    while (job->pool.starting.count > 0) node_client_close(vec_pop(&job->pool.starting));
+    EACH_POOL_OF(s, pool)
+    while (pool->starting.count > 0) node_client_close(vec_pop(&pool->starting));
     if (++s->zygote.failures <= MAX_FAILURES && node_zygote_start(s) == MOB_OK) return;
     static const char text[] =
         "the Python process that workers are forked from can't be started. What it said before it "
@@ -179,11 +179,12 @@ void node_zygote_died(node_setup_t *s) {
         "ray._private.zygote'";
     s->zygote.failures = 0; /* the next task tries again */
     node_setup_hold(s);     /* the jobs may go */
-    EACH_JOB_OF(s, job) {
+    EACH_POOL_OF(s, pool) {
+        node_job_t *job = pool->job;
         if (job->driver != NULL && job->driver->state == NODE_GREETING)
             node_client_refuse(job->driver, MOB_ESYS, text);
         else
-            node_pool_fail(job, text);
+            node_pool_fail(pool, text);
     }
     node_setup_drop(s);
 }

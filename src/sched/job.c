@@ -119,7 +119,16 @@ static sched_shape_t *shape_get(const sched_job_t *job, uint32_t shape) {
 
 mob_status_t sched_shape_intern(sched_job_t *job, const sched_amount_t *demand, size_t count,
                                 uint32_t *ret_shape) {
-    return sched_shapes_intern(&job->shapes, demand, count, ret_shape);
+    return sched_shapes_intern(&job->shapes, demand, count, 0, ret_shape);
+}
+
+mob_status_t sched_shape_intern_tagged(sched_job_t *job, const sched_amount_t *demand, size_t count,
+                                       uint32_t tag, uint32_t *ret_shape) {
+    return sched_shapes_intern(&job->shapes, demand, count, tag, ret_shape);
+}
+
+uint32_t sched_shape_tag(const sched_job_t *job, uint32_t shape) {
+    return shape_get(job, shape)->tag;
 }
 
 void sched_shape_hold(sched_job_t *job, uint32_t shape) { shape_get(job, shape)->holds++; }

@@ -89,7 +89,7 @@ static void names_leave(sched_shapes_t *shapes, const sched_need_t *needs, uint3
 }
 
 static mob_status_t shapes_add(sched_shapes_t *shapes, const sched_need_t *needs, uint32_t count,
-                               uint64_t hash, sched_shape_t **ret_shape) {
+                               uint32_t tag, uint64_t hash, sched_shape_t **ret_shape) {
     if (shapes->places.count - shapes->free_count == SCHED_SHAPES_MAX)
         return base_fail(MOB_ELIMIT,
                          "at most %d different demands for resources can be in use at once",
@@ -107,6 +107,7 @@ static mob_status_t shapes_add(sched_shapes_t *shapes, const sched_need_t *needs
         return status;
     }
     shape->id = shapes->places.items[place].id;
+    shape->tag = tag;
     shape->hash = hash;
     shape->holds = 1;
     shape->count = count;
@@ -127,7 +128,7 @@ mob_status_t sched_shapes_init(sched_shapes_t *shapes, sched_names_t *names,
     if (!shapes->buckets) return MOB_ENOMEM;
     shapes->bucket_count = BUCKETS_LEAST;
     sched_shape_t *nothing;
-    mob_status_t status = shapes_add(shapes, NULL, 0, 0, &nothing);
+    mob_status_t status = shapes_add(shapes, NULL, 0, 0, 0, &nothing);
     if (!status) nothing->possible = true;
     return status;
 }
@@ -184,8 +185,8 @@ static mob_status_t needs_check(const sched_need_t *needs, uint32_t count) {
     return MOB_OK;
 }
 
-static uint64_t needs_hash(const sched_need_t *needs, uint32_t count) {
-    uint64_t hash = count;
+static uint64_t needs_hash(const sched_need_t *needs, uint32_t count, uint32_t tag) {
+    uint64_t hash = count + tag * UINT64_C(0x9e3779b97f4a7c15);
     for (uint32_t i = 0; i < count; i++) {
         hash = (hash ^ needs[i].resource) * UINT64_C(0x9e3779b97f4a7c15);
         hash = (hash ^ (uint64_t)needs[i].amount ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -193,8 +194,9 @@ static uint64_t needs_hash(const sched_need_t *needs, uint32_t count) {
     return hash ^ hash >> 32;
 }
 
-static bool shape_equals(const sched_shape_t *shape, const sched_need_t *needs, uint32_t count) {
-    if (shape->count != count) return false;
+static bool shape_equals(const sched_shape_t *shape, const sched_need_t *needs, uint32_t count,
+                         uint32_t tag) {
+    if (shape->count != count || shape->tag != tag) return false;
     for (uint32_t i = 0; i < count; i++) {
         if (shape->needs[i].resource != needs[i].resource ||
             shape->needs[i].amount != needs[i].amount)
@@ -204,24 +206,24 @@ static bool shape_equals(const sched_shape_t *shape, const sched_need_t *needs, 
 }
 
 static sched_shape_t *shapes_find_equal(const sched_shapes_t *shapes, const sched_need_t *needs,
-                                        uint32_t count, uint64_t hash) {
+                                        uint32_t count, uint32_t tag, uint64_t hash) {
     for (uint32_t place = *bucket_of(shapes, hash); place;
          place = shapes->places.items[place].shape->chain) {
         sched_shape_t *known = shapes->places.items[place].shape;
-        if (known->hash == hash && shape_equals(known, needs, count)) return known;
+        if (known->hash == hash && shape_equals(known, needs, count, tag)) return known;
     }
     return NULL;
 }
 
 static mob_status_t shapes_hold_or_add(sched_shapes_t *shapes, const sched_need_t *needs,
-                                       uint32_t count, uint32_t *ret_shape) {
-    uint64_t hash = needs_hash(needs, count);
-    sched_shape_t *shape =
-        count ? shapes_find_equal(shapes, needs, count, hash) : shapes->places.items[0].shape;
+                                       uint32_t count, uint32_t tag, uint32_t *ret_shape) {
+    uint64_t hash = needs_hash(needs, count, tag);
+    sched_shape_t *shape = count > 0 || tag > 0 ? shapes_find_equal(shapes, needs, count, tag, hash)
+                                                : shapes->places.items[0].shape;
     if (shape) {
         shape->holds++;
     } else {
-        mob_status_t status = shapes_add(shapes, needs, count, hash, &shape);
+        mob_status_t status = shapes_add(shapes, needs, count, tag, hash, &shape);
         if (status) return status;
         shape->possible = !sched_shape_missing(shape, shapes->total);
         bucket_link(shapes, shape);
@@ -232,7 +234,7 @@ static mob_status_t shapes_hold_or_add(sched_shapes_t *shapes, const sched_need_
 }
 
 mob_status_t sched_shapes_intern(sched_shapes_t *shapes, const sched_amount_t *demand, size_t count,
-                                 uint32_t *ret_shape) {
+                                 uint32_t tag, uint32_t *ret_shape) {
     if (count > SCHED_NEEDS_MAX)
         return base_fail(MOB_ELIMIT, "one demand can name at most %d resources, not %zu",
                          SCHED_NEEDS_MAX, count);
@@ -242,7 +244,7 @@ mob_status_t sched_shapes_intern(sched_shapes_t *shapes, const sched_amount_t *d
     uint32_t used = 0;
     status = demand_resolve(shapes->names, demand, count, needs, &used);
     if (!status) status = needs_check(needs, used);
-    if (!status) status = shapes_hold_or_add(shapes, needs, used, ret_shape);
+    if (!status) status = shapes_hold_or_add(shapes, needs, used, tag, ret_shape);
     /* A new shape uses them by itself, so that a refusal keeps none. */
     names_leave(shapes, needs, used);
     return status;

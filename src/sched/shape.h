@@ -20,6 +20,7 @@ struct sched_shape {
     sched_kind_t *kind;
     uint64_t hash;
     uint32_t id;
+    uint32_t tag;   /* demands with different tags are different */
     uint32_t chain; /* the place of the next shape in its bucket; 0: none */
     uint32_t holds; /* at least 1 */
     uint32_t place; /* among its kind's waiting ones, while it is one */
@@ -55,7 +56,7 @@ mob_status_t sched_shapes_init(sched_shapes_t *shapes, sched_names_t *names,
 void sched_shapes_fini(sched_shapes_t *shapes);
 /* As sched_shape_intern. */
 mob_status_t sched_shapes_intern(sched_shapes_t *shapes, const sched_amount_t *demand, size_t count,
-                                 uint32_t *ret_shape);
+                                 uint32_t tag, uint32_t *ret_shape);
 /* NULL: there is none of this number. */
 sched_shape_t *sched_shapes_find(const sched_shapes_t *shapes, uint32_t id);
 /* Takes one hold away; the last one forgets the shape, which must have no tasks waiting. */

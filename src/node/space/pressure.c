@@ -365,10 +365,9 @@ static bool store_gives(const node_t *n) {
 
 /* Nobody misses a worker without a task, and it may have kept much of what its last one used:
  * beyond what it was born with, which it shares with the zygote. */
-static void idle_end(const node_job_t *job) {
-    const node_pool_t *pool = &job->pool;
+static void idle_end(const node_pool_t *pool) {
     uint64_t most =
-        (pool->idle.count > 0 ? base_process_bytes(job->setup->zygote.pid) : 0) + IDLE_BYTES;
+        (pool->idle.count > 0 ? base_process_bytes(pool->setup->zygote.pid) : 0) + IDLE_BYTES;
     for (size_t i = pool->idle.count; i-- > 0;) {
         node_client_t *w = pool->idle.items[i];
         if (base_process_bytes(w->pid) < most || !node_worker_retire(w)) continue;
@@ -386,7 +385,8 @@ static void pressure_relieve(node_t *n, uint64_t used, uint64_t soon, uint64_t l
     node_leases_recall(n);
     node_ahead_hold_back(n);
     store_relieve(n, (soon > allowed ? soon - allowed : 0) + limit / 20);
-    NODE_EACH_JOB(n, job) idle_end(job);
+    NODE_EACH_JOB(n, job)
+    NODE_EACH_POOL(job, pool) idle_end(pool);
     uint64_t since = now - n->pressure.short_since_ns;
     bool gives = store_gives(n), patient = since < PATIENCE_NS,
          at_once = soon >= limit && !(gives && patient);
@@ -456,7 +456,8 @@ void node_pressure_watch(node_t *n) {
  * Actors are not asked, and who waits for others does nothing by itself. */
 static bool one_runs(node_t *n) {
     NODE_EACH_JOB(n, job)
-    if (job->pool.waiting > 0) return true;
+    NODE_EACH_POOL(job, pool)
+    if (pool->waiting > 0) return true;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
         if (w == NULL || w->role != WIRE_WORKER || w->actor != NULL) continue;

@@ -53,8 +53,12 @@ static inline node_job_t *fixture_job_new(node_t *n, const char *const *argv) {
 static inline void fixture_job_free(node_t *n, node_job_t *job) {
     (void)n;
     job->setup->zygote.pid = 0;
-    vec_free(&job->pool.idle);
-    vec_free(&job->pool.starting);
+    NODE_EACH_POOL(job, pool) {
+        vec_free(&pool->idle);
+        vec_free(&pool->starting);
+        free(pool);
+    }
+    vec_free(&job->pools);
     vec_free(&job->shapes.warned);
     if (job->setup->fd >= 0) close(job->setup->fd);
     free(job->setup->lists);
@@ -93,6 +97,7 @@ static inline node_client_t *fixture_client_new(node_t *n, uint32_t role) {
     assert_true(node_number_take(c));
     c->role = role;
     c->state = NODE_LIVE;
+    if (role == WIRE_WORKER) c->pool = node_pool_first(JOB(n));
     if (role == WIRE_WORKER || role == WIRE_DRIVER) node_job_join(JOB(n), c);
     return c;
 }

@@ -73,9 +73,9 @@ static void test_in_the_scheduler_and_for_a_worker(void **state) {
     assert_int_equal(fixture_heard(JOB(n)->driver).answer.status, MOB_OK);
     assert_true(is_cancelled(first) && is_free(waits));
     assert_int_equal(cpus_free(), CPUS);
-    assert_int_equal(JOB(n)->pool.waiting, 0);
-    assert_null(JOB(n)->pool.wait_head);
-    assert_null(JOB(n)->pool.wait_tail);
+    assert_int_equal(node_pool_first(JOB(n))->waiting, 0);
+    assert_null(node_pool_first(JOB(n))->wait_head);
+    assert_null(node_pool_first(JOB(n))->wait_tail);
 }
 
 static void test_for_an_argument(void **state) {

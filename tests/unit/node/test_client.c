@@ -119,10 +119,10 @@ static int teardown(void **state) {
 static void test_spares_once_the_zygote_is_ready(void **state) {
     (void)state;
     job_begin();
-    assert_int_equal(JOB(n)->pool.starting.count, 0);
+    assert_int_equal(node_pool_first(JOB(n))->starting.count, 0);
     node_zygote_packet(zygote, WIRE_READY);
     assert_int_equal(JOB(n)->driver->state, NODE_LIVE);
-    assert_int_equal(JOB(n)->pool.starting.count, CPUS);
+    assert_int_equal(node_pool_first(JOB(n))->starting.count, CPUS);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
 }
 
@@ -291,7 +291,7 @@ static void session_begin(void) {
     job_begin();
     JOB(n)->setup->zygote.next = NULL;
     JOB(n)->setup->zygote.client = zygote;
-    JOB(n)->pool.spares_wanted = true;
+    node_pool_first(JOB(n))->spares_wanted = true;
 }
 
 /* It is not asked for, and its pipes are closed; when they can be watched, others are. */
@@ -302,14 +302,14 @@ static void test_a_worker_whose_output_can_not_be_watched(void **state) {
     int kept = epoll_hide();
     node_schedule(n);
     epoll_show(kept);
-    assert_int_equal(JOB(n)->pool.starting.count, 0);
-    assert_int_equal(JOB(n)->pool.failures, 1);
+    assert_int_equal(node_pool_first(JOB(n))->starting.count, 0);
+    assert_int_equal(node_pool_first(JOB(n))->failures, 1);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), 0);
     assert_int_equal(n->connections.count, connections);
     assert_int_equal(descriptors_open(), descriptors);
-    JOB(n)->pool.spares_wanted = true;
+    node_pool_first(JOB(n))->spares_wanted = true;
     node_schedule(n);
-    assert_int_equal(JOB(n)->pool.starting.count, CPUS);
+    assert_int_equal(node_pool_first(JOB(n))->starting.count, CPUS);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
 }
 
@@ -319,7 +319,7 @@ static void test_a_worker_that_can_not_be_watched(void **state) {
     (void)state;
     session_begin();
     node_schedule(n);
-    assert_int_equal(JOB(n)->pool.starting.count, CPUS);
+    assert_int_equal(node_pool_first(JOB(n))->starting.count, CPUS);
     size_t connections = n->connections.count;
     node_client_t *c;
     char byte;
@@ -331,11 +331,11 @@ static void test_a_worker_that_can_not_be_watched(void **state) {
     }
     pid_t child = c->pid;
     int kept = epoll_hide();
-    node_worker_hello(c, JOB(n)->pool.starting.items[0]->token);
+    node_worker_hello(c, node_pool_first(JOB(n))->starting.items[0]->token);
     epoll_show(kept);
     uv_run(&n->loop, UV_RUN_NOWAIT);
-    assert_int_equal(JOB(n)->pool.starting.count, CPUS - 1);
-    assert_int_equal(JOB(n)->pool.failures, 1);
+    assert_int_equal(node_pool_first(JOB(n))->starting.count, CPUS - 1);
+    assert_int_equal(node_pool_first(JOB(n))->failures, 1);
     assert_int_equal(n->connections.count, connections - 1);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);

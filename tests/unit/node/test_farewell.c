@@ -118,9 +118,10 @@ static void test_a_worker_that_was_starting_ends_nothing(void **state) {
     JOB(n)->driver = fixture_client_new(n, WIRE_DRIVER);
     node_client_t *w = node_client_new(n);
     w->role = WIRE_WORKER;
+    w->pool = node_pool_first(JOB(n));
     w->state = NODE_STARTING;
     node_job_join(JOB(n), w);
-    assert_true(vec_push(&JOB(n)->pool.starting, w));
+    assert_true(vec_push(&node_pool_first(JOB(n))->starting, w));
     fixture_say(JOB(n)->driver, WIRE_MESSAGES_END, 0, 0);
     assert_false(n->ending); /* the driver waits for its messages */
     assert_int_not_equal(JOB(n)->finish_round, 0);

@@ -17,7 +17,7 @@ static void test_a_push_gives_an_idle_worker_a_lease(void **state) {
     assert_int_not_equal(shm_bell_listen(&n->shared->bells[w->number]), seen);
     assert_int_equal(fixture_heard(w).kind, 0); /* it finds the task by itself */
     assert_int_equal(cpus_free(), CPUS - 1);
-    assert_int_equal(JOB(n)->pool.idle.count, 0);
+    assert_int_equal(node_pool_first(JOB(n))->idle.count, 0);
     /* All of this without us; the lease stays. */
     assert_int_equal(take(w, &driver), record);
     finish(w, record, result);
@@ -69,7 +69,7 @@ static void test_no_more_leases_than_cpus(void **state) {
     assert_int_equal(leased, CPUS);
     assert_int_equal(n->leases.given, CPUS);
     assert_int_equal(cpus_free(), 0);
-    assert_int_equal(JOB(n)->pool.idle.count, 2);
+    assert_int_equal(node_pool_first(JOB(n))->idle.count, 2);
     assert_true(JOB(n)->lanes[0].request.queued);
     assert_int_equal(atomic_load(&n->shared->lanes[0].more), 0); /* nobody need tell us of more */
     assert_int_equal(atomic_load(&n->shared->wanted), 1);
@@ -80,19 +80,19 @@ static void test_no_more_leases_than_cpus(void **state) {
         break;
     }
     assert_int_equal(n->leases.given, CPUS);
-    assert_int_equal(JOB(n)->pool.idle.count, 1);
+    assert_int_equal(node_pool_first(JOB(n))->idle.count, 1);
 }
 
 static void test_a_lease_waits_for_a_worker(void **state) {
     (void)state;
     push(&driver, slot_open(&driver), 0);
     assert_int_equal(n->leases.given, 0);
-    assert_int_equal(JOB(n)->pool.waiting, 1); /* so one is started */
+    assert_int_equal(node_pool_first(JOB(n))->waiting, 1); /* so one is started */
     assert_int_equal(cpus_free(), CPUS - 1);
     node_client_t *w = worker_new();
     assert_true(w->leased);
     assert_int_equal(lease_word(w), SHM_LEASE_FREE);
-    assert_int_equal(JOB(n)->pool.waiting, 0);
+    assert_int_equal(node_pool_first(JOB(n))->waiting, 0);
     assert_int_equal(cpus_free(), CPUS - 1);
 }
 
@@ -100,14 +100,14 @@ static void test_without_any_worker_the_queue_fails(void **state) {
     (void)state;
     mob_ref_t results[] = {slot_open(&driver), slot_open(&driver)};
     uint32_t records[] = {push(&driver, results[0], 3), push(&driver, results[1], 0)};
-    for (int i = 0; i < 10; i++) node_worker_useless(JOB(n), "a test", true);
+    for (int i = 0; i < 10; i++) node_worker_useless(node_pool_first(JOB(n)), "a test", true);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(error_of(results[i]), MOB_ESYS);
         assert_int_equal(wire_word_state(record_word(records[i])), WIRE_FREE);
         assert_null(n->tasks[records[i]]);
     }
     assert_int_equal(shm_queue_count(&n->queues[JOB(n)->driver->number]), 0);
-    assert_int_equal(JOB(n)->pool.waiting, 0);
+    assert_int_equal(node_pool_first(JOB(n))->waiting, 0);
     assert_int_equal(cpus_free(), CPUS);
     /* the next task tries again */
     node_client_t *w = worker_new();
@@ -116,7 +116,7 @@ static void test_without_any_worker_the_queue_fails(void **state) {
 }
 
 static void useless(int count) {
-    for (int i = 0; i < count; i++) node_worker_useless(JOB(n), "a test", true);
+    for (int i = 0; i < count; i++) node_worker_useless(node_pool_first(JOB(n)), "a test", true);
 }
 
 /* What older workers do says nothing about those that can't begin. */
@@ -126,17 +126,17 @@ static void test_useless_workers_are_counted_in_a_row(void **state) {
     useless(5);
     atomic_fetch_add(&old->events->tail, 1);
     useless(1);
-    assert_int_equal(JOB(n)->pool.failures, 6);
+    assert_int_equal(node_pool_first(JOB(n))->failures, 6);
     node_client_t *newer = worker_new();
     newer->started_ns = base_clock_mono_ns();
     useless(1);
-    assert_int_equal(JOB(n)->pool.failures, 7);
+    assert_int_equal(node_pool_first(JOB(n))->failures, 7);
     atomic_fetch_add(&newer->events->tail, 1);
     useless(1);
-    assert_int_equal(JOB(n)->pool.failures, 1);
-    JOB(n)->pool.last_failure_ns -= 3600000000000u; /* an hour ago */
+    assert_int_equal(node_pool_first(JOB(n))->failures, 1);
+    node_pool_first(JOB(n))->last_failure_ns -= 3600000000000u; /* an hour ago */
     useless(1);
-    assert_int_equal(JOB(n)->pool.failures, 1);
+    assert_int_equal(node_pool_first(JOB(n))->failures, 1);
 }
 
 static void test_without_the_fast_path_nobody_has_a_lease(void **state) {
@@ -543,7 +543,7 @@ static void test_words_about_leases_that_are_not_true(void **state) {
     (void)state;
     node_client_t *idle = worker_new();
     fixture_say(idle, WIRE_LEASE, 0, 0); /* has none */
-    assert_int_equal(JOB(n)->pool.idle.count, 1);
+    assert_int_equal(node_pool_first(JOB(n))->idle.count, 1);
     node_client_t *w = busy_worker(0, NULL, NULL);
     assert_true(w == idle || w->leased);
     fixture_say(w, WIRE_LEASE, 0, 0); /* did not give it back */

@@ -56,7 +56,7 @@ static void test_what_nobody_uses_is_available(void **state) {
     node_leases_take_free(n);
     assert_int_equal(cpus_free(), CPUS);
     assert_int_equal(n->leases.given, 0);
-    assert_int_equal(JOB(n)->pool.idle.count, 2);
+    assert_int_equal(node_pool_first(JOB(n))->idle.count, 2);
 }
 
 /* Who asks may have seen the result: so a worker between two tasks is waited for, for a moment. */

@@ -356,8 +356,8 @@ static void test_a_kill_while_it_waits_for_a_worker(void **state) {
     fixture_say(JOB(n)->driver, WIRE_KILL, actor.slot, actor.generation);
     assert_int_equal(books()->life.state, ACTOR_DEAD);
     assert_int_equal(error_of(result), MOB_EACTOR);
-    assert_int_equal(JOB(n)->pool.waiting, 0);
-    assert_null(JOB(n)->pool.wait_head);
+    assert_int_equal(node_pool_first(JOB(n))->waiting, 0);
+    assert_null(node_pool_first(JOB(n))->wait_head);
     assert_int_equal(cpus_free(), CPUS);
 }
 
