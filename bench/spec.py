@@ -84,6 +84,13 @@ NODE = [
     Row("restart", "actor restarted, kill -9 to first answer", "s", 0.03, less=True, timeout=120),
 ]
 
+# Of ray.util.
+UTIL = [
+    Row("queue_items", "Queue: an item put, then got", "/s", 100e3),
+    Row("pool_map", "util's Pool.map of 10,000, items", "/s", 1e6, pool=True),
+    Row("joblib_tasks", "joblib: 1,000 small tasks", "/s", 20e3),
+]
+
 WINDOWS = [
     Row("tasks_one", "tasks one at a time", "/s", 150e3, False, "spin", _trips, pool=True),
     Row(
@@ -125,6 +132,7 @@ WINDOWS = [
     Row("get_large", "get of a 200 MiB array", "/s", 500e3),
     Row("wait_each", "wait for 1,000 tasks one by one, rounds", "/s", 100),
     Row("get_refs", "get of one object that contains 10,000 refs", "/s", 300),
+    *UTIL,
     *NODE,
 ]
 

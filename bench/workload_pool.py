@@ -1,8 +1,8 @@
 """The rows that multiprocessing.Pool has an answer to. It has no objects, no actors, and no tasks
 that wait for tasks.
 
-Tasks are submitted one by one (apply, apply_async): map would send many calls in one message, which
-is another thing.
+Tasks are submitted one by one (apply, apply_async): map sends many calls in one message, which is
+another thing, and a row of its own.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ def swallow(value):
 
 def echo(value):
     return value
+
+
+def square(x):
+    return x * x
 
 
 class System:
@@ -99,6 +103,14 @@ def drain(count):
     return row
 
 
+def pool_map():
+    def body():
+        SYSTEM.pool.map(square, range(10_000))
+        return 10_000
+
+    yield rate(body)
+
+
 ROWS = {
     "tasks_one": tasks_one,
     "tasks_apart": tasks_apart,
@@ -107,6 +119,7 @@ ROWS = {
     "tasks_megabyte": tasks_megabyte,
     "drain": drain(100_000),
     "drain_tenth": drain(10_000),
+    "pool_map": pool_map,
 }
 
 if __name__ == "__main__":

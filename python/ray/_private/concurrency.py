@@ -1,6 +1,9 @@
 """Actors that run several calls at once: in threads, or, if a method is `async def`, in one event
 loop.
 
+A class of ours that answers some of its calls later has a `__ray_serve__(self, next_run)`, which
+takes the runs itself, in the main thread, until there are no more (see ray.util.queue).
+
 In both the core hands out calls in the order of each caller, and no more of them than
 max_concurrency at a time.
 """
@@ -16,8 +19,11 @@ def serve(creation):
     """Serves an actor from its creation, which is a run that has not been begun, until this worker
     is to end.
     """
+    own = None
     try:
-        is_async = definition.is_async(creation.function())
+        target = creation.function()
+        is_async = definition.is_async(target)
+        own = getattr(target, "__ray_serve__", None)
     except BaseException as error:  # it can't be loaded, and that is what its calls are to say
         creation.failed([error])
         is_async = None
@@ -26,6 +32,9 @@ def serve(creation):
         return
     if is_async is False:
         creation.whole()
+        if own is not None and (actor := _core.actor()) is not None:
+            own(actor, _core.next_run)
+            return
     _serve_in_threads()
 
 

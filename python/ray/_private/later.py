@@ -35,13 +35,13 @@ _LATER = {
             "shuffle state tqdm_ray util"
         ),
         "ray.util": (
-            "ActorGroup ActorPool accelerators actor_group actor_pool annotations as_completed "
+            "ActorGroup accelerators actor_group annotations as_completed "
             "check_open_ports check_serialize client client_connect collective common connect dask "
             "debug debugpy deregister_serializer disable_log_once_globally disconnect "
             "enable_periodic_logging get_current_placement_group get_node_instance_id "
             "get_placement_group helpers horovod inspect_serializability iter iter_metrics joblib "
-            "lightgbm log_once map_unordered metrics multiprocessing pdb "
-            "placement_group placement_group_table queue ray_debugpy register_serializer "
+            "lightgbm log_once map_unordered metrics pdb "
+            "placement_group placement_group_table ray_debugpy register_serializer "
             "remove_placement_group rpdb scheduling_strategies serialization serialization_addons "
             "sgd spark timer tpu tracing xgboost"
         ),

@@ -1,22 +1,29 @@
 """Helpers around the core API."""
 
+from importlib import import_module
+
 from ray._private.later import no_attribute
 from ray._private.services import get_node_ip_address
 
-__all__ = ["get_node_ip_address", "list_named_actors", "replay"]
+__all__ = ["ActorPool", "get_node_ip_address", "list_named_actors", "replay"]
+
+_MODULES = frozenset("actor_pool multiprocessing queue state".split())
+_ELSEWHERE = {
+    "ActorPool": "ray.util.actor_pool",
+    "list_named_actors": "ray._private.names",
+    "replay": "ray._private.replay",
+}
 
 
 def __getattr__(name):
-    if name == "state":
-        from importlib import import_module
-
-        return import_module("ray.util.state")
-    if name == "list_named_actors":
-        from ray._private.names import list_named_actors
-
-        return list_named_actors
-    if name == "replay":
-        from ray._private.replay import replay
-
-        return replay
+    if name in _MODULES:
+        return import_module("ray.util." + name)
+    if name in _ELSEWHERE:
+        value = getattr(import_module(_ELSEWHERE[name]), name)
+        globals()[name] = value
+        return value
     raise no_attribute(__name__, name)
+
+
+def __dir__():
+    return sorted({*globals(), *__all__, *_MODULES})
