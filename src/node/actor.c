@@ -112,8 +112,8 @@ static void creation_refused(node_t *n, node_actor_t *a, node_client_t *worker) 
 
 /* From now on the actor holds only what was asked for explicitly: the lease moves from the task to
  * the actor's worker. */
-static void worker_become(node_t *n, node_client_t *worker, node_actor_t *a, node_task_t *t) {
-    sched_lease_shrink(n->sched, &t->lease, t->held_shape);
+static void worker_become(node_client_t *worker, node_actor_t *a, node_task_t *t) {
+    sched_lease_shrink(t->job->sched, &t->lease, t->held_shape);
     worker->actor_ns = base_clock_wall_ns();
     a->runs = worker->events ? atomic_load(&worker->events->tail) : 0;
     node_pressure_spare(worker);
@@ -135,7 +135,7 @@ bool node_actor_created(node_t *n, node_task_t *t) {
         return false;
     }
     actor_life_made(&a->life);
-    worker_become(n, worker, a, t);
+    worker_become(worker, a, t);
     bool keeps = actor_life_may_restart(&a->life);
     if (keeps)
         node_task_park(n, t);

@@ -13,18 +13,28 @@
 
 typedef VEC(sched_job_t *) sched_line_t;
 
+/* A node, or the inside of a bundle of one. */
 struct sched {
-    sched_names_t names;
-    size_t offered; /* resources with a total */
+    sched_t *node;        /* itself, if it is one */
+    sched_names_t *names; /* the node's */
+    char *labels;         /* "key=value,..."; NULL: none */
+    size_t offered;       /* resources with a total */
     sched_pool_t total, now, later;
     sched_line_t jobs;     /* all of them */
     sched_line_t turns;    /* those that wait, by whose turn it is: see job.c */
     sched_line_t patients; /* of these, those that have a patient, longest first */
-    uint64_t last_order;   /* counts tasks that came and tasks that were given out */
+    uint64_t last_order;   /* a node's: counts tasks that came and tasks that were given out */
+    struct sched_bundle *bundle; /* whose inside it is; NULL: it is a node */
+    size_t leases;               /* an inside's: that hold something */
+    sched_t *stirred;            /* a node's: the first inside in which something may start now */
+    sched_t *stirred_next;       /* of an inside that is one of these */
+    bool is_stirred;
 };
 
 struct sched_job {
     sched_t *sched;
+    sched_job_t *outer; /* inside a bundle: the job whose part it is */
+    size_t tickets;     /* ... and how many tickets name it */
     sched_shapes_t shapes;
     size_t queued; /* tasks, also ones that never fit */
     uint32_t
@@ -45,6 +55,8 @@ static inline sched_shape_t *sched_job_shape(const sched_job_t *job, uint32_t sh
     return sched_shapes_find(&job->shapes, shape);
 }
 
+/* Something has changed inside a bundle: sched_task_next is to look there. */
+void sched_stir(sched_t *inside);
 /* Call these when a shape that can ever fit begins to have tasks waiting, and when it ends. */
 void sched_job_wait(sched_job_t *job, uint64_t order);
 void sched_job_unwait(sched_job_t *job);

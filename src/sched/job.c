@@ -19,8 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "sched/books.h"
+#include "sched/group.h"
 #include "sched/sched.h"
+#include "sched/selector.h"
 
 /* ---- Lines --------------------------------------------------------------- */
 
@@ -88,7 +91,8 @@ mob_status_t sched_job_new(sched_t *sched, sched_job_t **ret_job) {
     sched_job_t *job = lines_reserve(sched) ? calloc(1, sizeof *job) : NULL;
     if (!job) return MOB_ENOMEM;
     job->sched = sched;
-    mob_status_t status = sched_shapes_init(&job->shapes, &sched->names, &sched->total);
+    mob_status_t status =
+        sched_shapes_init(&job->shapes, sched->names, &sched->total, &sched->labels);
     if (status) {
         sched_shapes_fini(&job->shapes);
         free(job);
@@ -119,16 +123,53 @@ static sched_shape_t *shape_get(const sched_job_t *job, uint32_t shape) {
 
 mob_status_t sched_shape_intern(sched_job_t *job, const sched_amount_t *demand, size_t count,
                                 uint32_t *ret_shape) {
-    return sched_shapes_intern(&job->shapes, demand, count, 0, ret_shape);
+    return sched_shapes_intern(&job->shapes, demand, count, &(sched_where_t){.bundle = -1},
+                               ret_shape);
 }
 
 mob_status_t sched_shape_intern_tagged(sched_job_t *job, const sched_amount_t *demand, size_t count,
                                        uint32_t tag, uint32_t *ret_shape) {
-    return sched_shapes_intern(&job->shapes, demand, count, tag, ret_shape);
+    return sched_shapes_intern(&job->shapes, demand, count,
+                               &(sched_where_t){.bundle = -1, .tag = tag}, ret_shape);
 }
 
 uint32_t sched_shape_tag(const sched_job_t *job, uint32_t shape) {
-    return shape_get(job, shape)->tag;
+    return shape_get(job, shape)->where.tag;
+}
+
+static mob_status_t where_check(const sched_where_t *where) {
+    if (where->selector && !sched_selector_check(where->selector))
+        return base_fail(MOB_EINVAL, "'%s' is no selector of labels", where->selector);
+    if (!where->group) return MOB_OK;
+    int64_t bundles = (int64_t)sched_group_bundles(where->group);
+    if (where->bundle < -1 || where->bundle >= bundles)
+        return base_fail(MOB_EINVAL, "the placement group has %lld bundles, and none of number %d",
+                         (long long)bundles, where->bundle);
+    return MOB_OK;
+}
+
+mob_status_t sched_shape_intern_at(sched_job_t *job, const sched_amount_t *demand, size_t count,
+                                   const sched_where_t *where, uint32_t *ret_shape) {
+    uint32_t id;
+    mob_status_t status = where_check(where);
+    if (!status && where->group && sched_group_is_removed(where->group)) status = MOB_ESTALE;
+    if (!status) status = sched_shapes_intern(&job->shapes, demand, count, where, &id);
+    if (status) return status;
+    sched_shape_t *shape = shape_get(job, id);
+    if (where->group && !shape->entry) status = sched_entry_new(job, shape);
+    if (status)
+        sched_shapes_drop(&job->shapes, shape);
+    else
+        *ret_shape = id;
+    return status;
+}
+
+const sched_where_t *sched_shape_where(const sched_job_t *job, uint32_t shape) {
+    return &shape_get(job, shape)->where;
+}
+
+bool sched_shape_matches(const sched_job_t *job, uint32_t shape) {
+    return sched_selector_matches(shape_get(job, shape)->where.selector, job->sched->labels);
 }
 
 void sched_shape_hold(sched_job_t *job, uint32_t shape) { shape_get(job, shape)->holds++; }
@@ -142,11 +183,12 @@ bool sched_shape_valid(const sched_job_t *job, uint32_t shape) {
 }
 
 bool sched_shape_fits_ever(const sched_job_t *job, uint32_t shape) {
-    return shape_get(job, shape)->possible;
+    const sched_shape_t *asked = shape_get(job, shape);
+    return asked->entry ? asked->entry->count > 0 : asked->possible;
 }
 
 static sched_amount_t need_named(const sched_job_t *job, const sched_need_t *need) {
-    return (sched_amount_t){.name = job->sched->names.names[need->resource],
+    return (sched_amount_t){.name = job->sched->names->names[need->resource],
                             .amount = (uint64_t)need->amount};
 }
 
@@ -169,6 +211,7 @@ size_t sched_shape_lacks(const sched_job_t *job, uint32_t shape, sched_amount_t 
 
 bool sched_shape_covers(const sched_job_t *job, uint32_t whole, uint32_t part) {
     const sched_shape_t *w = shape_get(job, whole), *p = shape_get(job, part);
+    if (w->where.group != p->where.group || w->where.bundle != p->where.bundle) return false;
     for (uint32_t i = 0; i < p->count; i++) {
         if (p->needs[i].amount > sched_shape_amount(w, p->needs[i].resource)) return false;
     }

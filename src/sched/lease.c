@@ -15,6 +15,7 @@
 #include <assert.h>
 
 #include "sched/books.h"
+#include "sched/group.h"
 
 static unsigned lease_parts_now(const sched_lease_t *lease) {
     if (lease->state == SCHED_LEASE_NONE) return 0;
@@ -50,12 +51,14 @@ void sched_lease_set(sched_lease_t *lease, sched_lease_t next) {
     if (next.job) lease_apply(&next, sched_pool_take, 1);
     if (next.job) sched_job_shape(job, next.shape)->holds++;
     if (old.job) sched_shapes_drop(&job->shapes, sched_job_shape(job, old.shape));
-    job->leases += (size_t)(next.job != NULL) - (size_t)(old.job != NULL);
+    int more = (next.job != NULL) - (old.job != NULL);
+    job->leases += (size_t)more;
     sched_job_moved(job);
+    if (job->sched->bundle) sched_bundle_changed(job, more);
 }
 
 void sched_lease_release(sched_t *sched, sched_lease_t *lease) {
-    assert(!lease->job || lease->job->sched == sched);
+    assert(!lease->job || lease->job->sched->node == sched);
     (void)sched;
     sched_lease_set(lease, (sched_lease_t){0});
 }
@@ -69,22 +72,27 @@ static uint64_t mask_lowest(uint64_t mask, int64_t count) {
     return kept;
 }
 
-void sched_lease_shrink(sched_t *sched, sched_lease_t *lease, uint32_t shape) {
-    (void)sched;
+void sched_lease_shrink(sched_job_t *job, sched_lease_t *lease, uint32_t shape) {
     if (lease->state == SCHED_LEASE_NONE) return;
     const sched_shape_t *old = sched_job_shape(lease->job, lease->shape);
-    const sched_shape_t *new = sched_job_shape(lease->job, shape);
-    assert(new);
+    const sched_shape_t *new = sched_job_shape(job, shape);
+    assert(new && (new->entry != NULL) == (lease->job->sched->bundle != NULL));
     for (uint32_t i = 0; i < new->count; i++) {
         assert(new->needs[i].amount <= sched_shape_amount(old, new->needs[i].resource));
     }
     int64_t gpus = (sched_shape_amount(new, SCHED_GPU) + SCHED_UNIT - 1) / SCHED_UNIT;
     sched_lease_t next = *lease;
-    next.shape = shape;
+    next.shape = new->entry ? sched_entry_shape(new->entry, lease->job->sched->bundle) : shape;
     next.lasting = true;
     next.gpu_mask = mask_lowest(lease->gpu_mask, gpus);
     sched_lease_set(lease, next);
 }
+
+sched_t *sched_lease_place(const sched_lease_t *lease) {
+    return lease->job ? lease->job->sched : NULL;
+}
+
+int64_t sched_cpus_free(const sched_t *sched) { return sched->now.free[SCHED_CPU]; }
 
 static void lease_move(sched_lease_t *lease, sched_lease_state_t from, sched_lease_state_t to) {
     if (lease->state != from) return;

@@ -74,19 +74,38 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "sched/books.h"
+#include "sched/group.h"
 #include "sched/kind.h"
 #include "sched/lease.h"
 #include "sched/queue.h"
+#include "sched/selector.h"
+
+/* ---- Insides of bundles ---------------------------------------------------- */
+
+void sched_stir(sched_t *inside) {
+    if (inside->is_stirred) return;
+    inside->is_stirred = true;
+    inside->stirred_next = inside->node->stirred;
+    inside->node->stirred = inside;
+}
+
+static void unstir(sched_t *inside) {
+    sched_t **at = &inside->node->stirred;
+    while (*at != inside) at = &(*at)->stirred_next;
+    *at = inside->stirred_next;
+    inside->is_stirred = false;
+}
 
 /* ---- The node ------------------------------------------------------------ */
 
 static mob_status_t total_add(sched_t *sched, const sched_amount_t *total) {
     uint32_t resource;
     if (!total->amount) return MOB_OK;
-    mob_status_t status = sched_names_use(&sched->names, total->name, &resource);
+    mob_status_t status = sched_names_use(sched->names, total->name, &resource);
     if (status) return status;
     if (resource == SCHED_GPU) {
         double gpus = (double)total->amount / SCHED_UNIT;
@@ -103,8 +122,11 @@ static mob_status_t total_add(sched_t *sched, const sched_amount_t *total) {
 }
 
 static mob_status_t sched_fill(sched_t *sched, const sched_amount_t *total, size_t count) {
+    sched->node = sched;
+    sched->names = calloc(1, sizeof *sched->names);
+    if (!sched->names) return MOB_ENOMEM;
     mob_status_t status = sched_names_check(total, count);
-    if (!status) status = sched_names_init(&sched->names);
+    if (!status) status = sched_names_init(sched->names);
     for (size_t i = 0; !status && i < count; i++) status = total_add(sched, &total[i]);
     sched->now = sched->later = sched->total;
     return status;
@@ -128,6 +150,7 @@ mob_status_t sched_new(const sched_amount_t *total, size_t count, sched_t **ret_
 
 void sched_free(sched_t *sched) {
     if (!sched) return;
+    if (sched->is_stirred) unstir(sched);
     for (size_t i = 0; i < sched->jobs.count; i++) {
         sched_shapes_fini(&sched->jobs.items[i]->shapes);
         free(sched->jobs.items[i]);
@@ -135,8 +158,20 @@ void sched_free(sched_t *sched) {
     vec_free(&sched->jobs);
     vec_free(&sched->turns);
     vec_free(&sched->patients);
-    sched_names_fini(&sched->names);
+    if (!sched->bundle && sched->names) sched_names_fini(sched->names);
+    if (!sched->bundle) free(sched->names);
+    free(sched->labels);
     free(sched);
+}
+
+mob_status_t sched_labels_set(sched_t *sched, const char *labels) {
+    if (!sched_labels_check(labels))
+        return base_fail(MOB_EINVAL, "'%s' are no labels: write key=value,key=value", labels);
+    char *copy = strdup(labels);
+    if (!copy) return MOB_ENOMEM;
+    free(sched->labels);
+    sched->labels = copy;
+    return MOB_OK;
 }
 
 size_t sched_resource_count(const sched_t *sched) { return sched->offered; }
@@ -148,7 +183,7 @@ void sched_resource_at(const sched_t *sched, size_t index, const char **ret_name
     for (;; resource++) {
         if (sched->total.free[resource] && index-- == 0) break;
     }
-    *ret_name = sched->names.names[resource];
+    *ret_name = sched->names->names[resource];
     *ret_total = (uint64_t)sched->total.free[resource];
     *ret_available = sched->now.free[resource];
 }
@@ -162,6 +197,8 @@ static void task_enqueue(sched_task_t *task) {
     bool first = !shape->queue.head;
     sched_queue_insert(&shape->queue, task);
     job->queued++;
+    if (job->sched->bundle) sched_stir(job->sched);
+    if (shape->entry && shape->queue.head == task) sched_entry_renew(shape->entry);
     if (!shape->possible) return;
     if (shape->queue.head == task) sched_kind_note(shape);
     if (first) sched_job_wait(job, task->order);
@@ -173,6 +210,8 @@ static void task_dequeue(sched_task_t *task) {
     bool first = shape->queue.head == task;
     sched_queue_remove(&shape->queue, task);
     job->queued--;
+    if (job->sched->bundle) sched_stir(job->sched);
+    if (shape->entry && first) sched_entry_renew(shape->entry);
     if (!shape->possible) return;
     if (first) sched_kind_note(shape);
     if (!shape->queue.head) sched_job_unwait(job);
@@ -182,7 +221,7 @@ void sched_task_add(sched_job_t *job, sched_task_t *task, uint32_t shape, uint64
     task->job = job;
     task->shape = shape;
     task->since_ns = now_ns;
-    task->order = ++job->sched->last_order;
+    task->order = ++job->sched->node->last_order;
     task_enqueue(task);
 }
 
@@ -319,13 +358,13 @@ static void task_grant(sched_task_t *task, sched_lease_t *ret_lease) {
     if (gpus) lease.gpu_mask = sched_pool_gpus_choose(&job->sched->now, gpus);
     patients_pass(job, shape->kind);
     task_dequeue(task);
-    job->turn = ++job->sched->last_order;
+    job->turn = ++job->sched->node->last_order;
     job->served = true;
     *ret_lease = (sched_lease_t){0};
     sched_lease_set(ret_lease, lease);
 }
 
-sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *ret_lease) {
+static sched_task_t *task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *ret_lease) {
     sched_task_t *task;
     bool more;
     do {
@@ -336,10 +375,26 @@ sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *re
     return task;
 }
 
+/* Bundles have nothing to do with each other, nor with the rest of the node: so in which order they
+ * are looked at makes no difference to anybody. */
+sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *ret_lease) {
+    sched_task_t *task = task_next(sched, now_ns, ret_lease);
+    while (!task && sched->stirred) {
+        sched_t *inside = sched->stirred;
+        sched_task_t *ticket = task_next(inside, now_ns, ret_lease);
+        if (ticket)
+            task = sched_ticket_redeem((sched_ticket_t *)ticket);
+        else
+            unstir(inside);
+    }
+    return task;
+}
+
 int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except,
                           const sched_job_t *holder, uint64_t *ret_since_ns) {
-    const sched_search_t search = {.fits = &sched->later, .lacks = &sched->now, .except = except};
+    sched_search_t search = {.fits = &sched->later, .lacks = &sched->now, .except = except};
     sched_task_t *oldest = NULL;
+    if (except && sched->bundle) search.except = sched_ticket_of(sched->bundle, except);
     for (size_t i = 0; i < sched->turns.count; i++) {
         const sched_job_t *job = sched->turns.items[i];
         bool whole = !holder || job == holder || job->cpus < holder->cpus;

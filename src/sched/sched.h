@@ -5,10 +5,13 @@
  * Of what comes free, the job gets its turn that holds the fewest CPUs; among equals the one that
  * was given nothing for the longest time. Within a job the oldest task that fits starts.
  *
+ * Bundles are parts of the node that are set aside for a group, each with a small scheduler inside
+ * for what runs in it.
+ *
  * Decisions only. Time comes as an argument, nothing here reads a clock, blocks, or does I/O.
- * Memory is allocated by sched_new, sched_job_new and sched_shape_intern alone, so nothing else can
- * fail. For one thread. Orders, queues and GPU indices depend only on the sequence of calls, so
- * that a simulator can replay it.
+ * Memory is allocated by sched_new, sched_job_new, sched_group_new and sched_shape_intern alone, so
+ * nothing else can fail. For one thread. Orders, queues and GPU indices depend only on the sequence
+ * of calls, so that a simulator can replay it.
  *
  * Amounts are whole numbers of 1/SCHED_UNIT: half a CPU is 5000, a GB of memory is 10^9 *
  * SCHED_UNIT.
@@ -35,6 +38,7 @@ enum {
     SCHED_NAMES_MAX = 1024,          /* different resource names, asked for or offered at once */
     SCHED_NEEDS_MAX = MOB_MAX_RESOURCES, /* names in one demand */
     SCHED_GPUS_MAX = 64,                 /* of one node: gpu_mask has a bit each */
+    SCHED_BUNDLES_MAX = 65536,           /* of one group */
 };
 /* Bounds that keep every sum in 64 bits. CPUs have a lower one because unblocked leases may add up
  * beyond the total. */
@@ -43,11 +47,20 @@ enum {
 
 typedef struct sched sched_t;
 typedef struct sched_job sched_job_t;
+typedef struct sched_group sched_group_t;
 
 typedef struct sched_amount {
     const char *name; /* "CPU", "GPU", "memory" or a name of the user's own */
     uint64_t amount;
 } sched_amount_t;
+
+/* Where a demand is to be met, and with what else it is told apart from the same amounts. */
+typedef struct sched_where {
+    sched_group_t *group; /* in a bundle of this group; NULL: on the node itself */
+    int32_t bundle;       /* of the group; -1: in any */
+    uint32_t tag, flags;  /* the caller's own: demands that differ in them are different ones */
+    const char *selector; /* labels that the node must have (selector.h); NULL: any node will do */
+} sched_where_t;
 
 /* Embedded in the caller's task, which must stay where it is while `queued`. Zero it before its
  * first use; then only `job`, `queued` and `shape` are the caller's to read. */
@@ -70,7 +83,7 @@ typedef enum sched_lease_state {
  * caller reads it and changes it by the calls below only. It may be moved or copied as long as one
  * copy goes on being used. */
 typedef struct sched_lease {
-    sched_job_t *job; /* NULL: it holds nothing */
+    sched_job_t *job; /* NULL: it holds nothing. In a bundle: the job's part inside */
     uint32_t shape;   /* of that job */
     uint8_t state;    /* sched_lease_state_t */
     bool lasting; /* held until its owner dies rather than until a task ends: see sched_lease_shrink
@@ -84,8 +97,11 @@ typedef struct sched_lease {
  * empty or there twice, an amount is out of bounds, the GPUs are not whole. MOB_ELIMIT: too many
  * names or GPUs. MOB_ENOMEM. */
 mob_status_t sched_new(const sched_amount_t *total, size_t count, sched_t **ret_sched);
-/* Ends its jobs too. Tasks that are still queued and leases are the caller's memory and are not
- * touched. NULL is fine. */
+/* Gives the node its labels, "key=value,key=value": before the first shape that asks for some.
+ * MOB_EINVAL, MOB_ENOMEM. */
+mob_status_t sched_labels_set(sched_t *sched, const char *labels);
+/* Ends its jobs too. Groups are freed before. Tasks that are still queued and leases are the
+ * caller's memory and are not touched. NULL is fine. */
 void sched_free(sched_t *sched);
 
 /* The node's resources, in the order CPU, GPU, then as given to sched_new; those with a total of 0
@@ -128,6 +144,12 @@ mob_status_t sched_shape_intern(sched_job_t *job, const sched_amount_t *demand, 
 mob_status_t sched_shape_intern_tagged(sched_job_t *job, const sched_amount_t *demand, size_t count,
                                        uint32_t tag, uint32_t *ret_shape);
 uint32_t sched_shape_tag(const sched_job_t *job, uint32_t shape);
+/* The same, with where it is to be met. The group must not have been removed: MOB_ESTALE.
+ * MOB_EINVAL also if there is no such bundle, or the selector makes no sense. */
+mob_status_t sched_shape_intern_at(sched_job_t *job, const sched_amount_t *demand, size_t count,
+                                   const sched_where_t *where, uint32_t *ret_shape);
+/* Where the demand is to be met; borrowed as long as the shape is held. */
+const sched_where_t *sched_shape_where(const sched_job_t *job, uint32_t shape);
 void sched_shape_hold(sched_job_t *job, uint32_t shape);
 void sched_shape_drop(sched_job_t *job, uint32_t shape);
 /* Whether a demand has this number. The other calls take only such. */
@@ -137,14 +159,17 @@ bool sched_shape_valid(const sched_job_t *job, uint32_t shape);
 static inline uint32_t sched_shape_place(uint32_t shape) {
     return shape & ((1u << SCHED_PLACE_BITS) - 1);
 }
-/* Whether a node with nothing running could take it. */
+/* Whether a node with nothing running could take it; one in a group: whether a bundle could. */
 bool sched_shape_fits_ever(const sched_job_t *job, uint32_t shape);
 /* What it asks for that such a node has too little of, and what there is of each in all: writes up
  * to `capacity` lines, returns how many there are. Names are borrowed as long as the shape is held.
  */
 size_t sched_shape_lacks(const sched_job_t *job, uint32_t shape, sched_amount_t *ret_missing,
                          uint64_t *ret_totals, size_t capacity);
-/* Whether everything that `part` asks for is in `whole` too, at least as much of it. */
+/* Whether the node's labels are as the demand asks. */
+bool sched_shape_matches(const sched_job_t *job, uint32_t shape);
+/* Whether everything that `part` asks for is in `whole` too, at least as much of it, and at the
+ * same place. */
 bool sched_shape_covers(const sched_job_t *job, uint32_t whole, uint32_t part);
 /* What a shape asks for: writes up to `capacity` lines, returns how many there are. Names are
  * borrowed as long as it is held. */
@@ -189,16 +214,66 @@ sched_task_t *sched_task_ahead(sched_job_t *job, uint32_t shape);
 
 /* Gives back what it still holds; it is a lease of nothing afterwards. Harmless on one. */
 void sched_lease_release(sched_t *sched, sched_lease_t *lease);
-/* From now on it holds only the amounts of `shape`, of the same job, none above what it had, for as
- * long as its owner lives: an actor after its creation (call it then even if the shape stays the
- * same, so that nobody is made to wait for the actor's end). Of its GPUs it keeps those with the
- * lowest indices. Nothing happens to a lease of nothing. */
-void sched_lease_shrink(sched_t *sched, sched_lease_t *lease, uint32_t shape);
+/* From now on it holds only the amounts of `shape`, of the job for which it was granted, none above
+ * what it had and at the same place, for as long as its owner lives: an actor after its creation
+ * (call it then even if the shape stays the same, so that nobody is made to wait for the actor's
+ * end). Of its GPUs it keeps those with the lowest indices. Nothing happens to a lease of
+ * nothing. */
+void sched_lease_shrink(sched_job_t *job, sched_lease_t *lease, uint32_t shape);
 /* Its owner waits for others: the CPUs are given back, all else stays. Only a held lease
  * changes. */
 void sched_lease_block(sched_t *sched, sched_lease_t *lease);
 /* Its owner goes on: it takes its CPUs at once, even where that takes more than there are. Nothing
  * that needs a CPU is granted until the sum fits again. Only a blocked lease changes. */
 void sched_lease_unblock(sched_t *sched, sched_lease_t *lease);
+/* What the lease is of: the node, or the inside of a bundle. For sched_cpu_lacking and
+ * sched_cpus_free; with lease->job for the holder. NULL for a lease of nothing. */
+sched_t *sched_lease_place(const sched_lease_t *lease);
+/* The group that it is in a bundle of; NULL: of none. */
+sched_group_t *sched_lease_group(const sched_lease_t *lease, uint32_t *ret_bundle);
+/* Of the node or the inside of a bundle; negative after sched_lease_unblock. */
+int64_t sched_cpus_free(const sched_t *sched);
+
+/* ---- Groups -------------------------------------------------------------- */
+
+/*
+ * Bundles that are set aside together or not at all. A group waits for them as a task does that
+ * needs them all at once: the caller adds its request by sched_task_add with sched_group_shape, and
+ * calls sched_group_place when sched_task_next gives the request out. group.c has its states.
+ *
+ * Each bundle is then a lasting lease of its job, and has a scheduler inside for what is asked for
+ * in it: jobs have their turns there as on the node, and a task that waits lends its CPUs there. A
+ * task that may run in any bundle stands in the lines of all, and starts in the first that lets it.
+ */
+
+typedef struct sched_bundle_want {
+    const sched_amount_t *demand;
+    size_t count;
+} sched_bundle_want_t;
+
+/* `apart`: no two bundles may be on one node, so that more than one never fits here. The job must
+ * stay until sched_group_is_over. MOB_EINVAL and MOB_ELIMIT as for a shape, MOB_ENOMEM. */
+mob_status_t sched_group_new(sched_job_t *job, const sched_bundle_want_t *bundles, size_t count,
+                             bool apart, sched_group_t **ret_group);
+/* What it needs to start, in its job's numbers: held by the group until it is over. */
+uint32_t sched_group_shape(const sched_group_t *group);
+bool sched_group_fits_ever(const sched_group_t *group);
+/* The request's lease becomes the bundles', and what waits for the group may start. */
+void sched_group_place(sched_group_t *group, sched_lease_t *lease);
+bool sched_group_is_placed(const sched_group_t *group);
+/* Nothing starts in it any more. Bundles go back once nothing is held inside. Take its request out
+ * of its queue before. */
+void sched_group_remove(sched_group_t *group);
+bool sched_group_is_removed(const sched_group_t *group);
+/* Removed, and it holds nothing of the node. */
+bool sched_group_is_over(const sched_group_t *group);
+/* The caller needs a group no more that is over. Demands in it, and tasks that wait for them, are
+ * still the caller's to drop. */
+void sched_group_free(sched_group_t *group);
+size_t sched_group_bundles(const sched_group_t *group);
+/* What a bundle has in all: lines as sched_shape_demand, names borrowed until the group is over.
+ * ret_gpus, which may be NULL: which GPUs it has, once it is placed. */
+size_t sched_bundle_demand(const sched_group_t *group, uint32_t bundle, sched_amount_t *ret_demand,
+                           size_t capacity, uint64_t *ret_gpus);
 
 #endif

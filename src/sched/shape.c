@@ -15,6 +15,8 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "sched/group.h"
+#include "sched/selector.h"
 
 enum {
     PLACE_MASK = (1 << SCHED_PLACE_BITS) - 1,
@@ -88,29 +90,46 @@ static void names_leave(sched_shapes_t *shapes, const sched_need_t *needs, uint3
     for (uint32_t i = 0; i < count; i++) sched_names_leave(shapes->names, needs[i].resource);
 }
 
+static void shape_free(sched_shape_t *shape) {
+    if (!shape) return;
+    sched_entry_free(shape->entry);
+    free((char *)shape->where.selector);
+    free(shape);
+}
+
+/* The kind and the selector of a new shape. */
+static mob_status_t shape_fill(sched_shapes_t *shapes, sched_shape_t *shape,
+                               const sched_need_t *needs, const sched_where_t *where) {
+    shape->where = *where;
+    if (where->selector) shape->where.selector = strdup(where->selector);
+    if (where->selector && !shape->where.selector) return MOB_ENOMEM;
+    if (where->group) return MOB_OK;
+    return sched_kinds_join(&shapes->kinds, needs, shape->count, &shape->kind);
+}
+
 static mob_status_t shapes_add(sched_shapes_t *shapes, const sched_need_t *needs, uint32_t count,
-                               uint32_t tag, uint64_t hash, sched_shape_t **ret_shape) {
+                               const sched_where_t *where, uint64_t hash,
+                               sched_shape_t **ret_shape) {
     if (shapes->places.count - shapes->free_count == SCHED_SHAPES_MAX)
         return base_fail(MOB_ELIMIT,
                          "at most %d different demands for resources can be in use at once",
                          SCHED_SHAPES_MAX);
     sched_shape_t *shape = calloc(1, sizeof *shape + count * sizeof *needs);
-    mob_status_t status =
-        shape ? sched_kinds_join(&shapes->kinds, needs, count, &shape->kind) : MOB_ENOMEM;
+    if (!shape) return MOB_ENOMEM;
+    shape->count = count;
+    mob_status_t status = shape_fill(shapes, shape, needs, where);
     uint32_t place;
     if (!status && !place_take(shapes, &place)) {
-        sched_kinds_leave(&shapes->kinds, shape->kind);
+        if (shape->kind) sched_kinds_leave(&shapes->kinds, shape->kind);
         status = MOB_ENOMEM;
     }
     if (status) {
-        free(shape);
+        shape_free(shape);
         return status;
     }
     shape->id = shapes->places.items[place].id;
-    shape->tag = tag;
     shape->hash = hash;
     shape->holds = 1;
-    shape->count = count;
     for (uint32_t i = 0; i < count; i++) {
         shape->needs[i] = needs[i];
         shapes->names->users[needs[i].resource]++;
@@ -121,14 +140,15 @@ static mob_status_t shapes_add(sched_shapes_t *shapes, const sched_need_t *needs
 }
 
 mob_status_t sched_shapes_init(sched_shapes_t *shapes, sched_names_t *names,
-                               const sched_pool_t *total) {
+                               const sched_pool_t *total, char *const *labels) {
     shapes->names = names;
     shapes->total = total;
+    shapes->labels = labels;
     shapes->buckets = calloc(BUCKETS_LEAST, sizeof *shapes->buckets);
     if (!shapes->buckets) return MOB_ENOMEM;
     shapes->bucket_count = BUCKETS_LEAST;
     sched_shape_t *nothing;
-    mob_status_t status = shapes_add(shapes, NULL, 0, 0, 0, &nothing);
+    mob_status_t status = shapes_add(shapes, NULL, 0, &(sched_where_t){.bundle = -1}, 0, &nothing);
     if (!status) nothing->possible = true;
     return status;
 }
@@ -137,7 +157,7 @@ void sched_shapes_fini(sched_shapes_t *shapes) {
     for (size_t i = 0; i < shapes->places.count; i++) {
         sched_shape_t *shape = shapes->places.items[i].shape;
         if (shape) names_leave(shapes, shape->needs, shape->count);
-        free(shape);
+        shape_free(shape);
     }
     vec_free(&shapes->places);
     free(shapes->buckets);
@@ -150,11 +170,11 @@ void sched_shapes_drop(sched_shapes_t *shapes, sched_shape_t *shape) {
     assert(!shape->queue.head && shape->id != 0);
     uint32_t place = shape->id & PLACE_MASK;
     bucket_unlink(shapes, shape);
-    sched_kinds_leave(&shapes->kinds, shape->kind);
+    if (shape->kind) sched_kinds_leave(&shapes->kinds, shape->kind);
     names_leave(shapes, shape->needs, shape->count);
     shapes->places.items[place].id += PLACE_MASK + 1; /* the next generation */
     place_give(shapes, place);
-    free(shape);
+    shape_free(shape);
 }
 
 /* ---- Demands ------------------------------------------------------------- */
@@ -185,8 +205,11 @@ static mob_status_t needs_check(const sched_need_t *needs, uint32_t count) {
     return MOB_OK;
 }
 
-static uint64_t needs_hash(const sched_need_t *needs, uint32_t count, uint32_t tag) {
-    uint64_t hash = count + tag * UINT64_C(0x9e3779b97f4a7c15);
+static uint64_t needs_hash(const sched_need_t *needs, uint32_t count, const sched_where_t *where) {
+    uint64_t hash = count ^ (uint64_t)(uintptr_t)where->group ^ (uint64_t)(uint32_t)where->bundle ^
+                    (uint64_t)where->tag << 32 ^ (uint64_t)where->flags << 24;
+    for (const char *at = where->selector; at && *at; at++)
+        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
     for (uint32_t i = 0; i < count; i++) {
         hash = (hash ^ needs[i].resource) * UINT64_C(0x9e3779b97f4a7c15);
         hash = (hash ^ (uint64_t)needs[i].amount ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -194,9 +217,16 @@ static uint64_t needs_hash(const sched_need_t *needs, uint32_t count, uint32_t t
     return hash ^ hash >> 32;
 }
 
+static bool where_equals(const sched_where_t *a, const sched_where_t *b) {
+    return a->group == b->group && a->bundle == b->bundle && a->tag == b->tag &&
+           a->flags == b->flags &&
+           (a->selector && b->selector ? strcmp(a->selector, b->selector) == 0
+                                       : a->selector == b->selector);
+}
+
 static bool shape_equals(const sched_shape_t *shape, const sched_need_t *needs, uint32_t count,
-                         uint32_t tag) {
-    if (shape->count != count || shape->tag != tag) return false;
+                         const sched_where_t *where) {
+    if (shape->count != count || !where_equals(&shape->where, where)) return false;
     for (uint32_t i = 0; i < count; i++) {
         if (shape->needs[i].resource != needs[i].resource ||
             shape->needs[i].amount != needs[i].amount)
@@ -206,26 +236,31 @@ static bool shape_equals(const sched_shape_t *shape, const sched_need_t *needs, 
 }
 
 static sched_shape_t *shapes_find_equal(const sched_shapes_t *shapes, const sched_need_t *needs,
-                                        uint32_t count, uint32_t tag, uint64_t hash) {
+                                        uint32_t count, const sched_where_t *where, uint64_t hash) {
     for (uint32_t place = *bucket_of(shapes, hash); place;
          place = shapes->places.items[place].shape->chain) {
         sched_shape_t *known = shapes->places.items[place].shape;
-        if (known->hash == hash && shape_equals(known, needs, count, tag)) return known;
+        if (known->hash == hash && shape_equals(known, needs, count, where)) return known;
     }
     return NULL;
 }
 
+static const sched_where_t anywhere = {.bundle = -1};
+
 static mob_status_t shapes_hold_or_add(sched_shapes_t *shapes, const sched_need_t *needs,
-                                       uint32_t count, uint32_t tag, uint32_t *ret_shape) {
-    uint64_t hash = needs_hash(needs, count, tag);
-    sched_shape_t *shape = count > 0 || tag > 0 ? shapes_find_equal(shapes, needs, count, tag, hash)
-                                                : shapes->places.items[0].shape;
+                                       uint32_t count, const sched_where_t *where,
+                                       uint32_t *ret_shape) {
+    uint64_t hash = needs_hash(needs, count, where);
+    sched_shape_t *shape = count || !where_equals(where, &anywhere)
+                               ? shapes_find_equal(shapes, needs, count, where, hash)
+                               : shapes->places.items[0].shape;
     if (shape) {
         shape->holds++;
     } else {
-        mob_status_t status = shapes_add(shapes, needs, count, tag, hash, &shape);
+        mob_status_t status = shapes_add(shapes, needs, count, where, hash, &shape);
         if (status) return status;
-        shape->possible = !sched_shape_missing(shape, shapes->total);
+        shape->possible = !where->group && !sched_shape_missing(shape, shapes->total) &&
+                          sched_selector_matches(where->selector, *shapes->labels);
         bucket_link(shapes, shape);
         buckets_grow(shapes);
     }
@@ -233,8 +268,13 @@ static mob_status_t shapes_hold_or_add(sched_shapes_t *shapes, const sched_need_
     return MOB_OK;
 }
 
+mob_status_t sched_shapes_hold(sched_shapes_t *shapes, const sched_need_t *needs, uint32_t count,
+                               uint32_t *ret_shape) {
+    return shapes_hold_or_add(shapes, needs, count, &anywhere, ret_shape);
+}
+
 mob_status_t sched_shapes_intern(sched_shapes_t *shapes, const sched_amount_t *demand, size_t count,
-                                 uint32_t tag, uint32_t *ret_shape) {
+                                 const sched_where_t *where, uint32_t *ret_shape) {
     if (count > SCHED_NEEDS_MAX)
         return base_fail(MOB_ELIMIT, "one demand can name at most %d resources, not %zu",
                          SCHED_NEEDS_MAX, count);
@@ -244,7 +284,7 @@ mob_status_t sched_shapes_intern(sched_shapes_t *shapes, const sched_amount_t *d
     uint32_t used = 0;
     status = demand_resolve(shapes->names, demand, count, needs, &used);
     if (!status) status = needs_check(needs, used);
-    if (!status) status = shapes_hold_or_add(shapes, needs, used, tag, ret_shape);
+    if (!status) status = shapes_hold_or_add(shapes, needs, used, where, ret_shape);
     /* A new shape uses them by itself, so that a refusal keeps none. */
     names_leave(shapes, needs, used);
     return status;

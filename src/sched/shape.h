@@ -15,12 +15,15 @@
 #include "sched/queue.h"
 #include "sched/resources.h"
 
+typedef struct sched_entry sched_entry_t;
+
 struct sched_shape {
     sched_queue_t queue;
-    sched_kind_t *kind;
+    sched_kind_t *kind;   /* NULL: it is to be met in a group */
+    sched_entry_t *entry; /* ... by this; else NULL */
+    sched_where_t where;  /* its selector is the shape's own copy */
     uint64_t hash;
     uint32_t id;
-    uint32_t tag;   /* demands with different tags are different */
     uint32_t chain; /* the place of the next shape in its bucket; 0: none */
     uint32_t holds; /* at least 1 */
     uint32_t place; /* among its kind's waiting ones, while it is one */
@@ -41,6 +44,7 @@ typedef struct sched_place {
 typedef struct sched_shapes {
     sched_names_t *names; /* the node's; each need of each shape is a user */
     const sched_pool_t *total;
+    char *const *labels; /* the node's */
     VEC(sched_place_t) places;
     uint32_t free_first, free_last,
         free_count;        /* places that rest, longest first: a list through them */
@@ -52,11 +56,14 @@ typedef struct sched_shapes {
 /* Adds shape 0 to zeroed shapes, which stays. The node's names and totals are borrowed.
  * MOB_ENOMEM: fini it all the same. */
 mob_status_t sched_shapes_init(sched_shapes_t *shapes, sched_names_t *names,
-                               const sched_pool_t *total);
+                               const sched_pool_t *total, char *const *labels);
 void sched_shapes_fini(sched_shapes_t *shapes);
-/* As sched_shape_intern. */
+/* As sched_shape_intern_at, but a new shape in a group has no entry yet. */
 mob_status_t sched_shapes_intern(sched_shapes_t *shapes, const sched_amount_t *demand, size_t count,
-                                 uint32_t tag, uint32_t *ret_shape);
+                                 const sched_where_t *where, uint32_t *ret_shape);
+/* The number of a demand by its needs, which are in their order; held once more. */
+mob_status_t sched_shapes_hold(sched_shapes_t *shapes, const sched_need_t *needs, uint32_t count,
+                               uint32_t *ret_shape);
 /* NULL: there is none of this number. */
 sched_shape_t *sched_shapes_find(const sched_shapes_t *shapes, uint32_t id);
 /* Takes one hold away; the last one forgets the shape, which must have no tasks waiting. */

@@ -112,7 +112,7 @@ static void test_no_waiting_for_actors(void **state) {
     sched_lease_t actor_lease = {0}, lease = {0};
     sched_task_add(job, &actor, one, 0);
     assert_ptr_equal(sched_task_next(sched, 0, &actor_lease), &actor);
-    sched_lease_shrink(sched, &actor_lease, one);
+    sched_lease_shrink(job, &actor_lease, one);
     sched_task_add(job, &big, two, 0);
     sched_task_add(job, &small[0], one, 0);
     sched_task_add(job, &small[1], one, 0);
@@ -187,7 +187,7 @@ static void actor_start(sched_t *sched, sched_job_t *of, uint32_t id, sched_leas
     sched_task_t task = {0};
     sched_task_add(of, &task, id, 0);
     assert_ptr_equal(sched_task_next(sched, 0, ret_lease), &task);
-    sched_lease_shrink(sched, ret_lease, id);
+    sched_lease_shrink(of, ret_lease, id);
 }
 
 /* By turns alone the other job, which has no actor, would come first each time it holds nothing. */

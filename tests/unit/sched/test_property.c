@@ -127,7 +127,7 @@ static void step_shrink(model_t *model, slot_t *slot) {
     for (int r = 0; r < RESOURCES; r++) {
         if (demands[demand][r] > demands[slot->demand][r]) demand = slot->demand;
     }
-    sched_lease_shrink(model->sched, &slot->lease, model->jobs[slot->job].shapes[demand]);
+    sched_lease_shrink(model->jobs[slot->job].job, &slot->lease, model->jobs[slot->job].shapes[demand]);
     slot->demand = demand;
     slot->lasting = true;
     int64_t keep = demands[demand][GPU];
@@ -266,7 +266,7 @@ static void test_nobody_starves(void **state) {
         model_start(&model, seed);
         step_add(&model, 0, 1);
         slot_t *actor = step_next(&model);
-        sched_lease_shrink(model.sched, &actor->lease, model.jobs[0].shapes[1]);
+        sched_lease_shrink(model.jobs[0].job, &actor->lease, model.jobs[0].shapes[1]);
         actor->lasting = true;
         sums_t empty = model_sums(&model, false);
         for (int step = 0; step < STEPS / 4; step++, model.now += tick) {

@@ -157,18 +157,18 @@ static void test_shrink(void **state) {
     sched_task_add(job, &actor, full, 0);
     assert_ptr_equal(sched_task_next(sched, 0, &lease), &actor);
     assert_int_equal(lease.gpu_mask, 14);
-    sched_lease_shrink(sched, &lease, shape(job, AMOUNTS({"GPU", 2}, {"x", 0.5})));
+    sched_lease_shrink(job, &lease, shape(job, AMOUNTS({"GPU", 2}, {"x", 0.5})));
     assert_int_equal(lease.gpu_mask, 6);
     assert_true(available(sched, "CPU") == 2 && available(sched, "GPU") == 1 &&
                 available(sched, "x") == 0.5);
-    sched_lease_shrink(sched, &lease, shape(job, AMOUNTS({"GPU", 0.25})));
+    sched_lease_shrink(job, &lease, shape(job, AMOUNTS({"GPU", 0.25})));
     assert_int_equal(lease.gpu_mask, 2);
     assert_true(available(sched, "GPU") == 2.75);
-    sched_lease_shrink(sched, &lease, 0);
+    sched_lease_shrink(job, &lease, 0);
     assert_int_equal(lease.gpu_mask, 0);
     sched_lease_release(sched, &lease);
     sched_lease_release(sched, &lease);
-    sched_lease_shrink(sched, &lease, full);
+    sched_lease_shrink(job, &lease, full);
     assert_true(available(sched, "CPU") == 2 && available(sched, "GPU") == 3 &&
                 available(sched, "x") == 1);
     sched_free(sched);

@@ -87,7 +87,7 @@ static void test_shapes_are_given_back(void **state) {
     sched_lease_unblock(sched, &lease);
     assert_true(sched_shape_valid(job, first));
     uint32_t less = shape(job, AMOUNTS({"CPU", 1}));
-    sched_lease_shrink(sched, &lease, less);
+    sched_lease_shrink(job, &lease, less);
     assert_false(sched_shape_valid(job, first));
     sched_shape_drop(job, less);
     assert_true(sched_shape_valid(job, less));

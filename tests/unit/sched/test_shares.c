@@ -161,7 +161,7 @@ static void test_what_a_job_holds(void **state) {
     sched_lease_unblock(sched, &la);
     assert_int_equal(sched_job_cpus(job), 2 * SCHED_UNIT);
     assert_int_equal(sched_job_cpus(other), 2 * SCHED_UNIT);
-    sched_lease_shrink(sched, &la, one);
+    sched_lease_shrink(job, &la, one);
     assert_int_equal(sched_job_cpus(job), SCHED_UNIT);
     sched_lease_release(sched, &la);
     assert_int_equal(sched_job_cpus(job), 0);
