@@ -16,7 +16,7 @@ def unpicklable(value, what: str, error: BaseException) -> str:
     if isinstance(value, Definition):
         value, what = value.target, value.name
     path, part, error = _blame(value, error)
-    return f"can't pickle {' -> '.join([what, *path])} ({_kind(part)}): {error}"
+    return f"can't pickle {' -> '.join([what, *path])} ({kind(part)}): {error}"
 
 
 def _blame(value, error):
@@ -24,11 +24,11 @@ def _blame(value, error):
     path, seen, tries = [], set(), _TRIES
     while len(path) < _DEPTH:
         seen.add(id(value))
-        for step, part in _parts(value):
+        for step, part in parts(value):
             if id(part) in seen or tries == 0:
                 continue
             tries -= 1
-            failed = _failure(part)
+            failed = failure(part)
             if failed is not None:
                 path.append(step)
                 value, error = part, failed
@@ -38,7 +38,8 @@ def _blame(value, error):
     return path, value, error
 
 
-def _failure(part):
+def failure(part):
+    """The exception that its pickling raises; None: it can be pickled."""
     try:
         serialization.inband(part)
     except Exception as error:
@@ -46,7 +47,7 @@ def _failure(part):
     return None
 
 
-def _parts(value):
+def parts(value):
     """What a value is made of, each with the step that leads to it."""
     if isinstance(value, dict):
         for key, item in value.items():
@@ -63,10 +64,16 @@ def _parts(value):
     elif hasattr(value, "__func__") and hasattr(value, "__self__"):
         yield "method of", value.__self__
         yield "method", value.__func__
+    elif type(value).__name__ == "partial" and hasattr(value, "func"):
+        yield "partial's function", value.func
+        yield "partial's arguments", value.args
+        yield "partial's keywords", value.keywords
     else:
         for name, item in list(getattr(value, "__dict__", {}).items()):
             if name not in ("__dict__", "__weakref__"):
                 yield f".{name}", item
+        for name in _slots(value):
+            yield f".{name}", getattr(value, name)
 
 
 def _parts_of_function(function):
@@ -75,12 +82,32 @@ def _parts_of_function(function):
             yield f"closure variable '{name}'", cell.cell_contents
         except ValueError:  # not filled yet
             pass
-    for name in function.__code__.co_names:
+    for name in _names(function.__code__):
         if name in function.__globals__:
             yield f"global variable '{name}'", function.__globals__[name]
     for index, item in enumerate(function.__defaults__ or ()):
         yield f"default argument {index}", item
 
 
-def _kind(part):
+def _names(code):
+    """The names that a function, or one inside of it, may look for among its globals."""
+    found = dict.fromkeys(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, type(code)):
+            found.update(dict.fromkeys(_names(constant)))
+    return found
+
+
+def _slots(value):
+    found = []
+    for base in type(value).__mro__:
+        names = base.__dict__.get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if not name.startswith("__") and hasattr(value, name):
+                found.append(name)
+    return found
+
+
+def kind(part) -> str:
+    """What it is, in words."""
     return f"{type(part).__module__}.{type(part).__qualname__}".replace("builtins.", "")

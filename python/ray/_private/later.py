@@ -30,19 +30,19 @@ _LATER = {
             "_serialization_helper"
         ),
         "ray.experimental": (
-            "array channel collective compiled_dag_ref dynamic_resources get_object_locations "
-            "gradio_utils internal_kv job locations multiprocessing queue raysort rdt sandbox "
-            "shuffle state tqdm_ray util"
+            "array channel collective compiled_dag_ref dynamic_resources "
+            "gradio_utils internal_kv job multiprocessing queue raysort rdt sandbox "
+            "shuffle state util"
         ),
         "ray.util": (
-            "ActorGroup accelerators actor_group annotations as_completed "
-            "check_open_ports check_serialize client client_connect collective common connect dask "
-            "debug debugpy deregister_serializer disable_log_once_globally disconnect "
-            "enable_periodic_logging get_current_placement_group get_node_instance_id "
-            "get_placement_group helpers horovod inspect_serializability iter iter_metrics joblib "
-            "lightgbm log_once map_unordered metrics pdb "
-            "placement_group placement_group_table ray_debugpy register_serializer "
-            "remove_placement_group rpdb scheduling_strategies serialization serialization_addons "
+            "accelerators annotations "
+            "check_open_ports client client_connect collective common connect dask "
+            "debugpy disconnect "
+            "get_current_placement_group "
+            "get_placement_group horovod iter iter_metrics "
+            "lightgbm metrics pdb "
+            "placement_group placement_group_table ray_debugpy "
+            "remove_placement_group rpdb scheduling_strategies serialization_addons "
             "sgd spark timer tpu tracing xgboost"
         ),
         "ray.util.state": (

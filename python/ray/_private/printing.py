@@ -16,6 +16,8 @@ import sys
 
 from ray import _core
 
+BAR = "__ray_tqdm_magic_token__"  # of a line that is the state of a bar
+
 
 class Printer:
     """The driver's one thread: sleeps until a worker has printed something, and prints it here."""
@@ -82,6 +84,7 @@ class Lines:
     def __init__(self):
         self._open = {}  # of each place: the _Line that is open there
         self._unfinished = set()  # sources whose last line has no end yet
+        self._bars = None  # the module that draws the workers' bars, once there are some
 
     def show(self, kind, pid, name, text, unfinished):
         """Prints what one source has printed; see mob_message_t. Output that fails (none, a closed
@@ -90,6 +93,11 @@ class Lines:
         prefix = _prefix(kind, pid, name)
         if prefix is None:
             return
+        if BAR in text:
+            self._bars = self._bars or _bars()
+            text = self._bars.take(text, prefix)
+            if not text:
+                return
         source = kind, pid
         stream = sys.stdout if kind == "out" else sys.stderr
         place = _place(stream)
@@ -117,7 +125,10 @@ class Lines:
             self._unfinished.add(source)
         if line is not None:
             self._open[place] = line
-        if written:
+        if written and self._bars is not None:
+            with self._bars.hidden():
+                _write(stream, "".join(written))
+        elif written:
             _write(stream, "".join(written))
 
     def end(self):
@@ -125,6 +136,14 @@ class Lines:
         for line in self._open.values():
             _write(line.stream, "\n")
         self._open.clear()
+        if self._bars is not None:
+            self._bars.forget()
+
+
+def _bars():
+    from ray._private import bars
+
+    return bars
 
 
 def _prefix(kind, pid, name):

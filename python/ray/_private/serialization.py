@@ -23,6 +23,20 @@ class _State(_thread._local):
 _state = _State()
 
 
+# What users have registered (ray.util.register_serializer): a class to its __reduce__.
+_registered = {}
+
+
+def register(cls: type, reduce):
+    """Instances of this class are pickled as `reduce` says, in this process."""
+    _registered[cls] = reduce
+
+
+def deregister(cls: type):
+    """Takes that back."""
+    _registered.pop(cls, None)
+
+
 def active() -> bool:
     """Whether this thread is pickling for the core, which takes note of the references that go into
     the bytes.
@@ -46,7 +60,7 @@ def dumps(value, plain: bool = False, what: str = "the value", apart: bool = Fal
             buffers.append(buffer)
         return not large
 
-    if plain:
+    if plain and not _registered:
         try:
             return _plain_dumps(value, 5, buffer_callback=keep_inside), buffers
         except (PickleError, TypeError, AttributeError):
@@ -76,9 +90,24 @@ def _by_value(value, callback):
     from cloudpickle import CloudPickler
 
     file = BytesIO()
+    kind = _registering() if _registered else CloudPickler
     _state.depth += 1
     try:
-        CloudPickler(file, protocol=5, buffer_callback=callback).dump(value)
+        kind(file, protocol=5, buffer_callback=callback).dump(value)
     finally:
         _state.depth -= 1
     return file.getvalue()
+
+
+_pickler = None
+
+
+def _registering():
+    """cloudpickle's pickler with what users have registered; it reads its table off its class."""
+    global _pickler
+    if _pickler is None:
+        from cloudpickle import CloudPickler
+
+        table = CloudPickler.dispatch_table.new_child(_registered)
+        _pickler = type("Pickler", (CloudPickler,), {"dispatch_table": table})
+    return _pickler

@@ -179,3 +179,11 @@ def get_node_ip_address(address=None) -> str:
         return LOOPBACK
     finally:
         probe.close()
+
+
+def get_node_instance_id() -> str:
+    """What the cloud calls this machine, as RAY_CLOUD_INSTANCE_ID says; "" if that is not set.
+
+    print(ray.util.get_node_instance_id())
+    """
+    return os.environ.get("RAY_CLOUD_INSTANCE_ID", "")

@@ -8,6 +8,8 @@ def __getattr__(name):
 
     if name == "TensorFlowVariables":
         return importlib.import_module("ray.experimental.tf_utils").TensorFlowVariables
-    if name in ("tf_utils", "ui"):
+    if name in ("get_local_object_locations", "get_object_locations"):
+        return getattr(importlib.import_module("ray.experimental.locations"), name)
+    if name in ("locations", "tf_utils", "tqdm_ray", "ui"):
         return importlib.import_module("ray.experimental." + name)
     raise no_attribute(__name__, name)
