@@ -124,6 +124,12 @@ static PyObject *run_function(run_object_t *self, PyObject *unused) {
                                                                : NULL;
 }
 
+/* is_cancelled(): whether ray.cancel has named it, or the task that called. */
+static PyObject *run_is_cancelled(run_object_t *self, PyObject *unused) {
+    (void)unused;
+    return run_check(self) ? PyBool_FromLong(mob_run_is_cancelled(core.client, self->run)) : NULL;
+}
+
 static PyMemberDef run_members[] = {
     {"task", T_OBJECT, offsetof(run_object_t, task), 0, "The asyncio task that runs it."},
     {"called", T_BOOL, offsetof(run_object_t, called), READONLY, "Whether call() was called."},
@@ -136,6 +142,7 @@ static PyMethodDef run_methods[] = {
     {"done", (PyCFunction)run_done, METH_O, NULL},
     {"failed", (PyCFunction)run_failed, METH_O, NULL},
     {"function", (PyCFunction)run_function, METH_NOARGS, NULL},
+    {"is_cancelled", (PyCFunction)run_is_cancelled, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

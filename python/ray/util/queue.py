@@ -296,14 +296,17 @@ class _Items:
         return len(self.items)
 
     def put_nowait(self, item):
-        if self.getters:
+        while self.getters:
             _, run = self.getters.popitem(last=False)
-            run.done(item)
-        elif len(self.items) < self.room:
+            if not run.is_cancelled():
+                run.done(item)
+                return True
+            # its task was cancelled, and with it perhaps the call that would withdraw this one
+            run.done(_Withdrawn())
+        if len(self.items) < self.room:
             self.items.append(item)
-        else:
-            return False
-        return True
+            return True
+        return False
 
     def put(self, item, token):
         if self.put_nowait(item):
@@ -315,7 +318,8 @@ class _Items:
         if len(self.items) + len(items) > self.room + len(self.getters):
             return len(self.items)
         for item in items:
-            self.put_nowait(item)
+            if not self.put_nowait(item):  # fewer wait for an item than it seemed
+                self.items.append(item)
         return None
 
     def get(self, token):
@@ -331,8 +335,11 @@ class _Items:
 
     def _take(self):
         item = self.items.popleft()
-        if self.putters and len(self.items) < self.room:
+        while self.putters and len(self.items) < self.room:
             _, (run, waiting) = self.putters.popitem(last=False)
+            if run.is_cancelled():
+                run.done(_Withdrawn())
+                continue
             self.items.append(waiting)
             run.done(None)
         return item
