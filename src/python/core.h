@@ -156,7 +156,7 @@ int core_value_store(PyObject *value, const char *what, core_target_t *target);
 /* Stores an error, which is in the direct encoding. */
 int core_error_store(const void *data, size_t size, mob_status_t error, const mob_ref_t *refs,
                      uint32_t ref_count, core_target_t *target);
-/* Pickles: (bytes, list of buffers), with references collected. */
+/* Pickles: (bytes, list of buffers and writers), with references collected. */
 PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector);
 /* Stores what core_pickle made of the value, in the session `began`. -1 with an exception. */
 int core_pickled_store(PyObject *value, PyObject *made, const collector_t *collector,

@@ -154,12 +154,18 @@ PyTypeObject *core_ndarray_type(void) {
     return type;
 }
 
+/* Whether numpy pickles the array's memory as a buffer. It does not do that with objects, nor with
+ * times, which have a reducer of ours (ray._private.reducers). */
 static bool plain_array(PyObject *v) {
     PyObject *dtype = PyObject_GetAttrString(v, "dtype"),
-             *has = dtype ? PyObject_GetAttrString(dtype, "hasobject") : NULL;
-    bool plain = has == Py_False;
+             *has = dtype ? PyObject_GetAttrString(dtype, "hasobject") : NULL,
+             *kind = dtype ? PyObject_GetAttrString(dtype, "char") : NULL;
+    bool plain = has == Py_False && kind != NULL && PyUnicode_Check(kind) &&
+                 PyUnicode_CompareWithASCIIString(kind, "M") != 0 &&
+                 PyUnicode_CompareWithASCIIString(kind, "m") != 0;
     Py_XDECREF(dtype);
     Py_XDECREF(has);
+    Py_XDECREF(kind);
     PyErr_Clear();
     return plain;
 }

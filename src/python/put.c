@@ -1,6 +1,11 @@
 /*
  * Values into the store. A pickled value is written straight into shared memory, its large buffers
  * copied once, without the interpreter's lock.
+ *
+ * A value that has no buffer to copy from, an image say, whose library hands its pixels out piece
+ * by piece, gives a writer instead: an object with a size, `nbytes`, and a method `write`, which
+ * gets that much of the new object as a memoryview. Rejected: to gather the pieces first. Fresh
+ * memory of tens of megabytes costs several times what copying costs.
  */
 #include "python/core.h"
 
@@ -78,12 +83,89 @@ static int copy_in(mob_buffer_t *buffer, uint64_t offset, const void *from, size
     return -1;
 }
 
-static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count,
+/* A buffer of a pickle: memory to copy, or a writer. */
+typedef struct {
+    PyObject *writer; /* BORROWED; NULL: the view has the memory */
+    Py_buffer view;   /* of a writer only its len counts */
+} piece_t;
+
+/* -1 with an exception. */
+static int piece_open(PyObject *item, piece_t *piece) {
+    if (PyObject_CheckBuffer(item)) {
+        piece->writer = NULL;
+        return PyObject_GetBuffer(item, &piece->view, PyBUF_ANY_CONTIGUOUS);
+    }
+    PyObject *size = PyObject_GetAttrString(item, "nbytes");
+    piece->writer = item;
+    piece->view.len = size != NULL ? PyLong_AsSsize_t(size) : -1;
+    Py_XDECREF(size);
+    if (piece->view.len >= 0) return 0;
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a writer's nbytes is negative");
+    return -1;
+}
+
+static void piece_close(piece_t *piece) {
+    if (piece->writer == NULL) PyBuffer_Release(&piece->view);
+}
+
+/* Maps the pages that a large writer is going to write, all in one go: that is faster than one by
+ * one. -1 with an exception: the session is over. */
+static int pieces_map(const piece_t *pieces, uint32_t count, mob_buffer_t *buffer) {
+    uint32_t large = 0;
+    while (large < count && (pieces[large].writer == NULL || pieces[large].view.len < BIG_COPY))
+        large++;
+    if (large == count) return 0;
+    uint64_t began = core.stamp;
+    CORE_ALLOW_THREADS_BEGIN
+    mob_buffer_map(client, buffer);
+    CORE_ALLOW_THREADS_END
+    if (core.stamp == began) return 0;
+    core_raise_ended();
+    return -1;
+}
+
+/* -1 with an exception: the writer's, or that the session is over. The store stays mapped while
+ * Python code runs, whatever that code does. */
+static int writer_ask(PyObject *writer, mob_buffer_t *buffer, uint64_t offset, Py_ssize_t size) {
+    uint64_t began = core.stamp;
+    mob_client_t *held = core.client;
+    mob_view_hold(held);
+    PyObject *view = PyMemoryView_FromMemory((char *)buffer->data + offset, size, PyBUF_WRITE);
+    PyObject *done = view ? PyObject_CallMethod(writer, "write", "O", view) : NULL;
+    /* Nothing may be written once the object is sealed. This fails if a part of the view is kept.
+     */
+    PyObject *ended = done ? PyObject_CallMethod(view, "release", NULL) : NULL;
+    Py_XDECREF(view);
+    Py_XDECREF(done);
+    Py_XDECREF(ended);
+    mob_view_release(held);
+    if (core.stamp == began) return ended != NULL ? 0 : -1;
+    PyErr_Clear();
+    core_raise_ended();
+    return -1;
+}
+
+static int piece_write(const piece_t *piece, mob_buffer_t *buffer, uint64_t offset) {
+    return piece->writer != NULL
+               ? writer_ask(piece->writer, buffer, offset, piece->view.len)
+               : copy_in(buffer, offset, piece->view.buf, (size_t)piece->view.len);
+}
+
+/* Gives up a buffer that could not be written. A run's result is committed as it is: the error that
+ * the caller stores takes its place. */
+static void target_abandon(core_target_t *t, mob_buffer_t *buffer, const mob_ref_t *refs) {
+    if (t->run)
+        target_commit(t, buffer, MOB_FORMAT_PICKLE, MOB_OK, refs);
+    else
+        mob_put_abort(core.client, buffer);
+}
+
+static int pickled_store(PyObject *stream, const piece_t *pieces, uint32_t count,
                          const collector_t *collector, core_target_t *target) {
     uint64_t table = sizeof(mob_pickle_t) + count * 16u,
              stream_size = (uint64_t)PyBytes_GET_SIZE(stream), size = table + stream_size;
     for (uint32_t i = 0; i < count; i++)
-        size = ((size + 63) & ~(uint64_t)63) + (uint64_t)views[i].len;
+        size = ((size + 63) & ~(uint64_t)63) + (uint64_t)pieces[i].view.len;
     mob_buffer_t buffer;
     uint64_t began = core.stamp;
     if (target_begin(target, size, (uint32_t)collector->refs.count, &buffer) < 0) return -1;
@@ -91,6 +173,7 @@ static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count,
         core_raise_ended(); /* the session ended while this thread waited for space */
         return -1;
     }
+    if (pieces_map(pieces, count, &buffer) < 0) return -1;
     uint8_t *data = buffer.data;
     mob_pickle_t *head = buffer.data;
     head->buffer_count = count;
@@ -101,9 +184,12 @@ static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count,
     for (uint32_t i = 0; i < count; i++) {
         at = (at + 63) & ~(uint64_t)63;
         head->buffers[i].offset = at;
-        head->buffers[i].size = (uint64_t)views[i].len;
-        if (copy_in(&buffer, at, views[i].buf, (size_t)views[i].len) < 0) return -1;
-        at += (uint64_t)views[i].len;
+        head->buffers[i].size = (uint64_t)pieces[i].view.len;
+        if (piece_write(&pieces[i], &buffer, at) < 0) {
+            if (core.stamp == began) target_abandon(target, &buffer, collector->refs.items);
+            return -1;
+        }
+        at += (uint64_t)pieces[i].view.len;
     }
     target_commit(target, &buffer, MOB_FORMAT_PICKLE, MOB_OK, collector->refs.items);
     return 0;
@@ -112,7 +198,8 @@ static int pickled_store(PyObject *stream, Py_buffer *views, uint32_t count,
 /* An array of a kind that was pickled before. */
 static int array_store(PyObject *stream, Py_buffer *view, core_target_t *target) {
     static const collector_t no_references;
-    int result = pickled_store(stream, view, 1, &no_references, target);
+    piece_t piece = {.view = *view};
+    int result = pickled_store(stream, &piece, 1, &no_references, target);
     PyBuffer_Release(view);
     Py_DECREF(stream);
     return result;
@@ -123,21 +210,21 @@ int core_pickled_store(PyObject *value, PyObject *made, const collector_t *colle
     PyObject *list = PyTuple_GET_ITEM(made, 1);
     int result = -1;
     Py_ssize_t count = PyList_GET_SIZE(list), got = 0;
-    Py_buffer *views = PyMem_Calloc((size_t)count + 1, sizeof *views);
-    while (views != NULL && got < count &&
-           PyObject_GetBuffer(PyList_GET_ITEM(list, got), &views[got], PyBUF_ANY_CONTIGUOUS) == 0)
+    piece_t *pieces = PyMem_Calloc((size_t)count + 1, sizeof *pieces);
+    while (pieces != NULL && got < count &&
+           piece_open(PyList_GET_ITEM(list, got), &pieces[got]) == 0)
         got++;
-    if (views != NULL && got == count && count == 1 && core_array_check(value))
-        core_array_note(value, PyTuple_GET_ITEM(made, 0), &views[0]);
-    if (views == NULL)
+    if (pieces != NULL && got == count && count == 1 && core_array_check(value))
+        core_array_note(value, PyTuple_GET_ITEM(made, 0), &pieces[0].view);
+    if (pieces == NULL)
         PyErr_NoMemory();
     else if (got == count && core.stamp != began)
         core_raise_ended(); /* the session ended while Python code ran */
     else if (got == count)
         result =
-            pickled_store(PyTuple_GET_ITEM(made, 0), views, (uint32_t)count, collector, target);
-    while (got > 0) PyBuffer_Release(&views[--got]);
-    PyMem_Free(views);
+            pickled_store(PyTuple_GET_ITEM(made, 0), pieces, (uint32_t)count, collector, target);
+    while (got > 0) piece_close(&pieces[--got]);
+    PyMem_Free(pieces);
     return result;
 }
 

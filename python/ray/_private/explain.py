@@ -69,11 +69,24 @@ def parts(value):
         yield "partial's arguments", value.args
         yield "partial's keywords", value.keywords
     else:
-        for name, item in list(getattr(value, "__dict__", {}).items()):
+        for name, item in _fields(value).items():
             if name not in ("__dict__", "__weakref__"):
                 yield f".{name}", item
         for name in _slots(value):
             yield f".{name}", getattr(value, name)
+
+
+def _fields(value):
+    """The fields that are pickled. A class that says itself what these are may fail at that, or say
+    something else than fields: then the object itself is to blame.
+    """
+    if isinstance(value, type):
+        return dict(value.__dict__)
+    try:
+        state = value.__reduce_ex__(5)[2]
+    except Exception:
+        return {}
+    return dict(state) if isinstance(state, dict) else {}
 
 
 def _parts_of_function(function):

@@ -4,11 +4,12 @@ Plain data goes through the C pickler. Everything else goes through cloudpickle,
 functions and classes of the main script by value; it is slow to import, so that waits until
 something needs it. Buffers of a few kilobytes and more, and the memory of a value that is an array
 itself, stay outside of the pickle: the core copies them once, straight into shared memory, and a
-reader gets views of them.
+reader gets views of them. Values of libraries that do not pickle their memory as buffers have
+reducers of ours (ray._private.reducers).
 """
 
 import _thread
-from _pickle import PickleError
+from _pickle import PickleBuffer, PickleError
 from _pickle import dumps as _plain_dumps
 from _pickle import loads as _loads
 from io import BytesIO
@@ -18,6 +19,7 @@ _LARGE = 4096  # below this, a buffer of its own costs more than its copy
 
 class _State(_thread._local):
     depth = 0
+    writers = None  # of the pickle under way: by id of what stands for it, (that, Writer)
 
 
 _state = _State()
@@ -48,10 +50,13 @@ def dumps(value, plain: bool = False, what: str = "the value", apart: bool = Fal
     """(bytes, buffers) of a value; TypeError, naming the part that is to blame, if it can't be
     pickled. With `apart`, small buffers stay outside too.
     """
-    buffers = []
+    buffers, writers = [], {}
     least = 1 if apart else _LARGE
 
     def keep_inside(buffer):
+        if id(buffer) in writers:
+            buffers.append(writers[id(buffer)][1])
+            return False
         try:
             large = buffer.raw().nbytes >= least
         except BufferError:  # not contiguous
@@ -66,7 +71,7 @@ def dumps(value, plain: bool = False, what: str = "the value", apart: bool = Fal
         except (PickleError, TypeError, AttributeError):
             buffers.clear()
     try:
-        return _by_value(value, keep_inside), buffers
+        return _by_value(value, keep_inside, writers), buffers
     except Exception as error:
         from ray._private.explain import unpicklable
         from ray.exceptions import RayError
@@ -83,31 +88,63 @@ def loads(data, buffers=()):
 
 def inband(value) -> bytes:
     """A value as bytes alone, or whatever exception its pickling raises."""
-    return _by_value(value, None)
+    return _by_value(value, None, None)
 
 
-def _by_value(value, callback):
-    from cloudpickle import CloudPickler
+class Writer:
+    """A buffer that is made in its place: `write` gets a memoryview of `nbytes` bytes of the new
+    object, fills it, and keeps nothing of it.
+    """
 
+    __slots__ = ("nbytes", "write")
+
+    def __init__(self, nbytes, write):
+        self.nbytes = nbytes
+        self.write = write
+
+
+def written(nbytes: int, write):
+    """For a reducer: what it puts in the place of a buffer that `write` fills (see Writer). A
+    reader finds a buffer there.
+    """
+    writers = _state.writers
+    if writers is None or nbytes < _LARGE:
+        data = bytearray(nbytes)
+        write(memoryview(data))
+        return data
+    stand_in = PickleBuffer(b"")
+    writers[id(stand_in)] = stand_in, Writer(nbytes, write)
+    return stand_in
+
+
+def _by_value(value, callback, writers):
     file = BytesIO()
-    kind = _registering() if _registered else CloudPickler
+    outer = _state.writers
     _state.depth += 1
+    _state.writers = writers
     try:
-        kind(file, protocol=5, buffer_callback=callback).dump(value)
+        _pickler()(file, protocol=5, buffer_callback=callback).dump(value)
     finally:
         _state.depth -= 1
+        _state.writers = outer
     return file.getvalue()
 
 
-_pickler = None
+_Pickler = None
 
 
-def _registering():
-    """cloudpickle's pickler with what users have registered; it reads its table off its class."""
-    global _pickler
-    if _pickler is None:
+def _pickler():
+    """cloudpickle's pickler with what users have registered and reducers of ours; it reads its table
+    off its class.
+    """
+    global _Pickler
+    if _Pickler is None:
         from cloudpickle import CloudPickler
 
-        table = CloudPickler.dispatch_table.new_child(_registered)
-        _pickler = type("Pickler", (CloudPickler,), {"dispatch_table": table})
-    return _pickler
+        from ray._private.reducers import Table
+
+        class Pickler(CloudPickler):
+            dispatch_table = Table([_registered, *CloudPickler.dispatch_table.maps])
+
+        _Pickler = Pickler
+    return _Pickler
