@@ -342,3 +342,24 @@ def test_scalars():
     for value in (np.float64(1.5), np.int32(3), np.bool_(True)):
         found = ray.get(echo.remote(value))
         assert type(found) is type(value) and found == value
+
+
+@pytest.mark.parametrize("kind", ["M8[us]", "m8[s]", ">M8[D]", "M8"])
+@pytest.mark.parametrize("count", [0, 6, 6000])
+def test_times_and_spans(kind, count):
+    array = np.arange(count).view(kind).reshape(2, -1)
+    if count:
+        array[0, 0] = "NaT"
+    for value in (array, array.T, array[:, ::2], array[0]):
+        came, boxed = ray.get(ray.put(value)), ray.get(ray.put([value, len]))[0]
+        for found in (came, boxed):
+            assert found.dtype == value.dtype
+            assert found.shape == value.shape
+            assert np.array_equal(found.astype("i8"), value.astype("i8"))
+
+
+def test_times_are_read_in_place():
+    reference = ray.put(np.arange(6000).view("M8[us]"))
+    first, second = ray.get(reference), ray.get(reference)
+    assert first.ctypes.data == second.ctypes.data
+    assert not first.flags.writeable
