@@ -1,6 +1,7 @@
 # Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but
 # make.
-.PHONY: help setup build run test proof chaos bench bench-c bench-memory bench-plots sanitize format clean
+.PHONY: help setup build run test test-ml test-ml-made proof chaos
+.PHONY: bench bench-c bench-memory bench-plots sanitize format clean
 
 PYTHON := .venv/bin/python
 # meson looks for ninja on the path.
@@ -15,6 +16,8 @@ help:
 	@echo "make build        .venv/bin/python imports ray, .venv/bin/ray is the command line;"
 	@echo "                  build/ holds the rest"
 	@echo "make test         all tests; ends with the names of those that failed"
+	@echo "make test-ml      the tests with other libraries, in environments that it makes (3 GB):"
+	@echo "                  TensorFlow, torch, and clients"
 	@echo "make proof        what takes too long for the tests: kills, a million tasks,"
 	@echo "                  idleness, fairness"
 	@echo "make chaos        kills of everything at random, and an exact look at what they led to;"
@@ -38,6 +41,14 @@ run: build
 
 test: build
 	@$(PYTHON) scripts/test.py --pytest "$(PYTEST)" --seeds $(SEEDS)
+
+test-ml: build
+	@scripts/setup.sh ml
+	@$(PYTHON) scripts/test_ml.py --seeds $(SEEDS)
+
+# The same in those environments that are there already.
+test-ml-made: build
+	@$(PYTHON) scripts/test_ml.py --seeds $(SEEDS)
 
 proof: build
 	@$(PYTHON) bench/proof.py

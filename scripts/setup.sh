@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes a machine ready for every make target: Debian packages, then .venv with the build and test
 # tools. Does nothing, quickly, when all is there. `setup.sh bench` also makes .venv-bench, which
-# holds Ray for comparison; `setup.sh plots` makes .venv-plots, which holds matplotlib.
+# holds Ray for comparison; `setup.sh plots` makes .venv-plots, which holds matplotlib; `setup.sh ml`
+# makes the environments of `make test-ml`: .venv-tf, .venv-torch and .venv-clients.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -42,14 +43,27 @@ install_packages() {
         apt-get install -y -qq --no-install-recommends $packages >/dev/null
 }
 
-# Makes environment $1 with what the requirements file $2 lists. The copy kept inside says for which
-# list it is ready.
+# Makes environment $1 with what the requirements file $2 lists; $3, where it is given, makes an empty
+# one. The copy kept inside says for which list it is ready.
 make_environment() {
     if [ -x "$1/bin/python" ] && cmp -s "$2" "$1/.ready"; then return; fi
     echo "Preparing $1"
-    [ -x "$1/bin/python" ] || python3 -m venv --clear "$1"
+    # shellcheck disable=SC2086 # a command of several words
+    [ -x "$1/bin/python" ] || ${3:-python3 -m venv} --clear "$1"
     "$1/bin/python" -m pip install -q --disable-pip-version-check -r "$2"
     cp "$2" "$1/.ready"
+}
+
+# torch is Debian's: PyPI's brings 3 GB of CUDA with it. So the environment is one of Debian's Python.
+make_torch_environment() {
+    if [ -z "${installed-}" ]; then
+        echo "No .venv-torch: this is not Debian, whose python3-torch it would use." >&2
+        return
+    fi
+    missing=$(missing_of python3-torch python3-torchvision python3-venv)
+    if [ -n "$missing" ]; then install_packages "$missing"; fi
+    make_environment .venv-torch scripts/requirements-torch.txt \
+        "/usr/bin/python3 -m venv --system-site-packages"
 }
 
 if command -v dpkg-query >/dev/null; then
@@ -70,4 +84,9 @@ fi
 make_environment .venv scripts/requirements.txt
 case ${1-} in
 bench | plots) make_environment ".venv-$1" "scripts/requirements-$1.txt" ;;
+ml)
+    make_environment .venv-tf scripts/requirements-tf.txt
+    make_torch_environment
+    make_environment .venv-clients scripts/requirements-clients.txt
+    ;;
 esac

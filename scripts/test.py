@@ -58,8 +58,8 @@ def python_tests(pytest, *options, **environment):
     return status, re.findall(FAILED_BY_PYTEST, output, re.MULTILINE)
 
 
-def seeds(program, *names, **environment):
-    command = [sys.executable, program, "--python", sys.executable, *names]
+def seeds(program, *names, python=sys.executable, **environment):
+    command = [sys.executable, program, "--python", python, *names]
     status, output = run(command, **environment)
     return status, re.findall(r"^FAIL +(\S+)", output, re.MULTILINE)
 
@@ -101,8 +101,13 @@ def main():
     arguments.add_argument("--pytest", required=True, type=shlex.split, help="its command")
     arguments.add_argument("--seeds", required=True, help="the program that runs the seeds'")
     given = arguments.parse_args()
+    run_all(parts(given.pytest, given.seeds))
+
+
+def run_all(parts):
+    """Runs the parts, (title, function) each, says what failed, and ends the process."""
     ended = []
-    for title, part in parts(given.pytest, given.seeds):
+    for title, part in parts:
         print(f"==== {title} ====", flush=True)
         begin = time.monotonic()
         status, failed = part()
