@@ -520,6 +520,7 @@ typedef enum mob_query {
     MOB_QUERY_NAMES = 9,     /* of actors: (namespace, name, slot, generation); `argument` 0: of the
                                 asker's namespace */
     MOB_QUERY_DEADLOCK = 10, /* a text: the last deadlock that was found */
+    MOB_QUERY_KEPT = 12,     /* (key, value) of each key that goes with its job: see mob_kv */
     MOB_QUERY_TASK = 11      /* what is kept of a run that failed, which `argument` names: see
                                 mob_run_number. Kind, name, its function (slot, generation), references
                                 of its arguments, its arguments in bytes, what its driver gave its
@@ -540,6 +541,35 @@ MOB_API mob_status_t mob_observe(const char *socket_path, mob_query_t query, uin
 enum { MOB_SITE_MAX = 1024 };
 MOB_API mob_status_t mob_site(mob_client_t *client, const char *text, uint32_t *ret_site);
 MOB_API void mob_ref_made_at(mob_client_t *client, mob_ref_t ref, uint32_t site);
+
+/* ---- Values by key -------------------------------------------------------- */
+
+/*
+ * Small values, which the daemon keeps in its memory for all jobs of the node until they are
+ * dropped: what libraries leave for each other. Keys and values are bytes; all of them together may
+ * be MOB_KV_BYTES, with 64 for each key.
+ *
+ * A key that begins with the byte MOB_KV_OF_JOB and a job's number (4 bytes) goes when that job has
+ * ended.
+ */
+enum { MOB_KV_BYTES = 64 << 20, MOB_KV_OF_JOB = 1 };
+typedef enum mob_kv {
+    MOB_KV_PUT = 1, /* sets values; the answer: how many keys are new */
+    MOB_KV_NEW,     /* the same, but a key that is there keeps its value */
+    MOB_KV_ADD,  /* the same, but a value is an array of doubles, which are added to those there */
+    MOB_KV_DROP, /* drops keys; the answer: how many there were */
+    MOB_KV_DROP_ALL, /* drops all keys that begin so */
+    MOB_KV_GET,      /* the answer: a value, as bytes, or None */
+    MOB_KV_LIST,     /* the answer: a tuple of the keys that begin so, in order */
+    MOB_KV_SCAN      /* the answer: a tuple of (key, value) */
+} mob_kv_t;
+/* `items`: one after the other, 4 bytes of the key's size, 4 of the value's, the key, the value;
+ * several for a write, one for a question, which has no value. Items are written in their order.
+ * The answer is a value in the direct encoding; free it with free(). MOB_ELIMIT: there is no room
+ * for an item; those before it are written. MOB_EINVAL: the items make no sense, or the numbers
+ * that are there are not as many. */
+MOB_API mob_status_t mob_kv(mob_client_t *client, mob_kv_t what, const void *items, size_t size,
+                            void **ret_answer, size_t *ret_size);
 
 /* ---- The direct encoding ------------------------------------------------- */
 

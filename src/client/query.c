@@ -39,15 +39,16 @@ mob_status_t client_ask_with_space(mob_client_t *c, wire_message_t *request, con
     return status;
 }
 
-mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, void **ret_answer,
-                       size_t *ret_size) {
+/* Asks, again with more space if the answer did not fit. */
+static mob_status_t question_ask(mob_client_t *c, wire_message_t request, const void *input,
+                                 size_t input_size, void **ret_answer, size_t *ret_size) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     pthread_mutex_lock(&c->mutex);
-    uint64_t size = SHM_SCRATCH_BYTES;
+    uint64_t size = input_size > SHM_SCRATCH_BYTES ? input_size : SHM_SCRATCH_BYTES;
     for (int tries = 0; tries < 8; tries++) {
-        wire_message_t request = {.query = {WIRE_QUERY, (uint32_t)query, argument}}, answer;
-        status = client_ask_with_space(c, &request, NULL, 0, size, &answer, ret_answer);
+        wire_message_t answer;
+        status = client_ask_with_space(c, &request, input, input_size, size, &answer, ret_answer);
         if (status == MOB_ESPACE) {
             pthread_mutex_unlock(&c->mutex);
             status = mob_space_await(c);
@@ -60,11 +61,33 @@ mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, vo
             break;
         }
         status = (mob_status_t)answer.answer.status;
-        if (status != MOB_ELIMIT) break;
+        if (status != MOB_ELIMIT || answer.answer.value == 0) break;
         size = answer.answer.value +
                answer.answer.value / 4; /* the answer did not fit; the next may be longer */
     }
     pthread_mutex_unlock(&c->mutex);
+    return status;
+}
+
+mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, void **ret_answer,
+                       size_t *ret_size) {
+    wire_message_t request = {.query = {WIRE_QUERY, (uint32_t)query, argument}};
+    return question_ask(c, request, NULL, 0, ret_answer, ret_size);
+}
+
+mob_status_t mob_kv(mob_client_t *c, mob_kv_t what, const void *items, size_t size,
+                    void **ret_answer, size_t *ret_size) {
+    wire_message_t request = {.query = {WIRE_KV, (uint32_t)what, size}};
+    mob_status_t status = size <= MOB_KV_BYTES
+                              ? question_ask(c, request, items, size, ret_answer, ret_size)
+                              : MOB_ELIMIT;
+    if (status == MOB_ELIMIT)
+        return base_fail(status,
+                         "the daemon keeps at most %d MiB of keys and values, and has no "
+                         "room for these: delete some",
+                         MOB_KV_BYTES >> 20);
+    if (status == MOB_EINVAL)
+        return base_fail(status, "these keys and values make no sense to the daemon");
     return status;
 }
 

@@ -93,6 +93,33 @@ mob_status_t control_name_list(control_t *control, const char *name_space, contr
 /* The name is free again, if it is this actor's. Has no answer. */
 void control_name_drop(control_t *control, const char *name_space, const char *name,
                        mob_ref_t actor);
+
+/* ---- values by key ---- */
+
+/* See mob_kv. A request is answered as one about a name is. */
+
+typedef struct control_kv_item {
+    const uint8_t *key, *value;
+    uint32_t key_size, value_size;
+} control_kv_item_t;
+
+typedef struct control_kv_reply {
+    mob_status_t status; /* MOB_ELIMIT: there is no room for an item; those before it are written */
+    uint64_t count;      /* of a write: what mob_kv says; of a question: how many were found */
+    const control_kv_item_t *items; /* of a question; borrowed for the time of the callback */
+} control_kv_reply_t;
+typedef void (*control_kv_reply_fn)(void *context, const control_kv_reply_t *reply);
+
+/* `items` are as mob_kv takes them, and are copied before they are looked at. MOB_EINVAL: they make
+ * no sense; MOB_ELIMIT: they are too many; MOB_ENOMEM. There is no callback then. */
+mob_status_t control_kv_ask(control_t *control, mob_kv_t what, const void *items, size_t size,
+                            control_kv_reply_fn reply, void *context);
+/* The job has ended: its keys go. */
+void control_kv_drop_job(control_t *control, uint32_t job);
+/* Everything that there is, in the order of the keys. An item is valid until the next call. */
+size_t control_kv_count(control_t *control);
+control_kv_item_t control_kv_at(control_t *control, size_t index);
+
 /* Answers what can be answered now. True: something was. */
 bool control_turn(control_t *control);
 

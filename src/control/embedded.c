@@ -4,6 +4,7 @@
 
 #include "base/vec.h"
 #include "control/control.h"
+#include "control/kv.h"
 #include "control/names.h"
 
 struct control {
@@ -14,9 +15,16 @@ struct control {
     VEC(control_job_t *) jobs;
     size_t ended;
     control_names_t names;
+    control_kv_t kv;
 };
 
 control_names_t *control_names_of(control_t *c) { return &c->names; }
+control_kv_t *control_kv_of(control_t *c) { return &c->kv; }
+
+bool control_turn(control_t *c) {
+    bool names = control_names_turn(&c->names);
+    return control_kv_turn(c) || names;
+}
 
 mob_status_t control_embedded_new(control_t **ret_control) {
     control_t *c = calloc(1, sizeof *c);
@@ -32,6 +40,7 @@ void control_free(control_t *c) {
     while (c->jobs.count > 0) free(vec_pop(&c->jobs));
     vec_free(&c->jobs);
     control_names_fini(&c->names);
+    control_kv_fini(&c->kv);
     free(c);
 }
 

@@ -82,8 +82,7 @@ static void request_carry_out(control_names_t *names, const control_request_t *r
     }
 }
 
-bool control_turn(control_t *control) {
-    control_names_t *names = control_names_of(control);
+bool control_names_turn(control_names_t *names) {
     /* Those that a callback makes wait for the next turn. */
     control_request_t *r = names->first;
     bool any = r != NULL;

@@ -13,6 +13,7 @@ typedef struct control_names {
 } control_names_t;
 
 control_names_t *control_names_of(control_t *control);
+bool control_names_turn(control_names_t *names);
 void control_names_fini(control_names_t *names);
 
 #endif

@@ -26,6 +26,7 @@ static bool is_question(uint32_t kind) {
     case WIRE_CANCEL:
     case WIRE_CREATE:
     case WIRE_FIND:
+    case WIRE_KV:
         return true;
     default:
         return false;
@@ -160,6 +161,9 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         break;
     case WIRE_FIND:
         node_name_find(c, m);
+        break;
+    case WIRE_KV:
+        node_kv(c, m);
         break;
     case WIRE_LEAVE:
         node_client_leave(c);

@@ -182,6 +182,8 @@ static void job_end(node_job_t *job) {
         if (n->tasks[r] != NULL && n->tasks[r]->job == job) node_task_disown(n->tasks[r]);
     node_lanes_end(job);
     node_job_note(job, true);
+    control_kv_drop_job(job->node->control, job->number);
+    job->node->again = true;
     job_free(job);
 }
 

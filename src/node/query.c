@@ -185,6 +185,9 @@ static bool answer_write(node_client_t *asker, uint32_t query, uint64_t argument
     case MOB_QUERY_TASK:
         node_replay_write(asker, argument, w);
         return true;
+    case MOB_QUERY_KEPT:
+        node_kv_write(n, w);
+        return true;
     case MOB_QUERY_DEMANDS:
         node_demands_write(n, w);
         return true;

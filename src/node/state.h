@@ -25,6 +25,7 @@
 #include "node/frame.h"
 #include "node/greeting.h"
 #include "node/job.h"
+#include "node/kv.h"
 #include "node/lease.h"
 #include "node/lineage.h"
 #include "node/name.h"

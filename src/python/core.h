@@ -286,6 +286,7 @@ PyObject *core_read_message(PyObject *module, PyObject *unused);
 PyObject *core_ask(mob_query_t query, uint64_t argument);
 PyObject *core_query(PyObject *module, PyObject *kind);
 PyObject *core_observe(PyObject *module, PyObject *args);
+PyObject *core_kv(PyObject *module, PyObject *args);
 PyObject *core_name_site(PyObject *module, PyObject *text);
 /* the number of the place in the program, if it is asked for; else 0. Runs Python code */
 uint32_t core_site(void);

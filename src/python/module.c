@@ -102,6 +102,7 @@ static PyMethodDef methods[] = {
     {"query", core_query, METH_O, NULL},
     {"name_site", core_name_site, METH_O, NULL},
     {"observe", core_observe, METH_VARARGS, NULL},
+    {"kv", core_kv, METH_VARARGS, NULL},
     {"shape_demand", core_shape_demand, METH_O, NULL},
     {"kill_actor", core_kill_actor, METH_VARARGS, NULL},
     {"find_actor", core_find_actor, METH_VARARGS, NULL},
@@ -144,6 +145,15 @@ PyMODINIT_FUNC PyInit__core(void) {
         PyModule_AddIntConstant(module, "QUERY_OBJECTS", MOB_QUERY_OBJECTS) == 0 &&
         PyModule_AddIntConstant(module, "QUERY_JOBS", MOB_QUERY_JOBS) == 0 &&
         PyModule_AddIntConstant(module, "QUERY_DEMANDS", MOB_QUERY_DEMANDS) == 0 &&
+        PyModule_AddIntConstant(module, "QUERY_KEPT", MOB_QUERY_KEPT) == 0 &&
+        PyModule_AddIntConstant(module, "KV_PUT", MOB_KV_PUT) == 0 &&
+        PyModule_AddIntConstant(module, "KV_NEW", MOB_KV_NEW) == 0 &&
+        PyModule_AddIntConstant(module, "KV_ADD", MOB_KV_ADD) == 0 &&
+        PyModule_AddIntConstant(module, "KV_DROP", MOB_KV_DROP) == 0 &&
+        PyModule_AddIntConstant(module, "KV_DROP_ALL", MOB_KV_DROP_ALL) == 0 &&
+        PyModule_AddIntConstant(module, "KV_GET", MOB_KV_GET) == 0 &&
+        PyModule_AddIntConstant(module, "KV_LIST", MOB_KV_LIST) == 0 &&
+        PyModule_AddIntConstant(module, "KV_SCAN", MOB_KV_SCAN) == 0 &&
         PyModule_AddIntConstant(module, "TASK", MOB_TASK) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CREATE", MOB_ACTOR_CREATE) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CALL", MOB_ACTOR_CALL) == 0)

@@ -289,6 +289,26 @@ PyObject *core_ask(mob_query_t query, uint64_t argument) {
     return value;
 }
 
+/* kv(what, items): see mob_kv. */
+PyObject *core_kv(PyObject *module, PyObject *args) {
+    (void)module;
+    int what;
+    Py_buffer items;
+    void *data = NULL;
+    size_t size = 0;
+    mob_status_t status;
+    if (!core_connected() || !PyArg_ParseTuple(args, "iy*:kv", &what, &items)) return NULL;
+    CORE_ALLOW_THREADS_BEGIN
+    status = mob_kv(client, (mob_kv_t)what, items.buf, (size_t)items.len, &data, &size);
+    CORE_ALLOW_THREADS_END
+    PyBuffer_Release(&items);
+    if (status != MOB_OK) return core_raise(status);
+    const uint8_t *at = data;
+    PyObject *value = core_direct_read(&at, at + size);
+    free(data);
+    return value;
+}
+
 /* ((name, total, available), ...) to {"total": {...}, "available": {...}} */
 static PyObject *resources_dict(void) {
     PyObject *rows = core_ask(MOB_QUERY_RESOURCES, 0), *total = PyDict_New(),

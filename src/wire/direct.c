@@ -21,6 +21,8 @@ void wire_write_int(wire_writer_t *w, int64_t value) {
 void wire_write_float(wire_writer_t *w, double value) {
     write_tagged(w, MOB_FLOAT, &value, sizeof value);
 }
+void wire_write_none(wire_writer_t *w) { write_tagged(w, MOB_NONE, NULL, 0); }
+
 void wire_write_bool(wire_writer_t *w, bool value) {
     write_tagged(w, value ? MOB_TRUE : MOB_FALSE, NULL, 0);
 }

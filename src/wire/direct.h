@@ -17,6 +17,7 @@ void wire_write_int(wire_writer_t *writer, int64_t value);
 void wire_write_float(wire_writer_t *writer, double value);
 void wire_write_str(wire_writer_t *writer, const char *text, size_t size);
 void wire_write_bytes(wire_writer_t *writer, const void *bytes, size_t size);
+void wire_write_none(wire_writer_t *writer);
 void wire_write_bool(wire_writer_t *writer, bool value);
 /* Followed by `count` values. */
 void wire_write_tuple(wire_writer_t *writer, uint32_t count);

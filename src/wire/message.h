@@ -66,8 +66,10 @@ enum {
                          mob_ref_t there: the actor, and what its maker gave for those who find it */
     WIRE_KEEP,        /* record: TAKEN by the sender, which is about to seal a large result: the
                          daemon is to keep what it can be made again from */
-    WIRE_WAITS,       /* a run of the sender waits for long: see shm/wait.h */
-    WIRE_UP_END,      /* none: what follows the last of these */
+    WIRE_KV,     /* query: `what` is a mob_kv_t, and `argument` the size of its items, which lie
+                    in the block; answered there */
+    WIRE_WAITS,  /* a run of the sender waits for long: see shm/wait.h */
+    WIRE_UP_END, /* none: what follows the last of these */
 
     /* daemon to client */
     WIRE_RUN = 64,  /* run */

@@ -31,7 +31,7 @@ _LATER = {
         ),
         "ray.experimental": (
             "array channel collective compiled_dag_ref dynamic_resources "
-            "gradio_utils internal_kv job multiprocessing queue raysort rdt sandbox "
+            "gradio_utils job multiprocessing queue raysort rdt sandbox "
             "shuffle state util"
         ),
         "ray.util": (
@@ -40,7 +40,7 @@ _LATER = {
             "debugpy disconnect "
             "get_current_placement_group "
             "get_placement_group horovod iter iter_metrics "
-            "lightgbm metrics pdb "
+            "lightgbm pdb "
             "placement_group placement_group_table ray_debugpy "
             "remove_placement_group rpdb scheduling_strategies serialization_addons "
             "sgd spark timer tpu tracing xgboost"

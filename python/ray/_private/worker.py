@@ -9,6 +9,7 @@ import _thread
 import atexit
 import functools
 import os
+import sys
 
 from ray import _core
 from ray._private import gpus, printing, session
@@ -255,6 +256,8 @@ def shutdown():
     with _starting:
         if not _exiting and is_initialized():
             _fetch_functions()
+            if "ray.util.metrics" in sys.modules:
+                sys.modules["ray.util.metrics"].flush()
         printer, _printer = _printer, None
         try:
             if printer is not None:

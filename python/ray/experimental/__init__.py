@@ -10,6 +10,6 @@ def __getattr__(name):
         return importlib.import_module("ray.experimental.tf_utils").TensorFlowVariables
     if name in ("get_local_object_locations", "get_object_locations"):
         return getattr(importlib.import_module("ray.experimental.locations"), name)
-    if name in ("locations", "tf_utils", "tqdm_ray", "ui"):
+    if name in ("internal_kv", "locations", "tf_utils", "tqdm_ray", "ui"):
         return importlib.import_module("ray.experimental." + name)
     raise no_attribute(__name__, name)
