@@ -60,6 +60,7 @@ typedef enum mob_status {
     MOB_ENONAME,      /* no actor has the name */
     MOB_EDEADLOCK,    /* what you wait for will never come: it waits for you */
     MOB_ESTOPPED,     /* the daemon is stopped, or does not answer: it may go on later */
+    MOB_EOVER,        /* a flow has no more items; or nobody reads it any more */
     MOB_STATUS_COUNT
 } mob_status_t;
 
@@ -252,6 +253,9 @@ MOB_API void mob_buffer_map(mob_client_t *client, mob_buffer_t *buffer);
  * alive. */
 MOB_API mob_status_t mob_put_commit(mob_client_t *client, mob_buffer_t *buffer, mob_format_t format,
                                     const mob_ref_t *refs, mob_ref_t *ret_ref);
+/* The same of an error, in the direct encoding, as a failed task's result is one. */
+MOB_API mob_status_t mob_put_error(mob_client_t *client, mob_buffer_t *buffer, mob_status_t error,
+                                   const mob_ref_t *refs, mob_ref_t *ret_ref);
 MOB_API void mob_put_abort(mob_client_t *client, mob_buffer_t *buffer);
 /* All three steps for one value; waits for space if need be. */
 MOB_API mob_status_t mob_put(mob_client_t *client, const void *data, uint64_t size,
@@ -345,6 +349,8 @@ typedef struct mob_task {
     uint32_t max_calls;  /* the worker ends after so many runs of this function; 0: never */
     uint32_t max_concurrency; /* MOB_ACTOR_CREATE: so many calls may run at once, if the actor's
                                  worker can do that; 0: one after the other */
+    bool dynamic;             /* its one result is a list of objects, which its run makes: Python's
+                                 num_returns="dynamic" */
     bool retry_exceptions;    /* a task's or call's error counts as its worker's death does, see
                                  mob_run_retry; not for MOB_ACTOR_CREATE */
     const mob_actor_name_t *named; /* MOB_ACTOR_CREATE: its name and lifetime; or NULL */
@@ -358,6 +364,7 @@ typedef struct mob_task {
                                      the one that this worker runs, unless it may run several */
 } mob_task_t;
 
+enum { MOB_MAX_LIMIT = (1 << 20) - 1 }; /* of a flow's items, see mob_submit_flow */
 enum { MOB_MAX_RETURNS = 100000, MOB_MAX_DEPS = 1000000, MOB_MAX_RESOURCES = 256 };
 
 /* Shapes that every node knows: nothing at all, and one CPU. */
@@ -372,6 +379,28 @@ MOB_API void mob_shape_drop(mob_client_t *client, uint32_t shape);
  * actor itself). All inputs are borrowed; the task keeps the objects that its references name
  * alive. MOB_ESPACE: there is no space now. MOB_EEXISTS: an actor has that name. */
 MOB_API mob_status_t mob_submit(mob_client_t *client, const mob_task_t *task, mob_ref_t *ret_refs);
+/* A flow: the items that a task or call gives out one after the other while it runs. In your own
+ * memory. One thread at a time. */
+typedef struct mob_flow {
+    mob_ref_t done;    /* an object that is there when the task is over */
+    mob_ref_t head;    /* the item that comes next: wait for it as for any object; slot 0: none */
+    mob_ref_t task_id; /* names the task, as mob_run_t's; not a reference to an object */
+    mob_ref_t link;    /* the rest is the library's */
+    uint64_t taken;
+} mob_flow_t;
+/* As mob_submit, of a task or call that yields (its num_returns is not used). `limit`: the task
+ * waits while so many items are not taken; 0: it does not wait; at most MOB_MAX_LIMIT. */
+MOB_API mob_status_t mob_submit_flow(mob_client_t *client, const mob_task_t *task, uint32_t limit,
+                                     mob_flow_t *ret_flow);
+/* Gives out the next item, one count of it. Does not wait: MOB_ETIMEOUT, it is not there yet (wait
+ * for flow->head by mob_get_wait, mob_wait or mob_event_watch). MOB_EOVER: there are no more. If
+ * the task fails, its error is the last item. */
+MOB_API mob_status_t mob_flow_next(mob_client_t *client, mob_flow_t *flow, mob_ref_t *ret_ref);
+/* What mob_flow_next would return. */
+MOB_API mob_status_t mob_flow_look(const mob_client_t *client, const mob_flow_t *flow);
+/* Gives up what was not taken, and the references in `flow`. The task ends at its next item. Always
+ * to be called. */
+MOB_API void mob_flow_close(mob_client_t *client, mob_flow_t *flow);
 /* Ends the actor. A call that any process makes after this has returned finds it dead. With
  * `may_restart` only its process is killed: the actor is made again if it has restarts left. */
 MOB_API mob_status_t mob_actor_kill(mob_client_t *client, mob_ref_t actor, bool may_restart);
@@ -405,6 +434,10 @@ typedef struct mob_run {
     uint32_t max_calls, max_concurrency;
     bool may_retry; /* an exception may be answered with mob_run_retry */
     bool restarted; /* MOB_ACTOR_CREATE: a process of this actor died before */
+    bool dynamic;   /* as mob_task_t's */
+    bool flows;     /* it gives out items; its one result is what mob_flow_t calls `done` */
+    uint64_t items; /* that it gave out when it ran before: it is not to give them out again. For
+                       you to count down */
     const void *args;
     size_t args_size;
     const mob_ref_t *deps;
@@ -430,7 +463,18 @@ MOB_API mob_status_t mob_run_result_begin(mob_client_t *client, mob_run_t *run, 
 MOB_API void mob_run_result_commit(mob_client_t *client, mob_run_t *run, uint32_t index,
                                    mob_buffer_t *buffer, mob_format_t format, mob_status_t error,
                                    const mob_ref_t *refs);
-/* Publishes all results at once. */
+/* The same for the next item of a run that gives out items (`flows`). MOB_EOVER: nobody reads them
+ * any more, so end the run. */
+MOB_API mob_status_t mob_run_item_begin(mob_client_t *client, mob_run_t *run, uint64_t size,
+                                        uint32_t ref_count, mob_buffer_t *ret_buffer);
+/* Publishes the item. */
+MOB_API void mob_run_item_commit(mob_client_t *client, mob_run_t *run, mob_buffer_t *buffer,
+                                 mob_format_t format, mob_status_t error, const mob_ref_t *refs);
+/* Whether the run may go on to its next item now, as the flow's limit says. */
+MOB_API bool mob_run_item_room(const mob_client_t *client, const mob_run_t *run);
+/* Waits until it may. MOB_EINTR when a signal handler ran, and once a second. */
+MOB_API mob_status_t mob_run_item_wait(mob_client_t *client, mob_run_t *run);
+/* Publishes all results at once; and the end of its items, if it gives out some. */
 MOB_API void mob_run_finish(mob_client_t *client, mob_run_t *run);
 /* Gives the run back, so that the daemon has the task run again. False: the task may not be run
  * again, so finish this run. The daemon tells the driver the text, which says what went wrong and

@@ -38,6 +38,7 @@ static const struct {
     [MOB_ENONAME] = {"no_such_name", "no actor has this name"},
     [MOB_EDEADLOCK] = {"deadlock", "tasks wait for each other"},
     [MOB_ESTOPPED] = {"daemon_stopped", "the daemon is stopped, or does not answer"},
+    [MOB_EOVER] = {"over", "there are no more items, or nobody reads them any more"},
 };
 
 static _Thread_local char last_error[2048];

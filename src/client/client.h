@@ -22,18 +22,19 @@
 #include "shm/heap.h"
 #include "shm/node.h"
 #include "shm/segment.h"
-#include "store/slot.h"
+#include "store/flow.h"
 #include "wire/message.h"
 #include "wire/record.h"
 
 /* This process's counts of one slot, under one generation: ref.c has the rule. `owned`: this
- * process opened the slot and has held it since. `registered`: the daemon knows that this process
- * holds it. */
+ * process opened the slot and has held it since, or was given it. `registered`: the daemon knows
+ * that this process holds it. */
 typedef struct {
     uint32_t count;
     uint32_t generation; /* its low bits; 0: nothing is counted */
     uint32_t pins : 24;  /* so many readers of this process have its value open in place */
     bool owned : 1, registered : 1, escaped : 1;
+    bool given : 1;       /* owned, but its slot is another client's: an item of a flow */
     bool is_function : 1; /* tasks that this process submitted, and that the daemon does not know,
                              may name it */
     uint16_t queue;       /* of an actor: the queue for this process's calls; 0: none */
@@ -71,6 +72,13 @@ typedef struct client_run {
     bool cancelled, interrupted; /* interrupted: and this worker has broken it off */
     wire_body_t body;
     client_result_t *results; /* one a return */
+    /* of a run that gives out items; NULL: it does not */
+    store_flow_t *flow;
+    mob_ref_t item,
+        next_item;       /* the tail; the slot of the item behind it, slot 0: not opened yet */
+    uint64_t item_block; /* space for the tail's value that was not committed; 0: none */
+    bool unread;         /* nobody reads the items any more, or there are none left */
+    bool told;           /* an error is among the items */
     size_t result_capacity;
     struct client_run *next, *next_free;
 } client_run_t;
@@ -186,6 +194,7 @@ struct mob_client {
     uint64_t ended_ns;    /* when the last run ended, if this worker has not waited since; else 0 */
     bool run_unclaimable; /* this worker claims no run any more: a record makes no sense, there is
                              no memory for it, or the session ends */
+    bool reads;           /* this process has told the daemon that it reads flows */
     mob_ref_t actor;      /* the actor that this process is; slot 0: none */
     VEC(client_calls_t) calls; /* an actor's */
     size_t calls_turn;
@@ -385,6 +394,24 @@ void client_waiting_end(mob_client_t *c, client_wait_t wait);
 bool client_run_claim(mob_client_t *c, const client_order_t *order);
 /* At the end. */
 void client_runs_free(mob_client_t *c);
+/* Of a run that the daemon does not know, or of an item: does what the daemon would do when it is
+ * sealed. `word`: before that, and ESCAPED if it was sealed so. */
+void client_result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word);
+
+/* ---- maker.c: items of a run. Under the mutex. ---- */
+
+/* The run begins, or goes on where the last one stopped. */
+void client_maker_begin(mob_client_t *c, client_run_t *run, bool flows);
+/* The run is over, or given back: lets go of what was made for an item that there will not be. */
+void client_maker_end(mob_client_t *c, client_run_t *run);
+/* Writes the end of the flow, before DONE; publishes it after that. True as client_wake. */
+void client_maker_end_write(mob_client_t *c, client_run_t *run);
+bool client_maker_end_publish(mob_client_t *c, client_run_t *run);
+
+/* ---- flow.c: reading items. Under the mutex. ---- */
+
+/* A task that flows is about to be submitted. */
+void client_flow_note(mob_client_t *c);
 
 /* ---- cancel.c ---- */
 
@@ -511,6 +538,9 @@ mob_status_t client_refs_check(const mob_client_t *c, const mob_ref_t *refs, siz
  * now. Under the mutex, unless the value fits into the slot. */
 mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
                                  mob_buffer_t *ret_buffer);
+/* The same of an item of a flow, whose slot itself has less space. */
+mob_status_t client_item_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
+                               mob_buffer_t *ret_buffer);
 /* Fills the slot's fields. Any: the slot is PENDING and this process's to seal. */
 void client_buffer_store(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
                          mob_status_t error, const mob_ref_t *refs);

@@ -9,8 +9,8 @@
 #include "base/copy.h"
 #include "client/client.h"
 
-mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
-                                 mob_buffer_t *ret_buffer) {
+static mob_status_t buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
+                                 uint64_t most_inline, mob_buffer_t *ret_buffer) {
     ret_buffer->size = size;
     ret_buffer->ref_count = ref_count;
     ret_buffer->ref = ref;
@@ -18,7 +18,7 @@ mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, 
     ret_buffer->file = 0;
     ret_buffer->cold = false;
     ret_buffer->data = ret_buffer->small;
-    if (size <= STORE_INLINE && ref_count == 0) return MOB_OK;
+    if (size <= most_inline && ref_count == 0) return MOB_OK;
     if (client_large_is(c, size, ref_count)) return client_large_begin(c, ret_buffer);
     uint64_t tag = shm_tag(false, ref.slot, ref.generation);
     mob_status_t status =
@@ -27,6 +27,16 @@ mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, 
     ret_buffer->data = c->arena.base + ret_buffer->block;
     ret_buffer->cold = size > SHM_HEAP_SMALL && shm_heap_cold(&c->heap, ret_buffer->block);
     return MOB_OK;
+}
+
+mob_status_t client_buffer_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
+                                 mob_buffer_t *ret_buffer) {
+    return buffer_begin(c, ref, size, ref_count, STORE_INLINE, ret_buffer);
+}
+
+mob_status_t client_item_begin(mob_client_t *c, mob_ref_t ref, uint64_t size, uint32_t ref_count,
+                               mob_buffer_t *ret_buffer) {
+    return buffer_begin(c, ref, size, ref_count, STORE_ITEM_INLINE, ret_buffer);
 }
 
 void mob_buffer_write(mob_client_t *c, mob_buffer_t *buffer, uint64_t offset, const void *data,
@@ -91,13 +101,13 @@ wire_message_t client_escape_of(const mob_buffer_t *buffer) {
                                        .generation = buffer->ref.generation, .file = buffer->file}};
 }
 
-mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
-                            const mob_ref_t *refs, mob_ref_t *ret_ref) {
+static mob_status_t put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
+                               mob_status_t error, const mob_ref_t *refs, mob_ref_t *ret_ref) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
     uint32_t index = buffer->ref.slot;
     bool escaped = buffer->ref_count > 0 || buffer->file != 0;
-    client_buffer_store(c, buffer, format, MOB_OK, refs);
+    client_buffer_store(c, buffer, format, error, refs);
     pthread_mutex_lock(&c->mutex);
     client_local_begin(c, buffer->ref);
     c->local[index].escaped = escaped;
@@ -112,6 +122,16 @@ mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t 
     if (buffer->file != 0) client_large_end(c, buffer->file, false);
     *ret_ref = buffer->ref;
     return MOB_OK;
+}
+
+mob_status_t mob_put_commit(mob_client_t *c, mob_buffer_t *buffer, mob_format_t format,
+                            const mob_ref_t *refs, mob_ref_t *ret_ref) {
+    return put_commit(c, buffer, format, MOB_OK, refs, ret_ref);
+}
+
+mob_status_t mob_put_error(mob_client_t *c, mob_buffer_t *buffer, mob_status_t error,
+                           const mob_ref_t *refs, mob_ref_t *ret_ref) {
+    return put_commit(c, buffer, MOB_FORMAT_DIRECT, error, refs, ret_ref);
 }
 
 void mob_put_abort(mob_client_t *c, mob_buffer_t *buffer) {

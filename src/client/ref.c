@@ -5,6 +5,7 @@
  *   how a process comes to hold a slot          what it tells the daemon when the last count goes
  *   opened it (owned), never published          nothing: frees it, or leaves it to its task's end
  *   opened it, published (ESCAPED)              WIRE_DROP (that the owner holds it goes untold)
+ *   was given it, an item of a flow             the same as if it had opened it
  *   found it inside a value (registered by      WIRE_DROP
  *     WIRE_HOLD_CONTENTS before unpacking)
  *   argument of what it runs (the record        nothing, unless it outlives the run:
@@ -54,14 +55,14 @@ uint64_t mob_run_number(mob_ref_t task_id) {
     return wire_entry(task_id.slot & (WIRE_MAX_RECORDS - 1), task_id.generation);
 }
 
-static void slot_free(mob_client_t *c, uint32_t index, uint64_t generation) {
+static void slot_free(mob_client_t *c, uint32_t index, uint64_t generation, bool given) {
     store_slot_t *slot = &c->slots[index];
     /* Block first: if this process dies between the two, the daemon repeats both, and the tag makes
      * that harmless. */
     if (!store_meta_inline(slot->meta))
         shm_heap_free(&c->heap, slot->value.large.block, shm_tag(false, index, generation));
     store_slot_close(slot);
-    client_slot_give(c, index);
+    if (!given) client_slot_give(c, index); /* else its owner finds it */
 }
 
 /* The last reference to a function goes while tasks that name it are in this process's queues, or
@@ -96,14 +97,14 @@ void client_ref_release(mob_client_t *c, mob_ref_t ref) {
     uint32_t index = ref.slot;
     client_local_t *local = &c->local[index];
     if (!client_local_is(c, ref) || local->count == 0 || --local->count > 0) return;
-    bool owned = local->owned, registered = local->registered;
+    bool owned = local->owned, registered = local->registered, given = local->given;
     if (local->pins > 0) client_map_end(client_unpin(c, index)); /* its user left it open */
     if (local->is_function) function_tasks_tell(c, index);
     *local = (client_local_t){0};
     if (owned) {
         switch (store_slot_drop(&c->slots[index], false)) {
         case STORE_DROP_FREE:
-            slot_free(c, index, ref.generation);
+            slot_free(c, index, ref.generation, given);
             return;
         case STORE_DROP_LATER:
             return;

@@ -93,6 +93,7 @@ static bool is_for_us(const mob_client_t *c, const client_order_t *order,
 /* What its user sees of it. */
 static mob_run_t run_view(const client_order_t *order, const wire_record_t *copy,
                           const wire_body_t *body, uint64_t start_ns) {
+    bool flows = (copy->flags & WIRE_FLOWS) && copy->num_returns == 2;
     return (mob_run_t){
         .kind = (mob_kind_t)copy->kind,
         .function = copy->function,
@@ -104,7 +105,11 @@ static mob_run_t run_view(const client_order_t *order, const wire_record_t *copy
         .shape = copy->shape,
         .held_shape = copy->held_shape,
         /* an actor that is made again has its value: nothing is published */
-        .num_returns = order->made ? 0 : copy->num_returns,
+        .num_returns = order->made ? 0
+                       : flows     ? 1
+                                   : copy->num_returns,
+        .flows = flows,
+        .dynamic = copy->flags & WIRE_DYNAMIC,
         .max_calls = copy->kind == MOB_TASK ? copy->max_calls : 0,
         .max_concurrency = copy->kind == MOB_ACTOR_CREATE ? copy->max_concurrency : 0,
         .may_retry = (copy->flags & WIRE_RETRY_EXCEPTIONS) && order->may_retry,
@@ -148,6 +153,7 @@ static void run_begin(mob_client_t *c, client_run_t *run, const client_order_t *
     if (order->leased) client_lease_run(c, order->record + 1);
     run->run = run_view(order, copy, body, record->start_ns);
     if (copy->num_returns > 0) memset(run->results, 0, copy->num_returns * sizeof *run->results);
+    client_maker_begin(c, run, run->run.flows);
     refs_hold(c, body->deps, copy->num_deps);
     refs_hold(c, body->refs, copy->num_refs);
     refs_hold(c, &run->run.function, 1);
@@ -216,6 +222,7 @@ void mob_run_result_commit(mob_client_t *c, mob_run_t *public_run, uint32_t inde
                            const mob_ref_t *refs) {
     client_run_t *run = run_of(public_run);
     store_slot_t *slot = &c->slots[buffer->ref.slot];
+    if (run->told && error != MOB_OK) store_slot_see(slot); /* whoever reads the items is told */
     if (buffer->block == 0 && buffer->file == 0 && !run->results[index].has_block &&
         run->results[index].file == 0) {
         /* the run and its slots belong to this thread */
@@ -254,6 +261,7 @@ static void files_end(mob_client_t *c, const client_run_t *run, bool drop) {
 
 /* Before the worker tells the run's end: lets go of what the run held, and settles what it lent. */
 static void run_end(mob_client_t *c, client_run_t *run) {
+    if (run->flow != NULL) client_maker_end(c, run);
     refs_release(c, run->body.deps, run->run.dep_count, false);
     refs_release(c, run->body.refs, run->run.ref_count, false);
     refs_release(c, &run->run.function, 1, true);
@@ -276,8 +284,7 @@ static void run_close(mob_client_t *c, client_run_t *run) {
         shm_bell_ring(&c->node->bells[c->number]);
 }
 
-/* Of a run that the daemon does not know: does what the daemon would do when a result is sealed. */
-static void result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
+void client_result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
     store_slot_t *slot = &c->slots[ref.slot];
     bool dropped = word & STORE_DROPPED;
     if ((word & STORE_WATCHED) ||
@@ -359,6 +366,7 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
     if (run->leased && !c->queue_has_next && !client_queues_have(c, client_lane(c)))
         client_looking_set(c, true);
     bool known = false, crowd = run->failed;
+    if (run->flow != NULL) client_maker_end_write(c, run);
     if (run->remakeable || run->raised) keeping_ask(c, run, record);
     /* release: the results come first. The move can only fail if the daemon takes this worker for
      * dead, or has cancelled the task by force; then it soon is, and takes no other run. */
@@ -371,7 +379,14 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
             mob_ref_t ref = run->body.returns[i];
             uint64_t word = store_slot_seal(&c->slots[ref.slot], run->results[i].escaped);
             crowd |= client_wake(c, word);
-            if (!known) result_settle(c, ref, word | (run->results[i].escaped ? STORE_ESCAPED : 0));
+            if (!known)
+                client_result_settle(c, ref, word | (run->results[i].escaped ? STORE_ESCAPED : 0));
+        }
+        if (run->flow != NULL) {
+            mob_ref_t flow = run->body.returns[1];
+            crowd |= client_maker_end_publish(c, run);
+            uint64_t word = store_slot_seal(&c->slots[flow.slot], false);
+            if (!known) client_result_settle(c, flow, word);
         }
         if (!known && record_free(c, run, record)) {
             if (crowd) client_push(c, wire_plain(WIRE_RING));

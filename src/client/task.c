@@ -10,10 +10,13 @@ typedef struct {
     unsigned char *body;
 } draft_t;
 
-static mob_status_t task_check(const mob_task_t *task) {
+static mob_status_t task_check(const mob_task_t *task, bool flows, uint32_t limit) {
     if (task->num_returns > MOB_MAX_RETURNS)
         return base_fail(MOB_EINVAL, "num_returns is %u, the most is %d", task->num_returns,
                          MOB_MAX_RETURNS);
+    if (flows && (task->kind == MOB_ACTOR_CREATE || limit > MOB_MAX_LIMIT))
+        return base_fail(MOB_EINVAL, limit > MOB_MAX_LIMIT ? "the limit of a flow is too large"
+                                                           : "an actor's constructor has no items");
     if (task->named != NULL && task->kind != MOB_ACTOR_CREATE)
         return base_fail(MOB_EINVAL, "only a new actor can be given a name");
     if (task->named != NULL && client_name_check(task->named) != MOB_OK) return MOB_EINVAL;
@@ -127,11 +130,12 @@ static void body_write(const mob_task_t *task, const mob_ref_t *returns, unsigne
 }
 
 static void record_write(wire_record_t *record, const mob_task_t *task, const draft_t *draft,
-                         uint64_t parent) {
+                         bool flows, uint64_t parent) {
     record->block = draft->block;
     record->body_size = draft->body_size;
     record->kind = (uint8_t)task->kind;
-    record->flags = task->retry_exceptions ? WIRE_RETRY_EXCEPTIONS : 0;
+    record->flags = (uint8_t)((task->retry_exceptions ? WIRE_RETRY_EXCEPTIONS : 0) |
+                              (flows ? WIRE_FLOWS : 0) | (task->dynamic ? WIRE_DYNAMIC : 0));
     record->name_size = (uint8_t)task->name_size;
     record->shape = task->shape;
     record->held_shape = task->held_shape;
@@ -171,19 +175,21 @@ static void draft_queue(mob_client_t *c, const mob_task_t *task, const draft_t *
         client_call_push(c, queue, draft->record, draft->generation);
 }
 
-mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_refs) {
+/* `flows`: then ret_refs gets the first item behind the results, and `limit` is the flow's. */
+static mob_status_t submit(mob_client_t *c, const mob_task_t *task, bool flows, uint32_t limit,
+                           mob_ref_t *ret_refs, mob_ref_t *ret_task_id) {
     mob_status_t status = client_check(c);
-    if (status == MOB_OK) status = task_check(task);
+    if (status == MOB_OK) status = task_check(task, flows, limit);
     if (status != MOB_OK) return status;
     pthread_mutex_lock(&c->mutex);
     draft_t draft;
     uint32_t queue;
     status = queue_choose(c, task, &queue);
-    if (status == MOB_OK && (queue == 0 || task->dep_count + task->ref_count > 0))
+    if (status == MOB_OK && (queue == 0 || task->dep_count + task->ref_count > 0 || flows))
         status = client_room_await(c);
     if (status == MOB_OK) status = draft_begin(c, task, &draft);
     if (status == MOB_OK) {
-        status = returns_open(c, task->num_returns, draft.record, ret_refs);
+        status = returns_open(c, task->num_returns + flows, draft.record, ret_refs);
         if (status != MOB_OK) {
             if (draft.block != 0)
                 shm_heap_free(&c->heap, draft.block, shm_tag(true, draft.record, draft.generation));
@@ -194,7 +200,12 @@ mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_
         pthread_mutex_unlock(&c->mutex);
         return status;
     }
-    for (uint32_t i = 0; i < task->num_returns; i++) client_local_begin(c, ret_refs[i]);
+    for (uint32_t i = 0; i < task->num_returns + flows; i++) client_local_begin(c, ret_refs[i]);
+    if (flows) {
+        *ret_task_id = (mob_ref_t){.slot = draft.record, .generation = draft.generation};
+        client_flow_note(c);
+        store_flow_init(&c->slots[ret_refs[1].slot].value.flow, c->number, limit, ret_refs[2]);
+    }
     for (uint32_t i = 0; i < task->dep_count; i++) client_ref_escape(c, task->deps[i]);
     for (uint32_t i = 0; i < task->ref_count; i++)
         if (client_slot_valid(task->refs[i].slot)) client_ref_escape(c, task->refs[i]);
@@ -202,7 +213,7 @@ mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_
     /* An actor lives as long as references to it: the daemon counts them from the start. */
     if (task->kind == MOB_ACTOR_CREATE) client_ref_escape(c, ret_refs[0]);
     body_write(task, ret_refs, draft.body);
-    record_write(&c->records[draft.record], task, &draft, client_parent_of(c, task));
+    record_write(&c->records[draft.record], task, &draft, flows, client_parent_of(c, task));
     record_publish(c, &draft, queue == 0 || task->dep_count + task->ref_count > 0);
     if (task->named != NULL) {
         if (client_slot_valid(task->named->info.slot)) client_ref_escape(c, task->named->info);
@@ -214,6 +225,22 @@ mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_
         client_push(c, wire_about_record(WIRE_SUBMIT, draft.record, draft.generation));
     }
     pthread_mutex_unlock(&c->mutex);
+    return status;
+}
+
+mob_status_t mob_submit(mob_client_t *c, const mob_task_t *task, mob_ref_t *ret_refs) {
+    return submit(c, task, false, 0, ret_refs, NULL);
+}
+
+mob_status_t mob_submit_flow(mob_client_t *c, const mob_task_t *task, uint32_t limit,
+                             mob_flow_t *ret_flow) {
+    mob_task_t flowing = *task;
+    mob_ref_t refs[3], task_id;
+    flowing.num_returns = 2; /* `done`, and the flow's slot */
+    mob_status_t status = submit(c, &flowing, true, limit, refs, &task_id);
+    if (status == MOB_OK)
+        *ret_flow =
+            (mob_flow_t){.done = refs[0], .link = refs[1], .head = refs[2], .task_id = task_id};
     return status;
 }
 

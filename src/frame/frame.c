@@ -20,6 +20,8 @@
 enum {
     VERSION = 1,
     RETRIES_EXCEPTIONS = 1,
+    FLOWS = 2,
+    DYNAMIC = 4,
     NAME_MOST = UINT8_MAX,
     RESOURCE_NAME_MOST = UINT16_MAX
 };
@@ -63,7 +65,10 @@ static void put_frame(writer_t *w, const frame_t *f, uint64_t whole) {
     put_number(w, VERSION, 4);
     put_number(w, whole, 8);
     put_number(w, f->kind, 1);
-    put_number(w, f->retries_exceptions ? RETRIES_EXCEPTIONS : 0, 1);
+    put_number(w,
+               (f->retries_exceptions ? RETRIES_EXCEPTIONS : 0) | (f->flows ? FLOWS : 0) |
+                   (f->dynamic ? DYNAMIC : 0),
+               1);
     put_number(w, f->name_size, 1);
     put_number(w, (uint32_t)f->max_retries, 4);
     put_number(w, f->limit, 4);
@@ -173,7 +178,9 @@ static mob_status_t head_take(reader_t *r, size_t size) {
 static mob_status_t frame_take(reader_t *r, frame_t *f) {
     f->kind = (uint8_t)take_number(r, 1);
     uint64_t flags = take_number(r, 1);
-    f->retries_exceptions = flags == RETRIES_EXCEPTIONS;
+    f->retries_exceptions = flags & RETRIES_EXCEPTIONS;
+    f->flows = flags & FLOWS;
+    f->dynamic = flags & DYNAMIC;
     f->name_size = (size_t)take_number(r, 1);
     f->max_retries = (int32_t)take_number(r, 4);
     f->limit = (uint32_t)take_number(r, 4);
@@ -186,7 +193,8 @@ static mob_status_t frame_take(reader_t *r, frame_t *f) {
     f->function = take_id(r);
     f->actor = take_id(r);
     f->parent = take_id(r);
-    if (r->short_of || f->kind > MOB_ACTOR_CALL || flags > RETRIES_EXCEPTIONS) return MOB_EPROTO;
+    if (r->short_of || f->kind > MOB_ACTOR_CALL || flags > (RETRIES_EXCEPTIONS | FLOWS | DYNAMIC))
+        return MOB_EPROTO;
     mob_status_t status = take_ids(r, f);
     if (status == MOB_OK) status = take_demand(r, demands, &f->demand);
     if (status == MOB_OK) status = take_demand(r, held, &f->held);

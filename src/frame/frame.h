@@ -36,6 +36,8 @@ typedef struct {
 typedef struct {
     uint8_t kind; /* mob_kind_t */
     bool retries_exceptions;
+    bool flows;          /* it gives out items */
+    bool dynamic;        /* as mob_task_t's */
     int32_t max_retries; /* left when it was written; -1: without end */
     uint32_t limit;      /* max_calls of a task, max_concurrency of a creation */
     frame_job_t job;

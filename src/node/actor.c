@@ -160,6 +160,7 @@ void node_actor_id_text(const node_t *n, const node_actor_t *a,
 /* The driver is not told how the call failed. */
 static void call_quiet(node_t *n, const node_task_t *t) {
     for (uint32_t i = 0; i < t->num_returns; i++) node_slot_quiet(n, t->refs[i]);
+    if (t->flows) node_flow_quiet(n, t);
 }
 
 void node_actor_call_fail(node_t *n, node_task_t *t, mob_status_t status, const char *why) {

@@ -65,9 +65,9 @@ static void object_add(node_t *n, census_t *c, uint32_t slot, uint64_t word, boo
     if (o != NULL &&
         o->generation != atomic_load_explicit(&n->slots[slot].generation, memory_order_relaxed))
         o = NULL;
-    uint32_t owner = n->grants.slots.owner[slot / STORE_SLOT_BLOCK];
-    if (o == NULL && owner != NODE_ORPHAN && !(word & (STORE_DROPPED | STORE_GOING)))
-        row_add(c, slot, LOCAL, owner, 1);
+    uint32_t keeper = node_slot_keeper(n, slot, word);
+    if (o == NULL && keeper != NODE_ORPHAN && !(word & (STORE_DROPPED | STORE_GOING)))
+        row_add(c, slot, LOCAL, keeper, 1);
     for (size_t i = 0; o != NULL && i < o->holders.count; i++) {
         uint16_t holder = o->holders.items[i];
         row_add(c, slot,

@@ -51,6 +51,7 @@ struct node_client {
     int sock, pidfd;
     uv_poll_t sock_poll, pid_poll;
     bool sock_polled;
+    bool reads;                /* flows: slots of others may be given to it */
     bool struck;               /* what it had is being struck off, or was */
     int closing;               /* handles that are being closed */
     VEC(node_parcel_t) outbox; /* packets that did not fit into the socket */

@@ -192,10 +192,12 @@ static void unhandled_tell(node_job_t *job, const words_t *words) {
     node_text_send(job, MOB_MESSAGE_UNHANDLED, 0, "", text, (size_t)size);
 }
 
-/* The job of the client that the slot was granted to; NULL: that is gone, and there are several. */
+/* The job of the client that the slot was granted or given to; NULL: that is gone, and there are
+ * several. */
 static node_job_t *slot_job(node_t *n, uint32_t slot) {
-    uint32_t owner = n->grants.slots.owner[slot / STORE_SLOT_BLOCK];
-    if (owner < SHM_MAX_CLIENTS && n->clients[owner] != NULL) return n->clients[owner]->job;
+    uint32_t keeper =
+        node_slot_keeper(n, slot, atomic_load_explicit(&n->slots[slot].word, memory_order_relaxed));
+    if (keeper < SHM_MAX_CLIENTS && n->clients[keeper] != NULL) return n->clients[keeper]->job;
     return n->jobs.items.count == 1 ? n->jobs.items.items[0] : NULL;
 }
 

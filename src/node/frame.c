@@ -46,6 +46,8 @@ static mob_status_t frame_make(node_t *n, const node_task_t *t, const wire_recor
     *f = (frame_t){
         .kind = t->kind,
         .retries_exceptions = t->retries_exceptions,
+        .flows = t->flows,
+        .dynamic = t->dynamic,
         .max_retries = t->retries,
         .limit = t->kind == MOB_TASK ? t->max_calls : copy->max_concurrency,
         .job = {.home = n->incarnation, .number = t->job->number},
@@ -152,7 +154,8 @@ mob_status_t node_frame_fill(node_job_t *job, const frame_t *f, const mob_ref_t 
         return status;
     }
     record->kind = f->kind;
-    record->flags = f->retries_exceptions ? WIRE_RETRY_EXCEPTIONS : 0;
+    record->flags = (uint8_t)((f->retries_exceptions ? WIRE_RETRY_EXCEPTIONS : 0) |
+                              (f->flows ? WIRE_FLOWS : 0) | (f->dynamic ? WIRE_DYNAMIC : 0));
     record->name_size = (uint8_t)f->name_size;
     record->shape = shape;
     record->held_shape = held;

@@ -180,6 +180,9 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
     case WIRE_WAITS:
         node_deadlock_suspect(n);
         break;
+    case WIRE_READS:
+        c->reads = true;
+        break;
     case WIRE_RING:
         node_bells_ring(n);
         break;

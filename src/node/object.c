@@ -61,9 +61,9 @@ static node_object_t *object_make(node_t *n, mob_ref_t ref) {
     o->slot = ref.slot;
     o->generation = ref.generation;
     n->objects[ref.slot] = o;
-    uint32_t owner = n->grants.slots.owner[ref.slot / STORE_SLOT_BLOCK];
     uint64_t word = atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire);
-    if (owner != NODE_ORPHAN && !(word & STORE_DROPPED)) node_object_hold(n, o, owner, false);
+    uint32_t keeper = node_slot_keeper(n, ref.slot, word);
+    if (keeper != NODE_ORPHAN && !(word & STORE_DROPPED)) node_object_hold(n, o, keeper, false);
     return o;
 }
 
@@ -211,6 +211,10 @@ static void slot_release(node_t *n, uint32_t index, uint64_t generation) {
     store_slot_close(slot);
 }
 
+void node_slot_release(node_t *n, uint32_t slot) {
+    slot_release(n, slot, atomic_load_explicit(&n->slots[slot].generation, memory_order_relaxed));
+}
+
 static void object_discard(node_t *n, node_object_t *o) {
     n->objects[o->slot] = NULL;
     for (size_t i = 0; o->at_zero && i < n->zero.count; i++)
@@ -343,8 +347,9 @@ void node_slot_write_error(node_t *n, mob_ref_t ref, mob_status_t status, const 
     wire_writer_t count = {0};
     error_write(&count, n, text, actor);
     uint64_t block = 0;
-    wire_writer_t writer = {.data = slot->value.small, .capacity = STORE_INLINE};
-    if (count.size > STORE_INLINE) {
+    /* it may be an item of a flow, which has a link behind that */
+    wire_writer_t writer = {.data = slot->value.small, .capacity = STORE_ITEM_INLINE};
+    if (count.size > STORE_ITEM_INLINE) {
         if (shm_heap_alloc(&n->heap, count.size, shm_tag(false, ref.slot, ref.generation),
                            &block) == MOB_OK) {
             writer = (wire_writer_t){.data = n->arena.base + block, .capacity = count.size};
@@ -383,6 +388,7 @@ void node_objects_forget(node_client_t *client) {
     for (uint32_t i = 0; client->held > 0 && i < n->grants.slots.granted; i++)
         if (n->objects[i] != NULL) node_object_unhold(n, n->objects[i], client->number);
     client->held = 0;
+    node_flows_forget(client);
     /* Results of tasks that are still to be completed: by their worker, which may be about to free
      * such a slot, or by the daemon when the worker says so. */
     uint8_t *awaited = calloc(n->grants.slots.granted, 1);
@@ -393,12 +399,14 @@ void node_objects_forget(node_client_t *client) {
             for (uint32_t k = 0; n->tasks[r] != NULL && k < n->tasks[r]->num_returns; k++)
                 awaited[n->tasks[r]->refs[k].slot] = 1;
     }
+    if (awaited != NULL) node_flows_mark(n, awaited);
     for (size_t s = 0; awaited != NULL && s < client->slots.count; s++) {
         uint32_t first = client->slots.items[s].first, end = first + client->slots.items[s].count;
         for (uint32_t i = first; i < end; i++) {
             uint64_t word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire);
             if ((word & STORE_STATE) == STORE_FREE || n->objects[i] != NULL) continue;
             if (awaited[i] && (word & STORE_DROPPED)) continue;
+            if (awaited[i] == NODE_TAIL || node_flow_spares(client, i, word)) continue;
             slot_release(n, i, atomic_load_explicit(&n->slots[i].generation, memory_order_relaxed));
             /* Still PENDING and nobody's: the client died while it made a task or a value. */
             word = atomic_load_explicit(&n->slots[i].word, memory_order_acquire);

@@ -94,6 +94,8 @@ void node_slot_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char
 /* Writes an error into a slot that is the daemon's to write: PENDING, or AWAY. */
 void node_slot_write_error(node_t *node, mob_ref_t ref, mob_status_t status, const char *text,
                            const node_actor_t *actor);
+/* Frees a slot whose last reference went, or leaves that to the process that seals it. */
+void node_slot_release(node_t *node, uint32_t slot);
 /* The driver is not told of the error that the slot has, or will have. */
 void node_slot_quiet(node_t *node, mob_ref_t ref);
 

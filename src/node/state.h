@@ -22,6 +22,7 @@
 #include "node/deadlock.h"
 #include "node/failure.h"
 #include "node/farewell.h"
+#include "node/flow.h"
 #include "node/frame.h"
 #include "node/greeting.h"
 #include "node/job.h"
@@ -136,6 +137,7 @@ struct node {
     /* tasks, actors, objects */
     node_task_t **tasks;        /* by record */
     uint32_t missing_arguments; /* tasks that wait for some */
+    uint32_t flows;             /* tasks that give out items */
     node_queued_t queued;
     node_cancels_t cancels;
     node_actors_t actors;

@@ -249,6 +249,11 @@ static void record_read(node_t *n, node_tangle_t *g, uint32_t index) {
     for (uint32_t i = 0; i < copy.num_returns; i++)
         (void)vec_push(&g->producers,
                        ((node_thread_t){body.returns[i], (uint32_t)g->strands.count}));
+    mob_ref_t tail = copy.flags & WIRE_FLOWS && copy.num_returns == 2
+                         ? node_flow_tail(n, body.returns[1])
+                         : (mob_ref_t){0};
+    if (tail.slot != 0)
+        (void)vec_push(&g->producers, ((node_thread_t){tail, (uint32_t)g->strands.count}));
     uint32_t missing = s.worker == 0 ? needs_note(n, g, &copy, &body) : 0;
     atomic_thread_fence(memory_order_acquire);
     if (atomic_load_explicit(&n->records[index].word, memory_order_relaxed) != word ||

@@ -59,6 +59,8 @@ static node_task_t *task_read(node_job_t *job, uint32_t submitter, uint32_t inde
     if (copy.kind == MOB_ACTOR_CREATE &&
         (copy.num_returns != 1 || !sched_shape_covers(shapes, copy.shape, copy.held_shape)))
         return NULL;
+    if ((copy.flags & WIRE_FLOWS) && (copy.num_returns != 2 || copy.kind == MOB_ACTOR_CREATE))
+        return NULL;
     size_t refs = (size_t)copy.num_returns + copy.num_deps + copy.num_refs;
     node_task_t *t = malloc(sizeof *t + refs * sizeof(mob_ref_t));
     if (t == NULL) return NULL;
@@ -77,6 +79,8 @@ static node_task_t *task_read(node_job_t *job, uint32_t submitter, uint32_t inde
     t->num_refs = copy.num_refs;
     t->retries = copy.max_retries;
     t->retries_exceptions = copy.flags & WIRE_RETRY_EXCEPTIONS;
+    t->flows = copy.flags & WIRE_FLOWS;
+    t->dynamic = copy.flags & WIRE_DYNAMIC;
     t->block = copy.block;
     t->function = copy.function;
     *ret_actor = copy.actor;
@@ -121,6 +125,7 @@ node_task_t *node_task_open(node_job_t *job, uint32_t submitter, uint32_t index,
     if (t == NULL) return NULL;
     t->queued = queued;
     n->tasks[index] = t;
+    n->flows += t->flows;
     n->open_tasks[submitter]++;
     sched_shape_hold(t->job->sched, t->shape);
     sched_shape_hold(t->job->sched, t->held_shape);
@@ -140,6 +145,7 @@ static void task_close(node_t *n, node_task_t *t) {
     node_task_disown(t);
     n->open_tasks[t->submitter]--;
     n->tasks[t->record] = NULL;
+    n->flows -= t->flows;
     free(t);
 }
 
@@ -306,6 +312,7 @@ void node_task_reset(node_t *n, node_task_t *t) {
         if (o != NULL && o->generation == t->refs[i].generation) node_object_contents_release(n, o);
         n->slots[t->refs[i].slot].value.maker = t->record;
     }
+    if (t->flows) node_flow_mend(n, t);
     t->queued = false;
     n->records[t->record].flags &= (uint8_t) ~(WIRE_RAISED | WIRE_TOLD); /* of the last run */
     atomic_store_explicit(&n->records[t->record].word,
@@ -429,6 +436,7 @@ static void note_event(node_t *n, const node_task_t *t, const node_client_t *wor
 
 /* Seals the results that a worker that died after DONE did not seal itself. */
 static void results_seal(node_t *n, node_task_t *t) {
+    if (t->flows) node_flow_end(n, t);
     for (uint32_t i = 0; i < t->num_returns; i++) {
         store_slot_t *slot = &n->slots[t->refs[i].slot];
         /* A slot that it did seal may have been freed and opened again under another generation
@@ -472,6 +480,10 @@ void node_task_complete(node_t *n, node_task_t *t) {
 
 void node_task_end(node_t *n, node_task_t *t, mob_status_t status, const char *text) {
     const node_actor_t *a = status == MOB_EACTOR || status == MOB_EUNAVAILABLE ? t->actor : NULL;
+    if (t->flows) { /* the error is its last item; it is told once */
+        node_flow_fail(n, t, status, text, a);
+        for (uint32_t i = 0; i < t->num_returns; i++) node_slot_quiet(n, t->refs[i]);
+    }
     for (uint32_t i = 0; i < t->num_returns; i++) node_slot_fail(n, t->refs[i], status, text, a);
     for (uint32_t i = 0; i < t->num_returns; i++) node_object_sealed(n, t->refs[i]);
     node_task_dismiss(n, t);
@@ -520,7 +532,7 @@ void node_task_keep(node_client_t *client, uint32_t record, uint64_t generation)
     if (client->takes) (void)node_queued_told(client, record, generation, WIRE_TAKEN);
     node_task_t *t = n->tasks[record];
     if (t != NULL && t->worker == client && t->generation == generation && t->remake == NULL &&
-        t->kind == MOB_TASK)
+        t->kind == MOB_TASK && !t->flows)
         node_lineage_keep(n, t);
 }
 

@@ -28,6 +28,8 @@ struct node_task {
     int32_t retries;        /* left; -1 without end */
     uint8_t kind, oom_runs; /* oom_runs: that ended for want of memory */
     bool retries_exceptions;
+    bool dynamic; /* as mob_task_t's */
+    bool flows;   /* it gives out items: refs[1] is the flow's slot */
     bool waiting_for_worker;
     bool queued;  /* workers take it from its submitter's queue, or one has: the daemon learns which
                      one when that says so, or dies */

@@ -8,18 +8,37 @@ uint64_t store_slot_open(store_slot_t *slot) {
     return generation;
 }
 
-uint64_t store_slot_seal(store_slot_t *slot, bool escaped) {
+/* `more`: further bits of the sealed word. */
+static uint64_t seal(store_slot_t *slot, uint64_t more) {
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
     for (;;) {
         if ((word & STORE_STATE) != STORE_PENDING) return 0;
-        uint64_t sealed = STORE_SEALED | (word & (STORE_DROPPED | STORE_ESCAPED | STORE_SEEN)) |
-                          (escaped ? STORE_ESCAPED : 0);
+        uint64_t sealed =
+            STORE_SEALED | (word & (STORE_DROPPED | STORE_ESCAPED | STORE_SEEN)) | more;
         /* release: meta and value come first. acquire: each waiter sets its own bit, and looks
          * again after that. */
         if (atomic_compare_exchange_weak_explicit(&slot->word, &word, sealed, memory_order_acq_rel,
                                                   memory_order_relaxed))
             return word;
     }
+}
+
+uint64_t store_slot_seal(store_slot_t *slot, bool escaped) {
+    return seal(slot, escaped ? STORE_ESCAPED : 0);
+}
+
+uint64_t store_slot_seal_given(store_slot_t *slot, bool escaped, uint32_t reader) {
+    return seal(slot, (escaped ? STORE_ESCAPED : 0) | STORE_GIVEN |
+                          (uint64_t)reader << STORE_WAITER_SHIFT);
+}
+
+bool store_slot_abandon(store_slot_t *slot) {
+    uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
+    while ((word & STORE_STATE) == STORE_PENDING)
+        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, word | STORE_DROPPED,
+                                                  memory_order_acq_rel, memory_order_acquire))
+            return true;
+    return false;
 }
 
 static bool bit_set(store_slot_t *slot, uint64_t bit) {

@@ -13,6 +13,9 @@
  *   SEALED|GOING         only in passing: its owner frees it
  *   SEALED|AWAY          the value is there, but not in memory: the daemon has it on disk, and
  *                        brings it back when it is asked. Always ESCAPED
+ *   SEALED|GIVEN         an item of a flow (store/flow.h): the client whose number stands in the
+ *                        waiters' bits holds it, and not the owner. That client does with it what
+ *                        an owner does
  *
  * SEEN says that a process was told of the error that the value is, or may become, or that none
  * need be. If an error is freed without SEEN, the daemon tells the driver of it. So another process
@@ -27,7 +30,9 @@
  *   FREE -> PENDING             owner (put, submit): a store, for nobody else names it yet
  *   PENDING -> SEALED           the record's worker, after DONE; the daemon, if that one died; the
  *                               owner of a put: compare-and-swap
- *   PENDING -> PENDING|DROPPED  owner, or the daemon at zero holders: compare-and-swap
+ *   PENDING -> SEALED|GIVEN     the same, of a flow's item
+ *   PENDING -> PENDING|DROPPED  owner, or the daemon at zero holders; the reader of a flow, of the
+ *                               item that is being made: compare-and-swap
  *   SEALED -> SEALED|ESCAPED    owner, of an error that is not SEEN: compare-and-swap
  *   SEALED -> SEALED|GOING      owner if not ESCAPED, of a value in the arena: compare-and-swap,
  *                               against the next
@@ -55,7 +60,10 @@
 
 #include "mobula.h"
 
-enum { STORE_INLINE = MOB_SMALL, STORE_MAX_SLOTS = 1 << 24, STORE_SLOT_BLOCK = 256 };
+/* Of an item of a flow fewer bytes lie in the slot itself: the link to the next item follows them.
+ */
+enum { STORE_INLINE = MOB_SMALL, STORE_ITEM_INLINE = 32 };
+enum { STORE_MAX_SLOTS = 1 << 24, STORE_SLOT_BLOCK = 256 };
 
 enum {
     STORE_FREE = 0,
@@ -70,9 +78,24 @@ enum {
     STORE_AWAY = 64,
     STORE_GOING = 128,
     STORE_SEEN = 256,
+    STORE_GIVEN = 512,
     STORE_WAITER_SHIFT = 16,
     STORE_WAITER_BITS = 48,
+    STORE_CLIENTS = 4096, /* numbers fit into 12 bits */
 };
+
+/* What the two ends of a flow share, in the slot that stands for it. flow.h has the rules. */
+typedef struct store_flow {
+    uint32_t maker;  /* as the slot's */
+    uint32_t reader; /* limit << 12 | the reader's number. Written by the reader, before its task
+                        is published */
+    _Atomic uint64_t made;  /* STORE_WAITS, STORE_RAISED, and how many items there are. Written by
+                               the maker */
+    _Atomic uint64_t taken; /* STORE_CLOSED, and how many of them the reader has taken: counted only
+                               if there is a limit. Written by the reader */
+    uint64_t links[2];      /* of the slots of the next item, links[made % 2], and the one before */
+} store_flow_t;
+_Static_assert(sizeof(store_flow_t) == STORE_INLINE, "in a slot");
 
 typedef struct store_slot {
     alignas(64) _Atomic uint64_t word;
@@ -89,6 +112,12 @@ typedef struct store_slot {
             _Atomic uint32_t used_ms; /* when it was written or last read, by a clock that wraps: a
                                          hint for what goes to disk first */
         } large;
+        struct {
+            uint8_t small[STORE_ITEM_INLINE]; /* or `large` */
+            uint64_t next; /* of a flow's item: the slot of the next one, as store_link has it; 0:
+                              this was the last */
+        } item;
+        store_flow_t flow;
     } value;
 } store_slot_t;
 
@@ -119,11 +148,25 @@ static inline uint64_t store_block_size(uint64_t size, uint32_t ref_count) {
     return ref_count ? store_refs_offset(size) + (uint64_t)ref_count * sizeof(mob_ref_t) : size;
 }
 
+/* A slot in 64 bits: its index, and as much of its generation as fits. */
+static inline uint64_t store_link(mob_ref_t ref) {
+    return (uint64_t)ref.slot << 40 | (ref.generation & 0xffffffffff);
+}
+static inline uint32_t store_link_slot(uint64_t link) { return (uint32_t)(link >> 40); }
+
 /* Owner: FREE to PENDING under a new generation, which is returned. */
 uint64_t store_slot_open(store_slot_t *slot);
 /* PENDING to SEALED; `escaped` adds that flag. Returns the word as it was before: the caller wakes
  * the waiters in it. Does nothing and returns 0 if the slot is not PENDING. */
 uint64_t store_slot_seal(store_slot_t *slot, bool escaped);
+/* The same for an item of a flow, which client `reader` holds from now on. */
+uint64_t store_slot_seal_given(store_slot_t *slot, bool escaped, uint32_t reader);
+/* The number in a GIVEN slot's word. */
+static inline uint32_t store_word_reader(uint64_t word) {
+    return word >> STORE_WAITER_SHIFT & (STORE_CLIENTS - 1);
+}
+/* PENDING to PENDING|DROPPED. False: it is not PENDING. */
+bool store_slot_abandon(store_slot_t *slot);
 /* Notes that client `number` waits. False if there is nothing to wait for any more: the value is
  * there. */
 bool store_slot_wait(store_slot_t *slot, uint32_t number);

@@ -69,6 +69,8 @@ enum {
     WIRE_KV,     /* query: `what` is a mob_kv_t, and `argument` the size of its items, which lie
                     in the block; answered there */
     WIRE_WAITS,  /* a run of the sender waits for long: see shm/wait.h */
+    WIRE_READS,  /* the sender is about to read its first flow: other clients' slots will be given
+                    to it */
     WIRE_UP_END, /* none: what follows the last of these */
 
     /* daemon to client */

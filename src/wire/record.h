@@ -55,7 +55,13 @@ enum {
     WIRE_STATE = 7,
     WIRE_KNOWN = 8
 };
-enum { WIRE_RETRY_EXCEPTIONS = 1, WIRE_TOLD = 2, WIRE_RAISED = 4 };
+enum {
+    WIRE_RETRY_EXCEPTIONS = 1,
+    WIRE_TOLD = 2,
+    WIRE_RAISED = 4,
+    WIRE_FLOWS = 8,
+    WIRE_DYNAMIC = 16
+};
 /* A result of this size or more, of a task that may be run again, can be made again if it is lost.
  * Below it the daemon never hears of the task. */
 enum { WIRE_LINEAGE_LEAST = 64 * 1024 };
@@ -66,7 +72,9 @@ typedef struct wire_record {
     uint64_t body_size;
     uint8_t kind; /* mob_kind_t */
     uint8_t
-        flags; /* WIRE_RETRY_EXCEPTIONS, by the submitter. By the worker, in DONE: WIRE_TOLD, the
+        flags; /* By the submitter: WIRE_RETRY_EXCEPTIONS; WIRE_FLOWS, it gives out items, and its
+                  results are `done` and the flow's slot (store/flow.h); WIRE_DYNAMIC, for its
+                  worker. By the worker, in DONE: WIRE_TOLD, the
                   run is among its events; WIRE_RAISED, the daemon is to keep it for people */
     uint8_t name_size;
     uint8_t reserved;

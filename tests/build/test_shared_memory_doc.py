@@ -22,15 +22,22 @@ SHARED = {
     "src/shm/ring.h": ["shm_message_t", "shm_ring_t"],
     "src/shm/wait.h": ["shm_wait_t"],
     "src/shm/arena.h": ["shm_extent_t", "shm_block_t"],
-    "src/store/slot.h": ["store_slot_t"],
+    "src/store/slot.h": ["store_flow_t", "store_slot_t"],
     "src/wire/record.h": ["wire_record_t"],
     "include/mobula.h": ["mob_ref_t", "mob_pickle_t"],
 }
 # Structs of these headers that stay in one process's memory.
 PRIVATE = {"wire_body_t", "wire_setup_t", "wire_writer_t"}
 # Headers of the rooms that lay out shared memory, without a struct that lies there: one process's
-# own books, the format of a file, what goes over the socket and what a message's bytes mean.
-NOT_SHARED = {"src/shm/heap.h", "src/shm/segment.h", "src/store/spill.h", "src/wire/message.h"}
+# own books, the rules of flows (whose struct is slot.h's), the format of a file, what goes over the
+# socket and what a message's bytes mean.
+NOT_SHARED = {
+    "src/shm/heap.h",
+    "src/shm/segment.h",
+    "src/store/flow.h",
+    "src/store/spill.h",
+    "src/wire/message.h",
+}
 LAYOUT_ROOMS = ["shm", "store", "wire"]
 PAGE = "docs/shared-memory.md"
 SOURCE = ""

@@ -44,6 +44,8 @@ static void sample_fill(sample_t *s) {
     frame_t *f = &s->frame;
     f->kind = (uint8_t)(next_random() % (MOB_ACTOR_CALL + 1));
     f->retries_exceptions = next_random() % 2;
+    f->flows = next_random() % 2;
+    f->dynamic = next_random() % 2;
     f->max_retries = (int32_t)(next_random() % 5) - 1;
     f->limit = (uint32_t)next_random();
     f->job = (frame_job_t){.home = next_random(), .number = (uint32_t)next_random()};
@@ -82,6 +84,8 @@ static void demands_are_equal(const frame_demand_t *a, const frame_demand_t *b) 
 static void frames_are_equal(const frame_t *a, const frame_t *b) {
     assert_int_equal(a->kind, b->kind);
     assert_int_equal(a->retries_exceptions, b->retries_exceptions);
+    assert_int_equal(a->flows, b->flows);
+    assert_int_equal(a->dynamic, b->dynamic);
     assert_int_equal(a->max_retries, b->max_retries);
     assert_int_equal(a->limit, b->limit);
     assert_int_equal(a->job.home, b->job.home);
