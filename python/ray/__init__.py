@@ -12,7 +12,7 @@ This module is imported by every driver and forked into every worker, so it load
 call needs; everything else arrives when it is first named (see `__getattr__` below).
 """
 
-from ray._core import ObjectRef, get, put, wait
+from ray._core import ObjectRef, ObjectRefGenerator, get, put, wait
 from ray._private.conflict import refuse_ray_beside
 from ray._private.later import lacks, no_attribute
 from ray._private.worker import (
@@ -35,7 +35,7 @@ refuse_ray_beside(__path__[0])
 ObjectID = ObjectRef
 lacks(
     ObjectRef,
-    "_on_completed as_future call_site from_binary from_hex from_random job_id nil owner_address "
+    "_on_completed as_future call_site from_binary from_hex from_random job_id owner_address "
     "redis_shard_hash task_id tensor_transport",
 )
 
@@ -44,10 +44,12 @@ __all__ = [
     "SCRIPT_MODE",
     "WORKER_MODE",
     "ActorID",
+    "DynamicObjectRefGenerator",
     "JobID",
     "NodeID",
     "ObjectID",
     "ObjectRef",
+    "ObjectRefGenerator",
     "TaskID",
     "WorkerID",
     "__version__",
@@ -72,12 +74,13 @@ __all__ = [
 
 _MODULES = frozenset(
     (
-        "_private actor cloudpickle cross_language exceptions experimental ray_constants "
+        "_private _raylet actor cloudpickle cross_language exceptions experimental ray_constants "
         "remote_function runtime_context scripts util"
     ).split()
 )
 _ELSEWHERE = {
     "ActorID": "ray._private.ids",
+    "DynamicObjectRefGenerator": "ray._private.generators",
     "JobID": "ray._private.ids",
     "NodeID": "ray._private.ids",
     "TaskID": "ray._private.ids",

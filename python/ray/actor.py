@@ -7,7 +7,7 @@ from ray._private import names
 from ray._private import options as _options
 from ray._private.definition import Definition, Retried
 from ray._private.definition import is_async as is_async_class
-from ray._private.later import lacks, no_attribute, not_yet
+from ray._private.later import lacks, no_attribute
 from ray._private.remote_call import RemoteCall
 
 _ASYNC_CONCURRENCY = 1000  # as in Ray
@@ -34,7 +34,10 @@ def method(*args, **options):
 
     def decorate(function):
         inner = function.__func__ if isinstance(function, (staticmethod, classmethod)) else function
-        inner.__ray_num_returns__ = _options.chosen(checked, "num_returns", 1)
+        inner.__ray_results__ = (
+            checked.get("num_returns"),
+            checked.get("_generator_backpressure_num_objects"),
+        )
         retries = (checked.get("max_task_retries"), checked.get("retry_exceptions"))
         if retries != (None, None):
             inner.__ray_retries__ = retries
@@ -286,7 +289,7 @@ class ActorMethod(RemoteCall):
         actor,
         definition,
         name,
-        num_returns,
+        results,
         least,
         most,
         retries=0,
@@ -297,11 +300,11 @@ class ActorMethod(RemoteCall):
         self._actor = actor
         self._definition = definition
         self._name = name
-        self._known = (num_returns, least, most, retries, retry_exceptions)
+        self._known = (results, least, most, retries, retry_exceptions)
         classes = Retried(retry_exceptions) if isinstance(retry_exceptions, tuple) else None
         self.remote = _core.Submitter(
             lambda: _prepare_call(
-                definition, name, num_returns, retries, bool(retry_exceptions), classes
+                definition, name, results, retries, bool(retry_exceptions), classes
             ),
             lambda *args, **kwargs: definition.bind(args, kwargs, name),
             least,
@@ -314,13 +317,16 @@ class ActorMethod(RemoteCall):
 
     def options(self, **options) -> "ActorMethod":
         """The same method with these options (num_returns, max_task_retries, retry_exceptions)."""
-        num_returns, least, most, retries, errors = self._known
+        results, least, most, retries, errors = self._known
         checked = _options.for_method(options)
         return ActorMethod(
             self._actor,
             self._definition,
             self._name,
-            _options.chosen(checked, "num_returns", num_returns),
+            (
+                _options.chosen(checked, "num_returns", results[0]),
+                _options.chosen(checked, "_generator_backpressure_num_objects", results[1]),
+            ),
             least,
             most,
             _options.chosen(checked, "max_task_retries", retries),
@@ -400,14 +406,12 @@ def _concurrency(definition, options) -> int:
     return most if is_async or most > 1 else 0
 
 
-def _prepare_call(definition, name, num_returns, retries, retry_exceptions, classes):
-    if num_returns == "streaming":
-        raise not_yet(f"{definition.name}.{name} yields, and a generator as an actor's method")
+def _prepare_call(definition, name, results, retries, retry_exceptions, classes):
     return {
         "kind": _core.ACTOR_CALL,
         # a call's function is its actor's; here it says which exceptions, if not all of them
         "function": classes and classes.export(),
-        "num_returns": num_returns,
+        **_options.results(*results),
         "max_retries": retries,
         "retry_exceptions": retry_exceptions,
         "name": name,

@@ -52,6 +52,7 @@ class CDefinition:
     """What stands for a definition in Python: the library and the symbol; exported once a session."""
 
     __slots__ = ("_export", "library", "methods", "name", "retry")
+    yields = False  # only its library knows: num_returns="streaming" says so
 
     def __init__(self, library, name):
         self.library = library
@@ -82,7 +83,7 @@ class _AnyMethod:
     """
 
     def get(self, name):
-        return None if name.startswith("_") else (1, 0, -1)
+        return None if name.startswith("_") else ((1, None), 0, -1)
 
     def __iter__(self):
         return iter(())

@@ -14,8 +14,9 @@ class RemoteFunction(RemoteCall):
     """A function whose calls run as tasks in other processes.
 
     `f.remote(...)` starts a task and returns at once with the reference to its result (a list of
-    them with num_returns > 1, None with 0). `f.options(...)` is the same function with other
-    options.
+    them with num_returns > 1, None with 0). A function that yields returns an ObjectRefGenerator,
+    which gives out a reference for each item as soon as it is there. `f.options(...)` is the same
+    function with other options.
     """
 
     def __init__(self, definition: Definition, options: dict, outline: tuple):
@@ -100,7 +101,10 @@ def _prepare(definition, options):
         "kind": _core.TASK,
         "function": definition.export(),
         "demand": _options.demand(options, 1),
-        "num_returns": _options.chosen(options, "num_returns", 1),
+        **_options.results(
+            _options.chosen(options, "num_returns", "streaming" if definition.yields else 1),
+            options.get("_generator_backpressure_num_objects"),
+        ),
         "max_retries": _options.chosen(options, "max_retries", DEFAULT_MAX_RETRIES),
         "retry_exceptions": bool(options.get("retry_exceptions")),
         "name": _options.chosen(options, "name", definition.name),

@@ -37,22 +37,33 @@ PyObject *core_raise_not_a_ref(PyObject *kind, const char *function, PyObject *o
     return NULL;
 }
 
-/* The refs of a list or tuple, in memory to be freed. The list may change while the caller waits:
- * `*ret_held` keeps them alive. */
-mob_ref_t *core_refs_of(const char *function, PyObject *sequence, Py_ssize_t *ret_count,
-                        PyObject **ret_held) {
+/* The reference that this item of a list stands for. BORROWED, NULL with an exception. */
+static ref_object_t *item_ref(const char *function, PyObject *item, Py_ssize_t place,
+                              PyObject *heads) {
+    if (core_ref_check(item)) return core_ref_of(item);
+    if (heads != NULL && core_flow_check(item)) {
+        PyObject *head = core_flow_head(item);
+        bool kept = head != NULL && PyList_Append(heads, head) == 0;
+        Py_XDECREF(head);
+        return kept ? core_ref_of(head) : NULL;
+    }
+    PyErr_Format(PyExc_TypeError, "%s takes a list of ObjectRefs%s, and item %zd is %s", function,
+                 heads != NULL ? " and generators" : "", place, Py_TYPE(item)->tp_name);
+    return NULL;
+}
+
+/* In memory to be freed. The list may change while the caller waits: `*ret_held` keeps them
+ * alive. */
+mob_ref_t *core_waitables_of(const char *function, PyObject *sequence, PyObject *heads,
+                             Py_ssize_t *ret_count, PyObject **ret_held) {
     PyObject *held = PySequence_Tuple(sequence);
     if (held == NULL) return NULL;
     Py_ssize_t count = PyTuple_GET_SIZE(held);
     mob_ref_t *refs = PyMem_Malloc(((size_t)count + 1) * sizeof *refs);
     if (refs == NULL) PyErr_NoMemory();
     for (Py_ssize_t i = 0; refs != NULL && i < count; i++) {
-        PyObject *item = PyTuple_GET_ITEM(held, i);
-        ref_object_t *ref = core_ref_check(item) ? core_ref_of(item) : NULL;
+        ref_object_t *ref = item_ref(function, PyTuple_GET_ITEM(held, i), i, heads);
         if (ref == NULL) {
-            if (!PyErr_Occurred())
-                PyErr_Format(PyExc_TypeError, "%s takes a list of ObjectRefs, and item %zd is %s",
-                             function, i, Py_TYPE(item)->tp_name);
             PyMem_Free(refs);
             refs = NULL;
         } else {
@@ -66,6 +77,11 @@ mob_ref_t *core_refs_of(const char *function, PyObject *sequence, Py_ssize_t *re
     *ret_count = count;
     *ret_held = held;
     return refs;
+}
+
+mob_ref_t *core_refs_of(const char *function, PyObject *sequence, Py_ssize_t *ret_count,
+                        PyObject **ret_held) {
+    return core_waitables_of(function, sequence, NULL, ret_count, ret_held);
 }
 
 int core_timeout(PyObject *seconds, int64_t *ret_ms) {

@@ -134,6 +134,10 @@ PyObject *core_raise_not_a_ref(PyObject *kind, const char *function, PyObject *o
  * waits: `*ret_held`, NEW, keeps them alive. */
 mob_ref_t *core_refs_of(const char *function, PyObject *sequence, Py_ssize_t *ret_count,
                         PyObject **ret_held);
+/* The same, but generators may be among them: of these it is what is there when their next item
+ * is. `heads`, a list, keeps that alive. */
+mob_ref_t *core_waitables_of(const char *function, PyObject *sequence, PyObject *heads,
+                             Py_ssize_t *ret_count, PyObject **ret_held);
 int core_timeout(PyObject *seconds, int64_t *ret_ms); /* -1 for None and for what is negative */
 int64_t core_now_ms(void);
 /* What remains of a time limit after a wait that began at start_ms was interrupted. */
@@ -146,10 +150,12 @@ int core_warn_in_loop(const char *function);
 /* After MOB_ESPACE: waits, without the interpreter's lock, until it is time to try again. -1 with
  * an exception. */
 int core_space_wait(void);
-/* Where a pickled value goes: a new object, or a run's result. */
+/* Where a pickled value goes: a new object, a run's result, or its next item. */
 typedef struct {
     mob_run_t *run; /* NULL: a new object */
     uint32_t index; /* of the result */
+    bool item;      /* the run's next item, and not a result */
+    bool over;      /* it was not stored, and there is no exception: nobody reads the items */
     mob_ref_t ref;  /* of the new object, one count */
 } core_target_t;
 int core_value_store(PyObject *value, const char *what, core_target_t *target);
@@ -175,6 +181,23 @@ PyObject *core_is_there(PyObject *module, PyObject *object);
 /* wait.c */
 PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
+/* flow.c: the reader of a flow */
+int core_flow_ready(PyObject *module);
+bool core_flow_check(PyObject *object);
+PyObject *core_flow_new(const mob_flow_t *flow); /* STEALS its counts */
+/* What is there when the flow's next item is, or its end. NEW, NULL with an exception. */
+PyObject *core_flow_head(PyObject *flow);
+PyObject *core_flow_done(PyObject *flow, PyObject *unused); /* NEW */
+
+/* items.c: the items of a run */
+/* Gives out one. 1: the run goes on; 0: nobody reads them any more; -1 with an exception. */
+int core_item_give(mob_run_t *run, PyObject *item);
+/* Waits while the flow's limit says so, without the interpreter's lock. -1 with an exception. */
+int core_item_wait(mob_run_t *run);
+/* Gives out everything that `values`, which is STOLEN, yields. None, NEW; NULL with an exception.
+ */
+PyObject *core_items_drain(mob_run_t *run, PyObject *values);
+
 /* submit.c */
 int core_submitter_ready(PyObject *module);
 
@@ -197,6 +220,7 @@ void core_functions_drop(void); /* all that this worker has loaded */
 
 /* result.c: what becomes of a run */
 int core_results_store(mob_run_t *run, PyObject *value);
+PyObject *core_put_error(PyObject *module, PyObject *error);
 /* An argument was an error: the results are that error, with the run's name before it. */
 void core_failed_argument_store(mob_run_t *run, const mob_value_t *failed);
 /* Makes the exception that is set the results. True if the task is to run again instead: then

@@ -113,6 +113,7 @@ static PyMethodDef methods[] = {
     {"interrupt", core_interrupt, METH_NOARGS, NULL},
     {"is_cancelled", core_is_cancelled, METH_NOARGS, NULL},
     {"kept_task", core_kept_task, METH_VARARGS, NULL},
+    {"put_error", core_put_error, METH_O, NULL},
     {"recall", core_recall, METH_VARARGS, NULL},
     {"current", core_current, METH_NOARGS, NULL},
     {"current_name", core_current_name, METH_NOARGS, NULL},
@@ -137,7 +138,8 @@ PyMODINIT_FUNC PyInit__core(void) {
     if (module == NULL) return NULL;
     if (core_ref_ready(module) == 0 && core_pin_ready(module) == 0 &&
         core_submitter_ready(module) == 0 && core_run_ready(module) == 0 &&
-        core_waker_ready(module) == 0 &&
+        core_waker_ready(module) == 0 && core_flow_ready(module) == 0 &&
+        PyModule_AddIntConstant(module, "MAX_LIMIT", MOB_MAX_LIMIT) == 0 &&
         PyModule_AddIntConstant(module, "MAX_RETURNS", MOB_MAX_RETURNS) == 0 &&
         PyModule_AddIntConstant(module, "END_SIGNAL", WIRE_END_SIGNAL) == 0 &&
         PyModule_AddIntConstant(module, "CANCEL_SIGNAL", WIRE_CANCEL_SIGNAL) == 0 &&

@@ -47,23 +47,28 @@ int core_space_wait(void) {
 }
 
 /* -1 with an exception. */
-static int target_begin(const core_target_t *t, uint64_t size, uint32_t ref_count,
-                        mob_buffer_t *buffer) {
+static int target_begin(core_target_t *t, uint64_t size, uint32_t ref_count, mob_buffer_t *buffer) {
     mob_status_t status;
     do {
-        status = t->run
+        status = t->item ? mob_run_item_begin(core.client, t->run, size, ref_count, buffer)
+                 : t->run
                      ? mob_run_result_begin(core.client, t->run, t->index, size, ref_count, buffer)
                      : mob_put_begin(core.client, size, ref_count, buffer);
         if (status == MOB_OK) return 0;
     } while (status == MOB_ESPACE && core_space_wait() == 0);
-    if (status != MOB_ESPACE) core_raise(status);
+    t->over = status == MOB_EOVER;
+    if (status != MOB_ESPACE && !t->over) core_raise(status);
     return -1;
 }
 
 static void target_commit(core_target_t *t, mob_buffer_t *buffer, mob_format_t format,
                           mob_status_t error, const mob_ref_t *refs) {
-    if (t->run)
+    if (t->item)
+        mob_run_item_commit(core.client, t->run, buffer, format, error, refs);
+    else if (t->run)
         mob_run_result_commit(core.client, t->run, t->index, buffer, format, error, refs);
+    else if (error != MOB_OK)
+        mob_put_error(core.client, buffer, error, refs, &t->ref);
     else
         mob_put_commit(core.client, buffer, format, refs, &t->ref);
 }

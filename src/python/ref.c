@@ -186,10 +186,14 @@ static PyObject *ref_key(ref_object_t *self, PyObject *unused) {
                          (unsigned long long)self->stamp);
 }
 
-/* There is no nil reference. */
-static PyObject *ref_is_nil(PyObject *self, PyObject *unused) {
-    (void)self, (void)unused;
-    Py_RETURN_FALSE;
+static PyObject *ref_is_nil(ref_object_t *self, PyObject *unused) {
+    (void)unused;
+    return PyBool_FromLong(self->ref.slot == 0);
+}
+
+static PyObject *ref_nil(PyObject *type, PyObject *unused) {
+    (void)type, (void)unused;
+    return core_ref_new((mob_ref_t){0});
 }
 
 static PyObject *ref_size(PyObject *type, PyObject *unused) {
@@ -223,7 +227,8 @@ static PyMethodDef ref_methods[] = {
     {"future", (PyCFunction)ref_future, METH_NOARGS, "A concurrent.futures.Future of its value."},
     {"hex", (PyCFunction)ref_hex, METH_NOARGS, "The id as 40 hexadecimal digits."},
     {"binary", (PyCFunction)ref_binary, METH_NOARGS, "The id as 20 bytes."},
-    {"is_nil", ref_is_nil, METH_NOARGS, "False: every reference is one of an object."},
+    {"is_nil", (PyCFunction)ref_is_nil, METH_NOARGS, "Whether it names no object."},
+    {"nil", ref_nil, METH_NOARGS | METH_CLASS, "A reference that names no object."},
     {"size", ref_size, METH_NOARGS | METH_CLASS, "How many bytes an id has."},
     {"_key", (PyCFunction)ref_key, METH_NOARGS, NULL},
     {"__bytes__", (PyCFunction)ref_binary, METH_NOARGS, NULL},

@@ -8,6 +8,8 @@
 #include "task/task.h"
 #include "wire/direct.h"
 
+static PyObject *dynamic_collect(PyObject *values);
+
 static int result_store(mob_run_t *run, uint32_t index, PyObject *value) {
     char what[300] = "";
     if (core_direct_size(value) < 0) /* only what is pickled may have to be named in an error */
@@ -19,6 +21,12 @@ static int result_store(mob_run_t *run, uint32_t index, PyObject *value) {
 int core_results_store(mob_run_t *run, PyObject *value) {
     if (run->num_returns == 0) return 0; /* an actor that is made again has none either */
     if (run->kind == MOB_ACTOR_CREATE) return result_store(run, 0, Py_None);
+    if (run->dynamic) {
+        PyObject *made = dynamic_collect(value);
+        int result = made != NULL ? result_store(run, 0, made) : -1;
+        Py_XDECREF(made);
+        return result;
+    }
     if (run->num_returns == 1) return result_store(run, 0, value);
     /* the task's own list may change while Python code pickles */
     PyObject *items = PySequence_Tuple(value);
@@ -41,18 +49,44 @@ int core_results_store(mob_run_t *run, PyObject *value) {
     return result;
 }
 
+/* The objects that a run with num_returns="dynamic" makes, as one value, NEW. */
+static PyObject *dynamic_collect(PyObject *values) {
+    PyObject *module = PyImport_ImportModule("ray._private.generators");
+    PyObject *made = module ? PyObject_CallMethod(module, "collect", "O", values) : NULL;
+    Py_XDECREF(module);
+    return made;
+}
+
 /* ---- errors ---- */
 
-/* Makes every result this error, which is in the direct encoding. */
-static void error_store(mob_run_t *run, const void *data, size_t size, mob_status_t error,
+static void target_fail(core_target_t *target, const void *data, size_t size, mob_status_t error,
                         const mob_ref_t *refs, uint32_t ref_count) {
     static const char full[] = "\5\25\0\0\0\0\0\0\0no room for the error";
+    if (core_error_store(data, size, error, refs, ref_count, target) == 0 || target->over) return;
+    /* The store is full: the reason fits into the slot itself. */
+    PyErr_Clear();
+    core_error_store(full, sizeof full - 1, MOB_EFULL, NULL, 0, target);
+}
+
+/* The error is the run's last item. False: nobody reads its items. */
+static bool error_give(mob_run_t *run, const void *data, size_t size, mob_status_t error,
+                       const mob_ref_t *refs, uint32_t ref_count) {
+    core_target_t target = {.run = run, .item = true};
+    target_fail(&target, data, size, error, refs, ref_count);
+    return !target.over;
+}
+
+/* Makes every result this error, which is in the direct encoding. `raised`: the run's own code has
+ * raised it. */
+static void error_store(mob_run_t *run, const void *data, size_t size, mob_status_t error,
+                        const mob_ref_t *refs, uint32_t ref_count, bool raised) {
+    if (run->flows && error_give(run, data, size, error, refs, ref_count) && raised) {
+        (void)result_store(run, 0, Py_None); /* its reader is told by the item */
+        return;
+    }
     for (uint32_t i = 0; i < run->num_returns; i++) {
         core_target_t target = {.run = run, .index = i};
-        if (core_error_store(data, size, error, refs, ref_count, &target) == 0) continue;
-        /* The store is full: the reason fits into the slot itself. */
-        PyErr_Clear();
-        core_error_store(full, sizeof full - 1, MOB_EFULL, NULL, 0, &target);
+        target_fail(&target, data, size, error, refs, ref_count);
     }
 }
 
@@ -66,9 +100,9 @@ static void payload_store(mob_run_t *run, PyObject *payload, mob_status_t error,
     if (data != NULL) {
         core_direct_write(payload, data);
         error_store(run, data, (size_t)size, error, collector ? collector->refs.items : NULL,
-                    collector ? (uint32_t)collector->refs.count : 0);
+                    collector ? (uint32_t)collector->refs.count : 0, error == MOB_ETASK);
     } else {
-        error_store(run, none, sizeof none - 1, error, NULL, 0);
+        error_store(run, none, sizeof none - 1, error, NULL, 0, error == MOB_ETASK);
     }
     PyMem_Free(data);
     Py_XDECREF(payload);
@@ -119,7 +153,7 @@ void core_failed_argument_store(mob_run_t *run, const mob_value_t *failed) {
     else if (run->num_returns == 0 && has_words)
         mob_run_failed(core.client, run, words, words_size);
     else
-        error_store(run, data, size, failed->error, failed->refs, failed->ref_count);
+        error_store(run, data, size, failed->error, failed->refs, failed->ref_count, false);
     free(linked);
     Py_XDECREF(title);
 }
@@ -243,6 +277,31 @@ static void exception_store(mob_run_t *run, PyObject *error) {
                                            (int)getpid(), replayable_id(run));
     payload_store(run, made, MOB_ETASK, &collector);
     core_collector_pop(&collector);
+}
+
+/* put_error(exception): a reference to an object that is this error of the run's. */
+PyObject *core_put_error(PyObject *module, PyObject *error) {
+    (void)module;
+    const mob_run_t *run = core.run ? core.run : core_run_current();
+    if (run == NULL) return PyErr_Format(PyExc_RuntimeError, "nothing runs here");
+    collector_t collector;
+    core_target_t target = {0};
+    int status = -1;
+    core_collector_push(&collector);
+    PyObject *made = PyObject_CallFunction(core.make_error, "ONiN", error, core_run_title(run),
+                                           (int)getpid(), replayable_id(run));
+    Py_ssize_t size = made != NULL ? core_direct_size(made) : -1;
+    uint8_t *data = size >= 0 ? PyMem_Malloc((size_t)size) : NULL;
+    if (data != NULL) {
+        core_direct_write(made, data);
+        status = core_error_store(data, (size_t)size, MOB_ETASK, collector.refs.items,
+                                  (uint32_t)collector.refs.count, &target);
+    }
+    PyMem_Free(data);
+    Py_XDECREF(made);
+    core_collector_pop(&collector);
+    if (status < 0 && !PyErr_Occurred()) PyErr_NoMemory();
+    return status < 0 ? NULL : core_ref_new(target.ref);
 }
 
 /* Whether the run is to be run again after this exception. `function`: of a task; NULL: of a call,

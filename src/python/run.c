@@ -117,6 +117,31 @@ static PyObject *run_failed(run_object_t *self, PyObject *list) {
     return run_end(self, NULL);
 }
 
+/* item(value): gives out an item. False: nobody reads them any more. */
+static PyObject *run_item(run_object_t *self, PyObject *value) {
+    if (!run_check(self)) return NULL;
+    int goes_on = core_item_give(self->run, value);
+    return goes_on < 0 ? NULL : PyBool_FromLong(goes_on);
+}
+
+/* has_room(): whether the flow's limit lets the run go on to its next item now. */
+static PyObject *run_has_room(run_object_t *self, PyObject *unused) {
+    (void)unused;
+    return run_check(self) ? PyBool_FromLong(mob_run_item_room(core.client, self->run)) : NULL;
+}
+
+/* wait_room(): waits until it does; in a thread beside the event loop. */
+static PyObject *run_wait_room(run_object_t *self, PyObject *unused) {
+    (void)unused;
+    if (!run_check(self)) return NULL;
+    return core_item_wait(self->run) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *run_flows(run_object_t *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(self->run != NULL && self->run->flows);
+}
+
 /* function(): the class that this run makes an actor of. */
 static PyObject *run_function(run_object_t *self, PyObject *unused) {
     (void)unused;
@@ -143,7 +168,15 @@ static PyMethodDef run_methods[] = {
     {"failed", (PyCFunction)run_failed, METH_O, NULL},
     {"function", (PyCFunction)run_function, METH_NOARGS, NULL},
     {"is_cancelled", (PyCFunction)run_is_cancelled, METH_NOARGS, NULL},
+    {"item", (PyCFunction)run_item, METH_O, NULL},
+    {"has_room", (PyCFunction)run_has_room, METH_NOARGS, NULL},
+    {"wait_room", (PyCFunction)run_wait_room, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef run_getset[] = {
+    {"flows", (getter)run_flows, NULL, "Whether it gives out items.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot run_slots[] = {
@@ -151,6 +184,7 @@ static PyType_Slot run_slots[] = {
     {Py_tp_dealloc, run_dealloc},
     {Py_tp_methods, run_methods},
     {Py_tp_members, run_members},
+    {Py_tp_getset, run_getset},
     {0, NULL},
 };
 static PyType_Spec run_spec = {.name = "ray._core.Run",

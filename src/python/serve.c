@@ -107,6 +107,9 @@ PyObject *core_run_call(mob_run_t *run, PyObject **ret_callable, mob_value_t *re
     if (core_run_prepare(run) == 0 && (*ret_callable = core_run_callable(run)) != NULL &&
         core_interruptible_begin(run) && core_call_make(run, &call) == 0)
         value = PyObject_Vectorcall(*ret_callable, call.values, call.positional, call.keywords);
+    /* In an event loop others go on between two items: see ray._private.concurrency. */
+    if (value != NULL && run->flows && PyThread_get_thread_ident() != core.loop_thread)
+        value = core_items_drain(run, value);
     core.interruptible = NULL;
     *ret_failed = call.failed;
     core_call_fini(&call);

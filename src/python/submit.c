@@ -23,6 +23,8 @@ typedef struct {
     /* as prepared, for the connection `stamp` */
     uint64_t stamp;
     mob_task_t task;
+    bool flows;                         /* it gives out items */
+    uint32_t limit;                     /* of its flow; 0: none */
     mob_actor_name_t named;             /* what task.named points to */
     PyObject *function, *name, *naming; /* hold what `task` points to */
     PyObject *actor;                    /* ObjectRef, or NULL */
@@ -264,6 +266,11 @@ static int submitter_prepare(submitter_t *self) {
         task.max_concurrency = (uint32_t)number_of(dict, "max_concurrency", 0);
         PyObject *retry = PyDict_GetItemString(dict, "retry_exceptions");
         task.retry_exceptions = retry != NULL && PyObject_IsTrue(retry) == 1;
+        PyObject *dynamic = PyDict_GetItemString(dict, "dynamic");
+        task.dynamic = dynamic != NULL && PyObject_IsTrue(dynamic) == 1;
+        PyObject *flows = PyDict_GetItemString(dict, "flows");
+        self->flows = flows != NULL && PyObject_IsTrue(flows) == 1;
+        self->limit = (uint32_t)number_of(dict, "limit", 0);
         PyObject *naming = PyDict_GetItemString(dict, "naming");
         if (naming != NULL && naming_read(naming, &self->named) < 0) {
             Py_DECREF(dict);
@@ -293,6 +300,16 @@ static int submitter_prepare(submitter_t *self) {
 
 /* ---- calling ---- */
 
+static PyObject *submit_flow(const submitter_t *self, const mob_task_t *task, uint32_t site) {
+    mob_flow_t flow;
+    mob_status_t status;
+    while ((status = mob_submit_flow(core.client, task, self->limit, &flow)) == MOB_ESPACE)
+        if (core_space_wait() < 0) return NULL;
+    if (status != MOB_OK) return core_raise(status);
+    if (site != 0) mob_ref_made_at(core.client, flow.done, site);
+    return core_flow_new(&flow);
+}
+
 static PyObject *submit(submitter_t *self, arguments_t *a, uint32_t site) {
     mob_task_t task = self->task;
     task.args = a->data;
@@ -302,6 +319,7 @@ static PyObject *submit(submitter_t *self, arguments_t *a, uint32_t site) {
     task.refs = a->refs.items;
     task.ref_count = (uint32_t)a->refs.count;
     if (core.is_worker && core.run == NULL) task.parent = core_run_current();
+    if (self->flows) return submit_flow(self, &task, site);
     mob_ref_t few[4],
         *refs = task.num_returns <= 4 ? few : PyMem_Malloc(task.num_returns * sizeof *refs);
     if (refs == NULL) return PyErr_NoMemory();

@@ -62,9 +62,13 @@ static PyObject *split_ready(PyObject *held, const uint8_t *ready, Py_ssize_t co
 
 static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeout_ms) {
     Py_ssize_t count;
-    PyObject *held, *result = NULL;
-    mob_ref_t *refs = core_refs_of("ray.wait", what, &count, &held);
-    if (refs == NULL) return NULL;
+    PyObject *held, *result = NULL, *heads = PyList_New(0);
+    mob_ref_t *refs =
+        heads != NULL ? core_waitables_of("ray.wait", what, heads, &count, &held) : NULL;
+    if (refs == NULL) {
+        Py_XDECREF(heads);
+        return NULL;
+    }
     uint8_t *ready = PyMem_Calloc((size_t)count + 1, 1);
     size_t ready_count = 0;
     if (ready == NULL) {
@@ -100,6 +104,7 @@ static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeo
     PyMem_Free(ready);
     PyMem_Free(refs);
     Py_DECREF(held);
+    Py_DECREF(heads);
     return result;
 }
 

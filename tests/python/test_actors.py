@@ -614,21 +614,6 @@ def test_method_without_options_leaves_a_method_as_it_is():
     assert ray.get([call.remote(1) for call in calls]) == [2, 3, 4]
 
 
-def test_generators_are_not_there_yet():
-    class Generator:
-        def run(self):
-            yield 1
-
-    class Async:
-        async def run(self):
-            yield 1
-
-    with pytest.raises(Exception, match="not in Mobula yet"):
-        ray.get(ray.remote(Async).remote().run.remote())
-    with pytest.raises(Exception, match="not in Mobula yet"):
-        ray.get(ray.remote(Generator).remote().run.remote())
-
-
 @pytest.mark.parametrize(
     "options",
     [

@@ -206,14 +206,6 @@ def test_remote_takes_functions_and_classes_only(thing):
         ray.remote(thing)
 
 
-def test_generators_are_not_there_yet():
-    def generate():
-        yield 1
-
-    with pytest.raises(Exception, match="not in Mobula yet"):
-        ray.remote(generate).remote()
-
-
 def test_an_async_function_can_not_be_remote():
     async def wait():
         return 1

@@ -89,6 +89,8 @@ def _serve_in_threads():
 def _serve_in_loop(creation):
     import asyncio
 
+    from ray._private import async_generators
+
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     link = None
@@ -102,7 +104,9 @@ def _serve_in_loop(creation):
                 stopped.discard(run)
                 raise asyncio.CancelledError
             value = run.call()
-            if type(value) is CoroutineType:
+            if run.flows:
+                value = await async_generators.give_items(run, value)
+            elif type(value) is CoroutineType:
                 value = await value
         except BaseException as error:  # whatever it is, the caller waits for an answer
             if over:

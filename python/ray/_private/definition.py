@@ -18,7 +18,6 @@ import _thread
 
 from ray import _core
 from ray._private import every_actor, session
-from ray._private.later import not_yet
 
 _VARARGS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x20, 0x80, 0x200
 _FUNCTION = type(lambda: None)
@@ -38,12 +37,12 @@ class Definition:
         "_in_export",
         "_signatures",
         "_target",
-        "later",
         "least",
         "methods",
         "most",
         "name",
         "retry",
+        "yields",
     )
 
     def __init__(self, target):
@@ -53,15 +52,14 @@ class Definition:
         # ray.method says, (max_task_retries or None, retry_exceptions)
         self.retry = None
         self.methods = None
-        self.later = None
+        self.yields = False
         if isinstance(target, type):
             self.methods = _methods(target)
             self.retry = _retried_methods(target)
             self.least, self.most = self.methods.get("__init__", (1, 0, 0))[1:]
         else:
             self.least, self.most = _arity(target, 0)
-            if _flags(target) & (_GENERATOR | _ASYNC_GENERATOR):
-                self.later = f"{self.name} yields, and a generator as a remote function"
+            self.yields = bool(_flags(target) & _GENERATOR)
 
     def _start(self, target, export=None):
         self._target = target
@@ -86,8 +84,6 @@ class Definition:
         found = self._export
         if found is not None and found[0] == session.epoch:
             return found[1]
-        if self.later:
-            raise not_yet(self.later)
         with _exporting:
             if self._export is None or self._export[0] != session.epoch:
                 self._in_export = True
@@ -112,7 +108,7 @@ class Definition:
         """The same definition, whose tasks are run again after an exception of these classes."""
         copy = Definition.__new__(Definition)
         copy._start(self.target)
-        for name in ("later", "least", "methods", "most", "name"):
+        for name in ("least", "methods", "most", "name", "yields"):
             setattr(copy, name, getattr(self, name))
         copy.retry = classes
         return copy
@@ -158,7 +154,7 @@ class Definition:
     def __reduce__(self):
         from ray._private import serialization
 
-        outline = (self.name, self.least, self.most, self.methods, self.retry, self.later)
+        outline = (self.name, self.least, self.most, self.methods, self.retry, self.yields)
         if serialization.active() and not self._in_export:
             return _from_export, (self.export(), outline)
         return _blank, (), (self.target, outline)
@@ -168,7 +164,7 @@ class Definition:
         # off it.
         target, outline = state
         self._start(target)
-        self.name, self.least, self.most, self.methods, self.retry, self.later = outline
+        self.name, self.least, self.most, self.methods, self.retry, self.yields = outline
 
 
 class Retrying:
@@ -266,7 +262,7 @@ def _from_export(reference, outline):
         definition.most,
         definition.methods,
         definition.retry,
-        definition.later,
+        definition.yields,
     ) = outline
     return definition
 
@@ -340,10 +336,12 @@ def _retried_methods(target):
 
 
 def _methods(target):
-    """Every method of a class: its number of results ("streaming" for one that yields), and its
-    arity.
+    """Every method of a class: its number of results ("streaming" for one that yields) with the
+    most items that may wait to be read, and its arity.
     """
-    methods = {name: (1, *_arity(function, 1)) for name, function in every_actor.METHODS.items()}
+    methods = {
+        name: ((1, None), *_arity(function, 1)) for name, function in every_actor.METHODS.items()
+    }
     for name, member in _members(target).items():
         function = _function(member)
         plain = isinstance(function, _FUNCTION)
@@ -355,11 +353,9 @@ def _methods(target):
             or (dunder and not plain)
         ):
             continue
-        results = (
-            "streaming"
-            if _flags(function) & (_GENERATOR | _ASYNC_GENERATOR)
-            else getattr(function, "__ray_num_returns__", 1)
-        )
+        yields = _flags(function) & (_GENERATOR | _ASYNC_GENERATOR)
+        said, limit = getattr(function, "__ray_results__", (None, None))
+        results = (("streaming" if yields else 1) if said is None else said, limit)
         arity = (
             _EVERY_CALL
             if _is_partial(member)

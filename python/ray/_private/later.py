@@ -10,9 +10,9 @@ _LATER = {
     package: frozenset(names.split())
     for package, names in {
         "ray": (
-            "ActorClassID ClientBuilder DynamicObjectRefGenerator FunctionID Language "
-            "LoggingConfig ObjectRefGenerator PlacementGroupID UniqueID __commit__ _common _config "
-            "_raylet air autoscaler client client_builder cluster_utils core cpp_function "
+            "ActorClassID ClientBuilder FunctionID Language "
+            "LoggingConfig PlacementGroupID UniqueID __commit__ _common _config "
+            "air autoscaler client client_builder cluster_utils core cpp_function "
             "dag dashboard data includes internal java_actor_class java_function "
             "job_config job_submission llm rllib runtime_env serialization serve services "
             "show_in_dashboard tests train tune types widgets workflow"

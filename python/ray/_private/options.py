@@ -34,7 +34,6 @@ _LATER_COMMON = {
 }
 _LATER_TASK = {
     **_LATER_COMMON,
-    "_generator_backpressure_num_objects": (),
     "_num_objects_per_yield": (),
     "object_store_memory": (),
 }
@@ -47,7 +46,6 @@ _LATER_ACTOR = {
     "object_store_memory": (),
 }
 _LATER_METHOD = {
-    "_generator_backpressure_num_objects": (),
     "concurrency_group": (),
     "enable_task_events": (True,),
     "name": (),
@@ -112,8 +110,10 @@ def _count(least: int, endless: bool = False, most: int = _MOST):
 
 
 def _num_returns(name, value):
-    if value in ("streaming", "dynamic"):
-        raise not_yet(f"{name}={value!r}")
+    if isinstance(value, str):
+        if value not in ("streaming", "dynamic"):
+            raise ValueError(f'{name} must be an int, "streaming" or "dynamic", not {value!r}')
+        return value
     return _count(0, most=_core.MAX_RETURNS)(name, value)
 
 
@@ -142,8 +142,10 @@ _RESOURCES = {
     "num_gpus": quantity,
     "resources": lambda name, value: resources(value),
 }
+_BACKPRESSURE = "_generator_backpressure_num_objects"
 _TASK = {
     **_RESOURCES,
+    _BACKPRESSURE: _count(1, endless=True, most=_core.MAX_LIMIT),
     "max_calls": _count(0),
     "max_retries": _count(0, endless=True),
     "name": _text,
@@ -187,6 +189,7 @@ _ACTOR = {
     "max_task_retries": _count(0, endless=True),
 }
 _METHOD = {
+    _BACKPRESSURE: _count(1, endless=True, most=_core.MAX_LIMIT),
     "max_task_retries": _count(0, endless=True),
     "num_returns": _num_returns,
     "retry_exceptions": _retry_exceptions,
@@ -237,6 +240,15 @@ def demand(options: dict, cpus) -> dict:
     found["GPU"] = chosen(options, "num_gpus", 0)
     found["memory"] = chosen(options, "memory", 0)
     return {name: float(amount) for name, amount in found.items() if amount}
+
+
+def results(num_returns, backpressure: "int | None") -> dict:
+    """What the core is told of the results of a task or call."""
+    if num_returns == "streaming":
+        return {"flows": True, "limit": max(backpressure or 0, 0)}
+    if num_returns == "dynamic":
+        return {"num_returns": 1, "dynamic": True}
+    return {"num_returns": num_returns}
 
 
 def check_naming(options: dict):

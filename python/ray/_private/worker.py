@@ -332,7 +332,8 @@ def kill(actor, *, no_restart: bool = True):
 
 
 def cancel(ray_waitable, *, force: bool = False, recursive: bool = True):
-    """Cancels the task that makes this object, and with `recursive` the tasks that it has started.
+    """Cancels the task that makes this object, or the items of this generator; with `recursive` also
+    the tasks that it has started.
 
     A task that waits never runs. One that runs gets a KeyboardInterrupt; with `force` its worker is
     killed. A method of an async actor gets asyncio.CancelledError; other methods of actors can ask
@@ -340,6 +341,8 @@ def cancel(ray_waitable, *, force: bool = False, recursive: bool = True):
     returned something all the same. It is not retried. Does not wait for the task, and does nothing
     if that is over.
     """
+    if isinstance(ray_waitable, _core.ObjectRefGenerator):
+        ray_waitable = ray_waitable.completed()
     if not isinstance(ray_waitable, _core.ObjectRef):
         raise TypeError(f"ray.cancel() only supported for object refs. Got: {type(ray_waitable)}.")
     _core.cancel(ray_waitable, force, recursive)

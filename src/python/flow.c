@@ -1,0 +1,288 @@
+/*
+ * ObjectRefGenerator: the reader of a flow, as a Python object. The items are its references, in
+ * order; ray._private.async_generators has what needs an event loop.
+ */
+#include "python/core.h"
+
+#include <structmember.h>
+
+typedef struct {
+    PyObject_HEAD mob_flow_t flow;
+    uint64_t stamp;
+    PyObject *weak_refs;
+} flow_object_t;
+
+static PyTypeObject *flow_type;
+
+PyObject *core_flow_new(const mob_flow_t *flow) {
+    flow_object_t *self = PyObject_New(flow_object_t, flow_type);
+    if (self == NULL) {
+        mob_flow_t unread = *flow;
+        mob_flow_close(core.client, &unread);
+        return NULL;
+    }
+    self->flow = *flow;
+    self->stamp = core.stamp;
+    self->weak_refs = NULL;
+    return (PyObject *)self;
+}
+
+bool core_flow_check(PyObject *object) { return Py_TYPE(object) == flow_type; }
+
+/* False, with an exception: its session is over. */
+static bool is_current(const flow_object_t *self) {
+    if (core.client != NULL && self->stamp == core.stamp) return true;
+    if (!core_exit_raises())
+        core_raise_code("stale", PyUnicode_FromString(
+                                     "this generator is from before a ray.shutdown(): generators "
+                                     "do not outlive their session"));
+    return false;
+}
+
+static void flow_dealloc(flow_object_t *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    if (self->weak_refs != NULL) PyObject_ClearWeakRefs((PyObject *)self);
+    if (core.client != NULL && self->stamp == core.stamp) mob_flow_close(core.client, &self->flow);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+/* A reference of its own to what the flow holds. NEW */
+static PyObject *ref_again(mob_ref_t ref) {
+    mob_ref_retain(core.client, ref);
+    return core_ref_new(ref);
+}
+
+PyObject *core_flow_head(PyObject *object) {
+    flow_object_t *self = (flow_object_t *)object;
+    if (!is_current(self)) return NULL;
+    /* `done` too is slot 0 if it was closed: nothing is there */
+    return ref_again(self->flow.head.slot != 0 ? self->flow.head : self->flow.done);
+}
+
+PyObject *core_flow_done(PyObject *object, PyObject *unused) {
+    flow_object_t *self = (flow_object_t *)object;
+    (void)unused;
+    return is_current(self) ? ref_again(self->flow.done) : NULL;
+}
+
+/* Takes the next item: its reference, NEW. NULL without an exception: *ret_status says why. */
+static PyObject *take(flow_object_t *self, mob_status_t *ret_status) {
+    mob_ref_t ref;
+    *ret_status = mob_flow_next(core.client, &self->flow, &ref);
+    return *ret_status == MOB_OK ? core_ref_new(ref) : NULL;
+}
+
+/* The same, and waits for it. MOB_ETIMEOUT after so long; -1: never. */
+static PyObject *take_within(flow_object_t *self, int64_t timeout_ms, mob_status_t *ret_status) {
+    if (!is_current(self)) return NULL;
+    PyObject *ref = take(self, ret_status);
+    if (*ret_status != MOB_ETIMEOUT || timeout_ms == 0) return ref;
+    if (core_warn_in_loop("next() of a generator") < 0) return NULL;
+    int64_t start = core_now_ms();
+    while (*ret_status == MOB_ETIMEOUT) {
+        mob_status_t status;
+        /* another thread may take it meanwhile */
+        PyObject *held = core_flow_head((PyObject *)self);
+        if (held == NULL) return NULL;
+        mob_ref_t head = ((ref_object_t *)held)->ref;
+        int64_t left = core_time_left(timeout_ms, start);
+        CORE_ALLOW_THREADS_BEGIN
+        status = mob_get_wait(client, &head, 1, left);
+        CORE_ALLOW_THREADS_END
+        Py_DECREF(held);
+        if (status == MOB_EINTR && PyErr_CheckSignals() < 0) return NULL;
+        if (!is_current(self)) return NULL;
+        if (status != MOB_OK && status != MOB_EINTR && status != MOB_ETIMEOUT)
+            return core_raise(status);
+        ref = take(self, ret_status);
+        if (status == MOB_ETIMEOUT) return ref;
+    }
+    return ref;
+}
+
+static PyObject *flow_next(flow_object_t *self) {
+    mob_status_t status = MOB_OK;
+    PyObject *ref = take_within(self, -1, &status);
+    if (ref == NULL && !PyErr_Occurred() && status != MOB_EOVER) core_raise(status);
+    return ref;
+}
+
+/* _next_sync(timeout_s=None): the nil reference if the time runs out. */
+static PyObject *flow_next_sync(flow_object_t *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"timeout_s", NULL};
+    PyObject *timeout = NULL;
+    int64_t timeout_ms;
+    mob_status_t status = MOB_OK;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:_next_sync", names, &timeout) ||
+        core_timeout(timeout, &timeout_ms) < 0)
+        return NULL;
+    PyObject *ref = take_within(self, timeout_ms, &status);
+    if (ref != NULL || PyErr_Occurred()) return ref;
+    if (status == MOB_ETIMEOUT) return core_ref_new((mob_ref_t){0});
+    if (status != MOB_EOVER) return core_raise(status);
+    PyErr_SetNone(PyExc_StopIteration);
+    return NULL;
+}
+
+/* _try_next(): None if the next item is not there yet; StopAsyncIteration at the end. */
+static PyObject *flow_try_next(flow_object_t *self, PyObject *unused) {
+    (void)unused;
+    mob_status_t status = MOB_OK;
+    PyObject *ref = take_within(self, 0, &status);
+    if (ref != NULL || PyErr_Occurred()) return ref;
+    if (status == MOB_ETIMEOUT) Py_RETURN_NONE;
+    if (status != MOB_EOVER) return core_raise(status);
+    PyErr_SetNone(PyExc_StopAsyncIteration);
+    return NULL;
+}
+
+static PyObject *flow_head(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return core_flow_head(self);
+}
+
+/* Names the task's end without holding it, for is_pending. */
+static PyObject *flow_key(flow_object_t *self, PyObject *unused) {
+    (void)unused;
+    return Py_BuildValue("IKK", self->flow.done.slot,
+                         (unsigned long long)self->flow.done.generation,
+                         (unsigned long long)self->stamp);
+}
+
+static PyObject *flow_next_ready(flow_object_t *self, PyObject *unused) {
+    (void)unused;
+    if (!is_current(self)) return NULL;
+    return PyBool_FromLong(mob_flow_look(core.client, &self->flow) == MOB_OK);
+}
+
+static PyObject *flow_is_finished(flow_object_t *self, PyObject *unused) {
+    (void)unused;
+    if (!is_current(self)) return NULL;
+    return PyBool_FromLong(mob_flow_look(core.client, &self->flow) == MOB_EOVER);
+}
+
+static PyObject *flow_close(flow_object_t *self, PyObject *unused) {
+    (void)unused;
+    if (core.client != NULL && self->stamp == core.stamp) mob_flow_close(core.client, &self->flow);
+    Py_RETURN_NONE;
+}
+
+static PyObject *flow_task_id(flow_object_t *self, PyObject *unused) {
+    (void)unused;
+    mob_run_t named = {.task_id = self->flow.task_id};
+    if (!is_current(self)) return NULL;
+    PyObject *text = core_task_id_text(&named), *ids = PyImport_ImportModule("ray._private.ids"),
+             *type = ids ? PyObject_GetAttrString(ids, "TaskID") : NULL,
+             *id = type && text ? PyObject_CallMethod(type, "from_hex", "O", text) : NULL;
+    Py_XDECREF(text);
+    Py_XDECREF(ids);
+    Py_XDECREF(type);
+    return id;
+}
+
+/* ---- async ---- */
+
+static PyObject *helper_call(const char *name, PyObject *self, PyObject *argument) {
+    PyObject *module = PyImport_ImportModule("ray._private.async_generators"), *result = NULL;
+    if (module != NULL)
+        result = PyObject_CallMethod(module, name, argument ? "OO" : "O", self, argument);
+    Py_XDECREF(module);
+    return result;
+}
+
+static PyObject *flow_anext(PyObject *self) { return helper_call("next_item", self, NULL); }
+
+static PyObject *flow_next_async(PyObject *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"timeout_s", NULL};
+    PyObject *timeout = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:_next_async", names, &timeout)) return NULL;
+    return helper_call("next_item_within", self, timeout);
+}
+
+/* ---- what it does not do ---- */
+
+static PyObject *flow_reduce(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    PyErr_SetString(
+        PyExc_TypeError,
+        "You cannot return or pass a generator to other task. Serializing a ObjectRefGenerator is "
+        "not allowed: the process that called the generator reads it. Pass on its references "
+        "instead, which it gives out one by one.");
+    return NULL;
+}
+
+static PyObject *flow_no_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    (void)type, (void)args, (void)kwargs;
+    PyErr_SetString(PyExc_TypeError, "an ObjectRefGenerator comes from a task that yields");
+    return NULL;
+}
+
+static PyObject *flow_repr(flow_object_t *self) {
+    mob_run_t named = {.task_id = self->flow.task_id};
+    PyObject *id = core_task_id_text(&named);
+    PyObject *text = id ? PyUnicode_FromFormat("ObjectRefGenerator(%U)", id) : NULL;
+    Py_XDECREF(id);
+    return text;
+}
+
+#define WITH_KEYWORDS(f) ((PyCFunction)(void (*)(void))(f))
+
+static PyMethodDef flow_methods[] = {
+    {"completed", core_flow_done, METH_NOARGS,
+     "completed()\n--\n\nA reference that is there when the task is over. ray.get() of it gives "
+     "None, or raises what made the task fail; an exception of the generator itself is its last "
+     "item instead."},
+    {"next_ready", (PyCFunction)flow_next_ready, METH_NOARGS,
+     "next_ready()\n--\n\nWhether next() gives a reference at once, whose value is there."},
+    {"is_finished", (PyCFunction)flow_is_finished, METH_NOARGS,
+     "is_finished()\n--\n\nWhether the task is over and all its items were taken."},
+    {"task_id", (PyCFunction)flow_task_id, METH_NOARGS,
+     "task_id()\n--\n\nThe id of the task that makes the items."},
+    {"close", (PyCFunction)flow_close, METH_NOARGS,
+     "close()\n--\n\nGives up the items that were not taken. The task ends at its next one. It is "
+     "what happens too when the generator goes."},
+    {"_next_sync", WITH_KEYWORDS(flow_next_sync), METH_VARARGS | METH_KEYWORDS,
+     "_next_sync(timeout_s=None)\n--\n\nAs next(), but ObjectRef.nil() if no item comes in time."},
+    {"_next_async", WITH_KEYWORDS(flow_next_async), METH_VARARGS | METH_KEYWORDS,
+     "_next_async(timeout_s=None)\n--\n\nThe same to be awaited."},
+    {"_try_next", (PyCFunction)flow_try_next, METH_NOARGS, NULL},
+    {"_head", flow_head, METH_NOARGS, NULL},
+    {"_key", (PyCFunction)flow_key, METH_NOARGS, NULL},
+    {"__reduce__", flow_reduce, METH_NOARGS, NULL},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef flow_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(flow_object_t, weak_refs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot flow_slots[] = {
+    {Py_tp_doc,
+     "What a task or method that yields returns: it gives out a reference for each item, "
+     "in order, as soon as the item is there.\n\n"
+     "    for ref in numbers.remote(3):\n        print(ray.get(ref))"},
+    {Py_tp_dealloc, flow_dealloc},
+    {Py_tp_repr, flow_repr},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, flow_next},
+    {Py_am_aiter, PyObject_SelfIter},
+    {Py_am_anext, flow_anext},
+    {Py_tp_methods, flow_methods},
+    {Py_tp_members, flow_members},
+    {Py_tp_new, flow_no_new},
+    {0, NULL},
+};
+static PyType_Spec flow_spec = {.name = "ray.ObjectRefGenerator",
+                                .basicsize = sizeof(flow_object_t),
+                                .flags = Py_TPFLAGS_DEFAULT,
+                                .slots = flow_slots};
+
+int core_flow_ready(PyObject *module) {
+    flow_type = (PyTypeObject *)PyType_FromSpec(&flow_spec);
+    return flow_type == NULL
+               ? -1
+               : PyModule_AddObjectRef(module, "ObjectRefGenerator", (PyObject *)flow_type);
+}
