@@ -164,6 +164,17 @@ MOB_API mob_status_t mob_actor_new(mob_client_t *client, mob_ref_t class_, const
 MOB_API mob_status_t mob_actor_call(mob_client_t *client, mob_ref_t actor, const char *method,
                                     mob_args_t *args, mob_ref_t *ret_ref);
 
+/* The same for tasks and calls that give out items: mob_flow_read gives one after the other, and
+ * mob_flow_close ends it. `limit` as mob_submit_flow's. */
+MOB_API mob_status_t mob_task_flow(mob_client_t *client, mob_ref_t function, const char *name,
+                                   mob_args_t *args, uint32_t limit, mob_flow_t *ret_flow);
+MOB_API mob_status_t mob_actor_flow(mob_client_t *client, mob_ref_t actor, const char *method,
+                                    mob_args_t *args, uint32_t limit, mob_flow_t *ret_flow);
+/* Waits for the next item and gives it out, one count of it; goes on after signals. MOB_EOVER:
+ * there are no more. MOB_ETIMEOUT after timeout_ms; -1: waits for ever. */
+MOB_API mob_status_t mob_flow_read(mob_client_t *client, mob_flow_t *flow, int64_t timeout_ms,
+                                   mob_ref_t *ret_ref);
+
 /* Where the programs are: `ray c-flags` defines these for the compiler. For mob_config_t:
  * .daemon_path = MOB_DAEMON, .zygote_argv = MOB_C_WORKERS or MOB_PYTHON_WORKERS. */
 #define MOB_C_WORKERS      ((const char *const[]){MOB_WORKER, NULL})
@@ -220,7 +231,12 @@ MOB_API mob_status_t mob_call_buffer(mob_call_t *call, uint32_t index, const voi
 MOB_API mob_status_t mob_call_ref(mob_call_t *call, uint32_t index, mob_ref_t *ret_ref);
 
 /* Results, from 0; a later one for the same index replaces it. If the task has one result and you
- * write none, it is None. */
+ * write none, it is None. With MOB_ITEM as the index it is the next item of a task that its caller
+ * reads one by one (mob_task_flow; num_returns="streaming" in Python), which gets it at once. Such
+ * a call waits while the reader is behind by its limit. MOB_EOVER: nobody reads the items any more,
+ * so return that. MOB_EINVAL: the caller wants results, not items. If your task is run again, the
+ * items that were read before are left out. */
+#define MOB_ITEM UINT32_MAX
 MOB_API mob_status_t mob_call_return_none(mob_call_t *call, uint32_t index);
 MOB_API mob_status_t mob_call_return_bool(mob_call_t *call, uint32_t index, bool truth);
 MOB_API mob_status_t mob_call_return_int(mob_call_t *call, uint32_t index, int64_t integer);
@@ -231,7 +247,8 @@ MOB_API mob_status_t mob_call_return_bytes(mob_call_t *call, uint32_t index, con
                                            size_t size);
 /* The one value that you have written with a writer: for tuples. The writer stays yours. */
 MOB_API mob_status_t mob_call_return(mob_call_t *call, uint32_t index, mob_writer_t *writer);
-/* As mob_put_array, without a copy: fill *ret_data before your function returns. */
+/* As mob_put_array, without a copy: fill *ret_data before your function returns; of an item, before
+ * it writes the next one. */
 MOB_API mob_status_t mob_call_return_array(mob_call_t *call, uint32_t index, const char *dtype,
                                            uint64_t count, size_t item_size, void **ret_data);
 

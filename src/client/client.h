@@ -76,6 +76,7 @@ typedef struct client_run {
     store_flow_t *flow;
     mob_ref_t item,
         next_item;       /* the tail; the slot of the item behind it, slot 0: not opened yet */
+    uint32_t item_file;  /* the number of the file for the tail's value; or */
     uint64_t item_block; /* space for the tail's value that was not committed; 0: none */
     bool unread;         /* nobody reads the items any more, or there are none left */
     bool told;           /* an error is among the items */
@@ -404,6 +405,8 @@ void client_result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word);
 void client_maker_begin(mob_client_t *c, client_run_t *run, bool flows);
 /* The run is over, or given back: lets go of what was made for an item that there will not be. */
 void client_maker_end(mob_client_t *c, client_run_t *run);
+/* The same of what needs no mutex: not under it, and before. */
+void client_maker_abort(mob_client_t *c, client_run_t *run);
 /* Writes the end of the flow, before DONE; publishes it after that. True as client_wake. */
 void client_maker_end_write(mob_client_t *c, client_run_t *run);
 bool client_maker_end_publish(mob_client_t *c, client_run_t *run);

@@ -14,7 +14,7 @@ static client_run_t *run_of(const mob_run_t *run) { return (client_run_t *)run; 
 void client_maker_begin(mob_client_t *c, client_run_t *run, bool flows) {
     run->flow = NULL;
     run->next_item = run->item = (mob_ref_t){0};
-    run->item_block = 0;
+    run->item_block = run->item_file = 0;
     run->unread = run->told = false;
     if (!flows || !client_slot_valid(run->body.returns[1].slot)) return;
     run->flow = &c->slots[run->body.returns[1].slot].value.flow;
@@ -48,16 +48,24 @@ static void block_free(mob_client_t *c, client_run_t *run) {
     run->item_block = 0;
 }
 
+/* Not under the mutex. */
+static void file_end(mob_client_t *c, client_run_t *run) {
+    if (run->item_file != 0) client_large_end(c, run->item_file, true);
+    run->item_file = 0;
+}
+
 mob_status_t mob_run_item_begin(mob_client_t *c, mob_run_t *public_run, uint64_t size,
                                 uint32_t ref_count, mob_buffer_t *ret_buffer) {
     client_run_t *run = run_of(public_run);
     if (is_unread(run)) return MOB_EOVER;
+    file_end(c, run);
     for (;;) {
         pthread_mutex_lock(&c->mutex);
         block_free(c, run);
         mob_status_t status = next_open(c, run);
         if (status == MOB_OK) status = client_item_begin(c, run->item, size, ref_count, ret_buffer);
-        if (status == MOB_OK) run->item_block = ret_buffer->block;
+        if (status == MOB_OK)
+            run->item_block = ret_buffer->block, run->item_file = ret_buffer->file;
         pthread_mutex_unlock(&c->mutex);
         /* as with a result: see mob_run_result_begin */
         if (status != MOB_ESTOPPED) return status;
@@ -104,7 +112,7 @@ void mob_run_item_commit(mob_client_t *c, mob_run_t *public_run, mob_buffer_t *b
     run->raised |= error == MOB_ETASK && run->run.kind != MOB_ACTOR_CALL;
     run->item = run->next_item;
     run->next_item = (mob_ref_t){0};
-    run->item_block = 0;
+    run->item_block = run->item_file = 0;
     if (crowd) client_push(c, wire_plain(WIRE_RING));
     pthread_mutex_unlock(&c->mutex);
     if (buffer->file != 0) client_large_end(c, buffer->file, false);
@@ -142,6 +150,10 @@ mob_status_t mob_run_item_wait(mob_client_t *c, mob_run_t *public_run) {
 }
 
 /* ---- the end ---- */
+
+void client_maker_abort(mob_client_t *c, client_run_t *run) {
+    if (run->flow != NULL) file_end(c, run);
+}
 
 void client_maker_end(mob_client_t *c, client_run_t *run) {
     block_free(c, run);

@@ -351,6 +351,7 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
     client_run_t *run = run_of(public_run);
     wire_record_t *record = &c->records[run->record];
     files_end(c, run, false);
+    client_maker_abort(c, run);
     pthread_mutex_lock(&c->mutex);
     record->end_ns = c->ended_ns = base_clock_wall_ns();
     run_end(c, run);
@@ -429,6 +430,7 @@ bool mob_run_retry(mob_client_t *c, mob_run_t *public_run, const char *text, siz
     client_run_t *run = run_of(public_run);
     if (!run->run.may_retry) return false;
     files_end(c, run, true);
+    client_maker_abort(c, run);
     pthread_mutex_lock(&c->mutex);
     for (uint32_t i = 0; i < run->run.num_returns; i++) {
         mob_ref_t ref = run->body.returns[i];

@@ -77,8 +77,9 @@ void mob_args_fini(mob_args_t *a) {
     *a = (mob_args_t){0};
 }
 
+/* Submits it for a result, or for a flow: the one that is not NULL. */
 static mob_status_t submit(mob_client_t *c, mob_task_t *task, const char *name, mob_args_t *args,
-                           mob_ref_t *ret_ref) {
+                           mob_ref_t *ret_ref, uint32_t limit, mob_flow_t *ret_flow) {
     static const uint8_t none[COUNTS];
     task->name = name;
     task->name_size = strlen(name);
@@ -87,7 +88,8 @@ static mob_status_t submit(mob_client_t *c, mob_task_t *task, const char *name, 
     task->args_size = sizeof none;
     mob_status_t status = args ? mob_args_finish(args, task) : MOB_OK;
     if (status != MOB_OK) return status;
-    while ((status = mob_submit(c, task, ret_ref)) == MOB_ESPACE) {
+    while ((status = ret_flow != NULL ? mob_submit_flow(c, task, limit, ret_flow)
+                                      : mob_submit(c, task, ret_ref)) == MOB_ESPACE) {
         status = mob_space_await(c);
         if (status != MOB_OK) return status;
     }
@@ -98,17 +100,30 @@ mob_status_t mob_task_run(mob_client_t *c, mob_ref_t function, const char *name,
                           mob_ref_t *ret_ref) {
     mob_task_t task = {
         .kind = MOB_TASK, .function = function, .shape = MOB_SHAPE_ONE_CPU, .max_retries = 3};
-    return submit(c, &task, name, args, ret_ref);
+    return submit(c, &task, name, args, ret_ref, 0, NULL);
+}
+
+mob_status_t mob_task_flow(mob_client_t *c, mob_ref_t function, const char *name, mob_args_t *args,
+                           uint32_t limit, mob_flow_t *ret_flow) {
+    mob_task_t task = {
+        .kind = MOB_TASK, .function = function, .shape = MOB_SHAPE_ONE_CPU, .max_retries = 3};
+    return submit(c, &task, name, args, NULL, limit, ret_flow);
 }
 
 mob_status_t mob_actor_new(mob_client_t *c, mob_ref_t class_, const char *name, mob_args_t *args,
                            mob_ref_t *ret_actor) {
     mob_task_t task = {.kind = MOB_ACTOR_CREATE, .function = class_, .shape = MOB_SHAPE_ONE_CPU};
-    return submit(c, &task, name, args, ret_actor);
+    return submit(c, &task, name, args, ret_actor, 0, NULL);
 }
 
 mob_status_t mob_actor_call(mob_client_t *c, mob_ref_t actor, const char *method, mob_args_t *args,
                             mob_ref_t *ret_ref) {
     mob_task_t task = {.kind = MOB_ACTOR_CALL, .actor = actor};
-    return submit(c, &task, method, args, ret_ref);
+    return submit(c, &task, method, args, ret_ref, 0, NULL);
+}
+
+mob_status_t mob_actor_flow(mob_client_t *c, mob_ref_t actor, const char *method, mob_args_t *args,
+                            uint32_t limit, mob_flow_t *ret_flow) {
+    mob_task_t task = {.kind = MOB_ACTOR_CALL, .actor = actor};
+    return submit(c, &task, method, args, NULL, limit, ret_flow);
 }

@@ -48,6 +48,8 @@ mob_status_t task_call_init(mob_call_t *call, mob_client_t *client, mob_run_t *r
     call->failed = false;
     call->deps = NULL;
     call->deps_open = 0;
+    call->item_waits = false;
+    call->left_out = NULL;
     if (run->dep_count > TASK_FEW &&
         (call->deps = malloc(run->dep_count * sizeof *call->deps)) == NULL)
         return base_fail(MOB_ENOMEM, "no memory for %u arguments", run->dep_count);
@@ -116,6 +118,7 @@ void task_call_fini(mob_call_t *call) {
     free(call->deps);
     free(call->starts);
     free(call->more);
+    free(call->left_out);
 }
 
 mob_client_t *mob_call_client(const mob_call_t *call) { return call->client; }
@@ -246,8 +249,6 @@ mob_status_t mob_call_ref(mob_call_t *call, uint32_t index, mob_ref_t *ret_ref) 
     return status;
 }
 
-/* ---- results ---- */
-
 mob_status_t task_result_begin(mob_client_t *c, mob_run_t *run, uint32_t index, uint64_t size,
                                uint32_t ref_count, mob_buffer_t *ret_buffer) {
     mob_status_t status;
@@ -258,6 +259,55 @@ mob_status_t task_result_begin(mob_client_t *c, mob_run_t *run, uint32_t index, 
     }
     return status;
 }
+
+/* ---- items ---- */
+
+mob_status_t task_item_begin(mob_client_t *c, mob_run_t *run, uint64_t size, uint32_t ref_count,
+                             mob_buffer_t *ret_buffer) {
+    mob_status_t status;
+    while ((status = mob_run_item_begin(c, run, size, ref_count, ret_buffer)) == MOB_ESPACE) {
+        status = mob_space_await(c);
+        if (status != MOB_OK) return status;
+    }
+    return status;
+}
+
+/* Waits while the reader is behind; not if the run was cancelled, which the function may ask. */
+static mob_status_t room_await(mob_call_t *call) {
+    mob_status_t status = MOB_EINTR;
+    while (status == MOB_EINTR && !mob_run_is_cancelled(call->client, call->run))
+        status = mob_run_item_wait(call->client, call->run);
+    return status == MOB_EINTR ? MOB_OK : status;
+}
+
+static mob_status_t item_commit(mob_call_t *call, mob_buffer_t *buffer, mob_format_t format) {
+    mob_run_item_commit(call->client, call->run, buffer, format, MOB_OK, NULL);
+    return room_await(call);
+}
+
+/* Publishes the array that the function has filled meanwhile. */
+static mob_status_t item_flush(mob_call_t *call) {
+    free(call->left_out);
+    call->left_out = NULL;
+    if (!call->item_waits) return MOB_OK;
+    call->item_waits = false;
+    return item_commit(call, &call->item, MOB_FORMAT_PICKLE);
+}
+
+/* Space for an item. *ret_buffer's data are NULL: it was given out before, and is left out. */
+static mob_status_t item_begin(mob_call_t *call, uint64_t size, mob_buffer_t *ret_buffer) {
+    if (!call->run->flows)
+        return base_fail(MOB_EINVAL, "an item was written, and the caller wants results: "
+                                     "num_returns must be \"streaming\" (in C: mob_task_flow)");
+    mob_status_t status = item_flush(call);
+    if (status != MOB_OK) return status;
+    ret_buffer->data = NULL;
+    if (call->run->items == 0) return task_item_begin(call->client, call->run, size, 0, ret_buffer);
+    call->run->items--;
+    return MOB_OK;
+}
+
+/* ---- results ---- */
 
 static void written_set(mob_call_t *call, uint32_t index) {
     if (call->more != NULL)
@@ -272,6 +322,7 @@ static bool written_is(const mob_call_t *call, uint32_t index) {
 
 static mob_status_t result_begin(mob_call_t *call, uint32_t index, uint64_t size,
                                  mob_buffer_t *ret_buffer) {
+    if (index == MOB_ITEM) return item_begin(call, size, ret_buffer);
     if (index >= call->run->num_returns)
         return base_fail(MOB_EINVAL, "result %u was written, and the call has %u", index,
                          call->run->num_returns);
@@ -281,23 +332,24 @@ static mob_status_t result_begin(mob_call_t *call, uint32_t index, uint64_t size
     return task_result_begin(call->client, call->run, index, size, 0, ret_buffer);
 }
 
-static void result_commit(mob_call_t *call, uint32_t index, mob_buffer_t *buffer,
-                          mob_format_t format) {
+static mob_status_t result_commit(mob_call_t *call, uint32_t index, mob_buffer_t *buffer,
+                                  mob_format_t format) {
+    if (index == MOB_ITEM) return item_commit(call, buffer, format);
     mob_run_result_commit(call->client, call->run, index, buffer, format, MOB_OK, NULL);
     written_set(call, index);
+    return MOB_OK;
 }
 
 static mob_status_t result_write(mob_call_t *call, uint32_t index, uint8_t tag, const void *from,
                                  size_t size, const void *data, size_t data_size) {
     mob_buffer_t buffer;
     mob_status_t status = result_begin(call, index, 1 + size + data_size, &buffer);
-    if (status != MOB_OK) return status;
+    if (status != MOB_OK || buffer.data == NULL) return status;
     uint8_t *at = buffer.data;
     *at = tag;
     if (size > 0) memcpy(at + 1, from, size);
     if (data_size > 0) mob_buffer_write(call->client, &buffer, 1 + size, data, data_size);
-    result_commit(call, index, &buffer, MOB_FORMAT_DIRECT);
-    return MOB_OK;
+    return result_commit(call, index, &buffer, MOB_FORMAT_DIRECT);
 }
 
 mob_status_t mob_call_return_none(mob_call_t *call, uint32_t index) {
@@ -337,10 +389,9 @@ mob_status_t mob_call_return(mob_call_t *call, uint32_t index, mob_writer_t *wri
                            "a result is one value, and %u were written: make a tuple of them",
                            writer->count);
     if (status == MOB_OK) status = result_begin(call, index, size, &buffer);
-    if (status != MOB_OK) return status;
+    if (status != MOB_OK || buffer.data == NULL) return status;
     mob_buffer_write(call->client, &buffer, 0, data, size);
-    result_commit(call, index, &buffer, MOB_FORMAT_DIRECT);
-    return MOB_OK;
+    return result_commit(call, index, &buffer, MOB_FORMAT_DIRECT);
 }
 
 mob_status_t mob_call_return_array(mob_call_t *call, uint32_t index, const char *dtype,
@@ -350,24 +401,33 @@ mob_status_t mob_call_return_array(mob_call_t *call, uint32_t index, const char 
     mob_status_t status = task_array_plan(dtype, count, item_size, &array);
     if (status == MOB_OK) status = result_begin(call, index, array.size, &buffer);
     if (status != MOB_OK) return status;
+    if (buffer.data == NULL) {
+        *ret_data = call->left_out = aligned_alloc(64, (array.size + 63) / 64 * 64);
+        return *ret_data != NULL ? MOB_OK : base_fail(MOB_ENOMEM, "no memory for an array");
+    }
     mob_buffer_map(call->client, &buffer);
     *ret_data = task_array_write(&array, buffer.data);
+    if (index == MOB_ITEM) { /* when it is filled */
+        call->item = buffer;
+        call->item_waits = true;
+        return MOB_OK;
+    }
     /* Committed at once: no process reads it before the run is finished, and until then an error
      * can take its place and free its memory. The array never lies in the slot itself, where it
      * would be copied now. */
-    result_commit(call, index, &buffer, MOB_FORMAT_PICKLE);
-    return MOB_OK;
+    return result_commit(call, index, &buffer, MOB_FORMAT_PICKLE);
 }
 
 mob_status_t task_call_complete(mob_call_t *call) {
     uint32_t count = call->run->num_returns;
+    mob_status_t flushed = item_flush(call);
+    if (flushed != MOB_OK) return flushed;
     if (count == 1 && !written_is(call, 0)) {
         mob_buffer_t buffer;
         mob_status_t status = task_result_begin(call->client, call->run, 0, 1, 0, &buffer);
         if (status != MOB_OK) return status;
         *(uint8_t *)buffer.data = MOB_NONE;
-        result_commit(call, 0, &buffer, MOB_FORMAT_DIRECT);
-        return MOB_OK;
+        return result_commit(call, 0, &buffer, MOB_FORMAT_DIRECT);
     }
     for (uint32_t i = 0; i < count; i++)
         if (!written_is(call, i))

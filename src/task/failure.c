@@ -8,8 +8,29 @@
 #include "task/task.h"
 #include "wire/direct.h"
 
-void task_errors_store(mob_client_t *c, mob_run_t *run, const void *data, uint64_t size,
+/* False: nobody reads the items. */
+static bool error_give(mob_client_t *c, mob_run_t *run, const void *data, uint64_t size,
                        mob_status_t error, const mob_ref_t *refs, uint32_t ref_count) {
+    mob_buffer_t buffer;
+    if (task_item_begin(c, run, size, ref_count, &buffer) != MOB_OK) return false;
+    memcpy(buffer.data, data, size);
+    mob_run_item_commit(c, run, &buffer, MOB_FORMAT_DIRECT, error, refs);
+    return true;
+}
+
+static void none_store(mob_client_t *c, mob_run_t *run) {
+    mob_buffer_t buffer;
+    (void)mob_run_result_begin(c, run, 0, 1, 0, &buffer); /* it fits into the slot */
+    *(uint8_t *)buffer.data = MOB_NONE;
+    mob_run_result_commit(c, run, 0, &buffer, MOB_FORMAT_DIRECT, MOB_OK, NULL);
+}
+
+void task_errors_store(mob_client_t *c, mob_run_t *run, const void *data, uint64_t size,
+                       mob_status_t error, const mob_ref_t *refs, uint32_t ref_count, bool raised) {
+    if (run->flows && error_give(c, run, data, size, error, refs, ref_count) && raised) {
+        none_store(c, run);
+        return;
+    }
     static const uint8_t full[] = "\5\25\0\0\0\0\0\0\0no room for the error";
     for (uint32_t i = 0; i < run->num_returns; i++) {
         mob_buffer_t buffer;
@@ -80,7 +101,8 @@ void task_failure_store(const task_worker_t *w, mob_run_t *run, const char *word
     if (run->num_returns == 0) mob_run_failed(w->client, run, text + 9, size);
     text[0] = MOB_STR;
     memcpy(text + 1, &size, 8);
-    task_errors_store(w->client, run, text, 9 + size, is_actor ? MOB_EACTOR : MOB_ETASK, NULL, 0);
+    task_errors_store(w->client, run, text, 9 + size, is_actor ? MOB_EACTOR : MOB_ETASK, NULL, 0,
+                      true);
 }
 
 void task_cancelled_store(const task_worker_t *w, mob_run_t *run) {
@@ -95,7 +117,7 @@ void task_cancelled_store(const task_worker_t *w, mob_run_t *run) {
         text + 9, sizeof text - 9, "Task: TaskID(%s) was cancelled. %s was running", digits, title);
     text[0] = MOB_STR;
     memcpy(text + 1, &size, 8);
-    task_errors_store(w->client, run, text, 9 + size, MOB_ECANCELLED, NULL, 0);
+    task_errors_store(w->client, run, text, 9 + size, MOB_ECANCELLED, NULL, 0, false);
 }
 
 /* ---- an argument that is an error ---- */

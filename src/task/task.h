@@ -53,6 +53,10 @@ struct mob_call {
     mob_value_t few_deps[TASK_FEW];
     uint32_t deps_open;
     bool failed; /* `text` has the words */
+    /* of a call that gives out items */
+    mob_buffer_t item; /* an array that the function fills, published before the next item */
+    bool item_waits;
+    void *left_out; /* the same of one that is left out */
     char text[2000];
 };
 /* Looks at the arguments: MOB_EPROTO or MOB_EINVAL if they make no sense for a function in C.
@@ -69,6 +73,9 @@ mob_status_t task_open(mob_client_t *client, const mob_ref_t *refs, size_t count
 /* mob_run_result_begin, waiting for space if need be. */
 mob_status_t task_result_begin(mob_client_t *client, mob_run_t *run, uint32_t index, uint64_t size,
                                uint32_t ref_count, mob_buffer_t *ret_buffer);
+/* The same for an item: mob_run_item_begin. */
+mob_status_t task_item_begin(mob_client_t *client, mob_run_t *run, uint64_t size,
+                             uint32_t ref_count, mob_buffer_t *ret_buffer);
 /* After the function returned MOB_OK: whether every result is there. If the task has one result and
  * the function wrote none, writes None. */
 mob_status_t task_call_complete(mob_call_t *call);
@@ -101,9 +108,11 @@ void task_forget(task_worker_t *worker, mob_ref_t function);
 void task_worker_fini(task_worker_t *worker);
 
 /* failure.c */
-/* Makes every result this error; a short one where the store has no space for it. */
+/* Makes every result this error; a short one where the store has no space for it. Of a run that
+ * gives out items it is the last item, and the result too unless the function itself has failed
+ * (`raised`). */
 void task_errors_store(mob_client_t *client, mob_run_t *run, const void *data, uint64_t size,
-                       mob_status_t error, const mob_ref_t *refs, uint32_t ref_count);
+                       mob_status_t error, const mob_ref_t *refs, uint32_t ref_count, bool raised);
 /* Stores that the run failed with these words; of an actor's creation, that the actor died. */
 void task_failure_store(const task_worker_t *worker, mob_run_t *run, const char *words);
 /* Stores that the run was cancelled. */

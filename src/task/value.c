@@ -114,15 +114,30 @@ static mob_status_t error_raise(const mob_value_t *value) {
                      text + (cut ? size - MOST : 0));
 }
 
+/* What remains of a time limit that began then. */
+static int64_t time_left(int64_t timeout_ms, uint64_t start_ns) {
+    if (timeout_ms <= 0) return timeout_ms;
+    int64_t passed = (int64_t)((base_clock_mono_ns() - start_ns) / 1000000);
+    return timeout_ms > passed ? timeout_ms - passed : 0;
+}
+
+mob_status_t mob_flow_read(mob_client_t *c, mob_flow_t *flow, int64_t timeout_ms,
+                           mob_ref_t *ret_ref) {
+    uint64_t start = timeout_ms > 0 ? base_clock_mono_ns() : 0;
+    mob_status_t status;
+    while ((status = mob_flow_next(c, flow, ret_ref)) == MOB_ETIMEOUT) {
+        status = mob_get_wait(c, &flow->head, 1, time_left(timeout_ms, start));
+        if (status != MOB_OK && status != MOB_EINTR) return status;
+    }
+    return status;
+}
+
 mob_status_t mob_get(mob_client_t *c, mob_ref_t ref, int64_t timeout_ms, mob_value_t *ret_value) {
     uint64_t start = timeout_ms > 0 ? base_clock_mono_ns() : 0;
     mob_value_t value;
     mob_status_t status;
     while ((status = mob_get_begin(c, ref, &value)) != MOB_OK) {
-        int64_t passed = timeout_ms > 0 ? (int64_t)((base_clock_mono_ns() - start) / 1000000) : 0,
-                left = timeout_ms <= 0       ? timeout_ms
-                       : timeout_ms > passed ? timeout_ms - passed
-                                             : 0;
+        int64_t left = time_left(timeout_ms, start);
         if (status == MOB_EAWAY) {
             status = mob_get_fetch(c, &ref, 1, left, &value);
             if (status == MOB_OK) break;

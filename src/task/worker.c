@@ -181,7 +181,7 @@ static bool argument_is_error(task_worker_t *w, mob_run_t *run, mob_call_t *call
         void *linked =
             task_error_link(value, title, task_title(w, run, title, sizeof title), &whole);
         task_errors_store(w->client, run, linked ? linked : value->data, whole, value->error,
-                          value->refs, value->ref_count);
+                          value->refs, value->ref_count, false);
         free(linked);
         return true;
     }
@@ -202,10 +202,14 @@ static mob_status_t call_run(task_worker_t *w, mob_run_t *run, task_function_t *
     if (status != MOB_OK) return status;
     if (run->dep_count > 0 && argument_is_error(w, run, call)) return MOB_OK;
     if (call->failed) return MOB_ETASK;
+    if (run->dynamic)
+        return base_fail(MOB_EINVAL, "num_returns=\"dynamic\" is for functions in Python: "
+                                     "\"streaming\" is for those in C too");
     status = symbol_of(w, run, f, &symbol);
     if (status != MOB_OK) return status;
     base_fail_clear(); /* an earlier failure is not the function's */
     status = symbol(call);
+    if (status == MOB_EOVER && run->flows) status = MOB_OK; /* nobody reads its items any more */
     return status == MOB_OK ? task_call_complete(call) : status;
 }
 
@@ -230,6 +234,8 @@ void task_run(task_worker_t *w, mob_run_t *run, task_function_t *f) {
     call.more = NULL;
     call.deps = NULL;
     call.deps_open = 0;
+    call.item_waits = false;
+    call.left_out = NULL;
     mob_status_t status = f != NULL ? call_run(w, run, f, &call) : MOB_EINVAL;
     if (__fpending(stdout) > 0)
         fflush(stdout); /* what the function printed comes before its result */

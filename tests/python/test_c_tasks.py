@@ -46,6 +46,26 @@ def c(library, cluster):
     return lambda name: c_function(library, name)
 
 
+def test_items_of_a_function_in_c(c, folder):
+    count_up = c("count_up").options(num_returns="streaming")
+    assert [ray.get(ref) for ref in count_up.remote(5)] == [0, 1, 2, 3, 4]
+    generator = count_up.options(_generator_backpressure_num_objects=3).remote(
+        100, 50, f"{folder}/died"
+    )
+    assert [ray.get(ref) for ref in generator] == list(range(100))
+    *arrays, text, last = c("arrays_up").options(num_returns="streaming").remote(1000)
+    assert [ray.get(ref).tolist() for ref in arrays] == [[i] * 1000 for i in range(3)]
+    assert ray.get(text) == "end"
+    assert "no more than 1000" in words_of(last)
+    assert "streaming" in words_of(c("count_up").remote(5))
+    assert "functions in Python" in words_of(c("count_up").options(num_returns="dynamic").remote(5))
+    endless = count_up.remote(2**62)
+    assert ray.get(next(endless)) == 0
+    done = endless.completed()
+    del endless
+    assert ray.get(done, timeout=60) is None
+
+
 def test_a_task_asks_whether_it_was_cancelled(c, folder):
     ref = c("until_cancelled").remote(f"{folder}/runs")
     support.wait_for_file(f"{folder}/runs")

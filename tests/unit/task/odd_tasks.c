@@ -20,6 +20,41 @@ TASK(add) {
     return mob_call_return_int(call, 0, a + b);
 }
 
+/* Gives out the numbers below the first argument; dies once, after as many as the second says, if
+ * the file that the third names is not there yet. */
+TASK(count_up) {
+    int64_t n, dies_at = -1;
+    const char *path = "";
+    uint64_t size = 0;
+    if (mob_call_int(call, 0, &n)) return MOB_EINVAL;
+    if (mob_call_count(call) > 1 &&
+        (mob_call_int(call, 1, &dies_at) || mob_call_str(call, 2, &path, &size)))
+        return MOB_EINVAL;
+    for (int64_t i = 0; i < n; i++) {
+        mob_status_t status = mob_call_return_int(call, MOB_ITEM, i);
+        if (status != MOB_OK) return status;
+        if (i != dies_at) continue;
+        char name[500];
+        snprintf(name, sizeof name, "%.*s", (int)size, path);
+        if (open(name, O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0) _exit(3);
+    }
+    return MOB_OK;
+}
+
+/* Arrays of so many numbers, a str, and a failure. */
+TASK(arrays_up) {
+    int64_t n, *data;
+    if (mob_call_int(call, 0, &n)) return MOB_EINVAL;
+    for (int64_t i = 0; i < 3; i++) {
+        mob_status_t status =
+            mob_call_return_array(call, MOB_ITEM, "i8", (uint64_t)n, sizeof *data, (void **)&data);
+        if (status != MOB_OK) return status;
+        for (int64_t k = 0; k < n; k++) data[k] = i;
+    }
+    mob_status_t status = mob_call_return_str(call, MOB_ITEM, "end", 3);
+    return status != MOB_OK ? status : mob_call_fail(call, "no more than %lld", (long long)n);
+}
+
 /* What each argument is, as a tuple of words. */
 TASK(describe) {
     mob_writer_t w = {0};

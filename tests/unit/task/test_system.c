@@ -92,6 +92,83 @@ static mob_ref_t cancelled_one(mob_client_t *c, bool force) {
 }
 
 /* A worker without Python ignores the signal; its function asks. */
+static mob_flow_t flow_begin(mob_client_t *c, const char *symbol, mob_args_t *args,
+                             uint32_t limit) {
+    mob_flow_t flow;
+    mob_ref_t function = named(c, symbol);
+    assert_int_equal(mob_task_flow(c, function, symbol, args, limit, &flow), MOB_OK);
+    mob_ref_release(c, function);
+    mob_args_fini(args);
+    return flow;
+}
+
+static void test_items(void **state) {
+    mob_client_t *c = *state;
+    mob_args_t args;
+    mob_ref_t ref;
+    char path[100];
+    /* a worker that dies in the middle, and a reader who may be behind by two */
+    path_in(&args, path, "items");
+    mob_args_clear(&args);
+    mob_write_int(&args.values, 1000);
+    mob_write_int(&args.values, 400);
+    mob_write_str(&args.values, path, strlen(path));
+    mob_flow_t flow = flow_begin(c, "count_up", &args, 2);
+    for (int64_t i = 0; i < 1000; i++) {
+        assert_int_equal(mob_flow_read(c, &flow, 20000, &ref), MOB_OK);
+        assert_int_equal(int_of(c, ref), i);
+    }
+    assert_int_equal(mob_flow_read(c, &flow, 20000, &ref), MOB_EOVER);
+    assert_int_equal(mob_flow_next(c, &flow, &ref), MOB_EOVER);
+    mob_flow_close(c, &flow);
+    unlink(path);
+    /* arrays, and a failure at the end */
+    mob_args_init(&args);
+    mob_write_int(&args.values, 5);
+    flow = flow_begin(c, "arrays_up", &args, 0);
+    for (int64_t i = 0; i < 3; i++) {
+        mob_value_t value;
+        const void *data;
+        uint64_t size;
+        assert_int_equal(mob_flow_read(c, &flow, 20000, &ref), MOB_OK);
+        assert_int_equal(mob_get(c, ref, 20000, &value), MOB_OK);
+        assert_int_equal(mob_value_buffer(&value, &data, &size), MOB_OK);
+        assert_int_equal(size, 40);
+        assert_int_equal(((const int64_t *)data)[4], i);
+        mob_get_end(c, ref, &value);
+        mob_ref_release(c, ref);
+    }
+    assert_int_equal(mob_flow_read(c, &flow, 20000, &ref), MOB_OK);
+    mob_ref_release(c, ref);
+    assert_int_equal(mob_flow_read(c, &flow, 20000, &ref), MOB_OK);
+    expect_error(c, ref, MOB_ETASK, "no more than 5");
+    assert_int_equal(mob_flow_read(c, &flow, 20000, &ref), MOB_EOVER);
+    mob_flow_close(c, &flow);
+    /* closed before the task is done with it */
+    mob_args_init(&args);
+    mob_write_int(&args.values, INT64_MAX);
+    flow = flow_begin(c, "count_up", &args, 0);
+    assert_int_equal(mob_flow_read(c, &flow, 20000, &ref), MOB_OK);
+    mob_ref_release(c, ref);
+    mob_ref_retain(c, flow.done);
+    ref = flow.done;
+    mob_flow_close(c, &flow);
+    mob_value_t value;
+    assert_int_equal(mob_get(c, ref, 20000, &value), MOB_OK);
+    mob_ref_release(c, ref);
+    /* one that does not yield, and one that is not asked to */
+    two_ints(&args, 3, 4);
+    flow = flow_begin(c, "add", &args, 0);
+    assert_int_equal(mob_flow_read(c, &flow, 20000, &ref), MOB_EOVER);
+    assert_int_equal(int_of(c, flow.done), 7);
+    flow.done = (mob_ref_t){0};
+    mob_flow_close(c, &flow);
+    mob_args_init(&args);
+    mob_write_int(&args.values, 1);
+    expect_error(c, run(c, "count_up", &args), MOB_ETASK, "streaming");
+    mob_args_fini(&args);
+}
+
 static void test_cancel(void **state) {
     mob_client_t *c = *state;
     expect_error(c, cancelled_one(c, false), MOB_ECANCELLED, "until_cancelled was running");
@@ -404,6 +481,7 @@ int main(int argc, char **argv) {
     library = argv[3];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_items),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_wrong_arguments),
         cmocka_unit_test(test_garbage_as_arguments),
