@@ -122,6 +122,9 @@ WINDOWS = [
     Row("actor_many", "actor call, 1,000 at once", "/s", 500e3),
     Row("async_one", "async actor, one at a time", "/s", 15e3),
     Row("async_many", "async actor, 1,000 at once", "/s", 150e3),
+    Row("items", "items of a generator, each got", "/s", 400e3),
+    Row("items_actor", "... of an actor's method", "/s", 400e3),
+    Row("items_async", "... of an async actor's, in an event loop", "/s", 100e3),
     Row(
         "actors_created", "actors created", "/s", 400, floor="fork", from_floor=_trips, timeout=120
     ),

@@ -6,6 +6,7 @@ Python.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 
@@ -54,14 +55,26 @@ def box(count):
     return [ray.put(1) for _ in range(count)]
 
 
+@ray.remote
+def count(number):
+    yield from range(number)
+
+
 class Plain:
     def nothing(self):
         return None
+
+    def count(self, number):
+        yield from range(number)
 
 
 class Async:
     async def nothing(self):
         return None
+
+    async def count(self, number):
+        for i in range(number):
+            yield i
 
 
 class System:
@@ -211,6 +224,49 @@ def actor_many(cls):
     return row
 
 
+def items(make):
+    def row():
+        generate = make()
+
+        def body():
+            taken = 0
+            for ref in generate(10 * MANY):
+                taken += ray.get(ref) == taken
+            if taken != 10 * MANY:
+                raise RuntimeError("items were lost")
+            return taken
+
+        yield rate(body)
+
+    return row
+
+
+def items_of_task():
+    return count.remote
+
+
+def items_of_actor():
+    return ray.remote(Plain).remote().count.remote
+
+
+def items_async():
+    actor = ray.remote(Async).remote()
+
+    async def read():
+        taken = 0
+        async for ref in actor.count.remote(10 * MANY):
+            taken += await ref == taken
+        return taken
+
+    def body():
+        if asyncio.run(read()) != 10 * MANY:
+            raise RuntimeError("items were lost")
+        return 10 * MANY
+
+    yield rate(body)
+    ray.kill(actor)
+
+
 def actors_created():
     remote = ray.remote(Plain)
 
@@ -311,6 +367,9 @@ ROWS = {
     "actor_many": actor_many(Plain),
     "async_one": actor_one(Async),
     "async_many": actor_many(Async),
+    "items": items(items_of_task),
+    "items_actor": items(items_of_actor),
+    "items_async": items_async,
     "actors_created": actors_created,
     "put_small": put_small,
     "get_small": get_small,
