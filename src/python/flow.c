@@ -191,7 +191,58 @@ static PyObject *helper_call(const char *name, PyObject *self, PyObject *argumen
     return result;
 }
 
-static PyObject *flow_anext(PyObject *self) { return helper_call("next_item", self, NULL); }
+/* What is awaited for an item that is there: it does not wait. */
+typedef struct {
+    PyObject_HEAD PyObject *ref;
+} there_t;
+
+static PyTypeObject *there_type;
+
+static void there_dealloc(there_t *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(self->ref);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PySendResult there_send(PyObject *self, PyObject *sent, PyObject **ret_value) {
+    (void)sent;
+    *ret_value = ((there_t *)self)->ref;
+    ((there_t *)self)->ref = NULL;
+    if (*ret_value != NULL) return PYGEN_RETURN;
+    PyErr_SetString(PyExc_RuntimeError, "cannot reuse already awaited __anext__()");
+    return PYGEN_ERROR;
+}
+
+static PyObject *there_next(PyObject *self) {
+    PyObject *ref;
+    if (there_send(self, NULL, &ref) == PYGEN_RETURN) {
+        PyErr_SetObject(PyExc_StopIteration, ref); /* neither a tuple nor an exception */
+        Py_DECREF(ref);
+    }
+    return NULL;
+}
+
+static PyType_Slot there_slots[] = {
+    {Py_tp_dealloc, there_dealloc},  {Py_am_await, PyObject_SelfIter}, {Py_am_send, there_send},
+    {Py_tp_iter, PyObject_SelfIter}, {Py_tp_iternext, there_next},     {0, NULL},
+};
+static PyType_Spec there_spec = {.name = "ray._core.There",
+                                 .basicsize = sizeof(there_t),
+                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 .slots = there_slots};
+
+static PyObject *flow_anext(PyObject *self) {
+    mob_status_t status = MOB_OK;
+    PyObject *ref = take_within((flow_object_t *)self, 0, &status);
+    if (ref == NULL) return PyErr_Occurred() ? NULL : helper_call("next_item", self, NULL);
+    there_t *there = PyObject_New(there_t, there_type);
+    if (there == NULL)
+        Py_DECREF(ref);
+    else
+        there->ref = ref;
+    return (PyObject *)there;
+}
 
 static PyObject *flow_next_async(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"timeout_s", NULL};
@@ -282,7 +333,7 @@ static PyType_Spec flow_spec = {.name = "ray.ObjectRefGenerator",
 
 int core_flow_ready(PyObject *module) {
     flow_type = (PyTypeObject *)PyType_FromSpec(&flow_spec);
-    return flow_type == NULL
-               ? -1
-               : PyModule_AddObjectRef(module, "ObjectRefGenerator", (PyObject *)flow_type);
+    there_type = (PyTypeObject *)PyType_FromSpec(&there_spec);
+    if (flow_type == NULL || there_type == NULL) return -1;
+    return PyModule_AddObjectRef(module, "ObjectRefGenerator", (PyObject *)flow_type);
 }
