@@ -24,8 +24,8 @@ __all__ = [
 
 _MODULES = frozenset(
     (
-        "actor_group actor_pool check_serialize debug helpers joblib metrics multiprocessing "
-        "queue serialization state"
+        "actor_group actor_pool check_serialize dask debug helpers joblib metrics "
+        "multiprocessing queue serialization state"
     ).split()
 )
 _ELSEWHERE = {

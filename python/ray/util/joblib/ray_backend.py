@@ -17,6 +17,7 @@ from joblib._parallel_backends import (
 
 import ray
 from ray._private import session
+from ray._private.stored import Stored
 from ray.util.multiprocessing import Pool
 
 _LARGE = 1 << 20  # bytes of an argument that goes to the store by itself
@@ -109,7 +110,7 @@ class RayBackend(AutoBatchingMixin, ParallelBackendBase):
             return value
         found = self._stored.get(id(value))
         if found is None:
-            found = self._stored[id(value)] = value, _Stored(ray.put(value))
+            found = self._stored[id(value)] = value, Stored(ray.put(value))
         return found[1]
 
     def retrieve_result_callback(self, out):
@@ -151,16 +152,6 @@ class _Failed:
 
 def _failing(callback):
     return lambda error: callback(_Failed(error))
-
-
-class _Stored:
-    """A value of the store: it is pickled as its reference, and arrives as the value."""
-
-    def __init__(self, ref):
-        self.ref = ref
-
-    def __reduce__(self):
-        return ray.get, (self.ref,)
 
 
 def _is_large(value):
