@@ -137,6 +137,14 @@ class ActorClass(RemoteCall):
             self._definition, {**self._options, **_options.for_actor(options)}, self._outline
         )
 
+    def _bind(self, *args, **kwargs) -> "ClassNode":  # noqa: F821
+        """`Class.bind(...)`: an actor in a graph, which is made when the graph is executed (see
+        ray.dag).
+        """
+        from ray.dag.class_node import ClassNode
+
+        return ClassNode(self, args, kwargs)
+
     @property
     def __ray_actor_class__(self):
         return self._definition.target
@@ -157,6 +165,8 @@ class ActorClass(RemoteCall):
         try:
             return getattr(target, name)
         except AttributeError:
+            if name == "bind":  # a class may have one of its own
+                return self._bind
             raise no_attribute(
                 "ActorClass", name, f"actor class '{self.__name__}' has no attribute '{name}'"
             ) from None
@@ -334,6 +344,16 @@ class ActorMethod(RemoteCall):
             pending=self._pending,
         )
 
+    def bind(self, *args, **kwargs) -> "ClassMethodNode":  # noqa: F821
+        """A call of it in a graph, which is made when the graph is executed (see ray.dag).
+
+        graph = actor.method.bind(1)
+        print(ray.get(graph.execute()))
+        """
+        from ray.dag.class_node import ClassMethodNode
+
+        return ClassMethodNode(self, self._name, args, kwargs, {})
+
     def __call__(self, *args, **kwargs):
         raise TypeError(
             f"an actor's method can't be called like a plain one: write .{self._name}.remote(...) "
@@ -353,7 +373,7 @@ class ActorMethod(RemoteCall):
         return ActorMethod, (self._actor, self._definition, self._name, *self._known)
 
 
-lacks(ActorMethod, "_bind _method_name")
+lacks(ActorMethod, "_method_name")
 
 
 def make(target: type, options: dict) -> ActorClass:

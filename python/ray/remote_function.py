@@ -42,6 +42,16 @@ class RemoteFunction(RemoteCall):
             self._definition, {**self._options, **_options.for_task(options)}, self._outline
         )
 
+    def bind(self, *args, **kwargs) -> "FunctionNode":  # noqa: F821
+        """A call of it in a graph, which is made when the graph is executed (see ray.dag).
+
+        graph = f.bind(1)
+        print(ray.get(graph.execute()))
+        """
+        from ray.dag.function_node import FunctionNode
+
+        return FunctionNode(self, args, kwargs)
+
     @property
     def _function(self):
         return self._definition.target

@@ -13,7 +13,7 @@ _LATER = {
             "ActorClassID ClientBuilder FunctionID Language "
             "LoggingConfig PlacementGroupID UniqueID __commit__ _common _config "
             "air autoscaler client client_builder cluster_utils core cpp_function "
-            "dag dashboard data includes internal java_actor_class java_function "
+            "dashboard data includes internal java_actor_class java_function "
             "job_config job_submission llm rllib runtime_env serialization serve services "
             "show_in_dashboard tests train tune types widgets workflow"
         ),
@@ -23,7 +23,7 @@ _LATER = {
             "object_ref_generator parameter profiling ray_constants ray_logging ray_option_utils "
             "runtime_env signature test_utils utils"
         ),
-        "ActorClass": "__ray_metadata__ _default_options bind method_meta",
+        "ActorClass": "__ray_metadata__ _default_options method_meta",
         "ActorHandle": (
             "_actor_method_call _deserialization_helper _get_local_state _ray_actor_language "
             "_ray_actor_method_cpus _ray_is_cross_language _ray_method_signatures "
@@ -36,7 +36,7 @@ _LATER = {
         ),
         "ray.util": (
             "accelerators annotations "
-            "check_open_ports client client_connect collective common connect dask "
+            "check_open_ports client client_connect collective common connect "
             "debugpy disconnect "
             "get_current_placement_group "
             "get_placement_group horovod iter iter_metrics "

@@ -1,7 +1,5 @@
 """Calls whose arguments and options come as values."""
 
-from ray._private.later import lacks
-
 
 class RemoteCall:
     """The base of what has `.remote` and `.options`."""
@@ -13,6 +11,3 @@ class RemoteCall:
         return (self.options(**options) if options else self).remote(
             *(args or ()), **(kwargs or {})
         )
-
-
-lacks(RemoteCall, "bind")
