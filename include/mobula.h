@@ -59,6 +59,7 @@ typedef enum mob_status {
     MOB_EEXISTS,      /* another actor has the name */
     MOB_ENONAME,      /* no actor has the name */
     MOB_EDEADLOCK,    /* what you wait for will never come: it waits for you */
+    MOB_ESETUP,       /* the worker's runtime environment could not be set up */
     MOB_ESTOPPED,     /* the daemon is stopped, or does not answer: it may go on later */
     MOB_EOVER,        /* a flow has no more items; or nobody reads it any more */
     MOB_STATUS_COUNT

@@ -259,6 +259,10 @@ MOB_API mob_status_t mob_call_return_array(mob_call_t *call, uint32_t index, con
  * or it has another language in it, use mob_run_next in the place of mob_serve. */
 typedef struct mob_zygote_ops {
     void (*before_fork)(void), (*after_fork_parent)(void), (*after_fork_child)(void);
+    /* Called with mob_config_t.setup before any worker is forked; the bytes stay. `again`: this
+     * process has begun for another setup before, and its environment and working directory have
+     * changed since. NULL: it is ready; else the words of why no worker can be had. */
+    const char *(*begin)(const void *setup, size_t size, bool again);
     void (*preload)(const char *name); /* called with each of mob_config_t.preload, in a copy of the
                                           process that then takes its place */
 } mob_zygote_ops_t;

@@ -250,7 +250,7 @@ class Chaos:
         }
         found = {
             "jobs": node.jobs(),
-            "processes": node.children(),
+            "processes": node.processes(),
             "resources": used,
             "objects": [row for row in objects if row[5] not in KEPT][:5],
             "objects of failed tasks": len(kept) if len(kept) > MOST_KEPT else 0,

@@ -18,7 +18,7 @@ def kind_of(pid: int) -> str:
     text = title(pid)
     if text.startswith(ACTORS):
         return "actor"
-    if "zygote" in text:
+    if "zygote" in text or "mother" in text:  # which forks zygotes
         return "zygote"
     return "worker" if text.startswith("ray::") else "starting"
 

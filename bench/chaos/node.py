@@ -82,7 +82,9 @@ class Node:
         with open(f"{self.folder}/node") as file:
             self.address, pid = file.read().split("\n")[:2]
         self.pid = int(pid)
-        self.descriptors = self.count_descriptors()
+        # and one for the connection of the process that zygotes are forked from, which comes later
+        sockets = len(self.children())
+        self.descriptors = self.count_descriptors() + sockets
 
     def folders(self) -> list[str]:
         try:
@@ -104,6 +106,10 @@ class Node:
                 return sorted(map(int, file.read().split()))
         except OSError:
             return []
+
+    def processes(self) -> list[int]:
+        """Those of jobs: without the one that the node itself keeps."""
+        return [pid for pid in self.children() if "mother" not in title(pid)]
 
     def ask(self, question: int) -> list:
         return _core.observe(f"{self.folder}/socket", question, 0, 30)

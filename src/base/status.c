@@ -37,6 +37,7 @@ static const struct {
     [MOB_EEXISTS] = {"name_taken", "another actor has this name"},
     [MOB_ENONAME] = {"no_such_name", "no actor has this name"},
     [MOB_EDEADLOCK] = {"deadlock", "tasks wait for each other"},
+    [MOB_ESETUP] = {"runtime_env", "the runtime environment could not be set up"},
     [MOB_ESTOPPED] = {"daemon_stopped", "the daemon is stopped, or does not answer"},
     [MOB_EOVER] = {"over", "there are no more items, or nobody reads them any more"},
 };

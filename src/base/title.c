@@ -15,13 +15,14 @@
 
 #include "base/utf8.h"
 
-enum { ARG_START = 48, ARG_END = 49, PREFIX = 5, LEAST = 16 };
+enum { ARG_START = 48, ENV_START = 50, PREFIX = 5, LEAST = 16 };
 
 static char *area; /* NULL: there is none */
 static size_t area_size;
 
-/* The fields of /proc/self/stat with these numbers, which are addresses. */
-static size_t stat_read(uintptr_t *ret_start, uintptr_t *ret_end) {
+/* Two neighbouring fields of /proc/self/stat, which are addresses: where something starts and ends.
+ * Its size; 0: there is none. */
+static size_t stat_read(int number, uintptr_t *ret_start, uintptr_t *ret_end) {
     char text[2048];
     int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
     ssize_t size = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
@@ -29,7 +30,7 @@ static size_t stat_read(uintptr_t *ret_start, uintptr_t *ret_end) {
     if (size <= 0) return 0;
     text[size] = 0;
     char *at = strrchr(text, ')'); /* ends the second field, which may have anything in it */
-    for (int field = 2; at != NULL && field < ARG_START; field++) {
+    for (int field = 2; at != NULL && field < number; field++) {
         at = strchr(at, ' ');
         if (at != NULL) at++;
     }
@@ -41,7 +42,7 @@ static size_t stat_read(uintptr_t *ret_start, uintptr_t *ret_end) {
 
 void base_title_begin(void) {
     uintptr_t start, end;
-    size_t size = stat_read(&start, &end);
+    size_t size = stat_read(ARG_START, &start, &end);
     if (size < LEAST) return;
     area = (char *)start;
     area_size = size;
@@ -73,6 +74,20 @@ void base_title_set(const char *first, size_t first_size, const char *second, si
         memcpy(area + dot, second, next - dot);
     }
     area[next] = 0;
+}
+
+void base_title_environment(const char *const *env) {
+    uintptr_t start, end;
+    size_t size = stat_read(ENV_START, &start, &end), at = 0;
+    char *space = (char *)start;
+    if (size == 0) return;
+    memset(space, 0, size);
+    for (; *env != NULL; env++) {
+        size_t length = strlen(*env) + 1;
+        if (length > size - at) continue;
+        memcpy(space + at, *env, length);
+        at += length;
+    }
 }
 
 void base_title_short(const char *name, size_t size) {

@@ -19,6 +19,10 @@ void base_title_begin(void);
  * long. Cheap if the title is that already. */
 void base_title_set(const char *first, size_t first_size, const char *second, size_t second_size);
 
+/* Shows another environment than the one that the process was started with, as much of it as there
+ * is room for. Nothing may use the old one any more: `environ` must have been replaced. */
+void base_title_environment(const char *const *env);
+
 /* The short name that top shows by default becomes "ray::name", cut at 15 bytes; that of the
  * calling thread, which is to be the main one. A system call. */
 void base_title_short(const char *name, size_t size);

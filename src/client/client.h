@@ -240,7 +240,7 @@ void client_folders_remove(mob_client_t *c);
  * Waits for the daemon, up to 20 s. */
 mob_status_t client_handshake(mob_client_t *c, uint64_t token, const mob_config_t *config);
 /* Says hello as the starter, and waits until the daemon is ready. *ret_dir is the caller's. */
-mob_status_t client_start_await(mob_client_t *c, char **ret_dir);
+mob_status_t client_start_await(mob_client_t *c, const mob_config_t *config, char **ret_dir);
 enum { CLIENT_ANSWER_MS = 20000 }; /* so long a daemon may take that is busy or slow */
 /* Receives one packet of up to `capacity` bytes, with up to `most` descriptors, which are the
  * caller's then. Waits so long at most; -1: for ever. Of size 0: the daemon hung up. */

@@ -281,7 +281,7 @@ mob_status_t mob_node_start(const mob_config_t *config, int *ret_pid, char **ret
     mob_client_t *c = client_new(WIRE_STARTER);
     if (c == NULL) return MOB_ENOMEM;
     mob_status_t status = daemon_start(c, config, true);
-    if (status == MOB_OK) status = client_start_await(c, ret_session_dir);
+    if (status == MOB_OK) status = client_start_await(c, config, ret_session_dir);
     if (status != MOB_OK) {
         client_abandon(c);
         return status;

@@ -202,11 +202,15 @@ mob_status_t client_handshake(mob_client_t *c, uint64_t token, const mob_config_
     return status;
 }
 
-mob_status_t client_start_await(mob_client_t *c, char **ret_dir) {
+mob_status_t client_start_await(mob_client_t *c, const mob_config_t *config, char **ret_dir) {
     char packet[4096 + sizeof(wire_packet_t)];
     wire_packet_t head;
     size_t size = 0;
-    mob_status_t status = hello_send(c, 0, -1);
+    int setup_fd;
+    mob_status_t status = setup_seal(config->zygote_argv != NULL ? config : NULL, &setup_fd);
+    if (status != MOB_OK) return status;
+    status = hello_send(c, 0, setup_fd);
+    if (setup_fd >= 0) close(setup_fd);
     mob_status_t heard = client_packet_receive(c->sock, CLIENT_ANSWER_MS, packet, sizeof packet,
                                                &size, NULL, 0, NULL);
     if (heard != MOB_OK) return status != MOB_OK ? status : heard;

@@ -6,6 +6,11 @@
  * the kernel to kill it when the daemon ends, and then makes sure that the daemon has not ended
  * already.
  *
+ * A zygote can also fork another zygote: one that has loaded more (WIRE_PRELOAD), or one for
+ * another setup (WIRE_ADOPT), which takes over that setup's environment and folder. Both connect by
+ * themselves. A zygote says hello before it gets ready, for that may take long (a package has to be
+ * installed), and the daemon should know that it is there.
+ *
  * A process with more than one thread can't be forked safely: the copy has only one, and the locks
  * that the others held stay locked. So the zygote counts its threads before each fork. If a module
  * has started some, the zygote tells the daemon, which starts a zygote without it.
@@ -32,7 +37,11 @@
 #include "base/status.h"
 #include "base/title.h"
 #include "mobula_task.h"
+#include "shm/sealed.h"
 #include "wire/message.h"
+#include "wire/setup.h"
+
+extern char **environ;
 
 static pid_t daemon_pid;
 
@@ -56,13 +65,48 @@ static int zygote_connect(const char *path, uint64_t token) {
     if (strlen(path) >= sizeof address.sun_path) return -1;
     strcpy(address.sun_path, path);
     wire_hello_t hello = wire_hello(WIRE_ZYGOTE, token);
-    wire_packet_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
     if (sock >= 0 && connect(sock, (struct sockaddr *)&address, sizeof address) == 0 &&
-        send(sock, &hello, sizeof hello, MSG_NOSIGNAL) > 0 &&
-        send(sock, &ready, sizeof ready, MSG_NOSIGNAL) > 0)
+        send(sock, &hello, sizeof hello, MSG_NOSIGNAL) > 0)
         return sock;
-    if (sock >= 0) close(sock);
-    return -1;
+    _exit(1);
+}
+
+static void answer(int sock, uint32_t kind) {
+    wire_packet_t packet = {.magic = WIRE_MAGIC, .kind = kind};
+    send(sock, &packet, sizeof packet, MSG_NOSIGNAL);
+}
+
+/* Does not return. */
+static void unfit(int sock, const char *why) {
+    static char packet[WIRE_PACKET_MAX / 2];
+    wire_packet_t head = {.magic = WIRE_MAGIC, .kind = WIRE_UNFIT};
+    size_t size = strnlen(why, sizeof packet - sizeof head);
+    memcpy(packet, &head, sizeof head);
+    memcpy(packet + sizeof head, why, size);
+    send(sock, packet, sizeof head + size, MSG_NOSIGNAL);
+    _exit(0);
+}
+
+/* Gets ready for the setup in the descriptor, which it takes. Its bytes are never freed: they may
+ * be this process's environment. */
+static void setup_begin(const mob_zygote_ops_t *ops, int sock, int fd, bool again) {
+    size_t size = 0;
+    char *bytes = NULL;
+    void *lists;
+    wire_setup_t setup;
+    mob_status_t status = shm_sealed_check(fd, WIRE_SETUP_MAX, &size);
+    if (status == MOB_OK && (bytes = malloc(size + 1)) == NULL) status = MOB_ENOMEM;
+    if (status == MOB_OK) status = shm_sealed_read(fd, bytes, size);
+    if (status == MOB_OK) status = wire_setup_read(bytes, size, &setup, &lists);
+    close(fd);
+    if (status != MOB_OK) unfit(sock, mob_last_error());
+    if (again) {
+        environ = (char **)setup.env;
+        base_title_environment(setup.env);
+        if (chdir(setup.folder) != 0) (void)!chdir("/");
+    }
+    const char *why = ops->begin != NULL ? ops->begin(setup.inner, setup.inner_size, again) : NULL;
+    if (why != NULL) unfit(sock, why);
 }
 
 static void hook(void (*function)(void)) {
@@ -82,15 +126,19 @@ static void rseq_restore(void) {
 #endif
 }
 
+static volatile pid_t forked; /* the last grandchild; 0: it could not be forked */
+
 /* 1 in the grandchild, once it is the daemon's child; 0 in the zygote; -1 if the fork failed. The
  * process in the middle shares the zygote's memory while the zygote stands still (vfork). It does
  * nothing but fork, as the zygote would have, and exit. So the memory is copied once, not twice. */
 static int fork_twice(const mob_zygote_ops_t *ops) {
     hook(ops->before_fork);
+    forked = 0;
     volatile pid_t middle = vfork();
     if (middle == 0) {
         volatile pid_t me = getpid();
         pid_t second = fork();
+        if (second > 0) forked = second; /* in the zygote's memory too */
         if (second != 0) _exit(second < 0);
         rseq_restore();
         while (getppid() == me) sched_yield();
@@ -145,28 +193,28 @@ static void modules_load(const mob_zygote_ops_t *ops, const char *names, size_t 
     for (size_t at = 0; at < size; at += strlen(names + at) + 1) ops->preload(names + at);
 }
 
-static void answer(int sock, uint32_t kind) {
-    wire_packet_t packet = {.magic = WIRE_MAGIC, .kind = kind};
-    send(sock, &packet, sizeof packet, MSG_NOSIGNAL);
-}
-
 mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client) {
     const mob_zygote_ops_t none = {0}, *ops = given ? given : &none;
-    const char *path = getenv("MOBULA_SOCKET"), *number = getenv("MOBULA_TOKEN");
-    if (path == NULL || number == NULL)
+    const char *path = getenv("MOBULA_SOCKET"), *number = getenv("MOBULA_TOKEN"),
+               *setup = getenv("MOBULA_SETUP");
+    if (path == NULL || number == NULL || setup == NULL)
         return base_fail(MOB_EINVAL, "this process is started by mobulad");
     char socket_path[256];
     snprintf(socket_path, sizeof socket_path, "%s", path);
     uint64_t token = strtoull(number, NULL, 10);
+    int setup_fd = atoi(setup);
+    unsetenv("MOBULA_SETUP");
     unsetenv("MOBULA_SOCKET");
     unsetenv("MOBULA_TOKEN");
     daemon_pid = getppid();
     if (!die_with_daemon()) _exit(1);
     base_title_begin();
-    title_set("zygote");
+    title_set(getenv("MOBULA_MOTHER") != NULL ? "mother" : "zygote");
+    unsetenv("MOBULA_MOTHER");
     oom_offer();
     int sock = zygote_connect(socket_path, token);
-    if (sock < 0) _exit(1);
+    setup_begin(ops, sock, setup_fd, false);
+    answer(sock, WIRE_READY);
     static char packet[WIRE_PACKET_MAX];
     for (;;) {
         int fds[2] = {-1, -1};
@@ -189,8 +237,22 @@ mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client
             close(sock);
             modules_load(ops, packet + sizeof(wire_packet_t), size - sizeof(wire_packet_t));
             sock = zygote_connect(socket_path, token);
-            if (sock < 0) _exit(1);
+            answer(sock, WIRE_READY);
             continue;
+        } else if (head.packet.kind == WIRE_ADOPT && fds[0] >= 0) {
+            if (fork_twice(ops) == 1) {
+                close(sock);
+                title_set("zygote");
+                token = head.token;
+                sock = zygote_connect(socket_path, token);
+                setup_begin(ops, sock, fds[0], true);
+                answer(sock, WIRE_READY);
+                continue;
+            }
+            wire_adopted_t adopted = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_ADOPTED},
+                                      .token = head.token,
+                                      .pid = forked};
+            send(sock, &adopted, sizeof adopted, MSG_NOSIGNAL);
         }
         if (fds[0] >= 0) close(fds[0]);
         if (fds[1] >= 0) close(fds[1]);

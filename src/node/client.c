@@ -224,7 +224,7 @@ static void on_socket(uv_poll_t *poll, int status, int events) {
     } else if (c->role == WIRE_ZYGOTE && size >= (ssize_t)sizeof(wire_packet_t)) {
         wire_packet_t head;
         memcpy(&head, packet, sizeof head);
-        if (head.magic == WIRE_MAGIC) node_zygote_packet(c, head.kind);
+        if (head.magic == WIRE_MAGIC) node_zygote_packet(c, packet, (size_t)size);
     } else if (c->role == WIRE_OBSERVER) {
         node_observer_packet(c, packet, (size_t)size);
     } else {

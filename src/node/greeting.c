@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "node/mother.h"
 #include "node/state.h"
 #include "shm/sealed.h"
 
@@ -145,8 +146,10 @@ static void driver_greet(node_client_t *c, int fd) {
     } /* else it is welcomed when the zygote can fork */
 }
 
-/* The process that waits until a daemon which stays is ready: it is. */
-static void starter_greet(node_client_t *c) {
+/* The process that waits until a daemon which stays is ready: it is. Takes the descriptor of the
+ * setup that drivers are expected to have; without it they wait a little longer. */
+static void starter_greet(node_client_t *c, int fd) {
+    if (fd >= 0) (void)node_mother_new(c->node, fd);
     const char *dir = c->node->session.dir;
     char packet[sizeof(wire_packet_t) + 4096];
     wire_packet_t head = {.magic = WIRE_MAGIC, .kind = WIRE_STARTED};
@@ -202,8 +205,9 @@ void node_greet(node_client_t *c, const void *packet, size_t size, int fd) {
     wire_hello_t hello;
     bool known = hello_check(c, packet, size, &hello),
          drives = known && hello.role == WIRE_DRIVER && (n->config.stays || c == n->starter) &&
-                  c->job == NULL;
-    if (fd >= 0 && !drives) close(fd);
+                  c->job == NULL,
+         starts = known && hello.role == WIRE_STARTER && c == n->starter;
+    if (fd >= 0 && !drives && !starts) close(fd);
     if (!known) return;
     node_setup_t *setup = hello.role == WIRE_ZYGOTE ? node_setup_by_token(n, hello.token) : NULL;
     c->role = hello.role;
@@ -221,8 +225,8 @@ void node_greet(node_client_t *c, const void *packet, size_t size, int fd) {
         node_large_fetch(c, (const char *)packet + sizeof hello, size - sizeof hello);
     } else if (setup != NULL) {
         node_zygote_hello(c, setup);
-    } else if (hello.role == WIRE_STARTER && c == n->starter) {
-        starter_greet(c);
+    } else if (starts) {
+        starter_greet(c, fd);
     } else {
         node_client_refuse(c, MOB_EPROTO, "nobody asked for this process");
     }

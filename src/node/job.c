@@ -154,7 +154,7 @@ void node_job_leave(node_job_t *job, bool driver_waits) {
     job->farewell.leaving = true; /* so that nothing of it is scheduled */
     if (!job->node->config.stays && !job->is_detached) job->node->closing = true;
     if (begins) {
-        NODE_EACH_POOL(job, pool) node_pool_fail(pool, "its job has ended");
+        NODE_EACH_POOL(job, pool) node_pool_fail(pool, MOB_ECANCELLED, "its job has ended");
         tasks_cancel(job);
         node_lineage_job_ends(job);
         actors_end(job);

@@ -93,16 +93,16 @@ void node_pool_unwait(node_task_t *t) {
     t->waiting_for_worker = false;
 }
 
-void node_pool_fail(node_pool_t *pool, const char *text) {
-    node_job_t *job = pool->job;
-    node_t *n = job->node;
+void node_pool_fail(node_pool_t *pool, mob_status_t status, const char *text) {
+    node_t *n = pool->job->node;
+    if (pool->job->farewell.leaving) status = MOB_ECANCELLED;
     node_lease_abandon(pool);
-    node_queues_fail(pool, text);
+    node_queues_fail(pool, status, text);
     for (node_task_t *t; (t = wait_pop(pool)) != NULL;) {
         if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL)
             node_actor_died(n, t->actor, text); /* fails the creation too */
         else
-            node_task_fail(n, t, job->farewell.leaving ? MOB_ECANCELLED : MOB_ESYS, text);
+            node_task_fail(n, t, status, text);
     }
 }
 
@@ -148,7 +148,7 @@ static void useless_tell(node_pool_t *pool, const char *how, bool by_itself) {
              "printed tells why",
              pool->failures, how);
     pool->failures = 0; /* the next task tries again */
-    node_pool_fail(pool, text);
+    node_pool_fail(pool, MOB_ESYS, text);
 }
 
 void node_worker_useless(node_pool_t *pool, const char *how, bool by_itself) {
@@ -369,9 +369,8 @@ void node_pool_fill(node_pool_t *pool) {
     node_job_t *job = pool->job;
     node_setup_t *setup = pool->setup;
     if (setup->given.argv[0] == NULL || job->farewell.leaving) return;
-    if (pool->waiting > 0 && setup->zygote.client == NULL && setup->zygote.next == NULL &&
-        setup->zygote.pid == 0 && node_zygote_start(setup) != MOB_OK)
-        node_pool_fail(pool, mob_last_error());
+    if (pool->waiting > 0 && node_zygote_is_missing(setup) && node_zygote_start(setup) != MOB_OK)
+        node_pool_fail(pool, MOB_ESYS, mob_last_error());
     /* A worker whose results are published is about to say so, and is free then. */
     size_t soon = pool->starting.count < pool->waiting ? node_workers_due(job->node, false) : 0;
     bool held = pool->starting.count + soon < pool->waiting && start_is_held(pool);

@@ -56,8 +56,9 @@ bool node_worker_retire(node_client_t *worker);
 void node_pool_wait(node_task_t *task);
 /* ... and does not any more. */
 void node_pool_unwait(node_task_t *task);
-/* No worker can be had: tasks that wait for one fail. `text` is borrowed. */
-void node_pool_fail(node_pool_t *pool, const char *text);
+/* No worker can be had: tasks that wait for one fail, as cancelled if their job ends. `text` is
+ * borrowed. */
+void node_pool_fail(node_pool_t *pool, mob_status_t status, const char *text);
 /* How many workers have published the results of what they run and not told the daemon yet. They
  * are about to, unless they were killed. */
 size_t node_workers_due(node_t *node, bool actors_too);

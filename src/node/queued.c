@@ -233,7 +233,8 @@ void node_tasks_cancel(node_client_t *client) {
     }
 }
 
-static void queue_fail(node_t *n, uint32_t number, uint32_t client, const char *text) {
+static void queue_fail(node_t *n, uint32_t number, uint32_t client, mob_status_t status,
+                       const char *text) {
     shm_queue_t *queue = &n->queues[number];
     uint64_t position, entry;
     /* Entry by entry, for the client is alive and goes on pushing; bounded, for the same reason. */
@@ -241,18 +242,16 @@ static void queue_fail(node_t *n, uint32_t number, uint32_t client, const char *
         if (!shm_queue_peek(queue, &position, &entry)) break;
         node_task_t *t = node_task_take_over(n, wire_entry_index(entry), entry, client);
         shm_queue_pass(queue, position);
-        if (t == NULL) continue;
-        bool leaving = n->clients[client]->job->farewell.leaving;
-        node_task_fail(n, t, leaving ? MOB_ECANCELLED : MOB_ESYS, text);
+        if (t != NULL) node_task_fail(n, t, status, text);
     }
 }
 
-void node_queues_fail(node_pool_t *pool, const char *text) {
+void node_queues_fail(node_pool_t *pool, mob_status_t status, const char *text) {
     node_job_t *job = pool->job;
     node_t *n = job->node;
     for (uint32_t i = 1; i < n->client_next; i++)
         for (uint32_t l = 0; l < SHM_LANES; l++)
             if (n->clients[i] != NULL && n->clients[i]->job == job && job->lanes[l].shape != 0 &&
                 node_pool_of(job, job->lanes[l].shape) == pool)
-                queue_fail(n, shm_lane_queue(l, i), i, text);
+                queue_fail(n, shm_lane_queue(l, i), i, status, text);
 }

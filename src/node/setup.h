@@ -18,7 +18,8 @@ struct node_setup {
     size_t size;
     void *bytes, *lists; /* a private copy, and what `given` points into */
     wire_setup_t given;
-    bool preloads; /* its modules are to be loaded; not after one of them has started a thread */
+    bool is_mother; /* its zygote forks others' zygotes, and no workers */
+    bool preloads;  /* its modules are to be loaded; not after one of them has started a thread */
     node_zygote_t zygote;
 };
 

@@ -8,6 +8,10 @@
  * asks it for as many workers as are still needed. A worker of the old zygote that comes late finds
  * its token unknown and goes.
  *
+ * A zygote is started by its command, or forked from a mother's (mother.h). Then the daemon learns
+ * its process from the mother, or by its hello, whichever comes first; a mother that ends before
+ * has forked nothing that counts, and the zygote is started by its command.
+ *
  * With modules to preload, the first zygote serves at once, and forks a second one that loads them
  * and then takes its place.
  */
@@ -18,11 +22,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "node/mother.h"
 #include "node/state.h"
 
-enum { MAX_FAILURES = 3 };
+enum { MAX_FAILURES = 3, SETUP_FD = 3 };
 
 /* Each pool of the setup. */
 #define EACH_POOL_OF(s, pool)      \
@@ -41,6 +47,7 @@ static int spawn(node_setup_t *s, char *const *env, const char *folder) {
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &usual);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawn_file_actions_adddup2(&actions, s->fd, SETUP_FD);
     if (folder[0] != 0) posix_spawn_file_actions_addchdir_np(&actions, folder);
     int error = posix_spawnp(&s->zygote.pid, s->given.argv[0], &actions, &attributes,
                              (char *const *)s->given.argv, env);
@@ -50,15 +57,18 @@ static int spawn(node_setup_t *s, char *const *env, const char *folder) {
     return error;
 }
 
-mob_status_t node_zygote_start(node_setup_t *s) {
-    char variable[512], token[64];
+/* Starts the setup's command. */
+static mob_status_t zygote_spawn(node_setup_t *s) {
+    char variable[512], token[64], setup[32];
     snprintf(variable, sizeof variable, "MOBULA_SOCKET=%s", s->node->session.socket_path);
     snprintf(token, sizeof token, "MOBULA_TOKEN=%llu", (unsigned long long)s->token);
+    snprintf(setup, sizeof setup, "MOBULA_SETUP=%d", SETUP_FD);
     VEC(char *) env = {0};
     bool whole = true;
     for (const char *const *e = s->given.env; *e != NULL && whole; e++)
         whole = vec_push(&env, (char *)*e);
-    whole = whole && vec_push(&env, variable) && vec_push(&env, token) && vec_push(&env, NULL);
+    whole = whole && vec_push(&env, variable) && vec_push(&env, token) && vec_push(&env, setup) &&
+            (!s->is_mother || vec_push(&env, (char *)"MOBULA_MOTHER=1")) && vec_push(&env, NULL);
     int error = whole ? spawn(s, env.items, s->given.folder) : ENOMEM;
     /* The driver's folder may be gone by now: a worker begins elsewhere then. */
     if (error == ENOENT && s->given.folder[0] != 0 && access(s->given.folder, F_OK) != 0)
@@ -66,6 +76,68 @@ mob_status_t node_zygote_start(node_setup_t *s) {
     vec_free(&env);
     return error == 0 ? MOB_OK
                       : base_fail(MOB_ESYS, "starting %s: %s", s->given.argv[0], strerror(error));
+}
+
+static void adoption_ask(node_setup_t *s) {
+    wire_fork_t packet = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_ADOPT}, .token = s->token};
+    s->zygote.asked = true;
+    node_client_send(s->zygote.mother->zygote.client, &packet, sizeof packet, &s->fd, 1);
+}
+
+mob_status_t node_zygote_start(node_setup_t *s) {
+    node_setup_t *mother = s->zygote.failures == 0 ? node_mother_of(s) : NULL;
+    if (mother == NULL) return zygote_spawn(s);
+    s->zygote.mother = mother;
+    s->zygote.asked = false;
+    if (mother->zygote.client != NULL) adoption_ask(s);
+    return MOB_OK;
+}
+
+bool node_zygote_is_missing(const node_setup_t *s) {
+    const node_zygote_t *z = &s->zygote;
+    return z->client == NULL && z->next == NULL && z->pid == 0 && z->mother == NULL;
+}
+
+/* Each setup whose zygote is to be forked by this one's. */
+#define EACH_CHILD_OF(m, s)                                                                       \
+    for (size_t at_ = (m)->node->setups.items.count; at_-- > 0;)                                  \
+        for (node_setup_t *s =                                                                    \
+                 at_ < (m)->node->setups.items.count ? (m)->node->setups.items.items[at_] : NULL; \
+             s != NULL; s = NULL)                                                                 \
+            if (s->zygote.mother == (m))
+
+/* The mother has forked, or tried to. */
+static void adoption_note(node_setup_t *mother, const wire_adopted_t *adopted) {
+    node_setup_t *s = node_setup_by_token(mother->node, adopted->token);
+    if (s == NULL || s->zygote.mother != mother) return; /* it has said hello, or is not needed */
+    s->zygote.mother = NULL;
+    s->zygote.pid = adopted->pid;
+    /* one that has ended already was reaped as a stranger */
+    siginfo_t info;
+    if (adopted->pid <= 0 || waitid(P_PID, (id_t)adopted->pid, &info, WEXITED | WNOHANG | WNOWAIT))
+        node_zygote_died(s);
+}
+
+/* No zygote can be had: what waits for one fails. The next task tries again. */
+static void zygote_fail(node_setup_t *s, mob_status_t status, const char *text) {
+    s->zygote.failures = 0;
+    node_setup_hold(s); /* the jobs may go */
+    EACH_POOL_OF(s, pool) {
+        while (pool->starting.count > 0) node_client_close(vec_pop(&pool->starting));
+        if (pool->job->driver != NULL && pool->job->driver->state == NODE_GREETING)
+            node_client_refuse(pool->job->driver, status, text);
+        else
+            node_pool_fail(pool, status, text);
+    }
+    node_setup_drop(s);
+}
+
+/* The mother is gone: those that it was to fork are started by themselves. */
+static void children_spawn(node_setup_t *mother) {
+    EACH_CHILD_OF(mother, s) {
+        s->zygote.mother = NULL;
+        if (zygote_spawn(s) != MOB_OK) zygote_fail(s, MOB_ESYS, mob_last_error());
+    }
 }
 
 static void preload_ask(node_setup_t *s) {
@@ -109,6 +181,8 @@ void node_zygote_hello(node_client_t *c, node_setup_t *s) {
     c->state = NODE_LIVE;
     c->setup = s;
     s->zygote.next = c;
+    s->zygote.mother = NULL;
+    if (s->zygote.pid == 0) s->zygote.pid = c->pid;
 }
 
 /* The workers that were asked for before there was a zygote; and drivers that wait for it. */
@@ -122,10 +196,34 @@ static void jobs_serve(node_setup_t *s, bool first) {
     node_schedule(s->node);
 }
 
-void node_zygote_packet(node_client_t *c, uint32_t kind) {
+/* It can't get ready, and another would not either: what waits for it fails. */
+static void zygote_unfit(node_client_t *c, const char *text) {
+    node_setup_t *s = c->setup;
+    c->setup = NULL;
+    s->zygote.next = NULL;
+    s->zygote.pid = 0;
+    node_client_close(c);
+    zygote_fail(s, MOB_ESETUP, text);
+}
+
+void node_zygote_packet(node_client_t *c, const void *packet, size_t size) {
     node_setup_t *s = c->setup;
     if (s == NULL) return;
     node_zygote_t *z = &s->zygote;
+    uint32_t kind = ((const wire_packet_t *)packet)->kind;
+    if (kind == WIRE_UNFIT && c == z->next && z->client == NULL) {
+        char text[8192];
+        snprintf(text, sizeof text, "%.*s", (int)(size - sizeof(wire_packet_t)),
+                 (const char *)packet + sizeof(wire_packet_t));
+        zygote_unfit(c, text);
+        return;
+    }
+    if (kind == WIRE_ADOPTED && size == sizeof(wire_adopted_t)) {
+        wire_adopted_t adopted;
+        memcpy(&adopted, packet, sizeof adopted);
+        adoption_note(s, &adopted);
+        return;
+    }
     if (kind == WIRE_STUCK && c == z->client) {
         /* a module that it loaded has started threads: the next zygote goes without */
         s->preloads = false;
@@ -145,6 +243,7 @@ void node_zygote_packet(node_client_t *c, uint32_t kind) {
         node_client_close(old); /* it ends when its socket does */
     } else {
         if (s->preloads) preload_ask(s);
+        if (s->is_mother) EACH_CHILD_OF(s, child) if (!child->zygote.asked) adoption_ask(child);
         jobs_serve(s, first);
     }
 }
@@ -160,6 +259,7 @@ void node_zygote_closed(node_client_t *c) {
 }
 
 static bool is_needed(node_setup_t *s) {
+    if (s->is_mother) return true;
     EACH_POOL_OF(s, pool) if (!pool->job->farewell.leaving) return true;
     return false;
 }
@@ -169,30 +269,25 @@ void node_zygote_died(node_setup_t *s) {
     if (n->ending || !is_needed(s)) return;
     if (s->zygote.pid > 0) kill(s->zygote.pid, SIGKILL);
     s->zygote.pid = 0;
+    s->zygote.mother = NULL;
+    children_spawn(s);
     /* the next zygote is asked for them again */
     EACH_POOL_OF(s, pool)
     while (pool->starting.count > 0) node_client_close(vec_pop(&pool->starting));
     if (++s->zygote.failures <= MAX_FAILURES && node_zygote_start(s) == MOB_OK) return;
-    static const char text[] =
-        "the Python process that workers are forked from can't be started. What it said before it "
-        "ended tells why; try it by hand, in the same folder: python -c 'import "
-        "ray._private.zygote'";
-    s->zygote.failures = 0; /* the next task tries again */
-    node_setup_hold(s);     /* the jobs may go */
-    EACH_POOL_OF(s, pool) {
-        node_job_t *job = pool->job;
-        if (job->driver != NULL && job->driver->state == NODE_GREETING)
-            node_client_refuse(job->driver, MOB_ESYS, text);
-        else
-            node_pool_fail(pool, text);
-    }
-    node_setup_drop(s);
+    zygote_fail(s, MOB_ESYS,
+                "the Python process that workers are forked from can't be started. What it said "
+                "before it ended tells why; try it by hand, in the same folder: python -c 'import "
+                "ray._private.zygote'");
+    if (s->is_mother) node_setup_drop(s);
 }
 
 void node_zygote_end(node_setup_t *s) {
     node_zygote_t *z = &s->zygote;
     node_client_t *clients[] = {z->client, z->next};
     pid_t pid = z->pid;
+    EACH_CHILD_OF(s, child) child->zygote.mother = NULL;
+    z->mother = NULL;
     z->client = z->next = NULL;
     z->pid = 0;
     for (size_t i = 0; i < 2; i++) {

@@ -12,15 +12,19 @@ typedef struct {
     bool ready;            /* one was, at some time */
     int failures;          /* in a row */
     pid_t pid;             /* of the one that was started last; 0: none */
+    node_setup_t *mother;  /* whose zygote is to fork it, until it has said hello; NULL: none */
+    bool asked;            /* the mother's zygote was asked to */
 } node_zygote_t;
 
-/* Starts a zygote, with the driver's command, environment and folder; it connects by itself.
- * MOB_ESYS with words. */
+/* Starts a zygote, with the driver's command, environment and folder; it connects by itself. It is
+ * forked from a mother's where that makes no difference (mother.h). MOB_ESYS with words. */
 mob_status_t node_zygote_start(node_setup_t *setup);
+/* Whether none is there or on its way. */
+bool node_zygote_is_missing(const node_setup_t *setup);
 /* A zygote has said hello. */
 void node_zygote_hello(node_client_t *client, node_setup_t *setup);
 /* What a zygote said after its hello. */
-void node_zygote_packet(node_client_t *client, uint32_t kind);
+void node_zygote_packet(node_client_t *client, const void *packet, size_t size);
 /* The zygote's connection is closed. */
 void node_zygote_closed(node_client_t *client);
 /* The zygote is gone: starts another, which is asked for the workers that were to come. */

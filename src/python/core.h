@@ -290,7 +290,8 @@ PyObject *core_drop(PyObject *module, PyObject *unused);
 PyObject *core_leave(PyObject *module, PyObject *args);
 
 /* zygote.c */
-PyObject *core_zygote(PyObject *module, PyObject *unused);
+PyObject *core_zygote(PyObject *module, PyObject *begin);
+PyObject *core_environment(PyObject *module, PyObject *unused);
 
 /* session.c */
 PyObject *core_start(PyObject *module, PyObject *config);

@@ -8,11 +8,45 @@ static void module_load(const char *name) {
     Py_XDECREF(module);
 }
 
-PyObject *core_zygote(PyObject *module, PyObject *unused) {
+static PyObject *begin_call; /* begin(setup, again): None, or why not */
+
+static const char *setup_begin(const void *setup, size_t size, bool again) {
+    PyObject *why = PyObject_CallFunction(begin_call, "y#O", (const char *)setup, (Py_ssize_t)size,
+                                          again ? Py_True : Py_False);
+    if (why == NULL) {
+        PyErr_Print();
+        return "it could not be prepared (a fault of Mobula's: see the output)";
+    }
+    return why == Py_None ? NULL : PyUnicode_AsUTF8(why); /* never freed: the process ends */
+}
+
+extern char **environ;
+
+/* The environment as the C library has it, which os.environ need not know of. */
+PyObject *core_environment(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
+    PyObject *found = PyDict_New();
+    for (char **e = environ; found != NULL && *e != NULL; e++) {
+        const char *equals = strchr(*e, '=');
+        if (equals == NULL) continue;
+        PyObject *name = PyBytes_FromStringAndSize(*e, equals - *e),
+                 *value = PyBytes_FromString(equals + 1);
+        if (name == NULL || value == NULL || PyDict_SetItem(found, name, value) != 0)
+            Py_CLEAR(found);
+        Py_XDECREF(name);
+        Py_XDECREF(value);
+    }
+    return found;
+}
+
+/* zygote(begin): forks workers for the daemon; returns in each of them, with the setup. */
+PyObject *core_zygote(PyObject *module, PyObject *begin) {
+    (void)module;
+    Py_XSETREF(begin_call, Py_NewRef(begin));
     static const mob_zygote_ops_t ops = {.before_fork = PyOS_BeforeFork,
                                          .after_fork_parent = PyOS_AfterFork_Parent,
                                          .after_fork_child = PyOS_AfterFork_Child,
+                                         .begin = setup_begin,
                                          .preload = module_load};
     mob_status_t status = mob_zygote(&ops, &core.client);
     if (status != MOB_OK) return core_raise(status);

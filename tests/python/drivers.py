@@ -48,6 +48,13 @@ def node(options=(), num_cpus=4, env=None):
             assert ended.returncode == 0, ended.stderr
 
 
+def on_node(node) -> list:
+    """The processes of the node's jobs: without the daemon, and the one that it keeps to fork from."""
+    return [
+        pid for pid, title in support.processes() if pid != node.pid and "ray::mother" not in title
+    ]
+
+
 class Failed(AssertionError):
     """A driver's function raised something that can't be sent, or the driver died."""
 

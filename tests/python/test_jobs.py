@@ -45,12 +45,8 @@ def only_the_daemon(node):
     """After each test nothing runs on the node, and it holds nothing."""
     yield
     ray.shutdown()
-    assert support.wait_until(lambda: not on_node(node)), support.processes()
+    assert support.wait_until(lambda: not drivers.on_node(node)), support.processes()
     assert support.wait_until(lambda: resources_used(node) == {}), resources_used(node)
-
-
-def on_node(node):
-    return [pid for pid, _ in support.processes() if pid != node.pid]
 
 
 def resources_used(node):
@@ -580,10 +576,10 @@ def test_again_and_again_on_one_node(node):
         assert ray.get(ray.put(i)) == i
         ray.shutdown()
         if i == 5:
-            wait_until(lambda: not on_node(node))
+            wait_until(lambda: not drivers.on_node(node))
             files = len(os.listdir(f"/proc/{node.pid}/fd"))
     assert len(seen) == 30
-    wait_until(lambda: not on_node(node))
+    wait_until(lambda: not drivers.on_node(node))
     wait_until(lambda: len(os.listdir(f"/proc/{node.pid}/fd")) <= files)
 
 

@@ -67,7 +67,7 @@ def joined(node):
             pass
     assert support.wait_until(lambda: not list_named_actors(all_namespaces=True))
     ray.shutdown()
-    assert support.wait_until(lambda: [pid for pid, _ in support.processes()] == [node.pid])
+    assert support.wait_until(lambda: not drivers.on_node(node))
 
 
 def wait_until(condition, seconds=40):

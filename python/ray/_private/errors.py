@@ -24,6 +24,7 @@ _CLASSES = {
     "out_of_disk": "OutOfDiskError",
     "out_of_memory": "OutOfMemoryError",
     "owner_died": "OwnerDiedError",
+    "runtime_env": "RuntimeEnvSetupError",
     "store_full": "ObjectStoreFullError",
     "task_cancelled": "TaskCancelledError",
     "worker_crashed": "WorkerCrashedError",

@@ -40,7 +40,7 @@ def job(namespace, log_to_driver) -> dict:
         )
     paths = search_path()
     return {
-        "argv": zygote_command(paths),
+        "argv": zygote_command(),
         "namespace": namespace,
         "entrypoint": entrypoint(),
         "log_to_driver": log_to_driver is None or bool(log_to_driver),
@@ -151,18 +151,28 @@ def search_path() -> list:
     return [str(path) or here for path in sys.path if isinstance(path, str) and (path or here)]
 
 
-def zygote_command(paths) -> list:
-    """The command that starts the process workers are forked from: this interpreter, and its
-    modules.
+def zygote_command(interpreter: "list[str] | None" = None) -> list:
+    """The command that starts the process workers are forked from: this interpreter, or the one that
+    is given, and this very package, wherever another of its name lies.
+
+    The command says nothing of sys.path, which comes with the job's setup: so drivers of the same
+    interpreter have the same command, and a process that was started for one can serve the other.
     """
-    optimize = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
-    code = (
-        "import sys; sys.path[:] = eval(''.join(sys.argv[1:])); "
-        "from ray._private import zygote; zygote.main()"
-    )
-    listed = ascii(paths)  # in pieces: the kernel takes 128 KiB for one argument
-    pieces = [listed[at : at + 100_000] for at in range(0, len(listed), 100_000)]
-    return [sys.executable, *optimize, "-c", code, *pieces]
+    flags = [] if interpreter else _flags()
+    return [*(interpreter or [sys.executable]), *flags, "-c", _ZYGOTE, _PACKAGES]
+
+
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# `del`: the folder where the command is started is not among the places to look at.
+_ZYGOTE = (
+    "import sys, _frozen_importlib as inner, _frozen_importlib_external as outer; del sys.path[0]; "
+    "inner._load(outer.PathFinder.find_spec('ray', sys.argv[1:])); "
+    "from ray._private import zygote; zygote.main()"
+)
+
+
+def _flags():
+    return ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
 
 
 def get_node_ip_address(address=None) -> str:

@@ -26,6 +26,7 @@ def begin():
 
     Each heeds OMP_NUM_THREADS, unless its own variable is set.
     """
+    _given.clear()
     for name in VARIABLES:
         if name in os.environ:
             _given[name] = os.environ[name]

@@ -62,9 +62,7 @@ def _apply(setup):
     if setup:
         from _pickle import loads
 
-        given = loads(setup)
-        sys.path[:] = given["sys_path"]
-        namespace = given["namespace"]
+        namespace = loads(setup)["namespace"]
     sys.argv[:] = ["ray::worker"]
     _inherited.update(sys.modules)
     for name in ("sys", "builtins", "__main__"):

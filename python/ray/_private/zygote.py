@@ -5,36 +5,71 @@ What is imported here costs its time once, at the start, and its memory once, as
 cloudpickle is the slow one, and the first function that arrives needs it. The core's loop adds the
 modules that the driver has loaded (numpy), after the first requests. Nothing here may start a
 thread: a fork would not have it.
+
+The process begins for its setup, and may begin once more for another one, in a copy of itself: the
+daemon has such a process fork others for drivers of the same interpreter, and for runtime
+environments.
 """
 
 import gc
+import os
 import random  # noqa: F401  (for the workers)
+import sys
 import traceback  # noqa: F401  (for the workers)
 
-import cloudpickle  # noqa: F401  (for the workers)
-
-from ray import _core, actor, exceptions, remote_function  # noqa: F401  (for the workers)
-from ray._private import (  # noqa: F401  (for the workers)
-    concurrency,
-    definition,
-    futures,
-    serialization,
-    services,
-    sites,
-    threads,
-    worker_main,
-)
+from ray import _core
 
 
-def main():
-    """Serves the daemon's requests; goes on as a worker in each process that it forks."""
+def _load():
+    import cloudpickle  # noqa: F401  (for the workers)
+
+    from ray import actor, exceptions, remote_function  # noqa: F401  (for the workers)
+    from ray._private import (  # noqa: F401  (for the workers)
+        concurrency,
+        definition,
+        futures,
+        serialization,
+        services,
+        sites,
+        threads,
+        worker_main,
+    )
+
+
+def begin(setup: bytes, again: bool) -> "str | None":
+    """Gets ready for the workers of a setup; the words of why that can't be done."""
+    from _pickle import loads
+
+    sys.path[:] = loads(setup)["sys_path"] if setup else sys.path
+    if again:
+        sys.path_importer_cache.clear()  # relative folders mean others now
+        _read_environment()
+    _load()
+
+    from ray._private import threads, worker_main
+
     threads.begin()
     worker_main.prepare()
     # What is loaded now never becomes garbage; left to the collector, its marks would unshare the
     # pages.
     gc.collect()
     gc.freeze()
-    setup = _core.zygote()
+    return None
+
+
+def _read_environment():
+    """Makes os.environ what the core has made of the process's environment."""
+    found = _core.environment()
+    for name in set(os.environb) - set(found):
+        del os.environb[name]
+    os.environb.update(found)
+
+
+def main():
+    """Serves the daemon's requests; goes on as a worker in each process that it forks."""
+    setup = _core.zygote(begin)
+    from ray._private import threads, worker_main
+
     threads.restore()
     worker_main.main(setup)
 

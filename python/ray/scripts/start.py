@@ -137,6 +137,7 @@ def _config(options) -> dict:
             options.temp_dir,
             options.object_spilling_directory,
         ),
+        **services.job(None, False),  # what drivers will have, in most cases
         "address": f"{ip}:{options.port}",
     }
 

@@ -120,7 +120,8 @@ static void test_spares_once_the_zygote_is_ready(void **state) {
     (void)state;
     job_begin();
     assert_int_equal(node_pool_first(JOB(n))->starting.count, 0);
-    node_zygote_packet(zygote, WIRE_READY);
+    wire_packet_t ready = {.magic = WIRE_MAGIC, .kind = WIRE_READY};
+    node_zygote_packet(zygote, &ready, sizeof ready);
     assert_int_equal(JOB(n)->driver->state, NODE_LIVE);
     assert_int_equal(node_pool_first(JOB(n))->starting.count, CPUS);
     assert_int_equal(packets_count(zygote_end, WIRE_FORK), CPUS);
