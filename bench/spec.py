@@ -125,6 +125,7 @@ WINDOWS = [
     Row("items", "items of a generator, each got", "/s", 400e3),
     Row("items_actor", "... of an actor's method", "/s", 400e3),
     Row("items_async", "... of an async actor's, in an event loop", "/s", 100e3),
+    Row("groups", "concurrency groups' calls, 1,000 at once", "/s", 100e3),
     Row(
         "actors_created", "actors created", "/s", 400, floor="fork", from_floor=_trips, timeout=120
     ),

@@ -77,6 +77,12 @@ class Async:
             yield i
 
 
+class Grouped:
+    @ray.method(concurrency_group="io")
+    def nothing(self):
+        return None
+
+
 class System:
     """Starts and stops whichever system this Python has under the name of ray."""
 
@@ -267,6 +273,17 @@ def items_async():
     ray.kill(actor)
 
 
+def groups():
+    actor = ray.remote(concurrency_groups={"io": 2})(Grouped).remote()
+
+    def body():
+        ray.get([actor.nothing.remote() for _ in range(MANY)])
+        return MANY
+
+    yield rate(body)
+    ray.kill(actor)
+
+
 def actors_created():
     remote = ray.remote(Plain)
 
@@ -370,6 +387,7 @@ ROWS = {
     "items": items(items_of_task),
     "items_actor": items(items_of_actor),
     "items_async": items_async,
+    "groups": groups,
     "actors_created": actors_created,
     "put_small": put_small,
     "get_small": get_small,

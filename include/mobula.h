@@ -352,8 +352,12 @@ typedef struct mob_task {
                                  worker can do that; 0: one after the other */
     bool dynamic;             /* its one result is a list of objects, which its run makes: Python's
                                  num_returns="dynamic" */
-    bool retry_exceptions;    /* a task's or call's error counts as its worker's death does, see
-                                 mob_run_retry; not for MOB_ACTOR_CREATE */
+    uint8_t group; /* MOB_ACTOR_CALL: the number of its concurrency group, as mob_actor_groups has
+                      them; 0: the default */
+    bool out_of_order; /* MOB_ACTOR_CREATE: a call whose arguments are not there does not hold up
+                          later calls of its caller */
+    bool retry_exceptions; /* a task's or call's error counts as its worker's death does, see
+                              mob_run_retry; not for MOB_ACTOR_CREATE */
     const mob_actor_name_t *named; /* MOB_ACTOR_CREATE: its name and lifetime; or NULL */
     const void *args;              /* see "Arguments" below */
     size_t args_size;
@@ -433,6 +437,7 @@ typedef struct mob_run {
     uint32_t shape, held_shape;
     uint32_t num_returns; /* 0 when an actor is made again: its result is there already */
     uint32_t max_calls, max_concurrency;
+    uint32_t group; /* MOB_ACTOR_CALL: its concurrency group; 0: the default */
     bool may_retry; /* an exception may be answered with mob_run_retry */
     bool restarted; /* MOB_ACTOR_CREATE: a process of this actor died before */
     bool dynamic;   /* as mob_task_t's */
@@ -454,8 +459,17 @@ typedef struct mob_run {
  * thread at a time. */
 MOB_API mob_status_t mob_run_next(mob_client_t *client, mob_run_t **ret_run);
 /* The same, but does not wait. MOB_ETIMEOUT: there is nothing to run now. MOB_ELIMIT: finish a run
- * first. */
+ * first, one of the groups that are full. */
 MOB_API mob_status_t mob_run_try(mob_client_t *client, mob_run_t **ret_run);
+/* The actor that this worker makes has concurrency groups: limits[i] calls of group i run at once,
+ * 0 is the default group. Calls of a group that is full hold up no others. At most MOB_MAX_GROUPS,
+ * of at least 1 each. Call it before you finish the creation. */
+enum { MOB_MAX_GROUPS = 256 };
+MOB_API mob_status_t mob_actor_groups(mob_client_t *client, const uint32_t *limits, uint32_t count);
+/* A thread that has taken a run gives it to another one: the first calls `give` before, the other
+ * `accept` after. */
+MOB_API void mob_run_give(mob_client_t *client, mob_run_t *run);
+MOB_API void mob_run_accept(mob_client_t *client, mob_run_t *run);
 /* Space for the run's result number `index`, which mob_run_finish publishes. MOB_ESPACE: there is
  * none now. */
 MOB_API mob_status_t mob_run_result_begin(mob_client_t *client, mob_run_t *run, uint32_t index,

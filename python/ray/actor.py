@@ -5,12 +5,13 @@ from types import GenericAlias
 from ray import _core
 from ray._private import names
 from ray._private import options as _options
-from ray._private.definition import Definition, Retried
+from ray._private.definition import Definition, Grouped, Retried
 from ray._private.definition import is_async as is_async_class
 from ray._private.later import lacks, no_attribute
 from ray._private.remote_call import RemoteCall
 
 _ASYNC_CONCURRENCY = 1000  # as in Ray
+_MOST = 2**31 - 1  # as the core counts
 _FUNCTION = type(lambda: None)
 _OWN = frozenset(("_create", "_definition", "_options", "_outline"))  # of an ActorClass
 
@@ -20,7 +21,13 @@ def method(*args, **options):
 
     max_task_retries: how often a call is run again when the actor's process dies (-1: without end);
     if it is not given, that of the class holds. retry_exceptions: True, or a list of exceptions,
-    after which a call is run again too.
+    after which a call is run again too. concurrency_group: the group that calls of this method run
+    in, one of those that the class names:
+
+        @ray.remote(concurrency_groups={"io": 2})
+        class Reader:
+            @ray.method(concurrency_group="io")
+            def read(self, path): ...
 
     `@ray.method` alone leaves a method as it is. It is for tools that check types.
     """
@@ -34,13 +41,7 @@ def method(*args, **options):
 
     def decorate(function):
         inner = function.__func__ if isinstance(function, (staticmethod, classmethod)) else function
-        inner.__ray_results__ = (
-            checked.get("num_returns"),
-            checked.get("_generator_backpressure_num_objects"),
-        )
-        retries = (checked.get("max_task_retries"), checked.get("retry_exceptions"))
-        if retries != (None, None):
-            inner.__ray_retries__ = retries
+        inner.__ray_method_options__ = {k: v for k, v in checked.items() if v is not None}
         return function
 
     return decorate
@@ -87,12 +88,7 @@ class ActorClass(RemoteCall):
         self._outline = outline
         self.__name__ = name
         self._create = _core.Submitter(
-            lambda: prepare_creation(
-                definition,
-                options,
-                _concurrency(definition, options),
-                _naming(definition, options, name),
-            ),
+            lambda: _prepare_creation(definition, options, name),
             lambda *args, **kwargs: definition.bind(args, kwargs),
             least,
             most,
@@ -106,12 +102,10 @@ class ActorClass(RemoteCall):
         _options.check_naming(options)
         if options.get("get_if_exists"):
             return self._get_or_create(args, kwargs)
-        retries = _options.chosen(options, "max_task_retries", 0)
-        limit = _options.chosen(options, "max_pending_calls", -1)
         name = options.get("name")
         mark = names.mark() if name else None
         reference = self._create(*args, **kwargs)
-        handle = ActorHandle(reference, self._definition, self.__name__, retries, limit)
+        handle = ActorHandle(reference, self._definition, self.__name__, *_of_handles(options))
         if name:
             names.remember(name, options.get("namespace"), handle, mark)
         return handle
@@ -191,12 +185,15 @@ class ActorHandle:
 
     __class_getitem__ = classmethod(GenericAlias)
 
-    def __init__(self, reference, definition, name, max_task_retries=0, max_pending_calls=-1):
+    def __init__(
+        self, reference, definition, name, max_task_retries=0, max_pending_calls=-1, groups=()
+    ):
         self._ray_actor_ref = reference
         self._ray_definition = definition
         self._ray_class_name = name
         self._ray_max_task_retries = max_task_retries
         self._ray_max_pending_calls = max_pending_calls
+        self._ray_groups = groups  # the names of its concurrency groups
         self._ray_pending = None
         if max_pending_calls > 0:
             from ray._private.pending import PendingCalls
@@ -215,17 +212,19 @@ class ActorHandle:
             raise no_attribute(
                 "ActorHandle", name, f"actor class '{self._ray_class_name}' has no method '{name}'"
             )
-        retries, errors = (self._ray_definition.retry or {}).get(name, (None, None))
-        if retries is None:
-            retries = self._ray_max_task_retries
+        num_returns, *arity = known
         found = ActorMethod(
             self._ray_actor_ref,
             self._ray_definition,
             name,
-            *known,
-            retries,
-            errors,
-            pending=self._ray_pending,
+            arity,
+            {
+                "num_returns": num_returns,
+                "max_task_retries": self._ray_max_task_retries,
+                **((self._ray_definition.said or {}).get(name) or {}),
+            },
+            self._ray_groups,
+            self._ray_pending,
         )
         self.__dict__[name] = found
         return found
@@ -266,6 +265,7 @@ class ActorHandle:
             self._ray_class_name,
             self._ray_max_task_retries,
             self._ray_max_pending_calls,
+            self._ray_groups,
         )
 
 
@@ -292,33 +292,31 @@ class ActorMethod(RemoteCall):
     actor alive until the collector's next visit.
     """
 
-    __slots__ = ("_actor", "_definition", "_known", "_name", "_pending", "remote")
+    __slots__ = (
+        "_actor",
+        "_arity",
+        "_definition",
+        "_groups",
+        "_name",
+        "_options",
+        "_pending",
+        "remote",
+    )
 
-    def __init__(
-        self,
-        actor,
-        definition,
-        name,
-        results,
-        least,
-        most,
-        retries=0,
-        retry_exceptions=None,
-        *,
-        pending=None,
-    ):
+    def __init__(self, actor, definition, name, arity, options, groups=(), pending=None):
         self._actor = actor
         self._definition = definition
         self._name = name
-        self._known = (results, least, most, retries, retry_exceptions)
-        classes = Retried(retry_exceptions) if isinstance(retry_exceptions, tuple) else None
+        self._arity = arity
+        self._options = options
+        self._groups = groups
+        group = _group_number(definition, name, options, groups)
+        errors = options.get("retry_exceptions")
+        classes = Retried(errors) if isinstance(errors, tuple) else None
         self.remote = _core.Submitter(
-            lambda: _prepare_call(
-                definition, name, results, retries, bool(retry_exceptions), classes
-            ),
+            lambda: _prepare_call(definition, name, options, group, classes),
             lambda *args, **kwargs: definition.bind(args, kwargs, name),
-            least,
-            most,
+            *arity,
             actor,
         )
         self._pending = pending
@@ -326,22 +324,18 @@ class ActorMethod(RemoteCall):
             self.remote = pending.counting(self.remote)
 
     def options(self, **options) -> "ActorMethod":
-        """The same method with these options (num_returns, max_task_retries, retry_exceptions)."""
-        results, least, most, retries, errors = self._known
-        checked = _options.for_method(options)
+        """The same method with these options: num_returns, max_task_retries, retry_exceptions,
+        concurrency_group.
+        """
+        checked = {k: v for k, v in _options.for_method(options).items() if v is not None}
         return ActorMethod(
             self._actor,
             self._definition,
             self._name,
-            (
-                _options.chosen(checked, "num_returns", results[0]),
-                _options.chosen(checked, "_generator_backpressure_num_objects", results[1]),
-            ),
-            least,
-            most,
-            _options.chosen(checked, "max_task_retries", retries),
-            _options.chosen(checked, "retry_exceptions", errors),
-            pending=self._pending,
+            self._arity,
+            {**self._options, **checked},
+            self._groups,
+            self._pending,
         )
 
     def bind(self, *args, **kwargs) -> "ClassMethodNode":  # noqa: F821
@@ -370,7 +364,14 @@ class ActorMethod(RemoteCall):
         return self
 
     def __reduce__(self):
-        return ActorMethod, (self._actor, self._definition, self._name, *self._known)
+        return ActorMethod, (
+            self._actor,
+            self._definition,
+            self._name,
+            self._arity,
+            self._options,
+            self._groups,
+        )
 
 
 lacks(ActorMethod, "_method_name")
@@ -389,10 +390,8 @@ def make(target: type, options: dict) -> ActorClass:
     return made
 
 
-def prepare_creation(definition, options: dict, max_concurrency: int, naming=None) -> dict:
-    """What the core asks for before the first actor of a class is made. `naming`: as
-    ray._private.names gives it.
-    """
+def prepare_creation(definition, options: dict) -> dict:
+    """What the core asks for before the first actor of a class is made."""
     # Without num_cpus an actor needs a CPU to be placed, and then holds none; with it, it keeps
     # what it asked for.
     return {
@@ -405,35 +404,84 @@ def prepare_creation(definition, options: dict, max_concurrency: int, naming=Non
         "retry_exceptions": False,
         "name": definition.name,
         "max_calls": 0,
-        "max_concurrency": max_concurrency,
+    }
+
+
+def _prepare_creation(definition, options, name):
+    """The same of a class in Python, with its concurrency and its name."""
+    is_async = is_async_class(definition.target)
+    most = _options.chosen(options, "max_concurrency", _ASYNC_CONCURRENCY if is_async else 1)
+    several = is_async or most > 1
+    groups = options.get("concurrency_groups") or {}
+    _check_groups(definition, groups)
+    exported = Grouped(definition, (most, *groups.values())) if groups else definition
+    naming = _naming(definition, options, name)
+    return {
+        **prepare_creation(definition, options),
+        "function": exported.export(),
+        # 0: one after the other, in the main thread of its process
+        "max_concurrency": min(most + sum(groups.values()), _MOST) if several or groups else 0,
+        "out_of_order": _out_of_order(definition, options, several),
         **({"naming": naming} if naming else {}),
     }
+
+
+def _check_groups(definition, groups):
+    """Raises if a method is in a group that the actor has not."""
+    for method, said in (definition.said or {}).items():
+        _group_number(definition, method, said, tuple(groups))
+
+
+def _group_number(definition, method, options, groups) -> int:
+    name = options.get("concurrency_group")
+    if name is None:
+        return 0
+    if name not in groups:
+        there = f"there are {', '.join(map(repr, groups))}" if groups else "it has none"
+        raise ValueError(
+            f"{definition.name}.{method} is to run in the concurrency group {name!r}, which the "
+            f"actor has not ({there}): name it in @ray.remote(concurrency_groups={{...}})"
+        )
+    return groups.index(name) + 1
+
+
+def _out_of_order(definition, options, several) -> bool:
+    """Whether calls that wait for arguments hold up no others."""
+    chosen = options.get("allow_out_of_order_execution")
+    if several and chosen is False:
+        raise ValueError(
+            f"allow_out_of_order_execution can't be False for {definition.name}: an async actor, "
+            "or one with a max_concurrency, runs several calls at once, in no certain order"
+        )
+    return several if chosen is None else chosen
+
+
+def _of_handles(options) -> tuple:
+    """What a handle knows of its actor's options."""
+    return (
+        _options.chosen(options, "max_task_retries", 0),
+        _options.chosen(options, "max_pending_calls", -1),
+        tuple(options.get("concurrency_groups") or ()),
+    )
 
 
 def _naming(definition, options, name):
     if options.get("name") is None and options.get("lifetime") is None:
         return None
-
-    retries = _options.chosen(options, "max_task_retries", 0)
-    limit = _options.chosen(options, "max_pending_calls", -1)
-    return names.naming(options, ActorHandle, definition, name, retries, limit)
+    return names.naming(options, ActorHandle, definition, name, *_of_handles(options))
 
 
-def _concurrency(definition, options) -> int:
-    """How many calls may run at once; 0 for one after the other, in the main thread of its process."""
-    is_async = is_async_class(definition.target)
-    most = _options.chosen(options, "max_concurrency", _ASYNC_CONCURRENCY if is_async else 1)
-    return most if is_async or most > 1 else 0
-
-
-def _prepare_call(definition, name, results, retries, retry_exceptions, classes):
+def _prepare_call(definition, name, options, group, classes):
     return {
         "kind": _core.ACTOR_CALL,
         # a call's function is its actor's; here it says which exceptions, if not all of them
         "function": classes and classes.export(),
-        **_options.results(*results),
-        "max_retries": retries,
-        "retry_exceptions": retry_exceptions,
+        **_options.results(
+            options["num_returns"], options.get("_generator_backpressure_num_objects")
+        ),
+        "max_retries": options["max_task_retries"],
+        "retry_exceptions": bool(options.get("retry_exceptions")),
         "name": name,
         "max_calls": 0,
+        "group": group,
     }

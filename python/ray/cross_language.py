@@ -51,14 +51,14 @@ def _place(library, symbol):
 class CDefinition:
     """What stands for a definition in Python: the library and the symbol; exported once a session."""
 
-    __slots__ = ("_export", "library", "methods", "name", "retry")
+    __slots__ = ("_export", "library", "methods", "name", "said")
     yields = False  # only its library knows: num_returns="streaming" says so
 
     def __init__(self, library, name):
         self.library = library
         self.name = name
         self.methods = _AnyMethod()
-        self.retry = None
+        self.said = None
         self._export = None
 
     def export(self):
@@ -83,7 +83,7 @@ class _AnyMethod:
     """
 
     def get(self, name):
-        return None if name.startswith("_") else ((1, None), 0, -1)
+        return None if name.startswith("_") else (1, 0, -1)
 
     def __iter__(self):
         return iter(())
@@ -173,7 +173,7 @@ class CClass:
         self.__name__ = definition.name
         self._create = _remote(
             _core.Submitter(
-                lambda: actor.prepare_creation(definition, options, 0),
+                lambda: actor.prepare_creation(definition, options),
                 lambda *args, **kwargs: definition.bind(args, kwargs),
                 0,
                 -1,
@@ -194,6 +194,8 @@ class CClass:
             raise ValueError(
                 "max_concurrency must be 1 for a class in C: its methods run one after the other"
             )
+        if checked.get("concurrency_groups"):
+            raise ValueError("a class in C has no concurrency groups: its methods run one by one")
         return CClass(self._definition, {**self._options, **checked})
 
     def __call__(self, *args, **kwargs):

@@ -44,12 +44,33 @@ typedef struct {
 _Static_assert(SHM_QUEUES <= UINT16_MAX, "a queue's number fits");
 _Static_assert(sizeof(client_local_t) == 16, "four of them in a cache line");
 
+/* A call in a queue that the actor has looked at, and could not take. */
+typedef struct {
+    uint64_t entry;
+    mob_ref_t missing; /* the argument that it waits for; slot 0: none is known of */
+} client_kept_t;
+
+typedef struct {
+    VEC(client_kept_t) calls;
+    size_t next; /* those before it were taken */
+} client_row_t;
+
 /* A queue that an actor takes calls from. */
 typedef struct {
-    uint32_t queue;
-    bool ending;       /* its caller will push nothing more */
-    mob_ref_t missing; /* the argument that its first call waits for */
+    uint32_t queue, rings;      /* rings: what the bell said before the last look at `unready` */
+    bool ending;                /* its caller will push nothing more */
+    uint64_t seen;              /* the position behind the last entry that was looked at */
+    VEC(client_row_t) rows;     /* by group: calls that were kept, in their order */
+    VEC(client_kept_t) unready; /* of an actor out of order: calls that wait for arguments */
 } client_calls_t;
+
+/* A concurrency group of an actor. */
+typedef struct {
+    uint32_t limit;
+    _Atomic uint32_t running; /* written under the mutex; the taker looks without it, as a hint */
+    VEC(wire_message_t) held; /* orders of the daemon's that came while it was full, in order */
+    size_t held_next;         /* those before it were taken */
+} client_group_t;
 
 /* What a run has stored for one of its returns so far. */
 typedef struct {
@@ -199,7 +220,9 @@ struct mob_client {
     mob_ref_t actor;      /* the actor that this process is; slot 0: none */
     VEC(client_calls_t) calls; /* an actor's */
     size_t calls_turn;
-    bool calls_ending; /* some of them are */
+    bool calls_ending;          /* some of them are */
+    VEC(client_group_t) groups; /* an actor's; none: `limit` is all that there is */
+    bool out_of_order;          /* a call that is not ready holds up none of its caller's */
     client_run_t *runs,
         *free_runs; /* every one that was ever made, and those of them that are not in use */
     mob_run_t *claimed, forget; /* the run that was claimed last, and the last MOB_FORGET */
@@ -341,9 +364,41 @@ void client_calls_add(mob_client_t *c, uint32_t number);
 void client_calls_end(mob_client_t *c, uint32_t number);
 bool client_calls_have(mob_client_t *c); /* there is a call that can be taken now */
 bool client_calls_wait(mob_client_t *c); /* there is a call */
+/* A call can't be taken because its group is full. */
+bool client_calls_crowded(mob_client_t *c);
 bool client_call_take(mob_client_t *c, client_claim_fn claim);
 /* Tells the daemon which queues get nothing more and are empty: this worker is done with them. */
 void client_calls_finish(mob_client_t *c);
+/* At the end. */
+void client_calls_free(mob_client_t *c);
+
+/* ---- group.c: concurrency groups of an actor. Under the mutex; the taker, unless it says
+ * otherwise. ---- */
+
+/* How many there are, with the default one. */
+static inline size_t client_group_count(const mob_client_t *c) {
+    return c->groups.count > 0 ? c->groups.count : 1;
+}
+/* The group of a call. */
+static inline uint32_t client_group_of(const mob_client_t *c, const wire_record_t *record) {
+    return record->group < c->groups.count ? record->group : 0;
+}
+/* Whether a call of this group may begin, if this worker is not full. Any. */
+static inline bool client_group_has_room(const mob_client_t *c, uint32_t group) {
+    return c->groups.count == 0 || c->groups.items[group].running < c->groups.items[group].limit;
+}
+/* A run of this group begins; or one is over, by any thread. */
+void client_group_begin(mob_client_t *c, uint32_t group);
+void client_group_end(mob_client_t *c, uint32_t group);
+/* The order is for a call of a group that is full, or has others waiting: it is kept. `first`:
+ * before the others. False: it may be carried out now. */
+bool client_group_hold(mob_client_t *c, const wire_message_t *order, bool first);
+/* The first order that was kept, and may be carried out now. */
+bool client_group_next(mob_client_t *c, wire_message_t *ret_order);
+/* Orders are kept. */
+bool client_groups_hold(const mob_client_t *c);
+/* At the end. */
+void client_groups_free(mob_client_t *c);
 
 /* ---- lease.c: a worker's right to take tasks. Under the mutex; the taker, unless it says
  * otherwise. ---- */
@@ -376,6 +431,9 @@ void client_lending_begin(mob_client_t *c, mob_ref_t run);
  * is none, or it is not certain. Any. */
 bool client_lending_run(const mob_client_t *c, mob_ref_t *ret_run);
 void client_lending_end(mob_client_t *c);
+/* This thread gives a run to another, or gets it from there. Any. */
+void client_lending_give(void);
+void client_lending_accept(mob_ref_t run);
 /* Lends, or takes back, what is due now. Under the mutex. */
 void client_lending_settle(mob_client_t *c);
 /* Around a wait of this thread, while its runs stand still. Not under the mutex. */

@@ -93,7 +93,8 @@ static void client_disconnect(mob_client_t *c) {
     vec_free(&c->record_pool.free);
     vec_free(&c->orders);
     vec_free(&c->forgets);
-    vec_free(&c->calls);
+    client_calls_free(c);
+    client_groups_free(c);
     vec_free(&c->refusals);
     free(c->slot_pool.ranges);
     free(c->record_pool.ranges);

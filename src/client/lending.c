@@ -52,6 +52,15 @@ void client_lending_end(mob_client_t *c) {
     if (--c->running == 0) c->waiting = 0; /* no run stands still for a thread that waits on */
 }
 
+void client_lending_give(void) {
+    if (runs_here > 0) runs_here--;
+}
+
+void client_lending_accept(mob_ref_t run) {
+    runs_here++;
+    last_here = run;
+}
+
 client_wait_t client_waiting_begin(mob_client_t *c) {
     client_wait_t wait = {0};
     if (c->role != WIRE_WORKER || atomic_load_explicit(&client_forked, memory_order_relaxed))

@@ -91,8 +91,8 @@ static bool is_for_us(const mob_client_t *c, const client_order_t *order,
 }
 
 /* What its user sees of it. */
-static mob_run_t run_view(const client_order_t *order, const wire_record_t *copy,
-                          const wire_body_t *body, uint64_t start_ns) {
+static mob_run_t run_view(const mob_client_t *c, const client_order_t *order,
+                          const wire_record_t *copy, const wire_body_t *body, uint64_t start_ns) {
     bool flows = (copy->flags & WIRE_FLOWS) && copy->num_returns == 2;
     return (mob_run_t){
         .kind = (mob_kind_t)copy->kind,
@@ -112,6 +112,7 @@ static mob_run_t run_view(const client_order_t *order, const wire_record_t *copy
         .dynamic = copy->flags & WIRE_DYNAMIC,
         .max_calls = copy->kind == MOB_TASK ? copy->max_calls : 0,
         .max_concurrency = copy->kind == MOB_ACTOR_CREATE ? copy->max_concurrency : 0,
+        .group = copy->kind == MOB_ACTOR_CALL ? client_group_of(c, copy) : 0,
         .may_retry = (copy->flags & WIRE_RETRY_EXCEPTIONS) && order->may_retry,
         .restarted = order->restarted,
         .args = body->args,
@@ -151,7 +152,7 @@ static void run_begin(mob_client_t *c, client_run_t *run, const client_order_t *
         false;
     run->repeatable = copy->kind == MOB_TASK && copy->max_retries != 0;
     if (order->leased) client_lease_run(c, order->record + 1);
-    run->run = run_view(order, copy, body, record->start_ns);
+    run->run = run_view(c, order, copy, body, record->start_ns);
     if (copy->num_returns > 0) memset(run->results, 0, copy->num_returns * sizeof *run->results);
     client_maker_begin(c, run, run->run.flows);
     refs_hold(c, body->deps, copy->num_deps);
@@ -159,7 +160,11 @@ static void run_begin(mob_client_t *c, client_run_t *run, const client_order_t *
     refs_hold(c, &run->run.function, 1);
     c->leased = order->leased;
     if (copy->kind != MOB_ACTOR_CALL) c->holds = copy->shape;
-    if (copy->kind == MOB_ACTOR_CREATE) c->actor = run->run.actor;
+    if (copy->kind == MOB_ACTOR_CREATE) {
+        c->actor = run->run.actor;
+        c->out_of_order = copy->flags & WIRE_OUT_OF_ORDER;
+    }
+    if (copy->kind == MOB_ACTOR_CALL) client_group_begin(c, run->run.group);
     client_lending_begin(c, run->run.task_id);
     calls_publish(c);
     client_lending_settle(c);
@@ -265,6 +270,7 @@ static void run_end(mob_client_t *c, client_run_t *run) {
     refs_release(c, run->body.deps, run->run.dep_count, false);
     refs_release(c, run->body.refs, run->run.ref_count, false);
     refs_release(c, &run->run.function, 1, true);
+    if (run->run.kind == MOB_ACTOR_CALL) client_group_end(c, run->run.group);
     client_lending_end(c);
     calls_publish(c);
     client_lending_settle(c);
@@ -357,7 +363,8 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
     run_end(c, run);
     if (run->run.kind == MOB_ACTOR_CREATE) {
         c->holds = run->run.held_shape;
-        if (run->run.max_concurrency > 0) c->limit = run->run.max_concurrency;
+        if (run->run.max_concurrency > 0 && c->groups.count == 0)
+            c->limit = run->run.max_concurrency;
     }
     /* Before the results are seen: a submitter that waits for them may push the next task at once,
      * and then need wake nobody. */

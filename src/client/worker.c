@@ -56,6 +56,7 @@ static bool call_claim(mob_client_t *c, uint64_t entry) { return entry_claim(c, 
  * between: those are this thread's alone. */
 static bool order_take(mob_client_t *c, wire_message_t *ret_order) {
     client_listen(c);
+    if (client_group_next(c, ret_order)) return true;
     while (c->order_next < c->orders.count) {
         *ret_order = c->orders.items[c->order_next++];
         if (c->order_next >= 1024) { /* a worker that is never idle would let it grow for ever */
@@ -64,6 +65,7 @@ static bool order_take(mob_client_t *c, wire_message_t *ret_order) {
             c->orders.count -= c->order_next;
             c->order_next = 0;
         }
+        if (ret_order->kind == WIRE_RUN && client_group_hold(c, ret_order, false)) continue;
         if (ret_order->kind == WIRE_RUN) return true;
         if (ret_order->kind == WIRE_CALLS)
             client_calls_add(c, ret_order->queue.queue);
@@ -77,7 +79,9 @@ static bool order_take(mob_client_t *c, wire_message_t *ret_order) {
 void client_order_again(mob_client_t *c, uint32_t record, uint64_t generation, bool may_retry) {
     wire_message_t order = {.run = {WIRE_RUN, .record = record, .generation = generation,
                                     .flags = may_retry ? WIRE_RUN_MAY_RETRY : 0}};
-    if (c->order_next > 0) {
+    if (client_group_hold(c, &order, true)) {
+        /* its turn comes when its group has room */
+    } else if (c->order_next > 0) {
         c->orders.items[--c->order_next] = order;
     } else if (vec_push(&c->orders, order)) {
         memmove(c->orders.items + 1, c->orders.items, (c->orders.count - 1) * sizeof order);
@@ -143,7 +147,8 @@ static mob_status_t run_take(mob_client_t *c, mob_run_t **ret_run) {
     c->ended_ns = 0;
     /* An actor that no process can call any more ends after the calls that it has. */
     bool over = c->told_to_exit && c->running == 0 && (c->run_unclaimable || !client_calls_wait(c));
-    return over || atomic_load(&c->dead) ? MOB_ECLOSED : full ? MOB_ELIMIT : MOB_ETIMEOUT;
+    if (over || atomic_load(&c->dead)) return MOB_ECLOSED;
+    return full || client_groups_hold(c) || client_calls_crowded(c) ? MOB_ELIMIT : MOB_ETIMEOUT;
 }
 
 mob_status_t mob_run_try(mob_client_t *c, mob_run_t **ret_run) {
@@ -175,13 +180,15 @@ mob_status_t mob_run_next(mob_client_t *c, mob_run_t **ret_run) {
         uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);
         pthread_mutex_lock(&c->mutex);
         mob_status_t status = run_take(c, ret_run);
-        bool full = status == MOB_ELIMIT, none = full || status == MOB_ETIMEOUT;
+        bool crowded = status == MOB_ELIMIT, none = crowded || status == MOB_ETIMEOUT;
+        bool full = c->running >= c->limit; /* else there may be calls of other groups */
         c->awaits_end =
-            none && (full || c->told_to_exit); /* the thread that finishes a run then rings */
+            none && (crowded || c->told_to_exit); /* the thread that finishes a run then rings */
         bool rests = c->running == 0;
         pthread_mutex_unlock(&c->mutex);
         if (slept) client_patience_learn(&c->run_patience, !none);
         if (!none) return status;
+        full &= crowded;
         slept = !full && !client_lease_look(c, seen);
         if (!full && !slept) continue;
         if (rests) client_title_rest(c);

@@ -38,6 +38,8 @@ typedef struct {
     bool retries_exceptions;
     bool flows;          /* it gives out items */
     bool dynamic;        /* as mob_task_t's */
+    bool out_of_order;   /* a creation's: see mob_task_t */
+    uint8_t group;       /* a call's: its concurrency group */
     int32_t max_retries; /* left when it was written; -1: without end */
     uint32_t limit;      /* max_calls of a task, max_concurrency of a creation */
     frame_job_t job;

@@ -1,5 +1,6 @@
 /*
- * Actors: one worker each, calls of one caller in order.
+ * Actors: one worker each, calls of one caller and concurrency group in order; or, if the actor was
+ * made so, as their arguments come.
  *
  *   PENDING      its creation waits or runs; calls queue up
  *   ALIVE        calls go to the worker as soon as their arguments are there, the callers in turn
@@ -87,6 +88,7 @@ void node_actor_create(node_t *n, node_task_t *t) {
     a->creation = t;
     actor_life_init(&a->life, t->retries);
     a->limit = n->records[t->record].max_concurrency;
+    a->out_of_order = n->records[t->record].flags & WIRE_OUT_OF_ORDER;
     node_task_name(n, t, a->name, sizeof a->name);
     o->actor = a;
     t->actor = a;
@@ -200,11 +202,52 @@ static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
     node_actor_call_fail(n, t, MOB_EACTOR, a->cause);
 }
 
-static node_calls_t *calls_of(node_actor_t *a, uint32_t caller) {
+static node_calls_t *calls_of(node_actor_t *a, uint32_t caller, uint8_t group) {
     for (size_t i = 0; i < a->callers.count; i++)
-        if (a->callers.items[i].caller == caller) return &a->callers.items[i];
-    if (!vec_push(&a->callers, ((node_calls_t){.caller = caller}))) return NULL;
+        if (a->callers.items[i].caller == caller && a->callers.items[i].group == group)
+            return &a->callers.items[i];
+    if (!vec_push(&a->callers, ((node_calls_t){.caller = caller, .group = group}))) return NULL;
     return &a->callers.items[a->callers.count - 1];
+}
+
+static void calls_append(node_calls_t *calls, node_task_t *t) {
+    t->next = NULL;
+    if (calls->tail)
+        calls->tail->next = t;
+    else
+        calls->head = t;
+    calls->tail = t;
+}
+
+/* Of an actor out of order: a call that waits for an argument stands beside the rows. */
+static void aside_add(node_actor_t *a, node_task_t *t) {
+    t->aside = true;
+    t->prev = NULL;
+    t->next = a->aside;
+    if (t->next != NULL) t->next->prev = t;
+    a->aside = t;
+}
+
+bool node_actor_aside_remove(node_actor_t *a, node_task_t *t) {
+    if (!t->aside) return false;
+    t->aside = false;
+    if (t->next != NULL) t->next->prev = t->prev;
+    if (t->prev != NULL)
+        t->prev->next = t->next;
+    else
+        a->aside = t->next;
+    t->next = t->prev = NULL;
+    return true;
+}
+
+static void call_queue(node_t *n, node_actor_t *a, node_task_t *t) {
+    node_calls_t *calls = calls_of(a, t->submitter, n->records[t->record].group);
+    if (calls == NULL) {
+        node_task_fail(n, t, MOB_ENOMEM, "the daemon has no memory for this call");
+        return;
+    }
+    calls_append(calls, t);
+    node_actor_pump(n, a);
 }
 
 void node_actor_call(node_t *n, node_task_t *t, mob_ref_t id) {
@@ -222,18 +265,19 @@ void node_actor_call(node_t *n, node_task_t *t, mob_ref_t id) {
         call_fail(n, a, t);
         return;
     }
-    node_calls_t *calls = calls_of(a, t->submitter);
-    if (calls == NULL) {
-        node_task_fail(n, t, MOB_ENOMEM, "the daemon has no memory for this call");
-        return;
-    }
-    t->next = NULL;
-    if (calls->tail)
-        calls->tail->next = t;
+    if (a->out_of_order && t->missing > 0)
+        aside_add(a, t);
     else
-        calls->head = t;
-    calls->tail = t;
-    node_actor_pump(n, a);
+        call_queue(n, a, t);
+}
+
+void node_actor_call_ready(node_t *n, node_task_t *t) {
+    node_actor_t *a = t->actor;
+    if (a == NULL) return;
+    if (node_actor_aside_remove(a, t))
+        call_queue(n, a, t);
+    else
+        node_actor_pump(n, a);
 }
 
 void node_actor_pump(node_t *n, node_actor_t *a) {
@@ -322,6 +366,11 @@ void node_actor_bury(node_t *n, node_actor_t *a, const char *cause) {
     node_task_t *first = a->first;
     a->first = NULL;
     calls_fail(n, a, first);
+    while (a->aside != NULL) {
+        node_task_t *t = a->aside;
+        (void)node_actor_aside_remove(a, t);
+        call_fail(n, a, t);
+    }
     for (size_t i = 0; i < a->callers.count; i++) {
         node_task_t *head = a->callers.items[i].head;
         a->callers.items[i].head = NULL;
@@ -382,7 +431,7 @@ void node_actor_try_end(node_t *n, node_actor_t *a) {
     if (a->released && o != NULL && (o->holders.count > 0 || o->uses > 0))
         a->released = false; /* a handle came back in a message */
     if (!a->released || a->life.state != ACTOR_ALIVE || a->in_flight > 0 || a->callers.count > 0 ||
-        a->first != NULL || a->worker == NULL)
+        a->aside != NULL || a->first != NULL || a->worker == NULL)
         return;
     if (a->worker->retiring) return;
     a->worker->retiring = true;

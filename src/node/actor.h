@@ -10,9 +10,10 @@
 #include "node/name.h"
 #include "node/types.h"
 
-/* Calls of one caller that go through the daemon, in order. */
+/* Calls of one caller and concurrency group that go through the daemon, in order. */
 typedef struct {
     uint32_t caller;
+    uint8_t group;
     node_task_t *head, *tail;
 } node_calls_t;
 
@@ -24,12 +25,14 @@ struct node_actor {
     node_client_t *worker;
     node_task_t *first; /* calls that come before all others once it is alive again, in order */
     VEC(node_calls_t) callers;
+    node_task_t *aside;   /* of one out of order: calls that wait for arguments, in no order */
     VEC(uint32_t) queues; /* of calls that do not go through the daemon */
     uint32_t in_flight;
     uint32_t limit; /* calls that it may run at once */
     uint32_t slots; /* deadlock.c's: its number among the resources, in look number `look` */
     uint64_t look;
     node_named_t *named; /* NULL: it has no name, and is not detached */
+    bool out_of_order;   /* a call that waits for an argument holds up no other */
     bool orphaned;       /* its job ends */
     bool released;       /* no handle is left: the actor ends when its calls are done */
     bool shot;           /* its process was killed by ray.kill(no_restart=False) */
@@ -68,6 +71,10 @@ void node_actor_call(node_t *node, node_task_t *task, mob_ref_t id);
 void node_actor_early(node_t *node, mob_ref_t id);
 /* Fails the early calls of former rounds: every ring was read since. */
 void node_actors_settle(node_t *node);
+/* The arguments of a call that waits are there. */
+void node_actor_call_ready(node_t *node, node_task_t *call);
+/* The call does not wait beside the rows any more; false: it did not. */
+bool node_actor_aside_remove(node_actor_t *actor, node_task_t *call);
 /* Hands calls whose arguments are there to the worker, the callers in turn. */
 void node_actor_pump(node_t *node, node_actor_t *actor);
 /* ray.kill; `may_restart`: only its process is killed. */

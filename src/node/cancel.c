@@ -111,6 +111,7 @@ static void children_add(node_client_t *w, uint64_t parent, bool force) {
 static void call_unlink(node_t *n, node_task_t *t) {
     for (size_t i = 0; i < n->actors.early.count; i++)
         if (n->actors.early.items[i].call == t) vec_swap_remove(&n->actors.early, i--);
+    if (t->actor != NULL && node_actor_aside_remove(t->actor, t)) return;
     for (size_t i = 0; t->actor != NULL && i < t->actor->callers.count; i++) {
         node_calls_t *calls = &t->actor->callers.items[i];
         node_task_t **at = &calls->head, *before = NULL;

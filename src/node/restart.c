@@ -47,7 +47,8 @@ static bool is_wanted(node_t *n, node_actor_t *a, const node_client_t *w) {
     const node_object_t *o = n->objects[a->id.slot];
     if (a->released && o != NULL && (o->holders.count > 0 || o->uses > 0))
         a->released = false; /* a handle came back in a message */
-    if (!a->released || a->first != NULL || a->callers.count > 0 || node_calls_wait(n, a))
+    if (!a->released || a->first != NULL || a->callers.count > 0 || a->aside != NULL ||
+        node_calls_wait(n, a))
         return true;
     for (const node_task_t *t = w->runs; t != NULL; t = t->run_next) {
         uint64_t word = atomic_load_explicit(&n->records[t->record].word, memory_order_acquire);

@@ -216,7 +216,7 @@ static void task_drop(node_t *n, node_task_t *t) {
 
 void node_task_ready(node_task_t *t, node_t *n) {
     if (t->kind == MOB_ACTOR_CALL) {
-        if (t->actor != NULL) node_actor_pump(n, t->actor);
+        node_actor_call_ready(n, t);
         return;
     }
     if (t->held) return;

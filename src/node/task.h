@@ -20,6 +20,7 @@ struct node_task {
     node_job_t *job;   /* its submitter's, or its detached actor's; NULL: that has ended */
     node_task_t *next; /* in an actor's queue of one caller, or among those that wait
                           for a worker */
+    node_task_t *prev; /* beside an actor's queues, if `aside` */
     node_task_t *run_prev, *run_next; /* among those that were handed to one worker */
     uint64_t generation;              /* the record's, as of now */
     uint32_t record, submitter, shape, held_shape, max_calls;
@@ -33,6 +34,7 @@ struct node_task {
     bool waiting_for_worker;
     bool queued;  /* workers take it from its submitter's queue, or one has: the daemon learns which
                      one when that says so, or dies */
+    bool aside;   /* a call of an actor out of order that waits for an argument */
     bool held;    /* a creation that waits for the actor's name */
     bool adopted; /* a call of a dead caller's that was seen in its queue */
     bool interrupted;                   /* cancelled, and its worker breaks the run off */

@@ -279,6 +279,7 @@ int core_run_ready(PyObject *module);
 PyObject *core_run_new(mob_run_t *run);
 mob_run_t *core_run_current(void); /* of this thread or asyncio task; NULL: none */
 PyObject *core_next_run(PyObject *module, PyObject *unused);
+PyObject *core_actor_groups(PyObject *module, PyObject *limits);
 
 /* waker.c */
 int core_waker_ready(PyObject *module);

@@ -123,6 +123,7 @@ static PyMethodDef methods[] = {
     {"next_run", core_next_run, METH_NOARGS, NULL},
     {"zygote", core_zygote, METH_O, NULL},
     {"environment", core_environment, METH_NOARGS, NULL},
+    {"actor_groups", core_actor_groups, METH_O, NULL},
     {"cut_off", core_cut_off, METH_NOARGS, NULL},
     {"begin_end", core_begin_end, METH_NOARGS, NULL},
     {"drop", core_drop, METH_NOARGS, NULL},
@@ -142,6 +143,7 @@ PyMODINIT_FUNC PyInit__core(void) {
         core_waker_ready(module) == 0 && core_flow_ready(module) == 0 &&
         PyModule_AddIntConstant(module, "MAX_LIMIT", MOB_MAX_LIMIT) == 0 &&
         PyModule_AddIntConstant(module, "MAX_RETURNS", MOB_MAX_RETURNS) == 0 &&
+        PyModule_AddIntConstant(module, "MAX_GROUPS", MOB_MAX_GROUPS) == 0 &&
         PyModule_AddIntConstant(module, "END_SIGNAL", WIRE_END_SIGNAL) == 0 &&
         PyModule_AddIntConstant(module, "CANCEL_SIGNAL", WIRE_CANCEL_SIGNAL) == 0 &&
         PyModule_AddIntConstant(module, "QUERY_RESOURCES", MOB_QUERY_RESOURCES) == 0 &&

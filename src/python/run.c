@@ -15,6 +15,7 @@
 typedef struct {
     PyObject_HEAD mob_run_t *run; /* NULL: it is finished */
     PyObject *task;
+    unsigned group;
     bool called;
     mob_value_t failed; /* an argument that is an error */
 } run_object_t;
@@ -27,6 +28,7 @@ PyObject *core_run_new(mob_run_t *run) {
     if (self == NULL) return NULL;
     self->run = run;
     self->called = false;
+    self->group = run->group;
     run->user = self; /* BORROWED: until the run ends */
     self->task = NULL;
     self->failed = (mob_value_t){0};
@@ -155,8 +157,24 @@ static PyObject *run_is_cancelled(run_object_t *self, PyObject *unused) {
     return run_check(self) ? PyBool_FromLong(mob_run_is_cancelled(core.client, self->run)) : NULL;
 }
 
+/* give(): this thread does not run it; accept(): this one does. */
+static PyObject *run_give(run_object_t *self, PyObject *unused) {
+    (void)unused;
+    if (!run_check(self)) return NULL;
+    mob_run_give(core.client, self->run);
+    Py_RETURN_NONE;
+}
+
+static PyObject *run_accept(run_object_t *self, PyObject *unused) {
+    (void)unused;
+    if (!run_check(self)) return NULL;
+    mob_run_accept(core.client, self->run);
+    Py_RETURN_NONE;
+}
+
 static PyMemberDef run_members[] = {
     {"task", T_OBJECT, offsetof(run_object_t, task), 0, "The asyncio task that runs it."},
+    {"group", T_UINT, offsetof(run_object_t, group), READONLY, "Its concurrency group's number."},
     {"called", T_BOOL, offsetof(run_object_t, called), READONLY, "Whether call() was called."},
     {NULL, 0, 0, 0, NULL},
 };
@@ -166,6 +184,8 @@ static PyMethodDef run_methods[] = {
     {"call", (PyCFunction)run_call, METH_NOARGS, NULL},
     {"done", (PyCFunction)run_done, METH_O, NULL},
     {"failed", (PyCFunction)run_failed, METH_O, NULL},
+    {"give", (PyCFunction)run_give, METH_NOARGS, NULL},
+    {"accept", (PyCFunction)run_accept, METH_NOARGS, NULL},
     {"function", (PyCFunction)run_function, METH_NOARGS, NULL},
     {"is_cancelled", (PyCFunction)run_is_cancelled, METH_NOARGS, NULL},
     {"item", (PyCFunction)run_item, METH_O, NULL},
@@ -197,6 +217,21 @@ PyObject *core_next_run(PyObject *module, PyObject *unused) {
     mob_run_t *run = core_run_take();
     if (run != NULL) return core_run_new(run);
     if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
+PyObject *core_actor_groups(PyObject *module, PyObject *limits) {
+    (void)module;
+    uint32_t numbers[MOB_MAX_GROUPS];
+    PyObject *fast = PySequence_Fast(limits, "limits must be a sequence");
+    if (fast == NULL) return NULL;
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(fast);
+    for (Py_ssize_t i = 0; i < count && i < MOB_MAX_GROUPS; i++)
+        numbers[i] = (uint32_t)PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(fast, i));
+    Py_DECREF(fast);
+    if (PyErr_Occurred()) return NULL;
+    mob_status_t status = mob_actor_groups(core.client, numbers, (uint32_t)count);
+    if (status != MOB_OK) return core_raise(status);
     Py_RETURN_NONE;
 }
 

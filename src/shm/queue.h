@@ -50,6 +50,16 @@ static inline bool shm_queue_peek(shm_queue_t *queue, uint64_t *ret_position, ui
         atomic_load_explicit(&queue->entries[head % SHM_QUEUE_ENTRIES], memory_order_relaxed);
     return true;
 }
+/* The entry at `position`, which the only taker of the queue has not passed; false if there is none
+ * yet. */
+static inline bool shm_queue_at(shm_queue_t *queue, uint64_t position, uint64_t *ret_entry) {
+    /* acquire: as in shm_queue_peek */
+    uint64_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
+    if ((int64_t)(tail - position) <= 0) return false;
+    *ret_entry =
+        atomic_load_explicit(&queue->entries[position % SHM_QUEUE_ENTRIES], memory_order_relaxed);
+    return true;
+}
 /* The entry after the one at `position`, 0 if there is none (or it is 0); a moment's truth. */
 static inline uint64_t shm_queue_after(shm_queue_t *queue, uint64_t position) {
     /* relaxed: it is looked at, not acted on */

@@ -60,7 +60,8 @@ enum {
     WIRE_TOLD = 2,
     WIRE_RAISED = 4,
     WIRE_FLOWS = 8,
-    WIRE_DYNAMIC = 16
+    WIRE_DYNAMIC = 16,
+    WIRE_OUT_OF_ORDER = 32
 };
 /* A result of this size or more, of a task that may be run again, can be made again if it is lost.
  * Below it the daemon never hears of the task. */
@@ -70,14 +71,14 @@ typedef struct wire_record {
     alignas(64) _Atomic uint64_t word; /* generation << 16 | worker << 4 | KNOWN | state */
     uint64_t block;                    /* the body's place in the arena; 0: in `body` */
     uint64_t body_size;
-    uint8_t kind; /* mob_kind_t */
-    uint8_t
-        flags; /* By the submitter: WIRE_RETRY_EXCEPTIONS; WIRE_FLOWS, it gives out items, and its
-                  results are `done` and the flow's slot (store/flow.h); WIRE_DYNAMIC, for its
-                  worker. By the worker, in DONE: WIRE_TOLD, the
-                  run is among its events; WIRE_RAISED, the daemon is to keep it for people */
+    uint8_t kind;  /* mob_kind_t */
+    uint8_t flags; /* By the submitter: WIRE_RETRY_EXCEPTIONS; WIRE_FLOWS, it gives out items, and
+                      its results are `done` and the flow's slot (store/flow.h); WIRE_DYNAMIC, for
+                      its worker; WIRE_OUT_OF_ORDER, a creation's. By the worker, in DONE:
+                      WIRE_TOLD, the run is among its events; WIRE_RAISED, the daemon is to keep it
+                      for people */
     uint8_t name_size;
-    uint8_t reserved;
+    uint8_t group; /* a call's, of its actor's concurrency groups */
     uint32_t shape, held_shape;
     int32_t max_retries; /* of a creation: how often the actor may be made again */
     uint32_t num_returns, num_deps, num_refs;

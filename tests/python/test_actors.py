@@ -617,7 +617,6 @@ def test_method_without_options_leaves_a_method_as_it_is():
 @pytest.mark.parametrize(
     "options",
     [
-        {"concurrency_groups": {"a": 1}},
         {"runtime_env": {"env_vars": {"A": "1"}}},
         {"scheduling_strategy": "SPREAD"},
         {"label_selector": {"a": "b"}},

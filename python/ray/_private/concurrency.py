@@ -4,8 +4,8 @@ loop.
 A class of ours that answers some of its calls later has a `__ray_serve__(self, next_run)`, which
 takes the runs itself, in the main thread, until there are no more (see ray.util.queue).
 
-In both the core hands out calls in the order of each caller, and no more of them than
-max_concurrency at a time.
+In both the core hands out calls in the order of each caller and concurrency group, and no more of
+them than max_concurrency, or the number of their group, at a time.
 """
 
 import _thread
@@ -19,14 +19,16 @@ def serve(creation):
     """Serves an actor from its creation, which is a run that has not been begun, until this worker
     is to end.
     """
-    own = None
+    is_async = limits = own = None
     try:
-        target = creation.function()
-        is_async = definition.is_async(target)
-        own = getattr(target, "__ray_serve__", None)
+        function = creation.function()
+        is_async = definition.is_async(function)
+        own = getattr(function, "__ray_serve__", None)
+        limits = getattr(function, "limits", None)
+        if limits:
+            _core.actor_groups(limits)
     except BaseException as error:  # it can't be loaded, and that is what its calls are to say
         creation.failed([error])
-        is_async = None
     if is_async:
         _serve_in_loop(creation)
         return
@@ -35,7 +37,10 @@ def serve(creation):
         if own is not None and (actor := _core.actor()) is not None:
             own(actor, _core.next_run)
             return
-    _serve_in_threads()
+    if limits:
+        _Pools(limits).serve()
+    else:
+        _Threads().serve()
 
 
 class _Threads:
@@ -59,16 +64,22 @@ class _Threads:
                     self._add()
             if run is None:
                 return
-            status = _run_whole(run)
+            _run_and_end(run)
             del run
-            if status is not None:  # in a thread that need not be the main one
-                worker_main.end(status)
 
     def _add(self):
         try:
             _thread.start_new_thread(self.serve, ())
         except RuntimeError:  # no more threads here: those that there are go on
             pass
+
+
+def _run_and_end(run):
+    """Runs it, and ends the actor if that is what the method did."""
+    status = _run_whole(run)
+    if status is not None:  # in a thread that need not be the main one
+        del run
+        worker_main.end(status)
 
 
 def _run_whole(run):
@@ -82,8 +93,121 @@ def _run_whole(run):
         return worker_main.exit_status(error)
 
 
-def _serve_in_threads():
-    _Threads().serve()
+class _Pool:
+    """The threads of one concurrency group."""
+
+    __slots__ = ("count", "idle", "late", "limit")
+
+    def __init__(self, limit):
+        self.limit = limit
+        self.count = 0  # threads that were started
+        self.idle = []  # seats of those that wait; the last to come is the first to go
+        self.late = []  # runs for the next thread that is free
+
+
+class _Seat:
+    """Where a thread waits until it is given a run."""
+
+    __slots__ = ("_lock", "_run")
+
+    def __init__(self):
+        self._run = None
+        self._lock = _thread.allocate_lock()
+        self._lock.acquire()
+
+    def give(self, run):
+        self._run = run
+        self._lock.release()
+
+    def wait(self):
+        self._lock.acquire()
+        run, self._run = self._run, None
+        return run
+
+
+class _Pools:
+    """Threads of an actor with concurrency groups. Each group has as many of its own as it runs
+    calls at once, so that what a library keeps by thread stays within the group.
+
+    Whoever has the turn leads: it takes the next run from the core. A run of the leader's own group
+    it runs itself. Any other it gives, and the turn with it, to a thread of that run's group, so
+    that the turn stays near the group that is called. A thread gives the turn up while it runs, and
+    takes it back if nobody had it meanwhile: so one quick call after the other costs no switch of
+    threads. The main thread waits for the turn when it does not lead, and runs no calls.
+
+    `_lock` guards the pools; nothing waits while it is held.
+    """
+
+    def __init__(self, limits):
+        self._pools = [_Pool(limit) for limit in limits]
+        self._lock = _thread.allocate_lock()
+        self._turn = _thread.allocate_lock()  # one thread may take it and another give it up
+        self._over = False
+
+    def serve(self):
+        """In the main thread, until this worker is to end."""
+        while True:
+            self._turn.acquire()
+            if self._over:
+                return
+            self._lead(None)
+
+    def _lead(self, own):
+        """Takes a run; this thread has the turn. Returns the run if it is of the pool `own`, this
+        thread's. None: another thread has the turn.
+        """
+        run = None if self._over else _core.next_run()
+        if run is None:
+            self._over = True
+            self._turn.release()
+            return None
+        pool = self._pools[run.group]
+        if pool is own:
+            return run
+        run.give()
+        self._hand(pool, run)
+        return None
+
+    def _hand(self, pool, run):
+        """A thread of this pool runs it, and has the turn."""
+        with self._lock:
+            if pool.idle:
+                pool.idle.pop().give(run)
+                return
+            if pool.count < pool.limit and self._start(pool, run):
+                return
+            if pool.count > 0:
+                # The core gives out no more runs than the pool may have: one is about to be free.
+                pool.late.append(run)
+                return
+        run.accept()
+        _run_and_end(run)  # there is no thread for it
+        self._turn.release()
+
+    def _start(self, pool, run):
+        try:
+            _thread.start_new_thread(self._serve, (pool, run))
+        except RuntimeError:  # no more threads here: those that there are go on
+            return False
+        pool.count += 1
+        return True
+
+    def _serve(self, pool, run):
+        """A thread of the pool. It was given the run and the turn."""
+        seat = _Seat()
+        while True:
+            run.accept()
+            while run is not None:
+                self._turn.release()
+                _run_and_end(run)
+                run = self._lead(pool) if self._turn.acquire(False) else None
+            with self._lock:
+                if pool.late:
+                    run = pool.late.pop(0)
+                else:
+                    pool.idle.append(seat)
+            if run is None:
+                run = seat.wait()
 
 
 def _serve_in_loop(creation):

@@ -42,20 +42,20 @@ class Definition:
         "most",
         "name",
         "retry",
+        "said",
         "yields",
     )
 
     def __init__(self, target):
         self._start(target)
         self.name = target.__name__
-        # of a function: the exceptions after which it is run again; of a class: by method what
-        # ray.method says, (max_task_retries or None, retry_exceptions)
-        self.retry = None
+        self.retry = None  # of a function: the exceptions after which it is run again
         self.methods = None
+        self.said = None  # of a class: the options that ray.method gave its methods, by method
         self.yields = False
         if isinstance(target, type):
             self.methods = _methods(target)
-            self.retry = _retried_methods(target)
+            self.said = _said_of_methods(target)
             self.least, self.most = self.methods.get("__init__", (1, 0, 0))[1:]
         else:
             self.least, self.most = _arity(target, 0)
@@ -108,7 +108,7 @@ class Definition:
         """The same definition, whose tasks are run again after an exception of these classes."""
         copy = Definition.__new__(Definition)
         copy._start(self.target)
-        for name in ("least", "methods", "most", "name", "yields"):
+        for name in ("least", "methods", "most", "name", "said", "yields"):
             setattr(copy, name, getattr(self, name))
         copy.retry = classes
         return copy
@@ -154,17 +154,38 @@ class Definition:
     def __reduce__(self):
         from ray._private import serialization
 
-        outline = (self.name, self.least, self.most, self.methods, self.retry, self.yields)
         if serialization.active() and not self._in_export:
-            return _from_export, (self.export(), outline)
-        return _blank, (), (self.target, outline)
+            return _from_export, (self.export(), self._outline())
+        return _blank, (), (self.target, self._outline())
+
+    def _outline(self):
+        return (
+            self.name,
+            self.least,
+            self.most,
+            self.methods,
+            self.said,
+            self.retry,
+            self.yields,
+        )
+
+    def _outlined(self, outline):
+        (
+            self.name,
+            self.least,
+            self.most,
+            self.methods,
+            self.said,
+            self.retry,
+            self.yields,
+        ) = outline
 
     def __setstate__(self, state):
         # The target may be half made here (it can contain this very definition), so nothing is read
         # off it.
         target, outline = state
         self._start(target)
-        self.name, self.least, self.most, self.methods, self.retry, self.yields = outline
+        self._outlined(outline)
 
 
 class Retrying:
@@ -179,6 +200,37 @@ class Retrying:
 
     def __call__(self, *args, **kwargs):
         return self.function(*args, **kwargs)
+
+
+class Grouped:
+    """A class together with the concurrency groups of an actor that is made of it."""
+
+    __slots__ = ("__name__", "_definition", "_export", "_loaded", "limits")
+
+    def __init__(self, definition, limits: tuple):
+        self.__name__ = definition.name
+        self.limits = limits  # by the group's number; 0 is the default group
+        self._definition = definition
+        self._export = self._loaded = None
+
+    def export(self):
+        """The reference to this in the store, put there once a session."""
+        if self._export is None or self._export[0] != session.epoch:
+            self._export = (session.epoch, _core.put(self))
+        return self._export[1]
+
+    @property
+    def made(self):
+        """In a worker: what makes an instance."""
+        if self._loaded is None:
+            self._loaded = self._definition.target and self._definition.loaded()
+        return self._loaded
+
+    def __call__(self, *args, **kwargs):
+        return self.made(*args, **kwargs)
+
+    def __reduce__(self):
+        return Grouped, (self._definition, self.limits)
 
 
 class Retried:
@@ -206,7 +258,7 @@ def load(exported, reference):
     """
     if isinstance(exported, Definition):
         return exported.loaded(reference)
-    if isinstance(exported, Retried):
+    if isinstance(exported, (Grouped, Retried)):
         return exported
     from ray import cross_language
 
@@ -256,14 +308,7 @@ def _from_export(reference, outline):
     definition._start(None, (session.epoch, reference))
     if session.mode != session.WORKER_MODE:
         _note_elsewhere(definition)
-    (
-        definition.name,
-        definition.least,
-        definition.most,
-        definition.methods,
-        definition.retry,
-        definition.yields,
-    ) = outline
+    definition._outlined(outline)
     return definition
 
 
@@ -298,6 +343,8 @@ def is_async(target) -> bool:
     """Whether an actor of this class, or of what `load` made of it, runs its calls in an event
     loop.
     """
+    if isinstance(target, Grouped):
+        target = target.made
     if _flags(target) & _COROUTINE:  # what _awaited made
         return True
     return any(
@@ -325,23 +372,21 @@ def _members(target):
     return found
 
 
-def _retried_methods(target):
-    """What ray.method says of retries, by method; None if it says nothing."""
+def _said_of_methods(target):
+    """The options that ray.method gave, by method; None if it gave none."""
     found = {}
     for name, member in _members(target).items():
-        said = getattr(_function(member), "__ray_retries__", None)
-        if said is not None:
+        said = getattr(_function(member), "__ray_method_options__", None)
+        if said:
             found[name] = said
     return found or None
 
 
 def _methods(target):
-    """Every method of a class: its number of results ("streaming" for one that yields) with the
-    most items that may wait to be read, and its arity.
+    """Every method of a class: its number of results ("streaming" for one that yields), and its
+    arity.
     """
-    methods = {
-        name: ((1, None), *_arity(function, 1)) for name, function in every_actor.METHODS.items()
-    }
+    methods = {name: (1, *_arity(function, 1)) for name, function in every_actor.METHODS.items()}
     for name, member in _members(target).items():
         function = _function(member)
         plain = isinstance(function, _FUNCTION)
@@ -353,9 +398,9 @@ def _methods(target):
             or (dunder and not plain)
         ):
             continue
+        said = getattr(function, "__ray_method_options__", {}).get("num_returns")
         yields = _flags(function) & (_GENERATOR | _ASYNC_GENERATOR)
-        said, limit = getattr(function, "__ray_results__", (None, None))
-        results = (("streaming" if yields else 1) if said is None else said, limit)
+        results = said if said is not None else "streaming" if yields else 1
         arity = (
             _EVERY_CALL
             if _is_partial(member)

@@ -40,15 +40,11 @@ _LATER_TASK = {
 _LATER_ACTOR = {
     **_LATER_COMMON,
     "_actor_generator_backpressure_num_objects": (),
-    "allow_out_of_order_execution": (False,),
-    "concurrency_groups": ({}, []),
     "enable_tensor_transport": (False,),
     "object_store_memory": (),
 }
 _LATER_METHOD = {
-    "concurrency_group": (),
     "enable_task_events": (True,),
-    "name": (),
     "tensor_transport": (),
 }
 
@@ -177,8 +173,26 @@ def _switch(name, value):
     return value
 
 
+def _concurrency_groups(name, value):
+    if value == []:  # what Ray takes for none
+        return {}
+    if not isinstance(value, dict):
+        raise TypeError(
+            f"{name} must be a dict of names and numbers of calls, as in {{'io': 2}}, not "
+            f"{type(value).__name__}"
+        )
+    if len(value) >= _core.MAX_GROUPS:
+        raise ValueError(f"{name} may have {_core.MAX_GROUPS - 1} groups, not {len(value)}")
+    for group, most in value.items():
+        _name(f"the name of a group in {name}", group)
+        _count(1)(f"{name}[{group!r}]", most)
+    return dict(value)
+
+
 _ACTOR = {
     **_RESOURCES,
+    "allow_out_of_order_execution": _switch,
+    "concurrency_groups": _concurrency_groups,
     "get_if_exists": _switch,
     "lifetime": _lifetime,
     "max_pending_calls": _count(1, endless=True),
@@ -190,6 +204,7 @@ _ACTOR = {
 }
 _METHOD = {
     _BACKPRESSURE: _count(1, endless=True, most=_core.MAX_LIMIT),
+    "concurrency_group": _name,
     "max_task_retries": _count(0, endless=True),
     "num_returns": _num_returns,
     "retry_exceptions": _retry_exceptions,

@@ -202,6 +202,124 @@ static void test_a_queue_that_ends_is_emptied_first(void **state) {
     assert_true(takes(c, called_by_another()));
 }
 
+/* ---- groups, and calls out of order; the worker takes them whole ---- */
+
+static void groups_are(mob_client_t *c, uint32_t first, uint32_t second) {
+    uint32_t limits[] = {1, first, second};
+    assert_int_equal(mob_actor_groups(c, limits, 3), MOB_OK);
+    client_calls_add(c, CALLS);
+}
+
+static void test_a_full_group_holds_up_no_other(void **state) {
+    mob_client_t *c = *state;
+    groups_are(c, 1, 2);
+    task_t first = called_in(1, NULL), waits = called_in(1, NULL), other = called_in(2, NULL),
+           plain = called(NULL), behind = called_in(1, NULL);
+    mob_run_t *run = taken(c);
+    assert_true(runs(run, first));
+    assert_int_equal(run->group, 1);
+    assert_true(runs(taken(c), other));
+    assert_true(runs(taken(c), plain));
+    takes_nothing(c, MOB_ELIMIT); /* a run has to end first */
+    assert_false(client_calls_have(c));
+    assert_true(client_calls_wait(c));
+    finished(c, run);
+    assert_true(client_calls_have(c));
+    run = taken(c);
+    assert_true(runs(run, waits)); /* in their order */
+    takes_nothing(c, MOB_ELIMIT);
+    finished(c, run);
+    assert_true(runs(taken(c), behind));
+    takes_nothing(c, MOB_ETIMEOUT);
+    assert_false(client_calls_wait(c)); /* the head has moved over all of them */
+}
+
+static void test_a_call_that_is_cancelled_in_a_full_group(void **state) {
+    mob_client_t *c = *state;
+    groups_are(c, 1, 1);
+    mob_run_t *run = (called_in(1, NULL), taken(c));
+    task_t gone = called_in(1, NULL), next = called_in(1, NULL);
+    takes_nothing(c, MOB_ELIMIT);
+    taken_back(gone);
+    finished(c, run);
+    assert_true(runs(taken(c), next));
+    assert_false(client_calls_wait(c));
+}
+
+static void test_a_missing_argument_holds_up_its_group_only(void **state) {
+    mob_client_t *c = *state;
+    groups_are(c, 4, 4);
+    task_t argument = pushed();
+    task_t waits = called_in(1, &argument.result), behind = called_in(1, NULL),
+           other = called_in(2, NULL);
+    assert_true(runs(taken(c), other));
+    takes_nothing(c, MOB_ETIMEOUT);
+    store_slot_seal(&c->slots[argument.result.slot], false);
+    assert_true(client_calls_have(c));
+    assert_true(runs(taken(c), waits));
+    assert_true(runs(taken(c), behind));
+}
+
+static void test_orders_of_a_full_group_wait_in_order(void **state) {
+    mob_client_t *c = *state;
+    groups_are(c, 1, 1);
+    task_t tasks[4] = {called_in(1, NULL), called_in(1, NULL), called_in(2, NULL),
+                       called_in(1, NULL)};
+    atomic_store(&c->queues[CALLS].head, atomic_load(&c->queues[CALLS].tail));
+    for (size_t i = 0; i < 4; i++) daemon_tells_to_run(c, tasks[i]);
+    mob_run_t *run = taken(c);
+    assert_true(runs(run, tasks[0]));
+    assert_true(runs(taken(c), tasks[2]));
+    takes_nothing(c, MOB_ELIMIT);
+    task_t late = called_in(1, NULL); /* what the daemon told comes first */
+    finished(c, run);
+    run = taken(c);
+    assert_true(runs(run, tasks[1]));
+    finished(c, run);
+    run = taken(c);
+    assert_true(runs(run, tasks[3]));
+    finished(c, run);
+    assert_true(runs(taken(c), late));
+}
+
+static void test_out_of_order_a_missing_argument_holds_up_none(void **state) {
+    mob_client_t *c = *state;
+    client_calls_add(c, CALLS);
+    c->out_of_order = true;
+    c->limit = 10;
+    task_t first = pushed(), second = pushed();
+    task_t waits = called(&first.result), too = called(&second.result), goes = called(NULL);
+    assert_true(runs(taken(c), goes));
+    takes_nothing(c, MOB_ETIMEOUT);
+    assert_true(client_calls_wait(c));
+    store_slot_seal(&c->slots[second.result.slot], false); /* and its sealer died before it rang */
+    assert_true(client_calls_have(c));
+    assert_true(runs(taken(c), too));
+    taken_back(waits); /* cancelled */
+    assert_true(client_calls_have(c));
+    takes_nothing(c, MOB_ETIMEOUT);
+    assert_false(client_calls_wait(c));
+}
+
+static void test_groups_that_make_no_sense(void **state) {
+    static const uint32_t limits[] = {1, 0};
+    uint32_t many[MOB_MAX_GROUPS + 1];
+    mob_client_t *c = *state;
+    assert_int_equal(mob_actor_groups(c, limits, 0), MOB_EINVAL);
+    assert_int_equal(mob_actor_groups(c, limits, 2), MOB_EINVAL);
+    for (size_t i = 0; i <= MOB_MAX_GROUPS; i++) many[i] = UINT32_MAX;
+    assert_int_equal(mob_actor_groups(c, many, MOB_MAX_GROUPS + 1), MOB_EINVAL);
+    assert_int_equal(mob_actor_groups(c, many, MOB_MAX_GROUPS), MOB_OK);
+    assert_int_equal(c->limit, UINT32_MAX);
+    client_calls_add(c, CALLS);
+    uint32_t few[] = {1, 1};
+    assert_int_equal(mob_actor_groups(c, few, 2), MOB_OK);
+    task_t call = called_in(200, NULL); /* no such group: it runs in the default one */
+    mob_run_t *run = taken(c);
+    assert_true(runs(run, call));
+    assert_int_equal(run->group, 0);
+}
+
 static void test_a_number_that_is_no_queue_of_calls(void **state) {
     static const uint32_t numbers[] = {0, SHM_FIRST_CALLS - 1, SHM_QUEUES, UINT32_MAX};
     mob_client_t *c = *state;
@@ -229,6 +347,12 @@ int main(void) {
         WORKER_TEST(test_an_old_entry_is_passed),
         WORKER_TEST(test_what_it_cannot_run_stays),
         WORKER_TEST(test_a_queue_that_ends_is_emptied_first),
+        WORKER_TEST(test_a_full_group_holds_up_no_other),
+        WORKER_TEST(test_a_call_that_is_cancelled_in_a_full_group),
+        WORKER_TEST(test_a_missing_argument_holds_up_its_group_only),
+        WORKER_TEST(test_orders_of_a_full_group_wait_in_order),
+        WORKER_TEST(test_out_of_order_a_missing_argument_holds_up_none),
+        WORKER_TEST(test_groups_that_make_no_sense),
         WORKER_TEST(test_a_number_that_is_no_queue_of_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,6 +144,17 @@ static inline task_t called(const mob_ref_t *dep) {
         .kind = MOB_ACTOR_CALL, .actor = actor, .deps = dep, .dep_count = dep != NULL});
 }
 
+/* A call of a concurrency group. */
+static inline task_t called_in(uint8_t group, const mob_ref_t *dep) {
+    submitter->local[actor.slot] =
+        (client_local_t){.count = 1, .generation = (uint32_t)actor.generation, .queue = CALLS};
+    return submitted((mob_task_t){.kind = MOB_ACTOR_CALL,
+                                  .actor = actor,
+                                  .group = group,
+                                  .deps = dep,
+                                  .dep_count = dep != NULL});
+}
+
 /* As the daemon takes a task back, out of a queue or from a worker. */
 static inline void taken_back(task_t task) {
     assert_true(wire_record_move(record_of(task), wire_word(task.generation, 0, WIRE_READY_STATE),
