@@ -277,8 +277,8 @@ void node_zygote_died(node_setup_t *s) {
     if (++s->zygote.failures <= MAX_FAILURES && node_zygote_start(s) == MOB_OK) return;
     zygote_fail(s, MOB_ESYS,
                 "the Python process that workers are forked from can't be started. What it said "
-                "before it ended tells why; try it by hand, in the same folder: python -c 'import "
-                "ray._private.zygote'");
+                "before it ended tells why; try it by hand, in the same folder: python -c 'from "
+                "ray._private import zygote; zygote.load()'");
     if (s->is_mother) node_setup_drop(s);
 }
 

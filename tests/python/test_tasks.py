@@ -314,7 +314,8 @@ class Actor:
     def modules(self):
         import sys
         return set(sys.modules)
-listing = [sys.executable, "-c", "import ray._private.zygote, sys; print(*sys.modules)"]
+code = "import sys; from ray._private import zygote; zygote.load(); print(*sys.modules)"
+listing = [sys.executable, "-c", code]
 known = subprocess.check_output(listing, text=True)
 print("more:", *sorted(ray.get(Actor.remote().modules.remote()) - set(known.split())))
 """

@@ -20,7 +20,8 @@ import traceback  # noqa: F401  (for the workers)
 from ray import _core
 
 
-def _load():
+def load():
+    """What every worker needs."""
     import cloudpickle  # noqa: F401  (for the workers)
 
     from ray import actor, exceptions, remote_function  # noqa: F401  (for the workers)
@@ -44,7 +45,7 @@ def begin(setup: bytes, again: bool) -> "str | None":
     if again:
         sys.path_importer_cache.clear()  # relative folders mean others now
         _read_environment()
-    _load()
+    load()
 
     from ray._private import threads, worker_main
 
