@@ -62,6 +62,10 @@ typedef enum mob_status {
     MOB_ESETUP,       /* the worker's runtime environment could not be set up */
     MOB_ESTOPPED,     /* the daemon is stopped, or does not answer: it may go on later */
     MOB_EOVER,        /* a flow has no more items; or nobody reads it any more */
+    MOB_EGROUP,       /* the task's placement group was removed */
+    MOB_EACTORGROUP,  /* the actor's placement group was removed before the actor was made */
+    MOB_EPLACE,       /* the task asks for a node that is not there */
+    MOB_EACTORPLACE,  /* the actor does */
     MOB_STATUS_COUNT
 } mob_status_t;
 
@@ -323,9 +327,35 @@ typedef enum mob_kind {
     MOB_ACTOR_CALL = 2,
     MOB_FORGET = 3, /* for workers only: no process needs `function` any more; nothing to run,
                        nothing to finish */
+    MOB_GROUP = 4, /* a placement group: the daemon itself sets its bundles aside. Its arguments are
+                      a mob_group_t; its one result names the group, and is sealed when it is
+                      placed */
 } mob_kind_t;
 
-/* How an actor is known to other programs. */
+/* The arguments of MOB_GROUP. There follow the bundles, a mob_bundle_t each; then `value_size`
+ * bytes in MOB_FORMAT_PICKLE, which become the result's value. */
+typedef struct mob_group {
+    uint32_t strategy; /* mob_strategy_t */
+    uint32_t detached; /* 1: it outlives its maker's job */
+    uint32_t bundles;
+    uint32_t value_size;
+    uint32_t id_at; /* where in the value the id of the group is to be written; all ones: nowhere */
+    uint32_t reserved;
+} mob_group_t;
+/* There follow `resources` times 8 bytes of amount, in 1/10000, and a name with its zero; then the
+ * labels that its node must have, with a zero (see mob_where_t). */
+typedef struct mob_bundle {
+    uint32_t resources;
+    uint32_t size; /* of what follows */
+} mob_bundle_t;
+typedef enum mob_strategy {
+    MOB_PACK = 0,
+    MOB_SPREAD = 1,
+    MOB_STRICT_PACK = 2,
+    MOB_STRICT_SPREAD = 3, /* each bundle on a node of its own */
+} mob_strategy_t;
+
+/* How an actor, or a placement group, is known to other programs. */
 typedef struct mob_actor_name {
     const char *name_space, *name; /* at most MOB_NAME_MAX bytes each; name "": it has none */
     bool detached;  /* it outlives its maker's job: only mob_actor_kill, an exit of its own, or the
@@ -358,7 +388,8 @@ typedef struct mob_task {
                           later calls of its caller */
     bool retry_exceptions; /* a task's or call's error counts as its worker's death does, see
                               mob_run_retry; not for MOB_ACTOR_CREATE */
-    const mob_actor_name_t *named; /* MOB_ACTOR_CREATE: its name and lifetime; or NULL */
+    const mob_actor_name_t *named; /* MOB_ACTOR_CREATE: its name and lifetime; MOB_GROUP: its name;
+                                      or NULL */
     const void *args;              /* see "Arguments" below */
     size_t args_size;
     const mob_ref_t *deps; /* arguments that are references: the task starts when they are there */
@@ -379,7 +410,24 @@ enum { MOB_SHAPE_NOTHING = 0, MOB_SHAPE_ONE_CPU = 1 };
  * MOB_MAX_RESOURCES. */
 MOB_API mob_status_t mob_shape(mob_client_t *client, const mob_resource_t *demand, size_t count,
                                uint32_t *ret_shape);
+/* Where a demand is to be met. */
+typedef struct mob_where {
+    mob_ref_t group;      /* in this placement group; slot 0: in none */
+    int32_t bundle;       /* of the group; -1: in any */
+    uint32_t flags;       /* MOB_WHERE_* */
+    const char *selector; /* labels that the node must have, as src/sched/selector.h writes them;
+                             NULL: any node will do */
+} mob_where_t;
+enum { MOB_WHERE_CAPTURES = 1 }; /* what runs there submits its own tasks into the group, too */
+/* The same, met there. Tasks of a demand in a group that was removed fail with MOB_EGROUP. */
+MOB_API mob_status_t mob_shape_at(mob_client_t *client, const mob_resource_t *demand, size_t count,
+                                  const mob_where_t *where, uint32_t *ret_shape);
 MOB_API void mob_shape_drop(mob_client_t *client, uint32_t shape);
+/* Removes a placement group: what runs in it is killed, what waits for it fails. Does not wait. */
+MOB_API mob_status_t mob_group_remove(mob_client_t *client, mob_ref_t group);
+/* The placement group of that name; one count. MOB_ENONAME: there is none. */
+MOB_API mob_status_t mob_group_find(mob_client_t *client, const char *name_space, const char *name,
+                                    mob_ref_t *ret_group);
 /* Hands a task to the scheduler. ret_refs has space for num_returns (1 for MOB_ACTOR_CREATE: the
  * actor itself). All inputs are borrowed; the task keeps the objects that its references name
  * alive. MOB_ESPACE: there is no space now. MOB_EEXISTS: an actor has that name. */
@@ -580,6 +628,10 @@ typedef enum mob_query {
                                 asker's namespace */
     MOB_QUERY_DEADLOCK = 10, /* a text: the last deadlock that was found */
     MOB_QUERY_KEPT = 12,     /* (key, value) of each key that goes with its job: see mob_kv */
+    MOB_QUERY_GROUPS = 13,   /* placement groups; `argument`: of this slot only, 0: all */
+    MOB_QUERY_WHERE = 14,    /* where a shape is met: (slot, generation, bundle, flags) of its
+                                group, or () */
+    MOB_QUERY_LABELS = 15,   /* of the node: a text, key=value,... */
     MOB_QUERY_TASK = 11      /* what is kept of a run that failed, which `argument` names: see
                                 mob_run_number. Kind, name, its function (slot, generation), references
                                 of its arguments, its arguments in bytes, what its driver gave its

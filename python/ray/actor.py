@@ -394,11 +394,13 @@ def prepare_creation(definition, options: dict) -> dict:
     """What the core asks for before the first actor of a class is made."""
     # Without num_cpus an actor needs a CPU to be placed, and then holds none; with it, it keeps
     # what it asked for.
+    demand, held = _options.demand(options, 1), _options.demand(options, 0)
     return {
         "kind": _core.ACTOR_CREATE,
         "function": definition.export(),
-        "demand": _options.demand(options, 1),
-        "held_demand": _options.demand(options, 0),
+        "demand": demand,
+        "held_demand": held,
+        "where": _options.where(options, [demand, held], definition.name),
         "num_returns": 1,
         "max_retries": _options.chosen(options, "max_restarts", 0),
         "retry_exceptions": False,

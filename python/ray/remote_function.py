@@ -107,10 +107,12 @@ def _with_options(definition, options, outline):
 
 
 def _prepare(definition, options):
+    demand = _options.demand(options, 1)
     return {
         "kind": _core.TASK,
         "function": definition.export(),
-        "demand": _options.demand(options, 1),
+        "demand": demand,
+        "where": _options.where(options, [demand], definition.name),
         **_options.results(
             _options.chosen(options, "num_returns", "streaming" if definition.yields else 1),
             options.get("_generator_backpressure_num_objects"),

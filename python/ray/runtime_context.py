@@ -113,9 +113,30 @@ class RuntimeContext:
         check_connected()
         return _core.session()["session_dir"]
 
-    def get_placement_group_id(self) -> None:
-        """None: there are no placement groups."""
-        return None
+    def get_placement_group_id(self) -> "str | None":
+        """The placement group that the running task or actor is in."""
+        from ray._private import placing
+
+        check_connected()
+        found = placing.current()
+        return None if found is None else found[0].hex()
+
+    @property
+    def current_placement_group_id(self):
+        """The same as an id: the nil one outside of a group."""
+        from ray._private.ids import PlacementGroupID
+
+        found = self.get_placement_group_id()
+        return PlacementGroupID.nil() if found is None else PlacementGroupID.from_hex(found)
+
+    @property
+    def should_capture_child_tasks_in_placement_group(self) -> bool:
+        """Whether what the running task submits goes into its placement group, too."""
+        from ray._private import placing
+
+        check_connected()
+        found = placing.current()
+        return found is not None and bool(found[2] & _core.WHERE_CAPTURES)
 
     @property
     def was_current_actor_reconstructed(self) -> bool:
@@ -150,7 +171,7 @@ class RuntimeContext:
 
 lacks(
     RuntimeContext,
-    "current_placement_group_id gcs_address should_capture_child_tasks_in_placement_group worker",
+    "gcs_address worker",
 )
 
 _context = RuntimeContext()

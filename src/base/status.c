@@ -38,6 +38,10 @@ static const struct {
     [MOB_ENONAME] = {"no_such_name", "no actor has this name"},
     [MOB_EDEADLOCK] = {"deadlock", "tasks wait for each other"},
     [MOB_ESETUP] = {"runtime_env", "the runtime environment could not be set up"},
+    [MOB_EGROUP] = {"group_removed", "the task's placement group was removed"},
+    [MOB_EACTORGROUP] = {"actor_group_removed", "the actor's placement group was removed"},
+    [MOB_EPLACE] = {"task_unschedulable", "the task asks for a node that is not there"},
+    [MOB_EACTORPLACE] = {"actor_unschedulable", "the actor asks for a node that is not there"},
     [MOB_ESTOPPED] = {"daemon_stopped", "the daemon is stopped, or does not answer"},
     [MOB_EOVER] = {"over", "there are no more items, or nobody reads them any more"},
 };

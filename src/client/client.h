@@ -575,7 +575,7 @@ static inline client_local_t *client_local(mob_client_t *c, mob_ref_t ref) {
 mob_status_t client_name_check(const mob_actor_name_t *named);
 /* The record of the actor's creation is READY: submits it under its name. MOB_EEXISTS: the daemon
  * has failed the creation. Waits for the daemon. */
-mob_status_t client_create_named(mob_client_t *c, const mob_actor_name_t *named, uint32_t record,
+mob_status_t client_create_named(mob_client_t *c, const mob_task_t *task, uint32_t record,
                                  uint64_t generation);
 
 /* ---- function.c, event.c ---- */

@@ -188,7 +188,8 @@ bool client_run_claim(mob_client_t *c, const client_order_t *order) {
     client_run_t *run = NULL;
     /* Read before the claim. Another worker may claim the record first and free it, and its owner
      * may fill it anew: then what was read is void, and the claim, which comes last, fails. */
-    if (wire_body_split(&copy, start, copy.body_size, &body) != MOB_OK ||
+    if (copy.kind > MOB_ACTOR_CALL ||
+        wire_body_split(&copy, start, copy.body_size, &body) != MOB_OK ||
         (run = run_prepare(c, copy.num_returns)) == NULL) {
         c->run_unclaimable =
             wire_word_is(atomic_load(&record->word), order->generation, WIRE_READY_STATE);

@@ -19,19 +19,42 @@ static mob_status_t shape_refused(const mob_client_t *c, const wire_message_t *a
                      (const char *)c->own_segment.base + SHM_CLIENT_SCRATCH);
 }
 
+typedef VEC(char) text_t;
+
+/* Where the demand is to be met, as the daemon reads it. */
+static bool where_write(text_t *text, const mob_where_t *where) {
+    wire_where_t head = {.slot = where->group.slot,
+                         .bundle = where->bundle,
+                         .generation = where->group.generation,
+                         .flags = where->flags};
+    if (where->selector != NULL) head.selector_size = (uint32_t)strlen(where->selector) + 1;
+    if (!vec_reserve(text, sizeof head + head.selector_size)) return false;
+    memcpy(text->items, &head, sizeof head);
+    if (head.selector_size > 0)
+        memcpy(text->items + sizeof head, where->selector, head.selector_size);
+    text->count = sizeof head + head.selector_size;
+    return true;
+}
+
 mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t count,
                        uint32_t *ret_shape) {
+    if (count > 0 && !is_one_cpu(demand, count))
+        return mob_shape_at(c, demand, count, &(mob_where_t){.bundle = -1}, ret_shape);
+    mob_status_t status = client_check(c);
+    if (status == MOB_OK) *ret_shape = count == 0 ? MOB_SHAPE_NOTHING : MOB_SHAPE_ONE_CPU;
+    return status; /* known to all */
+}
+
+mob_status_t mob_shape_at(mob_client_t *c, const mob_resource_t *demand, size_t count,
+                          const mob_where_t *where, uint32_t *ret_shape) {
     mob_status_t status = client_check(c);
     if (status != MOB_OK) return status;
-    if (count == 0 || is_one_cpu(demand, count)) { /* known to all */
-        *ret_shape = count == 0 ? MOB_SHAPE_NOTHING : MOB_SHAPE_ONE_CPU;
-        return MOB_OK;
-    }
     if (count > MOB_MAX_RESOURCES)
         return base_fail(MOB_EINVAL,
                          "a task or actor can ask for at most %d different resources, not %zu",
                          MOB_MAX_RESOURCES, count);
-    VEC(char) text = {0};
+    text_t text = {0};
+    if (!where_write(&text, where)) return MOB_ENOMEM;
     for (size_t i = 0; i < count; i++) {
         size_t name_size = strlen(demand[i].name) + 1;
         /* An amount beyond what any node can have is cut to the most: it never fits either. */

@@ -17,11 +17,14 @@ static mob_status_t task_check(const mob_task_t *task, bool flows, uint32_t limi
     if (flows && (task->kind == MOB_ACTOR_CREATE || limit > MOB_MAX_LIMIT))
         return base_fail(MOB_EINVAL, limit > MOB_MAX_LIMIT ? "the limit of a flow is too large"
                                                            : "an actor's constructor has no items");
-    if (task->named != NULL && task->kind != MOB_ACTOR_CREATE)
-        return base_fail(MOB_EINVAL, "only a new actor can be given a name");
+    bool makes_group = task->kind == MOB_GROUP;
+    if (task->named != NULL && task->kind != MOB_ACTOR_CREATE && !makes_group)
+        return base_fail(MOB_EINVAL, "only a new actor or placement group can be given a name");
     if (task->named != NULL && client_name_check(task->named) != MOB_OK) return MOB_EINVAL;
     if (task->kind == MOB_ACTOR_CREATE && task->num_returns != 1)
         return base_fail(MOB_EINVAL, "creating an actor has one result, the actor");
+    if (makes_group && (task->num_returns != 1 || task->dep_count + task->ref_count > 0))
+        return base_fail(MOB_EINVAL, "a placement group has one result, and no references");
     if (task->kind == MOB_ACTOR_CREATE && task->retry_exceptions)
         return base_fail(MOB_EINVAL, "an actor whose constructor fails is not made again");
     if (task->name_size > 255)
@@ -212,14 +215,16 @@ static mob_status_t submit(mob_client_t *c, const mob_task_t *task, bool flows, 
     for (uint32_t i = 0; i < task->ref_count; i++)
         if (client_slot_valid(task->refs[i].slot)) client_ref_escape(c, task->refs[i]);
     if (client_slot_valid(task->function.slot)) client_ref_escape(c, task->function);
-    /* An actor lives as long as references to it: the daemon counts them from the start. */
-    if (task->kind == MOB_ACTOR_CREATE) client_ref_escape(c, ret_refs[0]);
+    /* An actor lives as long as references to it, and any process may ask for a group: the daemon
+     * counts them from the start. */
+    if (task->kind == MOB_ACTOR_CREATE || task->kind == MOB_GROUP)
+        client_ref_escape(c, ret_refs[0]);
     body_write(task, ret_refs, draft.body);
     record_write(&c->records[draft.record], task, &draft, flows, client_parent_of(c, task));
     record_publish(c, &draft, queue == 0 || task->dep_count + task->ref_count > 0);
     if (task->named != NULL) {
         if (client_slot_valid(task->named->info.slot)) client_ref_escape(c, task->named->info);
-        status = client_create_named(c, task->named, draft.record, draft.generation);
+        status = client_create_named(c, task, draft.record, draft.generation);
         if (status != MOB_OK) client_ref_release(c, ret_refs[0]);
     } else if (queue != 0) {
         draft_queue(c, task, &draft, queue);

@@ -60,7 +60,7 @@ enum {
 mob_status_t control_embedded_new(control_t **ret_control);
 void control_free(control_t *control);
 
-/* ---- names of actors ---- */
+/* ---- names of actors and placement groups ---- */
 
 /*
  * A request is answered later, by its callback, in a call of control_turn: where the state lies in
@@ -68,9 +68,13 @@ void control_free(control_t *control);
  * lies elsewhere. Requests are answered in the order in which they were made.
  */
 
+/* What has the name: an actor and a group may have the same. */
+typedef enum { CONTROL_NAME_ACTOR, CONTROL_NAME_GROUP } control_named_t;
+
 typedef struct control_name {
+    control_named_t kind;
     char name_space[MOB_NAME_MAX + 1], name[MOB_NAME_MAX + 1];
-    mob_ref_t actor, info;
+    mob_ref_t actor, info; /* the actor, or the group */
 } control_name_t;
 
 typedef struct control_reply {
@@ -85,14 +89,14 @@ typedef void (*control_reply_fn)(void *context, const control_reply_t *reply);
 mob_status_t control_name_take(control_t *control, const control_name_t *name,
                                control_reply_fn reply, void *context);
 /* One name, or MOB_ENONAME. */
-mob_status_t control_name_find(control_t *control, const char *name_space, const char *name,
+mob_status_t control_name_find(control_t *control, control_named_t kind, const char *name_space,
+                               const char *name, control_reply_fn reply, void *context);
+/* All names of this kind, of one namespace or, with NULL, of all. */
+mob_status_t control_name_list(control_t *control, control_named_t kind, const char *name_space,
                                control_reply_fn reply, void *context);
-/* All names, of one namespace or, with NULL, of all. */
-mob_status_t control_name_list(control_t *control, const char *name_space, control_reply_fn reply,
-                               void *context);
-/* The name is free again, if it is this actor's. Has no answer. */
-void control_name_drop(control_t *control, const char *name_space, const char *name,
-                       mob_ref_t actor);
+/* The name is free again, if it is this actor's or group's. Has no answer. */
+void control_name_drop(control_t *control, control_named_t kind, const char *name_space,
+                       const char *name, mob_ref_t actor);
 
 /* ---- values by key ---- */
 

@@ -23,7 +23,8 @@ struct control_request {
 static control_name_t *name_of(const control_names_t *names, const control_name_t *key) {
     for (size_t i = 0; i < names->items.count; i++) {
         control_name_t *n = names->items.items[i];
-        if (strcmp(n->name, key->name) == 0 && strcmp(n->name_space, key->name_space) == 0)
+        if (n->kind == key->kind && strcmp(n->name, key->name) == 0 &&
+            strcmp(n->name_space, key->name_space) == 0)
             return n;
     }
     return NULL;
@@ -55,7 +56,8 @@ static void list_answer(control_names_t *names, const control_request_t *r) {
     control_name_t *listed = calloc(names->items.count + 1, sizeof *listed);
     control_reply_t reply = {.status = listed != NULL ? MOB_OK : MOB_ENOMEM, .names = listed};
     for (size_t i = 0; listed != NULL && i < names->items.count; i++)
-        if (r->all || strcmp(names->items.items[i]->name_space, r->name.name_space) == 0)
+        if (names->items.items[i]->kind == r->name.kind &&
+            (r->all || strcmp(names->items.items[i]->name_space, r->name.name_space) == 0))
             listed[reply.count++] = *names->items.items[i];
     r->reply(r->context, &reply);
     free(listed);
@@ -112,7 +114,9 @@ static mob_status_t request_make(control_t *control, const control_request_t *ma
     return MOB_OK;
 }
 
-static void key_set(control_name_t *key, const char *name_space, const char *name) {
+static void key_set(control_name_t *key, control_named_t kind, const char *name_space,
+                    const char *name) {
+    key->kind = kind;
     snprintf(key->name_space, sizeof key->name_space, "%s", name_space);
     snprintf(key->name, sizeof key->name, "%s", name);
 }
@@ -123,25 +127,25 @@ mob_status_t control_name_take(control_t *control, const control_name_t *name,
     return request_make(control, &r);
 }
 
-mob_status_t control_name_find(control_t *control, const char *name_space, const char *name,
-                               control_reply_fn reply, void *context) {
+mob_status_t control_name_find(control_t *control, control_named_t kind, const char *name_space,
+                               const char *name, control_reply_fn reply, void *context) {
     control_request_t r = {.what = FIND, .reply = reply, .context = context};
-    key_set(&r.name, name_space, name);
+    key_set(&r.name, kind, name_space, name);
     return request_make(control, &r);
 }
 
-mob_status_t control_name_list(control_t *control, const char *name_space, control_reply_fn reply,
-                               void *context) {
+mob_status_t control_name_list(control_t *control, control_named_t kind, const char *name_space,
+                               control_reply_fn reply, void *context) {
     control_request_t r = {
         .what = LIST, .all = name_space == NULL, .reply = reply, .context = context};
-    key_set(&r.name, name_space != NULL ? name_space : "", "");
+    key_set(&r.name, kind, name_space != NULL ? name_space : "", "");
     return request_make(control, &r);
 }
 
-void control_name_drop(control_t *control, const char *name_space, const char *name,
-                       mob_ref_t actor) {
+void control_name_drop(control_t *control, control_named_t kind, const char *name_space,
+                       const char *name, mob_ref_t actor) {
     control_request_t r = {.what = DROP, .name = {.actor = actor}};
-    key_set(&r.name, name_space, name);
+    key_set(&r.name, kind, name_space, name);
     if (request_make(control, &r) != MOB_OK) /* without memory: at once */
         name_remove(control_names_of(control), &r.name);
 }

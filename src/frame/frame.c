@@ -5,6 +5,7 @@
  *   numbers   kind, flags, retries, limit, job, how many of what follows
  *   ids       function, actor, parent; returns, deps, refs: 20 bytes each
  *   demands   what it needs, what it holds: amount, size of the name, the name with its zero
+ *   where     they are to be met: group, bundle, flags, size of the selector, it with its zero
  *   name, arguments
  *
  * One writer runs twice: first it only counts, then it writes into a buffer of that size. So sizes
@@ -18,7 +19,7 @@
 #include "base/status.h"
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     RETRIES_EXCEPTIONS = 1,
     FLOWS = 2,
     DYNAMIC = 4,
@@ -61,6 +62,16 @@ static void put_demand(writer_t *w, const frame_demand_t *demand) {
     }
 }
 
+static void put_where(writer_t *w, const frame_where_t *where) {
+    const char *selector = where->selector != NULL ? where->selector : "";
+    size_t size = strlen(selector);
+    put_id(w, where->group);
+    put_number(w, (uint32_t)where->bundle, 4);
+    put_number(w, where->flags, 4);
+    put_number(w, size, 2);
+    put_bytes(w, selector, size + 1);
+}
+
 static void put_frame(writer_t *w, const frame_t *f, uint64_t whole) {
     put_number(w, MAGIC, 4);
     put_number(w, VERSION, 4);
@@ -87,6 +98,7 @@ static void put_frame(writer_t *w, const frame_t *f, uint64_t whole) {
     for (size_t i = 0; i < frame_id_count(f); i++) put_id(w, f->ids[i]);
     put_demand(w, &f->demand);
     put_demand(w, &f->held);
+    put_where(w, &f->where);
     put_bytes(w, f->name, f->name_size);
     put_bytes(w, f->args, f->args_size);
 }
@@ -99,7 +111,10 @@ static bool demand_fits(const frame_demand_t *demand) {
 }
 
 mob_status_t frame_write(const frame_t *frame, uint8_t **ret_bytes, size_t *ret_size) {
-    if (frame->name_size > NAME_MOST || !demand_fits(&frame->demand) || !demand_fits(&frame->held))
+    bool long_selector =
+        frame->where.selector != NULL && strlen(frame->where.selector) > RESOURCE_NAME_MOST;
+    if (long_selector || frame->name_size > NAME_MOST || !demand_fits(&frame->demand) ||
+        !demand_fits(&frame->held))
         return base_fail(MOB_EINVAL, "the task says more than a frame can");
     writer_t count = {0};
     put_frame(&count, frame, 0);
@@ -159,6 +174,16 @@ static mob_status_t take_demand(reader_t *r, size_t count, frame_demand_t *ret_d
     return MOB_OK;
 }
 
+static mob_status_t take_where(reader_t *r, frame_where_t *where) {
+    where->group = take_id(r);
+    where->bundle = (int32_t)take_number(r, 4);
+    where->flags = (uint32_t)take_number(r, 4);
+    size_t size = (size_t)take_number(r, 2);
+    where->selector = take_bytes(r, size + 1);
+    return where->selector != NULL && strnlen(where->selector, size + 1) == size ? MOB_OK
+                                                                                 : MOB_EPROTO;
+}
+
 static mob_status_t take_ids(reader_t *r, frame_t *f) {
     size_t count = frame_id_count(f);
     if (f->num_returns > MOB_MAX_RETURNS || f->num_deps > MOB_MAX_DEPS ||
@@ -203,6 +228,7 @@ static mob_status_t frame_take(reader_t *r, frame_t *f) {
     mob_status_t status = take_ids(r, f);
     if (status == MOB_OK) status = take_demand(r, demands, &f->demand);
     if (status == MOB_OK) status = take_demand(r, held, &f->held);
+    if (status == MOB_OK) status = take_where(r, &f->where);
     if (status != MOB_OK) return status;
     f->name = take_bytes(r, f->name_size);
     f->args_size = r->left;

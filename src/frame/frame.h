@@ -33,6 +33,14 @@ typedef struct {
     size_t count;
 } frame_demand_t;
 
+/* Where both demands are to be met, as mob_where_t. */
+typedef struct {
+    frame_id_t group; /* all zero: none */
+    int32_t bundle;
+    uint32_t flags;
+    const char *selector; /* "": any node will do */
+} frame_where_t;
+
 typedef struct {
     uint8_t kind; /* mob_kind_t */
     bool retries_exceptions;
@@ -46,7 +54,8 @@ typedef struct {
     frame_id_t function, actor;
     frame_id_t parent;           /* the run that submitted it */
     frame_demand_t demand, held; /* what it needs to start; what an actor holds from then on */
-    frame_id_t *ids;             /* returns, deps, refs, one after the other */
+    frame_where_t where;
+    frame_id_t *ids; /* returns, deps, refs, one after the other */
     uint32_t num_returns, num_deps, num_refs;
     const char *name;
     size_t name_size;

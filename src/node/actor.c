@@ -120,6 +120,8 @@ static void worker_become(node_client_t *worker, node_actor_t *a, node_task_t *t
     a->runs = worker->events ? atomic_load(&worker->events->tail) : 0;
     node_pressure_spare(worker);
     worker->actor = a;
+    /* a lease in a bundle holds what its shape is inside, and the worker may ask about it */
+    node_shape_hold(worker, t->held_shape);
     worker->lease = t->lease;
     t->lease = (sched_lease_t){0};
     a->worker = worker;
@@ -197,6 +199,11 @@ static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
         call_quiet(n, t);
         node_task_fail(n, t, MOB_EACTOR, text ? text : "the actor died");
         free(text);
+        return;
+    }
+    if (a->end_cause != NULL && !a->life.made) {
+        call_quiet(n, t);
+        node_task_fail(n, t, a->end_status, a->cause);
         return;
     }
     node_actor_call_fail(n, t, MOB_EACTOR, a->cause);
@@ -349,12 +356,13 @@ static void creation_end(node_t *n, node_actor_t *a) {
         return;
     }
     if (a->life.killed) actor_quiet(n, a);
-    node_task_fail(n, t, MOB_EACTOR, a->cause);
+    node_task_fail(n, t, a->end_cause != NULL ? a->end_status : MOB_EACTOR, a->cause);
 }
 
 void node_actor_bury(node_t *n, node_actor_t *a, const char *cause) {
     snprintf(a->cause, sizeof a->cause, "%s",
              a->orphaned      ? "its job has ended"
+             : a->end_cause   ? a->end_cause
              : a->life.killed ? "it was killed by ray.kill"
                               : cause);
     a->quiet |= a->life.killed;
@@ -395,6 +403,21 @@ void node_actor_orphan(node_t *n, node_actor_t *a) {
     node_calls_close(n, a);
     bool has_process = a->worker != NULL || (a->creation != NULL && a->creation->worker != NULL);
     if (!has_process) node_actor_died(n, a, "");
+}
+
+void node_actor_end(node_t *n, node_actor_t *a, mob_status_t status, const char *cause) {
+    if (a->life.state == ACTOR_DEAD) return;
+    if (a->end_cause == NULL) {
+        a->end_status = status;
+        a->end_cause = cause;
+    }
+    actor_life_kill(&a->life);
+    node_calls_close(n, a);
+    node_client_t *worker = a->worker ? a->worker : a->creation ? a->creation->worker : NULL;
+    if (worker != NULL)
+        node_client_kill(worker); /* the rest when its end is certain */
+    else
+        node_actor_died(n, a, "");
 }
 
 void node_actor_kill(node_t *n, mob_ref_t id, bool may_restart) {

@@ -42,8 +42,8 @@ void node_ahead_give(node_t *n) {
             sched_task_t *q = sched_task_ahead(w->job->sched, MOB_SHAPE_ONE_CPU);
             if (q == NULL) continue;
             node_task_t *t = (node_task_t *)q;
-            if (node_lane_asks(q, &(uint32_t){0}) != NULL || t->kind != MOB_TASK ||
-                t->max_calls != 0) {
+            if (node_lane_asks(q, &(uint32_t){0}) != NULL || t->ask.group != NULL ||
+                t->kind != MOB_TASK || t->max_calls != 0) {
                 sched_task_readd(n->sched, q);
                 continue;
             }

@@ -58,6 +58,12 @@ __attribute__((format(printf, 2, 3))) static void say(words_t *w, const char *fo
 /* A task's name and id, as its own runtime context gives it. */
 static void strand_say(node_t *n, words_t *w, const node_strand_t *s) {
     char name[NODE_NAME_BYTES];
+    if (s->group != NULL) {
+        say(w, "the placement group %s%s(%016llx%08x%016llx)", s->group->name,
+            *s->group->name ? " " : "", (unsigned long long)n->incarnation, s->group->id.slot,
+            (unsigned long long)s->group->id.generation);
+        return;
+    }
     node_task_t *t = n->tasks[s->record];
     if (t != NULL && t->generation == s->generation)
         node_task_name(n, t, name, sizeof name);
@@ -78,9 +84,9 @@ static const node_strand_t *missing_find(const node_tangle_t *g, const node_stra
     return NULL;
 }
 
-static void shape_say(words_t *w, const node_job_t *job, uint32_t shape) {
+static void shape_say(words_t *w, const sched_job_t *job, uint32_t shape) {
     sched_amount_t demand[SCHED_NEEDS_MAX];
-    size_t count = sched_shape_demand(job->sched, shape, demand, SCHED_NEEDS_MAX);
+    size_t count = sched_shape_demand(job, shape, demand, SCHED_NEEDS_MAX);
     for (size_t i = 0; i < count && i < SCHED_NEEDS_MAX; i++)
         say(w, "%s%s: %g", i > 0 ? ", " : "", demand[i].name,
             (double)demand[i].amount / SCHED_UNIT);
@@ -90,12 +96,13 @@ static void shape_say(words_t *w, const node_job_t *job, uint32_t shape) {
 static void ready_say(node_t *n, words_t *w, const node_tangle_t *g, const node_strand_t *s) {
     const node_strand_t *missing = missing_find(g, s);
     if (missing != NULL) {
-        say(w, ", which waits for its argument or actor, made by ");
+        say(w, ", which waits for its argument, actor or group, made by ");
         strand_say(n, w, missing);
     } else if (s->asks) {
         say(w, ", which waits for {");
         shape_say(w, s->job, s->shape);
-        say(w, "}");
+        bool inside = sched_shape_where(s->job, s->shape)->group != NULL;
+        say(w, inside ? "} in its placement group" : "}");
     } else if (s->actor != NULL) {
         say(w, ", which waits until the actor %s has a place for it", s->actor->name);
     }

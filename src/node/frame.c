@@ -41,6 +41,16 @@ static bool demand_of(const node_task_t *t, uint32_t shape, frame_demand_t *ret_
     return true;
 }
 
+static frame_where_t where_of(const node_t *n, const node_task_t *t) {
+    const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
+    const node_group_t *g = where->group != NULL ? sched_group_user(where->group) : NULL;
+    return (frame_where_t){.group = id_of(n, g != NULL ? g->id : (mob_ref_t){0}),
+                           .bundle = where->bundle,
+                           .flags = where->group != NULL && g == NULL ? NODE_WHERE_REMOVED
+                                                                      : where->flags,
+                           .selector = where->selector};
+}
+
 static mob_status_t frame_make(node_t *n, const node_task_t *t, const wire_record_t *copy,
                                const wire_body_t *body, frame_t *f) {
     *f = (frame_t){
@@ -56,6 +66,7 @@ static mob_status_t frame_make(node_t *n, const node_task_t *t, const wire_recor
         .function = id_of(n, t->function),
         .actor = id_of(n, copy->actor),
         .parent = parent_of(n, copy->parent),
+        .where = where_of(n, t),
         .num_returns = t->num_returns,
         .num_deps = t->num_deps,
         .num_refs = t->num_refs,
@@ -102,12 +113,26 @@ mob_ref_t node_frame_ref(const node_t *n, frame_id_t id) {
     return (mob_ref_t){.slot = id.number, .generation = id.generation};
 }
 
-static mob_status_t shape_of(node_job_t *job, const frame_demand_t *demand, uint32_t *ret_shape) {
+/* A group that is gone, or of another node, is one that was removed. */
+static sched_where_t where_read(const node_job_t *job, const frame_where_t *given) {
+    node_t *n = job->node;
+    sched_where_t where = {.bundle = given->bundle, .flags = given->flags};
+    if (given->selector[0] != 0) where.selector = given->selector;
+    if (given->group.home == 0) return where;
+    const node_group_t *g = node_group_find(n, node_frame_ref(n, given->group));
+    if (g == NULL) return (sched_where_t){.bundle = -1, .flags = NODE_WHERE_REMOVED};
+    where.group = g->sched;
+    return where;
+}
+
+static mob_status_t shape_of(node_job_t *job, const frame_demand_t *demand,
+                             const frame_where_t *given, uint32_t *ret_shape) {
+    sched_where_t where = where_read(job, given);
     sched_amount_t amounts[SCHED_NEEDS_MAX];
     for (size_t i = 0; i < demand->count; i++)
         amounts[i] =
             (sched_amount_t){.name = demand->items[i].name, .amount = demand->items[i].amount};
-    return sched_shape_intern(job->sched, amounts, demand->count, ret_shape);
+    return sched_shape_intern_at(job->sched, amounts, demand->count, &where, ret_shape);
 }
 
 /* Writes the body where it fits. */
@@ -142,9 +167,9 @@ mob_status_t node_frame_fill(node_job_t *job, const frame_t *f, const mob_ref_t 
     wire_record_t *record = &n->records[index];
     uint32_t shape, held;
     uint64_t block;
-    mob_status_t status = shape_of(job, &f->demand, &shape);
+    mob_status_t status = shape_of(job, &f->demand, &f->where, &shape);
     if (status != MOB_OK) return status;
-    status = shape_of(job, &f->held, &held);
+    status = shape_of(job, &f->held, &f->where, &held);
     if (status != MOB_OK) {
         sched_shape_drop(job->sched, shape);
         return status;

@@ -148,7 +148,7 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         node_query(c, m);
         break;
     case WIRE_SHAPE:
-        node_shape(c, m);
+        node_shape(c, m, false);
         break;
     case WIRE_SHAPE_DROP:
         node_shape_drop(c, m->shape_drop.shape);
@@ -164,6 +164,9 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         break;
     case WIRE_KV:
         node_kv(c, m);
+        break;
+    case WIRE_GROUP_REMOVE:
+        node_group_remove(c, m);
         break;
     case WIRE_LEAVE:
         node_client_leave(c);

@@ -159,6 +159,7 @@ void node_job_leave(node_job_t *job, bool driver_waits) {
         node_lineage_job_ends(job);
         actors_end(job);
         node_lanes_close(job);
+        node_groups_end(job);
         NODE_EACH_POOL(job, pool)
         while (pool->starting.count > 0) node_client_close(vec_pop(&pool->starting));
     }
@@ -194,7 +195,8 @@ bool node_jobs_are_over(node_t *n) {
 }
 
 static void job_settle(node_job_t *job) {
-    if (job->farewell.over && job->clients == 0 && !job->node->closing) job_end(job);
+    if (job->farewell.over && job->clients == 0 && job->groups == 0 && !job->node->closing)
+        job_end(job);
 }
 
 void node_jobs_settle(node_t *n) { NODE_EACH_JOB(n, job) job_settle(job); }

@@ -34,6 +34,7 @@ struct node_job {
     node_failures_t failures;
     node_farewell_t farewell;
     uint64_t finish_round; /* in which the driver gets the last of its messages; 0: not asked for */
+    uint32_t groups;       /* placement groups of it that hold, or may hold, something */
     bool cancelling;       /* what it has waiting is being cancelled */
     bool lost;             /* its driver died, or hung up without a word */
 };

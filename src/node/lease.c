@@ -67,6 +67,7 @@ void node_lane_open(node_job_t *job, uint32_t shape) {
     sched_amount_t demand[2];
     if (sched_shape_demand(job->sched, shape, demand, 2) != 1 || strcmp(demand[0].name, "CPU") != 0)
         return;
+    if (sched_shape_where(job->sched, shape)->group != NULL) return;
     /* the shape would keep the lane for nothing */
     if (lane > 0 && !sched_shape_fits_ever(job->sched, shape)) return;
     sched_shape_hold(job->sched, shape);

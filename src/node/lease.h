@@ -6,10 +6,11 @@
 #include "sched/sched.h"
 #include "shm/lane.h"
 
-/* What asks the scheduler: a task, or a lane for one more lease. */
+/* What asks the scheduler: a task, a lane for one more lease, or a group for its bundles. */
 typedef struct {
     sched_task_t queue;  /* first: the scheduler gives this back */
-    node_job_t *lane_of; /* the lane's job; NULL: it is a task */
+    node_job_t *lane_of; /* the lane's job; NULL: it is no lane */
+    node_group_t *group; /* NULL: it is no group */
 } node_ask_t;
 
 /* The queues of one shape, of one job. */

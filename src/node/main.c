@@ -68,6 +68,7 @@ static void on_prepare(uv_prepare_t *handle) {
         n->again |= control_turn(n->control);
         node_actors_settle(n);
         node_cancels_settle(n);
+        node_groups_settle(n);
         node_remakes_settle(n);
         node_objects_sweep(n, settled);
         node_streams_settle(n);

@@ -50,7 +50,7 @@ static void note_answer(const note_t *note, mob_status_t status) {
 }
 
 /* Copies a name out of the client's scratch page and checks it. */
-static bool name_read(node_client_t *c, uint64_t size, node_named_t *ret_named) {
+bool node_name_read(node_client_t *c, uint64_t size, node_named_t *ret_named) {
     char copy[sizeof(wire_name_t) + 2 * (MOB_NAME_MAX + 1)];
     wire_name_t head;
     if (size < sizeof head || size > sizeof copy) return false;
@@ -63,7 +63,8 @@ static bool name_read(node_client_t *c, uint64_t size, node_named_t *ret_named) 
         space[head.space_size - 1] != 0 || name[head.name_size - 1] != 0)
         return false;
     *ret_named = (node_named_t){.info = {.slot = head.slot, .generation = head.generation},
-                                .detached = head.detached != 0};
+                                .detached = head.flags & WIRE_NAME_DETACHED,
+                                .is_group = head.flags & WIRE_NAME_GROUP};
     memcpy(ret_named->name_space, space, head.space_size);
     memcpy(ret_named->name, name, head.name_size);
     return true;
@@ -81,7 +82,8 @@ static void named_free(node_t *n, node_named_t *named) {
 static bool shape_move(const node_job_t *from, node_job_t *to, uint32_t shape, uint32_t *ret) {
     sched_amount_t demand[SCHED_NEEDS_MAX];
     size_t count = sched_shape_demand(from->sched, shape, demand, SCHED_NEEDS_MAX);
-    return sched_shape_intern(to->sched, demand, count, ret) == MOB_OK;
+    const sched_where_t *where = sched_shape_where(from->sched, shape);
+    return sched_shape_intern_at(to->sched, demand, count, where, ret) == MOB_OK;
 }
 
 /* The creation, which nobody has begun, becomes that of a job of the actor's own. The worker reads
@@ -145,7 +147,8 @@ static void on_taken(void *context, const control_reply_t *reply) {
     } else {
         if (has_name) {
             atomic_fetch_add(&n->shared->names_dropped, 1); /* as in node_name_end */
-            control_name_drop(n->control, named->name_space, named->name, note->actor);
+            control_name_drop(n->control, CONTROL_NAME_ACTOR, named->name_space, named->name,
+                              note->actor);
         }
         if (t != NULL) creation_refuse(n, t);
     }
@@ -176,16 +179,12 @@ static void name_ask(node_t *n, note_t *note, node_named_t *named, const node_ta
     if (key.name[0] == 0 || status != MOB_OK) on_taken(note, &(control_reply_t){.status = status});
 }
 
-void node_name_create(node_client_t *c, const wire_message_t *m) {
-    node_named_t read, *named = malloc(sizeof *named);
+static void actor_create(node_client_t *c, const wire_message_t *m, const node_named_t *read) {
+    node_named_t *named = malloc(sizeof *named);
     note_t *note = note_new(c);
-    node_task_t *t = NULL;
-    if (!name_read(c, m->failure.size, &read))
-        node_client_fault(c, "gave an actor a name that makes no sense");
-    else
-        t = node_task_submit_held(c, m->failure.record, m->failure.generation);
+    node_task_t *t = node_task_submit_held(c, m->failure.record, m->failure.generation);
     if (t != NULL && t->actor != NULL && named != NULL && note != NULL) {
-        *named = read;
+        *named = *read;
         name_ask(c->node, note, named, t);
         return;
     }
@@ -196,6 +195,16 @@ void node_name_create(node_client_t *c, const wire_message_t *m) {
     free(note);
 }
 
+void node_name_create(node_client_t *c, const wire_message_t *m) {
+    node_named_t read;
+    if (!node_name_read(c, m->failure.size, &read))
+        node_client_fault(c, "gave a name that makes no sense");
+    else if (read.is_group)
+        node_group_create(c, m->failure.record, m->failure.generation, &read);
+    else
+        actor_create(c, m, &read);
+}
+
 void node_name_end(node_t *n, node_actor_t *a) {
     node_named_t *named = a->named;
     if (named == NULL) return;
@@ -203,7 +212,7 @@ void node_name_end(node_t *n, node_actor_t *a) {
     if (named->name[0] != 0) {
         /* first the count: whoever gets the name next must not meet what was noted of this one */
         atomic_fetch_add(&n->shared->names_dropped, 1);
-        control_name_drop(n->control, named->name_space, named->name, a->id);
+        control_name_drop(n->control, CONTROL_NAME_ACTOR, named->name_space, named->name, a->id);
     }
     if (named->detached) node_object_unuse_ref(n, a->id);
     named_free(n, named);
@@ -217,7 +226,7 @@ static void on_found(void *context, const control_reply_t *reply) {
     node_t *n = note->node;
     node_client_t *c = note_client(note);
     node_object_t *o = reply->status == MOB_OK ? node_object_find(n, reply->names[0].actor) : NULL;
-    if (c != NULL && o != NULL && o->actor != NULL) {
+    if (c != NULL && o != NULL && (o->actor != NULL || o->group != NULL)) {
         mob_ref_t found[2] = {reply->names[0].actor, reply->names[0].info};
         node_object_t *info = found[1].slot != 0 ? node_object_find(n, found[1]) : NULL;
         /* before the answer: the maker may let go of it meanwhile */
@@ -233,14 +242,15 @@ static void on_found(void *context, const control_reply_t *reply) {
 
 void node_name_find(node_client_t *c, const wire_message_t *m) {
     node_named_t named;
-    if (!name_read(c, m->named.size, &named)) {
+    if (!node_name_read(c, m->named.size, &named)) {
         node_client_fault(c, "asked for a name that makes no sense");
         return;
     }
     note_t *note = note_new(c);
     c->node->again = true;
-    if (note == NULL || control_name_find(c->node->control, named.name_space, named.name, on_found,
-                                          note) != MOB_OK) {
+    if (note == NULL || control_name_find(c->node->control,
+                                          named.is_group ? CONTROL_NAME_GROUP : CONTROL_NAME_ACTOR,
+                                          named.name_space, named.name, on_found, note) != MOB_OK) {
         free(note);
         node_client_tell(c, wire_answer(MOB_ENOMEM, 0));
     }
@@ -271,8 +281,9 @@ void node_name_list(node_client_t *c, const wire_message_t *m) {
     note_t *note = note_new(c);
     c->node->again = true;
     if (note != NULL) note->message = *m;
-    if (note == NULL || control_name_list(c->node->control, m->query.argument != 0 ? NULL : own,
-                                          on_listed, note) != MOB_OK) {
+    if (note == NULL ||
+        control_name_list(c->node->control, CONTROL_NAME_ACTOR, m->query.argument != 0 ? NULL : own,
+                          on_listed, note) != MOB_OK) {
         free(note);
         node_client_tell(c, wire_answer(MOB_ENOMEM, 0));
     }

@@ -11,8 +11,11 @@ typedef struct {
     char name_space[MOB_NAME_MAX + 1], name[MOB_NAME_MAX + 1]; /* name "": it has none */
     mob_ref_t info;                                            /* a use; slot 0: none */
     bool detached; /* the daemon holds the actor: a use */
+    bool is_group; /* what has the name is a placement group */
 } node_named_t;
 
+/* Copies a name out of the client's scratch page; false: it makes no sense. */
+bool node_name_read(node_client_t *client, uint64_t size, node_named_t *ret_named);
 /* A creation with a name, or of a detached actor; WIRE_CREATE, which is answered. */
 void node_name_create(node_client_t *client, const wire_message_t *message);
 /* WIRE_FIND, which is answered. */

@@ -33,6 +33,7 @@ struct node_object {
     VEC(node_task_t *) waiting; /* tasks that wait for its value */
     size_t waiting_look;        /* where the last one was taken out of them */
     node_actor_t *actor;
+    node_group_t *group;     /* the placement group that it names, until that is removed */
     node_copy_t *copy;       /* on disk; NULL: none */
     node_large_t *large;     /* the file that its value lies in; NULL: none */
     node_lineage_t *lineage; /* by which it can be made again; NULL: it can't */

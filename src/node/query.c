@@ -148,6 +148,21 @@ void node_query(node_client_t *c, const wire_message_t *m) {
         question_answer(c, m);
 }
 
+/* Of its group, if it is met in one. */
+static void write_where(const node_job_t *job, wire_writer_t *w, uint64_t shape) {
+    bool valid =
+        job != NULL && shape <= UINT32_MAX && sched_shape_valid(job->sched, (uint32_t)shape);
+    const sched_where_t *where =
+        valid ? sched_shape_where(job->sched, (uint32_t)shape) : &(sched_where_t){0};
+    const node_group_t *g = where->group != NULL ? sched_group_user(where->group) : NULL;
+    wire_write_tuple(w, g != NULL ? 4 : 0);
+    if (g == NULL) return;
+    wire_write_int(w, g->id.slot);
+    wire_write_int(w, (int64_t)g->id.generation);
+    wire_write_int(w, where->bundle);
+    wire_write_int(w, where->flags);
+}
+
 /* False: there is no such question. */
 static bool answer_write(node_client_t *asker, uint32_t query, uint64_t argument,
                          wire_writer_t *w) {
@@ -188,6 +203,17 @@ static bool answer_write(node_client_t *asker, uint32_t query, uint64_t argument
     case MOB_QUERY_KEPT:
         node_kv_write(n, w);
         return true;
+    case MOB_QUERY_GROUPS:
+        node_groups_write(n, argument, w);
+        return true;
+    case MOB_QUERY_WHERE:
+        write_where(asker->job, w, argument);
+        return true;
+    case MOB_QUERY_LABELS: {
+        const char *labels = sched_labels(n->sched);
+        wire_write_str(w, labels ? labels : "", labels ? strlen(labels) : 0);
+        return true;
+    }
     case MOB_QUERY_DEMANDS:
         node_demands_write(n, w);
         return true;

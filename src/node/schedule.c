@@ -43,6 +43,10 @@ static void tasks_start(node_t *n) {
     for (sched_task_t *q;
          !node_is_paused(n) && (q = sched_task_next(n->sched, now, &lease)) != NULL;) {
         uint32_t lane;
+        if (((node_ask_t *)q)->group != NULL) {
+            node_group_place(((node_ask_t *)q)->group, &lease);
+            continue;
+        }
         node_job_t *asks = node_lane_asks(q, &lane);
         if (asks != NULL) {
             node_lease_granted(asks, lane, &lease);

@@ -25,6 +25,7 @@
 #include "node/flow.h"
 #include "node/frame.h"
 #include "node/greeting.h"
+#include "node/group.h"
 #include "node/job.h"
 #include "node/kv.h"
 #include "node/lease.h"
@@ -141,6 +142,7 @@ struct node {
     node_queued_t queued;
     node_cancels_t cancels;
     node_actors_t actors;
+    node_groups_t groups;
     node_pairs_t pairs;
     node_object_t **objects;   /* by slot */
     VEC(node_object_t *) zero; /* without holders: freed once all rings were read */

@@ -9,6 +9,11 @@
  *           and a call for its actor: for the creation, and for one of as many places as the actor
  *           runs calls at once
  *
+ * A task in a placement group needs the group, as if that were an argument; a group that is not
+ * placed asks for all its bundles. In a bundle there is as much as the bundle has. One that may run
+ * in any bundle goes on, at the latest, when all bundles together have enough: that much is asked.
+ * What the bundles hold of the node counts as free, for a group may be removed at any time.
+ *
  * A run holds its resources until its end, without the CPUs that it lends. An actor holds its own
  * until all of its runs have gone on; one without a run may end at any time. A place of an actor is
  * held by the run that has it.
@@ -63,6 +68,7 @@ void node_tangle_fini(node_tangle_t *g) {
     vec_free(&g->strands);
     vec_free(&g->producers);
     vec_free(&g->needs);
+    vec_free(&g->pots);
 }
 
 /* ---- waits ---- */
@@ -119,10 +125,56 @@ static bool is_pending(node_t *n, mob_ref_t ref) {
 
 typedef void (*claim_fn)(knot_t *, uint32_t thing, uint32_t resource, int64_t amount);
 
+/* What a bundle, or with -1 the whole group, has of it. */
+static int64_t pot_total(const sched_group_t *group, int32_t bundle, const char *name) {
+    sched_amount_t lines[SCHED_NEEDS_MAX];
+    int64_t total = 0;
+    uint32_t first = bundle < 0 ? 0 : (uint32_t)bundle,
+             end = bundle < 0 ? (uint32_t)sched_group_bundles(group) : first + 1;
+    for (uint32_t b = first; b < end; b++) {
+        size_t count = sched_bundle_demand(group, b, lines, SCHED_NEEDS_MAX, NULL);
+        for (size_t i = 0; i < count && i < SCHED_NEEDS_MAX; i++)
+            if (strcmp(lines[i].name, name) == 0) total += (int64_t)lines[i].amount;
+    }
+    return total;
+}
+
+static bool pot_find(node_tangle_t *g, const sched_group_t *group, int32_t bundle, const char *name,
+                     uint32_t *ret_resource) {
+    for (size_t i = 0; i < g->pots.count; i++) {
+        const node_pot_t *pot = &g->pots.items[i];
+        if (pot->group != group || pot->bundle != bundle || strcmp(pot->name, name) != 0) continue;
+        *ret_resource = pot->resource;
+        return true;
+    }
+    if (!vec_reserve(&g->pots, 1)) return false;
+    *ret_resource = knot_resource_add(g->knot, pot_total(group, bundle, name));
+    g->pots.items[g->pots.count++] = (node_pot_t){group, bundle, name, *ret_resource};
+    return true;
+}
+
+static void bundle_claim(node_tangle_t *g, uint32_t thing, const sched_job_t *job, uint32_t shape,
+                         const sched_group_t *group, int32_t bundle, bool cpus, claim_fn claim) {
+    sched_amount_t demand[SCHED_NEEDS_MAX];
+    size_t count = sched_shape_demand(job, shape, demand, SCHED_NEEDS_MAX);
+    for (size_t i = 0; i < count && i < SCHED_NEEDS_MAX; i++) {
+        uint32_t resource;
+        if (!cpus && strcmp(demand[i].name, "CPU") == 0) continue;
+        if (pot_find(g, group, bundle, demand[i].name, &resource))
+            claim(g->knot, thing, resource, (int64_t)demand[i].amount);
+    }
+}
+
 /* The node's resources come first in the knot, in their order. */
 static void shape_claim(node_t *n, node_tangle_t *g, uint32_t thing, const sched_job_t *job,
                         uint32_t shape, bool cpus, claim_fn claim) {
     sched_amount_t demand[SCHED_NEEDS_MAX];
+    const sched_where_t *where = sched_shape_where(job, shape);
+    if (where->group != NULL) {
+        if (!sched_group_is_removed(where->group))
+            bundle_claim(g, thing, job, shape, where->group, where->bundle, cpus, claim);
+        return;
+    }
     size_t count = sched_shape_demand(job, shape, demand, SCHED_NEEDS_MAX);
     for (size_t i = 0; i < count && i < SCHED_NEEDS_MAX; i++) {
         if (!cpus && strcmp(demand[i].name, "CPU") == 0) continue;
@@ -149,7 +201,15 @@ static void resources_add(node_t *n, node_tangle_t *g) {
 
 static void lease_hold(node_t *n, node_tangle_t *g, uint32_t thing, const sched_lease_t *lease) {
     if (lease->state == SCHED_LEASE_NONE) return;
-    shape_claim(n, g, thing, lease->job, lease->shape, lease->state == SCHED_LEASE_HELD, knot_hold);
+    uint32_t bundle;
+    bool cpus = lease->state == SCHED_LEASE_HELD;
+    const sched_group_t *group = sched_lease_group(lease, &bundle);
+    if (group == NULL) {
+        shape_claim(n, g, thing, lease->job, lease->shape, cpus, knot_hold);
+    } else if (!sched_group_is_removed(group)) {
+        bundle_claim(g, thing, lease->job, lease->shape, group, (int32_t)bundle, cpus, knot_hold);
+        bundle_claim(g, thing, lease->job, lease->shape, group, -1, cpus, knot_hold);
+    }
 }
 
 /* The actor's places for calls, as a resource. */
@@ -203,14 +263,23 @@ static void ready_claims(node_t *n, node_tangle_t *g, node_strand_t *s) {
     }
     bool placed = t != NULL && (t->lease.state != SCHED_LEASE_NONE || t->worker != NULL ||
                                 t->waiting_for_worker);
-    s->asks = !placed && s->job != NULL && sched_shape_valid(s->job->sched, s->shape) &&
-              sched_shape_fits_ever(s->job->sched, s->shape);
-    if (s->asks) shape_claim(n, g, s->thing, s->job->sched, s->shape, true, knot_ask);
+    s->asks = !placed && s->job != NULL && sched_shape_valid(s->job, s->shape) &&
+              sched_shape_fits_ever(s->job, s->shape);
+    if (s->asks) shape_claim(n, g, s->thing, s->job, s->shape, true, knot_ask);
+}
+
+/* The group that the task is to run in, if that is not placed yet; slot 0: there is none. */
+static mob_ref_t group_missing(node_t *n, const sched_job_t *job, uint32_t shape) {
+    const sched_where_t *where =
+        job != NULL && sched_shape_valid(job, shape) ? sched_shape_where(job, shape) : NULL;
+    const node_group_t *group =
+        where != NULL && where->group != NULL ? sched_group_user(where->group) : NULL;
+    return group != NULL && is_pending(n, group->id) ? group->id : (mob_ref_t){0};
 }
 
 /* Notes its arguments that are not there; how many. */
 static uint32_t needs_note(node_t *n, node_tangle_t *g, const wire_record_t *copy,
-                           const wire_body_t *body) {
+                           const wire_body_t *body, const sched_job_t *job) {
     uint32_t missing = 0, strand = (uint32_t)g->strands.count;
     for (uint32_t i = 0; i < copy->num_deps; i++) {
         mob_ref_t ref = body->deps[i];
@@ -218,14 +287,21 @@ static uint32_t needs_note(node_t *n, node_tangle_t *g, const wire_record_t *cop
     }
     bool calls = copy->kind == MOB_ACTOR_CALL && is_pending(n, copy->actor);
     if (calls && vec_push(&g->needs, ((node_thread_t){copy->actor, strand}))) missing++;
+    mob_ref_t group =
+        copy->kind != MOB_ACTOR_CALL ? group_missing(n, job, copy->shape) : (mob_ref_t){0};
+    if (group.slot != 0 && vec_push(&g->needs, ((node_thread_t){group, strand}))) missing++;
     return missing;
 }
 
 /* Whose shapes the record names: its book's, or its owner's. */
-static const node_job_t *job_of(node_t *n, uint32_t index) {
-    if (n->tasks[index] != NULL) return n->tasks[index]->job;
+static const sched_job_t *job_of(node_t *n, uint32_t index) {
     uint32_t owner = n->grants.records.owner[index / WIRE_RECORD_BLOCK];
-    return owner < SHM_MAX_CLIENTS && n->clients[owner] != NULL ? n->clients[owner]->job : NULL;
+    const node_job_t *job = NULL;
+    if (n->tasks[index] != NULL)
+        job = n->tasks[index]->job;
+    else if (owner < SHM_MAX_CLIENTS && n->clients[owner] != NULL)
+        job = n->clients[owner]->job;
+    return job != NULL ? job->sched : NULL;
 }
 
 static void record_read(node_t *n, node_tangle_t *g, uint32_t index) {
@@ -254,7 +330,7 @@ static void record_read(node_t *n, node_tangle_t *g, uint32_t index) {
                          : (mob_ref_t){0};
     if (tail.slot != 0)
         (void)vec_push(&g->producers, ((node_thread_t){tail, (uint32_t)g->strands.count}));
-    uint32_t missing = s.worker == 0 ? needs_note(n, g, &copy, &body) : 0;
+    uint32_t missing = s.worker == 0 ? needs_note(n, g, &copy, &body, s.job) : 0;
     atomic_thread_fence(memory_order_acquire);
     if (atomic_load_explicit(&n->records[index].word, memory_order_relaxed) != word ||
         !vec_reserve(&g->strands, 1)) {
@@ -268,6 +344,24 @@ static void record_read(node_t *n, node_tangle_t *g, uint32_t index) {
     else
         ready_claims(n, g, &s);
     g->strands.items[g->strands.count++] = s;
+}
+
+/* Groups that wait for their bundles. Those that never fit go on: the driver was told of them. */
+static void groups_read(node_t *n, node_tangle_t *g) {
+    for (size_t i = 0; i < n->groups.items.count; i++) {
+        const node_group_t *group = n->groups.items.items[i];
+        if (!group->request.queued || !vec_reserve(&g->strands, 1)) continue;
+        node_strand_t s = {.shape = sched_group_shape(group->sched),
+                           .job = group->request.job,
+                           .thing = knot_thing_add(g->knot, 0),
+                           .wait = -1,
+                           .kind = MOB_GROUP,
+                           .asks = true,
+                           .group = group};
+        shape_claim(n, g, s.thing, s.job, s.shape, true, knot_ask);
+        if (vec_push(&g->producers, ((node_thread_t){group->id, (uint32_t)g->strands.count})))
+            g->strands.items[g->strands.count++] = s;
+    }
 }
 
 /* ---- what needs what ---- */
@@ -320,6 +414,7 @@ bool node_tangle_take(node_t *n, node_tangle_t *g) {
     uint32_t end =
         n->grants.records.granted < MOST_RECORDS ? n->grants.records.granted : MOST_RECORDS;
     for (uint32_t r = 0; r < end && g->strands.count < MOST_STRANDS; r++) record_read(n, g, r);
+    groups_read(n, g);
     if (g->producers.count > 1)
         qsort(g->producers.items, g->producers.count, sizeof *g->producers.items, thread_compare);
     for (size_t i = 0; i < g->needs.count; i++)

@@ -9,12 +9,13 @@
 #include "knot/knot.h"
 #include "mobula.h"
 #include "node/types.h"
+#include "sched/sched.h"
 #include "shm/wait.h"
 
-/* A record that is READY or TAKEN. */
+/* A record that is READY or TAKEN, or a placement group that waits for its bundles. */
 typedef struct {
     uint32_t record, shape;
-    const node_job_t *job; /* whose shape it is; NULL: that is gone */
+    const sched_job_t *job; /* whose shape it is; NULL: that is gone */
     uint64_t generation;
     uint32_t worker; /* the number of the client that runs it; 0: it is not begun */
     uint32_t thing;  /* in the knot */
@@ -22,7 +23,16 @@ typedef struct {
     uint8_t kind;    /* mob_kind_t */
     bool asks;       /* it waits for resources, unless arguments are missing */
     node_actor_t *actor;
+    const node_group_t *group; /* NULL: it is a record */
 } node_strand_t;
+
+/* How much there is of a resource in a bundle, or with -1 in all bundles of a group. */
+typedef struct {
+    const sched_group_t *group;
+    int32_t bundle;
+    const char *name;
+    uint32_t resource; /* in the knot */
+} node_pot_t;
 
 typedef struct {
     shm_wait_t wait;
@@ -42,6 +52,7 @@ typedef struct {
     VEC(node_strand_t) strands;
     VEC(node_thread_t) producers; /* sorted by slot */
     VEC(node_thread_t) needs;     /* arguments that are not there */
+    VEC(node_pot_t) pots;         /* of bundles that somebody asks for or holds some of */
 } node_tangle_t;
 
 /* Takes the picture. False: no run waits, or there is no memory. Fini it in any case. */

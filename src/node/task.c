@@ -149,9 +149,8 @@ static void task_close(node_t *n, node_task_t *t) {
     free(t);
 }
 
-/* A new book on a record that its submitter has just published; NULL: its fault. */
-static node_task_t *submit_open(node_client_t *client, uint32_t index, uint64_t generation,
-                                mob_ref_t *ret_actor) {
+node_task_t *node_task_submit_open(node_client_t *client, uint32_t index, uint64_t generation,
+                                   mob_ref_t *ret_actor) {
     node_t *n = client->node;
     if (!node_grant_record_is(n, index, client->number) || n->tasks[index] != NULL ||
         !wire_word_is(atomic_load_explicit(&n->records[index].word, memory_order_acquire),
@@ -165,7 +164,8 @@ static node_task_t *submit_open(node_client_t *client, uint32_t index, uint64_t 
         node_client_fault(client, "submitted a record that makes no sense");
         return NULL;
     }
-    mob_status_t status = n->config.loopback ? node_frame_loop(n, t) : MOB_OK;
+    mob_status_t status =
+        n->config.loopback && t->kind != MOB_GROUP ? node_frame_loop(n, t) : MOB_OK;
     if (status == MOB_OK) return t;
     node_task_fail(n, t, status, "the task could not be sent through a frame (MOBULA_LOOPBACK=1)");
     return NULL;
@@ -180,7 +180,7 @@ static void creation_submit(node_t *n, node_task_t *t) {
 
 node_task_t *node_task_submit_held(node_client_t *client, uint32_t index, uint64_t generation) {
     mob_ref_t actor;
-    node_task_t *t = submit_open(client, index, generation, &actor);
+    node_task_t *t = node_task_submit_open(client, index, generation, &actor);
     if (t == NULL) return NULL;
     if (t->kind != MOB_ACTOR_CREATE) {
         node_client_fault(client, "gave a name to what is no actor");
@@ -194,7 +194,11 @@ node_task_t *node_task_submit_held(node_client_t *client, uint32_t index, uint64
 void node_task_submit(node_client_t *client, uint32_t index, uint64_t generation) {
     node_t *n = client->node;
     mob_ref_t actor;
-    node_task_t *t = submit_open(client, index, generation, &actor);
+    if (index < n->grants.records.granted && n->records[index].kind == MOB_GROUP) {
+        node_group_create(client, index, generation, NULL);
+        return;
+    }
+    node_task_t *t = node_task_submit_open(client, index, generation, &actor);
     if (t == NULL) return;
     if (t->kind == MOB_ACTOR_CALL) {
         node_actor_call(n, t, actor);
@@ -214,6 +218,42 @@ static void task_drop(node_t *n, node_task_t *t) {
         node_task_fail(n, t, MOB_ECANCELLED, "its job has ended");
 }
 
+mob_status_t node_task_doom(const node_task_t *t, const char **ret_words) {
+    const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
+    bool makes_actor = t->kind == MOB_ACTOR_CREATE;
+    if (where->flags & NODE_WHERE_REMOVED ||
+        (where->group != NULL && sched_group_is_removed(where->group))) {
+        *ret_words = makes_actor
+                         ? "The placement group corresponding to this Actor has been removed."
+                         : "The placement group corresponding to this task has been removed.";
+        return makes_actor ? MOB_EACTORGROUP : MOB_EGROUP;
+    }
+    if (where->selector != NULL && where->selector[0] == '!' &&
+        !sched_shape_matches(t->job->sched, t->shape)) {
+        *ret_words =
+            makes_actor ? "The actor is not schedulable: The node specified via "
+                          "NodeAffinitySchedulingStrategy doesn't exist any more or is infeasible, "
+                          "and soft=False was specified."
+                        : "The task is not schedulable: The node specified via "
+                          "NodeAffinitySchedulingStrategy doesn't exist any more or is infeasible, "
+                          "and soft=False was specified.";
+        return makes_actor ? MOB_EACTORPLACE : MOB_EPLACE;
+    }
+    return MOB_OK;
+}
+
+/* Whether it will never run: then it has failed. */
+static bool task_fails(node_t *n, node_task_t *t) {
+    const char *words;
+    mob_status_t status = node_task_doom(t, &words);
+    if (status == MOB_OK) return false;
+    if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL)
+        node_actor_end(n, t->actor, status, words);
+    else
+        node_task_fail(n, t, status, words);
+    return true;
+}
+
 void node_task_ready(node_task_t *t, node_t *n) {
     if (t->kind == MOB_ACTOR_CALL) {
         node_actor_call_ready(n, t);
@@ -224,6 +264,7 @@ void node_task_ready(node_task_t *t, node_t *n) {
         if (!t->job->cancelling) task_drop(n, t);
         return;
     }
+    if (task_fails(n, t)) return;
     char name[256];
     if (!sched_shape_fits_ever(t->job->sched, t->shape)) {
         node_task_name(n, t, name, sizeof name);
@@ -322,7 +363,7 @@ void node_task_reset(node_t *n, node_task_t *t) {
 
 static void task_again(node_t *n, node_task_t *t) {
     node_task_reset(n, t);
-    if (t->missing == 0 && !t->job->farewell.leaving)
+    if (t->missing == 0 && !t->job->farewell.leaving && !task_fails(n, t))
         sched_task_add(t->job->sched, &t->queue, t->shape, base_clock_mono_ns());
 }
 
@@ -587,6 +628,8 @@ static void plain_lost(node_t *n, node_task_t *t, bool begun) {
                              .job_ends = t->job == NULL || t->job->farewell.leaving};
     control_fate_t fate = control_retry_decide(&left, &death);
     node_worker_exit_text(worker, how, sizeof how);
+    if (fate == CONTROL_TASK_AGAIN || fate == CONTROL_TASK_FAILS)
+        if (t->job != NULL && task_fails(n, t)) return; /* it was killed with its group */
     switch (fate) {
     case CONTROL_TASK_CANCELLED:
         node_cancel_fail(n, t);

@@ -57,6 +57,10 @@ void node_task_submit(node_client_t *client, uint32_t record, uint64_t generatio
 /* A creation that is not to be scheduled yet: `held`. NULL: it makes no sense, and is the client's
  * fault. */
 node_task_t *node_task_submit_held(node_client_t *client, uint32_t record, uint64_t generation);
+/* The book on a record that its submitter has just published; NULL: it makes no sense, and is the
+ * client's fault. */
+node_task_t *node_task_submit_open(node_client_t *client, uint32_t record, uint64_t generation,
+                                   mob_ref_t *ret_actor);
 /* The worker has published the results. `crowd`: a client waits that the worker could not wake, or
  * a result is an error. */
 void node_task_done(node_client_t *client, uint32_t record, uint64_t generation, bool crowd);
@@ -97,6 +101,8 @@ bool node_record_split(node_t *node, uint32_t owner, const wire_record_t *copy,
 
 /* ---- on its way ---- */
 
+/* Why it can never run, and the words for that; MOB_OK: it can. */
+mob_status_t node_task_doom(const node_task_t *task, const char **ret_words);
 /* Its arguments are there. */
 void node_task_ready(node_task_t *task, node_t *node);
 /* Hands the task to a worker, behind the tasks that it has. */

@@ -20,6 +20,7 @@ typedef struct node_client node_client_t;
 typedef struct node_task node_task_t;
 typedef struct node_object node_object_t;
 typedef struct node_actor node_actor_t;
+typedef struct node_group node_group_t;
 typedef struct node_job node_job_t;
 typedef struct node_setup node_setup_t;
 typedef struct node_pool node_pool_t;

@@ -44,7 +44,8 @@ typedef struct {
     uint32_t actor_shape;
     bool actor_restarted; /* a process of this actor died before */
     uint64_t gpu_mask;
-    uint32_t shape; /* of the last run */
+    uint32_t shape;   /* of the last run */
+    uint32_t capture; /* changes with the placement group that the run's own tasks go into */
 } core_t;
 
 extern core_t core;
@@ -294,6 +295,19 @@ PyObject *core_leave(PyObject *module, PyObject *args);
 PyObject *core_zygote(PyObject *module, PyObject *begin);
 PyObject *core_environment(PyObject *module, PyObject *unused);
 
+/* group.c */
+/* (id or None, bundle, flags, selector or None); NULL and None: anywhere. The text is the tuple's.
+ * -1 with an exception */
+int core_where(PyObject *where, mob_where_t *ret_where);
+PyObject *core_create_group(PyObject *module, PyObject *args);
+PyObject *core_remove_group(PyObject *module, PyObject *id);
+PyObject *core_find_group(PyObject *module, PyObject *args);
+PyObject *core_groups(PyObject *module, PyObject *slot);
+PyObject *core_shape_where(PyObject *module, PyObject *shape);
+PyObject *core_current_shape(PyObject *module, PyObject *unused);
+PyObject *core_set_capture(PyObject *module, PyObject *number);
+PyObject *core_labels(PyObject *module, PyObject *unused);
+
 /* session.c */
 PyObject *core_start(PyObject *module, PyObject *config);
 PyObject *core_start_node(PyObject *module, PyObject *config);
@@ -316,8 +330,8 @@ PyObject *core_kv(PyObject *module, PyObject *args);
 PyObject *core_name_site(PyObject *module, PyObject *text);
 /* the number of the place in the program, if it is asked for; else 0. Runs Python code */
 uint32_t core_site(void);
-/* mob_shape of a dict; -1 with an exception */
-int core_shape(PyObject *demand, uint32_t *ret_shape);
+/* mob_shape of a dict, to be met at `where`, see core_where; -1 with an exception */
+int core_shape(PyObject *demand, PyObject *where, uint32_t *ret_shape);
 /* what a shape asks for; NEW, NULL with an exception */
 PyObject *core_shape_dict(uint32_t shape);
 PyObject *core_shape_demand(PyObject *module, PyObject *shape);

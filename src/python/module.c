@@ -108,6 +108,14 @@ static PyMethodDef methods[] = {
     {"find_actor", core_find_actor, METH_VARARGS, NULL},
     {"names_dropped", core_names_dropped, METH_NOARGS, NULL},
     {"actor_names", core_actor_names, METH_O, NULL},
+    {"create_group", core_create_group, METH_VARARGS, NULL},
+    {"remove_group", core_remove_group, METH_O, NULL},
+    {"find_group", core_find_group, METH_VARARGS, NULL},
+    {"groups", core_groups, METH_O, NULL},
+    {"shape_where", core_shape_where, METH_O, NULL},
+    {"current_shape", core_current_shape, METH_NOARGS, NULL},
+    {"set_capture", core_set_capture, METH_O, NULL},
+    {"labels", core_labels, METH_NOARGS, NULL},
     {"is_pending", core_is_pending, METH_O, NULL},
     {"cancel", core_cancel, METH_VARARGS, NULL},
     {"interrupt", core_interrupt, METH_NOARGS, NULL},
@@ -159,6 +167,8 @@ PyMODINIT_FUNC PyInit__core(void) {
         PyModule_AddIntConstant(module, "KV_GET", MOB_KV_GET) == 0 &&
         PyModule_AddIntConstant(module, "KV_LIST", MOB_KV_LIST) == 0 &&
         PyModule_AddIntConstant(module, "KV_SCAN", MOB_KV_SCAN) == 0 &&
+        PyModule_AddIntConstant(module, "QUERY_GROUPS", MOB_QUERY_GROUPS) == 0 &&
+        PyModule_AddIntConstant(module, "WHERE_CAPTURES", MOB_WHERE_CAPTURES) == 0 &&
         PyModule_AddIntConstant(module, "TASK", MOB_TASK) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CREATE", MOB_ACTOR_CREATE) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CALL", MOB_ACTOR_CALL) == 0)

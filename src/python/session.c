@@ -403,15 +403,19 @@ PyObject *core_observe(PyObject *module, PyObject *args) {
     return value;
 }
 
-int core_shape(PyObject *demand, uint32_t *ret_shape) {
+int core_shape(PyObject *demand, PyObject *where, uint32_t *ret_shape) {
     size_t count;
+    mob_where_t place;
     if (!PyDict_Check(demand)) {
         PyErr_SetString(PyExc_TypeError, "a demand must be a dict");
         return -1;
     }
+    if (core_where(where, &place) < 0) return -1;
     mob_resource_t *amounts = resources_of(demand, &count);
     if (amounts == NULL) return -1;
-    mob_status_t status = mob_shape(core.client, amounts, count, ret_shape);
+    bool anywhere = place.group.slot == 0 && place.flags == 0 && place.selector == NULL;
+    mob_status_t status = anywhere ? mob_shape(core.client, amounts, count, ret_shape)
+                                   : mob_shape_at(core.client, amounts, count, &place, ret_shape);
     PyMem_Free(amounts);
     if (status == MOB_OK) return 0;
     core_raise(status);

@@ -22,6 +22,7 @@ typedef struct {
     Py_ssize_t least, most;
     /* as prepared, for the connection `stamp` */
     uint64_t stamp;
+    uint32_t capture;
     mob_task_t task;
     bool flows;                         /* it gives out items */
     uint32_t limit;                     /* of its flow; 0: none */
@@ -214,7 +215,8 @@ static int actor_take(PyObject *object, mob_ref_t *ret_ref) {
 static int shape_field(PyObject *dict, const char *key, uint32_t *ret_shape) {
     PyObject *demand = PyDict_GetItemString(dict, key);
     *ret_shape = MOB_SHAPE_NOTHING;
-    return demand == NULL ? 0 : core_shape(demand, ret_shape);
+    PyObject *where = PyDict_GetItemString(dict, "where");
+    return demand == NULL ? 0 : core_shape(demand, where, ret_shape);
 }
 
 static void shapes_drop(const mob_task_t *task) {
@@ -290,6 +292,7 @@ static int submitter_prepare(submitter_t *self) {
                     self); /* another thread may have prepared it while Python code ran */
                 self->task = task;
                 self->stamp = core.stamp;
+                self->capture = core.capture;
                 result = 0;
             } else {
                 shapes_drop(&task);
@@ -369,7 +372,8 @@ static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_
         return NULL;
     uint32_t site = core_site();
     if (core.client == NULL) return core_raise_ended();
-    if (self->stamp != core.stamp && submitter_prepare(self) < 0) return NULL;
+    if ((self->stamp != core.stamp || self->capture != core.capture) && submitter_prepare(self) < 0)
+        return NULL;
     arguments_t a = {.stamp = core.stamp, .capacity = sizeof a.local};
     a.data = a.local;
     PyObject *result =

@@ -36,11 +36,13 @@
 #include "base/status.h"
 #include "sched/books.h"
 #include "sched/lease.h"
+#include "sched/selector.h"
 
 struct sched_group {
     sched_job_t *job; /* NULL: it is over */
     uint32_t whole;   /* the request's shape */
-    bool apart, placed, removed;
+    void *user;
+    bool apart, matches, placed, removed;
     uint32_t users; /* the caller, and each shape in it */
     sched_entry_t *entries;
     uint32_t count;
@@ -130,11 +132,16 @@ mob_status_t sched_group_new(sched_job_t *job, const sched_bundle_want_t *bundle
     if (!group) return MOB_ENOMEM;
     group->job = job;
     group->apart = apart;
+    group->matches = true;
     group->users = 1;
     group->count = (uint32_t)count;
     mob_status_t status = MOB_OK;
     for (size_t b = 0; !status && b < count; b++) {
         group->bundles[b].group = group;
+        if (bundles[b].selector && !sched_selector_check(bundles[b].selector))
+            status = base_fail(MOB_EINVAL, "'%s' is no selector of labels", bundles[b].selector);
+        if (status) break;
+        group->matches &= sched_selector_matches(bundles[b].selector, job->sched->labels);
         status =
             sched_shape_intern(job, bundles[b].demand, bundles[b].count, &group->bundles[b].shape);
     }
@@ -151,12 +158,18 @@ mob_status_t sched_group_new(sched_job_t *job, const sched_bundle_want_t *bundle
 uint32_t sched_group_shape(const sched_group_t *group) { return group->whole; }
 
 bool sched_group_fits_ever(const sched_group_t *group) {
-    return !has_many_apart(group) && sched_shape_fits_ever(group->job, group->whole);
+    return group->matches && !has_many_apart(group) &&
+           sched_shape_fits_ever(group->job, group->whole);
 }
+
+bool sched_group_matches(const sched_group_t *group) { return group->matches; }
+bool sched_group_is_used(const sched_group_t *group) { return group->users > 1; }
 
 bool sched_group_is_placed(const sched_group_t *group) { return group->placed; }
 bool sched_group_is_removed(const sched_group_t *group) { return group->removed; }
 bool sched_group_is_over(const sched_group_t *group) { return !group->job; }
+void sched_group_user_set(sched_group_t *group, void *user) { group->user = user; }
+void *sched_group_user(const sched_group_t *group) { return group->user; }
 size_t sched_group_bundles(const sched_group_t *group) { return group->count; }
 
 size_t sched_bundle_demand(const sched_group_t *group, uint32_t bundle, sched_amount_t *ret_demand,

@@ -174,6 +174,8 @@ mob_status_t sched_labels_set(sched_t *sched, const char *labels) {
     return MOB_OK;
 }
 
+const char *sched_labels(const sched_t *sched) { return sched->labels; }
+
 size_t sched_resource_count(const sched_t *sched) { return sched->offered; }
 
 void sched_resource_at(const sched_t *sched, size_t index, const char **ret_name,

@@ -249,8 +249,11 @@ int64_t sched_cpus_free(const sched_t *sched);
 typedef struct sched_bundle_want {
     const sched_amount_t *demand;
     size_t count;
+    const char *selector; /* labels that its node must have (selector.h); NULL: any will do */
 } sched_bundle_want_t;
 
+/* The node's labels; NULL: it has none. */
+const char *sched_labels(const sched_t *sched);
 /* `apart`: no two bundles may be on one node, so that more than one never fits here. The job must
  * stay until sched_group_is_over. MOB_EINVAL and MOB_ELIMIT as for a shape, MOB_ENOMEM. */
 mob_status_t sched_group_new(sched_job_t *job, const sched_bundle_want_t *bundles, size_t count,
@@ -258,6 +261,10 @@ mob_status_t sched_group_new(sched_job_t *job, const sched_bundle_want_t *bundle
 /* What it needs to start, in its job's numbers: held by the group until it is over. */
 uint32_t sched_group_shape(const sched_group_t *group);
 bool sched_group_fits_ever(const sched_group_t *group);
+/* Whether the node has the labels that each bundle asks for. */
+bool sched_group_matches(const sched_group_t *group);
+/* Whether any demand in it is held. */
+bool sched_group_is_used(const sched_group_t *group);
 /* The request's lease becomes the bundles', and what waits for the group may start. */
 void sched_group_place(sched_group_t *group, sched_lease_t *lease);
 bool sched_group_is_placed(const sched_group_t *group);
@@ -270,6 +277,9 @@ bool sched_group_is_over(const sched_group_t *group);
 /* The caller needs a group no more that is over. Demands in it, and tasks that wait for them, are
  * still the caller's to drop. */
 void sched_group_free(sched_group_t *group);
+/* Whatever the caller keeps with it. */
+void sched_group_user_set(sched_group_t *group, void *user);
+void *sched_group_user(const sched_group_t *group);
 size_t sched_group_bundles(const sched_group_t *group);
 /* What a bundle has in all: lines as sched_shape_demand, names borrowed until the group is over.
  * ret_gpus, which may be NULL: which GPUs it has, once it is placed. */

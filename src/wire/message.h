@@ -66,12 +66,13 @@ enum {
                          mob_ref_t there: the actor, and what its maker gave for those who find it */
     WIRE_KEEP,        /* record: TAKEN by the sender, which is about to seal a large result: the
                          daemon is to keep what it can be made again from */
-    WIRE_KV,     /* query: `what` is a mob_kv_t, and `argument` the size of its items, which lie
-                    in the block; answered there */
-    WIRE_WAITS,  /* a run of the sender waits for long: see shm/wait.h */
-    WIRE_READS,  /* the sender is about to read its first flow: other clients' slots will be given
-                    to it */
-    WIRE_UP_END, /* none: what follows the last of these */
+    WIRE_KV,    /* query: `what` is a mob_kv_t, and `argument` the size of its items, which lie
+                   in the block; answered there */
+    WIRE_WAITS, /* a run of the sender waits for long: see shm/wait.h */
+    WIRE_READS, /* the sender is about to read its first flow: other clients' slots will be given
+                   to it */
+    WIRE_GROUP_REMOVE, /* object: a placement group */
+    WIRE_UP_END,       /* none: what follows the last of these */
 
     /* daemon to client */
     WIRE_RUN = 64,  /* run */
@@ -266,12 +267,24 @@ static inline wire_message_t wire_answer(uint32_t status, uint64_t value) {
 
 /* Followed by the namespace and the name, each with its zero. */
 typedef struct wire_name {
-    uint32_t slot; /* of the object for those who find the actor; 0: none */
-    uint32_t detached;
+    uint32_t slot;  /* of the object for those who find the actor; 0: none */
+    uint32_t flags; /* WIRE_NAME_* */
     uint64_t generation;
     uint32_t space_size, name_size; /* with their zeros */
 } wire_name_t;
 _Static_assert(sizeof(wire_name_t) == 24, "in the scratch page");
+enum { WIRE_NAME_DETACHED = 1, WIRE_NAME_GROUP = 2 };
+
+/* A question for a shape begins with where the demand is to be met; then the selector with its
+ * zero, then for each resource 8 bytes of amount and a name with its zero. */
+typedef struct wire_where {
+    uint32_t slot; /* of the placement group; 0: none */
+    int32_t bundle;
+    uint64_t generation;
+    uint32_t flags;         /* MOB_WHERE_* */
+    uint32_t selector_size; /* with its zero; 0: there is none, and no zero */
+} wire_where_t;
+_Static_assert(sizeof(wire_where_t) == 24, "in the scratch page");
 
 /* The daemon sends it to a worker with WIRE_EXIT at its job's end: the worker is to break off
  * its run. It has no other use. A worker without a handler for it dies by it, which is right

@@ -9,7 +9,8 @@ uint64_t wire_body_size(uint32_t num_returns, uint32_t num_deps, uint32_t num_re
 mob_status_t wire_body_split(const wire_record_t *record, const void *start, uint64_t size,
                              wire_body_t *ret_body) {
     if (record->num_returns > MOB_MAX_RETURNS || record->num_deps > MOB_MAX_DEPS ||
-        record->num_refs > MOB_MAX_DEPS || record->kind > MOB_ACTOR_CALL)
+        record->num_refs > MOB_MAX_DEPS ||
+        (record->kind > MOB_ACTOR_CALL && record->kind != MOB_GROUP))
         return MOB_EPROTO;
     uint64_t fixed = wire_body_size(record->num_returns, record->num_deps, record->num_refs,
                                     record->name_size, 0);

@@ -618,8 +618,6 @@ def test_method_without_options_leaves_a_method_as_it_is():
     "options",
     [
         {"runtime_env": {"env_vars": {"A": "1"}}},
-        {"scheduling_strategy": "SPREAD"},
-        {"label_selector": {"a": "b"}},
     ],
     ids=lambda options: next(iter(options)),
 )

@@ -163,8 +163,6 @@ def test_a_huge_number_of_results(good):
     "options",
     [
         {"runtime_env": {"pip": ["x"]}},
-        {"scheduling_strategy": "SPREAD"},
-        {"label_selector": {"a": "b"}},
     ],
     ids=str,
 )
@@ -202,7 +200,7 @@ ATTRIBUTES_THAT_COME_LATER = [
     (
         ray.get_runtime_context,
         "RuntimeContext",
-        "gcs_address current_placement_group_id worker",
+        "gcs_address worker",
     ),
 ]
 
@@ -270,7 +268,6 @@ def test_modules_that_come_later():
         "ray.data",
         "ray.tune",
         "ray.util.spark",
-        "ray.util.scheduling_strategies",
         "ray.train.torch",
     ):
         with pytest.raises(ModuleNotFoundError, match="is not in Mobula yet"):

@@ -11,6 +11,10 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 _CLASSES = {
     "actor_died": "ActorDiedError",
+    "actor_group_removed": "ActorPlacementGroupRemoved",
+    "actor_unschedulable": "ActorUnschedulableError",
+    "group_removed": "TaskPlacementGroupRemoved",
+    "task_unschedulable": "TaskUnschedulableError",
     "name_taken": "ActorAlreadyExistsError",
     "stale_actor": "ActorHandleNotFoundError",
     "actor_unavailable": "ActorUnavailableError",

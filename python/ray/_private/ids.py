@@ -97,3 +97,8 @@ class TaskID(BaseID):
 class ActorID(BaseID):
     __slots__ = ()
     _size = 20
+
+
+class PlacementGroupID(BaseID):
+    __slots__ = ()
+    _size = 20

@@ -11,7 +11,7 @@ _LATER = {
     for package, names in {
         "ray": (
             "ActorClassID ClientBuilder FunctionID Language "
-            "LoggingConfig PlacementGroupID UniqueID __commit__ _common _config "
+            "LoggingConfig UniqueID __commit__ _common _config "
             "air autoscaler client client_builder cluster_utils core cpp_function "
             "dashboard data includes internal java_actor_class java_function "
             "job_config job_submission llm rllib runtime_env serialization serve services "
@@ -35,20 +35,19 @@ _LATER = {
             "shuffle state util"
         ),
         "ray.util": (
-            "accelerators annotations "
+            "annotations "
             "check_open_ports client client_connect collective common connect "
             "debugpy disconnect "
-            "get_current_placement_group "
-            "get_placement_group horovod iter iter_metrics "
+            "horovod iter iter_metrics "
             "lightgbm pdb "
-            "placement_group placement_group_table ray_debugpy "
-            "remove_placement_group rpdb scheduling_strategies serialization_addons "
+            "ray_debugpy "
+            "rpdb serialization_addons "
             "sgd spark timer tpu tracing xgboost"
         ),
         "ray.util.state": (
             "StateApiClient api common exception get_actor get_job get_log get_node get_objects "
-            "get_placement_group get_task get_worker list_actors list_cluster_events "
-            "list_logs list_nodes list_placement_groups list_runtime_envs list_tasks list_workers "
+            "get_task get_worker list_actors list_cluster_events "
+            "list_logs list_nodes list_runtime_envs list_tasks list_workers "
             "summarize_actors summarize_objects summarize_tasks"
         ),
     }.items()

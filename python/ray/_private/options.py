@@ -7,6 +7,7 @@ else raises, it is never ignored.
 """
 
 from ray import _core
+from ray._private import placing
 from ray._private.later import not_yet
 
 _RESERVED = {
@@ -16,21 +17,15 @@ _RESERVED = {
     "object_store_memory": "object_store_memory",
 }
 _PRECISION = 0.0001  # as in Ray
+_ACCELERATOR_SHARE = 0.001  # what a task takes of "accelerator_type:...", as in Ray
 _OLD_NAMES = {"num_return_vals": "num_returns"}
 
 # What Ray takes and Mobula does not, with the values that mean the same as leaving it out.
 _LATER_COMMON = {
     "_labels": (),
     "_metadata": (),
-    "accelerator_type": (),
     "enable_task_events": (True,),
-    "fallback_strategy": (),
-    "label_selector": ({},),
-    "placement_group": ("default",),
-    "placement_group_bundle_index": (-1,),
-    "placement_group_capture_child_tasks": (False,),
     "runtime_env": ({},),
-    "scheduling_strategy": ("DEFAULT",),
 }
 _LATER_TASK = {
     **_LATER_COMMON,
@@ -132,10 +127,23 @@ def _retry_exceptions(name, value):
     return tuple(value)
 
 
+def _switch(name, value):
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
+    return value
+
+
 _RESOURCES = {
+    "accelerator_type": _text,
+    "fallback_strategy": placing.check_fallback,
+    "label_selector": placing.check_selector,
     "memory": quantity,
     "num_cpus": quantity,
     "num_gpus": quantity,
+    "placement_group": placing.check_group,
+    "placement_group_bundle_index": _count(-1),
+    "placement_group_capture_child_tasks": _switch,
+    "scheduling_strategy": placing.check_strategy,
     "resources": lambda name, value: resources(value),
 }
 _BACKPRESSURE = "_generator_backpressure_num_objects"
@@ -148,10 +156,18 @@ _TASK = {
     "num_returns": _num_returns,
     "retry_exceptions": _retry_exceptions,
 }
+_PLACES = (
+    "fallback_strategy",
+    "label_selector",
+    "placement_group",
+    "placement_group_bundle_index",
+    "scheduling_strategy",
+)
 _NAME_MAX = 255  # bytes, as the core takes them
 
 
-def _name(name, value):
+def name(name, value):
+    """A name that is given to an actor, or to a placement group."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {type(value).__name__}")
     if not value or "\0" in value or len(value.encode(errors="replace")) > _NAME_MAX:
@@ -167,25 +183,19 @@ def _lifetime(name, value):
     return value
 
 
-def _switch(name, value):
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
-    return value
-
-
-def _concurrency_groups(name, value):
+def _concurrency_groups(option, value):
     if value == []:  # what Ray takes for none
         return {}
     if not isinstance(value, dict):
         raise TypeError(
-            f"{name} must be a dict of names and numbers of calls, as in {{'io': 2}}, not "
+            f"{option} must be a dict of names and numbers of calls, as in {{'io': 2}}, not "
             f"{type(value).__name__}"
         )
     if len(value) >= _core.MAX_GROUPS:
-        raise ValueError(f"{name} may have {_core.MAX_GROUPS - 1} groups, not {len(value)}")
+        raise ValueError(f"{option} may have {_core.MAX_GROUPS - 1} groups, not {len(value)}")
     for group, most in value.items():
-        _name(f"the name of a group in {name}", group)
-        _count(1)(f"{name}[{group!r}]", most)
+        name(f"the name of a group in {option}", group)
+        _count(1)(f"{option}[{group!r}]", most)
     return dict(value)
 
 
@@ -196,15 +206,15 @@ _ACTOR = {
     "get_if_exists": _switch,
     "lifetime": _lifetime,
     "max_pending_calls": _count(1, endless=True),
-    "name": _name,
-    "namespace": _name,
+    "name": name,
+    "namespace": name,
     "max_concurrency": _count(1),
     "max_restarts": _count(0, endless=True),
     "max_task_retries": _count(0, endless=True),
 }
 _METHOD = {
     _BACKPRESSURE: _count(1, endless=True, most=_core.MAX_LIMIT),
-    "concurrency_group": _name,
+    "concurrency_group": name,
     "max_task_retries": _count(0, endless=True),
     "num_returns": _num_returns,
     "retry_exceptions": _retry_exceptions,
@@ -254,6 +264,8 @@ def demand(options: dict, cpus) -> dict:
     found["CPU"] = chosen(options, "num_cpus", cpus)
     found["GPU"] = chosen(options, "num_gpus", 0)
     found["memory"] = chosen(options, "memory", 0)
+    if options.get("accelerator_type"):
+        found[f"accelerator_type:{options['accelerator_type']}"] = _ACCELERATOR_SHARE
     return {name: float(amount) for name, amount in found.items() if amount}
 
 
@@ -275,3 +287,10 @@ def check_naming(options: dict):
     for name in ("get_if_exists", "namespace"):
         if options.get(name):
             raise ValueError(f"{name} is for an actor with a name: give it one by name=")
+
+
+def where(options: dict, demands, name: str) -> "tuple | None":
+    """Where that is to be met, as the core is told; None: anywhere."""
+    if placing.captured is None and not any(key in options for key in _PLACES):
+        return None
+    return placing.where(options, demands, name)

@@ -355,9 +355,10 @@ def _cpus_of(shape):
 
 def _set_shape(shape):
     """Called in a worker when its next task asks for other resources than the one before."""
-    from ray._private import threads
+    from ray._private import placing, threads
 
     threads.use(_cpus_of(shape))
+    placing.note_shape(shape)
 
 
 class _Worker:

@@ -5,6 +5,15 @@ from importlib import import_module
 from ray._private.later import no_attribute
 from ray._private.services import get_node_ip_address
 
+# A function that hides its module, whose attribute the import of the module would set again.
+from ray.util.placement_group import (
+    get_current_placement_group,
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+
 __all__ = [
     "ActorGroup",
     "ActorPool",
@@ -12,20 +21,25 @@ __all__ = [
     "deregister_serializer",
     "disable_log_once_globally",
     "enable_periodic_logging",
+    "get_current_placement_group",
     "get_node_instance_id",
     "get_node_ip_address",
+    "get_placement_group",
     "inspect_serializability",
     "list_named_actors",
     "log_once",
     "map_unordered",
+    "placement_group",
+    "placement_group_table",
     "register_serializer",
+    "remove_placement_group",
     "replay",
 ]
 
 _MODULES = frozenset(
     (
-        "actor_group actor_pool check_serialize dask debug helpers joblib metrics "
-        "multiprocessing queue serialization state"
+        "accelerators actor_group actor_pool check_serialize dask debug helpers joblib metrics "
+        "multiprocessing queue scheduling_strategies serialization state"
     ).split()
 )
 _ELSEWHERE = {

@@ -61,6 +61,10 @@ static void sample_fill(sample_t *s) {
     for (size_t i = 0; i < frame_id_count(f); i++) s->ids[i] = id_random();
     f->demand = (frame_demand_t){s->demand, amounts_fill(s->demand, s->names)};
     f->held = (frame_demand_t){s->held, amounts_fill(s->held, s->names + MOST_NAMES)};
+    f->where = (frame_where_t){.group = id_random(),
+                               .bundle = (int32_t)(next_random() % 5) - 1,
+                               .flags = (uint32_t)next_random(),
+                               .selector = next_random() % 2 ? "region=eu&+gpu" : ""};
     f->name = s->name;
     f->name_size = next_random() % sizeof s->name;
     memset(s->name, 'n', sizeof s->name);
@@ -103,6 +107,10 @@ static void frames_are_equal(const frame_t *a, const frame_t *b) {
     for (size_t i = 0; i < frame_id_count(a); i++) ids_are_equal(a->ids[i], b->ids[i]);
     demands_are_equal(&a->demand, &b->demand);
     demands_are_equal(&a->held, &b->held);
+    ids_are_equal(a->where.group, b->where.group);
+    assert_int_equal(a->where.bundle, b->where.bundle);
+    assert_int_equal(a->where.flags, b->where.flags);
+    assert_string_equal(a->where.selector, b->where.selector);
     assert_int_equal(a->name_size, b->name_size);
     if (a->name_size > 0) assert_memory_equal(a->name, b->name, a->name_size);
     assert_int_equal(a->args_size, b->args_size);
