@@ -86,6 +86,8 @@ def _fields(value):
         state = value.__reduce_ex__(5)[2]
     except Exception:
         return {}
+    if isinstance(state, tuple) and state:  # the fields, and the slots
+        state = state[0]
     return dict(state) if isinstance(state, dict) else {}
 
 

@@ -1,5 +1,7 @@
 """The weights of a TensorFlow 1 graph as plain arrays, to be sent between processes."""
 
+from ray.experimental._weights import parts_of
+
 
 def _tensorflow():
     import tensorflow
@@ -61,19 +63,8 @@ class TensorFlowVariables:
 
     def set_flat(self, new_weights):
         """Sets all the weights from one flat array, which must have get_flat_size() numbers."""
-        import numpy
-
-        flat = numpy.asarray(new_weights).ravel()
-        if len(flat) != self.get_flat_size():
-            raise ValueError(
-                f"the network has {self.get_flat_size()} weights, and the array {len(flat)}"
-            )
-        values, start = {}, 0
-        for name, variable in self.variables.items():
-            end = start + _size(variable)
-            values[name] = flat[start:end].reshape(variable.get_shape().as_list())
-            start = end
-        self._assign(values)
+        shapes = {name: variable.get_shape().as_list() for name, variable in self.variables.items()}
+        self._assign(parts_of(new_weights, shapes))
 
     def get_weights(self) -> dict:
         """The weights, an array a variable, by name."""
