@@ -17,8 +17,13 @@ from test import ROOT, python_tests, run_all, seeds
 # Which of tests/python each environment runs. A test that needs a library which is not there says
 # so, and is left out; so a library that is in two environments is tested in both.
 TESTS = {
-    "tf": ("test_carry_*.py", "test_weights_*.py"),
-    "torch": ("test_carry_*.py", "test_weights_*.py", "test_image_pipeline.py"),
+    "tf": ("test_carry_*.py", "test_weights_*.py", "test_docs_examples_ml.py"),
+    "torch": (
+        "test_carry_*.py",
+        "test_weights_*.py",
+        "test_docs_examples_ml.py",
+        "test_image_pipeline.py",
+    ),
     "clients": ("test_carry_*.py", "test_client_*.py"),
 }
 OF_TENSORFLOW = ("ex11", "lenet", "tf_weights", "tf_average", "tf_gradients")  # of the seeds
