@@ -50,6 +50,11 @@ def _copies(gigabytes: float) -> float:
     return gigabytes * 1e9 / 2e6
 
 
+def _copies_of(size: float) -> Callable[[float], float]:
+    """Copies a second of so many bytes."""
+    return lambda gigabytes: gigabytes * 1e9 / size
+
+
 FRESH = [
     Row(
         "init",
@@ -134,6 +139,24 @@ WINDOWS = [
     Row("put_cold", "put of a 200 MiB array, the first", "GB/s", None, floor="cold"),
     Row("put_large", "put of a 200 MiB array, warm", "GB/s", None, floor="copy", goal_of_floor=0.9),
     Row("get_large", "get of a 200 MiB array", "/s", 500e3),
+    Row(
+        "image",
+        "put and get of a Pillow image of 12 megapixels",
+        "/s",
+        None,
+        floor="copy",
+        from_floor=_copies_of(36e6),
+        goal_of_floor=0.25,
+    ),
+    Row(
+        "frame",
+        "put and get of a pandas frame of 5 million numbers",
+        "/s",
+        None,
+        floor="copy",
+        from_floor=_copies_of(40e6),
+        goal_of_floor=0.5,
+    ),
     Row("wait_each", "wait for 1,000 tasks one by one, rounds", "/s", 100),
     Row("get_refs", "get of one object that contains 10,000 refs", "/s", 300),
     *UTIL,

@@ -10,6 +10,7 @@ import asyncio
 import sys
 import time
 
+import workload_carry
 import workload_node
 import workload_util
 from serve import filled, median_us, rate, serve
@@ -395,6 +396,7 @@ ROWS = {
     "get_large": get_large,
     "wait_each": wait_each,
     "get_refs": get_refs,
+    **workload_carry.rows(),
     **workload_util.rows(CPUS),
     **workload_node.rows(CPUS),
 }
