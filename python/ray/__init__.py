@@ -75,8 +75,8 @@ __all__ = [
 
 _MODULES = frozenset(
     (
-        "_private _raylet actor cloudpickle cross_language dag exceptions experimental "
-        "ray_constants remote_function runtime_context scripts util"
+        "_private _raylet actor autoscaler cloudpickle cross_language dag exceptions experimental "
+        "job_config ray_constants remote_function runtime_context scripts util"
     ).split()
 )
 _ELSEWHERE = {

@@ -176,7 +176,7 @@ def test_options_that_come_later_say_so(good, options):
 @pytest.mark.parametrize("name", ["data", "train", "tune", "serve", "UniqueID"])
 def test_names_that_come_later_say_so(name):
     assert not hasattr(ray, name)
-    with pytest.raises(AttributeError, match="not in Mobula yet"):
+    with pytest.raises(AttributeError, match="not in Mobula"):
         getattr(ray, name)
 
 
@@ -262,7 +262,7 @@ def test_names_that_never_were():
 
 def test_modules_that_come_later():
     for name in ("sgd", "spark"):
-        with pytest.raises(AttributeError, match="not in Mobula yet"):
+        with pytest.raises(AttributeError, match="not in Mobula: Mobula is Ray's core only"):
             getattr(ray.util, name)
     for name in (
         "ray.data",
@@ -270,7 +270,7 @@ def test_modules_that_come_later():
         "ray.util.spark",
         "ray.train.torch",
     ):
-        with pytest.raises(ModuleNotFoundError, match="is not in Mobula yet"):
+        with pytest.raises(ModuleNotFoundError, match="is not in Mobula"):
             importlib.import_module(name)
     with pytest.raises(ModuleNotFoundError, match="No module named 'ray.no_such_thing'"):
         importlib.import_module("ray.no_such_thing")
@@ -279,7 +279,7 @@ def test_modules_that_come_later():
 @pytest.mark.parametrize("name", ["ray.serve", "ray.util.horovod", "ray.util.state.list_actors"])
 def test_names_that_come_later_can_not_be_imported(name):
     package, _, last = name.rpartition(".")
-    with pytest.raises(ImportError, match=f"{name} is not in Mobula yet"):
+    with pytest.raises(ImportError, match=f"{name} is not in Mobula"):
         exec(f"from {package} import {last}")
 
 

@@ -71,10 +71,19 @@ def test_unknown_commands():
     assert result.returncode == 2 and "fly" in result.stderr and result.stdout == ""
 
 
-@pytest.mark.parametrize("command", ["timeline", "list", "job", "attach", "symmetric-run"])
+@pytest.mark.parametrize("command", ["timeline", "list", "job", "attach"])
 def test_commands_that_come_later_say_so(command):
     result = run(command)
     assert result.returncode == 2 and "not in Mobula yet" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command, instead", [("debug", "ray replay"), ("symmetric-run", "ray start --head")]
+)
+def test_commands_that_will_not_come_say_what_to_do(command, instead):
+    result = run(command)
+    assert result.returncode == 2 and f"ray {command} is not in Mobula: " in result.stderr
+    assert instead in result.stderr
 
 
 def test_one_row_of_the_microbenchmark():

@@ -227,7 +227,7 @@ def test_namespace_is_kept(start):
     [
         {"runtime_env": {"pip": ["x"]}},
         {"labels": {"a": "b"}},
-        {"job_config": {"a": 1}},
+        {"job_config": {"metadata": {"a": "b"}}},
         {"local_mode": True},
         {"_node_ip_address": "10.1.2.3"},
         {"_plasma_directory": "/tmp"},
@@ -240,7 +240,7 @@ def test_namespace_is_kept(start):
     ids=lambda options: next(iter(options)) + "=" + str(next(iter(options.values()))),
 )
 def test_what_comes_later_says_so(start, options):
-    with pytest.raises(Exception, match="not in Mobula yet"):
+    with pytest.raises(Exception, match="not in Mobula"):
         start(num_cpus=1, **options)
     assert not ray.is_initialized()
     assert support.processes() == []
@@ -313,7 +313,7 @@ def test_an_address_from_the_environment_does_not_matter_to_a_second_init(start,
 
 def test_a_second_init_is_no_way_to_a_client_of_another_cluster(start):
     start(num_cpus=1)
-    with pytest.raises(NotImplementedError, match="ray://somewhere.*not in Mobula yet"):
+    with pytest.raises(NotImplementedError, match="ray://somewhere.*not in Mobula: .*ray.init"):
         start("ray://somewhere:10001", ignore_reinit_error=True)
 
 

@@ -28,7 +28,6 @@ _LATER = {
     "enable_resource_isolation": (False,),
     "include_dashboard": (False,),
     "include_webui": (False,),
-    "job_config": (),
     "labels": ({},),
     "local_mode": (False,),
     "logging_config": (),
@@ -77,3 +76,22 @@ def refuse_while_joining(node, given: dict):
             f"the node at {node.address or node.folder} has been started already. Leave it out, or "
             'pass address="local" for a session of this program\'s own.'
         )
+
+
+def of_job(job_config, namespace, runtime_env) -> tuple:
+    """(namespace, runtime_env) of a JobConfig, or those that are given beside it."""
+    from ray.job_config import JobConfig
+
+    if isinstance(job_config, dict):
+        job_config = JobConfig.from_json(job_config)
+    if not isinstance(job_config, JobConfig):
+        raise TypeError(f"job_config must be a JobConfig, not {type(job_config).__name__}")
+    for name, nothing in (
+        ("code_search_path", []),
+        ("default_actor_lifetime", "non_detached"),
+        ("jvm_options", []),
+        ("metadata", {}),
+    ):
+        if getattr(job_config, name) != nothing:
+            raise not_yet(f"{name} of a JobConfig")
+    return namespace or job_config.ray_namespace, runtime_env or job_config.runtime_env or None

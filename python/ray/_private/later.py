@@ -12,15 +12,15 @@ _LATER = {
         "ray": (
             "ActorClassID ClientBuilder FunctionID Language "
             "LoggingConfig UniqueID __commit__ _common _config "
-            "air autoscaler client client_builder cluster_utils core cpp_function "
+            "air client client_builder cluster_utils core cpp_function "
             "dashboard data includes internal java_actor_class java_function "
-            "job_config job_submission llm rllib runtime_env serialization serve services "
+            "job_submission llm rllib runtime_env serialization serve services "
             "show_in_dashboard tests train tune types widgets workflow"
         ),
         "ray._private": (
             "async_compat async_utils auto_init_hook client_mode_hook custom_types "
             "external_storage function_manager gcs_utils internal_api log log_monitor node "
-            "object_ref_generator parameter profiling ray_constants ray_logging ray_option_utils "
+            "object_ref_generator parameter profiling ray_logging ray_option_utils "
             "runtime_env signature test_utils utils"
         ),
         "ActorClass": "__ray_metadata__ _default_options method_meta",
@@ -36,7 +36,7 @@ _LATER = {
         ),
         "ray.util": (
             "annotations "
-            "check_open_ports client client_connect collective common connect "
+            "check_open_ports client_connect collective common connect "
             "debugpy disconnect "
             "horovod iter iter_metrics "
             "lightgbm pdb "
@@ -52,6 +52,49 @@ _LATER = {
         ),
     }.items()
 }
+
+
+_CORE = "Mobula is Ray's core only: tasks, actors and objects"
+_CLIENT = (
+    "there is no client for a cluster elsewhere. Run the driver on a node, where "
+    "ray.init(address=...) joins it"
+)
+_REPLAY = "use `ray replay`, which runs a task that failed in your terminal, with --pdb"
+_C = "the other language is C: see ray.cross_language.c_function and docs/c-api.md"
+# What will not come, and what to do instead.
+_REFUSED = {
+    **dict.fromkeys(
+        (
+            "ray.air ray.data ray.llm ray.rllib ray.serve ray.train ray.tune ray.workflow "
+            "ray.util.horovod ray.util.lightgbm ray.util.sgd ray.util.spark ray.util.xgboost"
+        ).split(),
+        _CORE,
+    ),
+    **dict.fromkeys(
+        (
+            "ray.ClientBuilder ray.client ray.client_builder ray.util.client_connect "
+            "ray.util.connect ray.util.disconnect"
+        ).split(),
+        _CLIENT,
+    ),
+    **dict.fromkeys(
+        "ray.util.debugpy ray.util.pdb ray.util.ray_debugpy ray.util.rpdb".split(), _REPLAY
+    ),
+    **dict.fromkeys("ray.cpp_function ray.java_actor_class ray.java_function".split(), _C),
+    **dict.fromkeys(
+        "ray.experimental.channel ray.experimental.compiled_dag_ref".split(),
+        "calls of actors go through shared memory as they are: see ray.dag",
+    ),
+    "ray.util.tpu": "count TPUs as a resource of your own: resources={'TPU': 4}",
+    "ray.util.tracing": "ray.timeline() has what ran when, and where",
+}
+
+
+def refused(name: str, what: "str | None" = None) -> NotImplementedError:
+    """The error for something of Ray's that will not come: `name` is in the table of those, `what`
+    how it was asked for.
+    """
+    return NotImplementedError(f"{what or name} is not in Mobula: {_REFUSED[name]}")
 
 
 def not_yet(what: str) -> NotImplementedError:
@@ -87,7 +130,8 @@ def lacks(owner: type, names: str):
 
 
 def _words(what):
-    return f"{what} is not in Mobula yet"
+    why = _REFUSED.get(what)
+    return f"{what} is not in Mobula yet" if why is None else f"{what} is not in Mobula: {why}"
 
 
 class _Finder:

@@ -14,8 +14,9 @@ import sys
 from ray import _core
 from ray._private import gpus, printing, session
 from ray._private.errors import load_error, make_error, tell_error
+from ray._private.global_worker import global_worker
 from ray._private.gpus import get_gpu_ids  # noqa: F401  (libraries look for it here)
-from ray._private.later import not_yet
+from ray._private.later import not_yet, refused
 from ray._private.session import LOCAL_MODE, SCRIPT_MODE, WORKER_MODE  # noqa: F401
 
 _FUNCTION = type(lambda: None)
@@ -75,6 +76,7 @@ def init(
         log_to_driver: whether the output of workers is printed here; it is by default.
         namespace: the namespace of this driver's named actors.
         runtime_env: None or {}.
+        job_config: a ray.job_config.JobConfig, with namespace and runtime_env in one object.
         object_spilling_directory: where objects go that memory has no room for; a folder, or
             several that are used by turns. By default the session's own folder.
 
@@ -85,6 +87,8 @@ def init(
     from ray._private.context import RayContext
 
     init_options.refuse_unknown(others)
+    if job_config is not None:
+        namespace, runtime_env = init_options.of_job(job_config, namespace, runtime_env)
     if address is not None and not isinstance(address, str):
         raise TypeError(f"address must be a str or None, not {type(address).__name__}")
     with _starting:
@@ -99,7 +103,6 @@ def init(
                 "enable_resource_isolation": enable_resource_isolation,
                 "include_dashboard": include_dashboard,
                 "include_webui": include_webui,
-                "job_config": job_config,
                 "labels": labels,
                 "local_mode": local_mode,
                 "logging_config": logging_config,
@@ -146,6 +149,8 @@ def _node_to_join(address):
 
     if address is None:
         return next(iter(sessions.live_nodes()), None)
+    if address.startswith("ray://"):
+        raise refused("ray.client", f"address={address!r}")
     if "://" in address:
         raise not_yet(f"connecting to a cluster (address={address!r})")
     return sessions.find_node(address)
@@ -361,25 +366,7 @@ def _set_shape(shape):
     placing.note_shape(shape)
 
 
-class _Worker:
-    """What libraries read off `ray._private.worker.global_worker`."""
-
-    @property
-    def connected(self):
-        return is_initialized()
-
-    @property
-    def mode(self):
-        return session.mode if is_initialized() else None
-
-    @property
-    def namespace(self):
-        return session.namespace
-
-    def check_connected(self):
-        from ray._private import state
-
-        state.check_connected()
-
-
-global_worker = _Worker()
+def __getattr__(name):
+    if name == "_global_node":  # None as long as there is none
+        return global_worker.node
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -4,13 +4,21 @@ import sys
 
 _LATER = frozenset(
     (
-        "attach check-open-ports cluster-dump cpp dashboard debug disable-usage-stats down "
-        "drain-node enable-usage-stats exec get get-auth-token get-head-ip get-worker-ips "
+        "attach check-open-ports cluster-dump dashboard down "
+        "drain-node exec get get-auth-token get-head-ip get-worker-ips "
         "global-gc health-check job kill-actor kill-random-node list local-dump logs metrics "
-        "monitor rsync-down rsync-up sanity-check serve stack submit summary symmetric-run "
+        "monitor rsync-down rsync-up sanity-check stack submit summary "
         "timeline up"
     ).split()
 )
+_REFUSED = {
+    "cpp": "the other language is C: see `ray c-flags`",
+    "debug": "use `ray replay TASK_ID --pdb`, which runs a task that failed in this terminal",
+    "disable-usage-stats": "it reports nothing to anybody",
+    "enable-usage-stats": "it reports nothing to anybody",
+    "serve": "Mobula is Ray's core only: tasks, actors and objects",
+    "symmetric-run": "start the node by `ray start --head`, then your program",
+}
 _COMMANDS = ("c-flags", "memory", "microbenchmark", "replay", "start", "status", "stop")
 _USAGE = """usage: ray [--version] COMMAND
 
@@ -44,7 +52,9 @@ def main(argv: "list[str] | None" = None) -> int:
 
         module = "ray.scripts." + args[0].replace("-", "_")
         return import_module(module).main(args[1:])
-    if args[0] in _LATER:
+    if args[0] in _REFUSED:
+        print(f"ray {args[0]} is not in Mobula: {_REFUSED[args[0]]}", file=sys.stderr)
+    elif args[0] in _LATER:
         print(f"ray {args[0]} is not in Mobula yet", file=sys.stderr)
     else:
         print(f"ray: there is no command {args[0]!r}\n{_USAGE}", end="", file=sys.stderr)

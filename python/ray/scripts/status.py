@@ -20,11 +20,12 @@ def main(args) -> int:
         resources = _core.observe(socket, _core.QUERY_RESOURCES, 0, 30)
         demands = _core.observe(socket, _core.QUERY_DEMANDS, 0, 30)
         jobs = _core.observe(socket, _core.QUERY_JOBS, 0, 30)
+        kept = _core.observe(socket, _core.QUERY_KEPT, 0, 30)
     except (OSError, RuntimeError) as error:
         print(f"ray status: {error}", file=sys.stderr)
         return 1
     _print_nodes(socket, resources, demands)
-    _print_resources(resources, demands)
+    _print_resources(resources, demands, _requests(kept))
     if options.verbose:
         _print_jobs(jobs)
     return 0
@@ -61,7 +62,20 @@ def _amount(name, value) -> str:
         value /= 1024
 
 
-def _print_resources(resources, demands):
+def _requests(kept) -> list:
+    """(resources, how many) that programs have asked for by request_resources."""
+    import json
+
+    from ray.autoscaler.sdk import KEY
+
+    found = []
+    for key, value in kept:
+        if key[5:] == KEY:
+            found += [(json.loads(text), count) for text, count in json.loads(value).items()]
+    return found
+
+
+def _print_resources(resources, demands, requests):
     print(f"Resources\n{'-' * 63}\nTotal Usage:")
     for name, total, available in sorted(resources):
         if name.startswith("node:"):
@@ -73,7 +87,9 @@ def _print_resources(resources, demands):
         counts[demand] = counts.get(demand, 0) + count
     for demand, count in sorted(counts.items()):
         print(f" {dict(demand)}: {count}+ pending tasks/actors")
-    if not counts:
+    for wanted, count in requests:
+        print(f" {wanted}: {count}+ from request_resources()")
+    if not counts and not requests:
         print(" (no resource demands)")
 
 

@@ -1,0 +1,3 @@
+"""Where newer libraries look for ray.ray_constants."""
+
+from ray.ray_constants import *  # noqa: F403

@@ -1,0 +1,1 @@
+"""Nothing scales a node: ray.autoscaler.sdk keeps what was asked for."""
