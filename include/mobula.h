@@ -97,6 +97,7 @@ typedef struct mob_config {
     const void *setup;    /* the daemon hands it to every worker as it is; at most 16 MiB */
     size_t setup_size;
     const char *const *preload; /* NULL-terminated: modules that the zygote loads after its start */
+    const char *labels;         /* of this node: key=value,key=value; NULL: none */
     const char *const *spill_dirs; /* NULL-terminated: folders for objects that memory has no space
                                       for, used by turns; NULL: the session's own folder */
     bool log_to_driver;            /* whether mob_message_read gets what workers print */

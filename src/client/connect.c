@@ -159,6 +159,7 @@ static bool words_of(const mob_config_t *config, bool stays, words_t *words) {
                       config->resources[i].name);
     }
     if (!has_cpu) ok = ok && word_add(words, "--resource=%u=CPU", mob_default_cpus());
+    if (config->labels != NULL) ok = ok && word_add(words, "--labels=%s", config->labels);
     for (const char *const *d = config->spill_dirs; ok && d != NULL && *d != NULL; d++)
         ok = word_add(words, "--spill=%s", *d);
     return ok && vec_push(words, NULL);

@@ -573,6 +573,8 @@ void node_groups_write(node_t *n, uint64_t slot, wire_writer_t *w) {
                             {groups->draining.items, groups->draining.count},
                             {groups->items.items, groups->items.count}};
     uint32_t count = 0;
+    wire_write_tuple(w, 2);
+    wire_write_int(w, (int64_t)n->incarnation);
     for (int writes = 0; writes <= 1; writes++) {
         if (writes) wire_write_tuple(w, count);
         for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)

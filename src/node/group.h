@@ -73,7 +73,7 @@ void node_groups_end(node_job_t *job);
 /* Frees groups that were removed and hold nothing any more, and goes on with early messages of
  * former rounds; once a round. */
 void node_groups_settle(node_t *node);
-/* Rows for people: of this slot, or with 0 of all. */
+/* For people: the node's incarnation, and rows: of this slot, or with 0 of all. */
 void node_groups_write(node_t *node, uint64_t slot, wire_writer_t *writer);
 
 #endif

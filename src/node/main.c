@@ -224,6 +224,8 @@ static mob_status_t arguments_read(node_t *n, int argc, char **argv) {
             n->config.stays = true;
         } else if (strncmp(argv[i], "--address=", 10) == 0) {
             n->config.address = argv[i] + 10;
+        } else if (strncmp(argv[i], "--labels=", 9) == 0) {
+            n->config.labels = argv[i] + 9;
         } else if (strncmp(argv[i], "--spill=", 8) == 0) {
             if (!vec_push(&n->config.spill_dirs, argv[i] + 8)) return MOB_ENOMEM;
         } else if (strncmp(argv[i], "--resource=", 11) == 0) {
@@ -240,6 +242,18 @@ static mob_status_t arguments_read(node_t *n, int argc, char **argv) {
     return MOB_OK;
 }
 
+/* Its own, and those that it was started with. */
+static mob_status_t labels_set(node_t *n) {
+    char *labels;
+    const char *more = n->config.labels != NULL ? n->config.labels : "";
+    if (asprintf(&labels, "ray.io/node-id=%016llx%s%s", (unsigned long long)n->incarnation,
+                 *more ? "," : "", more) < 0)
+        return MOB_ENOMEM;
+    mob_status_t status = sched_labels_set(n->sched, labels);
+    free(labels);
+    return status;
+}
+
 /* Everything that can fail at the start. */
 static mob_status_t node_start(node_t *n) {
     if (getrandom(&n->incarnation, sizeof n->incarnation, 0) != sizeof n->incarnation)
@@ -248,6 +262,7 @@ static mob_status_t node_start(node_t *n) {
     mob_status_t status = node_environment_read(n);
     if (status == MOB_OK)
         status = sched_new(n->config.resources.items, n->config.resources.count, &n->sched);
+    if (status == MOB_OK) status = labels_set(n);
     if (status != MOB_OK) return status;
     status = control_embedded_new(&n->control);
     if (status == MOB_OK) status = node_memory_init(n);

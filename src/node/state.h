@@ -69,6 +69,7 @@ typedef struct {
     VEC(char *) spill_dirs;
     VEC(sched_amount_t) resources;
     uint64_t store_bytes;
+    const char *labels;  /* key=value,...: its user's; NULL: none */
     const char *address; /* of a node that stays, IP:PORT; NULL: it has none */
     bool stays;          /* it outlives its starter, and any driver may join */
     bool fast;           /* workers take tasks from queues */

@@ -82,6 +82,7 @@ static bool start_read(PyObject *dict, start_t *s) {
     c->name_space = text_of(dict, "namespace");
     c->entrypoint = text_of(dict, "entrypoint");
     c->temp_dir = text_of(dict, "temp_dir");
+    c->labels = text_of(dict, "labels");
     c->resources = s->resources;
     c->zygote_argv = s->argv != NULL && s->argv[0] != NULL ? s->argv : NULL;
     c->preload = s->preload;

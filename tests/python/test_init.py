@@ -226,7 +226,6 @@ def test_namespace_is_kept(start):
     "options",
     [
         {"runtime_env": {"pip": ["x"]}},
-        {"labels": {"a": "b"}},
         {"job_config": {"metadata": {"a": "b"}}},
         {"local_mode": True},
         {"_node_ip_address": "10.1.2.3"},
@@ -251,7 +250,7 @@ HARMLESS = {
     "dashboard_host": [None, "127.0.0.1", "0.0.0.0"],
     "dashboard_port": [None, 0, 8265],
     "proxy_server_url": [None],
-    "labels": [None, {}],
+    "labels": [None, {}, {"region": "here"}],
     "local_mode": [False],
     "_enable_object_reconstruction": [False],
     "_metrics_export_port": [None, 8080],

@@ -7,12 +7,15 @@ import sys
 
 from ray import _core
 from ray._private import options
+from ray._private.labels import node_labels
 
 LOOPBACK = "127.0.0.1"
 _NAMESPACE_MAX, _ENTRYPOINT_MAX = 255, 1000  # bytes, as src/wire/setup.h has them
 
 
-def node(num_cpus, num_gpus, resources, object_store_memory, memory, temp_dir, spill) -> dict:
+def node(
+    num_cpus, num_gpus, resources, object_store_memory, memory, temp_dir, spill, labels=None
+) -> dict:
     """What a daemon is started with."""
     store = _bytes("object_store_memory", object_store_memory, _core.default_store())
     return {
@@ -23,6 +26,7 @@ def node(num_cpus, num_gpus, resources, object_store_memory, memory, temp_dir, s
         "object_store_memory": store if object_store_memory is not None else 0,
         "temp_dir": temp_folder(temp_dir),
         "spill": spill_folders(spill),
+        **({"labels": node_labels(labels)} if labels else {}),
     }
 
 

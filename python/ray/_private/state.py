@@ -1,6 +1,7 @@
 """Looking around: nodes, resources, and what ran when."""
 
 from ray import _core
+from ray._private import labels
 
 _KINDS = {0: "task", 1: "actor_creation", 2: "actor_call"}
 
@@ -30,7 +31,7 @@ def nodes() -> list:
             "ObjectStoreSocketName": _core.session()["socket"],
             "RayletSocketName": _core.session()["socket"],
             "Resources": dict(node["resources"]),
-            "Labels": {"ray.io/node-id": node["node_id"]},
+            "Labels": labels.from_text(_core.labels()),
         }
         for node in _core.query("nodes")
     ]

@@ -67,6 +67,8 @@ def init(
         num_cpus: how many CPUs tasks may use; by default those this process may use.
         num_gpus: how many GPUs; by default those of CUDA_VISIBLE_DEVICES.
         resources: other resources and how much there is of each.
+        labels: what the node is called by, for the option label_selector of tasks and actors and
+            for NodeLabelSchedulingStrategy.
         object_store_memory: bytes for objects; by default 30 % of the memory.
         ignore_reinit_error: a second call is fine, and changes nothing, whatever else it is given.
         include_dashboard: None or False; include_webui is its old name.
@@ -103,7 +105,6 @@ def init(
                 "enable_resource_isolation": enable_resource_isolation,
                 "include_dashboard": include_dashboard,
                 "include_webui": include_webui,
-                "labels": labels,
                 "local_mode": local_mode,
                 "logging_config": logging_config,
                 "runtime_env": runtime_env,
@@ -127,6 +128,7 @@ def init(
             "memory": _memory,
             "temp_dir": _temp_dir,
             "spill": object_spilling_directory,
+            "labels": labels or None,
         }
         if node is None:
             config = {**services.node(**of_node), **services.job(namespace, log_to_driver)}

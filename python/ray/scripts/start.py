@@ -61,7 +61,7 @@ def _parser():
     parser.add_argument("--include-dashboard", type=_bool)
     parser.add_argument("--dashboard-host")
     parser.add_argument("--dashboard-port", type=int)
-    parser.add_argument("--labels")
+    parser.add_argument("--labels", help="of the node: key=value,key=value")
     parser.add_argument("--node-name")
     parser.add_argument("--redis")
     parser.add_argument(
@@ -103,17 +103,24 @@ def main(args) -> int:
 
 def _problem(options):
     """What can't be done; None if all can."""
+    from ray._private import labels
+
     if options.address:
         return "joining a cluster (--address) is not in Mobula yet: use --head"
     if not options.head:
         return "say --head: it is the first node, and the only one that there can be so far"
-    for name in ("labels", "node_name", "redis"):
+    for name in ("node_name", "redis"):
         if getattr(options, name):
             return f"--{name.replace('_', '-')} is not in Mobula yet"
     if options.include_dashboard:
         return "there is no dashboard yet: leave --include-dashboard out"
     if not 0 <= options.port <= 65535:
         return f"--port is a number from 0 to 65535, not {options.port}"
+    try:
+        if options.labels:
+            labels.node_labels(labels.from_text(options.labels))
+    except ValueError as error:
+        return f"--labels: {error}"
     try:
         if not isinstance(json.loads(options.resources), dict):
             raise ValueError
@@ -123,7 +130,7 @@ def _problem(options):
 
 
 def _config(options) -> dict:
-    from ray._private import services
+    from ray._private import labels, services
 
     resources = json.loads(options.resources)
     ip = options.node_ip_address or services.get_node_ip_address()
@@ -136,6 +143,7 @@ def _config(options) -> dict:
             options.memory,
             options.temp_dir,
             options.object_spilling_directory,
+            labels.from_text(options.labels or ""),
         ),
         **services.job(None, False),  # what drivers will have, in most cases
         "address": f"{ip}:{options.port}",

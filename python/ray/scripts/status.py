@@ -20,12 +20,13 @@ def main(args) -> int:
         resources = _core.observe(socket, _core.QUERY_RESOURCES, 0, 30)
         demands = _core.observe(socket, _core.QUERY_DEMANDS, 0, 30)
         jobs = _core.observe(socket, _core.QUERY_JOBS, 0, 30)
+        groups = _core.observe(socket, _core.QUERY_GROUPS, 0, 30)[1]
         kept = _core.observe(socket, _core.QUERY_KEPT, 0, 30)
     except (OSError, RuntimeError) as error:
         print(f"ray status: {error}", file=sys.stderr)
         return 1
     _print_nodes(socket, resources, demands)
-    _print_resources(resources, demands, _requests(kept))
+    _print_resources(resources, demands, _groups(groups), _requests(kept))
     if options.verbose:
         _print_jobs(jobs)
     return 0
@@ -75,7 +76,25 @@ def _requests(kept) -> list:
     return found
 
 
-def _print_resources(resources, demands, requests):
+def _groups(rows) -> list:
+    """(bundles, strategy, how many) of placement groups that wait."""
+    counts = {}
+    for row in rows:
+        strategy, state, bundles = row[4], row[5], row[11]
+        if state == "PENDING":
+            counts[bundles, strategy] = counts.get((bundles, strategy), 0) + 1
+    return [(*key, count) for key, count in sorted(counts.items())]
+
+
+def _each(bundles) -> str:
+    """Bundles that are alike together: {"CPU": 1} * 2."""
+    counts = {}
+    for bundle in bundles:
+        counts[bundle] = counts.get(bundle, 0) + 1
+    return ", ".join([f"{dict(bundle)} * {count}" for bundle, count in counts.items()])
+
+
+def _print_resources(resources, demands, groups, requests):
     print(f"Resources\n{'-' * 63}\nTotal Usage:")
     for name, total, available in sorted(resources):
         if name.startswith("node:"):
@@ -87,9 +106,11 @@ def _print_resources(resources, demands, requests):
         counts[demand] = counts.get(demand, 0) + count
     for demand, count in sorted(counts.items()):
         print(f" {dict(demand)}: {count}+ pending tasks/actors")
+    for bundles, strategy, count in groups:
+        print(f" {_each(bundles)} ({strategy}): {count}+ pending placement groups")
     for wanted, count in requests:
         print(f" {wanted}: {count}+ from request_resources()")
-    if not counts and not requests:
+    if not counts and not groups and not requests:
         print(" (no resource demands)")
 
 

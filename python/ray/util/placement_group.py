@@ -182,7 +182,7 @@ def placement_group_table(placement_group: "PlacementGroup | None" = None) -> di
         _check(placement_group)
         row = _row(placement_group, missing=None)
         return {} if row is None else _described(row)
-    described = map(_described, _core.groups(0))
+    described = map(_described, _core.groups(0)[1])
     return {found["placement_group_id"]: found for found in described}
 
 
@@ -351,7 +351,7 @@ def _check(group):
 
 def _row(group, missing=_MISSING):
     wanted = group.id.hex()
-    for row in _core.groups(int(wanted[16:24], 16)):
+    for row in _core.groups(int(wanted[16:24], 16))[1]:
         if f"{row[0]:08x}{row[1]:016x}" == wanted[16:]:
             return row
     if missing is _MISSING:

@@ -4,7 +4,15 @@ from dataclasses import asdict, dataclass, fields
 
 from ray._private.later import no_attribute
 
-__all__ = ["JobState", "ObjectState", "list_jobs", "list_objects"]
+__all__ = [
+    "JobState",
+    "ObjectState",
+    "PlacementGroupState",
+    "get_placement_group",
+    "list_jobs",
+    "list_objects",
+    "list_placement_groups",
+]
 
 
 def __getattr__(name):
@@ -71,6 +79,57 @@ class ObjectState(_State):
     call_site: str
     """Where it was made, if RAY_record_ref_creation_sites=1 was set when the session began."""
     ip: str
+
+
+@dataclass(frozen=True)
+class PlacementGroupState(_State):
+    """A placement group."""
+
+    placement_group_id: str
+    name: str
+    creator_job_id: str
+    state: str
+    """PENDING, CREATED or REMOVED."""
+    bundles: list
+    is_detached: bool
+    strategy: str
+
+
+def list_placement_groups(
+    address=None, filters=None, limit=100, timeout=30, detail=False, raise_on_missing_output=True
+) -> list:
+    """The placement groups of the node, also the last ones that were removed; arguments as for
+    list_objects.
+    """
+    _check(limit, timeout)
+    return _chosen(PlacementGroupState, _groups(address, timeout), filters, limit)
+
+
+def get_placement_group(id: str, address=None, timeout=30, _explain=False):
+    """The placement group of this id; None if there is none."""
+    _check(1, timeout)
+    found = [group for group in _groups(address, timeout) if group.placement_group_id == id]
+    return found[0] if found else None
+
+
+def _groups(address, timeout):
+    from ray import _core
+    from ray._private import sessions
+
+    node, rows = _core.observe(sessions.find_socket(address), _core.QUERY_GROUPS, 0, timeout)
+    for slot, generation, name, _, strategy, state, _, detached, job, _, _, bundles in rows:
+        yield PlacementGroupState(
+            placement_group_id=f"{node & 0xFFFFFFFFFFFFFFFF:016x}{slot:08x}{generation:016x}",
+            name=name,
+            creator_job_id=job.to_bytes(4, "little").hex(),
+            state=state,
+            bundles=[
+                {"bundle_id": str(index), "resources": dict(bundle)}
+                for index, bundle in enumerate(bundles)
+            ],
+            is_detached=detached,
+            strategy=strategy,
+        )
 
 
 def list_jobs(
