@@ -1,7 +1,9 @@
 """ray.util.queue.Queue."""
 
 import asyncio
+import os
 import queue as standard
+import signal
 import threading
 
 import numpy as np
@@ -12,6 +14,9 @@ import ray
 from ray.util.queue import Empty, Full, Queue
 
 pytestmark = pytest.mark.usefixtures("cluster")
+
+
+HERE = "a-node 1"
 
 
 @ray.remote
@@ -106,7 +111,7 @@ def test_bad_input():
 
 def test_getters_wait_in_their_order():
     q = Queue()
-    waiting = [q.actor.get.remote(token) for token in range(3)]
+    waiting = [q.actor.get.remote(token, HERE) for token in range(3)]
     q.put_nowait_batch([10, 11])
     q.put(12)
     assert ray.get(waiting) == [10, 11, 12] and q.empty()
@@ -114,7 +119,7 @@ def test_getters_wait_in_their_order():
 
 def test_more_waiters_than_threads_could_be():
     q = Queue()
-    waiting = [q.actor.get.remote(token) for token in range(5000)]
+    waiting = [q.actor.get.remote(token, HERE) for token in range(5000)]
     q.put_nowait_batch(range(5000))
     assert ray.get(waiting) == list(range(5000))
 
@@ -195,7 +200,7 @@ def test_actor_options_and_names():
 def test_shutdown(force):
     q = Queue()
     actor = q.actor
-    waiting = actor.get.remote(1)
+    waiting = actor.get.remote(1, HERE)
     q.shutdown(force=force)
     with pytest.raises(ray.exceptions.RayActorError):
         ray.get(waiting)
@@ -225,3 +230,24 @@ def test_a_consumer_that_is_killed_leaves_the_rest():
     with pytest.raises(ray.exceptions.WorkerCrashedError):
         ray.get(die.remote(q))
     assert q.get(timeout=60) == 2
+
+
+def test_a_consumer_that_is_killed_while_it_waits_takes_nothing_with_it():
+    q = Queue()
+
+    @ray.remote(max_retries=0)
+    def wait(q, pids):
+        pids.put(os.getpid())
+        return q.get()
+
+    pids = Queue()
+    waiting = wait.remote(q, pids)
+    pid = pids.get()
+    getters = q.actor.__ray_call__
+    assert support.wait_until(lambda: ray.get(getters.remote(lambda a: len(a.getters))) == 1)
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(ray.exceptions.WorkerCrashedError):
+        ray.get(waiting)
+    assert support.wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
+    q.put("kept")
+    assert q.get(timeout=60) == "kept"

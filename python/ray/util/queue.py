@@ -5,8 +5,9 @@ to wait is answered later: the actor keeps the call, not a thread, and goes on w
 So any number of processes may wait, and each call costs what an actor's call costs.
 
 Whoever gives up waiting (a timeout, Ctrl-C, a task that is cancelled) says so, and gets what came
-meanwhile, or gives it back. A process that is killed can't: the item that it waited for, or was
-handed, is lost with it.
+meanwhile, or gives it back. A process that is killed can't: an item that it was handed is lost with
+it. One that it still waited for is not, if it was on the queue's node: the actor looks whether it
+is there.
 """
 
 import asyncio
@@ -70,6 +71,7 @@ class Queue:
     def _start(self):
         # By its token a call is known that waits. No other process has the same.
         self._tokens = itertools.count(int.from_bytes(os.urandom(7), "big"))
+        self._where = _where()
 
     def __getstate__(self):
         return {"maxsize": self.maxsize, "actor": self.actor}
@@ -154,7 +156,7 @@ class Queue:
             return self.get_nowait()
         _check_timeout(timeout)
         token = next(self._tokens)
-        ref = self.actor.get.remote(token)
+        ref = self.actor.get.remote(token, self._where)
         try:
             return ray.get(ref, timeout=timeout)
         except GetTimeoutError:
@@ -171,7 +173,7 @@ class Queue:
             return _one(await self.actor.get_batch.remote(1))
         _check_timeout(timeout)
         token = next(self._tokens)
-        ref = self.actor.get.remote(token)
+        ref = self.actor.get.remote(token, self._where)
         try:
             return await asyncio.wait_for(ref, timeout)
         except asyncio.TimeoutError:
@@ -265,6 +267,11 @@ class _Withdrawn:
     """What a call comes to whose caller has given up."""
 
 
+def _where() -> str:
+    """The node and the process that this is."""
+    return f"{ray.get_runtime_context().get_node_id()} {os.getpid()}"
+
+
 _LATER = object()  # a method returns it instead of an answer: self.run was kept, to be answered
 
 
@@ -277,7 +284,8 @@ class _Items:
     def __init__(self, maxsize):
         self.room = maxsize if maxsize > 0 else float("inf")
         self.items = deque()
-        self.getters = OrderedDict()  # token to run, longest waiting first
+        self.getters = OrderedDict()  # token to (run, whose), longest waiting first
+        self.node = _where().split()[0]
         self.putters = OrderedDict()  # token to (run, item)
         self.run = None  # the one whose method is being called
 
@@ -297,11 +305,11 @@ class _Items:
 
     def put_nowait(self, item):
         while self.getters:
-            _, run = self.getters.popitem(last=False)
-            if not run.is_cancelled():
+            _, (run, whose) = self.getters.popitem(last=False)
+            # A task that was cancelled may not come to withdraw its call: that is cancelled too.
+            if not run.is_cancelled() and not self._is_gone(whose):
                 run.done(item)
                 return True
-            # its task was cancelled, and with it perhaps the call that would withdraw this one
             run.done(_Withdrawn())
         if len(self.items) < self.room:
             self.items.append(item)
@@ -322,11 +330,24 @@ class _Items:
                 self.items.append(item)
         return None
 
-    def get(self, token):
+    def get(self, token, whose):
         if self.items:
             return self._take()
-        self.getters[token] = self.run
+        self.getters[token] = self.run, whose
         return _LATER
+
+    def _is_gone(self, whose):
+        """Whether a process of this node is dead; of another's it can't be said."""
+        node, pid = whose.split()
+        if node != self.node:
+            return False
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            pass
+        return False
 
     def get_batch(self, count):
         if len(self.items) < count:
@@ -346,7 +367,7 @@ class _Items:
 
     def withdraw(self, token):
         """Whether the call still waited."""
-        run = self.getters.pop(token, None) or self.putters.pop(token, (None,))[0]
+        run, _ = self.getters.pop(token, None) or self.putters.pop(token, (None, None))
         if run is None:
             return False
         run.done(_Withdrawn())
