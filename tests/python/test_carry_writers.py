@@ -1,5 +1,8 @@
 """Buffers that are made in the store itself (serialization.written), as reducers use them."""
 
+import os
+import signal
+
 import pytest
 
 import ray
@@ -73,6 +76,22 @@ def test_an_error_while_a_result_is_written_is_the_tasks():
             ray.get(spoilt.remote())
         with pytest.raises(ArithmeticError, match="no more digits"):
             ray.get(half.remote()[1])
+
+
+def test_a_worker_that_is_killed_while_it_writes_leaves_nothing():
+    @ray.remote(max_retries=0)
+    def killed():
+        return Pattern(16 << 20, lambda view: os.kill(os.getpid(), signal.SIGKILL))
+
+    @ray.remote(max_retries=0)
+    def killed_in_put():
+        ray.put(Pattern(16 << 20, lambda view: os.kill(os.getpid(), signal.SIGKILL)))
+
+    for _ in range(4):  # twice what the store holds
+        for task in (killed, killed_in_put):
+            with pytest.raises(ray.exceptions.WorkerCrashedError):
+                ray.get(task.remote())
+    assert ray.get(ray.put(Pattern(40 << 20))) == b"\7" * (40 << 20)
 
 
 def test_a_writer_may_use_ray():

@@ -17,14 +17,21 @@ Parameters hold their tensor as `data`, so they travel this way too.
 import os
 import warnings
 from _pickle import PickleBuffer
+from importlib.util import find_spec
 
 import torch
 
 _IN_PLACE = "RAY_ENABLE_ZERO_COPY_TORCH_TENSORS"
 
 
+# torch says so of every tensor over the store, which is what the reader asked for.
+warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
+
+
 def reducer_of(kind):
-    return _reduce if kind is torch.Tensor else None
+    if kind is not torch.Tensor or find_spec("numpy") is None:  # torch works without numpy
+        return None
+    return _reduce
 
 
 def _reduce(tensor):
@@ -63,7 +70,7 @@ def _is_dense(tensor):
 
 def _rebuild(buffer, dtype, shape, strides):
     if os.environ.get(_IN_PLACE) == "1":
-        memory = _over(buffer)
+        memory = torch.frombuffer(buffer, dtype=torch.uint8)
     else:
         memory = torch.empty(memoryview(buffer).nbytes, dtype=torch.uint8)
         _copy(memory, buffer)
@@ -75,9 +82,3 @@ def _copy(memory, buffer):
     import numpy
 
     numpy.copyto(memory.numpy(), numpy.frombuffer(buffer, numpy.uint8))  # not under Python's lock
-
-
-def _over(buffer):
-    with warnings.catch_warnings():  # torch says that the buffer may not be written
-        warnings.simplefilter("ignore")
-        return torch.frombuffer(buffer, dtype=torch.uint8)
