@@ -134,6 +134,9 @@ WINDOWS = [
     Row(
         "actors_created", "actors created", "/s", 400, floor="fork", from_floor=_trips, timeout=120
     ),
+    Row("placement", "placement groups created and removed", "/s", 20e3, timeout=120),
+    Row("placement_ready", "... each awaited", "/s", 5e3, timeout=120),
+    Row("bundle_many", "tasks in a bundle, 1,000 at once", "/s", 500e3),
     Row("put_small", "put of a small value", "/s", 1e6),
     Row("get_small", "get of one", "/s", 2e6),
     Row("put_cold", "put of a 200 MiB array, the first", "GB/s", None, floor="cold"),

@@ -285,6 +285,39 @@ def groups():
     ray.kill(actor)
 
 
+def placement(count, awaited):
+    """Groups of one bundle, `count` between two looks at the clock."""
+
+    def row():
+        def body():
+            for _ in range(count):
+                group = ray.util.placement_group([{"CPU": 1}])
+                if awaited:
+                    ray.get(group.ready())
+                ray.util.remove_placement_group(group)
+            ray.available_resources()  # the node has heard of the last removal
+            return count
+
+        yield rate(body)
+
+    return row
+
+
+def bundle_many():
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    group = ray.util.placement_group([{"CPU": CPUS}])
+    ray.get(group.ready())
+    task = nothing.options(scheduling_strategy=PlacementGroupSchedulingStrategy(group, 0))
+
+    def body():
+        ray.get([task.remote() for _ in range(MANY)])
+        return MANY
+
+    yield rate(body)
+    ray.util.remove_placement_group(group)
+
+
 def actors_created():
     remote = ray.remote(Plain)
 
@@ -390,6 +423,9 @@ ROWS = {
     "items_async": items_async,
     "groups": groups,
     "actors_created": actors_created,
+    "placement": placement(100, False),
+    "placement_ready": placement(100, True),
+    "bundle_many": bundle_many,
     "put_small": put_small,
     "get_small": get_small,
     "put_large": put_large,

@@ -85,7 +85,12 @@ static void calls_publish(mob_client_t *c) {
 static bool is_for_us(const mob_client_t *c, const client_order_t *order,
                       const wire_record_t *copy) {
     if (!order->taken) return true;
-    if (order->leased) return copy->kind == MOB_TASK;
+    if (order->leased) {
+        /* A lane that was closed for another shape, and given to this one, may have an entry of the
+         * other, whose submitter tells the daemon of it. */
+        uint32_t shape = atomic_load(&c->node->lanes[client_lane((mob_client_t *)c)].shape);
+        return copy->kind == MOB_TASK && (shape == 0 || shape == copy->shape + 1);
+    }
     return copy->kind == MOB_ACTOR_CALL && copy->actor.slot == c->actor.slot &&
            copy->actor.generation == c->actor.generation;
 }

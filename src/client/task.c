@@ -174,9 +174,14 @@ static void draft_queue(mob_client_t *c, const mob_task_t *task, const draft_t *
         c->local[task->function.slot].is_function = true;
     if (task->dep_count + task->ref_count > 0)
         client_push_quietly(c, wire_about_record(WIRE_ARGUMENTS, draft->record, draft->generation));
-    if (queue < SHM_FIRST_CALLS)
-        client_queue_push(c, c->lanes + queue / SHM_MAX_CLIENTS, draft->record, draft->generation);
-    else
+    uint32_t lane = queue / SHM_MAX_CLIENTS; /* the first is never closed */
+    if (queue < SHM_FIRST_CALLS) {
+        client_queue_push(c, c->lanes + lane, draft->record, draft->generation);
+        /* seq_cst: after the push. Either this sees that the daemon has closed the lane, or the
+         * daemon, which looks into the queue after that, sees the entry. */
+        if (lane > 0 && atomic_load(&c->node->lanes[c->lanes + lane].shape) != task->shape + 1)
+            client_push(c, wire_about_record(WIRE_CLOSED, draft->record, draft->generation));
+    } else
         client_call_push(c, queue, draft->record, draft->generation);
 }
 

@@ -185,7 +185,10 @@ void node_calls_closed(node_client_t *caller, uint32_t record, uint64_t generati
     }
     mob_ref_t actor = n->records[record].actor;
     node_task_t *t = node_task_take_over(n, record, wire_entry(record, generation), caller->number);
-    if (t != NULL) node_actor_call(n, t, actor);
+    if (t != NULL && t->kind == MOB_ACTOR_CALL)
+        node_actor_call(n, t, actor);
+    else if (t != NULL && t->missing == 0)
+        node_task_ready(t, n); /* its lane was closed */
 }
 
 static void pair_end(node_t *n, node_pair_t *p) {

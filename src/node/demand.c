@@ -29,8 +29,9 @@ static void demands_find(node_t *n, demands_t *demands) {
             demand_add(demands, t->job, t->shape, 1);
     }
     NODE_EACH_JOB(n, job)
-    for (uint32_t l = 0; l < SHM_LANES && job->lanes[l].shape != 0; l++)
-        demand_add(demands, job, job->lanes[l].shape, node_lane_queued(job, l));
+    for (uint32_t l = 0; l < SHM_LANES; l++)
+        if (job->lanes[l].shape != 0)
+            demand_add(demands, job, job->lanes[l].shape, node_lane_queued(job, l));
 }
 
 static void demand_write(const demand_t *d, wire_writer_t *w) {

@@ -384,6 +384,7 @@ static void task_end(node_t *n, node_task_t *t) {
 
 static void inside_end(node_group_t *g) {
     node_t *n = g->node;
+    node_lanes_leave(n, g->sched);
     for (uint32_t r = 0; r < n->grants.records.granted; r++)
         if (task_is_in(n->tasks[r], g)) task_end(n, n->tasks[r]);
     for (uint32_t i = 1; i < n->client_next; i++) {

@@ -21,6 +21,11 @@
  * recalled only for tasks of its own job, or of a job that holds fewer CPUs than its own: so jobs
  * that have more to do than there are CPUs come to hold equally many.
  *
+ * A lane may be for a demand in a placement group. Then its leases are of the insides of bundles,
+ * and who has to give way to whom is asked there: the node and each bundle are a *place* of their
+ * own. Such a lane is closed when its group is removed, and goes to another shape once the last of
+ * its workers is dead.
+ *
  * The worker that a granted lease is for may still have to be started: `granted` holds the lease
  * until then.
  */
@@ -48,7 +53,9 @@ static node_client_t *leased_from(node_t *n, uint32_t i) {
 #define EACH_LEASED(n, w) \
     for (node_client_t *w = leased_from(n, 1); w != NULL; w = leased_from(n, w->number + 1))
 
-#define EACH_LANE(job, l) for (uint32_t l = 0; l < SHM_LANES && (job)->lanes[l].shape != 0; l++)
+#define EACH_LANE(job, l)                    \
+    for (uint32_t l = 0; l < SHM_LANES; l++) \
+        if ((job)->lanes[l].shape != 0)
 
 uint32_t node_lane_number(const node_job_t *job, uint32_t lane) {
     return job->place * SHM_LANES + lane;
@@ -59,20 +66,29 @@ static shm_lane_t *shared_of(const node_job_t *job, uint32_t lane) {
 }
 static node_lane_t *lane_of(const node_client_t *w) { return &w->job->lanes[w->lane]; }
 
+/* What the worker's lease is of: the node, or the inside of a bundle. */
+static sched_t *place_of(const node_client_t *w) { return sched_lease_place(&w->lease); }
+
 void node_lane_open(node_job_t *job, uint32_t shape) {
     node_lane_t *lanes = job->lanes;
-    uint32_t lane = 0;
-    while (lane < SHM_LANES && lanes[lane].shape != 0 && lanes[lane].shape != shape) lane++;
-    if (!job->node->config.fast || lane == SHM_LANES || lanes[lane].shape == shape) return;
+    uint32_t lane = SHM_LANES;
+    for (uint32_t l = SHM_LANES; l-- > 0;) {
+        if (lanes[l].shape == shape) return;
+        if (lanes[l].shape == 0) lane = l;
+    }
+    if (!job->node->config.fast || lane == SHM_LANES) return;
     sched_amount_t demand[2];
     if (sched_shape_demand(job->sched, shape, demand, 2) != 1 || strcmp(demand[0].name, "CPU") != 0)
         return;
-    if (sched_shape_where(job->sched, shape)->group != NULL) return;
+    const sched_group_t *group = sched_shape_where(job->sched, shape)->group;
+    if (group != NULL && sched_group_is_removed(group)) return;
     /* the shape would keep the lane for nothing */
     if (lane > 0 && !sched_shape_fits_ever(job->sched, shape)) return;
     sched_shape_hold(job->sched, shape);
-    lanes[lane] =
-        (node_lane_t){.ask = {.lane_of = job}, .shape = shape, .cpus = (int64_t)demand[0].amount};
+    lanes[lane] = (node_lane_t){.ask = {.lane_of = job},
+                                .shape = shape,
+                                .cpus = (int64_t)demand[0].amount,
+                                .inside = group != NULL};
     atomic_store(&shared_of(job, lane)->more, 1);
     atomic_store(&shared_of(job, lane)->shape, shape + 1);
 }
@@ -83,6 +99,40 @@ void node_lanes_close(node_job_t *job) {
         sched_task_remove(job->node->sched, &job->lanes[l].request);
         atomic_store(&shared_of(job, l)->more, 0);
     }
+}
+
+/* No lease is given in a lane that was closed: it may go to another shape. */
+static void lane_free(node_job_t *job, uint32_t l) {
+    node_lane_t *lane = &job->lanes[l];
+    sched_shape_drop(job->sched, lane->shape);
+    *lane = (node_lane_t){0};
+}
+
+/* A submitter that pushes after this finds, behind its push, that the shape is not there any more,
+ * and tells the daemon (WIRE_CLOSED); what was pushed before is found here, or was taken by a
+ * worker that is killed. */
+static void lane_close(node_job_t *job, uint32_t l) {
+    node_t *n = job->node;
+    node_lane_t *lane = &job->lanes[l];
+    lane->closed = true;
+    atomic_store(&shared_of(job, l)->shape, 0);
+    atomic_store(&shared_of(job, l)->more, 0);
+    sched_task_remove(n->sched, &lane->request);
+    if (lane->granted.state != SCHED_LEASE_NONE) {
+        sched_lease_release(n->sched, &lane->granted);
+        node_pool_of(job, lane->shape)->waiting--;
+    }
+    node_lane_fail(job, l, MOB_EGROUP,
+                   "The placement group corresponding to this task has been removed.");
+    if (lane->leases == 0) lane_free(job, l);
+}
+
+void node_lanes_leave(node_t *n, const sched_group_t *group) {
+    NODE_EACH_JOB(n, job)
+    EACH_LANE (job, l)
+        if (!job->lanes[l].closed &&
+            sched_shape_where(job->sched, job->lanes[l].shape)->group == group)
+            lane_close(job, l);
 }
 
 void node_lanes_end(node_job_t *job) {
@@ -149,6 +199,7 @@ static void first_name(node_job_t *job, uint32_t lane, char *ret_name, size_t ca
 static void lane_request(node_job_t *job, uint32_t l) {
     node_t *n = job->node;
     node_lane_t *lane = &job->lanes[l];
+    if (lane->closed) return;
     _Atomic uint32_t *more = &shared_of(job, l)->more;
     /* A worker that sleeps with a lease looks only if it is rung for, and the worker that a
      * submitter relied on may have lost its lease to the daemon. */
@@ -184,6 +235,7 @@ static void lease_give(node_client_t *w, uint32_t lane, const sched_lease_t *lea
     w->leased_ns = base_clock_mono_ns();
     w->recalled_ns = 0;
     w->node->leases.given++;
+    w->node->leases.inside += lane_of(w)->inside;
     lane_of(w)->leases++;
     atomic_store(&lease_of(w)->lane, node_lane_number(w->job, lane));
     atomic_store_explicit(&lease_of(w)->word, SHM_LEASE_FREE, memory_order_release);
@@ -240,12 +292,14 @@ static void lease_end(node_client_t *w) {
     if (!w->leased) return;
     w->leased = false;
     n->leases.given--;
+    n->leases.inside -= lane_of(w)->inside;
     lane_of(w)->leases--;
     /* A submitter that took this bit to wake the worker has pushed before. The daemon looks at the
      * queues after this. */
     atomic_fetch_and(&shared_of(w->job, w->lane)->workers[w->number / 64].idle, ~bit);
     n->again = true;
     sched_lease_release(n->sched, &w->lease);
+    if (lane_of(w)->closed && lane_of(w)->leases == 0) lane_free(w->job, w->lane);
     node_worker_free(w);
 }
 
@@ -253,9 +307,9 @@ void node_lease_returned(node_client_t *w) {
     if (w->leased && state_of(w) == SHM_LEASE_NONE) lease_end(w);
 }
 
-/* NULL stands for any lane. */
-static bool is_in(const node_client_t *w, const node_lane_t *lane) {
-    return lane == NULL || lane_of(w) == lane;
+/* NULL stands for any lane, and for any place. */
+static bool is_in(const node_client_t *w, const node_lane_t *lane, const sched_t *place) {
+    return (lane == NULL || lane_of(w) == lane) && (place == NULL || place_of(w) == place);
 }
 
 /* Looks again when it is time, not when a whole RECALL_NS has passed once more. A timer counts in
@@ -265,11 +319,12 @@ static void look_at(node_t *n, uint64_t due_ns, uint64_t now_ns) {
 }
 
 /* Takes a lease that is not used, and not about to be. Returns its CPUs; 0: there is none. */
-static int64_t free_take(node_t *n, const node_lane_t *lane) {
+static int64_t free_take(node_t *n, const node_lane_t *lane, const sched_t *place) {
     uint64_t now = base_clock_mono_ns();
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_FREE;
-        if (w->state != NODE_LIVE || state_of(w) != SHM_LEASE_FREE || !is_in(w, lane)) continue;
+        if (w->state != NODE_LIVE || state_of(w) != SHM_LEASE_FREE || !is_in(w, lane, place))
+            continue;
         if (now - w->leased_ns < RECALL_NS && node_lane_queued(w->job, w->lane) > 0) {
             look_at(n, w->leased_ns + RECALL_NS, now);
             continue;
@@ -283,7 +338,7 @@ static int64_t free_take(node_t *n, const node_lane_t *lane) {
 }
 
 void node_leases_take_free(node_t *n) {
-    while (free_take(n, NULL) > 0) {
+    while (free_take(n, NULL, NULL) > 0) {
     }
 }
 
@@ -294,24 +349,29 @@ void node_lease_unblocked(node_client_t *w) {
     w->owes = w->node->leases.owing = true;
 }
 
-/* There is a CPU for each worker whose task went on: they may take other tasks. (A lease that was
- * recalled for another reason before is recalled for it again.) */
+/* Where there is a CPU for each worker whose task went on, they may take other tasks. (A lease that
+ * was recalled for another reason before is recalled for it again.) */
 static void owing_settle(node_t *n) {
+    n->leases.owing = false;
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_BUSY | SHM_LEASE_RECALL;
+        if (w->owes && sched_cpus_free(place_of(w)) < 0) {
+            n->leases.owing = true;
+            continue;
+        }
         if (w->owes && w->lease.state == SCHED_LEASE_HELD) /* and not lent once more */
             atomic_compare_exchange_strong(&lease_of(w)->word, &word, SHM_LEASE_BUSY);
         w->owes = false;
     }
-    n->leases.owing = false;
 }
 
 /* CPUs that will come back by recalls that were made since then. A worker whose task goes on and
  * that has not said so has none to give. */
-static int64_t recalled(node_t *n, uint64_t since) {
+static int64_t recalled(node_t *n, const sched_t *place, uint64_t since) {
     int64_t amount = 0;
     EACH_LEASED (n, w)
-        if (w->recalled_ns >= since && w->lease.state == SCHED_LEASE_HELD &&
+        if (is_in(w, NULL, place) && w->recalled_ns >= since &&
+            w->lease.state == SCHED_LEASE_HELD &&
             atomic_load(&lease_of(w)->word) == (SHM_LEASE_BUSY | SHM_LEASE_RECALL))
             amount += lane_of(w)->cpus;
     return amount;
@@ -319,10 +379,11 @@ static int64_t recalled(node_t *n, uint64_t since) {
 
 /* Recalls a lease that was given before that. Returns the CPUs that will come back; 0: there is
  * none. */
-static int64_t recall_one(node_t *n, const node_lane_t *lane, uint64_t given_before) {
+static int64_t recall_one(node_t *n, const node_lane_t *lane, const sched_t *place,
+                          uint64_t given_before) {
     EACH_LEASED (n, w) {
         uint32_t word = SHM_LEASE_BUSY;
-        if (!is_in(w, lane) || w->leased_ns > given_before ||
+        if (!is_in(w, lane, place) || w->leased_ns > given_before ||
             !atomic_compare_exchange_strong(&lease_of(w)->word, &word,
                                             SHM_LEASE_BUSY | SHM_LEASE_RECALL))
             continue;
@@ -334,31 +395,49 @@ static int64_t recall_one(node_t *n, const node_lane_t *lane, uint64_t given_bef
 
 /* When the next lease can be recalled for a task that waits since then; UINT64_MAX: there is
  * none. */
-static uint64_t recall_due(node_t *n, const node_lane_t *lane, uint64_t since) {
+static uint64_t recall_due(node_t *n, const node_lane_t *lane, const sched_t *place,
+                           uint64_t since) {
     uint64_t due = UINT64_MAX;
     EACH_LEASED (n, w) {
-        if (!is_in(w, lane) || atomic_load(&lease_of(w)->word) != SHM_LEASE_BUSY) continue;
+        if (!is_in(w, lane, place) || atomic_load(&lease_of(w)->word) != SHM_LEASE_BUSY) continue;
         uint64_t one = (w->leased_ns > since ? w->leased_ns : since) + RECALL_NS;
         if (one < due) due = one;
     }
     return due;
 }
 
-/* More CPUs are used than there are, since blocked tasks went on: as many leases are to end. */
-static void overdraft_settle(node_t *n) {
-    int64_t over = -node_cpus_free(n), got = 1;
-    if (n->leases.given == 0) return;
-    while (over > 0 && (got = free_take(n, NULL)) > 0) over -= got;
-    if (over <= 0 && n->leases.owing && !n->pressure.paused) owing_settle(n);
-    if (over > 0) over -= recalled(n, 0);
-    while (over > 0 && (got = recall_one(n, NULL, UINT64_MAX)) > 0) over -= got;
+/* More CPUs are used in a place than there are, since blocked tasks went on: as many of its leases
+ * are to end. */
+static void overdraft_settle(node_t *n, const sched_t *place) {
+    int64_t over = -sched_cpus_free(place), got = 1;
+    while (over > 0 && (got = free_take(n, NULL, place)) > 0) over -= got;
+    if (over > 0) over -= recalled(n, place, 0);
+    while (over > 0 && (got = recall_one(n, NULL, place, UINT64_MAX)) > 0) over -= got;
 }
 
-/* Lends the CPUs of workers whose task is blocked; true if there were any. */
-static bool blocked_lend(node_t *n) {
+static void overdrafts_settle(node_t *n) {
+    if (n->leases.given == 0) return;
+    overdraft_settle(n, n->sched);
+    if (n->leases.inside > 0)
+        EACH_LEASED (n, w)
+            if (lane_of(w)->inside && sched_cpus_free(place_of(w)) < 0)
+                overdraft_settle(n, place_of(w));
+    if (n->leases.owing && !n->pressure.paused) owing_settle(n);
+}
+
+/* Whether a task waits for a CPU there, a lane's request among them. */
+static bool place_wants(node_t *n, const sched_t *place) {
+    uint64_t since;
+    return sched_cpu_lacking(place, NULL, NULL, &since) > 0 ||
+           (place == n->sched && n->leases.given > 0 && node_ahead_waits(n, NULL, &since));
+}
+
+/* Lends the CPUs of workers whose task is blocked where they are wanted; true if there were any. */
+static bool blocked_lend(node_t *n, bool node_wants) {
     bool any = false;
     EACH_LEASED (n, w) {
-        if (!shm_lease_move(lease_of(w), SHM_LEASE_BLOCKED, SHM_LEASE_LENT)) continue;
+        bool wants = lane_of(w)->inside ? place_wants(n, place_of(w)) : node_wants;
+        if (!wants || !shm_lease_move(lease_of(w), SHM_LEASE_BLOCKED, SHM_LEASE_LENT)) continue;
         sched_lease_block(n->sched, &w->lease);
         any = true;
     }
@@ -366,46 +445,57 @@ static bool blocked_lend(node_t *n) {
 }
 
 /* Recalls leases of the lane for tasks that have waited for `lacking` CPUs since then. */
-static void lane_recall(node_t *n, const node_lane_t *lane, int64_t lacking, uint64_t since) {
+static void lane_recall(node_t *n, const node_lane_t *lane, const sched_t *place, int64_t lacking,
+                        uint64_t since) {
     uint64_t now = base_clock_mono_ns();
     /* A worker that was recalled says so when its task is over, which may be long; of the others
      * the daemon knows only if it looks again. So after a while it recalls another one, too. */
-    int64_t missing = lacking - recalled(n, now - RECALL_NS), got;
+    int64_t missing = lacking - recalled(n, place, now - RECALL_NS), got;
     bool late = now - since >= RECALL_NS;
-    while (late && missing > 0 && (got = recall_one(n, lane, now - RECALL_NS)) > 0) missing -= got;
-    uint64_t due = recall_due(n, lane, missing > 0 ? since : now);
+    while (late && missing > 0 && (got = recall_one(n, lane, place, now - RECALL_NS)) > 0)
+        missing -= got;
+    uint64_t due = recall_due(n, lane, place, missing > 0 ? since : now);
     if (due != UINT64_MAX) look_at(n, due, now);
 }
 
-/* Gives up CPUs of the lane. True: a task may start now. */
-static bool lane_yield(node_job_t *job, node_lane_t *lane) {
+/* Gives up CPUs that leases of the lane hold in a place, of which `holder` is its job's part. True:
+ * a task may start now. */
+static bool lane_yield_at(node_job_t *job, node_lane_t *lane, const sched_t *place,
+                          const sched_job_t *holder) {
     node_t *n = job->node;
     uint64_t since = 0;
-    bool needed = sched_cpu_lacking(n->sched, &lane->request, NULL, &since) > 0 ||
-                  node_ahead_waits(n, NULL, &since);
-    if (needed && free_take(n, lane) > 0) return true;
-    int64_t lacking = sched_cpu_lacking(n->sched, &lane->request, job->sched, &since);
-    if (lacking <= 0 && node_ahead_waits(n, job, &since)) lacking = SCHED_UNIT;
-    if (lacking > 0) lane_recall(n, lane, lacking, since);
+    bool needed = sched_cpu_lacking(place, &lane->request, NULL, &since) > 0 ||
+                  (!lane->inside && node_ahead_waits(n, NULL, &since));
+    if (needed && free_take(n, lane, place) > 0) return true;
+    int64_t lacking = sched_cpu_lacking(place, &lane->request, holder, &since);
+    if (lacking <= 0 && !lane->inside && node_ahead_waits(n, job, &since)) lacking = SCHED_UNIT;
+    if (lacking > 0) lane_recall(n, lane, place, lacking, since);
     return false;
 }
 
-/* Whether a task waits for a CPU, a lane's request among them. */
-static bool cpu_is_wanted(node_t *n) {
-    uint64_t since;
-    return sched_cpu_lacking(n->sched, NULL, NULL, &since) > 0 ||
-           (n->leases.given > 0 && node_ahead_waits(n, NULL, &since));
+static bool lane_yield(node_job_t *job, node_lane_t *lane) {
+    if (!lane->inside) return lane_yield_at(job, lane, job->node->sched, job->sched);
+    EACH_LEASED (job->node, w)
+        if (lane_of(w) == lane && lane_yield_at(job, lane, place_of(w), w->lease.job)) return true;
+    return false;
+}
+
+static bool insides_want(node_t *n) {
+    if (n->leases.inside > 0)
+        EACH_LEASED (n, w)
+            if (lane_of(w)->inside && place_wants(n, place_of(w))) return true;
+    return false;
 }
 
 bool node_leases_yield(node_t *n) {
-    overdraft_settle(n);
-    bool wanted = cpu_is_wanted(n);
+    overdrafts_settle(n);
+    bool node_wants = place_wants(n, n->sched), wanted = node_wants || insides_want(n);
     /* First the flag, then the look: a worker that blocks after the daemon's look reads the flag
      * after it said so. */
     if (atomic_load(&n->shared->wanted) != wanted) atomic_store(&n->shared->wanted, wanted);
     if (n->leases.given == 0) return false;
     /* The lanes' requests count too: a CPU that is blocked in a lane may be lent to that lane. */
-    if (wanted && blocked_lend(n)) return true;
+    if (wanted && blocked_lend(n, node_wants)) return true;
     NODE_EACH_JOB(n, job)
     EACH_LANE (job, l)
         if (job->lanes[l].leases > 0 && lane_yield(job, &job->lanes[l])) return true;

@@ -23,17 +23,22 @@ typedef struct {
     int64_t cpus;
     uint32_t leases;       /* given */
     sched_lease_t granted; /* a lease that waits for its worker */
+    bool inside;           /* its tasks run in a placement group */
+    bool closed;           /* the group was removed: free once no lease is given */
 } node_lane_t;
 
 typedef struct {
     uint32_t given;
-    bool owing; /* a leased worker owes */
+    uint32_t inside; /* of these, in placement groups */
+    bool owing;      /* a leased worker owes */
 } node_leases_t;
 
 /* Opens a lane for the shape, if it is of CPUs alone, and there is a lane left. */
 void node_lane_open(node_job_t *job, uint32_t shape);
 /* The job is to end: its lanes ask for nothing any more. */
 void node_lanes_close(node_job_t *job);
+/* A placement group was removed: lanes of tasks in it are closed, and what lies there fails. */
+void node_lanes_leave(node_t *node, const sched_group_t *group);
 /* Nobody can name the job's lanes any more: another job may have them. */
 void node_lanes_end(node_job_t *job);
 /* The job whose lane asks, and which of its lanes it is; NULL: it is a task that asks. */

@@ -246,6 +246,13 @@ static void queue_fail(node_t *n, uint32_t number, uint32_t client, mob_status_t
     }
 }
 
+void node_lane_fail(node_job_t *job, uint32_t lane, mob_status_t status, const char *text) {
+    node_t *n = job->node;
+    for (uint32_t i = 1; i < n->client_next; i++)
+        if (n->clients[i] != NULL && n->clients[i]->job == job)
+            queue_fail(n, shm_lane_queue(lane, i), i, status, text);
+}
+
 void node_queues_fail(node_pool_t *pool, mob_status_t status, const char *text) {
     node_job_t *job = pool->job;
     node_t *n = job->node;

@@ -33,6 +33,8 @@ bool node_client_has_tasks(node_client_t *client);
 /* A submitter died. Its tasks that no worker began, and whose results no other process knows of,
  * are cancelled; the others run. */
 void node_tasks_cancel(node_client_t *client);
+/* Fails the tasks that lie in the queues of a job's lane. */
+void node_lane_fail(node_job_t *job, uint32_t lane, mob_status_t status, const char *text);
 /* No worker can be had: what lies in the pool's queues fails. `text` is borrowed. */
 void node_queues_fail(node_pool_t *pool, mob_status_t status, const char *text);
 

@@ -2,7 +2,8 @@
  * A lane: the queues of one job's tasks of one shape, one a submitter, and the workers whose leases
  * are for it. So a worker with a lease never sees another job's task. A job has SHM_LANES of them,
  * side by side. The first is that of one CPU. The daemon gives each other one, for as long as the
- * job lives, to a shape of CPUs alone: to those that it meets first.
+ * job lives, to a shape of CPUs alone: to those that it meets first. One whose shape is in a
+ * placement group is closed when the group is removed, and may go to another shape then.
  */
 #ifndef SHM_LANE_H
 #define SHM_LANE_H
@@ -29,7 +30,7 @@ typedef struct shm_worker_bits {
 } shm_worker_bits_t;
 
 typedef struct shm_lane {
-    /* plus one; 0: not in use. Written by the daemon, once a job */
+    /* plus one; 0: not in use, or closed. Written by the daemon */
     alignas(64) _Atomic uint32_t shape;
     /* 1: a push that finds no sleeping worker with a lease tells the daemon, which may grant one
      * more. Written by the daemon. */

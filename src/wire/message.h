@@ -48,7 +48,8 @@ enum {
     WIRE_LEASE,     /* the sender gave its lease back, as RECALL told it to */
     WIRE_EVENTS,    /* the daemon is to read the sender's events */
     WIRE_NEED_CALLS,  /* object: an actor; a queue for the sender's calls of it */
-    WIRE_CLOSED,      /* record: the sender put it into the queue of a dead actor */
+    WIRE_CLOSED,      /* record: the sender put it into the queue of a dead actor, or of a lane that
+                         was closed */
     WIRE_CALLS_ENDED, /* queue: the sender will not look at it any more */
     WIRE_SITE,        /* site: answered with its number */
     WIRE_MADE_AT,     /* made_at */

@@ -556,3 +556,80 @@ def test_bad_uses():
         placement_group([{"CPU": 1}], name=3)
     with pytest.raises(ValueError, match="PlacementGroup"):
         PlacementGroupSchedulingStrategy(None)
+
+
+# ---- the fast path ----
+
+
+@ray.remote(max_retries=0)
+def number(i):
+    return i
+
+
+def test_groups_come_and_go_under_many_small_tasks():
+    for turn in range(12):
+        group = placed({"CPU": 1}, {"CPU": 1})
+        task = number.options(scheduling_strategy=within(group, -1 if turn % 2 else 0))
+        assert ray.get([task.remote(i) for i in range(50)], timeout=60) == list(range(50))
+        references = [task.remote(i) for i in range(500)]
+        remove_placement_group(group)
+        if turn % 3:  # else the daemon may not know of the removal yet
+            assert state(group) == "REMOVED"
+        references += [task.remote(i) for i in range(20)]
+        removed = 0
+        for i, reference in enumerate(references):
+            try:
+                assert ray.get(reference, timeout=60) == (i if i < 500 else i - 500)
+            except TaskPlacementGroupRemoved:
+                removed += 1
+        assert removed >= 20 or turn % 3 == 0
+        assert ray.get([number.remote(i) for i in range(20)], timeout=60) == list(range(20))
+    assert support.wait_until(lambda: available() == CPUS)
+
+
+def test_tasks_of_two_kinds_share_a_bundle():
+    group = placed({"CPU": 1})
+    small = number.options(num_cpus=0.5, scheduling_strategy=within(group))
+    large = number.options(num_cpus=1, scheduling_strategy=within(group))
+    outside = number.options()
+    for task in (small, large):
+        ray.get(task.remote(0), timeout=60)
+    references = [task.remote(i) for i in range(200) for task in (small, large, outside)]
+    assert ray.get(references, timeout=60) == [i for i in range(200) for _ in range(3)]
+
+
+def test_nested_tasks_in_a_bundle_of_one_cpu():
+    group = placed({"CPU": 1})
+
+    @ray.remote
+    def parent(strategy, depth):
+        if depth == 0:
+            return 1
+        task = parent.options(scheduling_strategy=strategy)
+        return 1 + sum(ray.get([task.remote(strategy, depth - 1) for _ in range(2)]))
+
+    task = parent.options(scheduling_strategy=within(group, 0))
+    for _ in range(3):
+        assert ray.get(task.remote(within(group, 0), 4), timeout=100) == 31
+
+
+def test_submitters_that_die_while_their_group_is_removed():
+    @ray.remote(num_cpus=0, max_retries=0)
+    def submit(group):
+        task = number.options(scheduling_strategy=PlacementGroupSchedulingStrategy(group))
+        while True:
+            [task.remote(i) for i in range(100)]
+
+    for _ in range(4):
+        group = placed({"CPU": 2})
+        task = number.options(scheduling_strategy=within(group))
+        ray.get([task.remote(i) for i in range(20)], timeout=60)
+        submitters = [submit.remote(group) for _ in range(2)]
+        time.sleep(0.1)
+        ray.cancel(submitters[0], force=True)
+        remove_placement_group(group)
+        ray.cancel(submitters[1], force=True)
+        for submitter in submitters:
+            with pytest.raises(ray.exceptions.RayError):
+                ray.get(submitter, timeout=60)
+    assert support.wait_until(lambda: available() == CPUS)
