@@ -21,7 +21,8 @@ void client_maker_begin(mob_client_t *c, client_run_t *run, bool flows) {
     run->run.items = store_flow_made(run->flow);
     uint64_t link = run->flow->links[run->run.items % 2];
     /* Its submitter could write anything there. */
-    if (!store_link_ref(c->slots, link, &run->item)) run->item = (mob_ref_t){0};
+    if (!store_link_ref(c->slots, link, &run->item) || !client_is_pending(c, run->item))
+        run->item = (mob_ref_t){0};
     run->told = atomic_load_explicit(&run->flow->made, memory_order_relaxed) & STORE_RAISED;
     run->unread = run->told || run->item.slot == 0;
 }
