@@ -22,6 +22,7 @@ typedef struct {
     uint64_t stamp; /* of the connection, counting up in this process; 0: there is none. A reference
                        belongs to the connection that it came by: a later one may be to the same
                        node, and has counts of its own */
+    PyObject *local; /* what stands in for a session, in local mode; else NULL */
     bool is_worker;
     bool cut_off; /* the session ends: this worker breaks its run off */
     int inside;   /* threads that are inside a call of the client without the interpreter's lock */
@@ -54,6 +55,7 @@ typedef struct {
     PyObject_HEAD mob_ref_t ref;
     uint64_t incarnation, stamp;
     PyObject *weak_refs;
+    PyObject *local; /* what it names, in local mode; else NULL */
 } ref_object_t;
 
 /* References that a pickler meets. Collectors nest: pickling may export a function, which
@@ -281,6 +283,18 @@ PyObject *core_run_new(mob_run_t *run);
 mob_run_t *core_run_current(void); /* of this thread or asyncio task; NULL: none */
 PyObject *core_next_run(PyObject *module, PyObject *unused);
 PyObject *core_actor_groups(PyObject *module, PyObject *limits);
+
+/* local.c */
+/* Calls a function of what stands in for the session. */
+PyObject *core_local_call(const char *name, PyObject *const *args, Py_ssize_t nargs,
+                          PyObject *kwnames);
+/* A task or call, by what its Submitter's `prepare` says. `actor` may be NULL. */
+PyObject *core_local_submit(PyObject *prepare, PyObject *actor, PyObject *const *args,
+                            Py_ssize_t nargs, PyObject *kwnames);
+PyObject *core_ref_local(PyObject *cell, mob_ref_t ref, uint64_t home); /* ref.c */
+PyObject *core_set_local(PyObject *module, PyObject *object);
+PyObject *core_local_ref(PyObject *module, PyObject *args);
+PyObject *core_local_cell(PyObject *module, PyObject *object);
 
 /* waker.c */
 int core_waker_ready(PyObject *module);

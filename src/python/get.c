@@ -254,6 +254,7 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     static const char *const names[] = {"object_refs", "timeout", NULL};
     PyObject *found[2] = {NULL, NULL};
     int64_t timeout_ms = -1;
+    if (core.local != NULL) return core_local_call("get", args, nargs, kwnames);
     if (nargs == 1 && kwnames == NULL) {
         found[0] = args[0];
     } else if (core_arguments_of("ray.get", args, nargs, kwnames, names, found) < 0 ||

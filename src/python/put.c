@@ -285,6 +285,7 @@ int core_error_store(const void *data, size_t size, mob_status_t error, const mo
 }
 
 static PyObject *put(PyObject *value) {
+    if (core.local != NULL) return core_local_call("put", &value, 1, NULL);
     if (core.client == NULL && !core_connected()) return NULL;
     if (core_ref_check(value)) {
         PyErr_SetString(PyExc_TypeError,

@@ -18,6 +18,15 @@ PyObject *core_ref_new(mob_ref_t ref) {
     self->incarnation = core.incarnation;
     self->stamp = core.stamp;
     self->weak_refs = NULL;
+    self->local = NULL;
+    return (PyObject *)self;
+}
+
+PyObject *core_ref_local(PyObject *cell, mob_ref_t ref, uint64_t home) {
+    ref_object_t *self = PyObject_New(ref_object_t, ref_type);
+    if (self == NULL) return NULL;
+    *self = (ref_object_t){.ob_base = self->ob_base, .ref = ref, .incarnation = home};
+    self->local = Py_NewRef(cell);
     return (PyObject *)self;
 }
 
@@ -55,6 +64,7 @@ static void ref_dealloc(ref_object_t *self) {
     PyTypeObject *type = Py_TYPE(self);
     if (self->weak_refs != NULL) PyObject_ClearWeakRefs((PyObject *)self);
     if (core.client != NULL && self->stamp == core.stamp) mob_ref_release(core.client, self->ref);
+    Py_XDECREF(self->local);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -132,9 +142,18 @@ static PyObject *reduce_by_itself(ref_object_t *self) {
     return id ? Py_BuildValue("O(N)", restore_function, id) : NULL;
 }
 
+/* The cell is told, so that whatever the bytes become holds it. */
+static PyObject *reduce_local(ref_object_t *self) {
+    PyObject *met = PyObject_CallMethod(self->local, "met", NULL);
+    PyObject *id = met ? ref_binary(self, NULL) : NULL;
+    Py_XDECREF(met);
+    return id ? Py_BuildValue("O(N)", restore_function, id) : NULL;
+}
+
 static PyObject *ref_reduce(ref_object_t *self, PyObject *unused) {
     (void)unused;
     collector_t *c = collectors;
+    if (self->local != NULL) return reduce_local(self);
     if (c == NULL) return reduce_by_itself(self);
     if (core_ref_of((PyObject *)self) == NULL) return NULL;
     if (c->keep == NULL && (c->keep = PyList_New(0)) == NULL) return NULL;
@@ -153,6 +172,7 @@ PyObject *core_ref_restore(PyObject *module, PyObject *id) {
         PyErr_SetString(PyExc_TypeError, "an id has 20 bytes");
         return NULL;
     }
+    if (core.local != NULL) return core_local_call("restore", &id, 1, NULL);
     if (core.client == NULL) return core_raise(MOB_ESTALE);
     mob_status_t status =
         mob_ref_from_id(core.client, (const uint8_t *)PyBytes_AS_STRING(id), &ref);
@@ -215,11 +235,14 @@ static PyObject *ref_no_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 static PyObject *ref_future(ref_object_t *self, PyObject *unused) {
     (void)unused;
+    if (self->local != NULL) return PyObject_CallMethod(self->local, "future", NULL);
     return core_ref_of((PyObject *)self) ? PyObject_CallOneArg(core.future_of, (PyObject *)self)
                                          : NULL;
 }
 
 static PyObject *ref_await(PyObject *self) {
+    PyObject *local = ((ref_object_t *)self)->local;
+    if (local != NULL) return PyObject_CallMethod(local, "awaited", NULL);
     return core_ref_of(self) ? PyObject_CallOneArg(core.await_ref, self) : NULL;
 }
 

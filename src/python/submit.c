@@ -367,6 +367,8 @@ static PyObject *submitter_call(PyObject *callable, PyObject *const *args, size_
         if (checked == NULL) return NULL;
         Py_DECREF(checked);
     }
+    if (core.local != NULL)
+        return core_local_submit(self->prepare, self->actor, args, nargs, kwnames);
     if (core.client == NULL &&
         (self->actor != NULL ? core_actor_of(self->actor) == NULL : !core_connected()))
         return NULL;

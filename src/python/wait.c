@@ -114,6 +114,7 @@ PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, P
                                         NULL};
     PyObject *found[4] = {NULL, NULL, NULL, NULL};
     int64_t timeout_ms;
+    if (core.local != NULL) return core_local_call("wait", args, nargs, kwnames);
     if (core_arguments_of("ray.wait", args, nargs, kwnames, names, found) < 0 ||
         core_timeout(found[2], &timeout_ms) < 0)
         return NULL;

@@ -227,7 +227,6 @@ def test_namespace_is_kept(start):
     [
         {"runtime_env": {"pip": ["x"]}},
         {"job_config": {"metadata": {"a": "b"}}},
-        {"local_mode": True},
         {"_node_ip_address": "10.1.2.3"},
         {"_plasma_directory": "/tmp"},
         {"_redis_password": "secret"},
@@ -251,7 +250,6 @@ HARMLESS = {
     "dashboard_port": [None, 0, 8265],
     "proxy_server_url": [None],
     "labels": [None, {}, {"region": "here"}],
-    "local_mode": [False],
     "_enable_object_reconstruction": [False],
     "_metrics_export_port": [None, 8080],
     "_node_ip_address": [None, "127.0.0.1"],

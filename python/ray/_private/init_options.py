@@ -28,7 +28,6 @@ _LATER = {
     "enable_resource_isolation": (False,),
     "include_dashboard": (False,),
     "include_webui": (False,),
-    "local_mode": (False,),
     "logging_config": (),
     "proxy_server_url": (),
     "runtime_env": ({},),

@@ -70,6 +70,8 @@ def init(
         labels: what the node is called by, for the option label_selector of tasks and actors and
             for NodeLabelSchedulingStrategy.
         object_store_memory: bytes for objects; by default 30 % of the memory.
+        local_mode: True: no workers. Tasks and actors run in this process, in order, where they are
+            called, so that a debugger sees them; values are copied as between processes.
         ignore_reinit_error: a second call is fine, and changes nothing, whatever else it is given.
         include_dashboard: None or False; include_webui is its old name.
         dashboard_host, dashboard_port: there is no dashboard, so it is nowhere.
@@ -105,7 +107,6 @@ def init(
                 "enable_resource_isolation": enable_resource_isolation,
                 "include_dashboard": include_dashboard,
                 "include_webui": include_webui,
-                "local_mode": local_mode,
                 "logging_config": logging_config,
                 "runtime_env": runtime_env,
                 **others,
@@ -119,7 +120,7 @@ def init(
             )
         from ray._private import logs, services
 
-        node = _node_to_join(address)
+        node = _local_address(address) if local_mode else _node_to_join(address)
         of_node = {
             "num_cpus": num_cpus,
             "num_gpus": num_gpus,
@@ -137,7 +138,10 @@ def init(
             config = {"join": node.socket, **services.job(namespace, log_to_driver)}
         if configure_logging:
             logs.configure(logging_level, logging_format)
-        _start(config)
+        if local_mode:
+            _start_locally(config)
+        else:
+            _start(config)
         return RayContext(_core.session())
 
 
@@ -184,6 +188,22 @@ def _start(config):
     take_part(SCRIPT_MODE, config["namespace"])
     _core.start({**config, "meanwhile": _load_cloudpickle})
     _printer = printing.Printer()
+
+
+def _local_address(address):
+    if address not in (None, "local"):
+        raise ValueError(
+            f"local_mode=True runs everything in this process, and joins no node: leave "
+            f"address={address!r} out"
+        )
+
+
+def _start_locally(config):
+    from ray._private import local_mode
+
+    set_hooks()
+    take_part(LOCAL_MODE, config["namespace"])
+    local_mode.enter(config)
 
 
 def _load_cloudpickle():
@@ -261,6 +281,12 @@ def shutdown():
             "ray.shutdown() can't be called in a task or an actor: the driver ends the session"
         )
     with _starting:
+        if session.mode == LOCAL_MODE:
+            from ray._private import local_mode
+
+            local_mode.leave()
+            session.mode = None
+            return
         if not _exiting and is_initialized():
             _fetch_functions()
             if "ray.util.metrics" in sys.modules:
