@@ -6,6 +6,7 @@ frame, among the arguments of a call goes to the store once, whatever number of 
 to, and is read there in place.
 """
 
+import contextlib
 import threading
 
 from joblib._parallel_backends import (
@@ -43,6 +44,7 @@ class RayBackend(AutoBatchingMixin, ParallelBackendBase):
         self.ray_remote_args = ray_remote_args or {}
         self._pool = None
         self._stored = {}  # id of a large argument to (it, what stands for it)
+        self._over = threading.Event()  # see retrieval_context
 
     def effective_n_jobs(self, n_jobs):
         """How many processes n_jobs stands for: -1 for as many as there are CPUs, -2 for one less,
@@ -89,6 +91,7 @@ class RayBackend(AutoBatchingMixin, ParallelBackendBase):
 
     def submit(self, func, callback=None):
         """Has a process do a batch of calls."""
+        callback = self._telling(callback)
         functions = {id(function): function for function, _, _ in func.items}
         if len(functions) == 1:
             (function,) = functions.values()
@@ -98,6 +101,36 @@ class RayBackend(AutoBatchingMixin, ParallelBackendBase):
         return self._pool.apply_async(
             _call_each, (calls,), callback=callback, error_callback=_failing(callback)
         )
+
+    def _telling(self, callback):
+        """The callback, which also says when there will be no more."""
+
+        def tell(out):
+            callback(out)
+            if self._is_over():
+                self._over.set()
+
+        return tell
+
+    def _is_over(self):
+        parallel = self.parallel
+        return parallel._aborting or (
+            not parallel._iterating and parallel.n_completed_tasks >= parallel.n_dispatched_tasks
+        )
+
+    @contextlib.contextmanager
+    def retrieval_context(self):
+        """Around joblib's fetching of results, which looks for them every 10 ms. Where all of them
+        are wanted at once, this waits before until they are there.
+        """
+        try:
+            at_once = not self.parallel.return_generator and self.parallel.timeout is None
+            while at_once and not self._is_over():
+                self._over.wait(1)
+                self._over.clear()
+        except AttributeError:  # another version of joblib, which looks every 10 ms then
+            pass
+        yield
 
     def _stored_apart(self, args, kwargs):
         if any(map(_is_large, args)) or any(map(_is_large, kwargs.values())):

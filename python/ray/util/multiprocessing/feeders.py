@@ -135,7 +135,7 @@ class Feeder(threading.Thread):
         actor = self.actor
         if actor is None:
             actor = self.actor = self._crew.make_actor()
-        number, function = work.function
+        number, function = work.function.number, work.function.ref
         method = getattr(actor, work.how)
         known = number in self._known
         try:

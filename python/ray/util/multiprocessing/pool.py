@@ -6,6 +6,7 @@ the work, results.py what the user waits for.
 """
 
 import itertools
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
@@ -34,6 +35,27 @@ __all__ = [
 ]
 
 _numbers = itertools.count()
+_CHUNK_S = 1e-3
+
+
+class _Exported:
+    """A function in the store."""
+
+    __slots__ = ("number", "pace", "ref")
+
+    def __init__(self, function):
+        self.number = next(_numbers)
+        self.ref = ray.put(function)
+        self.pace = None  # seconds that the last map took, an item
+
+    def pacing(self, items):
+        """To be called when a map of these items, which begins now, is done."""
+        begun = time.perf_counter()
+
+        def done():
+            self.pace = (time.perf_counter() - begun) / max(1, len(items))
+
+        return done
 
 
 class Pool:
@@ -208,34 +230,42 @@ class Pool:
     def _submit(self, how, func, payload, callback, error_callback):
         """Has a process do one piece of work."""
         self._check_running()
-        result = AsyncResult(self, 1, callback, error_callback, single=True)
+        result = AsyncResult(self, 1, callback, error_callback)
         self._crew.submit(Work(result._take, 0, how, self._export(func), payload))
         return result
 
     def _map(self, how, func, iterable, chunksize, callback, error_callback):
         self._check_running()
         items = iterable if isinstance(iterable, (list, range)) else list(iterable)
-        size = count_of("chunksize", chunksize) or self._default_chunk(len(items))
+        function = self._export(func)
+        size = count_of("chunksize", chunksize) or self._default_chunk(function, len(items))
         starts = range(0, len(items), size)
-        result = AsyncResult(self, len(starts), callback, error_callback)
-        function = self._export(func) if items else None
+        result = AsyncResult(self, len(starts), callback, error_callback, function.pacing(items))
         for index, start in enumerate(starts):
-            chunk = list(items[start : start + size])
-            self._crew.submit(Work(result._take, index, how, function, chunk))
+            # a part of a range is a range, which is a few bytes
+            work = Work(result._take, index, how, function, items[start : start + size])
+            self._crew.submit(work)
         return result
 
-    def _default_chunk(self, count):
-        return max(1, -(-count // (4 * len(self._crew.feeders))))
+    def _default_chunk(self, function, count):
+        """Four chunks a process; fewer, if what is known of the function says that so many would
+        take less than _CHUNK_S each. Handing over a chunk takes a tenth of that.
+        """
+        processes = len(self._crew.feeders)
+        chunks = 4 * processes
+        if function.pace is not None:
+            chunks = min(chunks, max(processes, int(function.pace * count * processes / _CHUNK_S)))
+        return max(1, -(-count // chunks))
 
     def _export(self, func):
-        """(number, reference) of a function in the store."""
+        """What stands for a function in the store."""
         # A closure may have changed since it was pickled.
         plain = isinstance(func, FunctionType) and func.__closure__ is None
         known = self._functions.get(func) if plain else None
         if known is None:
             if not callable(func):
                 raise TypeError(f"{type(func).__name__} is not callable")
-            known = next(_numbers), ray.put(func)
+            known = _Exported(func)
             if plain:
                 if len(self._functions) >= KNOWN_MOST:
                     self._functions.clear()

@@ -22,10 +22,11 @@ class AsyncResult:
         print(result.get())
     """
 
-    def __init__(self, pool, chunks, callback=None, error_callback=None, single=False):
+    def __init__(self, pool, chunks, callback=None, error_callback=None, done=None):
         self._pool = pool  # which goes on for as long as somebody waits
         self._callbacks = callback, error_callback
-        self._single = single
+        self._done = done  # called when all chunks of a map are done
+        self._single = done is None  # one call, not a map
         self._values = [None] * chunks
         self._error = None
         self._left = chunks
@@ -45,8 +46,10 @@ class AsyncResult:
             self._finish()
 
     def _finish(self):
-        if self._error is None and not self._single:
-            self._values = list(itertools.chain.from_iterable(self._values))
+        if not self._single:
+            self._done()
+            if self._error is None:
+                self._values = list(itertools.chain.from_iterable(self._values))
         callback, error_callback = self._callbacks
         self._callbacks = self._pool = None
         try:
