@@ -146,7 +146,8 @@ typedef struct mob_session {
     uint32_t number; /* of this client; the daemon gives it to another one after this one's end */
     uint32_t epoch;  /* which of the session's clients this is: no other client ever has it */
     uint32_t job;    /* the number of its job, which no other job of this daemon ever has */
-    int daemon_pid;  /* 0 in a worker, and in a driver that joined */
+    uint32_t environment; /* the runtime environment that it submits to; 0: its job's own */
+    int daemon_pid;       /* 0 in a worker, and in a driver that joined */
     bool joined;
     const void *setup;
     size_t setup_size;
@@ -418,12 +419,29 @@ typedef struct mob_where {
     uint32_t flags;       /* MOB_WHERE_* */
     const char *selector; /* labels that the node must have, as src/sched/selector.h writes them;
                              NULL: any node will do */
+    uint32_t environment; /* by workers of this runtime environment; 0: of the submitter's */
 } mob_where_t;
 enum { MOB_WHERE_CAPTURES = 1 }; /* what runs there submits its own tasks into the group, too */
 /* The same, met there. Tasks of a demand in a group that was removed fail with MOB_EGROUP. */
 MOB_API mob_status_t mob_shape_at(mob_client_t *client, const mob_resource_t *demand, size_t count,
                                   const mob_where_t *where, uint32_t *ret_shape);
 MOB_API void mob_shape_drop(mob_client_t *client, uint32_t shape);
+
+/* A runtime environment: workers that begin with something else than their job's. */
+typedef struct mob_environment {
+    const char *const *zygote_argv; /* as in mob_config_t; NULL: the job's */
+    const char *const *env;         /* "NAME=value", beside the job's and in their place; or NULL */
+    const void *setup;              /* follows the job's own setup, for its zygote and workers */
+    size_t setup_size;
+} mob_environment_t;
+/* The number of an environment in this client's job: the same for the same. Nothing is started
+ * before a task needs it. If it can't be set up, its tasks fail with MOB_ESETUP. MOB_ELIMIT. */
+MOB_API mob_status_t mob_environment(mob_client_t *client, const mob_environment_t *environment,
+                                     uint32_t *ret_number);
+/* What this client submits runs in that environment where nothing else is said. A worker's is the
+ * one that it is in. For shapes that are asked for after it. */
+MOB_API void mob_environment_use(mob_client_t *client, uint32_t number);
+
 /* Removes a placement group: what runs in it is killed, what waits for it fails. Does not wait. */
 MOB_API mob_status_t mob_group_remove(mob_client_t *client, mob_ref_t group);
 /* The placement group of that name; one count. MOB_ENONAME: there is none. */
@@ -562,6 +580,9 @@ MOB_API uint32_t mob_run_count(mob_client_t *client);
  * has as long as RAY_actor_graceful_shutdown_timeout_ms says. Then the daemon kills it and tells
  * the driver. True: the session ends too, and all its workers have a second together. Does not
  * wait. */
+/* Says, instead, that this worker can't run anything, and why: what waits for its like fails with
+ * MOB_ESETUP. For one that has run nothing; it is to end then. */
+MOB_API void mob_worker_unfit(mob_client_t *client, const char *why);
 MOB_API bool mob_worker_ends(mob_client_t *client);
 
 /* ---- Event loops --------------------------------------------------------- */

@@ -269,6 +269,9 @@ typedef struct mob_zygote_ops {
 
 /* For a program that mobulad has started, while it has one thread. ops and each of its members may
  * be NULL. MOB_EINVAL: mobulad has not started this program. */
+/* For `begin`: the process goes on as another program, which calls mob_zygote for the same setup.
+ * Returns only if that program can't be started, with words. */
+MOB_API mob_status_t mob_zygote_become(const char *const *argv);
 MOB_API mob_status_t mob_zygote(const mob_zygote_ops_t *ops, mob_client_t **ret_client);
 /* Takes runs of functions in C and runs them, until this worker is to end. */
 MOB_API mob_status_t mob_serve(mob_client_t *client);

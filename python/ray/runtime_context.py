@@ -155,12 +155,16 @@ class RuntimeContext:
 
     @property
     def runtime_env(self) -> dict:
-        """The runtime environment: an empty one, for there are no others yet."""
-        return {}
+        """The runtime environment that the process is in: a ray.runtime_env.RuntimeEnv, which is a
+        dict.
+        """
+        from ray._private import runtime_env
+
+        return runtime_env.shown()
 
     def get_runtime_env_string(self) -> str:
-        """The runtime environment, as text."""
-        return "{}"
+        """The runtime environment, as JSON."""
+        return self.runtime_env.serialize()
 
     def get(self) -> dict:
         """The ids, as objects, and the namespace in one dict, without those that are None."""

@@ -11,7 +11,7 @@
 
 /* Tries, not a time: a process that was stopped has not waited. 5 s in all, for the process that
  * clears up may be off the CPU while it has the lock. */
-enum { DEPTH = 2, OWN_TRIES = 5000, OWN_PAUSE_US = 1000 };
+enum { DEPTH = 128, OWN_TRIES = 5000, OWN_PAUSE_US = 1000 };
 
 static void folder_empty(int fd, int depth) {
     DIR *dir = fdopendir(fd);

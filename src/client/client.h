@@ -156,6 +156,7 @@ struct mob_client {
     int sock, daemon_event, daemon_pid;
     char *session_dir, *socket_path;
     VEC(char *) spill_dirs; /* a driver's, as configured */
+    uint32_t environment;   /* where its tasks run if nothing else is said; 0: its job's own */
     void *setup;            /* a worker's job's (wire/setup.h) */
     size_t setup_size;
     bool joined;            /* a driver whose daemon it did not start */
@@ -306,6 +307,8 @@ bool client_wake(mob_client_t *c, uint64_t slot_word);
 
 /* Asks the daemon, with space for `size` bytes: `input` lies there first, then the answer.
  * *ret_copy, if ret_copy is not NULL, is the caller's to free. MOB_ESPACE: not now. */
+/* Why the daemon refused what was asked for, in its own words; the status. Under the mutex. */
+mob_status_t client_refused(const mob_client_t *c, const wire_message_t *answer);
 mob_status_t client_ask_with_space(mob_client_t *c, wire_message_t *request, const void *input,
                                    size_t input_size, uint64_t size, wire_message_t *ret_answer,
                                    void **ret_copy);

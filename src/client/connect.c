@@ -395,6 +395,7 @@ void mob_client_session(const mob_client_t *c, mob_session_t *ret_session) {
         .number = c->number,
         .epoch = c->epoch,
         .job = c->job,
+        .environment = c->environment,
         .daemon_pid = c->daemon_pid,
         .joined = c->joined,
     };

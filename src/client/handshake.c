@@ -171,6 +171,7 @@ static mob_status_t welcome_apply(mob_client_t *c, const char *packet, size_t si
     c->number = welcome.number;
     c->epoch = welcome.epoch;
     c->job = welcome.job;
+    c->environment = welcome.environment;
     c->lanes = welcome.lanes % SHM_NO_LANE / SHM_LANES * SHM_LANES;
     c->incarnation = welcome.incarnation;
     c->session_dir = strndup(packet + sizeof welcome, welcome.dir_size);

@@ -11,8 +11,8 @@ static bool is_one_cpu(const mob_resource_t *demand, size_t count) {
     return count == 1 && demand[0].amount == 1 && strcmp(demand[0].name, "CPU") == 0;
 }
 
-/* Why the daemon refused a demand, in the daemon's own words. Under the mutex. */
-static mob_status_t shape_refused(const mob_client_t *c, const wire_message_t *answer) {
+/* Why the daemon refused what was asked for, in the daemon's own words. Under the mutex. */
+mob_status_t client_refused(const mob_client_t *c, const wire_message_t *answer) {
     int size =
         answer->answer.value < SHM_SCRATCH_BYTES ? (int)answer->answer.value : SHM_SCRATCH_BYTES;
     return base_fail((mob_status_t)answer->answer.status, "%.*s", size,
@@ -22,11 +22,12 @@ static mob_status_t shape_refused(const mob_client_t *c, const wire_message_t *a
 typedef VEC(char) text_t;
 
 /* Where the demand is to be met, as the daemon reads it. */
-static bool where_write(text_t *text, const mob_where_t *where) {
+static bool where_write(text_t *text, const mob_where_t *where, uint32_t environment) {
     wire_where_t head = {.slot = where->group.slot,
                          .bundle = where->bundle,
                          .generation = where->group.generation,
-                         .flags = where->flags};
+                         .flags = where->flags,
+                         .environment = environment};
     if (where->selector != NULL) head.selector_size = (uint32_t)strlen(where->selector) + 1;
     if (!vec_reserve(text, sizeof head + head.selector_size)) return false;
     memcpy(text->items, &head, sizeof head);
@@ -38,7 +39,7 @@ static bool where_write(text_t *text, const mob_where_t *where) {
 
 mob_status_t mob_shape(mob_client_t *c, const mob_resource_t *demand, size_t count,
                        uint32_t *ret_shape) {
-    if (count > 0 && !is_one_cpu(demand, count))
+    if (c->environment != 0 || (count > 0 && !is_one_cpu(demand, count)))
         return mob_shape_at(c, demand, count, &(mob_where_t){.bundle = -1}, ret_shape);
     mob_status_t status = client_check(c);
     if (status == MOB_OK) *ret_shape = count == 0 ? MOB_SHAPE_NOTHING : MOB_SHAPE_ONE_CPU;
@@ -54,7 +55,8 @@ mob_status_t mob_shape_at(mob_client_t *c, const mob_resource_t *demand, size_t 
                          "a task or actor can ask for at most %d different resources, not %zu",
                          MOB_MAX_RESOURCES, count);
     text_t text = {0};
-    if (!where_write(&text, where)) return MOB_ENOMEM;
+    if (!where_write(&text, where, where->environment ? where->environment : c->environment))
+        return MOB_ENOMEM;
     for (size_t i = 0; i < count; i++) {
         size_t name_size = strlen(demand[i].name) + 1;
         /* An amount beyond what any node can have is cut to the most: it never fits either. */
@@ -79,7 +81,7 @@ mob_status_t mob_shape_at(mob_client_t *c, const mob_resource_t *demand, size_t 
         pthread_mutex_lock(&c->mutex);
         status = client_ask_with_space(c, &request, text.items, text.count, text.count + 1, &answer,
                                        NULL);
-        if (status == MOB_OK && answer.answer.status != MOB_OK) status = shape_refused(c, &answer);
+        if (status == MOB_OK && answer.answer.status != MOB_OK) status = client_refused(c, &answer);
         pthread_mutex_unlock(&c->mutex);
     } while (status == MOB_ESPACE && (status = mob_space_await(c)) == MOB_OK);
     vec_free(&text);

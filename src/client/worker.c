@@ -175,6 +175,17 @@ bool mob_worker_ends(mob_client_t *c) {
     return job_ends;
 }
 
+void mob_worker_unfit(mob_client_t *c, const char *why) {
+    if (client_check(c) != MOB_OK) return;
+    pthread_mutex_lock(&c->mutex);
+    wire_message_t request = {.failure = {WIRE_WORKER_UNFIT,
+                                          .size = strnlen(why, SHM_SCRATCH_BYTES)}},
+                   answer;
+    memcpy(c->own_segment.base + SHM_CLIENT_SCRATCH, why, request.failure.size);
+    (void)client_ask(c, &request, WIRE_ANSWER, &answer);
+    pthread_mutex_unlock(&c->mutex);
+}
+
 mob_status_t mob_run_next(mob_client_t *c, mob_run_t **ret_run) {
     for (bool slept = false;;) {
         uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);

@@ -45,6 +45,13 @@ extern char **environ;
 
 static pid_t daemon_pid;
 
+/* Whose zygote this is. */
+static struct {
+    char socket_path[256];
+    uint64_t token;
+    int setup_fd;
+} self;
+
 static int thread_count(void) {
     int count = 0;
     DIR *dir = opendir("/proc/self/task");
@@ -59,12 +66,12 @@ static bool die_with_daemon(void) {
     return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == daemon_pid;
 }
 
-static int zygote_connect(const char *path, uint64_t token) {
+static int zygote_connect(void) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (strlen(path) >= sizeof address.sun_path) return -1;
-    strcpy(address.sun_path, path);
-    wire_hello_t hello = wire_hello(WIRE_ZYGOTE, token);
+    if (strlen(self.socket_path) >= sizeof address.sun_path) _exit(1);
+    strcpy(address.sun_path, self.socket_path);
+    wire_hello_t hello = wire_hello(WIRE_ZYGOTE, self.token);
     if (sock >= 0 && connect(sock, (struct sockaddr *)&address, sizeof address) == 0 &&
         send(sock, &hello, sizeof hello, MSG_NOSIGNAL) > 0)
         return sock;
@@ -91,6 +98,7 @@ static void unfit(int sock, const char *why) {
  * be this process's environment. */
 static void setup_begin(const mob_zygote_ops_t *ops, int sock, int fd, bool again) {
     size_t size = 0;
+    self.setup_fd = fd;
     char *bytes = NULL;
     void *lists;
     wire_setup_t setup;
@@ -98,7 +106,6 @@ static void setup_begin(const mob_zygote_ops_t *ops, int sock, int fd, bool agai
     if (status == MOB_OK && (bytes = malloc(size + 1)) == NULL) status = MOB_ENOMEM;
     if (status == MOB_OK) status = shm_sealed_read(fd, bytes, size);
     if (status == MOB_OK) status = wire_setup_read(bytes, size, &setup, &lists);
-    close(fd);
     if (status != MOB_OK) unfit(sock, mob_last_error());
     if (again) {
         environ = (char **)setup.env;
@@ -107,6 +114,25 @@ static void setup_begin(const mob_zygote_ops_t *ops, int sock, int fd, bool agai
     }
     const char *why = ops->begin != NULL ? ops->begin(setup.inner, setup.inner_size, again) : NULL;
     if (why != NULL) unfit(sock, why);
+    close(fd);
+}
+
+/* Its connection closes with the old program; the daemon waits for the next hello, or for the end
+ * of the process. */
+mob_status_t mob_zygote_become(const char *const *argv) {
+    char token[32], setup[16], daemon[16];
+    int fd = fcntl(self.setup_fd, F_DUPFD, 0); /* stays open in the other program */
+    snprintf(token, sizeof token, "%llu", (unsigned long long)self.token);
+    snprintf(setup, sizeof setup, "%d", fd);
+    snprintf(daemon, sizeof daemon, "%d", (int)daemon_pid);
+    setenv("MOBULA_SOCKET", self.socket_path, 1);
+    setenv("MOBULA_TOKEN", token, 1);
+    setenv("MOBULA_SETUP", setup, 1);
+    setenv("MOBULA_DAEMON", daemon, 1);
+    execvp(argv[0], (char *const *)argv);
+    int error = errno;
+    close(fd);
+    return base_fail(MOB_ESYS, "starting %s: %s", argv[0], strerror(error));
 }
 
 static void hook(void (*function)(void)) {
@@ -196,23 +222,24 @@ static void modules_load(const mob_zygote_ops_t *ops, const char *names, size_t 
 mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client) {
     const mob_zygote_ops_t none = {0}, *ops = given ? given : &none;
     const char *path = getenv("MOBULA_SOCKET"), *number = getenv("MOBULA_TOKEN"),
-               *setup = getenv("MOBULA_SETUP");
+               *setup = getenv("MOBULA_SETUP"), *daemon = getenv("MOBULA_DAEMON");
     if (path == NULL || number == NULL || setup == NULL)
         return base_fail(MOB_EINVAL, "this process is started by mobulad");
-    char socket_path[256];
-    snprintf(socket_path, sizeof socket_path, "%s", path);
-    uint64_t token = strtoull(number, NULL, 10);
+    snprintf(self.socket_path, sizeof self.socket_path, "%s", path);
+    self.token = strtoull(number, NULL, 10);
     int setup_fd = atoi(setup);
     unsetenv("MOBULA_SETUP");
     unsetenv("MOBULA_SOCKET");
     unsetenv("MOBULA_TOKEN");
-    daemon_pid = getppid();
-    if (!die_with_daemon()) _exit(1);
+    /* a command that starts the interpreter may be between the two */
+    daemon_pid = daemon != NULL ? atoi(daemon) : getppid();
+    unsetenv("MOBULA_DAEMON");
+    if (!die_with_daemon() && (daemon == NULL || getppid() == 1)) _exit(1);
     base_title_begin();
     title_set(getenv("MOBULA_MOTHER") != NULL ? "mother" : "zygote");
     unsetenv("MOBULA_MOTHER");
     oom_offer();
-    int sock = zygote_connect(socket_path, token);
+    int sock = zygote_connect();
     setup_begin(ops, sock, setup_fd, false);
     answer(sock, WIRE_READY);
     static char packet[WIRE_PACKET_MAX];
@@ -231,20 +258,20 @@ mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client
             if (fork_twice(ops) == 1) {
                 close(sock);
                 output_take(fds);
-                return worker_begin(socket_path, head.token, ret_client);
+                return worker_begin(self.socket_path, head.token, ret_client);
             }
         } else if (head.packet.kind == WIRE_PRELOAD && fork_twice(ops) == 1) {
             close(sock);
             modules_load(ops, packet + sizeof(wire_packet_t), size - sizeof(wire_packet_t));
-            sock = zygote_connect(socket_path, token);
+            sock = zygote_connect();
             answer(sock, WIRE_READY);
             continue;
         } else if (head.packet.kind == WIRE_ADOPT && fds[0] >= 0) {
             if (fork_twice(ops) == 1) {
                 close(sock);
                 title_set("zygote");
-                token = head.token;
-                sock = zygote_connect(socket_path, token);
+                self.token = head.token;
+                sock = zygote_connect();
                 setup_begin(ops, sock, fds[0], true);
                 answer(sock, WIRE_READY);
                 continue;

@@ -5,7 +5,8 @@
  *   numbers   kind, flags, retries, limit, job, how many of what follows
  *   ids       function, actor, parent; returns, deps, refs: 20 bytes each
  *   demands   what it needs, what it holds: amount, size of the name, the name with its zero
- *   where     they are to be met: group, bundle, flags, size of the selector, it with its zero
+ *   where     they are to be met: group, bundle, flags, size of the selector, it with its zero;
+ *             the runtime environment
  *   name, arguments
  *
  * One writer runs twice: first it only counts, then it writes into a buffer of that size. So sizes
@@ -70,6 +71,7 @@ static void put_where(writer_t *w, const frame_where_t *where) {
     put_number(w, where->flags, 4);
     put_number(w, size, 2);
     put_bytes(w, selector, size + 1);
+    put_bytes(w, where->environment, sizeof where->environment);
 }
 
 static void put_frame(writer_t *w, const frame_t *f, uint64_t whole) {
@@ -180,8 +182,11 @@ static mob_status_t take_where(reader_t *r, frame_where_t *where) {
     where->flags = (uint32_t)take_number(r, 4);
     size_t size = (size_t)take_number(r, 2);
     where->selector = take_bytes(r, size + 1);
-    return where->selector != NULL && strnlen(where->selector, size + 1) == size ? MOB_OK
-                                                                                 : MOB_EPROTO;
+    if (where->selector == NULL || strnlen(where->selector, size + 1) != size) return MOB_EPROTO;
+    const void *environment = take_bytes(r, sizeof where->environment);
+    if (environment == NULL) return MOB_EPROTO;
+    memcpy(where->environment, environment, sizeof where->environment);
+    return MOB_OK;
 }
 
 static mob_status_t take_ids(reader_t *r, frame_t *f) {

@@ -33,12 +33,16 @@ typedef struct {
     size_t count;
 } frame_demand_t;
 
+enum { FRAME_ENVIRONMENT = 16 };
+
 /* Where both demands are to be met, as mob_where_t. */
 typedef struct {
     frame_id_t group; /* all zero: none */
     int32_t bundle;
     uint32_t flags;
-    const char *selector; /* "": any node will do */
+    const char *selector;                   /* "": any node will do */
+    uint8_t environment[FRAME_ENVIRONMENT]; /* a hash of the job's runtime environment; all zero:
+                                               none */
 } frame_where_t;
 
 typedef struct {

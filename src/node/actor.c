@@ -203,7 +203,7 @@ static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
     }
     if (a->end_cause != NULL && !a->life.made) {
         call_quiet(n, t);
-        node_task_fail(n, t, a->end_status, a->cause);
+        node_task_fail(n, t, a->end_status, a->end_cause);
         return;
     }
     node_actor_call_fail(n, t, MOB_EACTOR, a->cause);
@@ -329,6 +329,7 @@ static void actor_free(node_t *n, node_actor_t *a) {
     vec_free(&a->callers);
     vec_free(&a->queues);
     free(a->words);
+    free(a->end_cause);
     free(a);
     n->again = true;
 }
@@ -356,7 +357,8 @@ static void creation_end(node_t *n, node_actor_t *a) {
         return;
     }
     if (a->life.killed) actor_quiet(n, a);
-    node_task_fail(n, t, a->end_cause != NULL ? a->end_status : MOB_EACTOR, a->cause);
+    node_task_fail(n, t, a->end_cause != NULL ? a->end_status : MOB_EACTOR,
+                   a->end_cause != NULL ? a->end_cause : a->cause);
 }
 
 void node_actor_bury(node_t *n, node_actor_t *a, const char *cause) {
@@ -409,7 +411,7 @@ void node_actor_end(node_t *n, node_actor_t *a, mob_status_t status, const char 
     if (a->life.state == ACTOR_DEAD) return;
     if (a->end_cause == NULL) {
         a->end_status = status;
-        a->end_cause = cause;
+        a->end_cause = strdup(cause); /* NULL: it says less */
     }
     actor_life_kill(&a->life);
     node_calls_close(n, a);

@@ -40,7 +40,7 @@ struct node_actor {
                    or the driver knows of it */
     bool init_failed;        /* it could not be made */
     mob_status_t end_status; /* of what could not be done, if the daemon has ended it... */
-    const char *end_cause;   /* ... and why; NULL: it has not */
+    char *end_cause;         /* ... and why; NULL: it has not */
     pid_t pid;               /* of its process, or the last one it had */
     uint64_t runs;           /* of its worker, when that became the actor, as its events count */
     uint64_t due_ns;         /* when it is made again, if it waits for that; else 0 */
@@ -81,7 +81,7 @@ bool node_actor_aside_remove(node_actor_t *actor, node_task_t *call);
 void node_actor_pump(node_t *node, node_actor_t *actor);
 /* ray.kill; `may_restart`: only its process is killed. */
 void node_actor_kill(node_t *node, mob_ref_t id, bool may_restart);
-/* It is killed, and not made again, for this reason, which stays: its calls fail with it. */
+/* It is killed, and not made again, for this reason, which is borrowed: its calls fail with it. */
 void node_actor_end(node_t *node, node_actor_t *actor, mob_status_t status, const char *cause);
 /* Its job ends: it is not made again, and dies when its process has ended. */
 void node_actor_orphan(node_t *node, node_actor_t *actor);

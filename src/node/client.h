@@ -95,6 +95,7 @@ struct node_client {
     int exit_status;
     bool exited;
     bool killed;        /* by the daemon */
+    char *unfit;        /* why it can't run anything; NULL: it can */
     uint64_t ending_ns; /* when it began to end by itself; 0: it has not */
     const char *fault;
     char oom[200];       /* why it was ended, if it was for want of memory */

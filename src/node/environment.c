@@ -1,66 +1,164 @@
-/* What the daemon reads from the environment of ray.init. A value that makes no sense is an error
- * there: ignored, it would look as if it worked. */
+#include "node/environment.h"
+
 #include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
-#include "node/environment.h"
+#include "base/clock.h"
+#include "node/inbox.h"
 #include "node/state.h"
+#include "shm/sealed.h"
 
-/* NULL: it is not set, or empty. */
-static const char *value_of(const char *name) {
-    const char *text = getenv(name);
-    return text != NULL && *text != 0 ? text : NULL;
+static const uint64_t REST_NS = 30000000000;
+
+/* Of one job: their bytes stay as long as it does. */
+enum { MOST = 65535, MOST_BYTES = 64 << 20 };
+
+/* ---- asking for one ---- */
+
+static void name_make(const void *bytes, size_t size, uint8_t *ret_name) {
+    XXH128_canonical_t name;
+    XXH128_canonicalFromHash(&name, XXH3_128bits(bytes, size));
+    _Static_assert(sizeof name == NODE_ENVIRONMENT_NAME, "it is that hash");
+    memcpy(ret_name, &name, sizeof name);
 }
 
-static mob_status_t number_read(const char *name, double least, double most, double *value) {
-    const char *text = value_of(name);
-    if (text == NULL) return MOB_OK;
-    char *end;
-    double number = strtod(text, &end);
-    if (*end != 0 || !(number >= least && number <= most)) /* nan is neither */
-        return base_fail(MOB_EINVAL, "the environment has %s=%s; it must be a number from %g to %g",
-                         name, text, least, most);
-    *value = number;
+uint32_t node_environment_find(const node_job_t *job, const uint8_t *name) {
+    NODE_EACH_POOL(job, pool)
+    if (pool->number > 0 && memcmp(pool->name, name, NODE_ENVIRONMENT_NAME) == 0)
+        return pool->number;
+    return 0;
+}
+
+static mob_status_t environment_add(node_job_t *job, const void *given, size_t size,
+                                    const uint8_t *name) {
+    size_t bytes = size;
+    NODE_EACH_POOL(job, known) bytes += known->environment_size;
+    if (job->pools.count > MOST || bytes > MOST_BYTES)
+        return base_fail(MOB_ELIMIT,
+                         "a job can have %d different runtime environments, and %d MB of what "
+                         "describes them",
+                         MOST, MOST_BYTES >> 20);
+    void *copy = malloc(size);
+    if (copy == NULL) return MOB_ENOMEM;
+    memcpy(copy, given, size);
+    wire_setup_t setup;
+    void *lists;
+    mob_status_t status = wire_setup_read(copy, size, &setup, &lists);
+    if (status == MOB_OK) free(lists);
+    if (status == MOB_OK) status = node_pool_new(job, NULL);
+    if (status != MOB_OK) {
+        free(copy);
+        return status;
+    }
+    node_pool_t *pool = job->pools.items[job->pools.count - 1];
+    pool->environment = copy;
+    pool->environment_size = size;
+    memcpy(pool->name, name, NODE_ENVIRONMENT_NAME);
     return MOB_OK;
 }
 
-static mob_status_t switch_read(const char *name, bool *value) {
-    const char *text = value_of(name);
-    if (text == NULL) return MOB_OK;
-    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
-        return base_fail(MOB_EINVAL, "the environment has %s=%s; it must be 0 or 1", name, text);
-    *value = text[0] == '1';
-    return MOB_OK;
+void node_environment(node_client_t *c, const wire_message_t *m) {
+    uint8_t *space = node_question_space(c, m), name[NODE_ENVIRONMENT_NAME];
+    if (space == NULL) return;
+    if (m->site.size > m->site.capacity || m->site.size > WIRE_SETUP_MAX) {
+        node_client_fault(c, "named a runtime environment that makes no sense");
+        return;
+    }
+    name_make(space, m->site.size, name);
+    uint32_t number = node_environment_find(c->job, name);
+    mob_status_t status = MOB_OK;
+    base_fail_clear();
+    if (number == 0) {
+        status = environment_add(c->job, space, m->site.size, name);
+        number = (uint32_t)c->job->pools.count - 1;
+    }
+    if (status == MOB_OK)
+        node_client_tell(c, wire_answer(MOB_OK, number));
+    else
+        node_question_refuse(c, status);
 }
 
-mob_status_t node_environment_read(node_t *n) {
-    double refresh_ms = 250, end_ms = 30000, lineage_bytes = 128 << 20;
-    n->config.fast = true;
-    n->pressure.threshold = 0.95;
-    mob_status_t status = switch_read("MOBULA_FAST_PATH", &n->config.fast);
-    if (status == MOB_OK)
-        status = number_read("RAY_memory_usage_threshold", 0.01, 1, &n->pressure.threshold);
-    if (status == MOB_OK)
-        status = number_read("RAY_memory_monitor_refresh_ms", 0, 1e9, &refresh_ms);
-    if (status == MOB_OK)
-        status = number_read("RAY_actor_graceful_shutdown_timeout_ms", 0, 1e9, &end_ms);
-    n->ends.end_ms = (uint64_t)end_ms;
-    if (status == MOB_OK) status = number_read("RAY_max_lineage_bytes", 0, 1e15, &lineage_bytes);
-    n->lineages.most = (uint64_t)lineage_bytes;
-    if (status == MOB_OK) status = switch_read("MOBULA_LOOPBACK", &n->config.loopback);
-    n->config.fast &= !n->config.loopback;
-    if (status == MOB_OK) status = switch_read("RAY_deadlock_raise", &n->deadlock.raises);
-    if (status == MOB_OK) status = switch_read("MOBULA_ENFORCE_MEMORY", &n->pressure.enforce);
-    n->pressure.refresh_ms = (uint64_t)refresh_ms;
-    if (status == MOB_OK && (double)n->pressure.refresh_ms != refresh_ms)
-        return base_fail(
-            MOB_EINVAL,
-            "the environment has RAY_memory_monitor_refresh_ms=%s; it must be a whole number",
-            value_of("RAY_memory_monitor_refresh_ms"));
-    if (status == MOB_OK && n->pressure.enforce && n->pressure.refresh_ms == 0)
-        return base_fail(
-            MOB_EINVAL,
-            "the environment has MOBULA_ENFORCE_MEMORY=1 and RAY_memory_monitor_refresh_ms=0, "
-            "with which nobody looks how much memory a task uses: leave one of them out");
+/* ---- its setup ---- */
+
+static bool is_same_variable(const char *a, const char *b) {
+    size_t length = strcspn(a, "=");
+    return strcspn(b, "=") == length && strncmp(a, b, length) == 0;
+}
+
+static bool is_in(const char *const *env, const char *variable) {
+    for (; *env != NULL; env++)
+        if (is_same_variable(*env, variable)) return true;
+    return false;
+}
+
+typedef VEC(const char *) strings_t;
+
+static bool variables_merge(const char *const *base, const char *const *over, strings_t *ret_env) {
+    bool whole = true;
+    for (const char *const *e = base; *e != NULL; e++)
+        if (!is_in(over, *e)) whole = whole && vec_push(ret_env, *e);
+    for (const char *const *e = over; *e != NULL; e++) whole = whole && vec_push(ret_env, *e);
+    return whole && vec_push(ret_env, NULL);
+}
+
+/* The job's setup with the environment's changes, as sealed bytes. */
+static mob_status_t setup_seal(const wire_setup_t *base, const wire_setup_t *changes, int *ret_fd) {
+    strings_t env = {0};
+    char *inner = malloc(base->inner_size + changes->inner_size + 1), *bytes = NULL;
+    mob_status_t status =
+        inner != NULL && variables_merge(base->env, changes->env, &env) ? MOB_OK : MOB_ENOMEM;
+    if (status == MOB_OK) {
+        memcpy(inner, base->inner, base->inner_size);
+        memcpy(inner + base->inner_size, changes->inner, changes->inner_size);
+        wire_setup_t made = *base;
+        made.env = env.items;
+        made.inner = inner;
+        made.inner_size = base->inner_size + changes->inner_size;
+        if (changes->argv[0] != NULL) made.argv = changes->argv;
+        size_t size = wire_setup_size(&made);
+        if (size == SIZE_MAX)
+            status = base_fail(MOB_ELIMIT, "a runtime environment may have %d bytes with its job's",
+                               WIRE_SETUP_MAX);
+        else if ((bytes = malloc(size)) == NULL)
+            status = MOB_ENOMEM;
+        if (status == MOB_OK) {
+            wire_setup_write(&made, bytes);
+            status = shm_sealed_make("mobula-setup", bytes, size, ret_fd);
+        }
+    }
+    vec_free(&env);
+    free(inner);
+    free(bytes);
     return status;
+}
+
+mob_status_t node_environment_open(node_pool_t *pool) {
+    if (pool->setup != NULL) return MOB_OK;
+    node_setup_t *base = pool->job->setup;
+    wire_setup_t changes;
+    void *lists;
+    int fd = -1;
+    mob_status_t status =
+        wire_setup_read(pool->environment, pool->environment_size, &changes, &lists);
+    if (status != MOB_OK) return status;
+    status = setup_seal(&base->given, &changes, &fd);
+    free(lists);
+    if (status == MOB_OK) status = node_setup_new(pool->job->node, fd, &pool->setup);
+    if (status == MOB_OK) pool->setup->base = node_setup_hold(base);
+    return status;
+}
+
+void node_environment_rest(node_pool_t *pool) {
+    if (pool->number == 0 || pool->setup == NULL) return;
+    uint64_t now = base_clock_mono_ns();
+    if (pool->workers > 0 || pool->waiting > 0) {
+        pool->used_ns = now;
+    } else if (now - pool->used_ns < REST_NS) {
+        node_look_again(pool->job->node, REST_NS / 1000000 + 1);
+    } else {
+        node_setup_drop(pool->setup);
+        pool->setup = NULL;
+    }
 }

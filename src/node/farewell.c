@@ -162,7 +162,7 @@ void node_farewell(node_job_t *job, bool begins, bool driver_waits) {
     f->began_ns = base_clock_mono_ns();
     if (job->node->closing) {
         NODE_EACH_POOL(job, pool) {
-            pid_t zygote = pool->setup->zygote.pid;
+            pid_t zygote = pool->setup != NULL ? pool->setup->zygote.pid : 0;
             if (zygote > 0) kill(zygote, SIGKILL); /* nothing more is to be forked */
         }
     }

@@ -44,11 +44,13 @@ static bool demand_of(const node_task_t *t, uint32_t shape, frame_demand_t *ret_
 static frame_where_t where_of(const node_t *n, const node_task_t *t) {
     const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
     const node_group_t *g = where->group != NULL ? sched_group_user(where->group) : NULL;
-    return (frame_where_t){.group = id_of(n, g != NULL ? g->id : (mob_ref_t){0}),
-                           .bundle = where->bundle,
-                           .flags = where->group != NULL && g == NULL ? NODE_WHERE_REMOVED
-                                                                      : where->flags,
-                           .selector = where->selector};
+    frame_where_t made = {.group = id_of(n, g != NULL ? g->id : (mob_ref_t){0}),
+                          .bundle = where->bundle,
+                          .flags =
+                              where->group != NULL && g == NULL ? NODE_WHERE_REMOVED : where->flags,
+                          .selector = where->selector};
+    memcpy(made.environment, node_pool_of(t->job, t->shape)->name, sizeof made.environment);
+    return made;
 }
 
 static mob_status_t frame_make(node_t *n, const node_task_t *t, const wire_record_t *copy,
@@ -116,7 +118,9 @@ mob_ref_t node_frame_ref(const node_t *n, frame_id_t id) {
 /* A group that is gone, or of another node, is one that was removed. */
 static sched_where_t where_read(const node_job_t *job, const frame_where_t *given) {
     node_t *n = job->node;
-    sched_where_t where = {.bundle = given->bundle, .flags = given->flags};
+    sched_where_t where = {.bundle = given->bundle,
+                           .flags = given->flags,
+                           .tag = node_environment_find(job, given->environment)};
     if (given->selector[0] != 0) where.selector = given->selector;
     if (given->group.home == 0) return where;
     const node_group_t *g = node_group_find(n, node_frame_ref(n, given->group));

@@ -92,6 +92,7 @@ void node_client_welcome(node_client_t *c) {
         .setup_size = gets_setup ? (uint32_t)setup->size : 0,
         .job = c->job->shown,
         .lanes = node_lane_number(c->job, 0),
+        .environment = c->pool != NULL ? c->pool->number : 0,
     };
     char *packet = malloc(sizeof head + dir_size);
     if (packet == NULL) {

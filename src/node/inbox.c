@@ -20,6 +20,8 @@ static bool is_question(uint32_t kind) {
     case WIRE_NEED_CALLS:
     case WIRE_QUERY:
     case WIRE_SHAPE:
+    case WIRE_ENVIRONMENT:
+    case WIRE_WORKER_UNFIT:
     case WIRE_SITE:
     case WIRE_RETRY:
     case WIRE_FAILED:
@@ -137,6 +139,12 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         break;
     case WIRE_DROP_FILE:
         node_large_drop(c, m->file.number);
+        break;
+    case WIRE_ENVIRONMENT:
+        node_environment(c, m);
+        break;
+    case WIRE_WORKER_UNFIT:
+        node_worker_unfit(c, m);
         break;
     case WIRE_SITE:
         node_site(c, m);

@@ -206,6 +206,8 @@ void node_job_unjoin(node_client_t *c) {
     if (job == NULL) return;
     c->job = NULL;
     job->clients--;
+    if (c->pool != NULL) c->pool->workers--;
+    c->pool = NULL;
     if (job->driver == c) {
         job->driver = NULL;
         /* refused, or its end: such a daemon has no other driver to be here for */

@@ -27,8 +27,8 @@
 #include <unistd.h>
 
 #include "base/cpus.h"
-#include "node/environment.h"
 #include "node/inbox.h"
+#include "node/settings.h"
 #include "node/state.h"
 #include "node/watch.h"
 
@@ -259,7 +259,7 @@ static mob_status_t node_start(node_t *n) {
     if (getrandom(&n->incarnation, sizeof n->incarnation, 0) != sizeof n->incarnation)
         return base_fail(MOB_ESYS, "getrandom: %s", strerror(errno));
     n->client_next = 1;
-    mob_status_t status = node_environment_read(n);
+    mob_status_t status = node_settings_read(n);
     if (status == MOB_OK)
         status = sched_new(n->config.resources.items, n->config.resources.count, &n->sched);
     if (status == MOB_OK) status = labels_set(n);

@@ -1,8 +1,11 @@
 #include "node/mother.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 #include "node/state.h"
+
+enum { MOST = 8 };
 
 /* Variables that the loader, the C library, the interpreter or a sanitizer reads when a process
  * starts, and never again. */
@@ -36,13 +39,25 @@ bool node_mother_fits(const wire_setup_t *mother, const wire_setup_t *child) {
            variables_are_in(child->env, mother->env);
 }
 
+/* A mother with the job's own setup, if it could fork the environment's zygote. */
+static node_setup_t *mother_for_base(const node_setup_t *s) {
+    node_t *n = s->node;
+    size_t mothers = 0;
+    for (size_t i = 0; i < n->setups.items.count; i++)
+        mothers += n->setups.items.items[i]->is_mother;
+    if (mothers == MOST || !node_mother_fits(&s->base->given, &s->given)) return NULL;
+    int fd = fcntl(s->base->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0 || node_mother_new(n, fd) != MOB_OK) return NULL;
+    return n->setups.items.items[n->setups.items.count - 1];
+}
+
 node_setup_t *node_mother_of(const node_setup_t *s) {
     node_t *n = s->node;
     for (size_t i = 0; i < n->setups.items.count; i++) {
         node_setup_t *m = n->setups.items.items[i];
-        if (m->is_mother && m != s && node_mother_fits(&m->given, &s->given)) return m;
+        if (m->is_mother && node_mother_fits(&m->given, &s->given)) return m;
     }
-    return NULL;
+    return s->base != NULL ? mother_for_base(s) : NULL;
 }
 
 mob_status_t node_mother_new(node_t *n, int fd) {

@@ -19,7 +19,8 @@
 /* A mother with this setup, in the descriptor that it takes, also if it fails. It is started at
  * once and stays. MOB_EPROTO, MOB_ENOMEM, MOB_ESYS, with words. */
 mob_status_t node_mother_new(node_t *node, int fd);
-/* The mother that can fork this setup's zygote; NULL: none can. */
+/* The mother that can fork this setup's zygote; NULL: none can. Makes one for an environment, since
+ * a job that uses one will use others. */
 node_setup_t *node_mother_of(const node_setup_t *setup);
 /* Whether a process that was started for one of them can become the other's. */
 bool node_mother_fits(const wire_setup_t *mother, const wire_setup_t *child);

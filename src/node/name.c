@@ -82,8 +82,9 @@ static void named_free(node_t *n, node_named_t *named) {
 static bool shape_move(const node_job_t *from, node_job_t *to, uint32_t shape, uint32_t *ret) {
     sched_amount_t demand[SCHED_NEEDS_MAX];
     size_t count = sched_shape_demand(from->sched, shape, demand, SCHED_NEEDS_MAX);
-    const sched_where_t *where = sched_shape_where(from->sched, shape);
-    return sched_shape_intern_at(to->sched, demand, count, where, ret) == MOB_OK;
+    sched_where_t where = *sched_shape_where(from->sched, shape);
+    where.tag = 0; /* its environment is the other job's own setup */
+    return sched_shape_intern_at(to->sched, demand, count, &where, ret) == MOB_OK;
 }
 
 /* The creation, which nobody has begun, becomes that of a job of the actor's own. The worker reads
@@ -91,7 +92,10 @@ static bool shape_move(const node_job_t *from, node_job_t *to, uint32_t shape, u
 static bool actor_detach(node_t *n, node_actor_t *a, node_task_t *t) {
     node_job_t *job, *maker = t->job;
     uint32_t shape, held;
-    if (node_job_new(n, node_setup_hold(maker->setup), &job) != MOB_OK) return false;
+    node_pool_t *pool = node_pool_of(maker, t->shape);
+    if (node_environment_open(pool) != MOB_OK ||
+        node_job_new(n, node_setup_hold(pool->setup), &job) != MOB_OK)
+        return false;
     job->actor = a;
     job->is_detached = true;
     job->maker = maker->maker != NULL ? maker->maker : maker;

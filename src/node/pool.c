@@ -27,7 +27,14 @@
 static const uint64_t PATIENCE_NS = 4000000000, /* an error comes within 5 s */
     FORGET_NS = 30000000000;
 
-enum { MAX_PAUSE_MS = 50, MAX_STARTING = 16, MAX_SPARE = 16, MAX_USELESS = 10, IDLE_MS = 2000 };
+enum {
+    MAX_PAUSE_MS = 50,
+    MAX_STARTING = 16,
+    MAX_SPARE = 16,
+    MAX_USELESS = 10,
+    IDLE_MS = 2000,
+    ENVIRONMENT_IDLE_MS = 10000
+};
 
 /* ---- pools ---- */
 
@@ -41,7 +48,7 @@ mob_status_t node_pool_new(node_job_t *job, node_setup_t *setup) {
     pool->job = job;
     pool->setup = setup;
     pool->number = (uint32_t)job->pools.count - 1;
-    pool->spares_wanted = setup->zygote.client != NULL;
+    pool->spares_wanted = setup != NULL && setup->zygote.client != NULL;
     return MOB_OK;
 }
 
@@ -49,11 +56,12 @@ void node_pool_free(node_pool_t *pool) {
     vec_free(&pool->starting);
     vec_free(&pool->idle);
     node_setup_drop(pool->setup);
+    free(pool->environment);
     free(pool);
 }
 
 node_pool_t *node_pool_of(const node_job_t *job, uint32_t shape) {
-    return job->pools.items[sched_shape_tag(job->sched, shape)];
+    return job->pools.items[sched_shape_where(job->sched, shape)->tag];
 }
 
 node_pool_t *node_pool_first(const node_job_t *job) { return job->pools.items[0]; }
@@ -99,7 +107,9 @@ void node_pool_fail(node_pool_t *pool, mob_status_t status, const char *text) {
     node_lease_abandon(pool);
     node_queues_fail(pool, status, text);
     for (node_task_t *t; (t = wait_pop(pool)) != NULL;) {
-        if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL)
+        if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL && status == MOB_ESETUP)
+            node_actor_end(n, t->actor, status, text);
+        else if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL)
             node_actor_died(n, t->actor, text); /* fails the creation too */
         else
             node_task_fail(n, t, status, text);
@@ -124,6 +134,24 @@ static bool newer_one_works(node_pool_t *pool) {
             return true;
     }
     return false;
+}
+
+void node_worker_unfit(node_client_t *w, const wire_message_t *m) {
+    if (w->role != WIRE_WORKER || m->failure.size > SHM_SCRATCH_BYTES) {
+        node_client_fault(w, "said that it can't work, in words that make no sense");
+        return;
+    }
+    node_t *n = w->node;
+    free(w->unfit);
+    w->unfit = strndup((const char *)w->segment.base + SHM_CLIENT_SCRATCH, m->failure.size);
+    const char *why = w->unfit != NULL ? w->unfit : "the worker's setup hook failed";
+    w->retiring = true;
+    node_client_tell(w, wire_answer(MOB_OK, 0));
+    /* what it was given before it said so; the rest fails when its end is certain */
+    node_task_t *t = w->runs;
+    if (t != NULL && t->kind == MOB_ACTOR_CREATE && t->actor != NULL)
+        node_actor_end(n, t->actor, MOB_ESETUP, why);
+    node_pool_fail(w->pool, MOB_ESETUP, why);
 }
 
 /* A worker has ended before it ran anything: the next start waits a little. */
@@ -197,6 +225,7 @@ static bool worker_start(node_pool_t *pool) {
     w->token = ++n->next_token;
     w->started_ns = base_clock_mono_ns();
     w->pool = pool;
+    pool->workers++;
     node_job_join(pool->job, w);
     if (!vec_push(&pool->starting, w)) {
         node_client_close(w);
@@ -315,6 +344,7 @@ static size_t pool_size(node_pool_t *pool) {
 static size_t pool_wanted(const node_pool_t *pool) {
     const node_job_t *job = pool->job;
     const node_t *n = job->node;
+    if (pool->number > 0) return 0;
     if (job->is_detached) /* a spare for a restart */
         return job->actor != NULL && actor_life_may_restart(&job->actor->life);
     uint64_t total = 0;
@@ -336,15 +366,24 @@ static void spares_start(node_pool_t *pool) {
     }
 }
 
+/* How long a worker may be idle that is not kept. Those of environments may be needed again soon,
+ * and others can't do their work; but a job with very many environments has few such workers. */
+static uint64_t idle_patience(const node_pool_t *pool) {
+    if (pool->number == 0) return IDLE_MS;
+    size_t idle = 0;
+    NODE_EACH_POOL(pool->job, other) idle += other->number > 0 ? other->idle.count : 0;
+    return idle > 2 * pool_wanted(node_pool_first(pool->job)) ? 0 : ENVIRONMENT_IDLE_MS;
+}
+
 /* Sends idle workers home beyond the number of CPUs, oldest first; looks again later if some have
  * not been idle for long enough. */
 static void idle_trim(node_pool_t *pool) {
-    uint64_t now = base_clock_mono_ns();
+    uint64_t now = base_clock_mono_ns(), patience_ms = idle_patience(pool);
     size_t wanted = pool_wanted(pool), alive = pool_size(pool);
     for (size_t i = 0; i < pool->idle.count && alive > wanted;) {
         node_client_t *w = pool->idle.items[i];
-        if (now - w->idle_since_ns < (uint64_t)IDLE_MS * 1000000) {
-            node_look_again(pool->job->node, IDLE_MS);
+        if (now - w->idle_since_ns < patience_ms * 1000000) {
+            node_look_again(pool->job->node, patience_ms);
             return;
         }
         if (node_worker_retire(w))
@@ -367,10 +406,13 @@ size_t node_workers_due(node_t *n, bool actors_too) {
 
 void node_pool_fill(node_pool_t *pool) {
     node_job_t *job = pool->job;
+    if (job->setup->given.argv[0] == NULL || job->farewell.leaving) return;
+    if (pool->waiting > 0 && node_environment_open(pool) != MOB_OK)
+        node_pool_fail(pool, MOB_ESETUP, mob_last_error());
     node_setup_t *setup = pool->setup;
-    if (setup->given.argv[0] == NULL || job->farewell.leaving) return;
+    if (setup == NULL) return;
     if (pool->waiting > 0 && node_zygote_is_missing(setup) && node_zygote_start(setup) != MOB_OK)
-        node_pool_fail(pool, MOB_ESYS, mob_last_error());
+        node_pool_fail(pool, pool->number > 0 ? MOB_ESETUP : MOB_ESYS, mob_last_error());
     /* A worker whose results are published is about to say so, and is free then. */
     size_t soon = pool->starting.count < pool->waiting ? node_workers_due(job->node, false) : 0;
     bool held = pool->starting.count + soon < pool->waiting && start_is_held(pool);
@@ -378,7 +420,9 @@ void node_pool_fill(node_pool_t *pool) {
            pool->starting.count < MAX_STARTING && worker_start(pool)) {
     }
     spares_start(pool);
-    if (pool->idle.count > 1 || (pool->idle.count > 0 && job->is_detached)) idle_trim(pool);
+    if (pool->idle.count > 1 || (pool->idle.count > 0 && (job->is_detached || pool->number > 0)))
+        idle_trim(pool);
+    node_environment_rest(pool);
 }
 
 /* ---- a worker's end ---- */

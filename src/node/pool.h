@@ -5,11 +5,19 @@
 #ifndef NODE_POOL_H
 #define NODE_POOL_H
 
+#include "node/environment.h"
 #include "node/types.h"
+#include "wire/message.h"
 
 struct node_pool {
     node_job_t *job;
-    node_setup_t *setup;
+    node_setup_t *setup; /* NULL: an environment's that is not open */
+    void *
+        environment; /* how a client described it: a wire_setup_t of changes; NULL: the job's own */
+    size_t environment_size;
+    uint8_t name[NODE_ENVIRONMENT_NAME]; /* the same for the same description */
+    uint64_t used_ns;                    /* when it had something to do last */
+    uint32_t workers;                    /* that are there or asked for, actors too */
     uint32_t number; /* in its job, and the tag of its tasks' shapes; 0: the job's own */
     VEC(node_client_t *) starting;              /* workers that were asked for */
     VEC(node_client_t *) idle;                  /* the one that became idle last is the last */
@@ -20,7 +28,8 @@ struct node_pool {
     uint32_t waiting;                           /* tasks and leases that wait for a worker */
 };
 
-/* A pool of the job, the last of its list; takes the setup's hold, also if it fails. MOB_ENOMEM. */
+/* A pool of the job, the last of its list; takes the setup's hold, also if it fails. NULL: of an
+ * environment. MOB_ENOMEM. */
 mob_status_t node_pool_new(node_job_t *job, node_setup_t *setup);
 /* No worker of it is left. */
 void node_pool_free(node_pool_t *pool);
@@ -59,6 +68,8 @@ void node_pool_unwait(node_task_t *task);
 /* No worker can be had: tasks that wait for one fail, as cancelled if their job ends. `text` is
  * borrowed. */
 void node_pool_fail(node_pool_t *pool, mob_status_t status, const char *text);
+/* The worker can't run anything, and ends: its runtime environment is at fault. */
+void node_worker_unfit(node_client_t *worker, const wire_message_t *message);
 /* How many workers have published the results of what they run and not told the daemon yet. They
  * are about to, unless they were killed. */
 size_t node_workers_due(node_t *node, bool actors_too);

@@ -105,6 +105,13 @@ uint8_t *node_question_space(node_client_t *c, const wire_message_t *m) {
     return NULL;
 }
 
+void node_question_refuse(node_client_t *c, mob_status_t status) {
+    const char *why = *mob_last_error() ? mob_last_error() : mob_status_text(status);
+    size_t size = strnlen(why, SHM_SCRATCH_BYTES);
+    memcpy(c->segment.base + SHM_CLIENT_SCRATCH, why, size);
+    node_client_tell(c, wire_answer(status, size));
+}
+
 void node_questions_answer(node_t *n) {
     size_t leased = n->questions.count > 0 ? node_leases_due(n) : 0;
     bool due = n->questions.count > 0 && (leased > 0 || node_workers_due(n, true) > 0);

@@ -196,11 +196,14 @@ void node_actor_creation_lost(node_t *n, node_task_t *t, bool begun) {
         node_actor_bury(n, a, text);
         return;
     }
-    a->init_failed = true;
+    a->init_failed = a->end_cause == NULL;
     /* also if its handles are gone: the object stays until the next sweep */
     a->quiet = true;
     node_slot_quiet(n, a->id);
-    node_task_fail(n, t, status, text);
+    if (a->end_cause != NULL)
+        node_task_fail(n, t, a->end_status, a->end_cause);
+    else
+        node_task_fail(n, t, status, text);
     if (!a->life.killed) node_failure_creation(n, a, a->pid);
     node_actor_bury(n, a, text);
 }

@@ -60,7 +60,9 @@ void node_setup_drop(node_setup_t *s) {
         break;
     }
     node_zygote_end(s);
+    node_setup_t *base = s->base;
     setup_free(s);
+    node_setup_drop(base);
 }
 
 node_setup_t *node_setup_by_token(node_t *n, uint64_t token) {

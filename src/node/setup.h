@@ -18,8 +18,9 @@ struct node_setup {
     size_t size;
     void *bytes, *lists; /* a private copy, and what `given` points into */
     wire_setup_t given;
-    bool is_mother; /* its zygote forks others' zygotes, and no workers */
-    bool preloads;  /* its modules are to be loaded; not after one of them has started a thread */
+    node_setup_t *base; /* a runtime environment's: the job's, held; else NULL */
+    bool is_mother;     /* its zygote forks others' zygotes, and no workers */
+    bool preloads; /* its modules are to be loaded; not after one of them has started a thread */
     node_zygote_t zygote;
 };
 

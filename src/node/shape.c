@@ -38,10 +38,7 @@ static void demand_answer(node_client_t *c, const sched_amount_t *demand, uint32
         sched_shape_drop(c->job->sched, shape);
         status = MOB_ENOMEM;
     }
-    const char *why = *mob_last_error() ? mob_last_error() : mob_status_text(status);
-    size_t size = strnlen(why, SHM_SCRATCH_BYTES);
-    memcpy(c->segment.base + SHM_CLIENT_SCRATCH, why, size);
-    node_client_tell(c, wire_answer(status, size));
+    node_question_refuse(c, status);
 }
 
 /* Where the demand is to be met; *ret_size: how many bytes say so. False: it makes no sense. */
@@ -50,9 +47,11 @@ static bool where_read(node_client_t *c, const char *copy, size_t size, sched_wh
     wire_where_t head;
     if (size < sizeof head) return false;
     memcpy(&head, copy, sizeof head);
-    *where = (sched_where_t){.bundle = head.bundle, .flags = head.flags & MOB_WHERE_CAPTURES};
+    *where = (sched_where_t){
+        .bundle = head.bundle, .flags = head.flags & MOB_WHERE_CAPTURES, .tag = head.environment};
     *ret_size = sizeof head + head.selector_size;
-    if (head.selector_size > size - sizeof head) return false;
+    if (head.selector_size > size - sizeof head || head.environment >= c->job->pools.count)
+        return false;
     if (head.selector_size > 0) {
         where->selector = copy + sizeof head;
         if (where->selector[head.selector_size - 1] != 0) return false;

@@ -659,6 +659,8 @@ void node_task_lost(node_t *n, node_task_t *t) {
     if (wire_word_state(word) == WIRE_DONE_STATE) {
         results_seal(n, t);
         node_task_complete(n, t);
+    } else if (t->kind == MOB_TASK && t->worker != NULL && t->worker->unfit != NULL && !begun) {
+        node_task_fail(n, t, MOB_ESETUP, t->worker->unfit);
     } else if (t->kind == MOB_TASK) {
         plain_lost(n, t, begun);
     } else if (t->kind == MOB_ACTOR_CREATE) {

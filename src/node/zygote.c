@@ -59,15 +59,17 @@ static int spawn(node_setup_t *s, char *const *env, const char *folder) {
 
 /* Starts the setup's command. */
 static mob_status_t zygote_spawn(node_setup_t *s) {
-    char variable[512], token[64], setup[32];
+    char variable[512], token[64], setup[32], daemon[32];
     snprintf(variable, sizeof variable, "MOBULA_SOCKET=%s", s->node->session.socket_path);
     snprintf(token, sizeof token, "MOBULA_TOKEN=%llu", (unsigned long long)s->token);
     snprintf(setup, sizeof setup, "MOBULA_SETUP=%d", SETUP_FD);
+    snprintf(daemon, sizeof daemon, "MOBULA_DAEMON=%d", (int)getpid());
     VEC(char *) env = {0};
     bool whole = true;
     for (const char *const *e = s->given.env; *e != NULL && whole; e++)
         whole = vec_push(&env, (char *)*e);
     whole = whole && vec_push(&env, variable) && vec_push(&env, token) && vec_push(&env, setup) &&
+            vec_push(&env, daemon) &&
             (!s->is_mother || vec_push(&env, (char *)"MOBULA_MOTHER=1")) && vec_push(&env, NULL);
     int error = whole ? spawn(s, env.items, s->given.folder) : ENOMEM;
     /* The driver's folder may be gone by now: a worker begins elsewhere then. */
@@ -85,7 +87,7 @@ static void adoption_ask(node_setup_t *s) {
 }
 
 mob_status_t node_zygote_start(node_setup_t *s) {
-    node_setup_t *mother = s->zygote.failures == 0 ? node_mother_of(s) : NULL;
+    node_setup_t *mother = s->zygote.failures == 0 && !s->is_mother ? node_mother_of(s) : NULL;
     if (mother == NULL) return zygote_spawn(s);
     s->zygote.mother = mother;
     s->zygote.asked = false;
@@ -118,6 +120,11 @@ static void adoption_note(node_setup_t *mother, const wire_adopted_t *adopted) {
         node_zygote_died(s);
 }
 
+/* What tasks fail with that have no worker. */
+static mob_status_t failure_of(const node_setup_t *s) {
+    return s->base != NULL ? MOB_ESETUP : MOB_ESYS;
+}
+
 /* No zygote can be had: what waits for one fails. The next task tries again. */
 static void zygote_fail(node_setup_t *s, mob_status_t status, const char *text) {
     s->zygote.failures = 0;
@@ -136,7 +143,7 @@ static void zygote_fail(node_setup_t *s, mob_status_t status, const char *text) 
 static void children_spawn(node_setup_t *mother) {
     EACH_CHILD_OF(mother, s) {
         s->zygote.mother = NULL;
-        if (zygote_spawn(s) != MOB_OK) zygote_fail(s, MOB_ESYS, mob_last_error());
+        if (zygote_spawn(s) != MOB_OK) zygote_fail(s, failure_of(s), mob_last_error());
     }
 }
 
@@ -275,10 +282,20 @@ void node_zygote_died(node_setup_t *s) {
     EACH_POOL_OF(s, pool)
     while (pool->starting.count > 0) node_client_close(vec_pop(&pool->starting));
     if (++s->zygote.failures <= MAX_FAILURES && node_zygote_start(s) == MOB_OK) return;
-    zygote_fail(s, MOB_ESYS,
-                "the Python process that workers are forked from can't be started. What it said "
-                "before it ended tells why; try it by hand, in the same folder: python -c 'from "
-                "ray._private import zygote; zygote.load()'");
+    char text[1024];
+    if (s->base != NULL)
+        snprintf(
+            text, sizeof text,
+            "Failed to set up runtime environment.\nIts interpreter, %.600s, ended before "
+            "workers could be forked from it. Try it by hand, with the same variables: it must "
+            "be able to import ray, as the driver's can",
+            s->given.argv[0]);
+    else
+        snprintf(text, sizeof text,
+                 "the Python process that workers are forked from can't be started. What it said "
+                 "before it ended tells why; try it by hand, in the same folder: python -c 'from "
+                 "ray._private import zygote; zygote.load()'");
+    zygote_fail(s, failure_of(s), text);
     if (s->is_mother) node_setup_drop(s);
 }
 

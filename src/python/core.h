@@ -308,6 +308,12 @@ PyObject *core_leave(PyObject *module, PyObject *args);
 /* zygote.c */
 PyObject *core_zygote(PyObject *module, PyObject *begin);
 PyObject *core_environment(PyObject *module, PyObject *unused);
+PyObject *core_unfit(PyObject *module, PyObject *why);
+PyObject *core_become(PyObject *module, PyObject *command);
+PyObject *core_environment_number(PyObject *module, PyObject *args);
+PyObject *core_use_environment(PyObject *module, PyObject *number);
+/* The strings of a list, BORROWED, with a NULL at the end; for PyMem_Free. NULL: an exception. */
+const char **core_strings(PyObject *list);
 
 /* group.c */
 /* (id or None, bundle, flags, selector or None); NULL and None: anywhere. The text is the tuple's.

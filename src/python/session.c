@@ -7,7 +7,7 @@
 /* ---- start ---- */
 
 /* The strings of a Python list, NULL-terminated; the list must outlive them. */
-static const char **strings_of(PyObject *list) {
+const char **core_strings(PyObject *list) {
     Py_ssize_t count = list != NULL && PyList_Check(list) ? PyList_GET_SIZE(list) : 0;
     const char **strings = PyMem_Calloc((size_t)count + 1, sizeof *strings);
     for (Py_ssize_t i = 0; strings != NULL && i < count; i++) {
@@ -72,9 +72,9 @@ static bool start_read(PyObject *dict, start_t *s) {
              *store = PyDict_GetItemString(dict, "object_store_memory"),
              *log = PyDict_GetItemString(dict, "log_to_driver");
     s->meanwhile.call = PyDict_GetItemString(dict, "meanwhile");
-    s->argv = strings_of(PyDict_GetItemString(dict, "argv"));
-    s->preload = strings_of(PyDict_GetItemString(dict, "preload"));
-    s->spill = strings_of(PyDict_GetItemString(dict, "spill"));
+    s->argv = core_strings(PyDict_GetItemString(dict, "argv"));
+    s->preload = core_strings(PyDict_GetItemString(dict, "preload"));
+    s->spill = core_strings(PyDict_GetItemString(dict, "spill"));
     s->resources = resources ? resources_of(resources, &c->resource_count) : NULL;
     c->daemon_path = text_of(dict, "daemon");
     c->join = text_of(dict, "join");
@@ -246,9 +246,10 @@ PyObject *core_session(PyObject *module, PyObject *unused) {
     char node[17];
     mob_client_session(core.client, &s);
     snprintf(node, sizeof node, "%016llx", (unsigned long long)s.incarnation);
-    return Py_BuildValue("{s:s,s:s,s:s,s:I,s:i,s:I,s:O}", "session_dir", s.session_dir, "socket",
-                         s.socket_path, "node_id", node, "number", s.number, "daemon_pid",
-                         s.daemon_pid, "job", s.job, "joined", s.joined ? Py_True : Py_False);
+    return Py_BuildValue("{s:s,s:s,s:s,s:I,s:i,s:I,s:I,s:O}", "session_dir", s.session_dir,
+                         "socket", s.socket_path, "node_id", node, "number", s.number, "daemon_pid",
+                         s.daemon_pid, "job", s.job, "environment", s.environment, "joined",
+                         s.joined ? Py_True : Py_False);
 }
 
 PyObject *core_read_message(PyObject *module, PyObject *unused) {
@@ -414,7 +415,8 @@ int core_shape(PyObject *demand, PyObject *where, uint32_t *ret_shape) {
     if (core_where(where, &place) < 0) return -1;
     mob_resource_t *amounts = resources_of(demand, &count);
     if (amounts == NULL) return -1;
-    bool anywhere = place.group.slot == 0 && place.flags == 0 && place.selector == NULL;
+    bool anywhere = place.group.slot == 0 && place.flags == 0 && place.selector == NULL &&
+                    place.environment == 0;
     mob_status_t status = anywhere ? mob_shape(core.client, amounts, count, ret_shape)
                                    : mob_shape_at(core.client, amounts, count, &place, ret_shape);
     PyMem_Free(amounts);

@@ -39,6 +39,60 @@ PyObject *core_environment(PyObject *module, PyObject *unused) {
     return found;
 }
 
+/* become(command): this zygote goes on as another program; returns only to raise. */
+PyObject *core_become(PyObject *module, PyObject *command) {
+    (void)module;
+    const char **argv = core_strings(command);
+    if (argv == NULL) return NULL;
+    mob_status_t status = mob_zygote_become(argv);
+    PyMem_Free(argv);
+    return core_raise(status);
+}
+
+/* environment_number(argv, env, setup): of the job's runtime environments. */
+PyObject *core_environment_number(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *argv, *env;
+    mob_environment_t given = {0};
+    Py_ssize_t size;
+    const char *setup;
+    uint32_t number;
+    if (!PyArg_ParseTuple(args, "OOy#", &argv, &env, &setup, &size) || !core_connected())
+        return NULL;
+    const char **words = core_strings(argv), **variables = words ? core_strings(env) : NULL;
+    mob_status_t status = MOB_OK;
+    if (variables != NULL) {
+        given = (mob_environment_t){.zygote_argv = words[0] != NULL ? words : NULL,
+                                    .env = variables,
+                                    .setup = setup,
+                                    .setup_size = (size_t)size};
+        status = mob_environment(core.client, &given, &number);
+    }
+    bool whole = variables != NULL;
+    PyMem_Free(words);
+    PyMem_Free(variables);
+    if (!whole) return NULL;
+    return status == MOB_OK ? PyLong_FromUnsignedLong(number) : core_raise(status);
+}
+
+/* unfit(why): this worker can't run anything. */
+PyObject *core_unfit(PyObject *module, PyObject *why) {
+    (void)module;
+    const char *words = PyUnicode_AsUTF8(why);
+    if (words == NULL || !core_connected()) return NULL;
+    mob_worker_unfit(core.client, words);
+    Py_RETURN_NONE;
+}
+
+/* use_environment(number): for what this process submits, where nothing else is said. */
+PyObject *core_use_environment(PyObject *module, PyObject *number) {
+    (void)module;
+    unsigned long value = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred() || !core_connected()) return NULL;
+    mob_environment_use(core.client, (uint32_t)value);
+    Py_RETURN_NONE;
+}
+
 /* zygote(begin): forks workers for the daemon; returns in each of them, with the setup. */
 PyObject *core_zygote(PyObject *module, PyObject *begin) {
     (void)module;

@@ -127,16 +127,6 @@ mob_status_t sched_shape_intern(sched_job_t *job, const sched_amount_t *demand, 
                                ret_shape);
 }
 
-mob_status_t sched_shape_intern_tagged(sched_job_t *job, const sched_amount_t *demand, size_t count,
-                                       uint32_t tag, uint32_t *ret_shape) {
-    return sched_shapes_intern(&job->shapes, demand, count,
-                               &(sched_where_t){.bundle = -1, .tag = tag}, ret_shape);
-}
-
-uint32_t sched_shape_tag(const sched_job_t *job, uint32_t shape) {
-    return shape_get(job, shape)->where.tag;
-}
-
 static mob_status_t where_check(const sched_where_t *where) {
     if (where->selector && !sched_selector_check(where->selector))
         return base_fail(MOB_EINVAL, "'%s' is no selector of labels", where->selector);

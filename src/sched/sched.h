@@ -139,11 +139,6 @@ int64_t sched_job_cpus(const sched_job_t *job);
  * only more than one must be whole. MOB_ELIMIT, MOB_ENOMEM. */
 mob_status_t sched_shape_intern(sched_job_t *job, const sched_amount_t *demand, size_t count,
                                 uint32_t *ret_shape);
-/* The same with a tag, which is the caller's: demands that differ in it are different ones. Without
- * a tag is with 0. */
-mob_status_t sched_shape_intern_tagged(sched_job_t *job, const sched_amount_t *demand, size_t count,
-                                       uint32_t tag, uint32_t *ret_shape);
-uint32_t sched_shape_tag(const sched_job_t *job, uint32_t shape);
 /* The same, with where it is to be met. The group must not have been removed: MOB_ESTALE.
  * MOB_EINVAL also if there is no such bundle, or the selector makes no sense. */
 mob_status_t sched_shape_intern_at(sched_job_t *job, const sched_amount_t *demand, size_t count,

@@ -73,6 +73,10 @@ enum {
     WIRE_READS, /* the sender is about to read its first flow: other clients' slots will be given
                    to it */
     WIRE_GROUP_REMOVE, /* object: a placement group */
+    WIRE_ENVIRONMENT,  /* site: a runtime environment of its job's, described by a setup with what
+                          differs; answered with its number */
+    WIRE_WORKER_UNFIT, /* failure, without a record: the sender, a worker, can't run anything, and
+                          ends; answered */
     WIRE_UP_END,       /* none: what follows the last of these */
 
     /* daemon to client */
@@ -284,8 +288,10 @@ typedef struct wire_where {
     uint64_t generation;
     uint32_t flags;         /* MOB_WHERE_* */
     uint32_t selector_size; /* with its zero; 0: there is none, and no zero */
+    uint32_t environment;   /* 0: the job's own */
+    uint32_t reserved;
 } wire_where_t;
-_Static_assert(sizeof(wire_where_t) == 24, "in the scratch page");
+_Static_assert(sizeof(wire_where_t) == 32, "in the scratch page");
 
 /* The daemon sends it to a worker with WIRE_EXIT at its job's end: the worker is to break off
  * its run. It has no other use. A worker without a handler for it dies by it, which is right
@@ -375,10 +381,11 @@ typedef struct wire_welcome {
     uint64_t incarnation;
     uint64_t arena_size;
     uint32_t dir_size, setup_size;
-    uint32_t job;   /* its number, which no other job of this daemon ever has */
-    uint32_t lanes; /* the number of its job's first lane */
+    uint32_t job;                   /* its number, which no other job of this daemon ever has */
+    uint32_t lanes;                 /* the number of its job's first lane */
+    uint32_t environment, reserved; /* a worker's; 0: its job's own */
 } wire_welcome_t;
-_Static_assert(sizeof(wire_welcome_t) == 48, "on the socket");
+_Static_assert(sizeof(wire_welcome_t) == 56, "on the socket");
 
 typedef struct wire_text {
     wire_packet_t packet;

@@ -162,7 +162,7 @@ def test_a_huge_number_of_results(good):
 @pytest.mark.parametrize(
     "options",
     [
-        {"runtime_env": {"pip": ["x"]}},
+        {"runtime_env": {"conda": "x"}},
     ],
     ids=str,
 )

@@ -225,7 +225,7 @@ def test_namespace_is_kept(start):
 @pytest.mark.parametrize(
     "options",
     [
-        {"runtime_env": {"pip": ["x"]}},
+        {"runtime_env": {"conda": "x"}},
         {"job_config": {"metadata": {"a": "b"}}},
         {"_node_ip_address": "10.1.2.3"},
         {"_plasma_directory": "/tmp"},

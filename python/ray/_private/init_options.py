@@ -30,7 +30,6 @@ _LATER = {
     "include_webui": (False,),
     "logging_config": (),
     "proxy_server_url": (),
-    "runtime_env": ({},),
     "system_reserved_cpu": (),
     "system_reserved_memory": (),
 }

@@ -14,14 +14,14 @@ _LATER = {
             "LoggingConfig UniqueID __commit__ _common _config "
             "air client client_builder cluster_utils core cpp_function "
             "dashboard data includes internal java_actor_class java_function "
-            "job_submission llm rllib runtime_env serialization serve services "
+            "job_submission llm rllib serialization serve services "
             "show_in_dashboard tests train tune types widgets workflow"
         ),
         "ray._private": (
             "async_compat async_utils auto_init_hook client_mode_hook custom_types "
             "external_storage function_manager gcs_utils internal_api log log_monitor node "
             "object_ref_generator parameter profiling ray_logging ray_option_utils "
-            "runtime_env signature test_utils utils"
+            "signature test_utils utils"
         ),
         "ActorClass": "__ray_metadata__ _default_options method_meta",
         "ActorHandle": (

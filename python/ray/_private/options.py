@@ -25,7 +25,6 @@ _LATER_COMMON = {
     "_labels": (),
     "_metadata": (),
     "enable_task_events": (True,),
-    "runtime_env": ({},),
 }
 _LATER_TASK = {
     **_LATER_COMMON,
@@ -133,6 +132,12 @@ def _switch(name, value):
     return value
 
 
+def _runtime_env(name, value):
+    from ray._private import runtime_env
+
+    return runtime_env.check(value)
+
+
 _RESOURCES = {
     "accelerator_type": _text,
     "fallback_strategy": placing.check_fallback,
@@ -143,6 +148,7 @@ _RESOURCES = {
     "placement_group": placing.check_group,
     "placement_group_bundle_index": _count(-1),
     "placement_group_capture_child_tasks": _switch,
+    "runtime_env": _runtime_env,
     "scheduling_strategy": placing.check_strategy,
     "resources": lambda name, value: resources(value),
 }
@@ -291,6 +297,11 @@ def check_naming(options: dict):
 
 def where(options: dict, demands, name: str) -> "tuple | None":
     """Where that is to be met, as the core is told; None: anywhere."""
+    environment = 0
+    if options.get("runtime_env"):
+        from ray._private import runtime_env
+
+        environment = runtime_env.number(options["runtime_env"])
     if placing.captured is None and not any(key in options for key in _PLACES):
-        return None
-    return placing.where(options, demands, name)
+        return (None, -1, 0, None, environment) if environment else None
+    return placing.where(options, demands, name, environment)

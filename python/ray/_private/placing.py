@@ -101,22 +101,23 @@ def check_fallback(name, value):
     return [dict(one) for one in value]
 
 
-def where(options: dict, demands, name: str) -> "tuple | None":
-    """What the core is told: (group's id or None, bundle, flags, selector or None); None: anywhere.
-    `demands`: what it will ask for.
+def where(options: dict, demands, name: str, environment: int) -> "tuple | None":
+    """What the core is told: (group's id or None, bundle, flags, selector or None, environment); None:
+    anywhere. `demands`: what it will ask for.
     """
     strategy = options.get("scheduling_strategy")
     group, index, captures = _group(options, strategy)
     selector = _selector(options, strategy)
     if group is None:
-        return (None, -1, 0, selector) if selector else None
+        return (None, -1, 0, selector, environment) if selector or environment else None
     from ray.util.placement_group import check_fits, check_placement_group_index
 
     check_placement_group_index(group, index)
     for demand in demands:
         if demand:
             check_fits(group, index, demand, name)
-    return (group.id.binary(), index, _core.WHERE_CAPTURES if captures else 0, selector)
+    flags = _core.WHERE_CAPTURES if captures else 0
+    return (group.id.binary(), index, flags, selector, environment)
 
 
 def _group(options, strategy):

@@ -79,7 +79,7 @@ def init(
         logging_format: how the logger "ray" writes in this process, as logging.Formatter takes it.
         log_to_driver: whether the output of workers is printed here; it is by default.
         namespace: the namespace of this driver's named actors.
-        runtime_env: None or {}.
+        runtime_env: what this program's tasks and actors find around them: see ray.runtime_env.
         job_config: a ray.job_config.JobConfig, with namespace and runtime_env in one object.
         object_spilling_directory: where objects go that memory has no room for; a folder, or
             several that are used by turns. By default the session's own folder.
@@ -108,7 +108,6 @@ def init(
                 "include_dashboard": include_dashboard,
                 "include_webui": include_webui,
                 "logging_config": logging_config,
-                "runtime_env": runtime_env,
                 **others,
             }
         )
@@ -119,7 +118,9 @@ def init(
                 "ray.init ignores _system_config: Mobula has no such settings", stacklevel=2
             )
         from ray._private import logs, services
+        from ray._private import runtime_env as environments
 
+        environment = environments.check(runtime_env or {})
         node = _local_address(address) if local_mode else _node_to_join(address)
         of_node = {
             "num_cpus": num_cpus,
@@ -139,10 +140,23 @@ def init(
         if configure_logging:
             logs.configure(logging_level, logging_format)
         if local_mode:
+            environments.refuse_in_process(environment)
             _start_locally(config)
         else:
             _start(config)
+            _use_environment(environment)
         return RayContext(_core.session())
+
+
+def _use_environment(environment):
+    """Without it there is no session either: the folder can't be read, say."""
+    from ray._private import runtime_env
+
+    try:
+        runtime_env.use(environment)
+    except BaseException:
+        shutdown()
+        raise
 
 
 def _node_to_join(address):

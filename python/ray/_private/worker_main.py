@@ -33,6 +33,7 @@ def main(setup: "bytes | None"):
     status = 1
     try:
         _apply(setup)
+        _begin()
         creation = _core.serve()
         if creation is not None:
             from ray._private import concurrency
@@ -60,9 +61,11 @@ def exit_status(error: SystemExit) -> int:
 def _apply(setup):
     namespace = ""
     if setup:
-        from _pickle import loads
+        from ray._private import runtime_env, zygote
 
-        namespace = loads(setup)["namespace"]
+        words = zygote.worker_words(setup)
+        namespace = words["namespace"]
+        runtime_env.adopt(words.get("runtime_env", {}))
     sys.argv[:] = ["ray::worker"]
     _inherited.update(sys.modules)
     for name in ("sys", "builtins", "__main__"):
@@ -70,6 +73,25 @@ def _apply(setup):
     _reseed()
     streams.redirect()
     worker.take_part(worker.WORKER_MODE, namespace)
+
+
+def _begin():
+    """Calls the hook that its runtime environment has for every worker."""
+    from ray._private import runtime_env
+
+    hook = runtime_env.current.get("worker_process_setup_hook")
+    if hook is None:
+        return
+    try:
+        runtime_env.load_hook(hook)()
+    except BaseException:  # nothing can run without what it was to do
+        import traceback
+
+        _core.unfit(
+            "Failed to set up runtime environment.\nworker_process_setup_hook raised\n"
+            + traceback.format_exc()
+        )
+        raise SystemExit(1) from None
 
 
 def _reseed():

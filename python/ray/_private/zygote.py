@@ -39,12 +39,17 @@ def load():
 
 def begin(setup: bytes, again: bool) -> "str | None":
     """Gets ready for the workers of a setup; the words of why that can't be done."""
-    from _pickle import loads
-
-    sys.path[:] = loads(setup)["sys_path"] if setup else sys.path
+    words = worker_words(setup)
+    sys.path[:] = words.get("sys_path", sys.path)
     if again:
         sys.path_importer_cache.clear()  # relative folders mean others now
         _read_environment()
+    if "runtime_env" in words:
+        from ray._private import environment
+
+        why = environment.prepare(words)
+        if why is not None:
+            return why
     load()
 
     from ray._private import threads, worker_main
@@ -56,6 +61,17 @@ def begin(setup: bytes, again: bool) -> "str | None":
     gc.collect()
     gc.freeze()
     return None
+
+
+def worker_words(setup: bytes) -> dict:
+    """What a setup says to workers: the job's words, and those of the runtime environment after them."""
+    import _pickle
+    from io import BytesIO
+
+    words, rest = {}, BytesIO(setup)
+    while rest.tell() < len(setup):
+        words.update(_pickle.load(rest))
+    return words
 
 
 def _read_environment():

@@ -1,0 +1,183 @@
+"""Folders that travel to workers: a zip file each, named by a hash of what is in it.
+
+They lie in the session's folder, and go with it. A package is never changed, so a process that finds
+one has all of it.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import zipfile
+
+from ray import _core
+from ray._private import session
+
+_MOST_BYTES = 512 << 20
+_LEFT_OUT = [".git/", "__pycache__/", ".venv/", "venv/"]
+_DATE = (1980, 1, 1, 0, 0, 0)  # the same folder is the same package at any time
+
+_OURS = re.compile(r"[0-9a-f]{40}\.zip")
+
+_known: dict = {}  # what was packed in this session already
+
+
+def of_folder(path: str, excludes, inside: bool) -> str:
+    """The package of a folder or file, as workers find it: a path or an address.
+
+    `inside`: what is in the folder, not the folder itself.
+    """
+    if "://" in path or path.startswith(kept_in() + os.sep):
+        return path
+    key = (session.epoch, path, tuple(excludes), inside)
+    if key not in _known:
+        _known[key] = _pack(path, excludes, inside)
+    return _known[key]
+
+
+def kept_in() -> str:
+    """Where this session's packages are."""
+    return os.path.join(_core.session()["session_dir"], "packages")
+
+
+def _pack(path, excludes, inside):
+    os.makedirs(kept_in(), mode=0o700, exist_ok=True)
+    if os.path.isfile(path) and path.endswith((".zip", ".whl")):
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha1") if hasattr(hashlib, "file_digest") else None
+            if digest is None:  # Python 3.10
+                digest = hashlib.sha1(file.read())
+        name = f"{digest.hexdigest()}.{os.path.basename(path)}"
+        return _placed(name, lambda made: shutil.copyfile(path, made))
+    files = _files(path, excludes)
+    above = os.path.dirname(path) if os.path.isfile(path) or not inside else path
+    digest = hashlib.sha1()
+    for each in files:
+        digest.update(
+            f"{os.path.relpath(each, above)}\0{os.lstat(each).st_mode & 0o111}\0".encode()
+        )
+        with open(each, "rb") as file:
+            digest.update(hashlib.sha1(file.read()).digest())
+    return _placed(digest.hexdigest() + ".zip", lambda made: _write(made, files, above))
+
+
+def _placed(name, write):
+    """Writes the package under a name of its own first: another process may do the same."""
+    path = os.path.join(kept_in(), name)
+    if not os.path.exists(path):
+        handle, made = tempfile.mkstemp(dir=kept_in())
+        os.close(handle)
+        try:
+            write(made)
+            os.rename(made, path)
+        except BaseException:
+            os.unlink(made)
+            raise
+    return path
+
+
+def _write(made, files, above):
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as package:
+        for each in files:
+            info = zipfile.ZipInfo(os.path.relpath(each, above), _DATE)
+            info.external_attr = (os.stat(each).st_mode & 0xFFFF) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            with open(each, "rb") as source, package.open(info, "w") as copy:
+                shutil.copyfileobj(source, copy)
+
+
+def _files(path, excludes) -> list:
+    """The files of a folder that are not left out, in order."""
+    if os.path.isfile(path):
+        return [path]
+    import pathspec
+
+    found, size = [], 0
+    top = [("", pathspec.GitIgnoreSpec.from_lines([*_LEFT_OUT, *excludes]))]
+    obeys = os.environ.get("RAY_RUNTIME_ENV_IGNORE_GITIGNORE") != "1"
+    waiting = [("", top)]
+    while waiting:
+        inner, rules = waiting.pop()
+        folder = os.path.join(path, inner)
+        ignore = os.path.join(folder, ".gitignore")
+        if obeys and os.path.isfile(ignore):
+            with open(ignore, encoding="utf-8", errors="replace") as file:
+                rules = [*rules, (inner, pathspec.GitIgnoreSpec.from_lines(file))]
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            name = os.path.join(inner, entry.name)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if _is_left_out(name + ("/" if is_folder else ""), rules):
+                continue
+            if is_folder:
+                waiting.append((name, rules))
+            elif entry.is_file():  # what a link leads to, too; a pipe or socket can't travel
+                found.append(entry.path)
+                size += entry.stat().st_size
+    if size > _MOST_BYTES:
+        raise ValueError(
+            f"the folder {path} of a runtime_env has {size >> 20} MiB, and may have "
+            f"{_MOST_BYTES >> 20}: leave files out by 'excludes' or a .gitignore, or put them where "
+            "workers can read them"
+        )
+    return sorted(found)
+
+
+def _is_left_out(name, rules):
+    for base, spec in rules:
+        if spec.match_file(os.path.relpath(name, base or ".") + ("/" if name[-1] == "/" else "")):
+            return True
+    return False
+
+
+# ---- where workers are prepared ----
+
+
+def unpacked(package: str, folder: str, deadline) -> str:
+    """The folder with what is in a package; made once."""
+    path = fetched(package, folder, deadline)
+    folder = path + ".files"
+    if not os.path.isdir(folder):
+        made = tempfile.mkdtemp(dir=os.path.dirname(path))
+        try:
+            _extract(path, made)
+            os.rename(made, folder)
+        except OSError:
+            shutil.rmtree(made, ignore_errors=True)
+            if not os.path.isdir(folder):  # another process was not faster
+                raise
+    inner = os.listdir(folder)
+    # A zip file of the user's often has all of it in one folder, which is then what is meant.
+    if not _OURS.fullmatch(os.path.basename(path)) and len(inner) == 1:
+        only = os.path.join(folder, inner[0])
+        return only if os.path.isdir(only) else folder
+    return folder
+
+
+def _extract(path, made):
+    with zipfile.ZipFile(path) as package:
+        for info in package.infolist():
+            target = package.extract(info, made)
+            mode = info.external_attr >> 16 & 0o777
+            if mode and not info.is_dir():
+                os.chmod(target, mode)
+
+
+def fetched(package: str, folder: str, deadline) -> str:
+    """The file of a package: itself, or what its address leads to, kept in `folder`."""
+    if package.startswith("file://"):
+        return package.removeprefix("file://")
+    if "://" not in package:
+        return package
+    import urllib.request
+
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    name = hashlib.sha1(package.encode()).hexdigest() + "." + package.rpartition("/")[2]
+    path = os.path.join(folder, name)
+    if not os.path.exists(path):
+        handle, made = tempfile.mkstemp(dir=folder)
+        with urllib.request.urlopen(package, timeout=deadline.left()) as source:
+            with os.fdopen(handle, "wb") as copy:
+                shutil.copyfileobj(source, copy)
+        os.rename(made, path)
+    return path
