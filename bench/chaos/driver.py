@@ -35,6 +35,7 @@ from work import (
 
 import ray
 from ray.exceptions import GetTimeoutError, LocalRayletDiedError, RayError
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 BOUND = 40.0  # seconds in which every call has to come back
 HUNG, WRONG = 3, 4
@@ -133,6 +134,19 @@ class Shift:
         for id, ref in submitted:
             self.result(id, ref, value_of(id))
 
+    def bundles(self) -> None:
+        """Tasks in a placement group: some before it is removed, some while it is."""
+        group = ray.util.placement_group([{"CPU": 0.5}] * self.rng.randrange(1, 3))
+        within = PlacementGroupSchedulingStrategy(group, self.rng.choice((-1, 0)))
+        inside = task.options(max_retries=-1, num_cpus=0.5, scheduling_strategy=within)
+        for kind in "tb":
+            ids = self.ids(kind, self.rng.randrange(5, 60))
+            made = [(id, inside.remote(self.runs, id)) for id in ids]
+            if kind == "b":
+                ray.util.remove_placement_group(group)
+            for id, ref in made:
+                self.result(id, ref, value_of(id))
+
     def cancels_waiting(self) -> None:
         """None of them may ever run: what they wait for comes after the cancel, which does not wait
         itself; that it was heard shows by the results.
@@ -178,7 +192,8 @@ class Shift:
         """Until the file is there."""
         rounds = [self.tasks, self.cast.calls, self.chain, self.objects, self.boxes, self.nests]
         rounds += [self.cancels_waiting, self.cancels_running, self.names, self.races, self.deaths]
-        weights = [20, 40, 5, 5, 3, 3, 3, 3, 3, 1, 1]
+        rounds += [self.bundles]
+        weights = [20, 40, 5, 5, 3, 3, 3, 3, 3, 1, 1, 5]
         self.cast.begin()
         while not os.path.exists(calm):
             self.rng.choices(rounds, weights)[0]()

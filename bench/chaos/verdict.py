@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from history import BEGIN, DIES, END, RESULT, SHOT, SUBMIT, Line, read
 
 CRASHED, CANCELLED = "WorkerCrashedError", "TaskCancelledError"
+REMOVED = "TaskPlacementGroupRemoved"
 AWAY, DEAD = "ActorUnavailableError", "ActorDiedError"
 
 # The first letter of an id: its results, and how often it may begin (None: without end).
@@ -24,6 +25,7 @@ RULES: dict[str, tuple[set, int | None]] = {
     "h": ({"value"}, None),
     "w": ({CANCELLED}, 0),
     "x": ({"value", CANCELLED}, None),
+    "b": ({"value", REMOVED}, None),
     "P": ({"value", AWAY}, 1),
     "Q": ({"value"}, None),
     "C": ({"value", DEAD}, 1),

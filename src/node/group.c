@@ -382,14 +382,17 @@ static void task_end(node_t *n, node_task_t *t) {
     }
 }
 
+/* What belongs to a job that ends does so in that job's way: its workers have some time for it, and
+ * the group is over after that. */
 static void inside_end(node_group_t *g) {
     node_t *n = g->node;
     node_lanes_leave(n, g->sched);
     for (uint32_t r = 0; r < n->grants.records.granted; r++)
-        if (task_is_in(n->tasks[r], g)) task_end(n, n->tasks[r]);
+        if (task_is_in(n->tasks[r], g) && !n->tasks[r]->job->farewell.leaving)
+            task_end(n, n->tasks[r]);
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
-        if (w == NULL || !lease_is_in(&w->lease, g)) continue;
+        if (w == NULL || !lease_is_in(&w->lease, g) || w->job->farewell.leaving) continue;
         if (w->actor != NULL)
             node_actor_end(n, w->actor, MOB_EACTORGROUP,
                            "The placement group corresponding to this Actor has been removed.");

@@ -400,6 +400,22 @@ def test_a_driver_that_is_killed(folder):
         second.end()
 
 
+def test_actors_in_a_group_end_well_with_their_job(folder):
+    @ray.remote
+    class Careful:
+        def __ray_shutdown__(self):
+            support.touch(f"{folder}/ended")
+
+        def ready(self):
+            return True
+
+    group = placed({"CPU": 1})
+    actor = Careful.options(num_cpus=1, scheduling_strategy=within(group)).remote()
+    assert ray.get(actor.ready.remote(), timeout=30)
+    ray.shutdown()
+    assert os.path.exists(f"{folder}/ended")
+
+
 # ---- removal, and death ----
 
 
@@ -633,3 +649,63 @@ def test_submitters_that_die_while_their_group_is_removed():
             with pytest.raises(ray.exceptions.RayError):
                 ray.get(submitter, timeout=60)
     assert support.wait_until(lambda: available() == CPUS)
+
+
+# ---- what no user does ----
+
+
+def send(spec):
+    """Sends bytes as they are; what came of it."""
+    from ray import _core
+
+    try:
+        ray.get(_core.create_group(spec, None), timeout=20)
+    except Exception as error:
+        return type(error).__name__
+    return None
+
+
+def bad_specs():
+    import struct
+
+    good = ray.util.placement_group.__globals__["_make_spec"](
+        [{"CPU": 1, "disk": 1}], "PACK", None, None, None
+    )[0]
+    head = struct.Struct("<IIIIII")
+    fields = head.unpack_from(good)
+    yield b""
+    yield good[:30]
+    yield good[:-1]
+    yield good + b"more"
+    for at, value in ((0, 9), (2, 0), (2, 2**32 - 1), (3, 2**32 - 1)):
+        changed = [*fields]
+        changed[at] = value
+        yield head.pack(*changed) + good[head.size :]
+    for at in (head.size, head.size + 4):  # of the bundle: how many resources, and its size
+        for value in (3, 2**32 - 1):
+            yield good[:at] + struct.pack("<I", value) + good[at + 4 :]
+
+
+def test_specs_that_make_no_sense(folder):
+    ray.shutdown()
+    with node(num_cpus=1) as started:
+        drivers = [Driver(folder) for _ in bad_specs()]  # all at once: each is slow to end
+        for driver, spec in zip(drivers, bad_specs()):
+            driver.begin(send, spec)
+        assert None not in [driver.result() for driver in drivers]
+        for driver in drivers:
+            driver.kill()
+        assert support.alive(started.pid)
+        with Driver(folder) as driver:
+            assert driver.call(free) == 1
+
+
+def test_a_value_whose_id_lies_nowhere(folder):
+    import struct
+
+    good = ray.util.placement_group.__globals__["_make_spec"](
+        [{"CPU": 1}], "PACK", None, None, None
+    )[0]
+    for at in (2**32 - 1, 2**31, len(good)):
+        spec = good[:16] + struct.pack("<I", at) + good[20:]
+        assert ray.get(ray._core.create_group(spec, None), timeout=30).bundle_specs == [{"CPU": 1}]
