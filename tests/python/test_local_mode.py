@@ -320,3 +320,47 @@ def test_pdb_stops_inside_a_task(tmp_path):
     )
     assert "100" in done.stdout
     assert "result 2" in done.stdout, done.stderr
+
+
+# ---- ray.util ----
+
+
+def test_helpers_work(local):
+    from ray.util import ActorPool
+    from ray.util.multiprocessing import Pool
+    from ray.util.queue import Empty, Full, Queue
+
+    queue = Queue(maxsize=1)
+    queue.put(1)
+    with pytest.raises(Full, match="local mode"):
+        queue.put(2)
+    assert queue.get() == 1
+    with pytest.raises(Empty, match="local mode"):
+        queue.get(timeout=1)
+    with pytest.raises(Empty):
+        queue.get_nowait()
+    with Pool(2) as pool:
+        assert pool.map(abs, [-1, 2]) == [1, 2] and list(pool.imap(abs, [-3])) == [3]
+
+    @ray.remote
+    class Adder:
+        def add(self, x):
+            return x + 1
+
+    assert list(ActorPool([Adder.remote()]).map(lambda a, x: a.add.remote(x), [1, 2])) == [2, 3]
+
+
+def test_values_by_key_and_metrics(local):
+    from ray.experimental import internal_kv
+    from ray.util.metrics import Counter, snapshot
+
+    assert internal_kv._internal_kv_put("a", "1") is False
+    assert internal_kv._internal_kv_put("a", "2", overwrite=False) is True
+    assert internal_kv._internal_kv_get("a") == b"1"
+    assert internal_kv._internal_kv_list("") == [b"a"]
+    assert internal_kv._internal_kv_del("a") == 1 and not internal_kv._internal_kv_exists("a")
+    counter = Counter("local")
+    counter.inc(2)
+    assert 'ray_local_total{JobId="01000000"} 2' in snapshot()
+    counter.inc(3)
+    assert 'ray_local_total{JobId="01000000"} 5' in snapshot()

@@ -4,13 +4,13 @@ from _struct import pack
 
 from ray import _core
 
-_OF_JOB = b"\x01"  # begins a key that goes with its job
+OF_JOB = b"\x01"  # begins a key that goes with its job
 _OF_ALL = b"\x02"
 
 
 def of_job(key: bytes = b"") -> bytes:
     """A key that goes when this process's job has ended."""
-    return _OF_JOB + bytes.fromhex(_core.current()["job_id"]) + key
+    return OF_JOB + bytes.fromhex(_core.current()["job_id"]) + key
 
 
 def of_all(namespace: bytes, key: bytes) -> bytes:

@@ -18,7 +18,7 @@ import os
 import weakref
 
 from ray import _core
-from ray._private import errors, serialization, session
+from ray._private import errors, local_kv, serialization, session
 from ray._private.later import not_yet
 
 _numbers = itertools.count(1)
@@ -541,6 +541,7 @@ _STAND_INS = {
     "is_pending": lambda key: False,
     "is_there": lambda ref: True,
     "kill_actor": _kill_actor,
+    "kv": local_kv.kv,
     "labels": lambda: _config.get("labels") or "",
     "names_dropped": lambda: None,
     "query": _query,
@@ -571,6 +572,7 @@ def leave():
     _replaced.clear()
     _named.clear()
     _kept.clear()
+    local_kv.forget()
     _config.clear()
     if _loop is not None:
         _loop.close()

@@ -354,10 +354,13 @@ def snapshot(address: "str | None" = None) -> str:
     What this process has changed is in it; what others have, as of a second ago. `address`: another
     session's, as for ray.util.state.list_jobs.
     """
-    from ray._private import sessions
-
     flush()
-    kept = _core.observe(sessions.find_socket(address), _core.QUERY_KEPT, 0, 30)
+    if address is None and is_initialized():
+        kept = kv.read(_core.KV_SCAN, kv.OF_JOB)
+    else:
+        from ray._private import sessions
+
+        kept = _core.observe(sessions.find_socket(address), _core.QUERY_KEPT, 0, 30)
     about, series = {}, {}
     for key, value in kept:
         job, rest = key[1:5].hex(), key[5:]

@@ -250,6 +250,7 @@ class Queue:
 _FULL = "the queue has {} items, as many as it can"
 _NO_ROOM = "the queue had no room for {} s"
 _NO_ITEM = "the queue had no item for {} s"
+_ALONE = "in local mode nobody else could put or get an item while this call waits"
 
 
 def _check_timeout(timeout):
@@ -287,7 +288,7 @@ class _Items:
         self.getters = OrderedDict()  # token to (run, whose), longest waiting first
         self.node = _where().split()[0]
         self.putters = OrderedDict()  # token to (run, item)
-        self.run = None  # the one whose method is being called
+        self.run = None  # the one whose method is being called; local mode has none
 
     def __ray_serve__(self, next_run):
         while (run := next_run()) is not None:
@@ -319,6 +320,8 @@ class _Items:
     def put(self, item, token):
         if self.put_nowait(item):
             return None
+        if self.run is None:
+            raise Full(_ALONE)
         self.putters[token] = self.run, item
         return _LATER
 
@@ -333,6 +336,8 @@ class _Items:
     def get(self, token, whose):
         if self.items:
             return self._take()
+        if self.run is None:
+            raise Empty(_ALONE)
         self.getters[token] = self.run, whose
         return _LATER
 
