@@ -517,7 +517,8 @@ typedef struct mob_run {
     uint32_t dep_count;
     uint32_t ref_count;
     uint64_t start_ns;
-    void *user; /* yours; NULL at first */
+    void *user;    /* yours; NULL at first */
+    uint32_t kept; /* yours too; 0 at first */
 } mob_run_t;
 
 /* Waits for work. The run is valid until it is finished or retried (MOB_FORGET: until the next

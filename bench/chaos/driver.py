@@ -27,6 +27,8 @@ from work import (
     checksum,
     fragile,
     gate,
+    generate,
+    item_of,
     make_by_name,
     nested,
     task,
@@ -118,6 +120,38 @@ class Shift:
         if found != [value_of(f"{id}/{i}") * 1000 for i in range(3)]:
             raise ValueError("an object that a task had put is not what it was")
 
+    def generators(self) -> None:
+        """Each item comes once and in order, however often its task is run; of some of them only
+        the first are read.
+        """
+        rng, submitted = self.rng, []
+        for id in self.ids("t", 3):
+            limit = rng.choice((None, None, 4))
+            made = generate.options(max_retries=-1, _generator_backpressure_num_objects=limit)
+            submitted.append((id, made.remote(self.runs, id, 60)))
+        (left,) = self.ids("u", 1)
+        unread = generate.options(max_retries=-1).remote(self.runs, left, 100_000)
+        for id, generator in submitted:
+            for i in range(60):
+                self.item(id, i, generator)
+            self.result(id, generator.completed())
+            if not generator.is_finished():
+                raise ValueError(f"{id} has more items than it may")
+        for i in range(rng.randrange(30)):
+            self.item(left, i, unread)
+        done = unread.completed()
+        unread.close()
+        self.result(left, done)
+
+    def item(self, id: str, i: int, generator) -> None:
+        ref = generator._next_sync(timeout_s=BOUND)
+        if ref.is_nil():
+            raise Hung(f"item {i} of {id} did not come in {BOUND:g} s")
+        value = ray.get(ref, timeout=BOUND)
+        found = value if i % 7 else ray.get(value[0], timeout=BOUND)
+        if found != item_of(id, i):
+            raise ValueError(f"item {i} of {id} is {found!r:.80}")
+
     def nests(self) -> None:
         ids = self.ids("n", 3)
         made = [nested.options(max_retries=-1).remote(self.runs, id, 5) for id in ids]
@@ -192,8 +226,8 @@ class Shift:
         """Until the file is there."""
         rounds = [self.tasks, self.cast.calls, self.chain, self.objects, self.boxes, self.nests]
         rounds += [self.cancels_waiting, self.cancels_running, self.names, self.races, self.deaths]
-        rounds += [self.bundles]
-        weights = [20, 40, 5, 5, 3, 3, 3, 3, 3, 1, 1, 5]
+        rounds += [self.bundles, self.generators]
+        weights = [20, 40, 5, 5, 3, 3, 3, 3, 3, 1, 1, 5, 5]
         self.cast.begin()
         while not os.path.exists(calm):
             self.rng.choices(rounds, weights)[0]()

@@ -53,6 +53,19 @@ def boxed(runs, id, count):
 
 
 @ray.remote
+def generate(runs, id, count):
+    """Items that come one by one: small ones, larger ones, and one with a reference inside."""
+    note(runs, BEGIN, id)
+    for i in range(count):
+        yield item_of(id, i) if i % 7 else [ray.put(item_of(id, i))]
+    note(runs, END, id)
+
+
+def item_of(id: str, i: int) -> str:
+    return value_of(f"{id}/{i}") * (i % 5 + 1) ** 4
+
+
+@ray.remote
 def nested(runs, id, count):
     note(runs, BEGIN, id)
     inner = task.options(max_retries=-1)

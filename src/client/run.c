@@ -389,6 +389,8 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
         known |= !run->taken; /* the daemon told this worker to run it */
         /* before the results: a process that has seen those finds the run in the timeline */
         if (!known) event_tell(c, run, record);
+        /* whoever sees that the task is over finds the end of its items */
+        if (run->flow != NULL) crowd |= client_maker_end_publish(c, run);
         for (uint32_t i = 0; i < run->run.num_returns; i++) {
             mob_ref_t ref = run->body.returns[i];
             uint64_t word = store_slot_seal(&c->slots[ref.slot], run->results[i].escaped);
@@ -398,7 +400,6 @@ void mob_run_finish(mob_client_t *c, mob_run_t *public_run) {
         }
         if (run->flow != NULL) {
             mob_ref_t flow = run->body.returns[1];
-            crowd |= client_maker_end_publish(c, run);
             uint64_t word = store_slot_seal(&c->slots[flow.slot], false);
             if (!known) client_result_settle(c, flow, word);
         }

@@ -18,6 +18,26 @@ static int result_store(mob_run_t *run, uint32_t index, PyObject *value) {
     return core_value_store(value, what, &target);
 }
 
+/* What a generator yields is stored one by one. If it raises, what was stored stays, and the error
+ * takes the place of the others. */
+static int yielded_store(mob_run_t *run, PyObject *values) {
+    uint32_t count = 0;
+    PyObject *item;
+    while ((item = PyIter_Next(values)) != NULL) {
+        int stored = count < run->num_returns ? result_store(run, count, item) : 0;
+        Py_DECREF(item);
+        if (stored < 0) break;
+        if (++count > run->num_returns) break;
+    }
+    if (!PyErr_Occurred() && count == run->num_returns) return 0;
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_ValueError, "num_returns is %u, but the task yielded %s%u values",
+                     run->num_returns, count > run->num_returns ? "more than " : "",
+                     count > run->num_returns ? run->num_returns : count);
+    if (count <= run->num_returns) run->kept = count;
+    return -1;
+}
+
 int core_results_store(mob_run_t *run, PyObject *value) {
     if (run->num_returns == 0) return 0; /* an actor that is made again has none either */
     if (run->kind == MOB_ACTOR_CREATE) return result_store(run, 0, Py_None);
@@ -28,6 +48,7 @@ int core_results_store(mob_run_t *run, PyObject *value) {
         return result;
     }
     if (run->num_returns == 1) return result_store(run, 0, value);
+    if (PyGen_CheckExact(value)) return yielded_store(run, value);
     /* the task's own list may change while Python code pickles */
     PyObject *items = PySequence_Tuple(value);
     if (items == NULL) {
@@ -84,7 +105,7 @@ static void error_store(mob_run_t *run, const void *data, size_t size, mob_statu
         (void)result_store(run, 0, Py_None); /* its reader is told by the item */
         return;
     }
-    for (uint32_t i = 0; i < run->num_returns; i++) {
+    for (uint32_t i = run->kept; i < run->num_returns; i++) {
         core_target_t target = {.run = run, .index = i};
         target_fail(&target, data, size, error, refs, ref_count);
     }

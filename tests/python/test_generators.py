@@ -667,6 +667,29 @@ def test_dynamic_with_an_error():
         ray.get(support.echo.options(num_returns="dynamic").remote(1))
 
 
+def test_a_number_of_results():
+    """What was yielded before an error stays; the error takes the place of the others."""
+    assert ray.get(count.options(num_returns=3).remote(3)) == [0, 1, 2]
+    refs = count.options(num_returns=4).remote(4, 2)
+    assert ray.get(refs[:2]) == [0, 1]
+    for ref in refs[2:]:
+        with pytest.raises(ValueError, match="at 2"):
+            ray.get(ref)
+    refs = count.options(num_returns=3).remote(2)
+    assert ray.get(refs[:2]) == [0, 1]
+    with pytest.raises(ValueError, match="yielded 2 values"):
+        ray.get(refs[2])
+    with pytest.raises(ValueError, match="yielded more than 2 values"):
+        ray.get(count.options(num_returns=2).remote(5)[0])
+
+
+def test_replay():
+    generator = count.remote(3, 2)
+    ray.get(generator.completed())
+    with pytest.raises(ValueError, match="at 2"):
+        ray.util.replay(generator.task_id())
+
+
 # ---- retries and cancelling ----
 
 

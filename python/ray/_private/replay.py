@@ -2,6 +2,7 @@
 
 import functools
 import os
+from types import GeneratorType
 
 from ray import _core
 
@@ -24,7 +25,8 @@ class Kept:
 
 def replay(task_id, *, pdb: bool = False):
     """Runs a task of this session that failed once more, in this process, with the arguments that it
-    had, and returns what it returns, or raises what it raises. `task_id` is what its error tells.
+    had, and returns what it returns (of one that yields, the list of its items), or raises what it
+    raises. `task_id` is what its error tells.
     With `pdb` under the debugger, which stops at the first line, and where an exception is raised.
     """
     return call(load(task_id), pdb)
@@ -99,11 +101,15 @@ def load(task_id, prepare=None) -> Kept:
 def call(kept: Kept, pdb: bool):
     """Calls it; with `pdb` under the debugger, which stops at its first line, and where it fails."""
     if not pdb:
-        return kept.callable(*kept.args, **kept.kwargs)
+        result = kept.callable(*kept.args, **kept.kwargs)
+        return list(result) if isinstance(result, GeneratorType) else result
     from pdb import Pdb, post_mortem
 
+    debugger = Pdb()
     try:
-        return Pdb().runcall(kept.callable, *kept.args, **kept.kwargs)
+        result = debugger.runcall(kept.callable, *kept.args, **kept.kwargs)
+        # of one that yields, the first line comes only now
+        return debugger.runcall(list, result) if isinstance(result, GeneratorType) else result
     except Exception as error:
         if type(error).__name__ == "BdbQuit":
             raise
