@@ -80,6 +80,15 @@ static void answer_outside(mob_client_t *c) {
 static void answer_too_large(mob_client_t *c) {
     push(c, WIRE_QUERY, MOB_QUERY_RESOURCES, 0, 64, UINT64_MAX);
 }
+static void items_outside(mob_client_t *c) {
+    push(c, WIRE_KV, MOB_KV_PUT, 64, UINT64_MAX - 100, 4096);
+}
+static void items_longer_than_their_space(mob_client_t *c) {
+    push(c, WIRE_KV, MOB_KV_PUT, 65, 0, 64);
+}
+/* They are refused, which is no fault. */
+static void items_cut_short(mob_client_t *c) { push(c, WIRE_KV, MOB_KV_PUT, 7, 0, 64); }
+static void items_for_nothing(mob_client_t *c) { push(c, WIRE_KV, UINT32_MAX, 0, 0, 64); }
 static void shape_outside(mob_client_t *c) { push(c, WIRE_SHAPE, 1, 100, c->arena.size - 1, 100); }
 static void shape_too_long(mob_client_t *c) { push(c, WIRE_SHAPE, UINT32_MAX, UINT64_MAX, 64, 64); }
 static void shape_of_many(mob_client_t *c) {
@@ -275,6 +284,10 @@ static const garbage_t all_garbage[] = {
     {"retry_of_nothing", retry_of_nothing, true},
     {"answer_outside", answer_outside, true},
     {"answer_too_large", answer_too_large, true},
+    {"items_outside", items_outside, true},
+    {"items_longer_than_their_space", items_longer_than_their_space, true},
+    {"items_cut_short", items_cut_short, false},
+    {"items_for_nothing", items_for_nothing, false},
     {"shape_outside", shape_outside, true},
     {"shape_too_long", shape_too_long, true},
     {"shape_of_many", shape_of_many, true},
