@@ -388,6 +388,7 @@ typedef struct mob_task {
                       them; 0: the default */
     bool out_of_order; /* MOB_ACTOR_CREATE: a call whose arguments are not there does not hold up
                           later calls of its caller */
+    bool untold;       /* its runs are left out of the timeline */
     bool retry_exceptions; /* a task's or call's error counts as its worker's death does, see
                               mob_run_retry; not for MOB_ACTOR_CREATE */
     const mob_actor_name_t *named; /* MOB_ACTOR_CREATE: its name and lifetime; MOB_GROUP: its name;
@@ -674,6 +675,9 @@ MOB_API mob_status_t mob_observe(const char *socket_path, mob_query_t query, uin
  * it answers with a number. */
 enum { MOB_SITE_MAX = 1024 };
 MOB_API mob_status_t mob_site(mob_client_t *client, const char *text, uint32_t *ret_site);
+/* The run that makes this object, as mob_run_t's task_id; false: it is there already, or no task
+ * makes it. */
+MOB_API bool mob_ref_maker(mob_client_t *client, mob_ref_t ref, mob_ref_t *ret_task);
 MOB_API void mob_ref_made_at(mob_client_t *client, mob_ref_t ref, uint32_t site);
 
 /* ---- Values by key -------------------------------------------------------- */

@@ -13,6 +13,7 @@ call needs; everything else arrives when it is first named (see `__getattr__` be
 """
 
 from ray._core import ObjectRef, ObjectRefGenerator, get, put, wait
+from ray._private import object_ref
 from ray._private.conflict import refuse_ray_beside
 from ray._private.later import lacks, no_attribute
 from ray._private.worker import (
@@ -35,9 +36,9 @@ refuse_ray_beside(__path__[0])
 ObjectID = ObjectRef
 lacks(
     ObjectRef,
-    "_on_completed as_future call_site from_binary from_hex from_random job_id owner_address "
-    "redis_shard_hash task_id tensor_transport",
+    "from_random owner_address redis_shard_hash tensor_transport",
 )
+object_ref.give_to(ObjectRef)
 
 __all__ = [
     "LOCAL_MODE",

@@ -186,7 +186,14 @@ class ActorHandle:
     __class_getitem__ = classmethod(GenericAlias)
 
     def __init__(
-        self, reference, definition, name, max_task_retries=0, max_pending_calls=-1, groups=()
+        self,
+        reference,
+        definition,
+        name,
+        max_task_retries=0,
+        max_pending_calls=-1,
+        groups=(),
+        untold=False,
     ):
         self._ray_actor_ref = reference
         self._ray_definition = definition
@@ -194,6 +201,7 @@ class ActorHandle:
         self._ray_max_task_retries = max_task_retries
         self._ray_max_pending_calls = max_pending_calls
         self._ray_groups = groups  # the names of its concurrency groups
+        self._ray_untold = untold  # enable_task_events=False of the class holds for its calls
         self._ray_pending = None
         if max_pending_calls > 0:
             from ray._private.pending import PendingCalls
@@ -221,6 +229,7 @@ class ActorHandle:
             {
                 "num_returns": num_returns,
                 "max_task_retries": self._ray_max_task_retries,
+                "enable_task_events": not self._ray_untold,
                 **((self._ray_definition.said or {}).get(name) or {}),
             },
             self._ray_groups,
@@ -266,6 +275,7 @@ class ActorHandle:
             self._ray_max_task_retries,
             self._ray_max_pending_calls,
             self._ray_groups,
+            self._ray_untold,
         )
 
 
@@ -325,7 +335,7 @@ class ActorMethod(RemoteCall):
 
     def options(self, **options) -> "ActorMethod":
         """The same method with these options: num_returns, max_task_retries, retry_exceptions,
-        concurrency_group.
+        concurrency_group, enable_task_events.
         """
         checked = {k: v for k, v in _options.for_method(options).items() if v is not None}
         return ActorMethod(
@@ -406,6 +416,7 @@ def prepare_creation(definition, options: dict) -> dict:
         "retry_exceptions": False,
         "name": definition.name,
         "max_calls": 0,
+        "untold": _options.untold(options),
     }
 
 
@@ -416,7 +427,7 @@ def _prepare_creation(definition, options, name):
     several = is_async or most > 1
     groups = options.get("concurrency_groups") or {}
     _check_groups(definition, groups)
-    exported = Grouped(definition, (most, *groups.values())) if groups else definition
+    exported = Grouped(definition, most, groups) if groups else definition
     naming = _naming(definition, options, name)
     return {
         **prepare_creation(definition, options),
@@ -464,6 +475,7 @@ def _of_handles(options) -> tuple:
         _options.chosen(options, "max_task_retries", 0),
         _options.chosen(options, "max_pending_calls", -1),
         tuple(options.get("concurrency_groups") or ()),
+        _options.untold(options),
     )
 
 
@@ -486,4 +498,5 @@ def _prepare_call(definition, name, options, group, classes):
         "name": name,
         "max_calls": 0,
         "group": group,
+        "untold": _options.untold(options),
     }

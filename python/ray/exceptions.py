@@ -19,6 +19,8 @@ class RayTaskError(RayError):
         traceback_str: the traceback in the worker, as text.
         cause: the exception itself, or None if it could not be carried here.
         pid: the process that the task ran in.
+        ip: the address of the machine that it ran on.
+        proctitle: how `ps` showed that process.
     """
 
     def __init__(self, function_name="", traceback_str="", cause=None, pid=None):
@@ -27,6 +29,8 @@ class RayTaskError(RayError):
         self.traceback_str = traceback_str
         self.cause = cause
         self.pid = pid
+        self.ip = "127.0.0.1"
+        self.proctitle = f"ray::{function_name}"
 
     def __str__(self):
         return self._ray_plain().traceback_str
@@ -273,7 +277,20 @@ class NodeDiedError(RayError):
 
 
 class ObjectLostError(RayError):
-    """The object is gone and was not made again."""
+    """The object is gone and was not made again.
+
+    Attributes:
+        object_ref_hex: its id, or "" if the words do not name it.
+        owner_address, call_site: not kept here, and empty.
+    """
+
+    owner_address = b""
+    call_site = ""
+
+    @property
+    def object_ref_hex(self) -> str:
+        _, found, rest = str(self).partition("ObjectRef(")
+        return rest.partition(")")[0] if found else ""
 
 
 class ObjectFetchTimedOutError(ObjectLostError):
@@ -281,7 +298,15 @@ class ObjectFetchTimedOutError(ObjectLostError):
 
 
 class RpcError(RayError):
-    """A message to another process could not be delivered."""
+    """A message to another process could not be delivered.
+
+    Attributes:
+        rpc_code: a number, or None.
+    """
+
+    def __init__(self, message="", rpc_code=None):
+        super().__init__(message)
+        self.rpc_code = rpc_code
 
 
 class ReferenceCountingAssertionError(ObjectLostError, AssertionError):

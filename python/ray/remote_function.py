@@ -120,6 +120,7 @@ def _prepare(definition, options):
         "max_retries": _options.chosen(options, "max_retries", DEFAULT_MAX_RETRIES),
         "retry_exceptions": bool(options.get("retry_exceptions")),
         "name": _options.chosen(options, "name", definition.name),
+        "untold": _options.untold(options),
         # What a library allocated on a GPU is given back for certain only when its process ends.
         "max_calls": _options.chosen(options, "max_calls", 1 if options.get("num_gpus") else 0),
     }

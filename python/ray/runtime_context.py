@@ -5,7 +5,6 @@ import os
 import ray
 from ray import _core
 from ray._private import session
-from ray._private.later import lacks, not_yet
 from ray._private.state import check_connected, nodes
 
 
@@ -150,8 +149,20 @@ class RuntimeContext:
 
     @property
     def current_actor(self):
-        """The handle of the actor that asks."""
-        raise not_yet("get_runtime_context().current_actor")
+        """The handle of the actor that asks: it may call itself, or give itself to others."""
+        actor = _current()["actor_id"]
+        if actor is None:
+            raise RuntimeError("get_runtime_context().current_actor is for methods of actors")
+        if session.mode == session.LOCAL_MODE:
+            from ray._private import local_mode
+
+            return local_mode.current_actor()
+        from ray._private import definition as definitions
+        from ray.actor import ActorHandle
+
+        definition, groups = definitions.of_actor
+        reference = _core._restore(bytes.fromhex(actor))
+        return ActorHandle(reference, definition, definition.name, groups=tuple(groups))
 
     @property
     def runtime_env(self) -> dict:
@@ -166,17 +177,28 @@ class RuntimeContext:
         """The runtime environment, as JSON."""
         return self.runtime_env.serialize()
 
+    @property
+    def gcs_address(self) -> str:
+        """The address of the node, for ray.init(address=...); "" of a session of one's own."""
+        from ray._private.context import address_of
+
+        check_connected()
+        return address_of(_core.session()) or ""
+
+    @property
+    def worker(self):
+        """This process: ray._private.worker.global_worker."""
+        from ray._private.worker import global_worker
+
+        check_connected()
+        return global_worker
+
     def get(self) -> dict:
         """The ids, as objects, and the namespace in one dict, without those that are None."""
         found = {name: getattr(self, name) for name in ("job_id", "node_id", "task_id", "actor_id")}
         found["namespace"] = self.namespace
         return {name: value for name, value in found.items() if value is not None}
 
-
-lacks(
-    RuntimeContext,
-    "gcs_address worker",
-)
 
 _context = RuntimeContext()
 

@@ -69,3 +69,14 @@ void mob_value_copy(mob_client_t *c, const void *data, uint64_t size, void *to) 
     else
         base_copy_fresh(to, data, size, client_idle_cpus(c));
 }
+
+bool mob_ref_maker(mob_client_t *c, mob_ref_t ref, mob_ref_t *ret_task) {
+    if (client_check(c) != MOB_OK || !client_slot_valid(ref.slot) || !client_is_pending(c, ref))
+        return false;
+    uint32_t record = c->slots[ref.slot].value.maker;
+    if (record >= WIRE_MAX_RECORDS) return false;
+    uint64_t word = atomic_load_explicit(&c->records[record].word, memory_order_acquire);
+    *ret_task = (mob_ref_t){.slot = record, .generation = wire_word_generation(word)};
+    /* still: else the record may have another task by now */
+    return client_is_pending(c, ref);
+}

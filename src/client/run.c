@@ -313,6 +313,7 @@ void client_result_settle(mob_client_t *c, mob_ref_t ref, uint64_t word) {
 
 /* The run's line for the timeline. */
 static void event_tell(mob_client_t *c, const client_run_t *run, wire_record_t *record) {
+    if (record->flags & WIRE_UNTOLD) return;
     shm_event_t *e = shm_events_next(c->events);
     for (int tries = 0; e == NULL; tries++) {
         /* Full: the daemon was told before, and never waits for a worker. So this ends, unless the

@@ -137,9 +137,10 @@ static void record_write(wire_record_t *record, const mob_task_t *task, const dr
     record->block = draft->block;
     record->body_size = draft->body_size;
     record->kind = (uint8_t)task->kind;
-    record->flags = (uint8_t)((task->retry_exceptions ? WIRE_RETRY_EXCEPTIONS : 0) |
-                              (task->out_of_order ? WIRE_OUT_OF_ORDER : 0) |
-                              (flows ? WIRE_FLOWS : 0) | (task->dynamic ? WIRE_DYNAMIC : 0));
+    record->flags =
+        (uint8_t)((task->retry_exceptions ? WIRE_RETRY_EXCEPTIONS : 0) |
+                  (task->out_of_order ? WIRE_OUT_OF_ORDER : 0) | (task->untold ? WIRE_UNTOLD : 0) |
+                  (flows ? WIRE_FLOWS : 0) | (task->dynamic ? WIRE_DYNAMIC : 0));
     record->group = task->group;
     record->name_size = (uint8_t)task->name_size;
     record->shape = task->shape;

@@ -25,6 +25,7 @@ enum {
     FLOWS = 2,
     DYNAMIC = 4,
     OUT_OF_ORDER = 8,
+    UNTOLD = 16,
     NAME_MOST = UINT8_MAX,
     RESOURCE_NAME_MOST = UINT16_MAX
 };
@@ -81,7 +82,8 @@ static void put_frame(writer_t *w, const frame_t *f, uint64_t whole) {
     put_number(w, f->kind, 1);
     put_number(w,
                (f->retries_exceptions ? RETRIES_EXCEPTIONS : 0) | (f->flows ? FLOWS : 0) |
-                   (f->dynamic ? DYNAMIC : 0) | (f->out_of_order ? OUT_OF_ORDER : 0),
+                   (f->dynamic ? DYNAMIC : 0) | (f->out_of_order ? OUT_OF_ORDER : 0) |
+                   (f->untold ? UNTOLD : 0),
                1);
     put_number(w, f->group, 1);
     put_number(w, f->name_size, 1);
@@ -214,6 +216,7 @@ static mob_status_t frame_take(reader_t *r, frame_t *f) {
     f->flows = flags & FLOWS;
     f->dynamic = flags & DYNAMIC;
     f->out_of_order = flags & OUT_OF_ORDER;
+    f->untold = flags & UNTOLD;
     f->group = (uint8_t)take_number(r, 1);
     f->name_size = (size_t)take_number(r, 1);
     f->max_retries = (int32_t)take_number(r, 4);
@@ -228,7 +231,7 @@ static mob_status_t frame_take(reader_t *r, frame_t *f) {
     f->actor = take_id(r);
     f->parent = take_id(r);
     if (r->short_of || f->kind > MOB_ACTOR_CALL ||
-        flags > (RETRIES_EXCEPTIONS | FLOWS | DYNAMIC | OUT_OF_ORDER))
+        flags > (RETRIES_EXCEPTIONS | FLOWS | DYNAMIC | OUT_OF_ORDER | UNTOLD))
         return MOB_EPROTO;
     mob_status_t status = take_ids(r, f);
     if (status == MOB_OK) status = take_demand(r, demands, &f->demand);

@@ -50,6 +50,7 @@ typedef struct {
     bool retries_exceptions;
     bool flows;          /* it gives out items */
     bool dynamic;        /* as mob_task_t's */
+    bool untold;         /* as mob_task_t's */
     bool out_of_order;   /* a creation's: see mob_task_t */
     uint8_t group;       /* a call's: its concurrency group */
     int32_t max_retries; /* left when it was written; -1: without end */

@@ -61,6 +61,7 @@ static mob_status_t frame_make(node_t *n, const node_task_t *t, const wire_recor
         .flows = t->flows,
         .dynamic = t->dynamic,
         .out_of_order = copy->flags & WIRE_OUT_OF_ORDER,
+        .untold = copy->flags & WIRE_UNTOLD,
         .group = copy->group,
         .max_retries = t->retries,
         .limit = t->kind == MOB_TASK ? t->max_calls : copy->max_concurrency,
@@ -185,9 +186,10 @@ mob_status_t node_frame_fill(node_job_t *job, const frame_t *f, const mob_ref_t 
         return status;
     }
     record->kind = f->kind;
-    record->flags = (uint8_t)((f->retries_exceptions ? WIRE_RETRY_EXCEPTIONS : 0) |
-                              (f->out_of_order ? WIRE_OUT_OF_ORDER : 0) |
-                              (f->flows ? WIRE_FLOWS : 0) | (f->dynamic ? WIRE_DYNAMIC : 0));
+    record->flags =
+        (uint8_t)((f->retries_exceptions ? WIRE_RETRY_EXCEPTIONS : 0) |
+                  (f->out_of_order ? WIRE_OUT_OF_ORDER : 0) | (f->untold ? WIRE_UNTOLD : 0) |
+                  (f->flows ? WIRE_FLOWS : 0) | (f->dynamic ? WIRE_DYNAMIC : 0));
     record->group = f->group;
     record->name_size = (uint8_t)f->name_size;
     record->shape = shape;

@@ -462,7 +462,7 @@ void node_task_dismiss(node_t *n, node_task_t *t) {
 }
 
 static void note_event(node_t *n, const node_task_t *t, const node_client_t *worker) {
-    if (n->records[t->record].flags & WIRE_TOLD) return;
+    if (n->records[t->record].flags & (WIRE_TOLD | WIRE_UNTOLD)) return;
     control_event_t e = {.kind = t->kind, .pid = worker->pid, .worker = worker->epoch};
     e.start_ns = n->records[t->record].start_ns;
     e.end_ns = n->records[t->record].end_ns;

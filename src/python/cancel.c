@@ -81,3 +81,16 @@ PyObject *core_cancelled_words(const mob_run_t *run) {
     Py_XDECREF(title);
     return words;
 }
+
+void core_interrupt_note(PyObject *refs) {
+    if (core.is_worker || !PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return;
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    PyObject *module = PyImport_ImportModule("ray._private.object_ref");
+    PyObject *done = module ? PyObject_CallMethod(module, "interrupted", "OO", refs, error) : NULL;
+    Py_XDECREF(done);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    PyErr_Restore(type, error, trace);
+}

@@ -284,6 +284,11 @@ mob_run_t *core_run_current(void); /* of this thread or asyncio task; NULL: none
 PyObject *core_next_run(PyObject *module, PyObject *unused);
 PyObject *core_actor_groups(PyObject *module, PyObject *limits);
 
+/* Of what a call waited for that KeyboardInterrupt has ended, if that is the exception: Python
+ * notes it, for ray.util.cancel_waited. cancel.c */
+void core_interrupt_note(PyObject *refs);
+PyObject *core_maker(PyObject *module, PyObject *object);
+
 /* local.c */
 /* Calls a function of what stands in for the session. */
 PyObject *core_local_call(const char *name, PyObject *const *args, Py_ssize_t nargs,

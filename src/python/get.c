@@ -249,8 +249,7 @@ static PyObject *load_all(const mob_ref_t *refs, Py_ssize_t count, int64_t timeo
     return list;
 }
 
-PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-    (void)module;
+static PyObject *get(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     static const char *const names[] = {"object_refs", "timeout", NULL};
     PyObject *found[2] = {NULL, NULL};
     int64_t timeout_ms = -1;
@@ -277,6 +276,25 @@ PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, Py
     PyMem_Free(refs);
     Py_DECREF(held);
     return list;
+}
+
+PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    (void)module;
+    PyObject *result = get(args, nargs, kwnames);
+    if (result == NULL && nargs > 0) core_interrupt_note(args[0]);
+    return result;
+}
+
+/* maker(ref): the id of the task that makes it; None: it is there. */
+PyObject *core_maker(PyObject *module, PyObject *object) {
+    (void)module;
+    if (!core_ref_check(object)) return core_raise_not_a_ref(PyExc_TypeError, "maker", object);
+    if (((ref_object_t *)object)->local != NULL) Py_RETURN_NONE;
+    ref_object_t *ref = core_ref_of(object);
+    mob_run_t run = {0};
+    if (ref == NULL) return NULL;
+    if (!mob_ref_maker(core.client, ref->ref, &run.task_id)) Py_RETURN_NONE;
+    return core_task_id_text(&run);
 }
 
 /* is_there(ref): True: get would not wait. False: the object is not made yet. None: it is on

@@ -136,6 +136,7 @@ static PyMethodDef methods[] = {
     {"environment_number", core_environment_number, METH_VARARGS, NULL},
     {"use_environment", core_use_environment, METH_O, NULL},
     {"actor_groups", core_actor_groups, METH_O, NULL},
+    {"maker", core_maker, METH_O, NULL},
     {"set_local", core_set_local, METH_O, NULL},
     {"local_ref", core_local_ref, METH_VARARGS, NULL},
     {"local_cell", core_local_cell, METH_O, NULL},

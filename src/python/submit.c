@@ -267,6 +267,7 @@ static int submitter_prepare(submitter_t *self) {
         task.max_calls = (uint32_t)number_of(dict, "max_calls", 0);
         task.max_concurrency = (uint32_t)number_of(dict, "max_concurrency", 0);
         task.group = (uint8_t)number_of(dict, "group", 0);
+        task.untold = number_of(dict, "untold", 0) != 0;
         task.out_of_order = number_of(dict, "out_of_order", 0) != 0;
         PyObject *retry = PyDict_GetItemString(dict, "retry_exceptions");
         task.retry_exceptions = retry != NULL && PyObject_IsTrue(retry) == 1;

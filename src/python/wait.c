@@ -108,8 +108,7 @@ static PyObject *wait_some(PyObject *what, Py_ssize_t num_returns, int64_t timeo
     return result;
 }
 
-PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-    (void)module;
+static PyObject *wait_for(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     static const char *const names[] = {"ray_waitables", "num_returns", "timeout", "fetch_local",
                                         NULL};
     PyObject *found[4] = {NULL, NULL, NULL, NULL};
@@ -145,4 +144,11 @@ PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, P
     }
     if (PySequence_Fast_GET_SIZE(found[0]) == 0 && !core_connected()) return NULL;
     return wait_some(found[0], num_returns, timeout_ms);
+}
+
+PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    (void)module;
+    PyObject *result = wait_for(args, nargs, kwnames);
+    if (result == NULL && nargs > 0) core_interrupt_note(args[0]);
+    return result;
 }

@@ -61,7 +61,8 @@ enum {
     WIRE_RAISED = 4,
     WIRE_FLOWS = 8,
     WIRE_DYNAMIC = 16,
-    WIRE_OUT_OF_ORDER = 32
+    WIRE_OUT_OF_ORDER = 32,
+    WIRE_UNTOLD = 64
 };
 /* A result of this size or more, of a task that may be run again, can be made again if it is lost.
  * Below it the daemon never hears of the task. */
@@ -74,9 +75,9 @@ typedef struct wire_record {
     uint8_t kind;  /* mob_kind_t */
     uint8_t flags; /* By the submitter: WIRE_RETRY_EXCEPTIONS; WIRE_FLOWS, it gives out items, and
                       its results are `done` and the flow's slot (store/flow.h); WIRE_DYNAMIC, for
-                      its worker; WIRE_OUT_OF_ORDER, a creation's. By the worker, in DONE:
-                      WIRE_TOLD, the run is among its events; WIRE_RAISED, the daemon is to keep it
-                      for people */
+                      its worker; WIRE_OUT_OF_ORDER, a creation's; WIRE_UNTOLD, its runs are not for
+                      the timeline. By the worker, in DONE: WIRE_TOLD, the run is among its events;
+                      WIRE_RAISED, the daemon is to keep it for people */
     uint8_t name_size;
     uint8_t group; /* a call's, of its actor's concurrency groups */
     uint32_t shape, held_shape;

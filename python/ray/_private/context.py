@@ -4,7 +4,7 @@ import sys
 from _collections_abc import Mapping
 
 
-def _address(session):
+def address_of(session):
     """Of the node that this process has joined; None: the session is its own."""
     if not session.get("joined"):
         return None
@@ -36,11 +36,11 @@ class RayContext(Mapping):
             "raylet_socket_name": session.get("socket"),
             "object_store_address": session.get("socket"),
             "webui_url": "",
-            "gcs_address": _address(session) or "",
+            "gcs_address": address_of(session) or "",
             "redis_address": None,
             "metrics_export_port": None,
             "dashboard_agent_listen_port": None,
-            "address": _address(session) or "local",
+            "address": address_of(session) or "local",
         }
 
     def __getitem__(self, key):

@@ -28,6 +28,9 @@ _EVERY_CALL = (1, 0)
 _exporting = _thread.RLock()
 
 
+_SIZE_MOST = 100 * 2**20  # as in Ray
+
+
 class Definition:
     """One remote function or actor class; its options are kept by those who use it."""
 
@@ -66,6 +69,17 @@ class Definition:
         self._export = export
         self._in_export = False
         self._signatures = {}
+
+    def check_size(self, size: int):
+        """Raises if a pickle of this has more bytes than any function should."""
+        if size > _SIZE_MOST:
+            what = "actor class" if self.methods is not None else "remote function"
+            raise ValueError(
+                f"The {what} {self.name} is too large ({size >> 20} MiB, and the most is "
+                f"{_SIZE_MOST >> 20} MiB): it carries a large array or other object of the scope "
+                "that it was defined in. Put that into the store with ray.put(), and pass the "
+                "reference as an argument"
+            )
 
     @property
     def target(self):
@@ -205,13 +219,19 @@ class Retrying:
 class Grouped:
     """A class together with the concurrency groups of an actor that is made of it."""
 
-    __slots__ = ("__name__", "_definition", "_export", "_loaded", "limits")
+    __slots__ = ("__name__", "_export", "_loaded", "_most", "definition", "groups")
 
-    def __init__(self, definition, limits: tuple):
+    def __init__(self, definition, most: int, groups: dict):
         self.__name__ = definition.name
-        self.limits = limits  # by the group's number; 0 is the default group
-        self._definition = definition
+        self.definition = definition
+        self.groups = groups
+        self._most = most  # of the default group
         self._export = self._loaded = None
+
+    @property
+    def limits(self) -> tuple:
+        """How many calls run at once, by the group's number; 0 is the default group."""
+        return (self._most, *self.groups.values())
 
     def export(self):
         """The reference to this in the store, put there once a session."""
@@ -223,14 +243,14 @@ class Grouped:
     def made(self):
         """In a worker: what makes an instance."""
         if self._loaded is None:
-            self._loaded = self._definition.target and self._definition.loaded()
+            self._loaded = self.definition.target and self.definition.loaded()
         return self._loaded
 
     def __call__(self, *args, **kwargs):
         return self.made(*args, **kwargs)
 
     def __reduce__(self):
-        return Grouped, (self._definition, self.limits)
+        return Grouped, (self.definition, self._most, self.groups)
 
 
 class Retried:
@@ -252,12 +272,20 @@ class Retried:
         return Retried, (self.classes,)
 
 
+of_actor = None  # in an actor's process: its class, and the names of its concurrency groups
+
+
 def load(exported, reference):
     """In a worker: what is to be called for the function or class that the store has under
     `reference`; or what the calls are run again for that name it.
     """
+    global of_actor
     if isinstance(exported, Definition):
+        if exported.methods is not None:
+            of_actor = (exported, ())
         return exported.loaded(reference)
+    if isinstance(exported, Grouped):
+        of_actor = (exported.definition, exported.groups)
     if isinstance(exported, (Grouped, Retried)):
         return exported
     from ray import cross_language

@@ -128,8 +128,9 @@ class _Run:
 class _Actor:
     """An actor: the instance, until it is dead."""
 
-    def __init__(self, definition):
+    def __init__(self, definition, groups):
         self.definition = definition
+        self.groups = groups
         self.instance = None
         self.why_dead = None
 
@@ -228,12 +229,12 @@ def _core_is_local():
 
 def _create(spec, args, kwargs):
     made = _core.local_cell(spec["function"]).load()
-    definition = getattr(made, "_definition", made)
+    definition = getattr(made, "definition", made)
     naming = spec.get("naming")
     if naming:
         _claim_name(naming)
     cell = Cell()
-    cell.actor = actor = _Actor(definition)
+    cell.actor = actor = _Actor(definition, tuple(getattr(made, "groups", ())))
     ref = cell.ref()
     if naming and naming[1]:
         _named[naming[0], naming[1]] = (ref, naming[3])
@@ -508,6 +509,15 @@ def _current():
         "resources": {},
         "restarted": False,
     }
+
+
+def current_actor():
+    """The handle of the actor whose method runs."""
+    from ray.actor import ActorHandle
+
+    cell = _stack[-1].actor
+    definition = cell.actor.definition
+    return ActorHandle(cell.ref(), definition, definition.name, groups=cell.actor.groups)
 
 
 def _query(what):

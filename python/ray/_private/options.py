@@ -24,7 +24,6 @@ _OLD_NAMES = {"num_return_vals": "num_returns"}
 _LATER_COMMON = {
     "_labels": (),
     "_metadata": (),
-    "enable_task_events": (True,),
 }
 _LATER_TASK = {
     **_LATER_COMMON,
@@ -38,7 +37,6 @@ _LATER_ACTOR = {
     "object_store_memory": (),
 }
 _LATER_METHOD = {
-    "enable_task_events": (True,),
     "tensor_transport": (),
 }
 
@@ -155,6 +153,7 @@ _RESOURCES = {
 _BACKPRESSURE = "_generator_backpressure_num_objects"
 _TASK = {
     **_RESOURCES,
+    "enable_task_events": _switch,
     _BACKPRESSURE: _count(1, endless=True, most=_core.MAX_LIMIT),
     "max_calls": _count(0),
     "max_retries": _count(0, endless=True),
@@ -207,6 +206,7 @@ def _concurrency_groups(option, value):
 
 _ACTOR = {
     **_RESOURCES,
+    "enable_task_events": _switch,
     "allow_out_of_order_execution": _switch,
     "concurrency_groups": _concurrency_groups,
     "get_if_exists": _switch,
@@ -221,6 +221,7 @@ _ACTOR = {
 _METHOD = {
     _BACKPRESSURE: _count(1, endless=True, most=_core.MAX_LIMIT),
     "concurrency_group": name,
+    "enable_task_events": _switch,
     "max_task_retries": _count(0, endless=True),
     "num_returns": _num_returns,
     "retry_exceptions": _retry_exceptions,
@@ -282,6 +283,11 @@ def results(num_returns, backpressure: "int | None") -> dict:
     if num_returns == "dynamic":
         return {"num_returns": 1, "dynamic": True}
     return {"num_returns": num_returns}
+
+
+def untold(options: dict) -> bool:
+    """Whether what these options are for is left out of the timeline."""
+    return options.get("enable_task_events") is False
 
 
 def check_naming(options: dict):

@@ -70,8 +70,11 @@ def dumps(value, plain: bool = False, what: str = "the value", apart: bool = Fal
             return _plain_dumps(value, 5, buffer_callback=keep_inside), buffers
         except (PickleError, TypeError, AttributeError):
             buffers.clear()
+    check_size = getattr(value, "check_size", None) if _is_definition(value) else None
     try:
-        return _by_value(value, keep_inside, writers), buffers
+        data = _by_value(value, keep_inside, writers)
+        if check_size is None:
+            return data, buffers
     except Exception as error:
         from ray._private.explain import unpicklable
         from ray.exceptions import RayError
@@ -79,6 +82,14 @@ def dumps(value, plain: bool = False, what: str = "the value", apart: bool = Fal
         if isinstance(error, RayError):  # a reference of an earlier session, say
             raise
         raise TypeError(unpicklable(value, what, error)) from error
+    sizes = (b.nbytes if isinstance(b, Writer) else b.raw().nbytes for b in buffers)
+    check_size(len(data) + sum(sizes))
+    return data, buffers
+
+
+def _is_definition(value):
+    kind = type(value)
+    return kind.__name__ == "Definition" and kind.__module__ == "ray._private.definition"
 
 
 def loads(data, buffers=()):

@@ -47,6 +47,7 @@ static void sample_fill(sample_t *s) {
     f->flows = next_random() % 2;
     f->dynamic = next_random() % 2;
     f->out_of_order = next_random() % 2;
+    f->untold = next_random() % 2;
     f->group = (uint8_t)next_random();
     f->max_retries = (int32_t)(next_random() % 5) - 1;
     f->limit = (uint32_t)next_random();
@@ -93,6 +94,7 @@ static void frames_are_equal(const frame_t *a, const frame_t *b) {
     assert_int_equal(a->flows, b->flows);
     assert_int_equal(a->dynamic, b->dynamic);
     assert_int_equal(a->out_of_order, b->out_of_order);
+    assert_int_equal(a->untold, b->untold);
     assert_int_equal(a->group, b->group);
     assert_int_equal(a->max_retries, b->max_retries);
     assert_int_equal(a->limit, b->limit);
