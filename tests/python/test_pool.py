@@ -3,6 +3,8 @@
 import itertools
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 
@@ -13,7 +15,20 @@ import ray
 from ray.util.multiprocessing import Pool, TimeoutError
 from ray.util.multiprocessing.pool import AsyncResult, PoolTaskError
 
-pytestmark = pytest.mark.usefixtures("cluster")
+INIT = {"num_cpus": 4}
+
+
+@pytest.fixture(autouse=True)
+def cluster_of_module():
+    """A session for all tests; one of them ends it."""
+    if not ray.is_initialized():
+        ray.init(**INIT)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ended():
+    yield
+    ray.shutdown()
 
 
 @pytest.fixture
@@ -282,3 +297,32 @@ def test_ray_remote_args():
     with Pool(1, ray_remote_args={"num_cpus": 2}) as pool:
         resources = pool.apply(lambda: ray.get_runtime_context().get_assigned_resources())
         assert resources["CPU"] == 2
+
+
+def test_a_pool_whose_session_has_ended(folder):
+    pool = Pool(1)
+    result = pool.apply_async(until, (os.path.join(folder, "never"),))
+    ray.shutdown()
+    with pytest.raises(ray.exceptions.RayError):
+        result.get(timeout=60)
+    ray.init(**INIT)
+    with pytest.raises(ray.exceptions.RayError):
+        pool.apply(square, (2,))
+    pool.terminate()
+    pool.join()
+    with Pool(1) as another:
+        assert another.apply(square, (2,)) == 4
+
+
+def test_a_program_may_end_with_a_pool_at_work(folder):
+    program = os.path.join(folder, "program.py")
+    with open(program, "w") as file:
+        file.write(
+            "import time\n"
+            "from ray.util.multiprocessing import Pool\n"
+            "pool = Pool(2)\n"
+            "pool.map_async(time.sleep, [1000, 1000], chunksize=1)\n"
+            "pool.imap(time.sleep, [1000])\n"
+        )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

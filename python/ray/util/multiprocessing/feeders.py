@@ -6,13 +6,14 @@ is free, and nothing is assigned ahead. A feeder whose actor has died, or has do
 maxtasksperchild says, makes another one.
 """
 
+import contextlib
 import os
 import threading
 import weakref
 from _queue import Empty, SimpleQueue
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayActorError, RayError, RayTaskError
 
 KNOWN_MOST = 100  # functions that an actor keeps
 
@@ -162,13 +163,15 @@ class Feeder(threading.Thread):
     def _end_actor(self):
         """Lets it end as a program does; the next piece of work makes another one."""
         if self.actor is not None and not self._crew.killed:
-            self.actor.__ray_terminate__.remote()
+            with contextlib.suppress(RayError):  # it is dead, or its session has ended
+                self.actor.__ray_terminate__.remote()
         self._forget_actor()
 
     def kill(self):
         actor = self.actor
         if actor is not None and ray.is_initialized():
-            ray.kill(actor)
+            with contextlib.suppress(RayError):
+                ray.kill(actor)
 
 
 class _RemoteTraceback(Exception):
