@@ -6,6 +6,7 @@ C  not restarted
 N  as P, with a name, called by handles that others find by it
 T  restarted; three threads
 Y  async, restarted; calls are retried without end
+G  restarted; two groups of calls beside each other
 K, L  detached, of all drivers: as P, and as Q
 """
 
@@ -20,6 +21,8 @@ from ray.exceptions import ActorDiedError
 KEEPERS = {"K": "keeper", "L": "stubborn keeper"}
 SPACE = "chaos"  # of the keepers' names
 
+GROUPS = {"one": 1, "two": 2}
+
 _KINDS = {
     "P": (Plain, {"max_restarts": -1}),
     "Q": (Plain, {"max_restarts": -1, "max_task_retries": -1}),
@@ -27,6 +30,7 @@ _KINDS = {
     "N": (Plain, {"max_restarts": -1}),
     "T": (Threaded, {"max_restarts": -1, "max_concurrency": 3}),
     "Y": (Async, {"max_restarts": -1, "max_task_retries": -1}),
+    "G": (Threaded, {"max_restarts": -1, "concurrency_groups": GROUPS}),
 }
 
 
@@ -71,7 +75,10 @@ class Cast:
             number, actor = self.find(kind)
             for id in shift.ids(number, rng.randrange(5, 40)):
                 seconds = rng.uniform(0, 0.01) if rng.random() < 0.2 else 0.0
-                submitted.append((id, actor.call.remote(shift.runs, id, seconds)))
+                call = actor.call
+                if kind == "G" and rng.random() < 0.8:
+                    call = call.options(concurrency_group=rng.choice([*GROUPS]))
+                submitted.append((id, call.remote(shift.runs, id, seconds)))
             if kind in "PQ" and rng.random() < 0.1:
                 note(shift.told, SHOT, number)
                 ray.kill(actor, no_restart=False)

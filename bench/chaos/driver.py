@@ -29,6 +29,7 @@ from work import (
     gate,
     generate,
     item_of,
+    level,
     make_by_name,
     nested,
     task,
@@ -181,6 +182,16 @@ class Shift:
             for id, ref in made:
                 self.result(id, ref, value_of(id))
 
+    def environments(self) -> None:
+        submitted = []
+        for id in self.ids("t", self.rng.randrange(5, 30)):
+            at = str(self.rng.randrange(3))
+            options = {"runtime_env": {"env_vars": {"CHAOS_LEVEL": at}}, "max_retries": -1}
+            ref = level.options(**options).remote(self.runs, id)
+            submitted.append((id, ref, f"{value_of(id)} at {at}"))
+        for id, ref, expected in submitted:
+            self.result(id, ref, expected)
+
     def cancels_waiting(self) -> None:
         """None of them may ever run: what they wait for comes after the cancel, which does not wait
         itself; that it was heard shows by the results.
@@ -227,7 +238,8 @@ class Shift:
         rounds = [self.tasks, self.cast.calls, self.chain, self.objects, self.boxes, self.nests]
         rounds += [self.cancels_waiting, self.cancels_running, self.names, self.races, self.deaths]
         rounds += [self.bundles, self.generators]
-        weights = [20, 40, 5, 5, 3, 3, 3, 3, 3, 1, 1, 5, 5]
+        rounds += [self.environments]
+        weights = [20, 40, 5, 5, 3, 3, 3, 3, 3, 1, 1, 5, 5, 5]
         self.cast.begin()
         while not os.path.exists(calm):
             self.rng.choices(rounds, weights)[0]()

@@ -33,6 +33,7 @@ RULES: dict[str, tuple[set, int | None]] = {
     "N": ({"value", AWAY}, 1),
     "T": ({"value", AWAY}, 1),
     "Y": ({"value"}, None),
+    "G": ({"value", AWAY}, 1),
     "K": ({"value", AWAY}, 1),
     "L": ({"value"}, None),
 }

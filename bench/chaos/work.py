@@ -76,6 +76,15 @@ def nested(runs, id, count):
 
 
 @ray.remote
+def level(runs, id):
+    """What its runtime environment says."""
+    note(runs, BEGIN, id)
+    found = os.environ["CHAOS_LEVEL"]
+    note(runs, END, id)
+    return f"{value_of(id)} at {found}"
+
+
+@ray.remote
 def gate(path):
     """Ends when the file is there."""
     while not os.path.exists(path):
