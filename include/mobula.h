@@ -556,7 +556,8 @@ MOB_API void mob_run_item_commit(mob_client_t *client, mob_run_t *run, mob_buffe
                                  mob_format_t format, mob_status_t error, const mob_ref_t *refs);
 /* Whether the run may go on to its next item now, as the flow's limit says. */
 MOB_API bool mob_run_item_room(const mob_client_t *client, const mob_run_t *run);
-/* Waits until it may. MOB_EINTR when a signal handler ran, and once a second. */
+/* Waits until it may. MOB_EINTR: something else woke the thread, or a second has passed. Not beyond
+ * the end of the run. */
 MOB_API mob_status_t mob_run_item_wait(mob_client_t *client, mob_run_t *run);
 /* Publishes all results at once; and the end of its items, if it gives out some. */
 MOB_API void mob_run_finish(mob_client_t *client, mob_run_t *run);

@@ -133,21 +133,13 @@ mob_status_t mob_run_item_wait(mob_client_t *c, mob_run_t *public_run) {
     mob_status_t status = client_wait_check(c);
     if (status != MOB_OK) return status;
     client_wait_t wait = client_waiting_begin(c);
-    uint64_t deadline = client_wait_deadline(CLIENT_LOOK_UP_NS / 1000000);
     uint64_t made = store_flow_made(flow);
-    for (;;) {
-        uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);
-        atomic_store(&flow->made, made | STORE_WAITS);
-        if (store_flow_has_room(flow)) break;
-        int64_t slice = client_wait_slice(deadline);
-        if (slice == 0 || !client_sleep(c, seen, slice)) {
-            status = MOB_EINTR;
-            break;
-        }
-    }
+    uint32_t seen = shm_bell_listen(&c->node->bells[c->number]);
+    atomic_store(&flow->made, made | STORE_WAITS);
+    if (!store_flow_has_room(flow)) (void)client_sleep(c, seen, CLIENT_LOOK_UP_NS);
     atomic_store(&flow->made, made);
     client_waiting_end(c, wait);
-    return status;
+    return store_flow_has_room(flow) ? MOB_OK : MOB_EINTR;
 }
 
 /* ---- the end ---- */

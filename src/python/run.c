@@ -132,11 +132,15 @@ static PyObject *run_has_room(run_object_t *self, PyObject *unused) {
     return run_check(self) ? PyBool_FromLong(mob_run_item_room(core.client, self->run)) : NULL;
 }
 
-/* wait_room(): waits until it does; in a thread beside the event loop. */
+/* wait_room(): waits until it does, for a second at most; in a thread beside the event loop. The
+ * run must not end before. */
 static PyObject *run_wait_room(run_object_t *self, PyObject *unused) {
     (void)unused;
     if (!run_check(self)) return NULL;
-    return core_item_wait(self->run) < 0 ? NULL : Py_NewRef(Py_None);
+    mob_run_t *run = self->run;
+    CORE_ALLOW_THREADS_BEGIN(void) mob_run_item_wait(client, run);
+    CORE_ALLOW_THREADS_END
+    Py_RETURN_NONE;
 }
 
 static PyObject *run_flows(run_object_t *self, void *unused) {

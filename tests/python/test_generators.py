@@ -811,6 +811,21 @@ def test_cancel_in_an_async_actor():
     assert ray.get(maker.state.remote(), timeout=40)[1] == 1
 
 
+def test_cancel_in_an_async_actor_that_waits_for_its_reader():
+    maker = AsyncMaker.remote()
+    limited = maker.count.options(_generator_backpressure_num_objects=2)
+    for _ in range(5):
+        generator = limited.remote(100)
+        assert ray.get(next(generator), timeout=40) == 0
+        ray.cancel(generator)
+        with pytest.raises(TaskCancelledError):  # nothing else ends it: nobody reads
+            ray.get(generator.completed(), timeout=40)
+        *items, last = read(generator)
+        assert last is TaskCancelledError and items == [1, 2][: len(items)]
+    assert read(limited.remote(10)) == list(range(10))
+    assert ray.get(maker.state.remote(), timeout=40)[1] == 6
+
+
 # ---- readers that die ----
 
 

@@ -88,7 +88,16 @@ async def _give_sync(run, values):
 
 async def _give(run, item) -> bool:
     goes_on = run.item(item)
-    if not run.has_room():
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, run.wait_room)
+    while not run.has_room():
+        waits = asyncio.get_running_loop().run_in_executor(None, run.wait_room)
+        try:
+            await asyncio.shield(waits)
+        except asyncio.CancelledError:
+            # The run ends next, and that thread must not look at it any more.
+            while not waits.done():
+                try:
+                    await asyncio.wait([waits])
+                except asyncio.CancelledError:
+                    pass
+            raise
     return goes_on
