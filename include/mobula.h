@@ -421,6 +421,8 @@ typedef struct mob_where {
     const char *selector; /* labels that the node must have, as src/sched/selector.h writes them;
                              NULL: any node will do */
     uint32_t environment; /* by workers of this runtime environment; 0: of the submitter's */
+    int32_t priority;     /* -100 to 100: the higher goes first of what waits in its job; what has
+                             waited for 10 s goes before all */
 } mob_where_t;
 enum { MOB_WHERE_CAPTURES = 1 }; /* what runs there submits its own tasks into the group, too */
 /* The same, met there. Tasks of a demand in a group that was removed fail with MOB_EGROUP. */

@@ -27,7 +27,8 @@ static bool where_write(text_t *text, const mob_where_t *where, uint32_t environ
                          .bundle = where->bundle,
                          .generation = where->group.generation,
                          .flags = where->flags,
-                         .environment = environment};
+                         .environment = environment,
+                         .priority = where->priority};
     if (where->selector != NULL) head.selector_size = (uint32_t)strlen(where->selector) + 1;
     if (!vec_reserve(text, sizeof head + head.selector_size)) return false;
     memcpy(text->items, &head, sizeof head);

@@ -90,10 +90,13 @@ void node_ahead_take_all(node_client_t *w) {
 }
 
 void node_ahead_give_way(node_t *n) {
-    if (n->jobs.items.count < 2) return;
+    bool alone = n->jobs.items.count < 2;
+    if (alone && !sched_has_priorities(n->sched)) return;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
-        if (lease_can_pass(w) && w->run_count > 1 && sched_job_gives_way(w->job->sched))
+        if (lease_can_pass(w) && w->run_count > 1 &&
+            ((!alone && sched_job_gives_way(w->job->sched)) ||
+             sched_job_waits_above(w->job->sched, w->runs->shape)))
             node_ahead_take_all(w);
     }
 }

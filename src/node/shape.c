@@ -47,8 +47,10 @@ static bool where_read(node_client_t *c, const char *copy, size_t size, sched_wh
     wire_where_t head;
     if (size < sizeof head) return false;
     memcpy(&head, copy, sizeof head);
-    *where = (sched_where_t){
-        .bundle = head.bundle, .flags = head.flags & MOB_WHERE_CAPTURES, .tag = head.environment};
+    *where = (sched_where_t){.bundle = head.bundle,
+                             .flags = head.flags & MOB_WHERE_CAPTURES,
+                             .tag = head.environment,
+                             .priority = head.priority};
     *ret_size = sizeof head + head.selector_size;
     if (head.selector_size > size - sizeof head || head.environment >= c->job->pools.count)
         return false;

@@ -110,8 +110,8 @@ int core_where(PyObject *where, mob_where_t *ret_where) {
     PyObject *id, *selector;
     *ret_where = (mob_where_t){.bundle = -1};
     if (where == NULL || where == Py_None) return 0;
-    if (!PyArg_ParseTuple(where, "OiIOI", &id, &ret_where->bundle, &ret_where->flags, &selector,
-                          &ret_where->environment))
+    if (!PyArg_ParseTuple(where, "OiIOIi", &id, &ret_where->bundle, &ret_where->flags, &selector,
+                          &ret_where->environment, &ret_where->priority))
         return -1;
     if (id != Py_None && id_read(id, &ret_where->group) < 0) return -1;
     if (selector == Py_None) return 0;

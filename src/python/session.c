@@ -416,7 +416,7 @@ int core_shape(PyObject *demand, PyObject *where, uint32_t *ret_shape) {
     mob_resource_t *amounts = resources_of(demand, &count);
     if (amounts == NULL) return -1;
     bool anywhere = place.group.slot == 0 && place.flags == 0 && place.selector == NULL &&
-                    place.environment == 0;
+                    place.environment == 0 && place.priority == 0;
     mob_status_t status = anywhere ? mob_shape(core.client, amounts, count, ret_shape)
                                    : mob_shape_at(core.client, amounts, count, &place, ret_shape);
     PyMem_Free(amounts);

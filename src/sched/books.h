@@ -29,6 +29,7 @@ struct sched {
     sched_t *stirred;            /* a node's: the first inside in which something may start now */
     sched_t *stirred_next;       /* of an inside that is one of these */
     bool is_stirred;
+    bool has_priorities; /* a node's: a task had another than 0, ever */
 };
 
 struct sched_job {

@@ -22,6 +22,7 @@
 #include "base/status.h"
 #include "sched/books.h"
 #include "sched/group.h"
+#include "sched/priority.h"
 #include "sched/sched.h"
 #include "sched/selector.h"
 
@@ -128,6 +129,9 @@ mob_status_t sched_shape_intern(sched_job_t *job, const sched_amount_t *demand, 
 }
 
 static mob_status_t where_check(const sched_where_t *where) {
+    if (where->priority < -SCHED_PRIORITY_MOST || where->priority > SCHED_PRIORITY_MOST)
+        return base_fail(MOB_EINVAL, "a priority is %d to %d, not %d", -SCHED_PRIORITY_MOST,
+                         SCHED_PRIORITY_MOST, where->priority);
     if (where->selector && !sched_selector_check(where->selector))
         return base_fail(MOB_EINVAL, "'%s' is no selector of labels", where->selector);
     if (!where->group) return MOB_OK;

@@ -81,6 +81,7 @@
 #include "sched/group.h"
 #include "sched/kind.h"
 #include "sched/lease.h"
+#include "sched/priority.h"
 #include "sched/queue.h"
 #include "sched/selector.h"
 
@@ -203,7 +204,7 @@ static void task_enqueue(sched_task_t *task) {
     if (shape->entry && shape->queue.head == task) sched_entry_renew(shape->entry);
     if (!shape->possible) return;
     if (shape->queue.head == task) sched_kind_note(shape);
-    if (first) sched_job_wait(job, task->order);
+    if (first) sched_job_wait(job, sched_order_number(task->order));
 }
 
 static void task_dequeue(sched_task_t *task) {
@@ -223,7 +224,9 @@ void sched_task_add(sched_job_t *job, sched_task_t *task, uint32_t shape, uint64
     task->job = job;
     task->shape = shape;
     task->since_ns = now_ns;
-    task->order = ++job->sched->node->last_order;
+    int32_t priority = sched_job_shape(job, shape)->where.priority;
+    task->order = sched_order(++job->sched->node->last_order, priority);
+    job->sched->node->has_priorities |= priority != 0;
     task_enqueue(task);
 }
 
@@ -366,9 +369,30 @@ static void task_grant(sched_task_t *task, sched_lease_t *ret_lease) {
     sched_lease_set(ret_lease, lease);
 }
 
+/* The first of a shape's tasks has waited for too long: it has the highest priority from now on. */
+static void starving_raise(sched_shape_t *shape, uint64_t now_ns) {
+    sched_task_t *head = shape->queue.head;
+    if (sched_order_priority(head->order) == SCHED_STARVING || now_ns < head->since_ns ||
+        now_ns - head->since_ns < SCHED_STARVING_NS)
+        return;
+    head->order = sched_order(sched_order_number(head->order), SCHED_STARVING);
+    sched_kind_note(shape);
+}
+
+static void starving_look(sched_t *sched, uint64_t now_ns) {
+    for (size_t j = 0; j < sched->turns.count; j++) {
+        const sched_kinds_t *kinds = &sched->turns.items[j]->shapes.kinds;
+        for (size_t k = 0; k < kinds->count; k++)
+            for (uint32_t i = 0; i < kinds->items[k]->waiting; i++)
+                starving_raise(kinds->items[k]->leaves[i], now_ns);
+    }
+}
+
 static sched_task_t *task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *ret_lease) {
     sched_task_t *task;
     bool more;
+    /* inside a bundle a ticket has the place of the task that it is for */
+    if (sched->has_priorities) starving_look(sched, now_ns);
     do {
         more = false;
         task = pick(sched, now_ns, &more);
@@ -392,6 +416,13 @@ sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *re
     return task;
 }
 
+/* Whether the task has a lower priority than the demand that `than`, of its own job, is for. */
+static bool is_below(const sched_task_t *task, const sched_task_t *than) {
+    const sched_shape_t *shape =
+        task && than && than->job == task->job ? sched_job_shape(than->job, than->shape) : NULL;
+    return shape && sched_order_priority(task->order) < shape->where.priority;
+}
+
 int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except,
                           const sched_job_t *holder, uint64_t *ret_since_ns) {
     sched_search_t search = {.fits = &sched->later, .lacks = &sched->now, .except = except};
@@ -401,6 +432,7 @@ int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except,
         const sched_job_t *job = sched->turns.items[i];
         bool whole = !holder || job == holder || job->cpus < holder->cpus;
         sched_task_t *task = job_oldest(job, &search, &nothing, whole ? oldest : NULL);
+        if (job == holder && task != oldest && is_below(task, except)) continue;
         if (whole)
             oldest = task;
         else if (task && task == job_patient(job) && (!oldest || task->order < oldest->order))
@@ -421,6 +453,14 @@ bool sched_job_gives_way(const sched_job_t *holder) {
         if (job_oldest(job, &search, &nothing, NULL)) return true;
     }
     return false;
+}
+
+bool sched_has_priorities(const sched_t *sched) { return sched->has_priorities; }
+
+bool sched_job_waits_above(const sched_job_t *job, uint32_t shape) {
+    const sched_task_t *first = job->sched->has_priorities ? job_first(job) : NULL;
+    return first &&
+           sched_order_priority(first->order) > sched_job_shape(job, shape)->where.priority;
 }
 
 sched_task_t *sched_task_ahead(sched_job_t *job, uint32_t shape) {

@@ -3,7 +3,8 @@
  * and what it holds from then on.
  *
  * Of what comes free, the job gets its turn that holds the fewest CPUs; among equals the one that
- * was given nothing for the longest time. Within a job the oldest task that fits starts.
+ * was given nothing for the longest time. Within a job the oldest task that fits starts, of those
+ * with the highest priority (priority.h).
  *
  * Bundles are parts of the node that are set aside for a group, each with a small scheduler inside
  * for what runs in it.
@@ -60,6 +61,7 @@ typedef struct sched_where {
     int32_t bundle;       /* of the group; -1: in any */
     uint32_t tag, flags;  /* the caller's own: demands that differ in them are different ones */
     const char *selector; /* labels that the node must have (selector.h); NULL: any node will do */
+    int32_t priority;     /* among what waits of its job; the higher is first (priority.h) */
 } sched_where_t;
 
 /* Embedded in the caller's task, which must stay where it is while `queued`. Zero it before its
@@ -175,7 +177,7 @@ size_t sched_queued(const sched_job_t *job, uint32_t shape);
 
 /* ---- Waiting tasks ------------------------------------------------------- */
 
-/* Puts a task that is not queued behind all others of its job. */
+/* Puts a task that is not queued behind all others of its job and priority. */
 void sched_task_add(sched_job_t *job, sched_task_t *task, uint32_t shape, uint64_t now_ns);
 /* Puts one that sched_task_next gave out back where it was, with the time it has waited. Release
  * its lease apart. */
@@ -189,16 +191,23 @@ sched_task_t *sched_task_next(sched_t *sched, uint64_t now_ns, sched_lease_t *re
 
 /* For whom `holder` has to give way: how much CPU the longest waiting task lacks, of those that
  * lack nothing else and could have it if the running ones ended; 0: there is none. ret_since_ns:
- * since when it waits. What counts are the tasks of `holder` itself other than `except`; those of
- * jobs that hold fewer CPUs than it does (not as many: two jobs would take them from each other
- * without end); and the patient of a job (sched.c) if that job has nothing running which holds
- * what it lacks. NULL for holder: all tasks of all jobs but `except`, which may be NULL. */
+ * since when it waits. What counts are the tasks of `holder` itself other than `except`, unless
+ * they have a lower priority than that; those of jobs that hold fewer CPUs than it does (not as
+ * many: two jobs would take them from each other without end); and the patient of a job (sched.c)
+ * if that job has nothing running which holds what it lacks. NULL for holder: all tasks of all jobs
+ * but `except`, which may be NULL. */
 int64_t sched_cpu_lacking(const sched_t *sched, const sched_task_t *except,
                           const sched_job_t *holder, uint64_t *ret_since_ns);
 
 /* Whether a job that holds fewer CPUs has a task that lacks only CPUs, and could have them if the
  * running ones ended. */
 bool sched_job_gives_way(const sched_job_t *holder);
+
+/* Whether a task was ever added with another priority than 0. */
+bool sched_has_priorities(const sched_t *sched);
+/* Whether a task of the job waits, and could start if the running ones ended, that has a higher
+ * priority than this shape. */
+bool sched_job_waits_above(const sched_job_t *job, uint32_t shape);
 
 /* The oldest task of this shape out of its queue, without resources, if no task of another
  * shape or another job waits that could ever start; else NULL. For one that will take over the

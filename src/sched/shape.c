@@ -207,7 +207,8 @@ static mob_status_t needs_check(const sched_need_t *needs, uint32_t count) {
 
 static uint64_t needs_hash(const sched_need_t *needs, uint32_t count, const sched_where_t *where) {
     uint64_t hash = count ^ (uint64_t)(uintptr_t)where->group ^ (uint64_t)(uint32_t)where->bundle ^
-                    (uint64_t)where->tag << 32 ^ (uint64_t)where->flags << 24;
+                    (uint64_t)where->tag << 32 ^ (uint64_t)where->flags << 24 ^
+                    (uint64_t)(uint32_t)where->priority << 40;
     for (const char *at = where->selector; at && *at; at++)
         hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
     for (uint32_t i = 0; i < count; i++) {
@@ -219,7 +220,7 @@ static uint64_t needs_hash(const sched_need_t *needs, uint32_t count, const sche
 
 static bool where_equals(const sched_where_t *a, const sched_where_t *b) {
     return a->group == b->group && a->bundle == b->bundle && a->tag == b->tag &&
-           a->flags == b->flags &&
+           a->flags == b->flags && a->priority == b->priority &&
            (a->selector && b->selector ? strcmp(a->selector, b->selector) == 0
                                        : a->selector == b->selector);
 }

@@ -289,7 +289,7 @@ typedef struct wire_where {
     uint32_t flags;         /* MOB_WHERE_* */
     uint32_t selector_size; /* with its zero; 0: there is none, and no zero */
     uint32_t environment;   /* 0: the job's own */
-    uint32_t reserved;
+    int32_t priority;
 } wire_where_t;
 _Static_assert(sizeof(wire_where_t) == 32, "in the scratch page");
 

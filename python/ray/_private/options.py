@@ -136,6 +136,17 @@ def _runtime_env(name, value):
     return runtime_env.check(value)
 
 
+_PRIORITY_MOST = 100  # as the scheduler's
+
+
+def _priority(name, value):
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    if not -_PRIORITY_MOST <= value <= _PRIORITY_MOST:
+        raise ValueError(f"{name} must be {-_PRIORITY_MOST} to {_PRIORITY_MOST}, not {value}")
+    return value
+
+
 _RESOURCES = {
     "accelerator_type": _text,
     "fallback_strategy": placing.check_fallback,
@@ -153,6 +164,7 @@ _RESOURCES = {
 _BACKPRESSURE = "_generator_backpressure_num_objects"
 _TASK = {
     **_RESOURCES,
+    "priority": _priority,
     "enable_task_events": _switch,
     _BACKPRESSURE: _count(1, endless=True, most=_core.MAX_LIMIT),
     "max_calls": _count(0),
@@ -206,6 +218,7 @@ def _concurrency_groups(option, value):
 
 _ACTOR = {
     **_RESOURCES,
+    "priority": _priority,
     "enable_task_events": _switch,
     "allow_out_of_order_execution": _switch,
     "concurrency_groups": _concurrency_groups,
@@ -256,6 +269,11 @@ def for_actor(given: dict) -> dict:
 
 def for_method(given: dict) -> dict:
     """Checks the options of an actor's method."""
+    if given.get("priority") is not None:
+        raise ValueError(
+            "priority is no option for an actor's method: an actor's calls keep their order. Give "
+            "the method a concurrency_group of its own"
+        )
     return _checked("an actor's method", _METHOD, _LATER_METHOD, given)
 
 
@@ -303,11 +321,11 @@ def check_naming(options: dict):
 
 def where(options: dict, demands, name: str) -> "tuple | None":
     """Where that is to be met, as the core is told; None: anywhere."""
-    environment = 0
+    environment, priority = 0, chosen(options, "priority", 0)
     if options.get("runtime_env"):
         from ray._private import runtime_env
 
         environment = runtime_env.number(options["runtime_env"])
     if placing.captured is None and not any(key in options for key in _PLACES):
-        return (None, -1, 0, None, environment) if environment else None
-    return placing.where(options, demands, name, environment)
+        return (None, -1, 0, None, environment, priority) if environment or priority else None
+    return placing.where(options, demands, name, environment, priority)

@@ -101,15 +101,17 @@ def check_fallback(name, value):
     return [dict(one) for one in value]
 
 
-def where(options: dict, demands, name: str, environment: int) -> "tuple | None":
-    """What the core is told: (group's id or None, bundle, flags, selector or None, environment); None:
-    anywhere. `demands`: what it will ask for.
+def where(options: dict, demands, name: str, environment: int, priority: int) -> "tuple | None":
+    """What the core is told: (group's id or None, bundle, flags, selector or None, environment,
+    priority); None: anywhere. `demands`: what it will ask for.
     """
     strategy = options.get("scheduling_strategy")
     group, index, captures = _group(options, strategy)
     selector = _selector(options, strategy)
     if group is None:
-        return (None, -1, 0, selector, environment) if selector or environment else None
+        if not (selector or environment or priority):
+            return None
+        return (None, -1, 0, selector, environment, priority)
     from ray.util.placement_group import check_fits, check_placement_group_index
 
     check_placement_group_index(group, index)
@@ -117,7 +119,7 @@ def where(options: dict, demands, name: str, environment: int) -> "tuple | None"
         if demand:
             check_fits(group, index, demand, name)
     flags = _core.WHERE_CAPTURES if captures else 0
-    return (group.id.binary(), index, flags, selector, environment)
+    return (group.id.binary(), index, flags, selector, environment, priority)
 
 
 def _group(options, strategy):

@@ -1,6 +1,7 @@
 /* The scheduler's rules, one by one. test_property.c tries them all together. */
 #include "node.h"
 
+#include "sched/priority.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -259,8 +260,96 @@ static void test_many_shapes(void **state) {
     sched_free(sched);
 }
 
+/* ---- priorities ---- */
+
+static void test_order_numbers(void **state) {
+    (void)state;
+    assert_true(sched_order(5, 0) < sched_order(6, 0));
+    assert_true(sched_order(1000000, 1) < sched_order(1, 0));
+    assert_true(sched_order(SCHED_HEAD_START + 2, 1) > sched_order(1, 0)); /* it let enough go by */
+    for (int32_t p = -SCHED_PRIORITY_MOST; p <= SCHED_STARVING; p++) {
+        uint64_t order = sched_order(123456789, p);
+        assert_int_equal(sched_order_priority(order), p);
+        assert_int_equal(sched_order_number(order), 123456789);
+    }
+}
+
+static uint32_t shape_above(sched_job_t *owner, int32_t priority) {
+    const sched_amount_t cpu = {.name = "CPU", .amount = SCHED_UNIT};
+    uint32_t shape;
+    assert_int_equal(sched_shape_intern_at(owner, &cpu, 1,
+                                           &(sched_where_t){.bundle = -1, .priority = priority},
+                                           &shape),
+                     MOB_OK);
+    return shape;
+}
+
+static void test_the_higher_priority_goes_first(void **state) {
+    (void)state;
+    const sched_amount_t total = {.name = "CPU", .amount = SCHED_UNIT};
+    sched_t *sched;
+    sched_job_t *owner;
+    assert_int_equal(sched_new(&total, 1, &sched), MOB_OK);
+    assert_int_equal(sched_job_new(sched, &owner), MOB_OK);
+    uint32_t plain = shape_above(owner, 0), high = shape_above(owner, 5),
+             low = shape_above(owner, -5);
+    assert_true(plain != high && plain != low && high != low);
+    sched_task_t tasks[6] = {0},
+                 *expected[] = {&tasks[4], &tasks[5], &tasks[0], &tasks[1], &tasks[2], &tasks[3]};
+    uint32_t shapes[] = {plain, plain, low, low, high, high};
+    for (size_t i = 0; i < 6; i++) sched_task_add(owner, &tasks[i], shapes[i], 1000);
+    assert_true(sched_job_waits_above(owner, plain));
+    assert_false(sched_job_waits_above(owner, high));
+    sched_lease_t lease;
+    for (size_t i = 0; i < 6; i++) {
+        assert_ptr_equal(sched_task_next(sched, 2000, &lease), expected[i]);
+        assert_null(sched_task_next(sched, 2000, &lease));
+        sched_lease_release(sched, &lease);
+    }
+    sched_free(sched);
+}
+
+static void test_what_has_waited_for_long_goes_first(void **state) {
+    (void)state;
+    const sched_amount_t total = {.name = "CPU", .amount = SCHED_UNIT};
+    sched_t *sched;
+    sched_job_t *owner;
+    assert_int_equal(sched_new(&total, 1, &sched), MOB_OK);
+    assert_int_equal(sched_job_new(sched, &owner), MOB_OK);
+    uint32_t high = shape_above(owner, 100), low = shape_above(owner, -100);
+    sched_task_t starved = {0}, urgent[3] = {0};
+    sched_task_add(owner, &starved, low, 0);
+    for (size_t i = 0; i < 3; i++) sched_task_add(owner, &urgent[i], high, SCHED_STARVING_NS / 2);
+    sched_lease_t lease;
+    assert_ptr_equal(sched_task_next(sched, SCHED_STARVING_NS - 1, &lease), &urgent[0]);
+    sched_lease_release(sched, &lease);
+    assert_ptr_equal(sched_task_next(sched, SCHED_STARVING_NS, &lease), &starved);
+    sched_lease_release(sched, &lease);
+    assert_ptr_equal(sched_task_next(sched, SCHED_STARVING_NS, &lease), &urgent[1]);
+    sched_lease_release(sched, &lease);
+    sched_free(sched);
+}
+
+static void test_a_priority_out_of_bounds(void **state) {
+    (void)state;
+    const sched_amount_t total = {.name = "CPU", .amount = SCHED_UNIT};
+    sched_t *sched;
+    sched_job_t *owner;
+    uint32_t shape;
+    assert_int_equal(sched_new(&total, 1, &sched), MOB_OK);
+    assert_int_equal(sched_job_new(sched, &owner), MOB_OK);
+    assert_int_equal(sched_shape_intern_at(owner, &total, 1,
+                                           &(sched_where_t){.bundle = -1, .priority = 101}, &shape),
+                     MOB_EINVAL);
+    sched_free(sched);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order_numbers),
+        cmocka_unit_test(test_the_higher_priority_goes_first),
+        cmocka_unit_test(test_what_has_waited_for_long_goes_first),
+        cmocka_unit_test(test_a_priority_out_of_bounds),
         cmocka_unit_test(test_new_checks),
         cmocka_unit_test(test_resources_are_listed),
         cmocka_unit_test(test_first_come_first_served),
