@@ -137,6 +137,8 @@ WINDOWS = [
     Row("placement", "placement groups created and removed", "/s", 20e3, timeout=120),
     Row("placement_ready", "... each awaited", "/s", 5e3, timeout=120),
     Row("bundle_many", "tasks in a bundle, 1,000 at once", "/s", 500e3),
+    Row("environments", "tasks, each in a new runtime environment", "/s", 40, timeout=400),
+    Row("environment", "tasks in one that is there, one at a time", "/s", 100e3, timeout=120),
     Row("put_small", "put of a small value", "/s", 1e6),
     Row("get_small", "get of one", "/s", 2e6),
     Row("put_cold", "put of a 200 MiB array, the first", "GB/s", None, floor="cold"),

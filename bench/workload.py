@@ -318,6 +318,30 @@ def bundle_many():
     ray.util.remove_placement_group(group)
 
 
+def environments():
+    """Variables of its own each: workers of one can't serve the other."""
+    made = 0
+
+    def body():
+        nonlocal made
+        made += 1
+        ray.get(nothing.options(runtime_env={"env_vars": {"BENCH": str(made)}}).remote())
+        return 1
+
+    yield rate(body)
+
+
+def environment():
+    task = nothing.options(runtime_env={"env_vars": {"BENCH": "again"}})
+    ray.get(task.remote())
+
+    def body():
+        ray.get(task.remote())
+        return 1
+
+    yield rate(body)
+
+
 def actors_created():
     remote = ray.remote(Plain)
 
@@ -426,6 +450,8 @@ ROWS = {
     "placement": placement(100, False),
     "placement_ready": placement(100, True),
     "bundle_many": bundle_many,
+    "environments": environments,
+    "environment": environment,
     "put_small": put_small,
     "get_small": get_small,
     "put_large": put_large,
