@@ -40,6 +40,7 @@ run: build
 	@$(PYTHON) examples/tour.py
 
 test: build
+	@scripts/setup.sh types
 	@$(PYTHON) scripts/test.py --pytest "$(PYTEST)" --seeds $(SEEDS)
 
 test-ml: build
