@@ -28,6 +28,7 @@ class TaskOptions(_Resources, total=False):
     max_calls: int | None
     max_retries: int | None
     name: str | None
+    priority: int | None
     retry_exceptions: bool | Sequence[type[BaseException]] | None
 
 class ActorOptions(_Resources, total=False):
@@ -41,6 +42,7 @@ class ActorOptions(_Resources, total=False):
     max_task_retries: int | None
     name: str | None
     namespace: str | None
+    priority: int | None
 
 class MethodOptions(TypedDict, total=False):
     _generator_backpressure_num_objects: int | None
