@@ -37,6 +37,7 @@ _LATER_ACTOR = {
     "object_store_memory": (),
 }
 _LATER_METHOD = {
+    "name": (),
     "tensor_transport": (),
 }
 
