@@ -614,20 +614,6 @@ def test_method_without_options_leaves_a_method_as_it_is():
     assert ray.get([call.remote(1) for call in calls]) == [2, 3, 4]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"runtime_env": {"env_vars": {"A": "1"}}},
-    ],
-    ids=lambda options: next(iter(options)),
-)
-def test_options_that_come_later_say_so(options):
-    with pytest.raises(Exception, match="not in Mobula yet"):
-        Counter.options(**options)
-    with pytest.raises(Exception, match="not in Mobula yet"):
-        ray.remote(**options)(type("Class", (), {}))
-
-
 def test_options_that_mean_the_default_pass():
     counter = Counter.options(
         max_restarts=0, max_concurrency=1, lifetime=None, num_cpus=None, name=None
