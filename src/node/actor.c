@@ -451,7 +451,6 @@ void node_actor_release(node_t *n, node_actor_t *a) {
 }
 
 void node_actor_try_end(node_t *n, node_actor_t *a) {
-    (void)n;
     node_object_t *o = n->objects[a->id.slot];
     if (a->released && o != NULL && (o->holders.count > 0 || o->uses > 0))
         a->released = false; /* a handle came back in a message */
@@ -460,5 +459,6 @@ void node_actor_try_end(node_t *n, node_actor_t *a) {
         return;
     if (a->worker->retiring) return;
     a->worker->retiring = true;
+    node_name_end(n, a); /* whoever finds it by name now would lose it */
     node_client_tell(a->worker, wire_plain(WIRE_EXIT));
 }

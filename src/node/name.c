@@ -2,11 +2,14 @@
  * Names. The control state decides who has one (control/control.h); its answers come later, so each
  * request has a note of who asked, and is checked again when its answer comes.
  *
- *   a creation with a name    its book is opened at once, and calls of the actor wait as always,
- * but it is not scheduled (`held`) before the name is the actor's. If the name is another's, the
- * creation fails, and the maker is told a maker that died         its actor goes on, or its job has
- * ended and the creation is gone: then the name is given back an actor that died        its name is
- * dropped. The drop is carried out before any later request that this daemon makes
+ * - A creation with a name: its book is opened at once, and calls of the actor wait as always, but
+ *   it is not scheduled (`held`) before the name is the actor's. If the name is another's, the
+ *   creation fails, and the maker is told.
+ * - A maker that died: its actor goes on; or its job has ended and the creation is gone, and then
+ *   the name is given back.
+ * - An actor that died, or is told to end because its last handle went: its name is dropped, and so
+ *   nobody finds an actor that will not stay. The drop is carried out before any later request that
+ *   this daemon makes.
  *
  * A detached actor is a job of its own, with its maker's setup, and ends with it: the maker's end
  * does not reach it. The daemon uses the actor's object, so it has a holder for as long as it
@@ -230,7 +233,9 @@ static void on_found(void *context, const control_reply_t *reply) {
     node_t *n = note->node;
     node_client_t *c = note_client(note);
     node_object_t *o = reply->status == MOB_OK ? node_object_find(n, reply->names[0].actor) : NULL;
-    if (c != NULL && o != NULL && (o->actor != NULL || o->group != NULL)) {
+    /* an actor that gave its name back meanwhile is about to end */
+    bool has_name = o != NULL && (o->group != NULL || (o->actor != NULL && o->actor->named));
+    if (c != NULL && has_name) {
         mob_ref_t found[2] = {reply->names[0].actor, reply->names[0].info};
         node_object_t *info = found[1].slot != 0 ? node_object_find(n, found[1]) : NULL;
         /* before the answer: the maker may let go of it meanwhile */

@@ -22,7 +22,7 @@ void node_name_create(node_client_t *client, const wire_message_t *message);
 void node_name_find(node_client_t *client, const wire_message_t *message);
 /* MOB_QUERY_NAMES: `argument` 0: of the client's namespace, 1: all. */
 void node_name_list(node_client_t *client, const wire_message_t *message);
-/* The actor is dead: its name is free. */
+/* The actor is dead, or was told to end: its name is free. */
 void node_name_end(node_t *node, node_actor_t *actor);
 
 #endif

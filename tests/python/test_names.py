@@ -518,6 +518,21 @@ def test_a_pickled_handle_is_used_by_another_jobs_actor(driver):
     assert ray.get(ray.cloudpickle.loads(pickled).get.remote()) == 7
 
 
+def test_whoever_finds_an_actor_keeps_it(node):
+    """Though its last handle before that went at the same moment."""
+
+    @ray.remote(num_cpus=0)
+    class Finder:
+        def find_often(self, times):
+            for _ in range(times):
+                handle = Box.options(name="brief", get_if_exists=True).remote()
+                assert ray.get([handle.get.remote() for _ in range(3)]) == [None] * 3
+                del handle
+
+    finders = [Finder.remote() for _ in range(3)]
+    ray.get([finder.find_often.remote(150) for finder in finders])
+
+
 def test_a_handle_of_a_dead_job(driver):
     owner = driver(namespace=SPACE)
     pid = owner.call(make_in_driver, "box", 7, {})
