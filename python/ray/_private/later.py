@@ -36,7 +36,7 @@ _LATER = {
         ),
         "ray.util": (
             "annotations "
-            "check_open_ports client_connect collective common connect "
+            "check_open_ports client_connect common connect "
             "debugpy disconnect "
             "horovod iter iter_metrics "
             "lightgbm pdb "

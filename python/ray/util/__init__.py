@@ -39,7 +39,7 @@ __all__ = [
 
 _MODULES = frozenset(
     (
-        "accelerators actor_group actor_pool check_serialize dask debug helpers joblib metrics "
+        "accelerators actor_group actor_pool check_serialize collective dask debug helpers joblib metrics "
         "multiprocessing queue scheduling_strategies serialization state"
     ).split()
 )
