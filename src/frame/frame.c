@@ -5,9 +5,8 @@
  *   numbers   kind, flags, retries, limit, job, how many of what follows
  *   ids       function, actor, parent; returns, deps, refs: 20 bytes each
  *   demands   what it needs, what it holds: amount, size of the name, the name with its zero
- *   where     they are to be met: group, bundle, flags, size of the selector, it with its zero;
- *             the runtime environment
- *   name, arguments
+ *   where     they are to be met: group, bundle, flags, priority, size of the selector, it with its
+ * zero; the runtime environment name, arguments
  *
  * One writer runs twice: first it only counts, then it writes into a buffer of that size. So sizes
  * are said in one place.
@@ -70,6 +69,7 @@ static void put_where(writer_t *w, const frame_where_t *where) {
     put_id(w, where->group);
     put_number(w, (uint32_t)where->bundle, 4);
     put_number(w, where->flags, 4);
+    put_number(w, (uint32_t)where->priority, 4);
     put_number(w, size, 2);
     put_bytes(w, selector, size + 1);
     put_bytes(w, where->environment, sizeof where->environment);
@@ -182,6 +182,7 @@ static mob_status_t take_where(reader_t *r, frame_where_t *where) {
     where->group = take_id(r);
     where->bundle = (int32_t)take_number(r, 4);
     where->flags = (uint32_t)take_number(r, 4);
+    where->priority = (int32_t)take_number(r, 4);
     size_t size = (size_t)take_number(r, 2);
     where->selector = take_bytes(r, size + 1);
     if (where->selector == NULL || strnlen(where->selector, size + 1) != size) return MOB_EPROTO;

@@ -40,6 +40,7 @@ typedef struct {
     frame_id_t group; /* all zero: none */
     int32_t bundle;
     uint32_t flags;
+    int32_t priority;
     const char *selector;                   /* "": any node will do */
     uint8_t environment[FRAME_ENVIRONMENT]; /* a hash of the job's runtime environment; all zero:
                                                none */

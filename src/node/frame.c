@@ -48,6 +48,7 @@ static frame_where_t where_of(const node_t *n, const node_task_t *t) {
                           .bundle = where->bundle,
                           .flags =
                               where->group != NULL && g == NULL ? NODE_WHERE_REMOVED : where->flags,
+                          .priority = where->priority,
                           .selector = where->selector};
     memcpy(made.environment, node_pool_of(t->job, t->shape)->name, sizeof made.environment);
     return made;
@@ -121,6 +122,7 @@ static sched_where_t where_read(const node_job_t *job, const frame_where_t *give
     node_t *n = job->node;
     sched_where_t where = {.bundle = given->bundle,
                            .flags = given->flags,
+                           .priority = given->priority,
                            .tag = node_environment_find(job, given->environment)};
     if (given->selector[0] != 0) where.selector = given->selector;
     if (given->group.home == 0) return where;

@@ -65,7 +65,10 @@ static void sample_fill(sample_t *s) {
     f->where = (frame_where_t){.group = id_random(),
                                .bundle = (int32_t)(next_random() % 5) - 1,
                                .flags = (uint32_t)next_random(),
+                               .priority = (int32_t)(next_random() % 201) - 100,
                                .selector = next_random() % 2 ? "region=eu&+gpu" : ""};
+    for (size_t i = 0; i < FRAME_ENVIRONMENT; i++)
+        frame->where.environment[i] = (uint8_t)next_random();
     f->name = s->name;
     f->name_size = next_random() % sizeof s->name;
     memset(s->name, 'n', sizeof s->name);
@@ -113,6 +116,8 @@ static void frames_are_equal(const frame_t *a, const frame_t *b) {
     assert_int_equal(a->where.bundle, b->where.bundle);
     assert_int_equal(a->where.flags, b->where.flags);
     assert_string_equal(a->where.selector, b->where.selector);
+    assert_int_equal(a->where.priority, b->where.priority);
+    assert_memory_equal(a->where.environment, b->where.environment, FRAME_ENVIRONMENT);
     assert_int_equal(a->name_size, b->name_size);
     if (a->name_size > 0) assert_memory_equal(a->name, b->name, a->name_size);
     assert_int_equal(a->args_size, b->args_size);
