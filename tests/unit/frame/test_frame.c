@@ -67,8 +67,7 @@ static void sample_fill(sample_t *s) {
                                .flags = (uint32_t)next_random(),
                                .priority = (int32_t)(next_random() % 201) - 100,
                                .selector = next_random() % 2 ? "region=eu&+gpu" : ""};
-    for (size_t i = 0; i < FRAME_ENVIRONMENT; i++)
-        frame->where.environment[i] = (uint8_t)next_random();
+    for (size_t i = 0; i < FRAME_ENVIRONMENT; i++) f->where.environment[i] = (uint8_t)next_random();
     f->name = s->name;
     f->name_size = next_random() % sizeof s->name;
     memset(s->name, 'n', sizeof s->name);
