@@ -57,6 +57,12 @@ def exit_actor():
 
     The process ends as Python does, with its exit functions. It is the same as sys.exit() in a
     method.
+
+        @ray.remote
+        class Worker:
+            def stop(self):
+                self.save()
+                ray.actor.exit_actor()
     """
     if not _core.is_connected() or _core.current()["actor_id"] is None:
         raise TypeError("exit_actor can be called only in a method of an actor, and this is none")
@@ -72,6 +78,12 @@ class ActorClass(RemoteCall):
 
     `Class.remote(...)` makes one and returns its handle at once. `Class.options(...)` is the same
     class with other options. `ActorClass[Class]` is for annotations.
+
+        @ray.remote(max_restarts=3)
+        class Counter: ...
+
+        counter = Counter.remote()
+        other = Counter.options(name="other", num_cpus=1).remote()
     """
 
     __class_getitem__ = classmethod(GenericAlias)
@@ -181,6 +193,10 @@ class ActorClass(RemoteCall):
 class ActorHandle:
     """The way to an actor: `handle.method.remote(...)` calls it. The actor ends when its last
     handle is gone. `ActorHandle[Class]` is for annotations.
+
+        counter = Counter.remote()
+        ref = counter.add.remote(1)
+        use.remote(counter)                 # tasks and actors may have it too
     """
 
     __class_getitem__ = classmethod(GenericAlias)
@@ -300,6 +316,9 @@ class ActorMethod(RemoteCall):
 
     It holds the actor's reference but not the handle that holds it: a circle there would keep the
     actor alive until the collector's next visit.
+
+        ref = counter.add.remote(1)
+        first, second = counter.pair.options(num_returns=2).remote()
     """
 
     __slots__ = (

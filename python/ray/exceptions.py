@@ -4,7 +4,13 @@ of those too.
 
 
 class RayError(Exception):
-    """The base of every error of this module."""
+    """The base of every error of this module.
+
+    try:
+        ray.get(ref)
+    except ray.exceptions.RayError as error:
+        print(error)
+    """
 
 
 class RayTaskError(RayError):
@@ -13,6 +19,11 @@ class RayTaskError(RayError):
     `ray.get` raises an instance of this class and of the class of the exception that the task
     raised, so that both `except RayTaskError` and `except ValueError` (say) catch it. Its text is
     the traceback in the worker.
+
+        try:
+            ray.get(fails.remote())
+        except ValueError as error:         # the class that the task raised
+            print(error.cause)
 
     Attributes:
         function_name: the remote function or method that raised.
@@ -127,6 +138,12 @@ class CrossLanguageError(RayError):
 class TaskCancelledError(RayError):
     """The task was cancelled.
 
+        ray.cancel(ref)
+        try:
+            ray.get(ref)
+        except ray.exceptions.TaskCancelledError as error:
+            print(error.task_id)
+
     Attributes:
         task_id: the task that was, a ray.TaskID, or None if it is not known.
         error_message: what else there is to say.
@@ -160,21 +177,41 @@ class TaskCancelledError(RayError):
 
 
 class LocalRayletDiedError(RayError):
-    """The node's daemon is gone, and with it everything it kept."""
+    """The node's daemon is gone, and with it everything it kept.
+
+    try:
+        ray.get(ref)
+    except ray.exceptions.LocalRayletDiedError:
+        ray.shutdown()
+        ray.init()
+    """
 
 
 class LocalRayletStoppedError(LocalRayletDiedError):
     """The node's daemon is stopped, or does not answer. What it kept is there again if it goes
     on.
+
+        os.kill(daemon, signal.SIGSTOP)
+        ray.get(ref)                        # raises it within 5 s
+        os.kill(daemon, signal.SIGCONT)     # and all goes on
     """
 
 
 class WorkerCrashedError(RayError):
-    """The worker process ended in the middle of a task, more often than max_retries allows."""
+    """The worker process ended in the middle of a task, more often than max_retries allows.
+
+    crash = ray.remote(max_retries=0)(lambda: os.abort())
+    ray.get(crash.remote())             # raises WorkerCrashedError
+    """
 
 
 class RayActorError(RayError):
     """A call to an actor could not be carried out.
+
+        try:
+            ray.get(actor.work.remote())
+        except ray.exceptions.RayActorError as error:
+            print(error.actor_id, error)
 
     Attributes:
         actor_id: the actor's id in hexadecimal digits, or None if it is not known.
@@ -227,7 +264,11 @@ class RayActorError(RayError):
 
 
 class ActorDiedError(RayActorError):
-    """The actor is dead: it was killed, its process ended, or its constructor raised."""
+    """The actor is dead: it was killed, its process ended, or its constructor raised.
+
+    ray.kill(actor)
+    ray.get(actor.work.remote())        # raises ActorDiedError
+    """
 
     BASE_ERROR_MSG = "The actor died unexpectedly before finishing this task."
 
@@ -241,7 +282,13 @@ class ActorDiedError(RayActorError):
 
 
 class ActorUnavailableError(RayActorError):
-    """The actor can't be reached now; it may come back."""
+    """The actor can't be reached now; it may come back.
+
+    try:
+        ray.get(actor.work.remote())
+    except ray.exceptions.ActorUnavailableError:
+        ray.get(actor.work.remote())    # it may have run in part; now the actor is back
+    """
 
     def __init__(self, error_message=None, actor_id=None):
         hexadecimal = actor_id.hex() if isinstance(actor_id, bytes) else actor_id
@@ -249,7 +296,13 @@ class ActorUnavailableError(RayActorError):
 
 
 class RaySystemError(RayError):
-    """The system itself failed, or is not running."""
+    """The system itself failed, or is not running.
+
+    ref = ray.put(1)
+    ray.shutdown()
+    ray.init()
+    ray.get(ref)                        # raises RaySystemError: it is of the session before
+    """
 
 
 class AuthenticationError(RayError):
@@ -261,15 +314,25 @@ class UserCodeException(RayError):
 
 
 class ObjectStoreFullError(RayError):
-    """The object store has no room for the object."""
+    """The object store has no room for the object.
+
+    ray.init(object_store_memory=100 << 20)
+    kept = [ray.get(ray.put(bytearray(30 << 20))) for _ in range(9)]    # raises it at last
+    """
 
 
 class OutOfDiskError(RayError):
-    """The disk that the system writes to is full."""
+    """The disk that the system writes to is full.
+
+    ray.init(object_spilling_directory="/mnt/large")    # where there is more room
+    """
 
 
 class OutOfMemoryError(RayError):
-    """The node ran short of memory and ended the task."""
+    """The node ran short of memory and ended the task.
+
+    train.options(memory=8 << 30).remote()      # then fewer of them run at once
+    """
 
 
 class NodeDiedError(RayError):
@@ -278,6 +341,11 @@ class NodeDiedError(RayError):
 
 class ObjectLostError(RayError):
     """The object is gone and was not made again.
+
+        try:
+            ray.get(ref)
+        except ray.exceptions.ObjectLostError:
+            ref = make.remote()
 
     Attributes:
         object_ref_hex: its id, or "" if the words do not name it.
@@ -314,11 +382,21 @@ class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
 
 
 class ObjectFreedError(ObjectLostError):
-    """The object was freed by hand."""
+    """The object was freed by hand.
+
+    try:
+        ray.get(ref)
+    except ray.exceptions.ObjectFreedError:
+        ref = make.remote()
+    """
 
 
 class OwnerDiedError(ObjectLostError):
-    """The process or node that owned the object is dead."""
+    """The process or node that owned the object is dead.
+
+    ref = ray.cloudpickle.loads(of_an_ended_job)
+    ray.get(ref)                        # raises OwnerDiedError
+    """
 
 
 class ObjectReconstructionFailedError(ObjectLostError):
@@ -326,12 +404,21 @@ class ObjectReconstructionFailedError(ObjectLostError):
 
 
 class GetTimeoutError(RayError, TimeoutError):
-    """`ray.get` waited as long as its timeout; the task goes on."""
+    """`ray.get` waited as long as its timeout; the task goes on.
+
+    try:
+        ray.get(ref, timeout=1)
+    except ray.exceptions.GetTimeoutError:
+        ray.cancel(ref)
+    """
 
 
 class DeadlockError(RayError):
     """`ray.get` would wait for ever: what it waits for waits for it. Raised with
     RAY_deadlock_raise=1; else a deadlock is told on the driver.
+
+        os.environ["RAY_deadlock_raise"] = "1"
+        ray.init()
     """
 
 
@@ -344,27 +431,54 @@ class AsyncioActorExit(RayError):
 
 
 class RuntimeEnvSetupError(RayError):
-    """The runtime environment could not be set up."""
+    """The runtime environment could not be set up.
+
+    ref = f.options(runtime_env={"pip": ["no-such-package"]}).remote()
+    ray.get(ref)                        # raises RuntimeEnvSetupError, with pip's words
+    """
 
 
 class TaskPlacementGroupRemoved(RayError):
-    """The placement group of the task was removed."""
+    """The placement group of the task was removed.
+
+    ref = f.options(scheduling_strategy=PlacementGroupSchedulingStrategy(group)).remote()
+    ray.util.remove_placement_group(group)
+    ray.get(ref)                        # raises it, if the task was not done
+    """
 
 
 class ActorPlacementGroupRemoved(RayError):
-    """The placement group of the actor was removed."""
+    """The placement group of the actor was removed.
+
+    actor = A.options(scheduling_strategy=PlacementGroupSchedulingStrategy(group)).remote()
+    ray.util.remove_placement_group(group)
+    ray.get(actor.work.remote())        # raises it
+    """
 
 
 class PendingCallsLimitExceeded(RayError):
-    """The actor has as many calls waiting as max_pending_calls allows."""
+    """The actor has as many calls waiting as max_pending_calls allows.
+
+    actor = A.options(max_pending_calls=1).remote()
+    refs = [actor.work.remote() for _ in range(2)]      # the second call raises it
+    """
 
 
 class TaskUnschedulableError(RayError):
-    """The task can never be placed."""
+    """The task can never be placed.
+
+    gone = NodeAffinitySchedulingStrategy(node_id="00" * 8, soft=False)
+    ray.get(f.options(scheduling_strategy=gone).remote())       # raises it
+    """
 
 
 class ActorUnschedulableError(RayError):
-    """The actor can never be placed."""
+    """The actor can never be placed.
+
+    gone = NodeAffinitySchedulingStrategy(node_id="00" * 8, soft=False)
+    actor = A.options(scheduling_strategy=gone).remote()
+    ray.get(actor.work.remote())        # raises it
+    """
 
 
 class ObjectRefStreamEndOfStreamError(RayError):
@@ -376,11 +490,20 @@ class UnserializableException(RayError):
 
 
 class ActorAlreadyExistsError(ValueError, RayError):
-    """An actor of that name is there already."""
+    """An actor of that name is there already.
+
+    A.options(name="a", lifetime="detached").remote()
+    A.options(name="a").remote()        # raises it; get_if_exists=True gives the first one
+    """
 
 
 class ActorHandleNotFoundError(ValueError, RayError):
-    """There is no actor of that name, or the handle belongs to another session."""
+    """There is no actor of that name, or the handle belongs to another session.
+
+    actor = A.remote()
+    ray.shutdown()
+    actor.work.remote()                 # raises it, in the next session
+    """
 
 
 __all__ = [

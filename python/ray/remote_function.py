@@ -17,6 +17,14 @@ class RemoteFunction(RemoteCall):
     them with num_returns > 1, None with 0). A function that yields returns an ObjectRefGenerator,
     which gives out a reference for each item as soon as it is there. `f.options(...)` is the same
     function with other options.
+
+        @ray.remote
+        def add(x, y):
+            return x + y
+
+        ref = add.remote(1, 2)
+        total = add.options(num_cpus=2).remote(ref, 3)
+        print(ray.get(total))               # 6
     """
 
     def __init__(self, definition: Definition, options: dict, outline: tuple):

@@ -14,7 +14,11 @@ def _current() -> dict:
 
 
 class RuntimeContext:
-    """Answers about the one who asks; ids are hex strings, and None where there is none."""
+    """Answers about the one who asks; ids are hex strings, and None where there is none.
+
+    context = ray.get_runtime_context()
+    print(context.get_node_id(), context.get_task_id())
+    """
 
     @property
     def job_id(self):
@@ -204,5 +208,10 @@ _context = RuntimeContext()
 
 
 def get_runtime_context() -> RuntimeContext:
-    """What the running task, actor or driver can ask about itself."""
+    """What the running task, actor or driver can ask about itself.
+
+    @ray.remote
+    def whoami():
+        return ray.get_runtime_context().get_task_id()
+    """
     return _context

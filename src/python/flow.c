@@ -312,8 +312,8 @@ static PyMemberDef flow_members[] = {
 
 static PyType_Slot flow_slots[] = {
     {Py_tp_doc,
-     "What a task or method that yields returns: it gives out a reference for each item, "
-     "in order, as soon as the item is there.\n\n"
+     "What a task or method that yields returns: it gives out a reference for each item, in\n"
+     "order, as soon as the item is there.\n\n"
      "    for ref in numbers.remote(3):\n        print(ray.get(ref))"},
     {Py_tp_dealloc, flow_dealloc},
     {Py_tp_repr, flow_repr},

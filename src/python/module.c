@@ -69,22 +69,25 @@ static PyObject *default_store(PyObject *module, PyObject *unused) {
 
 static PyMethodDef methods[] = {
     {"put", FAST(core_put), METH_FASTCALL | METH_KEYWORDS,
-     "put(value)\n--\n\nPuts a value into the object store and returns the reference to "
-     "it.\n\nLarge buffers (numpy "
-     "arrays) are copied once, into shared memory."},
+     "put(value)\n--\n\nPuts a value into the object store and returns the reference to it.\n\n"
+     "Large buffers (numpy arrays) are copied once, into shared memory.\n\n"
+     "    ref = ray.put(numpy.zeros(1000000))\n"
+     "    ray.get([total.remote(ref) for _ in range(10)])     # each task reads the same memory"},
     {"get", FAST(core_get), METH_FASTCALL | METH_KEYWORDS,
      "get(object_refs, *, timeout=None)\n--\n\nWaits for an object, or for each of a list of them, "
-     "and returns the "
-     "value or the list of values.\n\n"
-     "Raises what its task raised; GetTimeoutError after `timeout` seconds (the task goes on). "
-     "Arrays are read-only "
-     "views of shared memory."},
+     "and returns the value or the\nlist of values.\n\n"
+     "Raises what its task raised; GetTimeoutError after `timeout` seconds (the task goes on).\n"
+     "Arrays are read-only views of shared memory.\n\n"
+     "    value = ray.get(ref)\n"
+     "    values = ray.get([square.remote(i) for i in range(4)], timeout=60)"},
     {"wait", FAST(core_wait), METH_FASTCALL | METH_KEYWORDS,
      "wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True)\n--\n\nWaits until "
-     "`num_returns` of the "
-     "objects are there, at most `timeout` seconds.\n\n"
-     "Returns two lists, both in the order of the first: those that are there (at most "
-     "num_returns), and the rest."},
+     "`num_returns` of the objects are there, at most `timeout` seconds.\n\n"
+     "Returns two lists, both in the order of the first: those that are there (at most\n"
+     "num_returns), and the rest.\n\n"
+     "    while refs:\n"
+     "        (done,), refs = ray.wait(refs)\n"
+     "        print(ray.get(done))"},
     {"is_there", core_is_there, METH_O, NULL},
     {"_restore", core_ref_restore, METH_O, NULL},
     {"set_hooks", FAST(set_hooks), METH_VARARGS | METH_KEYWORDS, NULL},

@@ -269,7 +269,10 @@ static PyMemberDef ref_members[] = {
 
 static PyType_Slot ref_slots[] = {
     {Py_tp_doc, "A reference to an object that is there, or will be: ray.get() waits for it and "
-                "gives its value."},
+                "gives its value.\n\n"
+                "    ref = square.remote(3)\n"
+                "    print(ray.get(ref))                 # or, in async code, await ref\n"
+                "    print(ray.get(square.remote(ref)))  # an argument that is made by a task"},
     {Py_tp_dealloc, ref_dealloc},
     {Py_tp_repr, ref_repr},
     {Py_tp_hash, ref_hash},

@@ -7,7 +7,12 @@ from ray._private import session
 
 
 def get_gpu_ids() -> list:
-    """The GPUs that the running task or actor may use, as the driver numbers them."""
+    """The GPUs that the running task or actor may use, as the driver numbers them.
+
+    @ray.remote(num_gpus=1)
+    def train():
+        print(ray.get_gpu_ids())        # [0], say; CUDA_VISIBLE_DEVICES is "0" there
+    """
     if not _core.is_connected() or session.mode != session.WORKER_MODE:
         return []
     return [_gpu_name(index) for index in _core.current()["gpu_ids"]]

@@ -66,7 +66,10 @@ class BaseID:
 
 
 class JobID(BaseID):
-    """One driver and everything it started."""
+    """One driver and everything it started.
+
+    print(ray.get_runtime_context().job_id.hex())
+    """
 
     __slots__ = ()
     _size = 4
@@ -80,25 +83,50 @@ class JobID(BaseID):
 
 
 class NodeID(BaseID):
+    """The machine that something runs on.
+
+    print(ray.get_runtime_context().node_id.hex())
+    """
+
     __slots__ = ()
     _size = 8
 
 
 class WorkerID(BaseID):
+    """A process that runs tasks or an actor, or a driver.
+
+    ray.WorkerID.from_hex(ray.get_runtime_context().get_worker_id())
+    """
+
     __slots__ = ()
     _size = 12
 
 
 class TaskID(BaseID):
+    """One task, or one call of an actor.
+
+    print(ref.task_id().hex())          # of the task that makes this object
+    """
+
     __slots__ = ()
     _size = 20
 
 
 class ActorID(BaseID):
+    """One actor, through all its restarts.
+
+    print(ray.get_runtime_context().actor_id.hex())     # in a method of an actor
+    """
+
     __slots__ = ()
     _size = 20
 
 
 class PlacementGroupID(BaseID):
+    """One placement group.
+
+    print(ray.util.placement_group([{"CPU": 1}]).id.hex())
+    """
+
     __slots__ = ()
     _size = 20

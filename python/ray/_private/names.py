@@ -64,6 +64,9 @@ def find(name: str, namespace: "str | None" = None):
 def get_actor(name: str, namespace: "str | None" = None):
     """The handle of the actor that was made with this name.
 
+        Counter.options(name="counter", lifetime="detached").remote()
+        counter = ray.get_actor("counter")
+
     Args:
         name: as it was given by `name=`.
         namespace: where the name holds; by default this job's own namespace.
@@ -91,6 +94,9 @@ def get_actor(name: str, namespace: "str | None" = None):
 def list_named_actors(all_namespaces: bool = False) -> list:
     """The names of all actors that have one: of this job's namespace, or, as dicts with "namespace"
     and "name", of all.
+
+        print(ray.util.list_named_actors())                         # ["counter"]
+        print(ray.util.list_named_actors(all_namespaces=True))      # [{"name": ..., "namespace": ...}]
     """
     from ray._private import worker
 

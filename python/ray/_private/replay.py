@@ -28,6 +28,8 @@ def replay(task_id, *, pdb: bool = False):
     had, and returns what it returns (of one that yields, the list of its items), or raises what it
     raises. `task_id` is what its error tells.
     With `pdb` under the debugger, which stops at the first line, and where an exception is raised.
+
+        ray.util.replay("TASK_ID", pdb=True)        # the id that the task's error told
     """
     return call(load(task_id), pdb)
 

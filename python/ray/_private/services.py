@@ -180,7 +180,10 @@ def _flags():
 
 
 def get_node_ip_address(address=None) -> str:
-    """The address under which other machines reach this one; loopback if there is no network."""
+    """The address under which other machines reach this one; loopback if there is no network.
+
+    print(ray.util.get_node_ip_address())       # 192.168.1.5, say
+    """
     from _socket import AF_INET, SOCK_DGRAM, socket
 
     # Connecting a datagram socket sends nothing, but picks the interface that leads out (nobody has
@@ -199,5 +202,7 @@ def get_node_instance_id() -> str:
     """What the cloud calls this machine, as RAY_CLOUD_INSTANCE_ID says; "" if that is not set.
 
     print(ray.util.get_node_instance_id())
+
+        print(ray.util.get_node_instance_id())      # "" outside of a cloud
     """
     return os.environ.get("RAY_CLOUD_INSTANCE_ID", "")

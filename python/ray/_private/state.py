@@ -15,7 +15,11 @@ def check_connected():
 
 
 def nodes() -> list:
-    """The nodes of the system, a dict each."""
+    """The nodes of the system, a dict each.
+
+    for node in ray.nodes():
+        print(node["NodeID"], node["Resources"])
+    """
     check_connected()
     return [
         {
@@ -38,13 +42,19 @@ def nodes() -> list:
 
 
 def cluster_resources() -> dict:
-    """How much there is of each resource."""
+    """How much there is of each resource.
+
+    print(ray.cluster_resources()["CPU"])
+    """
     check_connected()
     return dict(_core.query("resources")["total"])
 
 
 def available_resources() -> dict:
-    """How much of each resource is free now; one that is used up is not in it."""
+    """How much of each resource is free now; one that is used up is not in it.
+
+    print(ray.available_resources().get("CPU", 0))
+    """
     check_connected()
     return {
         name: amount for name, amount in _core.query("resources")["available"].items() if amount > 0
@@ -66,6 +76,9 @@ def timeline(filename: "str | None" = None):
     """What ran when and where, as events of Chrome's trace format (chrome://tracing, Perfetto).
 
     Returns the list of events, or writes them to `filename` and returns nothing.
+
+        ray.timeline("/tmp/timeline.json")  # open it in Perfetto
+        events = ray.timeline()
     """
     check_connected()
     events = _trace(_core.query("events"))

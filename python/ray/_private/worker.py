@@ -58,6 +58,9 @@ def init(
 
     Calls that need a running system do this with the defaults, so it is needed only to choose.
 
+        ray.init(num_cpus=4)
+        ray.init(address="auto")            # joins the node that `ray start` began
+
     Args:
         address: which node to join: the address or the folder that `ray start` printed; "auto" for
             RAY_ADDRESS, or else the newest that this user started with `ray start`; "local" for
@@ -273,7 +276,11 @@ _core.set_hooks(auto_init=_auto_init, load_error=load_error)
 
 
 def is_initialized() -> bool:
-    """Whether this process is connected to a running system; the child of a fork is not."""
+    """Whether this process is connected to a running system; the child of a fork is not.
+
+    if not ray.is_initialized():
+        ray.init(num_cpus=2)
+    """
     return _core.is_connected() and session.pid == os.getpid()
 
 
@@ -288,6 +295,12 @@ def shutdown():
 
     Remote functions and classes work again after the next `ray.init`; references and handles do
     not.
+
+        ray.init(num_cpus=2)
+        try:
+            run()
+        finally:
+            ray.shutdown()
     """
     global _printer
     if session.mode == WORKER_MODE:
@@ -338,6 +351,47 @@ def remote(*args, **options):
     """Makes a function remote, or a class an actor class.
 
     Used as `@ray.remote`, as `@ray.remote(num_cpus=2, ...)`, or as `ray.remote(thing)`.
+
+        @ray.remote
+        def square(x):
+            return x * x
+
+        @ray.remote(num_cpus=2)
+        class Counter:
+            def __init__(self):
+                self.n = 0
+
+            def add(self, k):
+                self.n += k
+                return self.n
+
+        refs = [square.remote(i) for i in range(4)]     # four tasks; returns at once
+        print(ray.get(refs))                            # [0, 1, 4, 9]
+        counter = Counter.remote()                      # a process of its own
+        print(ray.get(counter.add.remote(5)))           # 5
+
+    Options of functions and classes, here and in `.options(...)`, which overrides them for one use:
+        num_cpus, num_gpus, memory, resources, accelerator_type: what it needs. A task has 1 CPU, an
+            actor none once it is there, unless it says so.
+        name: of the task, for `ps`, timeline and messages; of the actor, for `ray.get_actor`.
+        runtime_env: variables, files and packages around it (docs/runtime-env.md).
+        scheduling_strategy, label_selector, fallback_strategy: where it runs (docs/placement.md).
+
+    Options of functions only:
+        num_returns: how many references a call gives (1); "streaming" or "dynamic" for one that
+            yields.
+        max_retries: how often it is run again when its worker dies (3; -1: without end).
+        retry_exceptions: True, or a list of exceptions, after which it is run again too.
+        max_calls: after how many tasks its worker ends (0: never).
+
+    Options of classes only:
+        namespace, get_if_exists, lifetime="detached": who finds its name, and until when.
+        max_restarts: how often it is made again when its process dies (0; -1: without end).
+        max_task_retries: how often a call that was running then is run again (0).
+        max_concurrency, concurrency_groups: how many calls at once, in threads or coroutines.
+        max_pending_calls: how many calls a handle may have open (-1: any number).
+
+    `help(ray.remote_function.RemoteFunction)` and `help(ray.actor.ActorClass)` have what is made.
     """
     if len(args) == 1 and not options:
         return _make_remote(args[0], {})
@@ -370,6 +424,10 @@ def kill(actor, *, no_restart: bool = True):
 
     With no_restart=False only its process is killed: it is restarted if it has restarts left
     (max_restarts), and calls that it had not begun run then.
+
+        counter = Counter.remote()
+        ray.kill(counter)
+        ray.get(counter.add.remote(1))      # raises ActorDiedError
     """
     from ray.actor import ActorHandle
 
@@ -387,6 +445,10 @@ def cancel(ray_waitable, *, force: bool = False, recursive: bool = True):
     get_runtime_context().is_canceled(). `ray.get` raises TaskCancelledError, unless the task has
     returned something all the same. It is not retried. Does not wait for the task, and does nothing
     if that is over.
+
+        ref = slow.remote()
+        ray.cancel(ref)
+        ray.get(ref)                        # raises TaskCancelledError
     """
     if isinstance(ray_waitable, _core.ObjectRefGenerator):
         ray_waitable = ray_waitable.completed()

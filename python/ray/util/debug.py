@@ -32,12 +32,21 @@ def log_once(key: str) -> bool:
 
 
 def disable_log_once_globally() -> None:
-    """log_once is False for every key from now on, in this process."""
+    """log_once is False for every key from now on, in this process.
+
+    ray.util.disable_log_once_globally()
+    ray.util.log_once("key")            # False, for every key
+    """
     global _disabled
     _disabled = True
 
 
 def enable_periodic_logging() -> None:
-    """log_once is True again for each key, a minute after the last that was told."""
+    """log_once is True again for each key, a minute after the last that was told.
+
+    ray.util.enable_periodic_logging()
+    if ray.util.log_once("key"):        # True once a minute
+        print("still at it")
+    """
     global _periodic
     _periodic = True

@@ -155,6 +155,9 @@ class Counter(Metric):
 
     errors = Counter("errors", description="What went wrong.", tag_keys=("kind",))
     errors.inc(tags={"kind": "timeout"})
+
+        requests = Counter("requests", "How many there were.", tag_keys=("kind",))
+        requests.inc(1, {"kind": "read"})
     """
 
     _kind = "counter"
@@ -195,6 +198,9 @@ class Histogram(Metric):
 
     latency = Histogram("latency_s", boundaries=[0.01, 0.1, 1])
     latency.observe(0.05)
+
+        times = Histogram("times", "Of a request, in seconds.", boundaries=[0.1, 1])
+        times.observe(0.25)
     """
 
     _kind = "histogram"

@@ -151,6 +151,9 @@ def remove_placement_group(placement_group: PlacementGroup) -> None:
 def get_placement_group(placement_group_name: str) -> PlacementGroup:
     """The group of this name, in this job's namespace.
 
+        ray.util.placement_group([{"CPU": 1}], name="mine", lifetime="detached")
+        group = ray.util.get_placement_group("mine")
+
     Raises:
         ValueError: there is none.
     """
@@ -174,6 +177,9 @@ def get_placement_group(placement_group_name: str) -> PlacementGroup:
 def placement_group_table(placement_group: "PlacementGroup | None" = None) -> dict:
     """What is known of a group; without one of all, by their ids. The last thousand that were
     removed are among them.
+
+        group = ray.util.placement_group([{"CPU": 1}], name="mine")
+        print(ray.util.placement_group_table(group)["state"])
     """
     from ray._private import worker
 

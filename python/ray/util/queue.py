@@ -28,11 +28,23 @@ _GIVEN_UP = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledErro
 
 
 class Empty(queue.Empty):
-    """There was no item to get. It is the standard library's queue.Empty too."""
+    """There was no item to get. It is the standard library's queue.Empty too.
+
+    try:
+        item = queue.get(timeout=1)
+    except Empty:
+        item = None
+    """
 
 
 class Full(queue.Full):
-    """There was no room to put an item. It is the standard library's queue.Full too."""
+    """There was no room to put an item. It is the standard library's queue.Full too.
+
+    try:
+        queue.put_nowait(item)
+    except Full:
+        drop(item)
+    """
 
 
 class Queue:

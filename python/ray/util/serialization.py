@@ -40,6 +40,9 @@ def deregister_serializer(cls: type) -> None:
     """Takes register_serializer back, if there was one.
 
     ray.util.deregister_serializer(Connection)
+
+        ray.util.register_serializer(Model, serializer=to_bytes, deserializer=from_bytes)
+        ray.util.deregister_serializer(Model)
     """
     serialization.deregister(cls)
 

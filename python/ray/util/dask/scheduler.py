@@ -51,6 +51,10 @@ def disable_dask_on_ray() -> "dask.config.set":
     """Takes enable_dask_on_ray back.
 
     disable_dask_on_ray()
+
+        enable_dask_on_ray()
+        frame.compute()
+        disable_dask_on_ray()
     """
     return dask.config.set({"scheduler": None, "dataframe.shuffle.method": None})
 
@@ -76,6 +80,8 @@ def ray_dask_get_sync(dsk: Any, keys: Any, **kwargs) -> Any:
     """The same, one task after the other: an error stops it at the task that raised.
 
     x.compute(scheduler=ray_dask_get_sync)
+
+        frame.compute(scheduler=ray_dask_get_sync)
     """
     return _compute(dsk, keys, kwargs, one_by_one=True)
 

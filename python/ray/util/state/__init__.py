@@ -100,13 +100,19 @@ def list_placement_groups(
 ) -> list:
     """The placement groups of the node, also the last ones that were removed; arguments as for
     list_objects.
+
+        print([group.state for group in ray.util.state.list_placement_groups()])
     """
     _check(limit, timeout)
     return _chosen(PlacementGroupState, _groups(address, timeout), filters, limit)
 
 
 def get_placement_group(id: str, address=None, timeout=30, _explain=False):
-    """The placement group of this id; None if there is none."""
+    """The placement group of this id; None if there is none.
+
+    group = ray.util.placement_group([{"CPU": 1}])
+    print(ray.util.state.get_placement_group(group.id.hex()).state)
+    """
     _check(1, timeout)
     found = [group for group in _groups(address, timeout) if group.placement_group_id == id]
     return found[0] if found else None
@@ -137,6 +143,8 @@ def list_jobs(
 ) -> list:
     """The jobs of the node, also those that have ended, newest first; arguments as for
     list_objects.
+
+        print([job.status for job in ray.util.state.list_jobs()])
     """
     from ray import _core
     from ray._private import sessions
@@ -169,6 +177,9 @@ def list_objects(
     address=None, filters=None, limit=100, timeout=30, detail=False, raise_on_missing_output=True
 ) -> list:
     """The objects of the session, and who holds each for what reason.
+
+        for found in ray.util.state.list_objects(filters=[("type", "=", "Driver")]):
+            print(found.object_id)
 
     Args:
         address: the folder of a session; by default this process's own, else the newest of this user.
