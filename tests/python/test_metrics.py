@@ -3,6 +3,8 @@
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -179,3 +181,17 @@ def test_too_many_series_are_told_and_dropped(monkeypatch):
     with pytest.warns(RuntimeWarning, match="not counted"):
         counter.inc(tags={"n": "2"})
     assert value_of("ray_many_total", n="1") == 1 and value_of("ray_many_total", n="2") is None
+
+
+def test_a_session_whose_daemon_is_gone_can_be_ended():
+    code = """
+import os, signal, ray
+from ray.util.metrics import Counter
+ray.init(num_cpus=1)
+Counter("lost").inc()
+os.kill(ray._core.session()["daemon_pid"], signal.SIGKILL)
+ray.shutdown()
+print("ended")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "ended\n", done.stderr

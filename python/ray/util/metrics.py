@@ -320,9 +320,16 @@ def flush() -> None:
 
     ray.util.metrics.flush()
     """
-    if not is_initialized():
+    if not _changed or not is_initialized():
         return
-    of_job = kv.of_job()
+    try:
+        _send_changes(kv.of_job())
+    except Exception as error:  # the session has ended, or the daemon has no room
+        if is_initialized():
+            warnings.warn(f"metrics were lost: {error}", RuntimeWarning, stacklevel=2)
+
+
+def _send_changes(of_job):
     with _lock:
         changed = _changed[:]
         _changed.clear()
@@ -339,13 +346,9 @@ def flush() -> None:
             else:
                 added.append((of_job + _SERIES + series.key, numbers))
                 series.numbers[:] = [0.0] * len(series.numbers)
-    try:
-        for how, items in ((_core.KV_NEW, about), (_core.KV_PUT, put), (_core.KV_ADD, added)):
-            if items:
-                kv.write(how, items)
-    except Exception as error:  # the session has ended, or the daemon has no room
-        if is_initialized():
-            warnings.warn(f"metrics were lost: {error}", RuntimeWarning, stacklevel=2)
+    for how, items in ((_core.KV_NEW, about), (_core.KV_PUT, put), (_core.KV_ADD, added)):
+        if items:
+            kv.write(how, items)
 
 
 # ---- reading ----
