@@ -205,11 +205,12 @@ static void title_set(const char *name) {
 }
 
 static mob_status_t worker_begin(const char *path, uint64_t token, mob_client_t **ret_client) {
+    /* Processes that it starts carry its session id, so that the daemon finds them. Before the
+     * daemon knows of it: the zygote's session ends with the zygote. */
+    setsid();
     mob_status_t status = mob_worker_connect(path, token, ret_client);
     if (status == MOB_EPROTO || status == MOB_ECLOSED)
         _exit(0); /* the daemon does not want this worker any more */
-    /* processes that it starts carry its session id, so that the daemon finds them */
-    if (status == MOB_OK) setsid();
     title_set("worker");
     return status;
 }
@@ -239,6 +240,7 @@ mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client
     title_set(getenv("MOBULA_MOTHER") != NULL ? "mother" : "zygote");
     unsetenv("MOBULA_MOTHER");
     oom_offer();
+    setsid(); /* what it starts is found by that, as with workers */
     int sock = zygote_connect();
     setup_begin(ops, sock, setup_fd, false);
     answer(sock, WIRE_READY);
@@ -262,6 +264,7 @@ mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client
             }
         } else if (head.packet.kind == WIRE_PRELOAD && fork_twice(ops) == 1) {
             close(sock);
+            setsid();
             modules_load(ops, packet + sizeof(wire_packet_t), size - sizeof(wire_packet_t));
             sock = zygote_connect();
             answer(sock, WIRE_READY);
@@ -270,6 +273,7 @@ mob_status_t mob_zygote(const mob_zygote_ops_t *given, mob_client_t **ret_client
             if (fork_twice(ops) == 1) {
                 close(sock);
                 title_set("zygote");
+                setsid();
                 self.token = head.token;
                 sock = zygote_connect();
                 setup_begin(ops, sock, fds[0], true);

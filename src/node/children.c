@@ -27,8 +27,8 @@ static size_t children_list(pid_t *ret_children, size_t capacity) {
     return count;
 }
 
-/* Ends what dead workers started: those processes carry the worker's session, and are or become the
- * daemon's children. A session is forgotten when no child has it any more. */
+/* Ends what dead workers and zygotes started: those processes carry their session, and are or
+ * become the daemon's children. A session is forgotten when no child has it any more. */
 static void descendants_kill(node_t *n) {
     pid_t children[8192];
     size_t count = n->children.dead_sessions.count > 0
@@ -56,10 +56,9 @@ void node_children_reap(node_t *n) {
                         c->role == WIRE_ZYGOTE; /* a worker may look on as an observer too */
             if (c->pid == pid && ours && c->state != NODE_GREETING) dead = c;
         }
-        if (dead != NULL && dead->role == WIRE_WORKER)
-            (void)vec_push(&n->children.dead_sessions, pid);
-        descendants_kill(n);
         node_setup_t *setup = node_setup_by_pid(n, pid);
+        if (dead != NULL || setup != NULL) (void)vec_push(&n->children.dead_sessions, pid);
+        descendants_kill(n);
         if (setup != NULL) setup->zygote.pid = 0;
         if (dead == NULL) {
             if (setup != NULL && setup->zygote.client == NULL) node_zygote_died(setup);

@@ -8,8 +8,8 @@
 
 typedef struct {
     VEC(pid_t)
-    dead_sessions; /* of workers that died: the daemon also ends their descendants, which become its
-                      children */
+    dead_sessions; /* of workers and zygotes that died: the daemon also ends their descendants,
+                      which become its children */
 } node_children_t;
 
 /* Reaps the children that have ended: from now on their end is certain. */

@@ -269,6 +269,7 @@ static void client_unref(node_client_t *c) {
     vec_free(&c->slots);
     vec_free(&c->records);
     vec_free(&c->pinned);
+    free(c->unfit);
     free(c);
 }
 

@@ -12,8 +12,11 @@
 
 static const uint64_t REST_NS = 30000000000;
 
-/* Of one job: their bytes stay as long as it does. */
-enum { MOST = 65535, MOST_BYTES = 64 << 20 };
+enum {
+    MOST = 65535, /* of one job: their bytes stay as long as it does */
+    MOST_BYTES = 64 << 20,
+    MOST_RESTING = 16 /* of the node: open, with nothing to do */
+};
 
 /* ---- asking for one ---- */
 
@@ -150,15 +153,28 @@ mob_status_t node_environment_open(node_pool_t *pool) {
     return status;
 }
 
+/* Whether so many others rest that were needed later: each is a process, so this one goes at
+ * once. */
+static bool is_one_too_many(const node_setup_t *s) {
+    const node_setups_t *all = &s->node->setups;
+    size_t later = 0;
+    for (size_t i = 0; i < all->items.count; i++)
+        later += all->items.items[i]->rests && all->items.items[i]->used_ns > s->used_ns;
+    return later >= MOST_RESTING;
+}
+
 void node_environment_rest(node_pool_t *pool) {
     if (pool->number == 0 || pool->setup == NULL) return;
     uint64_t now = base_clock_mono_ns();
-    if (pool->workers > 0 || pool->waiting > 0) {
-        pool->used_ns = now;
-    } else if (now - pool->used_ns < REST_NS) {
+    node_setup_t *s = pool->setup;
+    s->rests = pool->workers == 0 && pool->waiting == 0;
+    if (!s->rests) {
+        s->used_ns = now;
+    } else if (now - s->used_ns < REST_NS && !is_one_too_many(s)) {
         node_look_again(pool->job->node, REST_NS / 1000000 + 1);
     } else {
-        node_setup_drop(pool->setup);
+        s->rests = false; /* a detached actor's job may have it too */
         pool->setup = NULL;
+        node_setup_drop(s);
     }
 }

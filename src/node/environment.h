@@ -10,7 +10,8 @@
  *
  *   from     to       by
  *   known    open     a task waits for a worker of it
- *   open     known    it has had no worker, and nothing waited for one, for REST_NS
+ *   open     known    it has had no worker, and nothing waited for one, for REST_NS; or
+ *                     MOST_RESTING others that have none had one later
  *
  * A job's tasks name an environment by the number of its pool, which stays as long as the job does.
  */

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "node/state.h"
 
 enum { MOST = 8 };
@@ -39,14 +40,36 @@ bool node_mother_fits(const wire_setup_t *mother, const wire_setup_t *child) {
            variables_are_in(child->env, mother->env);
 }
 
-/* A mother with the job's own setup, if it could fork the environment's zygote. */
+static bool has_children(const node_setup_t *mother) {
+    const node_t *n = mother->node;
+    for (size_t i = 0; i < n->setups.items.count; i++)
+        if (n->setups.items.items[i]->zygote.mother == mother) return true;
+    return false;
+}
+
+/* Makes room for one more: the one goes that was not used for longest. */
+static bool room_make(node_t *n) {
+    size_t mothers = 0;
+    node_setup_t *oldest = NULL;
+    for (size_t i = 0; i < n->setups.items.count; i++) {
+        node_setup_t *m = n->setups.items.items[i];
+        if (!m->is_mother) continue;
+        mothers++;
+        if (!has_children(m) && (oldest == NULL || m->used_ns < oldest->used_ns)) oldest = m;
+    }
+    if (mothers < MOST) return true;
+    node_setup_drop(oldest);
+    return oldest != NULL;
+}
+
+/* A mother with the driver's own setup, if it could fork the environment's zygote. (A detached
+ * actor's job may be in an environment itself: a mother is in none.) */
 static node_setup_t *mother_for_base(const node_setup_t *s) {
     node_t *n = s->node;
-    size_t mothers = 0;
-    for (size_t i = 0; i < n->setups.items.count; i++)
-        mothers += n->setups.items.items[i]->is_mother;
-    if (mothers == MOST || !node_mother_fits(&s->base->given, &s->given)) return NULL;
-    int fd = fcntl(s->base->fd, F_DUPFD_CLOEXEC, 0);
+    const node_setup_t *base = s->base;
+    while (base->base != NULL) base = base->base;
+    if (!node_mother_fits(&base->given, &s->given) || !room_make(n)) return NULL;
+    int fd = fcntl(base->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0 || node_mother_new(n, fd) != MOB_OK) return NULL;
     return n->setups.items.items[n->setups.items.count - 1];
 }
@@ -65,6 +88,7 @@ mob_status_t node_mother_new(node_t *n, int fd) {
     mob_status_t status = node_setup_new(n, fd, &m);
     if (status != MOB_OK) return status;
     m->is_mother = true;
+    m->used_ns = base_clock_mono_ns();
     m->preloads = false; /* what a user has loaded may have read a variable */
     status = m->given.argv[0] != NULL ? node_zygote_start(m) : MOB_EPROTO;
     if (status != MOB_OK) node_setup_drop(m);

@@ -8,7 +8,8 @@
  * a process reads.
  *
  * A node has a mother from its starter (`ray start`), for the drivers that join it, and gets others
- * when runtime environments are first used.
+ * when runtime environments are first used. There are only so many: the one goes for the next that
+ * was not used for longest.
  */
 #ifndef NODE_MOTHER_H
 #define NODE_MOTHER_H
@@ -17,7 +18,7 @@
 #include "wire/setup.h"
 
 /* A mother with this setup, in the descriptor that it takes, also if it fails. It is started at
- * once and stays. MOB_EPROTO, MOB_ENOMEM, MOB_ESYS, with words. */
+ * once. MOB_EPROTO, MOB_ENOMEM, MOB_ESYS, with words. */
 mob_status_t node_mother_new(node_t *node, int fd);
 /* The mother that can fork this setup's zygote; NULL: none can. Makes one for an environment, since
  * a job that uses one will use others. */

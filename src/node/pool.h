@@ -16,7 +16,6 @@ struct node_pool {
         environment; /* how a client described it: a wire_setup_t of changes; NULL: the job's own */
     size_t environment_size;
     uint8_t name[NODE_ENVIRONMENT_NAME]; /* the same for the same description */
-    uint64_t used_ns;                    /* when it had something to do last */
     uint32_t workers;                    /* that are there or asked for, actors too */
     uint32_t number; /* in its job, and the tag of its tasks' shapes; 0: the job's own */
     VEC(node_client_t *) starting;              /* workers that were asked for */

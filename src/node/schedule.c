@@ -96,4 +96,5 @@ void node_schedule(node_t *n) {
     }
     NODE_EACH_JOB(n, job)
     NODE_EACH_POOL(job, pool) node_pool_fill(pool);
+    node_zygotes_watch(n);
 }

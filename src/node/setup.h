@@ -12,7 +12,7 @@
 
 struct node_setup {
     node_t *node;
-    uint32_t holds; /* jobs */
+    uint32_t holds; /* pools, and setups that have it as a base */
     uint64_t token; /* its zygotes say hello with it */
     int fd;         /* its bytes, sealed: every worker gets them */
     size_t size;
@@ -20,6 +20,8 @@ struct node_setup {
     wire_setup_t given;
     node_setup_t *base; /* a runtime environment's: the job's, held; else NULL */
     bool is_mother;     /* its zygote forks others' zygotes, and no workers */
+    bool rests;         /* an environment's that is open with nothing to do */
+    uint64_t used_ns;   /* when a mother was asked last, or an environment had something to do */
     bool preloads; /* its modules are to be loaded; not after one of them has started a thread */
     node_zygote_t zygote;
 };

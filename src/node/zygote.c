@@ -10,7 +10,11 @@
  *
  * A zygote is started by its command, or forked from a mother's (mother.h). Then the daemon learns
  * its process from the mother, or by its hello, whichever comes first; a mother that ends before
- * has forked nothing that counts, and the zygote is started by its command.
+ * has forked nothing that counts, and the zygote is started by its command. A mother that does not
+ * answer for PATIENCE_NS stands still: it is killed.
+ *
+ * A zygote leads a session: what it starts to set up an environment (an installer) carries it, and
+ * ends with it.
  *
  * With modules to preload, the first zygote serves at once, and forks a second one that loads them
  * and then takes its place.
@@ -25,16 +29,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "node/mother.h"
 #include "node/state.h"
 
 enum { MAX_FAILURES = 3, SETUP_FD = 3 };
 
-/* Each pool of the setup. */
-#define EACH_POOL_OF(s, pool)      \
-    NODE_EACH_JOB((s)->node, job_) \
-    NODE_EACH_POOL(job_, pool)     \
-    if (pool->setup == (s))
+static const uint64_t PATIENCE_NS = 10000000000;
+
+/* Each pool of the setup. A job's own comes last: what is done with it may be the job's end. */
+#define EACH_POOL_OF(s, pool)                                                            \
+    NODE_EACH_JOB((s)->node, job_)                                                       \
+    for (size_t pool_at_ = job_->pools.count; pool_at_-- > 0;)                           \
+        for (node_pool_t *pool = job_->pools.items[pool_at_]; pool != NULL; pool = NULL) \
+            if (pool->setup == (s))
 
 static int spawn(node_setup_t *s, char *const *env, const char *folder) {
     posix_spawnattr_t attributes;
@@ -80,9 +88,15 @@ static mob_status_t zygote_spawn(node_setup_t *s) {
                       : base_fail(MOB_ESYS, "starting %s: %s", s->given.argv[0], strerror(error));
 }
 
+static void patience_begin(node_setup_t *s) {
+    s->zygote.asked_ns = s->zygote.mother->used_ns = base_clock_mono_ns();
+    node_look_again(s->node, PATIENCE_NS / 1000000 + 1);
+}
+
 static void adoption_ask(node_setup_t *s) {
     wire_fork_t packet = {.packet = {.magic = WIRE_MAGIC, .kind = WIRE_ADOPT}, .token = s->token};
     s->zygote.asked = true;
+    patience_begin(s);
     node_client_send(s->zygote.mother->zygote.client, &packet, sizeof packet, &s->fd, 1);
 }
 
@@ -91,6 +105,7 @@ mob_status_t node_zygote_start(node_setup_t *s) {
     if (mother == NULL) return zygote_spawn(s);
     s->zygote.mother = mother;
     s->zygote.asked = false;
+    patience_begin(s);
     if (mother->zygote.client != NULL) adoption_ask(s);
     return MOB_OK;
 }
@@ -108,16 +123,48 @@ bool node_zygote_is_missing(const node_setup_t *s) {
              s != NULL; s = NULL)                                                                 \
             if (s->zygote.mother == (m))
 
+/* Whether it is the daemon's, and its end has not been noted yet. */
+static bool is_child(pid_t pid) {
+    siginfo_t info;
+    return pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+static void zygote_kill(node_t *n, pid_t pid) {
+    if (pid <= 0) return;
+    (void)vec_push(&n->children.dead_sessions, pid);
+    kill(pid, SIGKILL); /* the daemon's child: not reaped yet, or the number is 0 */
+}
+
 /* The mother has forked, or tried to. */
 static void adoption_note(node_setup_t *mother, const wire_adopted_t *adopted) {
     node_setup_t *s = node_setup_by_token(mother->node, adopted->token);
-    if (s == NULL || s->zygote.mother != mother) return; /* it has said hello, or is not needed */
+    if (s == NULL && is_child(adopted->pid)) /* it may be about to install something for nobody */
+        zygote_kill(mother->node, adopted->pid);
+    if (s == NULL || s->zygote.mother != mother) return; /* it has said hello */
     s->zygote.mother = NULL;
     s->zygote.pid = adopted->pid;
     /* one that has ended already was reaped as a stranger */
-    siginfo_t info;
-    if (adopted->pid <= 0 || waitid(P_PID, (id_t)adopted->pid, &info, WEXITED | WNOHANG | WNOWAIT))
+    if (!is_child(adopted->pid)) {
+        s->zygote.pid = 0;
         node_zygote_died(s);
+    }
+}
+
+void node_zygotes_watch(node_t *n) {
+    uint64_t now = base_clock_mono_ns();
+    for (size_t i = n->setups.items.count; i-- > 0;) {
+        node_setup_t *s = i < n->setups.items.count ? n->setups.items.items[i] : NULL;
+        if (s == NULL || s->zygote.mother == NULL) continue;
+        if (now - s->zygote.asked_ns < PATIENCE_NS) {
+            node_look_again(n, (PATIENCE_NS - (now - s->zygote.asked_ns)) / 1000000 + 1);
+        } else {
+            node_setup_t *mother = s->zygote.mother;
+            if (mother->zygote.client != NULL)
+                node_client_close(mother->zygote.client); /* and it is killed */
+            else
+                node_zygote_died(mother);
+        }
+    }
 }
 
 /* What tasks fail with that have no worker. */
@@ -185,6 +232,15 @@ bool node_zygote_fork(node_client_t *w) {
 }
 
 void node_zygote_hello(node_client_t *c, node_setup_t *s) {
+    /* One that a mother forked may be dead by now, and reaped: nothing would tell of its end. */
+    if (s->zygote.pid == 0 && !is_child(c->pid)) {
+        node_client_refuse(c, MOB_EPROTO, "nobody asked for this process");
+        return;
+    }
+    if (s->zygote.next != NULL) { /* of a zygote that is gone: it has loaded modules for nobody */
+        s->zygote.next->setup = NULL;
+        node_client_close(s->zygote.next);
+    }
     c->state = NODE_LIVE;
     c->setup = s;
     s->zygote.next = c;
@@ -210,7 +266,10 @@ static void zygote_unfit(node_client_t *c, const char *text) {
     s->zygote.next = NULL;
     s->zygote.pid = 0;
     node_client_close(c);
-    zygote_fail(s, MOB_ESETUP, text);
+    if (s->is_mother)
+        node_zygote_died(s);
+    else
+        zygote_fail(s, MOB_ESETUP, text);
 }
 
 void node_zygote_packet(node_client_t *c, const void *packet, size_t size) {
@@ -274,7 +333,7 @@ static bool is_needed(node_setup_t *s) {
 void node_zygote_died(node_setup_t *s) {
     node_t *n = s->node;
     if (n->ending || !is_needed(s)) return;
-    if (s->zygote.pid > 0) kill(s->zygote.pid, SIGKILL);
+    zygote_kill(n, s->zygote.pid);
     s->zygote.pid = 0;
     s->zygote.mother = NULL;
     children_spawn(s);
@@ -312,5 +371,5 @@ void node_zygote_end(node_setup_t *s) {
         clients[i]->setup = NULL;
         node_client_close(clients[i]);
     }
-    if (pid > 0) kill(pid, SIGKILL); /* the daemon's child: not reaped yet, or the number is 0 */
+    zygote_kill(s->node, pid);
 }

@@ -14,11 +14,14 @@ typedef struct {
     pid_t pid;             /* of the one that was started last; 0: none */
     node_setup_t *mother;  /* whose zygote is to fork it, until it has said hello; NULL: none */
     bool asked;            /* the mother's zygote was asked to */
+    uint64_t asked_ns;     /* when, or since when it waits for the mother to be ready */
 } node_zygote_t;
 
 /* Starts a zygote, with the driver's command, environment and folder; it connects by itself. It is
  * forked from a mother's where that makes no difference (mother.h). MOB_ESYS with words. */
 mob_status_t node_zygote_start(node_setup_t *setup);
+/* Ends mothers that do not answer; once a round of scheduling. */
+void node_zygotes_watch(node_t *node);
 /* Whether none is there or on its way. */
 bool node_zygote_is_missing(const node_setup_t *setup);
 /* A zygote has said hello. */

@@ -9,6 +9,7 @@ list. They see what the driver's own environment has, too.
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -82,7 +83,7 @@ def _tell_subprocesses(paths):
 def _enter(tool, wanted, deadline):
     """Goes on as the interpreter of the virtual environment with these packages."""
     parents = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
-    if sys.prefix != sys.base_prefix and os.path.exists(os.path.join(sys.prefix, "mobula.json")):
+    if _is_in(tool, wanted):
         _put_before(parents)
         return
     about = {"tool": tool, "wanted": wanted, "python": sys.version, "where": sys.prefix}
@@ -93,6 +94,18 @@ def _enter(tool, wanted, deadline):
     os.environ["VIRTUAL_ENV"] = place
     os.environ["PATH"] = os.path.join(place, "bin") + os.pathsep + os.environ.get("PATH", "")
     _core.become(services.zygote_command([os.path.join(place, "bin", "python")]))
+
+
+def _is_in(tool, wanted) -> bool:
+    """Whether this interpreter is that of the virtual environment. The driver's own may be one too,
+    for a task can start programs.
+    """
+    try:
+        with open(os.path.join(sys.prefix, "mobula.json"), encoding="utf-8") as file:
+            about = json.load(file)
+    except (OSError, ValueError):
+        return False
+    return about["tool"] == tool and about["wanted"] == wanted
 
 
 def _put_before(parents):
@@ -120,15 +133,17 @@ def _build_once(tool, wanted, place, parents, text, deadline):
     lock = os.open(place + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
     os.set_inheritable(lock, True)  # also by the program that this one becomes
     done = os.path.join(place, "mobula.json")
-    _lock(lock, fcntl.LOCK_SH, deadline)
-    if not os.path.exists(done):
+    while True:
+        _lock(lock, fcntl.LOCK_SH, deadline)
+        if os.path.exists(done):
+            break
+        # between one lock and the other there is none: others may build it, or remove it
         _lock(lock, fcntl.LOCK_EX, deadline)
-        if not os.path.exists(done):  # somebody else may have had the lock before
-            _build(tool, wanted, place, parents, deadline)
+        if not os.path.exists(done):
+            _build(tool, wanted, place, parents, deadline, lock)
             with open(done + ".new", "w", encoding="utf-8") as file:
                 file.write(text)
             os.rename(done + ".new", done)
-        _lock(lock, fcntl.LOCK_SH, deadline)
     os.utime(done)
     _forget_old()
 
@@ -148,7 +163,7 @@ def _lock(lock, how, deadline):
             time.sleep(0.05)
 
 
-def _build(tool, wanted, place, parents, deadline):
+def _build(tool, wanted, place, parents, deadline, lock):
     import shutil
 
     shutil.rmtree(place, ignore_errors=True)
@@ -156,6 +171,7 @@ def _build(tool, wanted, place, parents, deadline):
         _run(
             [sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", place],
             deadline,
+            lock,
         )
         python = os.path.join(place, "bin", "python")
         found = subprocess.run(
@@ -165,14 +181,14 @@ def _build(tool, wanted, place, parents, deadline):
         ).stdout.strip()
         with open(os.path.join(found, "mobula_parents.pth"), "w", encoding="utf-8") as file:
             file.write("".join([f"{path}\n" for path in parents]))
-        _run(_install(tool, wanted, python), deadline)
+        _run(_install(tool, wanted, python), deadline, lock)
         if wanted.get(f"{tool}_check"):
             check = (
                 ["pip", "check", "--python", python]
                 if tool == "uv"
                 else ["--python", python, "check"]
             )
-            _run([*_installer(tool), *check], deadline)
+            _run([*_installer(tool), *check], deadline, lock)
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
@@ -216,29 +232,36 @@ def _installer(tool):
     )
 
 
-def _run(command, deadline):
+def _run(command, deadline, lock):
+    """Runs an installer. It has the lock, too: where this process is killed and it goes on, nobody
+    builds in the same place. (The daemon kills it then, by the session that it shares with us.)
+    """
+    running = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")},
+        pass_fds=(lock,),
+        preexec_fn=os.setpgrp,
+    )
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=deadline.left(),
-            env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")},
-        )
+        said, _ = running.communicate(timeout=deadline.left())
     except subprocess.TimeoutExpired as error:
+        os.killpg(running.pid, signal.SIGKILL)  # and what it has started
+        running.wait()
         said = error.stdout or b""
         said = said.decode(errors="replace") if isinstance(said, bytes) else said
         raise Unfit(
             f"it took longer than setup_timeout_seconds, {deadline.seconds} s: "
             f"{' '.join(command)}\n{said[-_SHOWN:]}"
         ) from None
-    if done.returncode != 0:
+    if running.returncode != 0:
         raise Unfit(
-            f"{' '.join(command)} ended with status {done.returncode}, and said:\n"
-            f"{done.stdout[-_SHOWN:]}"
+            f"{' '.join(command)} ended with status {running.returncode}, and said:\n"
+            f"{said[-_SHOWN:]}"
         )
 
 

@@ -99,6 +99,25 @@ static void shape_not_held(mob_client_t *c) {
     push(c, WIRE_SHAPE_DROP, MOB_SHAPE_ONE_CPU, 0, 0, 0);
 }
 static void shape_of_nobody(mob_client_t *c) { push(c, WIRE_SHAPE_DROP, UINT32_MAX, 0, 0, 0); }
+static void environment_outside(mob_client_t *c) {
+    push(c, WIRE_ENVIRONMENT, 0, 100, UINT64_MAX - 100, 4096);
+}
+static void environment_longer_than_its_space(mob_client_t *c) {
+    push(c, WIRE_ENVIRONMENT, 0, 65, 0, 64);
+}
+static void environment_without_end(mob_client_t *c) {
+    push(c, WIRE_ENVIRONMENT, 0, UINT64_MAX, 0, UINT64_MAX);
+}
+/* They are refused, which is no fault. */
+static void environment_of_garbage(mob_client_t *c) {
+    push(c, WIRE_ENVIRONMENT, 0, 0, 0, 64);
+    push(c, WIRE_ENVIRONMENT, 0, 64, 0, 64);
+}
+static void unfit_without_end(mob_client_t *c) {
+    wire_message_t m = {.failure = {WIRE_WORKER_UNFIT, .size = UINT32_MAX}};
+    while (!shm_ring_push(c->up, SHM_UP_MESSAGES, &m)) sched_yield();
+    notify(c);
+}
 
 /* A record of our own, filled so that it could be submitted. */
 static uint32_t record_draft(mob_client_t *c) {
@@ -294,6 +313,11 @@ static const garbage_t all_garbage[] = {
     {"shape_cut_short", shape_cut_short, true},
     {"shape_not_held", shape_not_held, true},
     {"shape_of_nobody", shape_of_nobody, true},
+    {"environment_outside", environment_outside, true},
+    {"environment_longer_than_its_space", environment_longer_than_its_space, true},
+    {"environment_without_end", environment_without_end, true},
+    {"environment_of_garbage", environment_of_garbage, false},
+    {"unfit_without_end", unfit_without_end, true},
     {"record_returns", record_returns, true},
     {"record_deps", record_deps, true},
     {"record_refs", record_refs, true},
@@ -535,6 +559,41 @@ static int socket_say(mob_client_t *c, const void *packet, size_t size) {
     return kind;
 }
 
+/* Processes that say hello as the job's zygote: all but the last are of no use to anybody. */
+static void test_zygotes_of_nobody(void **state) {
+    (void)state;
+    mob_client_t *c = session_start();
+    expect_served(c, "nothing");
+    mob_session_t session;
+    mob_client_session(c, &session);
+    int socks[8];
+    for (int i = 0; i < 8; i++) {
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        snprintf(address.sun_path, sizeof address.sun_path, "%s", c->socket_path);
+        wire_hello_t hello = wire_hello(WIRE_ZYGOTE, session.incarnation + 1);
+        socks[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(socks[i], (struct sockaddr *)&address, sizeof address), 0);
+        assert_int_equal(send(socks[i], &hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    }
+    for (int i = 0; i < 7; i++) { /* its socket is closed when the next one says hello */
+        struct pollfd p = {.fd = socks[i], .events = POLLIN};
+        assert_int_equal(poll(&p, 1, 20000), 1);
+        close(socks[i]);
+    }
+    wire_adopted_t adopted = {
+        .packet = {.magic = WIRE_MAGIC, .kind = WIRE_ADOPTED}, .token = UINT64_MAX, .pid = 1};
+    assert_int_equal(send(socks[7], &adopted, sizeof adopted, MSG_NOSIGNAL), sizeof adopted);
+    adopted.token = session.incarnation + 1;
+    assert_int_equal(send(socks[7], &adopted, sizeof adopted, MSG_NOSIGNAL), sizeof adopted);
+    const wire_packet_t kinds[] = {{WIRE_MAGIC, WIRE_UNFIT}, {WIRE_MAGIC, WIRE_STUCK}};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(send(socks[7], &kinds[i], sizeof *kinds, MSG_NOSIGNAL), sizeof *kinds);
+    expect_served(c, "zygotes of nobody");
+    close(socks[7]);
+    expect_served(c, "zygotes of nobody");
+    mob_shutdown(c);
+}
+
 static void test_strangers_on_the_socket(void **state) {
     (void)state;
     mob_client_t *c = session_start();
@@ -581,6 +640,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_random_messages_from_workers),
         cmocka_unit_test(test_hostile_driver),
         cmocka_unit_test(test_strangers_on_the_socket),
+        cmocka_unit_test(test_zygotes_of_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
