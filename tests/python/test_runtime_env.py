@@ -2,6 +2,7 @@
 actors.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -181,6 +182,34 @@ def test_a_zip_file(tmp_path):
         within({"working_dir": f"file://{tmp_path}/code.zip"}, "os.path.basename(os.getcwd())")
         == "top"
     )
+
+
+def test_a_zip_file_by_its_address(tmp_path):
+    address = f"file://{tmp_path}/code.zip"
+    for value in ("1", "2"):
+        with zipfile.ZipFile(f"{tmp_path}/code.zip", "w") as package:
+            package.writestr("value", value)
+            package.writestr("../../outside", value)
+        env = {"working_dir": address, "env_vars": {"VALUE": value}}
+        assert within(env, "open('value').read()") == value
+        assert within(env, "os.path.exists('../../outside')") is False
+    assert os.listdir(tmp_path) == ["code.zip"]  # nothing is written beside it
+
+
+def test_links_and_folders_without_files(tmp_path):
+    write(f"{tmp_path}/elsewhere/inner/file", "linked")
+    write(f"{tmp_path}/code/own", "own")
+    os.makedirs(f"{tmp_path}/code/nothing/in/it")
+    os.symlink(f"{tmp_path}/elsewhere", f"{tmp_path}/code/link")
+    os.symlink("..", f"{tmp_path}/code/nothing/loop")
+    os.symlink("own", f"{tmp_path}/code/also")
+    os.symlink("/no/such/file", f"{tmp_path}/code/broken")
+    env = {"working_dir": f"{tmp_path}/code"}
+    assert within(env, "open('link/inner/file').read()") == "linked"
+    assert within(env, "open('also').read()") == "own"
+    assert within(env, "os.listdir('nothing/in/it')") == []
+    assert within(env, "sorted(os.listdir('.'))") == ["also", "link", "nothing", "own"]
+    assert within(env, "os.path.exists('nothing/loop')") is False
 
 
 def test_py_modules(tmp_path):
@@ -395,7 +424,8 @@ def test_its_zygote_is_killed():
     first = within(env, "os.getpid()")
     for number, title in support.processes():
         if "ray::zygote" in title or "ray::mother" in title:
-            os.kill(number, 9)
+            with contextlib.suppress(ProcessLookupError):  # some end by themselves
+                os.kill(number, 9)
     os.kill(first, 9)
     assert within(env, "os.environ['ZYGOTE']") == "1"
     assert ray.get(variable.remote("ZYGOTE")) is None

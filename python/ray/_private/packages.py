@@ -49,27 +49,40 @@ def _pack(path, excludes, inside):
             if digest is None:  # Python 3.10
                 digest = hashlib.sha1(file.read())
         name = f"{digest.hexdigest()}.{os.path.basename(path)}"
-        return _placed(name, lambda made: shutil.copyfile(path, made))
+        return _placed(name, lambda made: shutil.copyfile(path, made) and name)
     files = _files(path, excludes)
     above = os.path.dirname(path) if os.path.isfile(path) or not inside else path
+    return _placed(_digest(files, above) + ".zip", lambda made: _write(made, files, above))
+
+
+def _digest(files, above):
     digest = hashlib.sha1()
     for each in files:
-        digest.update(
-            f"{os.path.relpath(each, above)}\0{os.lstat(each).st_mode & 0o111}\0".encode()
-        )
-        with open(each, "rb") as file:
-            digest.update(hashlib.sha1(file.read()).digest())
-    return _placed(digest.hexdigest() + ".zip", lambda made: _write(made, files, above))
+        digest.update(_about(each, above))
+        if each[-1] != "/":
+            with open(each, "rb") as file:
+                digest.update(hashlib.sha1(file.read()).digest())
+    return digest.hexdigest()
+
+
+def _about(each, above):
+    return f"{_name(each, above)}\0{os.stat(each).st_mode & 0o111}\0".encode()
+
+
+def _name(each, above):
+    return os.path.relpath(each, above) + ("/" if each[-1] == "/" else "")
 
 
 def _placed(name, write):
-    """Writes the package under a name of its own first: another process may do the same."""
+    """Writes the package under a name of its own first: another process may do the same. `write`
+    returns the name of what it wrote, which is another if the folder has changed meanwhile.
+    """
     path = os.path.join(kept_in(), name)
     if not os.path.exists(path):
         handle, made = tempfile.mkstemp(dir=kept_in())
         os.close(handle)
         try:
-            write(made)
+            path = os.path.join(kept_in(), write(made))
             os.rename(made, path)
         except BaseException:
             os.unlink(made)
@@ -77,18 +90,29 @@ def _placed(name, write):
     return path
 
 
-def _write(made, files, above):
+def _write(made, files, above) -> str:
+    """Writes the zip file; its name, by what is in it."""
+    digest = hashlib.sha1()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as package:
         for each in files:
-            info = zipfile.ZipInfo(os.path.relpath(each, above), _DATE)
+            info = zipfile.ZipInfo(_name(each, above), _DATE)
             info.external_attr = (os.stat(each).st_mode & 0xFFFF) << 16
+            digest.update(_about(each, above))
+            if each[-1] == "/":
+                package.writestr(info, b"")
+                continue
             info.compress_type = zipfile.ZIP_DEFLATED
-            with open(each, "rb") as source, package.open(info, "w") as copy:
-                shutil.copyfileobj(source, copy)
+            with open(each, "rb") as source:
+                data = source.read()
+            digest.update(hashlib.sha1(data).digest())
+            package.writestr(info, data)
+    return digest.hexdigest() + ".zip"
 
 
 def _files(path, excludes) -> list:
-    """The files of a folder that are not left out, in order."""
+    """The files of a folder that are not left out, in order, and folders with nothing in them, which
+    end with a slash. Links are what they lead to.
+    """
     if os.path.isfile(path):
         return [path]
     import pathspec
@@ -96,21 +120,26 @@ def _files(path, excludes) -> list:
     found, size = [], 0
     top = [("", pathspec.GitIgnoreSpec.from_lines([*_LEFT_OUT, *excludes]))]
     obeys = os.environ.get("RAY_RUNTIME_ENV_IGNORE_GITIGNORE") != "1"
-    waiting = [("", top)]
+    waiting = [("", top, (os.path.realpath(path),))]
     while waiting:
-        inner, rules = waiting.pop()
+        inner, rules, above = waiting.pop()
         folder = os.path.join(path, inner)
         ignore = os.path.join(folder, ".gitignore")
         if obeys and os.path.isfile(ignore):
             with open(ignore, encoding="utf-8", errors="replace") as file:
                 rules = [*rules, (inner, pathspec.GitIgnoreSpec.from_lines(file))]
-        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        if inner and not entries:
+            found.append(folder + "/")
+        for entry in entries:
             name = os.path.join(inner, entry.name)
-            is_folder = entry.is_dir(follow_symlinks=False)
+            is_folder = entry.is_dir()
             if _is_left_out(name + ("/" if is_folder else ""), rules):
                 continue
             if is_folder:
-                waiting.append((name, rules))
+                real = os.path.realpath(entry.path)
+                if real not in above:  # a link to where it is itself has no end
+                    waiting.append((name, rules, (*above, real)))
             elif entry.is_file():  # what a link leads to, too; a pipe or socket can't travel
                 found.append(entry.path)
                 size += entry.stat().st_size
@@ -136,15 +165,17 @@ def _is_left_out(name, rules):
 def unpacked(package: str, folder: str, deadline) -> str:
     """The folder with what is in a package; made once."""
     path = fetched(package, folder, deadline)
-    folder = path + ".files"
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    folder = os.path.join(folder, os.path.basename(path) + _version(path, folder) + ".files")
     if not os.path.isdir(folder):
-        made = tempfile.mkdtemp(dir=os.path.dirname(path))
+        made = tempfile.mkdtemp(dir=os.path.dirname(folder))
         try:
             _extract(path, made)
             os.rename(made, folder)
-        except OSError:
+        except BaseException as error:
             shutil.rmtree(made, ignore_errors=True)
-            if not os.path.isdir(folder):  # another process was not faster
+            # another process may have been faster
+            if not isinstance(error, OSError) or not os.path.isdir(folder):
                 raise
     inner = os.listdir(folder)
     # A zip file of the user's often has all of it in one folder, which is then what is meant.
@@ -152,6 +183,15 @@ def unpacked(package: str, folder: str, deadline) -> str:
         only = os.path.join(folder, inner[0])
         return only if os.path.isdir(only) else folder
     return folder
+
+
+def _version(path, folder):
+    """Tells apart what a user's own file was at times; a package of the session stays as it is."""
+    if os.path.dirname(path) == folder:
+        return ""
+    now = os.stat(path)
+    text = f"{path}\0{now.st_mtime_ns}\0{now.st_size}\0{now.st_ino}"
+    return "." + hashlib.sha1(text.encode()).hexdigest()
 
 
 def _extract(path, made):
@@ -176,8 +216,12 @@ def fetched(package: str, folder: str, deadline) -> str:
     path = os.path.join(folder, name)
     if not os.path.exists(path):
         handle, made = tempfile.mkstemp(dir=folder)
-        with urllib.request.urlopen(package, timeout=deadline.left()) as source:
+        try:
             with os.fdopen(handle, "wb") as copy:
-                shutil.copyfileobj(source, copy)
-        os.rename(made, path)
+                with urllib.request.urlopen(package, timeout=deadline.left()) as source:
+                    shutil.copyfileobj(source, copy)
+            os.rename(made, path)
+        except BaseException:
+            os.unlink(made)
+            raise
     return path
