@@ -94,6 +94,17 @@ UTIL = [
     Row("queue_items", "Queue: an item put, then got", "/s", 100e3),
     Row("pool_map", "util's Pool.map of 10,000, items", "/s", 1e6, pool=True),
     Row("joblib_tasks", "joblib: 1,000 small tasks", "/s", 20e3),
+    Row(
+        "allreduce",
+        "allreduce of 100 MB over 4 actors",
+        "/s",
+        None,
+        floor="copy",
+        from_floor=_copies_of(4 * 2 * 100e6),
+        goal_of_floor=0.4,
+        timeout=120,
+    ),
+    Row("allreduce_by_hand", "... by a get of all and a sum", "/s", None, timeout=120),
 ]
 
 WINDOWS = [

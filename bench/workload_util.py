@@ -1,13 +1,17 @@
-"""Rows about ray.util: Queue, Pool, joblib.
+"""Rows about ray.util: Queue, Pool, joblib, collective.
 
 Run by either system's Python, as a part of workload.py.
 """
 
 from __future__ import annotations
 
-from serve import rate
+from serve import filled, rate
+
+import ray
 
 ITEMS = 1000
+RANKS = 4
+REDUCED = 12_500_000  # float64: 100 MB
 
 
 def square(x):
@@ -66,9 +70,66 @@ def joblib_tasks(cpus):
     return row
 
 
+@ray.remote(num_cpus=0)
+class Rank:
+    """One of those whose arrays are summed; it needs no CPU of its own to be made."""
+
+    def __init__(self, rank):
+        self.rank = rank
+        self.array = filled(REDUCED) * 1e-300  # it is summed again and again
+
+    def join(self):
+        from ray.util import collective
+
+        collective.init_collective_group(RANKS, self.rank, "gloo")
+
+    def allreduce(self):
+        from ray.util import collective
+
+        collective.allreduce(self.array)
+
+    def get(self):
+        return self.array
+
+    def set(self, array):
+        self.array[:] = array
+
+
+def allreduce():
+    ranks = [Rank.remote(rank) for rank in range(RANKS)]
+    ray.get([rank.join.remote() for rank in ranks])
+
+    def body():
+        ray.get([rank.allreduce.remote() for rank in ranks])
+        return 1
+
+    yield rate(body)
+    for rank in ranks:
+        ray.kill(rank)
+
+
+def allreduce_by_hand():
+    ranks = [Rank.remote(rank) for rank in range(RANKS)]
+
+    def body():
+        first, *others = ray.get([rank.get.remote() for rank in ranks])
+        total = first.copy()
+        for other in others:
+            total += other
+        ref = ray.put(total)
+        ray.get([rank.set.remote(ref) for rank in ranks])
+        return 1
+
+    yield rate(body)
+    for rank in ranks:
+        ray.kill(rank)
+
+
 def rows(cpus: int) -> dict:
     return {
         "queue_items": queue_items,
         "pool_map": pool_map(cpus),
         "joblib_tasks": joblib_tasks(cpus),
+        "allreduce": allreduce,
+        "allreduce_by_hand": allreduce_by_hand,
     }

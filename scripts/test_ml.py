@@ -23,6 +23,7 @@ TESTS = {
         "test_weights_*.py",
         "test_docs_examples_ml.py",
         "test_image_pipeline.py",
+        "test_collective.py",
     ),
     "clients": ("test_carry_*.py", "test_client_*.py"),
 }
