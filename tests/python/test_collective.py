@@ -558,6 +558,34 @@ def test_local_mode_has_no_groups():
     assert "local_mode=True has only one" in run.stderr
 
 
+def test_groups_that_one_process_makes():
+    from ray.experimental import collective as groups
+
+    actors = [Rank.remote() for _ in range(3)]
+    group = groups.create_collective_group(actors, backend="gloo")
+    pair = groups.create_collective_group(actors[1:], "gloo", name="pair")
+    assert [group.get_rank(actor) for actor in actors] == [0, 1, 2]
+    assert pair.get_rank(actors[0]) == -1 and pair.name == "pair" and pair.backend == "gloo"
+    assert groups.get_collective_groups(actors) == [group]
+    assert groups.get_collective_groups(actors[2:]) == [group, pair]
+    found = ray.get([actor.call.remote("allreduce", np.ones(3), group.name) for actor in actors])
+    assert [one[0][0] for one in found] == [3, 3, 3]
+    ray.kill(actors[0])
+    with pytest.raises(RuntimeError, match="rank 0 .* died"):
+        ray.get(actors[1].call.remote("barrier", group.name))
+    groups.destroy_all_collective_groups()
+    assert groups.get_collective_groups() == []
+    assert not ray.get(actors[1].call.remote("is_group_initialized", "pair"))[-1]
+    with pytest.raises(ValueError, match="No group"):
+        groups.destroy_collective_group(pair)
+    with pytest.raises(ValueError, match="unique"):
+        groups.create_collective_group([actors[1]] * 2, "gloo")
+    with pytest.raises(NotImplementedError, match="nccl"):
+        groups.create_collective_group(actors[1:], "nccl")
+    with pytest.raises(AttributeError, match="not in Mobula yet"):
+        groups.allreduce.bind([])
+
+
 @pytest.mark.parametrize("size", [3, 100_000])
 def test_torch(ranks, size):
     pytest.importorskip("torch")

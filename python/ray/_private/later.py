@@ -30,10 +30,11 @@ _LATER = {
             "_serialization_helper"
         ),
         "ray.experimental": (
-            "array channel collective compiled_dag_ref dynamic_resources "
+            "array channel compiled_dag_ref dynamic_resources "
             "gradio_utils job multiprocessing queue raysort rdt sandbox "
             "shuffle state util"
         ),
+        "ray.experimental.collective": "allgather allreduce reducescatter",
         "ray.util": (
             "annotations "
             "check_open_ports client_connect common connect "

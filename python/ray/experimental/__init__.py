@@ -16,6 +16,6 @@ def __getattr__(name):
         return getattr(importlib.import_module("ray.experimental." + _VARIABLES[name]), name)
     if name in ("get_local_object_locations", "get_object_locations"):
         return getattr(importlib.import_module("ray.experimental.locations"), name)
-    if name in ("internal_kv", "locations", "tqdm_ray", "ui", *_VARIABLES.values()):
+    if name in ("collective", "internal_kv", "locations", "tqdm_ray", "ui", *_VARIABLES.values()):
         return importlib.import_module("ray.experimental." + name)
     raise no_attribute(__name__, name)
