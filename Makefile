@@ -1,6 +1,6 @@
 # Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but
 # make.
-.PHONY: help setup build run test test-ml test-ml-made proof chaos
+.PHONY: help setup build run test test-ml test-ml-made proof chaos wheel
 .PHONY: bench bench-c bench-memory bench-plots sanitize format clean
 
 PYTHON := .venv/bin/python
@@ -18,6 +18,7 @@ help:
 	@echo "make test         all tests; ends with the names of those that failed"
 	@echo "make test-ml      the tests with other libraries, in environments that it makes (3 GB):"
 	@echo "                  TensorFlow, torch, and clients"
+	@echo "make wheel        wheels for CPython 3.10 to 3.13, as far as they are here, in dist/"
 	@echo "make proof        what takes too long for the tests: kills, a million tasks,"
 	@echo "                  idleness, fairness"
 	@echo "make chaos        kills of everything at random, and an exact look at what they led to;"
@@ -50,6 +51,10 @@ test-ml: build
 # The same in those environments that are there already.
 test-ml-made: build
 	@$(PYTHON) scripts/test_ml.py --seeds $(SEEDS)
+
+wheel: setup
+	@scripts/setup.sh wheel
+	@scripts/wheel.sh
 
 proof: build
 	@$(PYTHON) bench/proof.py
@@ -91,6 +96,6 @@ format: setup
 	@.venv/bin/ruff check -q --fix $(wildcard python tests bench examples scripts)
 
 clean:
-	@rm -rf build build-asan .mesonpy-* .pytest_cache .ruff_cache
+	@rm -rf build build-asan build-wheel .mesonpy-* .pytest_cache .ruff_cache
 	@find python tests bench examples scripts -name __pycache__ -prune -exec rm -rf {} + \
 	2>/dev/null || true
