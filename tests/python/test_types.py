@@ -96,6 +96,8 @@ def _names(stub):
 def test_stubs_have_what_their_modules_have(module, stub):
     told = {name for name in _names(stub) if not name.startswith("_")}
     assert set(module.__all__) - {"__version__"} <= told
+    modules = {name for name in module._MODULES if not name.startswith("_")}
+    assert modules - {"scripts"} <= told
     assert told <= set(dir(module)) | {"runtime_env"}
 
 

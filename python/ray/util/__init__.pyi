@@ -18,6 +18,7 @@ from ray.util import (
     actor_group as actor_group,
     actor_pool as actor_pool,
     check_serialize as check_serialize,
+    collective as collective,
     dask as dask,
     debug as debug,
     helpers as helpers,

@@ -32,7 +32,11 @@ def gloo_available() -> bool:
 
 
 def is_group_initialized(group_name: str = "default") -> bool:
-    """Whether this process has joined the group."""
+    """Whether this process has joined the group.
+
+    if not collective.is_group_initialized("workers"):
+        collective.init_collective_group(4, rank, group_name="workers")
+    """
     return group_name in _here()
 
 
@@ -125,6 +129,8 @@ def destroy_collective_group(group_name: str = "default") -> None:
     """Leaves the group, and takes back what create_collective_group has declared in this process.
 
     Every rank calls it; a new group can have the name at once. Nothing happens if there is none.
+
+        collective.destroy_collective_group("workers")
     """
     with _lock:
         group = _here().pop(group_name, None)
@@ -136,13 +142,20 @@ def destroy_collective_group(group_name: str = "default") -> None:
 
 
 def get_rank(group_name: str = "default") -> int:
-    """This process's rank in the group; -1 if it is in none of that name."""
+    """This process's rank in the group; -1 if it is in none of that name.
+
+    if collective.get_rank("workers") == 0:
+        print("the first of them")
+    """
     group = _here().get(group_name)
     return -1 if group is None else group.rank
 
 
 def get_collective_group_size(group_name: str = "default") -> int:
-    """How many ranks the group has; -1 if this process is in none of that name."""
+    """How many ranks the group has; -1 if this process is in none of that name.
+
+    share = len(rows) // collective.get_collective_group_size("workers")
+    """
     group = _here().get(group_name)
     return -1 if group is None else group.world_size
 
@@ -161,7 +174,10 @@ def allreduce(tensor, group_name: str = "default", op: ReduceOp = ReduceOp.SUM) 
 
 
 def barrier(group_name: str = "default") -> None:
-    """Returns when all ranks of the group have called it."""
+    """Returns when all ranks of the group have called it.
+
+    collective.barrier("workers")       # in each of its members
+    """
     get_group_handle(group_name).barrier()
 
 
