@@ -35,6 +35,20 @@ def test_every_row_is_read(compatibility):
     assert len(lines) - len(headings) == len(list(compatibility.rows(text)))
 
 
+def test_both_counts_are_of_the_same_names(compatibility):
+    """A name that is added to the page was there before, or was not."""
+    counts = {
+        what: (int(before), int(now))
+        for what, before, now in re.findall(
+            r"^\| (\w+) \| (\d+) \| (\d+) \|$", compatibility.PAGE.read_text(), re.M
+        )
+    }
+    names = counts.pop("names")
+    assert sorted(counts) == sorted(compatibility.VERDICTS)
+    assert names[0] == names[1]
+    assert names == tuple(map(sum, zip(*counts.values())))
+
+
 def test_no_name_stands_twice_in_a_table(compatibility):
     text = compatibility.PAGE.read_text()
     for section in re.split(r"^## ", text, flags=re.M):
