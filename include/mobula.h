@@ -371,7 +371,8 @@ typedef struct mob_task {
     mob_ref_t function; /* an object that names a function or class: mob_function_c and its like, in
                            mobula_task.h; none for calls */
     mob_ref_t actor;    /* MOB_ACTOR_CALL */
-    const char *name;   /* for people; the method for MOB_ACTOR_CALL. At most 255 bytes */
+    const char *name;   /* for people; the method for MOB_ACTOR_CALL, or what people see instead, a
+                           zero and the method. At most 255 bytes */
     size_t name_size;
     uint32_t shape;      /* resources: mob_shape */
     uint32_t held_shape; /* MOB_ACTOR_CREATE: what it holds once it is made */
@@ -501,8 +502,10 @@ typedef struct mob_run {
     mob_ref_t function;
     mob_ref_t actor;   /* the one that is called, or is being made */
     mob_ref_t task_id; /* names this run; not a reference to an object */
-    const char *name;
+    const char *name; /* for people */
     size_t name_size;
+    const char *method; /* MOB_ACTOR_CALL: what is called; `name`, unless the caller named it else */
+    size_t method_size;
     uint64_t gpu_mask;
     uint32_t shape, held_shape;
     uint32_t num_returns; /* 0 when an actor is made again: its result is there already */

@@ -354,9 +354,9 @@ class ActorMethod(RemoteCall):
 
     def options(self, **options) -> "ActorMethod":
         """The same method with these options: num_returns, max_task_retries, retry_exceptions,
-        concurrency_group, enable_task_events.
+        concurrency_group, enable_task_events; and name, which people see instead of the method's.
         """
-        checked = {k: v for k, v in _options.for_method(options).items() if v is not None}
+        checked = {k: v for k, v in _options.for_call(options).items() if v is not None}
         return ActorMethod(
             self._actor,
             self._definition,
@@ -504,6 +504,12 @@ def _naming(definition, options, name):
     return names.naming(options, ActorHandle, definition, name, *_of_handles(options))
 
 
+def _shown(name, method):
+    """What the core takes for a call that people see by another name: see mob_task_t."""
+    room = 254 - len(method.encode())
+    return name.encode(errors="replace")[: max(room, 0)].decode(errors="ignore") + "\0" + method
+
+
 def _prepare_call(definition, name, options, group, classes):
     return {
         "kind": _core.ACTOR_CALL,
@@ -514,7 +520,7 @@ def _prepare_call(definition, name, options, group, classes):
         ),
         "max_retries": options["max_task_retries"],
         "retry_exceptions": bool(options.get("retry_exceptions")),
-        "name": name,
+        "name": _shown(options["name"], name) if "name" in options else name,
         "max_calls": 0,
         "group": group,
         "untold": _options.untold(options),

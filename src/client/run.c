@@ -99,13 +99,17 @@ static bool is_for_us(const mob_client_t *c, const client_order_t *order,
 static mob_run_t run_view(const mob_client_t *c, const client_order_t *order,
                           const wire_record_t *copy, const wire_body_t *body, uint64_t start_ns) {
     bool flows = (copy->flags & WIRE_FLOWS) && copy->num_returns == 2;
+    size_t shown = strnlen(body->name, copy->name_size);
+    size_t skip = shown < copy->name_size ? shown + 1 : 0; /* to the method: see mob_task_t */
     return (mob_run_t){
         .kind = (mob_kind_t)copy->kind,
         .function = copy->function,
         .actor = copy->kind == MOB_ACTOR_CREATE ? body->returns[0] : copy->actor,
         .task_id = {.slot = order->record, .generation = order->generation},
         .name = body->name,
-        .name_size = copy->name_size,
+        .name_size = shown,
+        .method = body->name + skip,
+        .method_size = copy->name_size - skip,
         .gpu_mask = order->gpu_mask,
         .shape = copy->shape,
         .held_shape = copy->held_shape,

@@ -27,6 +27,7 @@ size_t node_task_name(node_t *n, const node_task_t *t, char *ret_name, size_t ca
                                 : (const char *)record->body + skip;
     if (t->block == 0 && skip + size > WIRE_RECORD_BODY) size = 0;
     if (t->block != 0 && t->block + skip + size > n->config.store_bytes) size = 0;
+    size = strnlen(from, size); /* a method may stand behind: see mob_task_t */
     if (size >= capacity) size = base_utf8_whole(from, capacity - 1);
     memcpy(ret_name, from, size);
     ret_name[size] = 0;

@@ -47,7 +47,7 @@ PyObject *core_run_callable(const mob_run_t *run) {
         PyErr_SetString(PyExc_RuntimeError, "this worker has no actor");
         return NULL;
     }
-    PyObject *name = PyUnicode_FromStringAndSize(run->name, (Py_ssize_t)run->name_size);
+    PyObject *name = PyUnicode_FromStringAndSize(run->method, (Py_ssize_t)run->method_size);
     if (name == NULL) return NULL;
     PyUnicode_InternInPlace(&name);
     PyObject *method = PyObject_GetAttr(core.actor, name);

@@ -132,19 +132,19 @@ static mob_status_t method_find(task_worker_t *w, const mob_run_t *run,
                                 mob_function_t *ret_symbol) {
     for (size_t i = 0; i < w->methods.count; i++) {
         const task_method_t *m = &w->methods.items[i];
-        if (m->name_size != run->name_size || memcmp(m->name, run->name, run->name_size) != 0)
+        if (m->name_size != run->method_size || memcmp(m->name, run->method, run->method_size) != 0)
             continue;
         *ret_symbol = m->symbol;
         return MOB_OK;
     }
-    char *name = strndup(run->name, run->name_size);
+    char *name = strndup(run->method, run->method_size);
     if (name == NULL) return base_fail(MOB_ENOMEM, "no memory for a method");
     mob_status_t status =
         strcmp(name, "new") == 0 || strcmp(name, "free") == 0
             ? base_fail(MOB_EINVAL, "%s is no method: it is called by the system", name)
             : symbol_find(w->actor_class, name, ret_symbol);
     if (status != MOB_OK ||
-        !vec_push(&w->methods, ((task_method_t){name, run->name_size, *ret_symbol})))
+        !vec_push(&w->methods, ((task_method_t){name, run->method_size, *ret_symbol})))
         free(name);
     return status;
 }

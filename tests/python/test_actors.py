@@ -663,3 +663,26 @@ def test_an_actor_that_gets_its_own_calls_result_from_another_thread():
     threaded = Threaded.remote()
     ray.get(threaded.start.remote(Counter.remote()))
     assert ray.get(threaded.finish.remote()) == [1]
+
+
+def test_a_call_that_people_see_by_another_name():
+    @ray.remote
+    class Reader:
+        def read(self, path):
+            return path, ray.get_runtime_context().get_task_name()
+
+        def fail(self):
+            raise KeyError("lost")
+
+    reader = Reader.remote()
+    assert ray.get(reader.read.remote("a"))[0] == "a"
+    path, name = ray.get(reader.read.options(name="the first file").remote("b"))
+    assert path == "b" and name.endswith("the first file")
+    long = reader.read.options(name="é" * 120).remote("c")
+    assert ray.get(long)[0] == "c"
+    with pytest.raises(KeyError, match="the failing one"):
+        ray.get(reader.fail.options(name="the failing one").remote())
+    with pytest.raises(ValueError, match="NUL"):
+        reader.read.options(name="a\0b")
+    with pytest.raises(TypeError, match="name must be a str"):
+        reader.read.options(name=1)

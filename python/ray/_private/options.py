@@ -278,6 +278,11 @@ def for_method(given: dict) -> dict:
     return _checked("an actor's method", _METHOD, _LATER_METHOD, given)
 
 
+def for_call(given: dict) -> dict:
+    """Checks the options of calls of an actor's method: those of the method, and `name`."""
+    return _checked("a call of an actor's method", {**_METHOD, "name": name}, _LATER_METHOD, given)
+
+
 def chosen(options: dict, name: str, default):
     """The value of an option, or the default where it is not given or None."""
     value = options.get(name)
