@@ -52,11 +52,25 @@ static struct {
     int setup_fd;
 } self;
 
+/* jemalloc's own thread, which pyarrow starts: jemalloc stops it for a fork, with all its locks
+ * taken, and starts it again on both sides. */
+static bool stands_a_fork(const char *thread) {
+    char path[64], name[32] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%.16s/comm", thread);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return true; /* it has ended */
+    bool read = fgets(name, sizeof name, file) != NULL;
+    fclose(file);
+    return read && strcmp(name, "jemalloc_bg_thd\n") == 0;
+}
+
+/* The threads that a fork would lose, this one counted. */
 static int thread_count(void) {
     int count = 0;
     DIR *dir = opendir("/proc/self/task");
     if (dir == NULL) return 1;
-    for (struct dirent *e; (e = readdir(dir)) != NULL;) count += e->d_name[0] != '.';
+    for (struct dirent *e; (e = readdir(dir)) != NULL;)
+        count += e->d_name[0] != '.' && !stands_a_fork(e->d_name);
     closedir(dir);
     return count;
 }

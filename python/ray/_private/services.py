@@ -163,13 +163,19 @@ def zygote_command(interpreter: "list[str] | None" = None) -> list:
     interpreter have the same command, and a process that was started for one can serve the other.
     """
     flags = [] if interpreter else _flags()
-    return [*(interpreter or [sys.executable]), *flags, "-c", _ZYGOTE, _PACKAGES]
+    return [*(interpreter or [sys.executable]), *flags, "-S", "-c", _ZYGOTE, _PACKAGES]
 
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # `del`: the folder where the command is started is not among the places to look at.
+# -S and site.main(): what is imported as Python starts (a .pth file of Modin's imports pandas) must
+# start no threads either, for this process is forked: see ray._private.threads.
 _ZYGOTE = (
-    "import sys, _frozen_importlib as inner, _frozen_importlib_external as outer; del sys.path[0]; "
+    "import sys, os, _frozen_importlib as inner, _frozen_importlib_external as outer; "
+    "del sys.path[0]; given = os.environ.copy(); "
+    "os.environ.update({'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1', "
+    "'MKL_NUM_THREADS': '1'}); "
+    "import site; site.main(); os.environ.clear(); os.environ.update(given); "
     "inner._load(outer.PathFinder.find_spec('ray', sys.argv[1:])); "
     "from ray._private import zygote; zygote.main()"
 )
