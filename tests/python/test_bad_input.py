@@ -173,7 +173,7 @@ def test_options_that_come_later_say_so(good, options):
         ray.remote(**options)(lambda: 1)
 
 
-@pytest.mark.parametrize("name", ["data", "train", "tune", "serve", "UniqueID"])
+@pytest.mark.parametrize("name", ["rllib", "train", "tune", "serve", "UniqueID"])
 def test_names_that_come_later_say_so(name):
     assert not hasattr(ray, name)
     with pytest.raises(AttributeError, match="not in Mobula"):
@@ -260,7 +260,7 @@ def test_modules_that_come_later():
         with pytest.raises(AttributeError, match="not in Mobula: Mobula is Ray's core only"):
             getattr(ray.util, name)
     for name in (
-        "ray.data",
+        "ray.data.block",
         "ray.tune",
         "ray.util.spark",
         "ray.train.torch",

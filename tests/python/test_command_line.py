@@ -105,6 +105,9 @@ def test_as_a_module():
 def test_version_text():
     assert re.fullmatch(r"2\.60\.0\+mobula\.\d+\.\d+\.\d+", ray.__version__)
     assert ray.__version__.endswith(importlib.metadata.version("mobula-ray"))
+    # As libraries take it apart.
+    assert tuple(int(part) for part in ray.__version__.split(".")) == (2, 60, 0)
+    assert ray.__version__.split("+")[0] == "2.60.0" and ray.__version__.split(".", 1)[0] == "2"
 
 
 def test_package_metadata():

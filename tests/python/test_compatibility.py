@@ -61,7 +61,7 @@ def test_no_name_stands_twice_in_a_table(compatibility):
     [
         ("ray.no_such_name", "yes", "no attribute"),
         ("ray.put", "no", "it is yes"),
-        ("ray.data", "yes", "it is refused"),
+        ("ray.tune", "yes", "it is refused"),
         ("ray.put", "differs", "does not say how"),
         ("f.options(no_such_option=)", "yes", "no option"),
         ("RAY_NO_SUCH_VARIABLE", "yes", "it is no"),

@@ -209,3 +209,19 @@ def test_progress_bar(capsys):
     with ProgressBarCallback():
         assert plus(1, plus(1, 1)).compute(scheduler=ray_dask_get) == 3
     assert "100%" in capsys.readouterr().err
+
+
+def test_references_as_arguments_arrive_as_values():
+    @ray.remote
+    def three():
+        return 3
+
+    @dask.delayed
+    def total(*values, more=0):
+        flat = [x for value in values for x in (value if isinstance(value, list) else [value])]
+        return sum(flat) + more
+
+    ref = three.remote()
+    assert total(ref, 1).compute(scheduler=ray_dask_get) == 4
+    assert total([ref, 1], more=ref).compute(scheduler=ray_dask_get) == 7
+    assert total([ref, plus(1, 1)], ref).compute(scheduler=ray_dask_get) == 8

@@ -130,7 +130,7 @@ def test_request_resources_is_shown(capsys):
 @pytest.mark.parametrize(
     "name, words",
     [
-        ("ray.data", "core only"),
+        ("ray.data.extensions", "core only"),
         ("ray.workflow", "core only"),
         ("ray.client_builder", "no client"),
         ("ray.util.tracing", "ray.timeline"),
@@ -142,6 +142,17 @@ def test_request_resources_is_shown(capsys):
 def test_modules_that_will_not_come(name, words):
     with pytest.raises(ImportError, match=f"{name} is not in Mobula: .*{words}"):
         importlib.import_module(name)
+
+
+def test_ray_data_can_be_imported_but_not_used():
+    from ray.data import from_pandas_refs
+
+    with pytest.raises(NotImplementedError, match="from_pandas_refs is not in Mobula: .*core only"):
+        from_pandas_refs([])
+    with pytest.raises(ImportError, match="ray.data.from_arrow_refs is not in Mobula: .*core only"):
+        from ray.data import from_arrow_refs  # noqa: F401
+    with pytest.raises(AttributeError, match="ray.data.range is not in Mobula: .*core only"):
+        ray.data.range(10)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ def work(n, name):
     bar = tqdm_ray.tqdm(total=3, desc="manual", unit="rows")
     bar.update(2)
     bar.set_description("renamed")
+    bar.total += 1
     bar.refresh()
     bar.close()
     print("after", name)
@@ -40,5 +41,5 @@ def test_bars_of_workers_are_drawn_at_the_driver(tmp_path):
     for name, total in (("first", 50), ("second", 80)):
         assert f"before {name}" in done.stdout and f"after {name}" in done.stdout
         assert f"{name}: 100%" in done.stderr and f"{total}/{total}" in done.stderr
-    assert "renamed:  67%" in done.stderr and "2/3" in done.stderr
+    assert "renamed:  50%" in done.stderr and "2/4" in done.stderr
     assert "driver's own: 100%" in done.stderr and done.stdout.count("safely") == 2

@@ -2,13 +2,14 @@
 later.
 """
 
-from ray import ray_constants
 from ray._private.later import not_yet
 
-# These say where something is to be reached that a session here does not have: the dashboard, and
-# the export of metrics. A program that names them is right without.
+# These say how something is to be reached that a session here does not have: the dashboard, the
+# export of metrics, Redis. A program that names them is right without.
 _NOTHING_TO_DO = {
     "_metrics_export_port": int,
+    "_redis_password": str,
+    "_redis_username": str,
     "dashboard_host": str,
     "dashboard_port": int,
 }
@@ -20,8 +21,6 @@ _LATER = {
     "_node_ip_address": ("127.0.0.1", "localhost"),
     "_node_name": (),
     "_plasma_directory": (),
-    "_redis_password": ("", ray_constants.REDIS_DEFAULT_PASSWORD),
-    "_redis_username": ("", "default"),
     "_skip_env_hook": (False, True),  # there is no such hook
     "_tracing_startup_hook": (),
     "cgroup_path": (),

@@ -29,6 +29,18 @@ _LATER = {
             "_ray_actor_method_cpus _ray_is_cross_language _ray_method_signatures "
             "_serialization_helper"
         ),
+        "ray.data": (
+            "ActorPoolStrategy DataContext DataIterator Dataset DatasetContext Datasink Datasource "
+            "ExecutionOptions ExecutionResources Preprocessor Schema aggregate block context "
+            "dataset datasource expressions extensions from_arrow from_arrow_refs from_blocks "
+            "from_dask from_daft from_huggingface from_items from_mars from_modin from_numpy "
+            "from_numpy_refs from_pandas from_spark from_tf from_torch grouped_data iterator llm "
+            "preprocessor preprocessors random_access_dataset range range_tensor read_api read_avro "
+            "read_bigquery read_binary_files read_csv read_databricks_tables read_datasource "
+            "read_delta read_hudi read_iceberg read_images read_json read_lance read_mongo "
+            "read_numpy read_parquet read_parquet_bulk read_sql read_text read_tfrecords "
+            "read_videos read_webdataset set_progress_bars"
+        ),
         "ray.experimental": (
             "array channel compiled_dag_ref dynamic_resources "
             "gradio_utils job multiprocessing queue raysort rdt sandbox "
@@ -131,7 +143,7 @@ def lacks(owner: type, names: str):
 
 
 def _words(what):
-    why = _REFUSED.get(what)
+    why = _REFUSED.get(what) or _REFUSED.get(what.rpartition(".")[0])
     return f"{what} is not in Mobula yet" if why is None else f"{what} is not in Mobula: {why}"
 
 

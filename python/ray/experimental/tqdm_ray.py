@@ -85,8 +85,12 @@ class tqdm:  # noqa: N801  (tqdm's own name)
 
     @property
     def total(self) -> "int | None":
-        """How much there is to do."""
+        """How much there is to do. `bar.total += 1` is set_total, as with tqdm's own bars."""
         return self._total
+
+    @total.setter
+    def total(self, total: int) -> None:
+        self.set_total(total)
 
     def refresh(self) -> None:
         """Shows it as it is now."""

@@ -22,7 +22,14 @@ from ray._private.stored import Stored
 from ray.util.dask.callbacks import local_ray_callbacks
 
 try:
-    from dask._task_spec import Alias, DataNode, _execute_subgraph, convert_legacy_graph
+    from dask._task_spec import (
+        Alias,
+        DataNode,
+        NestedContainer,
+        Task,
+        _execute_subgraph,
+        convert_legacy_graph,
+    )
 except ImportError:
     raise ImportError(
         f"ray.util.dask needs dask 2024.12 or later, and {dask.__version__} is installed"
@@ -193,6 +200,7 @@ class _Submission:
         function = getattr(node, "func", None)
         if function is _execute_subgraph:
             return _with_values(node)
+        node = _valued(node)
         if not isinstance(function, FunctionType):
             return node
         packed = self.functions.get(id(function))
@@ -220,6 +228,31 @@ def _with_values(node):
     copy = node.copy()
     copy.args = ({**inner, **stored}, *rest)
     return copy
+
+
+def _valued(part):
+    """A task, or a part of its arguments, with each reference in it made to arrive as its value:
+    those that the program itself gave to a delayed function. Itself, where there is none.
+    """
+    if isinstance(part, ray.ObjectRef):
+        return Stored(part)
+    if isinstance(part, Task):
+        args, kwargs = _valued(part.args), _valued(part.kwargs)
+        if args is part.args and kwargs is part.kwargs:
+            return part
+        if isinstance(part, NestedContainer):  # its kwargs are its own, and hold no arguments
+            return type(part)(*args)
+        part = part.copy()
+        part.args, part.kwargs = args, kwargs
+    elif type(part) is dict:
+        values = {key: _valued(value) for key, value in part.items()}
+        if any(values[key] is not value for key, value in part.items()):
+            return values
+    elif type(part) in (list, tuple):
+        values = [_valued(value) for value in part]
+        if any(new is not old for new, old in zip(values, part)):
+            return type(part)(values)
+    return part
 
 
 class _Packed:
