@@ -105,8 +105,7 @@ def test_functions_of_python(pieces, sales):
     same(found, expected, ["paid"])
 
 
-def test_limit_and_count(pieces, sales):
-    assert len(pieces.limit(10).to_pandas()) == 10
+def test_count(pieces, sales):
     assert pieces.count_rows() == len(sales)
 
 
