@@ -136,9 +136,18 @@ static bool newer_one_works(node_pool_t *pool) {
     return false;
 }
 
+/* Whether it has begun something, or did before. */
+static bool is_at_work(node_client_t *w) {
+    uint32_t lease = atomic_load(&w->node->shared->leases[w->number].word) & SHM_LEASE_STATE;
+    uint64_t word = w->runs != NULL ? atomic_load(&w->node->records[w->runs->record].word) : 0;
+    return w->actor != NULL || has_worked(w) ||
+           (lease != SHM_LEASE_NONE && lease != SHM_LEASE_FREE) ||
+           (w->runs != NULL && wire_word_state(word) != WIRE_READY_STATE);
+}
+
 void node_worker_unfit(node_client_t *w, const wire_message_t *m) {
-    if (w->role != WIRE_WORKER || m->failure.size > SHM_SCRATCH_BYTES) {
-        node_client_fault(w, "said that it can't work, in words that make no sense");
+    if (w->role != WIRE_WORKER || m->failure.size > SHM_SCRATCH_BYTES || is_at_work(w)) {
+        node_client_fault(w, "said that it can't work, which makes no sense");
         return;
     }
     node_t *n = w->node;

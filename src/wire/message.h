@@ -318,15 +318,15 @@ enum {
     WIRE_PRELOAD,   /* daemon to zygote: names with their zeros: the zygote forks another one that
                        loads these */
     WIRE_READY,     /* a zygote can fork */
+    WIRE_STUCK,     /* a zygote has threads and can't fork any more */
+    WIRE_ASK,       /* observer to daemon: wire_ask_t */
+    WIRE_ANSWERED,  /* wire_answer_t; then packets with the answer's bytes and nothing else */
+    WIRE_FETCHED, /* daemon to fetcher: wire_fetched_t, with a descriptor, or with words why not */
+    WIRE_STARTED, /* daemon to starter: it is ready; then the session's folder */
     WIRE_ADOPT,   /* daemon to zygote: wire_fork_t, with the descriptor of another setup: the zygote
                      forks one for that */
     WIRE_ADOPTED, /* zygote to daemon: wire_adopted_t: it has */
     WIRE_UNFIT,   /* a zygote can't get ready for its setup; a text says why */
-    WIRE_STUCK,   /* a zygote has threads and can't fork any more */
-    WIRE_ASK,     /* observer to daemon: wire_ask_t */
-    WIRE_ANSWERED, /* wire_answer_t; then packets with the answer's bytes and nothing else */
-    WIRE_FETCHED,  /* daemon to fetcher: wire_fetched_t, with a descriptor, or with words why not */
-    WIRE_STARTED,  /* daemon to starter: it is ready; then the session's folder */
 };
 
 /* A session's own folder in each folder for values that memory has no space for: by that folder's

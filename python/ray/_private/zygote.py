@@ -29,6 +29,7 @@ def load():
         concurrency,
         definition,
         futures,
+        runtime_env,
         serialization,
         services,
         sites,
