@@ -272,6 +272,29 @@ static void zygote_unfit(node_client_t *c, const char *text) {
         zygote_fail(s, MOB_ESETUP, text);
 }
 
+/* It has threads. If a module that it loaded has started them, the next zygote goes without. If
+ * they were there before, the next would have them too. */
+static void zygote_stuck(node_client_t *c) {
+    node_setup_t *s = c->setup;
+    bool hopeless = !s->preloads;
+    s->preloads = false;
+    if (s->is_mother) s->zygote.failures = MAX_FAILURES; /* its children can do without */
+    if (!hopeless || s->is_mother) {
+        node_client_close(c);
+        return;
+    }
+    c->setup = NULL;
+    s->zygote.client = NULL;
+    if (s->zygote.pid > 0) kill(s->zygote.pid, SIGKILL);
+    s->zygote.pid = 0;
+    node_client_close(c);
+    zygote_fail(
+        s, failure_of(s),
+        "the Python process that workers are forked from has a second thread from its start, "
+        "and can't be forked: a .pth file, sitecustomize or usercustomize of this "
+        "environment starts one. Take it out, or start the thread when it is needed");
+}
+
 void node_zygote_packet(node_client_t *c, const void *packet, size_t size) {
     node_setup_t *s = c->setup;
     if (s == NULL) return;
@@ -291,9 +314,7 @@ void node_zygote_packet(node_client_t *c, const void *packet, size_t size) {
         return;
     }
     if (kind == WIRE_STUCK && c == z->client) {
-        /* a module that it loaded has started threads: the next zygote goes without */
-        s->preloads = false;
-        node_client_close(c);
+        zygote_stuck(c);
         return;
     }
     if (kind != WIRE_READY || c != z->next) return;

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -382,3 +383,24 @@ ray.get(hold.remote())
 """
     result = support.run_driver(support.script(folder, code))
     assert "/dev/full" in result.stderr and "No space left on device" in result.stderr
+
+
+def test_an_interpreter_that_starts_a_thread_by_itself(folder):
+    """It can't be forked, and neither could the next: that is told, and nobody waits."""
+    with open(f"{folder}/sitecustomize.py", "w") as file:
+        file.write("import threading, time\n")
+        file.write("threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n")
+    code = """
+import ray
+ray.init(num_cpus=1)
+@ray.remote
+def f(): return 1
+try:
+    ray.get(f.remote(), timeout=40)
+except ray.exceptions.RaySystemError as error:
+    print("sitecustomize" in str(error))
+"""
+    env = {**os.environ, "PYTHONPATH": folder}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, env=env)
+    assert done.stdout == "True\n", done.stderr
