@@ -206,7 +206,8 @@ void node_job_unjoin(node_client_t *c) {
     if (job == NULL) return;
     c->job = NULL;
     job->clients--;
-    if (c->pool != NULL) c->pool->workers--;
+    if (c->pool != NULL && --c->pool->workers == 0 && c->pool->number > 0)
+        node_look_again(job->node, 1); /* its environment rests from now on */
     c->pool = NULL;
     if (job->driver == c) {
         job->driver = NULL;

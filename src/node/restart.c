@@ -69,7 +69,8 @@ static actor_end_t end_of(const node_actor_t *a, const node_client_t *w) {
 
 static void how_text(const node_actor_t *a, const node_client_t *w, char *ret_how, size_t size) {
     if (a->life.killed || a->shot)
-        snprintf(ret_how, size, "it was killed by ray.kill");
+        snprintf(ret_how, size, "%s",
+                 a->end_cause != NULL ? a->end_cause : "it was killed by ray.kill");
     else
         node_worker_exit_text(w, ret_how, size);
 }

@@ -268,18 +268,23 @@ def for_actor(given: dict) -> dict:
     return _checked("an actor", _ACTOR, _LATER_ACTOR, given)
 
 
-def for_method(given: dict) -> dict:
-    """Checks the options of an actor's method."""
+def _refuse_priority(given):
     if given.get("priority") is not None:
         raise ValueError(
             "priority is no option for an actor's method: an actor's calls keep their order. Give "
             "the method a concurrency_group of its own"
         )
+
+
+def for_method(given: dict) -> dict:
+    """Checks the options of an actor's method."""
+    _refuse_priority(given)
     return _checked("an actor's method", _METHOD, _LATER_METHOD, given)
 
 
 def for_call(given: dict) -> dict:
     """Checks the options of calls of an actor's method: those of the method, and `name`."""
+    _refuse_priority(given)
     return _checked("a call of an actor's method", {**_METHOD, "name": name}, _LATER_METHOD, given)
 
 
