@@ -8,7 +8,7 @@
 #include "node/state.h"
 #include "wire/direct.h"
 
-static const uint64_t PATIENCE_NS = 500000000;
+static const uint64_t PATIENCE_NS = 2000000000; /* a busy machine may keep a worker from a CPU */
 enum { ANSWER_PIECE = 32 * 1024 };
 
 static void question_answer(node_client_t *c, const wire_message_t *m);
