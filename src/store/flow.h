@@ -50,16 +50,18 @@
  *
  * Deaths, at any instruction:
  *
- *   maker     before 4: the item was not made. Its value goes with the dead worker's memory; the
- *             slot of item n + 1, which nothing names, with its slots. After 4: the daemon does
- * step 5 in its place (node/flow.c). It knows item n from links[(n + 1) % 2], or rather what stands
- * there: if step 3 of item n + 1 was done, that is the next slot. So it goes on only if the `next`
- * of what it finds there names the tail. Items that are SEALED stay: they are GIVEN to the reader.
- * Then the task is run again from its beginning, and the new maker leaves out as many items as
- * `made` says; or it fails, and so does the tail reader    the daemon closes its flows in its
- * place, and then frees all that was GIVEN to it. Makers that seal later find DROPPED. The reader's
- * number is not given out before the tasks that it submitted are done both      the daemon does the
- * one, then the other daemon    the session is over
+ * - The maker, before 4: the item was not made. Its value goes with the dead worker's memory; the
+ *   slot of item n + 1, which nothing names, with its slots.
+ * - The maker, after 4: the daemon does step 5 in its place (node/flow.c). It knows item n from
+ *   links[(n + 1) % 2], or rather what stands there: if step 3 of item n + 1 was done, that is the
+ *   next slot. So it goes on only if the `next` of what it finds there names the tail. Items that
+ *   are SEALED stay: they are GIVEN to the reader. Then the task is run again from its beginning,
+ *   and the new maker leaves out as many items as `made` says; or it fails, and so does the tail.
+ * - The reader: the daemon closes its flows in its place, and then frees all that was GIVEN to it.
+ *   Makers that seal later find DROPPED. The reader's number is not given out before the tasks that
+ *   it submitted are done.
+ * - Both: the daemon does the one, then the other.
+ * - The daemon: the session is over.
  *
  * Memory: `next`, the links and the item's value are published by `made` (release) for the daemon,
  * and by the seal (acquire-release) for the reader.
