@@ -52,8 +52,8 @@ static struct {
     int setup_fd;
 } self;
 
-/* jemalloc's own thread, which pyarrow starts: jemalloc stops it for a fork, with all its locks
- * taken, and starts it again on both sides. */
+/* jemalloc's own thread, which pyarrow starts: jemalloc takes all of its locks for a fork (by
+ * pthread_atfork), and the child goes without the thread. */
 static bool stands_a_fork(const char *thread) {
     char path[64], name[32] = "";
     snprintf(path, sizeof path, "/proc/self/task/%.16s/comm", thread);
