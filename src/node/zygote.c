@@ -285,7 +285,7 @@ static void zygote_stuck(node_client_t *c) {
     }
     c->setup = NULL;
     s->zygote.client = NULL;
-    if (s->zygote.pid > 0) kill(s->zygote.pid, SIGKILL);
+    zygote_kill(s->node, s->zygote.pid);
     s->zygote.pid = 0;
     node_client_close(c);
     zygote_fail(
