@@ -127,14 +127,18 @@ static sched_where_t where_read(const node_job_t *job, const frame_where_t *give
     if (given->selector[0] != 0) where.selector = given->selector;
     if (given->group.home == 0) return where;
     const node_group_t *g = node_group_find(n, node_frame_ref(n, given->group));
-    if (g == NULL) return (sched_where_t){.bundle = -1, .flags = NODE_WHERE_REMOVED};
+    if (g == NULL)
+        return (sched_where_t){.bundle = -1, .flags = NODE_WHERE_REMOVED, .tag = where.tag};
     where.group = g->sched;
     return where;
 }
 
 static mob_status_t shape_of(node_job_t *job, const frame_demand_t *demand,
                              const frame_where_t *given, uint32_t *ret_shape) {
+    static const uint8_t none[FRAME_ENVIRONMENT];
     sched_where_t where = where_read(job, given);
+    if (where.tag == 0 && memcmp(given->environment, none, sizeof none) != 0)
+        return base_fail(MOB_EPROTO, "the task names a runtime environment that its job has not");
     sched_amount_t amounts[SCHED_NEEDS_MAX];
     for (size_t i = 0; i < demand->count; i++)
         amounts[i] =
