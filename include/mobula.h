@@ -437,9 +437,10 @@ typedef struct mob_environment {
     const char *const *env;         /* "NAME=value", beside the job's and in their place; or NULL */
     const void *setup;              /* follows the job's own setup, for its zygote and workers */
     size_t setup_size;
+    bool at_once; /* it is set up now, not when a task needs it; nobody waits for that */
 } mob_environment_t;
-/* The number of an environment in this client's job: the same for the same. Nothing is started
- * before a task needs it. If it can't be set up, its tasks fail with MOB_ESETUP. MOB_ELIMIT. */
+/* The number of an environment in this client's job: the same for the same. If it can't be set up,
+ * its tasks fail with MOB_ESETUP. MOB_ELIMIT. */
 MOB_API mob_status_t mob_environment(mob_client_t *client, const mob_environment_t *environment,
                                      uint32_t *ret_number);
 /* What this client submits runs in that environment where nothing else is said. A worker's is the
@@ -502,9 +503,9 @@ typedef struct mob_run {
     mob_ref_t function;
     mob_ref_t actor;   /* the one that is called, or is being made */
     mob_ref_t task_id; /* names this run; not a reference to an object */
-    const char *name; /* for people */
+    const char *name;  /* for people */
     size_t name_size;
-    const char *method; /* MOB_ACTOR_CALL: what is called; `name`, unless the caller named it else */
+    const char *method; /* MOB_ACTOR_CALL: what is called; `name`, unless it was named else */
     size_t method_size;
     uint64_t gpu_mask;
     uint32_t shape, held_shape;

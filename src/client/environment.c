@@ -4,9 +4,9 @@
 #include "client/client.h"
 #include "wire/setup.h"
 
-static mob_status_t environment_ask(mob_client_t *c, const void *bytes, size_t size,
+static mob_status_t environment_ask(mob_client_t *c, const void *bytes, size_t size, bool at_once,
                                     uint32_t *ret_number) {
-    wire_message_t request = {.site = {WIRE_ENVIRONMENT, .size = size}}, answer;
+    wire_message_t request = {.site = {WIRE_ENVIRONMENT, .at_once = at_once, .size = size}}, answer;
     mob_status_t status;
     do {
         pthread_mutex_lock(&c->mutex);
@@ -29,7 +29,7 @@ mob_status_t mob_environment(mob_client_t *c, const mob_environment_t *e, uint32
     void *bytes = malloc(size);
     if (bytes == NULL) return MOB_ENOMEM;
     wire_setup_write(&setup, bytes);
-    status = environment_ask(c, bytes, size, ret_number);
+    status = environment_ask(c, bytes, size, e->at_once, ret_number);
     free(bytes);
     return status;
 }

@@ -34,53 +34,68 @@ uint32_t node_environment_find(const node_job_t *job, const uint8_t *name) {
     return 0;
 }
 
-static mob_status_t environment_add(node_job_t *job, const void *given, size_t size,
+/* Takes the description, which is on the heap, also if it fails. */
+static mob_status_t environment_add(node_job_t *job, void *given, size_t size,
                                     const uint8_t *name) {
     size_t bytes = size;
     NODE_EACH_POOL(job, known) bytes += known->environment_size;
-    if (job->pools.count > MOST || bytes > MOST_BYTES)
-        return base_fail(MOB_ELIMIT,
-                         "a job can have %d different runtime environments, and %d MB of what "
-                         "describes them",
-                         MOST, MOST_BYTES >> 20);
-    void *copy = malloc(size);
-    if (copy == NULL) return MOB_ENOMEM;
-    memcpy(copy, given, size);
     wire_setup_t setup;
-    void *lists;
-    mob_status_t status = wire_setup_read(copy, size, &setup, &lists);
-    if (status == MOB_OK) free(lists);
+    void *lists = NULL;
+    mob_status_t status =
+        job->pools.count > MOST || bytes > MOST_BYTES
+            ? base_fail(MOB_ELIMIT,
+                        "a job can have %d different runtime environments, and %d MB of what "
+                        "describes them: use fewer, or fewer variables",
+                        MOST, MOST_BYTES >> 20)
+            : wire_setup_read(given, size, &setup, &lists);
+    free(lists);
     if (status == MOB_OK) status = node_pool_new(job, NULL);
     if (status != MOB_OK) {
-        free(copy);
+        free(given);
         return status;
     }
     node_pool_t *pool = job->pools.items[job->pools.count - 1];
-    pool->environment = copy;
+    pool->environment = given;
     pool->environment_size = size;
     memcpy(pool->name, name, NODE_ENVIRONMENT_NAME);
     return MOB_OK;
 }
 
+/* Its zygote is there before a task needs it. What goes wrong is told when one does. */
+static void environment_begin(node_pool_t *pool) {
+    if (!pool->job->farewell.leaving && node_environment_open(pool) == MOB_OK &&
+        node_zygote_is_missing(pool->setup))
+        (void)node_zygote_start(pool->setup);
+}
+
 void node_environment(node_client_t *c, const wire_message_t *m) {
-    uint8_t *space = node_question_space(c, m), name[NODE_ENVIRONMENT_NAME];
+    const uint8_t *space = node_question_space(c, m);
     if (space == NULL) return;
     if (m->site.size > m->site.capacity || m->site.size > WIRE_SETUP_MAX) {
         node_client_fault(c, "named a runtime environment that makes no sense");
         return;
     }
-    name_make(space, m->site.size, name);
+    /* a copy first: the client may still write there */
+    uint8_t *copy = malloc(m->site.size + 1), name[NODE_ENVIRONMENT_NAME];
+    base_fail_clear();
+    if (copy == NULL) {
+        node_question_refuse(c, MOB_ENOMEM);
+        return;
+    }
+    memcpy(copy, space, m->site.size);
+    name_make(copy, m->site.size, name);
     uint32_t number = node_environment_find(c->job, name);
     mob_status_t status = MOB_OK;
-    base_fail_clear();
-    if (number == 0) {
-        status = environment_add(c->job, space, m->site.size, name);
+    if (number > 0)
+        free(copy);
+    else if ((status = environment_add(c->job, copy, m->site.size, name)) == MOB_OK)
         number = (uint32_t)c->job->pools.count - 1;
-    }
-    if (status == MOB_OK)
-        node_client_tell(c, wire_answer(MOB_OK, number));
-    else
+    if (status != MOB_OK) {
         node_question_refuse(c, status);
+        return;
+    }
+    if (m->site.at_once) environment_begin(c->job->pools.items[number]);
+    node_client_tell(c, wire_answer(MOB_OK, number));
 }
 
 /* ---- its setup ---- */
@@ -149,6 +164,7 @@ mob_status_t node_environment_open(node_pool_t *pool) {
     status = setup_seal(&base->given, &changes, &fd);
     free(lists);
     if (status == MOB_OK) status = node_setup_new(pool->job->node, fd, &pool->setup);
+    if (status == MOB_OK) pool->setup->used_ns = base_clock_mono_ns();
     if (status == MOB_OK) pool->setup->base = node_setup_hold(base);
     return status;
 }
@@ -167,7 +183,8 @@ void node_environment_rest(node_pool_t *pool) {
     if (pool->number == 0 || pool->setup == NULL) return;
     uint64_t now = base_clock_mono_ns();
     node_setup_t *s = pool->setup;
-    s->rests = pool->workers == 0 && pool->waiting == 0;
+    bool begins = s->zygote.client == NULL && !node_zygote_is_missing(s); /* which may take long */
+    s->rests = pool->workers == 0 && pool->waiting == 0 && !begins;
     if (!s->rests) {
         s->used_ns = now;
     } else if (now - s->used_ns < REST_NS && !is_one_too_many(s)) {

@@ -49,7 +49,7 @@ PyObject *core_become(PyObject *module, PyObject *command) {
     return core_raise(status);
 }
 
-/* environment_number(argv, env, setup): of the job's runtime environments. */
+/* environment_number(argv, env, setup, at_once): of the job's runtime environments. */
 PyObject *core_environment_number(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *argv, *env;
@@ -57,7 +57,8 @@ PyObject *core_environment_number(PyObject *module, PyObject *args) {
     Py_ssize_t size;
     const char *setup;
     uint32_t number;
-    if (!PyArg_ParseTuple(args, "OOy#", &argv, &env, &setup, &size) || !core_connected())
+    int at_once;
+    if (!PyArg_ParseTuple(args, "OOy#p", &argv, &env, &setup, &size, &at_once) || !core_connected())
         return NULL;
     const char **words = core_strings(argv), **variables = words ? core_strings(env) : NULL;
     mob_status_t status = MOB_OK;
@@ -65,7 +66,8 @@ PyObject *core_environment_number(PyObject *module, PyObject *args) {
         given = (mob_environment_t){.zygote_argv = words[0] != NULL ? words : NULL,
                                     .env = variables,
                                     .setup = setup,
-                                    .setup_size = (size_t)size};
+                                    .setup_size = (size_t)size,
+                                    .at_once = at_once != 0};
         status = mob_environment(core.client, &given, &number);
     }
     bool whole = variables != NULL;

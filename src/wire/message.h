@@ -169,7 +169,8 @@ typedef union wire_message {
         uint64_t size, block, capacity;
     } shape;
     struct {
-        uint32_t kind, unused;
+        uint32_t kind;
+        uint32_t at_once; /* WIRE_ENVIRONMENT: 1: it is set up before a task needs it */
         uint64_t size, block, capacity;
     } site;
     struct {

@@ -119,7 +119,7 @@ def _py_module(value):
 
 
 def _packages(tool):
-    known = {f"{tool}_check": bool, f"{tool}_version": str, "packages": list}
+    known = {f"{tool}_check": bool, "packages": list}
     known["pip_install_options" if tool == "pip" else "uv_pip_install_options"] = list
 
     def of(value):
@@ -136,6 +136,8 @@ def _packages(tool):
         if isinstance(value["packages"], (str, os.PathLike)):
             value["packages"] = _requirements(tool, value["packages"])
         for name, given in value.items():
+            if name == f"{tool}_version":
+                raise not_yet(f"runtime_env[{tool!r}][{name!r}] (the driver's own {tool} is used)")
             if name not in known:
                 raise ValueError(
                     f"runtime_env[{tool!r}] has no field {name!r}; there are "
@@ -185,6 +187,8 @@ def config(value) -> dict:
                 f"runtime_env['config'][{name!r}] must be of type {known[name].__name__}, not "
                 f"{given!r}"
             )
+    if value.get("log_files"):
+        raise not_yet("runtime_env['config']['log_files']")
     seconds = value.get("setup_timeout_seconds", SETUP_TIMEOUT)
     if seconds <= 0 and seconds != -1:
         raise ValueError(
@@ -240,7 +244,8 @@ def use(given: "dict | None"):
     global current
     current = {}
     if given:
-        wanted = _register(given)
+        eager = given.get("config", {}).get("eager_install", True)
+        wanted = _register(given, at_once=eager)
         _core.use_environment(wanted)
         current = _travels(given)
 
@@ -260,7 +265,7 @@ def adopt(given: dict):
     current = given
 
 
-def _register(fields):
+def _register(fields, at_once=False):
     from _pickle import dumps
 
     from ray._private import packages, services
@@ -273,7 +278,7 @@ def _register(fields):
     travels = _travels(fields)
     variables = [f"{name}={value}" for name, value in travels.get("env_vars", {}).items()]
     words = {"runtime_env": travels, "packages": packages.kept_in()}
-    return _core.environment_number(argv, sorted(variables), dumps(words, 5))
+    return _core.environment_number(argv, sorted(variables), dumps(words, 5), at_once)
 
 
 def _travels(fields) -> dict:
