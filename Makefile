@@ -1,6 +1,6 @@
 # Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but
 # make.
-.PHONY: help setup build run test test-ml test-ml-made proof chaos wheel
+.PHONY: help setup build run test test-ml test-ml-made proof chaos sim wheel
 .PHONY: bench bench-c bench-memory bench-plots sanitize format clean
 
 PYTHON := .venv/bin/python
@@ -23,6 +23,8 @@ help:
 	@echo "                  idleness, fairness"
 	@echo "make chaos        kills of everything at random, and an exact look at what they led to;"
 	@echo "                  three minutes; ARGS='--seed 7 --kills 200' for others"
+	@echo "make sim          the cluster's protocols in a simulator: many seeds, and every rule left"
+	@echo "                  out once, which must be found; up to ten minutes"
 	@echo "make bench        Mobula beside Ray and multiprocessing.Pool, into docs/figures"
 	@echo "make bench-memory objects on disk, and very many of them, beside Ray"
 	@echo "make bench-c      tasks a second between two C processes"
@@ -61,6 +63,11 @@ proof: build
 
 chaos: build
 	@$(PYTHON) bench/chaos/run.py $(ARGS)
+
+sim: build
+	@PATH=$(CURDIR)/.venv/bin:$$PATH ninja -C build --quiet src/sim/sim
+	@build/src/sim/sim --seeds 1-10000
+	@build/src/sim/sim --rules
 
 bench: build
 	@scripts/setup.sh bench

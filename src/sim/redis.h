@@ -1,0 +1,39 @@
+/*
+ * A model of Redis: one master and its replicas, whose writes reach them later. It can be away,
+ * come back, and fail over to a replica that lacks the last writes. While two masters are there,
+ * each node talks to one of them.
+ *
+ * Scripts run on it as control/script.h says.
+ */
+#ifndef SIM_REDIS_H
+#define SIM_REDIS_H
+
+#include "control/script.h"
+#include "sim/machine.h"
+
+typedef struct redis redis_t;
+/* The answer to a request. `master` grows with every change of master: what was answered by an
+ * older one may be gone. size 0 and answer NULL: nothing was heard within the time limit; the
+ * script may have run, may yet run, or may never run. */
+typedef void (*redis_reply_fn)(void *context, uint64_t master, const void *answer, size_t size);
+
+redis_t *redis_new(world_t *world);
+void redis_free(redis_t *redis);
+
+/* Asks, from a machine: the reply comes to it as machine_later's calls do. Requests of one machine
+ * are run in the order in which they were asked. */
+void redis_ask(redis_t *redis, machine_t *from, script_fn script, const void *arguments,
+               size_t size, redis_reply_fn reply, void *context);
+
+/* Nobody hears it any more; everybody does again. */
+void redis_leave(redis_t *redis);
+void redis_come_back(redis_t *redis);
+/* This machine does not hear it any more, or does again. */
+void redis_cut(redis_t *redis, machine_t *machine);
+void redis_heal(redis_t *redis, machine_t *machine);
+/* A replica becomes the master, without the writes that no replica had confirmed. */
+void redis_fail_over(redis_t *redis);
+/* Looks at a key without a delay, for the checks. */
+const void *redis_look(redis_t *redis, const char *key, size_t *ret_size);
+
+#endif
