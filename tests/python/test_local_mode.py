@@ -257,6 +257,32 @@ def test_generators_run_step_by_step():
         next(items)
 
 
+def test_dynamic_generators():
+    @ray.remote(num_returns="dynamic")
+    def count(n, fail_at=None):
+        for i in range(n):
+            if i == fail_at:
+                raise ValueError(f"at {i}")
+            yield [i]
+
+    @ray.remote
+    class Maker:
+        @ray.method(num_returns="dynamic")
+        def count(self, n):
+            yield from range(n)
+
+    made = ray.get(count.remote(3))
+    assert isinstance(made, ray.DynamicObjectRefGenerator) and len(made) == 3
+    assert [ray.get(ref) for ref in made] == [[0], [1], [2]]
+    assert ray.get(list(ray.get(Maker.remote().count.remote(2)))) == [0, 1]
+    before, failed = ray.get(count.remote(3, 1))
+    assert ray.get(before) == [0]
+    with pytest.raises(ValueError, match="at 1"):
+        ray.get(failed)
+    with pytest.raises(ValueError, match="must return a generator"):
+        ray.get(square.options(num_returns="dynamic").remote(2))
+
+
 def test_looking_around():
     assert ray.cluster_resources()["CPU"] == 3
     assert len(ray.nodes()) == 1

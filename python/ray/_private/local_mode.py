@@ -19,7 +19,6 @@ import weakref
 
 from ray import _core
 from ray._private import errors, local_kv, serialization, session
-from ray._private.later import not_yet
 
 _numbers = itertools.count(1)
 _cells = weakref.WeakValueDictionary()  # by number: what a pickled reference leads to
@@ -270,11 +269,24 @@ def _call(spec, cell, args, kwargs):
 
 def _run(spec, run, classes, function, args, kwargs):
     if spec.get("dynamic"):
-        raise not_yet('num_returns="dynamic" in local mode')
+        function = _collecting(function)
     if spec.get("flows"):
         return LocalGenerator(spec, run, function, args, kwargs)
     value, error = _attempt(spec, run, function, args, kwargs, classes)
     return _results(spec, value, error, run)
+
+
+def _collecting(function):
+    """The same for num_returns="dynamic"."""
+    from ray._private.generators import collect
+
+    return lambda *args, **kwargs: collect(function(*args, **kwargs))
+
+
+def _put_error(error):
+    cell = Cell()
+    cell.error = ("task", errors.make_error(error, _stack[-1].name, os.getpid(), None))
+    return cell.ref()
 
 
 def _attempt(spec, run, function, args, kwargs, classes=None):
@@ -554,6 +566,7 @@ _STAND_INS = {
     "kv": local_kv.kv,
     "labels": lambda: _config.get("labels") or "",
     "names_dropped": lambda: None,
+    "put_error": _put_error,
     "query": _query,
     "session": lambda: {
         "node_id": f"{0:016x}",
