@@ -16,9 +16,11 @@ static inline uint64_t base_random_next(base_random_t *random) {
     return z ^ z >> 31;
 }
 
+__extension__ typedef unsigned __int128 base_random_wide_t;
+
 /* Below n, which is not 0. */
 static inline uint64_t base_random_below(base_random_t *random, uint64_t n) {
-    return (uint64_t)((unsigned __int128)base_random_next(random) * n >> 64);
+    return (uint64_t)((base_random_wide_t)base_random_next(random) * n >> 64);
 }
 
 /* True in `part` of `whole` cases. */

@@ -23,6 +23,7 @@ enum { SCRIPT_KEY_MAX = 96, SCRIPT_VALUE_MAX = 4096, SCRIPT_ANSWER_MAX = 4096 };
 typedef struct script_keys {
     void *context;
     uint64_t now_ms; /* of the keeper's clock, which is not the asker's */
+    uint64_t master; /* which copy this is: another one may lack the last writes */
     /* The value, borrowed until the next call, and its size; NULL: there is none (any more). */
     const void *(*get)(void *context, const char *key, size_t *ret_size);
     /* ttl_ms 0: until it is deleted. */

@@ -3,6 +3,9 @@
  * cut apart, the messages wait in a list. A kill is followed by a tombstone, of which each host
  * hears at a time of its own, in the order of their numbers; what was on its way from the dead one
  * and has not come by then never comes.
+ *
+ * Membership is a judge who sees everything (`watch`), and is as hard on the rooms as the real one
+ * may be: it pauses a node at the last moment, and changes the leader without a reason.
  */
 #include "sim/host.h"
 
@@ -25,6 +28,8 @@ typedef struct message {
 typedef struct {
     uint64_t sent, received;
     bool is_cut, is_known, is_closed; /* at the receiver: joined; dead */
+    bool is_silent;
+    uint64_t silent_ms;
     VEC(message_t *) waiting;
 } way_t;
 
@@ -36,6 +41,11 @@ struct host {
     uint64_t number; /* of its tombstone; 0: none */
     uint64_t told;   /* tombstones that this host has heard of */
     uint64_t closed[HOST_ROOMS];
+    uint64_t missed_ms;        /* without an answered renewal, while Redis is there */
+    uint64_t master, settled;  /* that it was told of */
+    uint64_t said[HOST_ROOMS]; /* master */
+    uint64_t leader, fence;    /* that it was told of */
+    bool is_paused;
     const host_room_ops_t *ops[HOST_ROOMS];
     void *rooms[HOST_ROOMS];
 };
@@ -48,7 +58,14 @@ struct cluster {
     base_map_t ways;    /* (from, to) to way_t */
     base_map_t by_incarnation;
     uint64_t struck;
+    uint64_t leader, fence; /* incarnation; 0: nobody */
+    uint64_t settled;       /* master */
+    bool is_watched;
 };
+
+static void watch(void *context, uint64_t argument);
+static void host_wake(void *context);
+static void meet_master(host_t *host, uint64_t master);
 
 /* ---- the cluster ---- */
 
@@ -122,7 +139,12 @@ host_t *host_new(cluster_t *c) {
     host->incarnation = base_random_next(world_random(c->world)) | 1;
     host->index = c->hosts.count;
     host->told = c->dead.count;
-    for (int room = 0; room < HOST_ROOMS; room++) host->closed[room] = c->dead.count;
+    host->master = redis_master(c->redis);
+    for (int room = 0; room < HOST_ROOMS; room++) {
+        host->closed[room] = c->dead.count;
+        host->said[room] = host->master; /* it has no facts yet */
+    }
+    machine_on_wake(host->machine, host_wake, host);
     if (!base_map_put(&c->by_incarnation, &host->incarnation, host)) abort();
     if (!vec_push(&c->hosts, host)) abort();
     for (size_t i = 0; i < c->hosts.count - 1; i++) {
@@ -143,6 +165,10 @@ machine_t *host_machine(const host_t *host) { return host->machine; }
 void host_room(host_t *host, host_room_t which, const host_room_ops_t *ops, void *room) {
     host->ops[which] = ops;
     host->rooms[which] = room;
+    cluster_t *c = host->cluster;
+    if (c->is_watched || (ops->paused == NULL && ops->leads == NULL && ops->silent == NULL)) return;
+    c->is_watched = true;
+    world_later(c->world, 0, 0, watch, c, 0);
 }
 
 /* ---- messages ---- */
@@ -201,6 +227,11 @@ uint64_t host_received(const host_t *host, uint64_t from) {
     return peer != NULL ? way_of(peer, (host_t *)host)->received : 0;
 }
 
+bool host_knows_dead(const host_t *host, uint64_t peer) {
+    host_t *other = cluster_find(host->cluster, peer);
+    return other == NULL || way_of(other, (host_t *)host)->is_closed;
+}
+
 static void way_set_cut(host_t *from, host_t *to, bool is_cut) {
     way_t *way = way_of(from, to);
     way->is_cut = is_cut;
@@ -235,6 +266,7 @@ static void question_reply(void *context, uint64_t master, const void *answer, s
                   question_reply, q);
         return;
     }
+    meet_master(q->host, master);
     q->reply(q->context, master, answer, size);
     world_release(q->host->cluster->world, q);
 }
@@ -264,6 +296,7 @@ static void bury(void *context, uint64_t argument) {
     (void)argument;
     host_t *dead = context;
     cluster_t *c = dead->cluster;
+    if (dead->number != 0) return;
     if (!vec_push(&c->dead, dead)) abort();
     dead->number = c->dead.count;
     for (size_t i = 0; i < c->hosts.count; i++) {
@@ -321,4 +354,148 @@ void host_closed(host_t *host, host_room_t room, uint64_t number) {
         machine_later(c->hosts.items[i]->machine, soon(c->world),
                       (uint64_t)(uintptr_t)c->hosts.items[i], tell_struck, c->hosts.items[i],
                       struck);
+}
+
+/* ---- the judge: leases, leaders, silence, masters ---- */
+
+enum { WATCH_MS = 100, TERM_MS = 1500, REIGN_MS = 2000, LEASE_MS = 4000, SILENCE_MS = 2500 };
+
+#define TELL(host, op, ...)                                               \
+    for (int room_ = 0; room_ < HOST_ROOMS; room_++)                      \
+        if ((host)->ops[room_] != NULL && (host)->ops[room_]->op != NULL) \
+    (host)->ops[room_]->op((host)->rooms[room_], __VA_ARGS__)
+
+static void meet_master(host_t *host, uint64_t master) {
+    if (master <= host->master) return;
+    host->master = master;
+    TELL(host, master, master);
+}
+
+static void hear_of_master(void *context, uint64_t master) { meet_master(context, master); }
+
+static void hear_of_settled(void *context, uint64_t master) {
+    TELL((host_t *)context, settled, master);
+}
+
+void host_said(host_t *host, host_room_t room, uint64_t master) {
+    if (master > host->said[room]) host->said[room] = master;
+}
+
+static void pause_tell(host_t *host) {
+    bool is_paused = host->missed_ms >= TERM_MS;
+    if (host->is_paused == is_paused) return;
+    host->is_paused = is_paused;
+    TELL(host, paused, is_paused);
+}
+
+static void hear_of_leader(void *context, uint64_t fence) {
+    host_t *host = context;
+    cluster_t *c = host->cluster;
+    if (fence != c->fence || host->fence == fence) return; /* there is a newer one, or none */
+    host->fence = fence;
+    host->leader = c->leader;
+    TELL(host, leads, host->leader, fence);
+}
+
+/* A leader whose reign is over knows it by its own clock. */
+static void reign_end(host_t *host) {
+    if (host->leader != host->incarnation || host->missed_ms < REIGN_MS) return;
+    host->leader = 0;
+    TELL(host, leads, 0, host->fence);
+}
+
+/* Before all that was kept: a stopped node looks at its clock first. */
+static void host_wake(void *context) {
+    pause_tell(context);
+    reign_end(context);
+}
+
+static void end_itself(void *context, uint64_t argument) {
+    (void)argument;
+    machine_kill(((host_t *)context)->machine);
+}
+
+static void watch_lease(host_t *host) {
+    world_t *world = host->cluster->world;
+    redis_t *redis = host->cluster->redis;
+    if (redis_is_away(redis)) return; /* for everybody: no reason to pause */
+    bool renews = machine_is_up(host->machine) && redis_is_heard(redis, host->machine);
+    host->missed_ms = renews ? 0 : host->missed_ms + WATCH_MS;
+    if (machine_is_up(host->machine)) host_wake(host);
+    if (host->missed_ms < LEASE_MS || machine_is_dead(host->machine)) return;
+    bury(host, 0);
+    machine_later(host->machine, world_between(world, WORLD_MS, 3 * WORLD_S), 0, end_itself, host,
+                  0);
+}
+
+static void watch_leader(cluster_t *c) {
+    host_t *leader = cluster_find(c, c->leader);
+    if (leader != NULL && (leader->number != 0 || leader->missed_ms >= LEASE_MS - REIGN_MS ||
+                           base_random_chance(world_random(c->world), 1, 100)))
+        c->leader = 0;
+    if (c->leader != 0 || redis_is_away(c->redis)) return;
+    host_t *next = c->hosts.items[base_random_below(world_random(c->world), c->hosts.count)];
+    if (next->number != 0 || next->missed_ms > 0 || !machine_is_up(next->machine)) return;
+    c->leader = next->incarnation;
+    c->fence++;
+}
+
+static void watch_silence(cluster_t *c) {
+    size_t cursor = 0;
+    const void *key;
+    void *value;
+    while (base_map_each(&c->ways, &cursor, &key, &value)) {
+        way_t *way = value;
+        uint64_t ends[2];
+        memcpy(ends, key, sizeof ends);
+        host_t *from = cluster_find(c, ends[0]), *to = cluster_find(c, ends[1]);
+        if (from == to || way->is_closed || !machine_is_up(to->machine)) continue;
+        bool is_heard = !way->is_cut && machine_is_up(from->machine);
+        way->silent_ms = is_heard ? 0 : way->silent_ms + WATCH_MS;
+        if (way->is_silent == (way->silent_ms >= SILENCE_MS)) continue;
+        way->is_silent = !way->is_silent;
+        TELL(to, silent, from->incarnation, way->is_silent);
+    }
+}
+
+/* All of its rooms have said their facts to the master, or it has none. */
+static bool has_said(const host_t *host, uint64_t master) {
+    for (int room = 0; room < HOST_ROOMS; room++)
+        if (host->ops[room] != NULL && host->ops[room]->master != NULL && host->said[room] < master)
+            return false;
+    return true;
+}
+
+static void watch_master(cluster_t *c) {
+    uint64_t master = redis_master(c->redis);
+    bool is_settled = true;
+    for (size_t i = 0; i < c->hosts.count; i++)
+        is_settled &= c->hosts.items[i]->number != 0 || has_said(c->hosts.items[i], master);
+    if (is_settled) c->settled = master;
+    for (size_t i = 0; i < c->hosts.count; i++) {
+        host_t *host = c->hosts.items[i];
+        if (host->number != 0 || !redis_is_heard(c->redis, host->machine)) continue;
+        if (host->master < master)
+            machine_later(host->machine, soon(c->world), 0, hear_of_master, host, master);
+        if (host->settled < c->settled)
+            machine_later(host->machine, soon(c->world), 0, hear_of_settled, host,
+                          host->settled = c->settled);
+    }
+}
+
+static void watch(void *context, uint64_t argument) {
+    (void)argument;
+    cluster_t *c = context;
+    for (size_t i = 0; i < c->hosts.count; i++)
+        if (c->hosts.items[i]->number == 0) watch_lease(c->hosts.items[i]);
+    watch_leader(c);
+    for (size_t i = 0; i < c->hosts.count; i++) {
+        host_t *host = c->hosts.items[i];
+        if (c->leader != 0 && host->number == 0 && host->fence < c->fence)
+            machine_later(host->machine, soon(c->world), (uint64_t)(uintptr_t)host ^ 4,
+                          hear_of_leader, host, c->fence);
+    }
+    watch_silence(c);
+    watch_master(c);
+    world_later(c->world, WATCH_MS * WORLD_MS, 0, watch, c, 0);
 }

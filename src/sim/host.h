@@ -28,6 +28,14 @@ typedef struct host_room_ops {
     void (*paused)(void *room, bool paused);
     /* Who leads, 0: nobody is known; and with which fencing number. */
     void (*leads)(void *room, uint64_t leader, uint64_t fence);
+    /* Nothing was heard of the peer for 2.5 s, or it is heard again. Silence is no death. */
+    void (*silent)(void *room, uint64_t peer, bool silent);
+    /* The control state has a new master, which may lack the last writes; said before any answer of
+     * it. The room says its facts to it, then host_said. */
+    void (*master)(void *room, uint64_t master);
+    /* Every live node has said its facts to this master: what the first one wins may be decided by
+     * it again. */
+    void (*settled)(void *room, uint64_t master);
 } host_room_ops_t;
 
 cluster_t *cluster_new(world_t *world);
@@ -57,7 +65,13 @@ void host_ask(host_t *host, script_fn script, const void *arguments, size_t size
 /* The room has closed tombstones up to this number: what followed from them is answered. */
 void host_closed(host_t *host, host_room_t room, uint64_t number);
 
-/* Ends its machine: a crash. The tombstone follows, later. */
+/* The room has said its facts to this master, and was answered. */
+void host_said(host_t *host, host_room_t room, uint64_t master);
+/* Whether this node knows the peer's tombstone. */
+bool host_knows_dead(const host_t *host, uint64_t peer);
+
+/* Ends its machine: a crash. The tombstone follows, later. So it does for a node that is stopped,
+ * or does not hear Redis, for 4 s while others do; it ends when it hears of it. */
 void host_kill(host_t *host);
 /* No message passes between the two, until it is healed. What was sent waits. */
 void host_cut(host_t *a, host_t *b);

@@ -19,6 +19,8 @@ struct machine {
     uint64_t clock_began_ns;
     int64_t drift; /* in a million */
     VEC(call_t *) kept;
+    void (*wake)(void *context);
+    void *wake_context;
 };
 
 machine_t *machine_new(world_t *world) {
@@ -82,7 +84,13 @@ static void kept_call(void *context, uint64_t argument) {
 void machine_go_on(machine_t *m) {
     if (m->state != STOPPED) return;
     m->state = UP;
+    if (m->wake != NULL) m->wake(m->wake_context);
     kept_call(m, 0);
+}
+
+void machine_on_wake(machine_t *m, void (*wake)(void *context), void *context) {
+    m->wake = wake;
+    m->wake_context = context;
 }
 
 void machine_kill(machine_t *m) { m->state = DEAD; }

@@ -24,6 +24,9 @@ void machine_later(machine_t *machine, uint64_t delay_ns, uint64_t line, world_f
  * 1/1000. */
 uint64_t machine_clock_ns(const machine_t *machine);
 
+/* Called when it goes on, before everything that was kept. */
+void machine_on_wake(machine_t *machine, void (*wake)(void *context), void *context);
+
 void machine_stop(machine_t *machine);
 void machine_go_on(machine_t *machine);
 void machine_kill(machine_t *machine);

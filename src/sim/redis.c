@@ -197,7 +197,7 @@ static const char *key_next(void *context, const char *prefix, const char *after
 
 /* ---- requests ---- */
 
-static bool hears(const redis_t *r, const machine_t *machine) {
+bool redis_is_heard(const redis_t *r, const machine_t *machine) {
     if (r->away) return false;
     for (size_t i = 0; i < r->cut.count; i++)
         if (r->cut.items[i] == machine) return false;
@@ -231,11 +231,11 @@ static void request_run(void *context, uint64_t argument) {
     (void)argument;
     request_t *q = context;
     redis_t *r = q->redis;
-    if (!hears(r, q->from)) {
+    if (!redis_is_heard(r, q->from)) {
         request_let_go(q);
         return;
     }
-    script_keys_t keys = {r, now_ms(r), key_get, key_set, key_del, key_next};
+    script_keys_t keys = {r, now_ms(r), r->master, key_get, key_set, key_del, key_next};
     q->answer_size = q->script(&keys, q->arguments, q->size, q->answer);
     q->master = r->master;
     machine_later(q->from, world_between(r->world, 50 * WORLD_US, 2 * WORLD_MS),
@@ -262,6 +262,8 @@ void redis_ask(redis_t *r, machine_t *from, script_fn script, const void *argume
 
 void redis_leave(redis_t *r) { r->away = true; }
 void redis_come_back(redis_t *r) { r->away = false; }
+bool redis_is_away(const redis_t *r) { return r->away; }
+uint64_t redis_master(const redis_t *r) { return r->master; }
 
 void redis_cut(redis_t *r, machine_t *machine) {
     if (!vec_push(&r->cut, machine)) abort();

@@ -33,6 +33,10 @@ void redis_cut(redis_t *redis, machine_t *machine);
 void redis_heal(redis_t *redis, machine_t *machine);
 /* A replica becomes the master, without the writes that no replica had confirmed. */
 void redis_fail_over(redis_t *redis);
+uint64_t redis_master(const redis_t *redis);
+bool redis_is_away(const redis_t *redis);
+/* Whether this machine would be answered now. */
+bool redis_is_heard(const redis_t *redis, const machine_t *machine);
 /* Looks at a key without a delay, for the checks. */
 const void *redis_look(redis_t *redis, const char *key, size_t *ret_size);
 
