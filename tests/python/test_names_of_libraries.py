@@ -2,8 +2,10 @@
 
 import importlib
 import json
+import os
 
 import pytest
+import support
 
 import ray
 from ray.job_config import JobConfig
@@ -43,6 +45,49 @@ def test_global_worker_without_a_session():
     assert ray._private.worker._global_node is None
     with pytest.raises(AttributeError):
         ray._private.worker.no_such_thing  # noqa: B018
+
+
+@ray.remote
+class Clerk:
+    def pid(self):
+        return os.getpid()
+
+
+@pytest.mark.usefixtures("session")
+def test_the_state_of_an_actor():
+    clerk = Clerk.options(num_cpus=0).remote()
+    pid = ray.get(clerk.pid.remote())
+    known = ray._private.state.actors(clerk._actor_id.hex())
+    (node,) = ray.nodes()
+    assert known == {
+        "ActorID": clerk._actor_id.hex(),
+        "ActorClassName": "Clerk",
+        "State": "ALIVE",
+        "Pid": pid,
+        "Address": {"NodeID": node["NodeID"], "IPAddress": node["NodeManagerAddress"]},
+        "NumRestarts": 0,
+        "DeathCause": "",
+    }
+    ray.kill(clerk)
+    assert support.wait_until(
+        lambda: ray._private.state.actors(clerk._actor_id.hex())["State"] == "DEAD"
+    )
+    assert "ray.kill" in ray._private.state.actors(clerk._actor_id.hex())["DeathCause"]
+
+
+@pytest.mark.usefixtures("session")
+def test_the_states_of_all_actors():
+    clerk, late = Clerk.options(num_cpus=0).remote(), Clerk.options(num_cpus=100).remote()
+    ray.get(clerk.pid.remote())
+    clerk_id, late_id = clerk._actor_id.hex(), late._actor_id.hex()
+    actors = ray._private.state.actors
+    assert {clerk_id, late_id} <= set(actors())
+    assert clerk_id in actors(actor_state_name="ALIVE")
+    assert late_id not in actors(actor_state_name="ALIVE")
+    assert actors(actor_state_name="PENDING_CREATION")[late_id]["Pid"] == 0
+    assert actors("00" * 20) == {}
+    with pytest.raises(ValueError, match="ALIVE.*'ASLEEP'"):
+        actors(actor_state_name="ASLEEP")
 
 
 @pytest.mark.usefixtures("session")

@@ -4,6 +4,7 @@ from ray import _core
 from ray._private import labels
 
 _KINDS = {0: "task", 1: "actor_creation", 2: "actor_call"}
+_ACTOR_STATES = ("PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD")
 
 
 def check_connected():
@@ -70,6 +71,38 @@ def total_resources_per_node() -> dict:
 def available_resources_per_node() -> dict:
     """`available_resources` by node id; there is one node."""
     return {node["NodeID"]: available_resources() for node in nodes()}
+
+
+def actors(actor_id: "str | None" = None, *, actor_state_name: "str | None" = None) -> dict:
+    """The actor of this id, as `handle._actor_id.hex()` gives it: a dict, empty if nothing is known
+    of it. Without an id all actors by theirs, or those in this state; of the dead only the last.
+
+    It has what the daemon remembers of an actor, and so fewer keys than Ray's.
+
+        print(ray._private.state.actors(handle._actor_id.hex())["State"])
+    """
+    if actor_state_name not in (None, *_ACTOR_STATES):
+        raise ValueError(
+            f"actor_state_name must be one of {', '.join(_ACTOR_STATES)}, and is "
+            f"{actor_state_name!r}"
+        )
+    (node,) = nodes()
+    found = {row["ActorID"]: row for row in (_actor(node, *row) for row in _core.query("actors"))}
+    if actor_id is not None:
+        return found.get(actor_id, {})
+    return {key: row for key, row in found.items() if actor_state_name in (None, row["State"])}
+
+
+def _actor(node, slot, generation, name, state, pid, restarts, cause):
+    return {
+        "ActorID": f"{node['NodeID']}{slot:08x}{generation & 0xFFFFFFFFFFFFFFFF:016x}",
+        "ActorClassName": name,
+        "State": state,
+        "Pid": pid,
+        "Address": {"NodeID": node["NodeID"], "IPAddress": node["NodeManagerAddress"]},
+        "NumRestarts": restarts,
+        "DeathCause": cause,
+    }
 
 
 def timeline(filename: "str | None" = None):
