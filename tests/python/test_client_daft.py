@@ -109,6 +109,44 @@ def test_count(pieces, sales):
     assert pieces.count_rows() == len(sales)
 
 
+@pytest.mark.parametrize("rows", [0, 1, 1_300, 9_999])
+def test_limit(pieces, sales, rows):
+    """Of pieces that are there: `into_partitions` and `limit` in one query hang by Daft's own fault,
+    on Ray itself too (its issue 7400).
+    """
+    found = pieces.collect().limit(rows).to_pandas()
+    assert len(found) == min(rows, len(sales))
+    assert set(found.paid) <= set(sales.paid)
+
+
+def test_limit_of_what_a_query_finds(sales):
+    found = daft.from_pandas(sales).where(col("paid") > 12).limit(100).to_pandas()
+    assert len(found) == 100 and (found.paid > 12).all()
+
+
+def test_limit_of_files(pieces, sales, tmp_path):
+    pieces.write_parquet(str(tmp_path))
+    found = daft.read_parquet(str(tmp_path / "*.parquet")).offset(10).limit(2_000)
+    assert found.count_rows() == 2_000 and len(found.to_pandas()) == 2_000
+
+
+def test_a_class_in_a_pool_of_actors(pieces, sales):
+    @daft.cls(max_concurrency=2)
+    class Till:
+        def __init__(self, tax: float):
+            self.tax = tax
+
+        @daft.method(return_dtype=daft.DataType.string())
+        def total(self, paid: float):
+            return f"{paid * self.tax:.3f} {os.getpid()}"
+
+    found = pieces.select(col("paid"), Till(1.25).total(col("paid")).alias("said")).to_pandas()
+    totals, processes = zip(*(said.split() for said in found.said))
+    assert list(totals) == [f"{paid * 1.25:.3f}" for paid in found.paid]
+    assert sorted(found.paid) == sorted(sales.paid)
+    assert len(set(processes)) <= 2 and str(os.getpid()) not in processes
+
+
 def test_an_error_in_a_function_is_told(pieces):
     @daft.func
     def fail(x: float) -> float:
