@@ -168,6 +168,25 @@ def test_an_actor_that_leaves_in_its_constructor():
             ray.get(Early.remote(how).get.remote(), timeout=40)
 
 
+def test_an_async_actor_that_leaves_is_no_error_to_tell_of(folder):
+    code = """
+import ray
+ray.init(num_cpus=1, address="local")
+
+@ray.remote
+class Leaver:
+    async def leave(self):
+        ray.actor.exit_actor()
+
+try:
+    ray.get(Leaver.remote().leave.remote())
+except ray.exceptions.ActorDiedError:
+    print("left")
+"""
+    result = support.run_driver(support.script(folder, code))
+    assert (result.stdout, result.stderr) == ("left\n", "")
+
+
 def test_only_an_actor_can_leave():
     with pytest.raises(TypeError, match="only in a method of an actor"):
         ray.actor.exit_actor()

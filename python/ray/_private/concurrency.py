@@ -279,4 +279,25 @@ def _serve_in_loop(creation):
     futures.adopt(loop, link)
     begin(creation)
     link.soon()
-    loop.run_forever()
+    try:
+        loop.run_forever()
+    except SystemExit:
+        _hush(loop)
+        raise
+
+
+def _hush(loop):
+    """A method ended the actor, or the session's end broke the loop off, wherever that was. What
+    asyncio says then of the task that it was at is no news.
+    """
+    others = loop.get_exception_handler()
+
+    def tell(loop, context):
+        if isinstance(context.get("exception"), SystemExit):
+            return
+        if others is None:
+            loop.default_exception_handler(context)
+        else:
+            others(loop, context)
+
+    loop.set_exception_handler(tell)
