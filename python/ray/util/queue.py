@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import ray
+from ray._private import presence
 from ray.exceptions import GetTimeoutError
 
 __all__ = ["Empty", "Full", "Queue"]
@@ -83,7 +84,7 @@ class Queue:
     def _start(self):
         # By its token a call is known that waits. No other process has the same.
         self._tokens = itertools.count(int.from_bytes(os.urandom(7), "big"))
-        self._where = _where()
+        self._where = presence.here()
 
     def __getstate__(self):
         return {"maxsize": self.maxsize, "actor": self.actor}
@@ -280,11 +281,6 @@ class _Withdrawn:
     """What a call comes to whose caller has given up."""
 
 
-def _where() -> str:
-    """The node and the process that this is."""
-    return f"{ray.get_runtime_context().get_node_id()} {os.getpid()}"
-
-
 _LATER = object()  # a method returns it instead of an answer: self.run was kept, to be answered
 
 
@@ -298,7 +294,7 @@ class _Items:
         self.room = maxsize if maxsize > 0 else float("inf")
         self.items = deque()
         self.getters = OrderedDict()  # token to (run, whose), longest waiting first
-        self.node = _where().split()[0]
+        self.node = presence.here().split()[0]
         self.putters = OrderedDict()  # token to (run, item)
         self.run = None  # the one whose method is being called; local mode has none
 
@@ -320,7 +316,7 @@ class _Items:
         while self.getters:
             _, (run, whose) = self.getters.popitem(last=False)
             # A task that was cancelled may not come to withdraw its call: that is cancelled too.
-            if not run.is_cancelled() and not self._is_gone(whose):
+            if not run.is_cancelled() and not presence.is_gone(whose, self.node):
                 run.done(item)
                 return True
             run.done(_Withdrawn())
@@ -352,19 +348,6 @@ class _Items:
             raise Empty(_ALONE)
         self.getters[token] = self.run, whose
         return _LATER
-
-    def _is_gone(self, whose):
-        """Whether a process of this node is dead; of another's it can't be said."""
-        node, pid = whose.split()
-        if node != self.node:
-            return False
-        try:
-            os.kill(int(pid), 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            pass
-        return False
 
     def get_batch(self, count):
         if len(self.items) < count:
