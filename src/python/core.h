@@ -187,7 +187,7 @@ PyObject *core_wait(PyObject *module, PyObject *const *args, Py_ssize_t nargs, P
 /* flow.c: the reader of a flow */
 int core_flow_ready(PyObject *module);
 bool core_flow_check(PyObject *object);
-PyObject *core_flow_new(const mob_flow_t *flow); /* STEALS its counts */
+PyObject *core_flow_new(const mob_flow_t *flow, uint32_t limit); /* STEALS its counts */
 /* What is there when the flow's next item is, or its end. NEW, NULL with an exception. */
 PyObject *core_flow_head(PyObject *flow);
 PyObject *core_flow_done(PyObject *flow, PyObject *unused); /* NEW */

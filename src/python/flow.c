@@ -1,6 +1,9 @@
 /*
  * ObjectRefGenerator: the reader of a flow, as a Python object. The items are its references, in
  * order; ray._private.async_generators has what needs an event loop.
+ *
+ * A generator that is pickled is passed on (ray._private.relay): its flow moves to another object,
+ * which a relay's pump reads, and this one only answers what can be asked about its task.
  */
 #include "python/core.h"
 
@@ -9,12 +12,14 @@
 typedef struct {
     PyObject_HEAD mob_flow_t flow;
     uint64_t stamp;
+    PyObject *passed; /* what knows its relay; NULL: it was not passed on */
     PyObject *weak_refs;
+    unsigned int limit;
 } flow_object_t;
 
 static PyTypeObject *flow_type;
 
-PyObject *core_flow_new(const mob_flow_t *flow) {
+PyObject *core_flow_new(const mob_flow_t *flow, uint32_t limit) {
     flow_object_t *self = PyObject_New(flow_object_t, flow_type);
     if (self == NULL) {
         mob_flow_t unread = *flow;
@@ -23,7 +28,8 @@ PyObject *core_flow_new(const mob_flow_t *flow) {
     }
     self->flow = *flow;
     self->stamp = core.stamp;
-    self->weak_refs = NULL;
+    self->passed = self->weak_refs = NULL;
+    self->limit = limit;
     return (PyObject *)self;
 }
 
@@ -39,10 +45,21 @@ static bool is_current(const flow_object_t *self) {
     return false;
 }
 
+/* False, with an exception: the same, or others read it now. */
+static bool is_readable(const flow_object_t *self) {
+    if (!is_current(self)) return false;
+    if (self->passed == NULL) return true;
+    PyErr_SetString(PyExc_RuntimeError,
+                    "this generator was passed on: whoever has what was made of its pickle reads "
+                    "its items now. Call the generator again for items of your own");
+    return false;
+}
+
 static void flow_dealloc(flow_object_t *self) {
     PyTypeObject *type = Py_TYPE(self);
     if (self->weak_refs != NULL) PyObject_ClearWeakRefs((PyObject *)self);
     if (core.client != NULL && self->stamp == core.stamp) mob_flow_close(core.client, &self->flow);
+    Py_XDECREF(self->passed);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -55,7 +72,7 @@ static PyObject *ref_again(mob_ref_t ref) {
 
 PyObject *core_flow_head(PyObject *object) {
     flow_object_t *self = (flow_object_t *)object;
-    if (!is_current(self)) return NULL;
+    if (!is_readable(self)) return NULL;
     /* `done` too is slot 0 if it was closed: nothing is there */
     return ref_again(self->flow.head.slot != 0 ? self->flow.head : self->flow.done);
 }
@@ -63,7 +80,9 @@ PyObject *core_flow_head(PyObject *object) {
 PyObject *core_flow_done(PyObject *object, PyObject *unused) {
     flow_object_t *self = (flow_object_t *)object;
     (void)unused;
-    return is_current(self) ? ref_again(self->flow.done) : NULL;
+    if (!is_current(self)) return NULL;
+    if (self->passed != NULL) return PyObject_CallMethod(self->passed, "completed", NULL);
+    return ref_again(self->flow.done);
 }
 
 /* Takes the next item: its reference, NEW. NULL without an exception: *ret_status says why. */
@@ -75,7 +94,7 @@ static PyObject *take(flow_object_t *self, mob_status_t *ret_status) {
 
 /* The same, and waits for it. MOB_ETIMEOUT after so long; -1: never. */
 static PyObject *take_within(flow_object_t *self, int64_t timeout_ms, mob_status_t *ret_status) {
-    if (!is_current(self)) return NULL;
+    if (!is_readable(self)) return NULL;
     PyObject *ref = take(self, ret_status);
     if (*ret_status != MOB_ETIMEOUT || timeout_ms == 0) return ref;
     if (core_warn_in_loop("next() of a generator") < 0) return NULL;
@@ -92,7 +111,7 @@ static PyObject *take_within(flow_object_t *self, int64_t timeout_ms, mob_status
         CORE_ALLOW_THREADS_END
         Py_DECREF(held);
         if (status == MOB_EINTR && PyErr_CheckSignals() < 0) return NULL;
-        if (!is_current(self)) return NULL;
+        if (!is_readable(self)) return NULL;
         if (status != MOB_OK && status != MOB_EINTR && status != MOB_ETIMEOUT)
             return core_raise(status);
         ref = take(self, ret_status);
@@ -152,13 +171,13 @@ static PyObject *flow_key(flow_object_t *self, PyObject *unused) {
 
 static PyObject *flow_next_ready(flow_object_t *self, PyObject *unused) {
     (void)unused;
-    if (!is_current(self)) return NULL;
+    if (!is_readable(self)) return NULL;
     return PyBool_FromLong(mob_flow_look(core.client, &self->flow) == MOB_OK);
 }
 
 static PyObject *flow_is_finished(flow_object_t *self, PyObject *unused) {
     (void)unused;
-    if (!is_current(self)) return NULL;
+    if (!is_readable(self)) return NULL;
     return PyBool_FromLong(mob_flow_look(core.client, &self->flow) == MOB_EOVER);
 }
 
@@ -183,8 +202,11 @@ static PyObject *flow_task_id(flow_object_t *self, PyObject *unused) {
 
 /* ---- async ---- */
 
-static PyObject *helper_call(const char *name, PyObject *self, PyObject *argument) {
-    PyObject *module = PyImport_ImportModule("ray._private.async_generators"), *result = NULL;
+static const char in_loops[] = "ray._private.async_generators";
+
+static PyObject *helper_call(const char *where, const char *name, PyObject *self,
+                             PyObject *argument) {
+    PyObject *module = PyImport_ImportModule(where), *result = NULL;
     if (module != NULL)
         result = PyObject_CallMethod(module, name, argument ? "OO" : "O", self, argument);
     Py_XDECREF(module);
@@ -235,7 +257,8 @@ static PyType_Spec there_spec = {.name = "ray._core.There",
 static PyObject *flow_anext(PyObject *self) {
     mob_status_t status = MOB_OK;
     PyObject *ref = take_within((flow_object_t *)self, 0, &status);
-    if (ref == NULL) return PyErr_Occurred() ? NULL : helper_call("next_item", self, NULL);
+    if (ref == NULL)
+        return PyErr_Occurred() ? NULL : helper_call(in_loops, "next_item", self, NULL);
     there_t *there = PyObject_New(there_t, there_type);
     if (there == NULL)
         Py_DECREF(ref);
@@ -248,19 +271,29 @@ static PyObject *flow_next_async(PyObject *self, PyObject *args, PyObject *kwarg
     static char *names[] = {"timeout_s", NULL};
     PyObject *timeout = Py_None;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:_next_async", names, &timeout)) return NULL;
-    return helper_call("next_item_within", self, timeout);
+    return helper_call(in_loops, "next_item_within", self, timeout);
 }
 
-/* ---- what it does not do ---- */
+/* ---- passing it on ---- */
 
 static PyObject *flow_reduce(PyObject *self, PyObject *unused) {
-    (void)self, (void)unused;
-    PyErr_SetString(
-        PyExc_TypeError,
-        "You cannot return or pass a generator to other task. Serializing a ObjectRefGenerator is "
-        "not allowed: the process that called the generator reads it. Pass on its references "
-        "instead, which it gives out one by one.");
-    return NULL;
+    (void)unused;
+    if (!is_current((flow_object_t *)self)) return NULL;
+    return helper_call("ray._private.relay", "reduce", self, NULL);
+}
+
+static PyObject *flow_passed(flow_object_t *self, PyObject *unused) {
+    (void)unused;
+    return Py_NewRef(self->passed != NULL ? self->passed : Py_None);
+}
+
+/* _pass_on(passed): a generator that has the flow from now on. NEW */
+static PyObject *flow_pass_on(flow_object_t *self, PyObject *passed) {
+    if (!is_readable(self)) return NULL;
+    PyObject *moved = core_flow_new(&self->flow, self->limit);
+    self->flow = (mob_flow_t){.task_id = self->flow.task_id};
+    self->passed = Py_NewRef(passed);
+    return moved;
 }
 
 static PyObject *flow_no_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
@@ -300,6 +333,8 @@ static PyMethodDef flow_methods[] = {
     {"_try_next", (PyCFunction)flow_try_next, METH_NOARGS, NULL},
     {"_head", flow_head, METH_NOARGS, NULL},
     {"_key", (PyCFunction)flow_key, METH_NOARGS, NULL},
+    {"_passed", (PyCFunction)flow_passed, METH_NOARGS, NULL},
+    {"_pass_on", (PyCFunction)flow_pass_on, METH_O, NULL},
     {"__reduce__", flow_reduce, METH_NOARGS, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
@@ -307,6 +342,7 @@ static PyMethodDef flow_methods[] = {
 
 static PyMemberDef flow_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(flow_object_t, weak_refs), READONLY, NULL},
+    {"_limit", T_UINT, offsetof(flow_object_t, limit), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

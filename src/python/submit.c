@@ -313,7 +313,7 @@ static PyObject *submit_flow(const submitter_t *self, const mob_task_t *task, ui
         if (core_space_wait() < 0) return NULL;
     if (status != MOB_OK) return core_raise(status);
     if (site != 0) mob_ref_made_at(core.client, flow.done, site);
-    return core_flow_new(&flow);
+    return core_flow_new(&flow, self->limit);
 }
 
 static PyObject *submit(submitter_t *self, arguments_t *a, uint32_t site) {

@@ -5,7 +5,6 @@ fail.
 import asyncio
 import gc
 import os
-import pickle
 import random
 import signal
 import threading
@@ -374,10 +373,6 @@ def test_bad_input():
     generator = count.remote(1)
     with pytest.raises(ValueError, match="ObjectRefGenerator"):
         ray.get(generator)
-    with pytest.raises(TypeError, match="cannot return or pass a generator"):
-        support.echo.remote(generator)
-    with pytest.raises(TypeError, match="cannot return or pass a generator"):
-        pickle.dumps(generator)
     with pytest.raises(TypeError, match="comes from a task"):
         ray.ObjectRefGenerator()
     with pytest.raises(ValueError, match='"streaming" or "dynamic"'):

@@ -257,6 +257,25 @@ def test_generators_run_step_by_step():
         next(items)
 
 
+def test_generators_are_passed_on():
+    @ray.remote
+    def count(n):
+        yield from range(n)
+
+    @ray.remote
+    def read(box, most):
+        return [ray.get(ref) for ref, _ in zip(box[0], range(most))], box
+
+    generator = count.remote(5)
+    assert ray.get(next(generator)) == 0
+    found, box = ray.get(read.remote([generator], 2))
+    assert found == [1, 2]
+    with pytest.raises(RuntimeError, match="was passed on"):
+        next(generator)
+    assert ray.get(generator.completed()) is None
+    assert [ray.get(ref) for ref in box[0]] == [4]  # zip has taken the one before
+
+
 def test_dynamic_generators():
     @ray.remote(num_returns="dynamic")
     def count(n, fail_at=None):

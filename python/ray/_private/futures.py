@@ -130,8 +130,15 @@ def future_of(ref):
     """A concurrent.futures.Future of the value of `ref`; its callbacks run in a thread that all
     such futures share.
     """
+    return in_background(_value(ref))
+
+
+def in_background(coroutine):
+    """The concurrent.futures.Future of a coroutine that runs in that thread. It counts as nobody's
+    waiting: a worker that has nothing but such coroutines waiting lends no CPUs.
+    """
     import asyncio
 
     return contextvars.Context().run(
-        asyncio.run_coroutine_threadsafe, _value(ref), _background_loop()
+        asyncio.run_coroutine_threadsafe, coroutine, _background_loop()
     )

@@ -411,7 +411,14 @@ def _split(value, count, run):
 
 
 class LocalGenerator:
-    """What a task that yields gives in local mode: each `next` runs it up to its next `yield`."""
+    """What a task that yields gives in local mode: each `next` runs it up to its next `yield`.
+
+    One that is pickled is passed on, as with workers: another has its items from then on, which is
+    what comes out of the pickle, however often.
+    """
+
+    _passed = None  # the Cell of the one that it was passed on as, or that this one is in
+    _readable = True
 
     def __init__(self, spec, run, function, args, kwargs):
         self._run = run
@@ -424,10 +431,25 @@ class LocalGenerator:
             self._items = iter(value) if hasattr(value, "__iter__") else _async_items(value)
         self._failed = error
 
+    def __reduce__(self):
+        if self._passed is None:
+            self._pass_on()
+        self._passed.met()
+        return _passed_on, (self._passed.number,)
+
+    def _pass_on(self):
+        other = LocalGenerator.__new__(LocalGenerator)
+        self._passed = Cell()
+        other.__dict__.update(self.__dict__)
+        self._passed.plain = other
+        self._readable = False
+
     def __iter__(self):
         return self
 
     def __next__(self):
+        if not self._readable:
+            raise RuntimeError("this generator was passed on: others read its items now")
         if self._failed is not None:
             failed, self._failed = self._failed, None
             self._items = iter(())
@@ -468,6 +490,10 @@ class LocalGenerator:
     def completed(self):
         """The reference that is there when the task is over."""
         return self._done.ref()
+
+
+def _passed_on(number):
+    return _cells[number].plain
 
 
 def _async_items(generator):

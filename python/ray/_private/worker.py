@@ -450,11 +450,17 @@ def cancel(ray_waitable, *, force: bool = False, recursive: bool = True):
         ray.cancel(ref)
         ray.get(ref)                        # raises TaskCancelledError
     """
-    if isinstance(ray_waitable, _core.ObjectRefGenerator):
-        ray_waitable = ray_waitable.completed()
     if not isinstance(ray_waitable, _core.ObjectRef):
-        raise TypeError(f"ray.cancel() only supported for object refs. Got: {type(ray_waitable)}.")
+        ray_waitable = _end_of(ray_waitable)
     _core.cancel(ray_waitable, force, recursive)
+
+
+def _end_of(generator):
+    from ray._private.passed import PassedGenerator
+
+    if not isinstance(generator, (_core.ObjectRefGenerator, PassedGenerator)):
+        raise TypeError(f"ray.cancel() only supported for object refs. Got: {type(generator)}.")
+    return generator.completed()
 
 
 @functools.lru_cache(1024)
