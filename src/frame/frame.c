@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/status.h"
 
 enum {
@@ -32,70 +33,54 @@ static const uint32_t MAGIC = 0x4d4f4246;
 
 /* ---- writing ---- */
 
-typedef struct {
-    uint8_t *bytes; /* NULL: it only counts */
-    size_t size;
-} writer_t;
-
-static void put_bytes(writer_t *w, const void *bytes, size_t size) {
-    if (w->bytes != NULL && size > 0) memcpy(w->bytes + w->size, bytes, size);
-    w->size += size;
+static void put_id(base_writer_t *w, frame_id_t id) {
+    base_put_number(w, id.home, 8);
+    base_put_number(w, id.number, 4);
+    base_put_number(w, id.generation, 8);
 }
 
-static void put_number(writer_t *w, uint64_t number, int width) {
-    uint8_t bytes[8];
-    for (int i = 0; i < width; i++) bytes[i] = (uint8_t)(number >> 8 * i);
-    put_bytes(w, bytes, (size_t)width);
-}
-
-static void put_id(writer_t *w, frame_id_t id) {
-    put_number(w, id.home, 8);
-    put_number(w, id.number, 4);
-    put_number(w, id.generation, 8);
-}
-
-static void put_demand(writer_t *w, const frame_demand_t *demand) {
+static void put_demand(base_writer_t *w, const frame_demand_t *demand) {
     for (size_t i = 0; i < demand->count; i++) {
         size_t size = strlen(demand->items[i].name);
-        put_number(w, demand->items[i].amount, 8);
-        put_number(w, size, 2);
-        put_bytes(w, demand->items[i].name, size + 1);
+        base_put_number(w, demand->items[i].amount, 8);
+        base_put_number(w, size, 2);
+        base_put_bytes(w, demand->items[i].name, size + 1);
     }
 }
 
-static void put_where(writer_t *w, const frame_where_t *where) {
+static void put_where(base_writer_t *w, const frame_where_t *where) {
     const char *selector = where->selector != NULL ? where->selector : "";
     size_t size = strlen(selector);
     put_id(w, where->group);
-    put_number(w, (uint32_t)where->bundle, 4);
-    put_number(w, where->flags, 4);
-    put_number(w, (uint32_t)where->priority, 4);
-    put_number(w, size, 2);
-    put_bytes(w, selector, size + 1);
-    put_bytes(w, where->environment, sizeof where->environment);
+    base_put_number(w, (uint32_t)where->bundle, 4);
+    base_put_number(w, where->flags, 4);
+    base_put_number(w, (uint32_t)where->priority, 4);
+    base_put_number(w, size, 2);
+    base_put_bytes(w, selector, size + 1);
+    base_put_bytes(w, where->environment, sizeof where->environment);
 }
 
-static void put_frame(writer_t *w, const frame_t *f, uint64_t whole) {
-    put_number(w, MAGIC, 4);
-    put_number(w, VERSION, 4);
-    put_number(w, whole, 8);
-    put_number(w, f->kind, 1);
-    put_number(w,
-               (f->retries_exceptions ? RETRIES_EXCEPTIONS : 0) | (f->flows ? FLOWS : 0) |
-                   (f->dynamic ? DYNAMIC : 0) | (f->out_of_order ? OUT_OF_ORDER : 0) |
-                   (f->untold ? UNTOLD : 0),
-               1);
-    put_number(w, f->group, 1);
-    put_number(w, f->name_size, 1);
-    put_number(w, (uint32_t)f->max_retries, 4);
-    put_number(w, f->limit, 4);
-    put_number(w, f->job.home, 8);
-    put_number(w, f->job.number, 4);
-    put_number(w, f->num_returns, 4);
-    put_number(w, f->num_deps, 4);
-    put_number(w, f->num_refs, 4);
-    put_number(w, f->demand.count, 2);
-    put_number(w, f->held.count, 2);
+static void put_frame(base_writer_t *w, const frame_t *f, uint64_t whole) {
+    base_put_number(w, MAGIC, 4);
+    base_put_number(w, VERSION, 4);
+    base_put_number(w, whole, 8);
+    base_put_number(w, f->kind, 1);
+    base_put_number(w,
+                    (f->retries_exceptions ? RETRIES_EXCEPTIONS : 0) | (f->flows ? FLOWS : 0) |
+                        (f->dynamic ? DYNAMIC : 0) | (f->out_of_order ? OUT_OF_ORDER : 0) |
+                        (f->untold ? UNTOLD : 0),
+                    1);
+    base_put_number(w, f->group, 1);
+    base_put_number(w, f->name_size, 1);
+    base_put_number(w, (uint32_t)f->max_retries, 4);
+    base_put_number(w, f->limit, 4);
+    base_put_number(w, f->job.home, 8);
+    base_put_number(w, f->job.number, 4);
+    base_put_number(w, f->num_returns, 4);
+    base_put_number(w, f->num_deps, 4);
+    base_put_number(w, f->num_refs, 4);
+    base_put_number(w, f->demand.count, 2);
+    base_put_number(w, f->held.count, 2);
     put_id(w, f->function);
     put_id(w, f->actor);
     put_id(w, f->parent);
@@ -103,8 +88,8 @@ static void put_frame(writer_t *w, const frame_t *f, uint64_t whole) {
     put_demand(w, &f->demand);
     put_demand(w, &f->held);
     put_where(w, &f->where);
-    put_bytes(w, f->name, f->name_size);
-    put_bytes(w, f->args, f->args_size);
+    base_put_bytes(w, f->name, f->name_size);
+    base_put_bytes(w, f->args, f->args_size);
 }
 
 static bool demand_fits(const frame_demand_t *demand) {
@@ -120,9 +105,9 @@ mob_status_t frame_write(const frame_t *frame, uint8_t **ret_bytes, size_t *ret_
     if (long_selector || frame->name_size > NAME_MOST || !demand_fits(&frame->demand) ||
         !demand_fits(&frame->held))
         return base_fail(MOB_EINVAL, "the task says more than a frame can");
-    writer_t count = {0};
+    base_writer_t count = {0};
     put_frame(&count, frame, 0);
-    writer_t writer = {.bytes = malloc(count.size)};
+    base_writer_t writer = {.bytes = malloc(count.size)};
     if (writer.bytes == NULL) return MOB_ENOMEM;
     put_frame(&writer, frame, count.size);
     *ret_bytes = writer.bytes;
@@ -132,45 +117,21 @@ mob_status_t frame_write(const frame_t *frame, uint8_t **ret_bytes, size_t *ret_
 
 /* ---- reading ---- */
 
-typedef struct {
-    const uint8_t *at;
-    size_t left;
-    bool short_of; /* something was asked for that is not there */
-} reader_t;
-
-static const void *take_bytes(reader_t *r, size_t size) {
-    if (size > r->left) {
-        r->short_of = true;
-        return NULL;
-    }
-    const uint8_t *at = r->at;
-    r->at += size;
-    r->left -= size;
-    return at;
-}
-
-static uint64_t take_number(reader_t *r, int width) {
-    const uint8_t *bytes = take_bytes(r, (size_t)width);
-    uint64_t number = 0;
-    for (int i = 0; bytes != NULL && i < width; i++) number |= (uint64_t)bytes[i] << 8 * i;
-    return number;
-}
-
-static frame_id_t take_id(reader_t *r) {
-    frame_id_t id = {.home = take_number(r, 8)};
-    id.number = (uint32_t)take_number(r, 4);
-    id.generation = take_number(r, 8);
+static frame_id_t take_id(base_reader_t *r) {
+    frame_id_t id = {.home = base_take_number(r, 8)};
+    id.number = (uint32_t)base_take_number(r, 4);
+    id.generation = base_take_number(r, 8);
     return id;
 }
 
-static mob_status_t take_demand(reader_t *r, size_t count, frame_demand_t *ret_demand) {
+static mob_status_t take_demand(base_reader_t *r, size_t count, frame_demand_t *ret_demand) {
     if (count > MOB_MAX_RESOURCES) return MOB_EPROTO;
     if (count == 0) return MOB_OK;
     ret_demand->items = calloc(count, sizeof *ret_demand->items);
     if (ret_demand->items == NULL) return MOB_ENOMEM;
     for (size_t i = 0; i < count; i++) {
-        uint64_t amount = take_number(r, 8), size = take_number(r, 2);
-        const char *name = take_bytes(r, (size_t)size + 1);
+        uint64_t amount = base_take_number(r, 8), size = base_take_number(r, 2);
+        const char *name = base_take_bytes(r, (size_t)size + 1);
         if (name == NULL || strnlen(name, (size_t)size + 1) != size) return MOB_EPROTO;
         ret_demand->items[i] = (frame_amount_t){.name = name, .amount = amount};
         ret_demand->count++;
@@ -178,21 +139,21 @@ static mob_status_t take_demand(reader_t *r, size_t count, frame_demand_t *ret_d
     return MOB_OK;
 }
 
-static mob_status_t take_where(reader_t *r, frame_where_t *where) {
+static mob_status_t take_where(base_reader_t *r, frame_where_t *where) {
     where->group = take_id(r);
-    where->bundle = (int32_t)take_number(r, 4);
-    where->flags = (uint32_t)take_number(r, 4);
-    where->priority = (int32_t)take_number(r, 4);
-    size_t size = (size_t)take_number(r, 2);
-    where->selector = take_bytes(r, size + 1);
+    where->bundle = (int32_t)base_take_number(r, 4);
+    where->flags = (uint32_t)base_take_number(r, 4);
+    where->priority = (int32_t)base_take_number(r, 4);
+    size_t size = (size_t)base_take_number(r, 2);
+    where->selector = base_take_bytes(r, size + 1);
     if (where->selector == NULL || strnlen(where->selector, size + 1) != size) return MOB_EPROTO;
-    const void *environment = take_bytes(r, sizeof where->environment);
+    const void *environment = base_take_bytes(r, sizeof where->environment);
     if (environment == NULL) return MOB_EPROTO;
     memcpy(where->environment, environment, sizeof where->environment);
     return MOB_OK;
 }
 
-static mob_status_t take_ids(reader_t *r, frame_t *f) {
+static mob_status_t take_ids(base_reader_t *r, frame_t *f) {
     size_t count = frame_id_count(f);
     if (f->num_returns > MOB_MAX_RETURNS || f->num_deps > MOB_MAX_DEPS ||
         f->num_refs > MOB_MAX_DEPS || count > r->left / MOB_ID_SIZE)
@@ -204,30 +165,31 @@ static mob_status_t take_ids(reader_t *r, frame_t *f) {
     return MOB_OK;
 }
 
-static mob_status_t head_take(reader_t *r, size_t size) {
-    if (take_number(r, 4) != MAGIC || take_number(r, 4) != VERSION || take_number(r, 8) != size)
+static mob_status_t head_take(base_reader_t *r, size_t size) {
+    if (base_take_number(r, 4) != MAGIC || base_take_number(r, 4) != VERSION ||
+        base_take_number(r, 8) != size)
         return MOB_EPROTO;
     return MOB_OK;
 }
 
-static mob_status_t frame_take(reader_t *r, frame_t *f) {
-    f->kind = (uint8_t)take_number(r, 1);
-    uint64_t flags = take_number(r, 1);
+static mob_status_t frame_take(base_reader_t *r, frame_t *f) {
+    f->kind = (uint8_t)base_take_number(r, 1);
+    uint64_t flags = base_take_number(r, 1);
     f->retries_exceptions = flags & RETRIES_EXCEPTIONS;
     f->flows = flags & FLOWS;
     f->dynamic = flags & DYNAMIC;
     f->out_of_order = flags & OUT_OF_ORDER;
     f->untold = flags & UNTOLD;
-    f->group = (uint8_t)take_number(r, 1);
-    f->name_size = (size_t)take_number(r, 1);
-    f->max_retries = (int32_t)take_number(r, 4);
-    f->limit = (uint32_t)take_number(r, 4);
-    f->job.home = take_number(r, 8);
-    f->job.number = (uint32_t)take_number(r, 4);
-    f->num_returns = (uint32_t)take_number(r, 4);
-    f->num_deps = (uint32_t)take_number(r, 4);
-    f->num_refs = (uint32_t)take_number(r, 4);
-    size_t demands = (size_t)take_number(r, 2), held = (size_t)take_number(r, 2);
+    f->group = (uint8_t)base_take_number(r, 1);
+    f->name_size = (size_t)base_take_number(r, 1);
+    f->max_retries = (int32_t)base_take_number(r, 4);
+    f->limit = (uint32_t)base_take_number(r, 4);
+    f->job.home = base_take_number(r, 8);
+    f->job.number = (uint32_t)base_take_number(r, 4);
+    f->num_returns = (uint32_t)base_take_number(r, 4);
+    f->num_deps = (uint32_t)base_take_number(r, 4);
+    f->num_refs = (uint32_t)base_take_number(r, 4);
+    size_t demands = (size_t)base_take_number(r, 2), held = (size_t)base_take_number(r, 2);
     f->function = take_id(r);
     f->actor = take_id(r);
     f->parent = take_id(r);
@@ -239,14 +201,14 @@ static mob_status_t frame_take(reader_t *r, frame_t *f) {
     if (status == MOB_OK) status = take_demand(r, held, &f->held);
     if (status == MOB_OK) status = take_where(r, &f->where);
     if (status != MOB_OK) return status;
-    f->name = take_bytes(r, f->name_size);
+    f->name = base_take_bytes(r, f->name_size);
     f->args_size = r->left;
-    f->args = take_bytes(r, r->left);
+    f->args = base_take_bytes(r, r->left);
     return r->short_of ? MOB_EPROTO : MOB_OK;
 }
 
 mob_status_t frame_read(const uint8_t *bytes, size_t size, frame_t *ret_frame) {
-    reader_t reader = {.at = bytes, .left = size};
+    base_reader_t reader = {.at = bytes, .left = size};
     frame_t frame = {0};
     mob_status_t status = head_take(&reader, size);
     if (status == MOB_OK) status = frame_take(&reader, &frame);
