@@ -34,7 +34,7 @@ static mob_status_t switch_read(const char *name, bool *value) {
 }
 
 mob_status_t node_settings_read(node_t *n) {
-    double refresh_ms = 250, end_ms = 30000, lineage_bytes = 128 << 20;
+    double refresh_ms = 250, end_ms = 30000, lineage_bytes = 128 << 20, quiet_bytes = 1 << 20;
     n->config.fast = true;
     n->pressure.threshold = 0.95;
     mob_status_t status = switch_read("MOBULA_FAST_PATH", &n->config.fast);
@@ -47,6 +47,8 @@ mob_status_t node_settings_read(node_t *n) {
     n->ends.end_ms = (uint64_t)end_ms;
     if (status == MOB_OK) status = number_read("RAY_max_lineage_bytes", 0, 1e15, &lineage_bytes);
     n->lineages.most = (uint64_t)lineage_bytes;
+    if (status == MOB_OK) status = number_read("RAY_verbose_spill_logs", 0, 1e15, &quiet_bytes);
+    n->spill.quiet_bytes = (uint64_t)quiet_bytes;
     if (status == MOB_OK) status = switch_read("MOBULA_LOOPBACK", &n->config.loopback);
     n->config.fast &= !n->config.loopback;
     if (status == MOB_OK) status = switch_read("RAY_deadlock_raise", &n->deadlock.raises);

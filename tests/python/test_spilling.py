@@ -549,19 +549,33 @@ def test_a_full_disk_is_an_error_and_all_else_goes_on(start, small_disk):
     assert os.listdir(small_disk) == []
 
 
-@driver_alone
-def test_the_driver_is_told(folder):
+def _told_of_spilling(folder, **environment):
     code = f"""
 import numpy as np
 import ray
 ray.init(num_cpus=1, object_store_memory=20 << 20, object_spilling_directory={folder!r})
 refs = [ray.put(np.full(1 << 20, i, dtype=np.uint8)) for i in range(60)]
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
-    assert done.returncode == 0, done.stderr
-    found = re.findall(
-        r"^\(raylet\) Spilled (\d+) MiB, (\d+) objects, write throughput (\d+) MiB/s$",
-        done.stderr,
-        re.M,
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        env={**os.environ, **environment},
     )
-    assert found and all(int(objects) >= int(size) > 0 for size, objects, _ in found), done.stderr
+    assert done.returncode == 0, done.stderr
+    words = r"^\(raylet\) Spilled (\d+) MiB, (\d+) objects, write throughput (\d+) MiB/s$"
+    return [(int(size), int(objects)) for size, objects, _ in re.findall(words, done.stderr, re.M)]
+
+
+@driver_alone
+def test_the_driver_is_told(folder):
+    found = _told_of_spilling(folder)
+    assert found and all(objects >= size > 0 for size, objects in found)
+
+
+@driver_alone
+def test_the_driver_is_told_of_much_only_or_not_at_all(folder):
+    found = _told_of_spilling(folder, RAY_verbose_spill_logs=str(25 << 20))
+    assert found and all(size >= 25 for size, _ in found)
+    assert _told_of_spilling(folder, RAY_verbose_spill_logs="0") == []

@@ -191,7 +191,9 @@ static void write_run(uv_work_t *work) {
 }
 
 static void spill_tell(node_t *n) {
-    if (n->spill.bytes < n->spill.told_bytes || n->spill.bytes < 1 << 20) return;
+    if (n->spill.quiet_bytes == 0 || n->spill.bytes < n->spill.quiet_bytes ||
+        n->spill.bytes < n->spill.told_bytes)
+        return;
     n->spill.told_bytes = 2 * n->spill.bytes; /* each time that it has doubled */
     double seconds = (double)(n->spill.busy_ns ? n->spill.busy_ns : 1) / 1e9;
     node_warn(n, "Spilled %llu MiB, %llu objects, write throughput %.0f MiB/s",

@@ -12,6 +12,7 @@ typedef struct {
     char disk_error_path[256];
     uint64_t disk_error_ns;
     uint64_t bytes, objects, told_bytes, busy_ns, begun_ns; /* for the words to the driver */
+    uint64_t quiet_bytes; /* below which they are not said; 0: they never are */
 } node_spill_t;
 
 typedef enum {
