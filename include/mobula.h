@@ -174,9 +174,11 @@ typedef struct mob_message {
      * it for a short while, or when it is longer than one message holds. */
     bool unfinished;
 } mob_message_t;
-/* Waits for the next message. For one thread at a time. The strings are valid until that thread's
- * next call. MOB_ECLOSED: there will be no more. */
-MOB_API mob_status_t mob_message_read(mob_client_t *client, mob_message_t *ret_message);
+/* Waits for the next message, for so long (-1: without end). For one thread at a time. The strings
+ * are valid until that thread's next call. MOB_ETIMEOUT: there is none yet. MOB_ECLOSED: there will
+ * be no more. */
+MOB_API mob_status_t mob_message_read(mob_client_t *client, int64_t timeout_ms,
+                                      mob_message_t *ret_message);
 /* Begins the session's end: the daemon lets the workers end for up to a second, and then kills
  * those that are left and tells you of them. It sends everything that they have printed, and then
  * closes the stream of messages: mob_message_read returns MOB_ECLOSED once you have read all. Call

@@ -1,13 +1,30 @@
 /* What the daemon tells a driver: packets on the socket. The driver's one background thread reads
  * them. */
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "client/client.h"
 
-mob_status_t mob_message_read(mob_client_t *c, mob_message_t *ret_message) {
+/* Whether there is something to be read, an end too, within the time. */
+static bool comes_within(int sock, int64_t timeout_ms) {
+    uint64_t until = base_clock_mono_ns() + (uint64_t)timeout_ms * 1000000;
+    struct pollfd poll_fd = {.fd = sock, .events = POLLIN};
+    for (;;) {
+        uint64_t now = base_clock_mono_ns();
+        uint64_t left_ms = now < until ? (until - now + 999999) / 1000000 : 0;
+        int n = poll(&poll_fd, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX);
+        if (n > 0) return true;
+        if (n == 0 || errno != EINTR) return n != 0; /* recv tells the error */
+    }
+}
+
+mob_status_t mob_message_read(mob_client_t *c, int64_t timeout_ms, mob_message_t *ret_message) {
     while (!c->messages_ended) {
+        if (timeout_ms >= 0 && !comes_within(c->sock, timeout_ms)) return MOB_ETIMEOUT;
         ssize_t n = recv(c->sock, c->packet, WIRE_PACKET_MAX, 0);
         if (n < 0 && errno == EINTR) continue;
         wire_text_t head;

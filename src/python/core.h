@@ -346,7 +346,8 @@ PyObject *core_actor(PyObject *module, PyObject *unused);
 PyObject *core_shutdown(PyObject *module, PyObject *unused);
 PyObject *core_finish_messages(PyObject *module, PyObject *unused);
 PyObject *core_session(PyObject *module, PyObject *unused);
-PyObject *core_read_message(PyObject *module, PyObject *unused);
+/* How long to wait: milliseconds, or None. (): that was too short; None: there are no more. */
+PyObject *core_read_message(PyObject *module, PyObject *timeout);
 /* the daemon's answer, NEW; NULL with an exception */
 PyObject *core_ask(mob_query_t query, uint64_t argument);
 PyObject *core_query(PyObject *module, PyObject *kind);

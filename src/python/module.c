@@ -101,7 +101,7 @@ static PyMethodDef methods[] = {
     {"shutdown", core_shutdown, METH_NOARGS, NULL},
     {"finish_messages", core_finish_messages, METH_NOARGS, NULL},
     {"session", core_session, METH_NOARGS, NULL},
-    {"read_message", core_read_message, METH_NOARGS, NULL},
+    {"read_message", core_read_message, METH_O, NULL},
     {"query", core_query, METH_O, NULL},
     {"name_site", core_name_site, METH_O, NULL},
     {"observe", core_observe, METH_VARARGS, NULL},

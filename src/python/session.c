@@ -252,16 +252,19 @@ PyObject *core_session(PyObject *module, PyObject *unused) {
                          s.joined ? Py_True : Py_False);
 }
 
-PyObject *core_read_message(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+PyObject *core_read_message(PyObject *module, PyObject *timeout) {
+    (void)module;
     static const char *const kinds[] = {"", "out", "err", "warn", "unhandled"};
     uint64_t began = core.stamp;
     mob_message_t m;
     mob_status_t status;
+    int64_t timeout_ms = timeout == Py_None ? -1 : PyLong_AsLongLong(timeout);
+    if (timeout_ms == -1 && PyErr_Occurred()) return NULL;
     if (core.client == NULL) Py_RETURN_NONE;
     CORE_ALLOW_THREADS_BEGIN
-    status = mob_message_read(client, &m);
+    status = mob_message_read(client, timeout_ms, &m);
     CORE_ALLOW_THREADS_END
+    if (status == MOB_ETIMEOUT && core.stamp == began) return PyTuple_New(0);
     if (status != MOB_OK || core.stamp != began) Py_RETURN_NONE;
     PyObject *name = PyUnicode_DecodeUTF8(m.name, (Py_ssize_t)strlen(m.name), "replace");
     PyObject *text = PyUnicode_DecodeUTF8(m.text, (Py_ssize_t)m.text_size, "replace");

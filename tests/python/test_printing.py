@@ -10,6 +10,12 @@ import pytest
 import support
 
 
+@pytest.fixture(autouse=True)
+def every_line(monkeypatch):
+    """Also those that are alike; test_repeats.py has what becomes of them otherwise."""
+    monkeypatch.setenv("RAY_DEDUP_LOGS", "0")
+
+
 def lines(folder, body, init="num_cpus=2", stream="stdout", **options):
     """Runs a driver; gives the lines of its output, and checks that nothing else went wrong."""
     code = f"import ray, os, sys, time\nray.init({init})\n{body}\n"

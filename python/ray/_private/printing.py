@@ -24,8 +24,9 @@ class Printer:
 
     _PATIENCE = 5  # seconds without a word from the daemon
 
-    def __init__(self):
+    def __init__(self, repeats):
         self._pid = os.getpid()
+        self._repeats = repeats
         self._steps = 0  # odd while a text is being written
         self._ended = _thread.allocate_lock()
         self._ended.acquire()
@@ -47,11 +48,13 @@ class Printer:
             steps = self._steps
 
     def _run(self):
-        lines = Lines()
+        lines = Lines(self._repeats)
         try:
-            while (message := _core.read_message()) is not None:
+            while (message := _core.read_message(self._repeats.wait_ms())) is not None:
                 self._steps += 1
-                lines.show(*message)
+                lines.show_due()
+                if message:
+                    lines.show(*message)
                 self._steps += 1
             lines.end()
         finally:
@@ -81,7 +84,8 @@ class _Line:
 class Lines:
     """The driver's output, as far as workers write there. For one thread."""
 
-    def __init__(self):
+    def __init__(self, repeats):
+        self._repeats = repeats
         self._open = {}  # of each place: the _Line that is open there
         self._unfinished = set()  # sources whose last line has no end yet
         self._bars = None  # the module that draws the workers' bars, once there are some
@@ -111,7 +115,12 @@ class Lines:
             del lines[0]  # nothing but the end of the line that was ended in its place
         written = []
         if line is None and "\r" not in text:  # as most are
-            written = [f"{prefix}{whole}\n" for whole in lines]
+            written = [
+                f"{prefix}{whole}\n"
+                for whole in lines
+                if kind not in ("out", "err")
+                or self._repeats.admits(kind, pid, prefix, name, whole)
+            ]
             lines = []
         for whole in lines:
             line = line or _Line(source, stream)
@@ -125,14 +134,32 @@ class Lines:
             self._unfinished.add(source)
         if line is not None:
             self._open[place] = line
-        if written and self._bars is not None:
-            with self._bars.hidden():
-                _write(stream, "".join(written))
-        elif written:
-            _write(stream, "".join(written))
+        self._write(stream, "".join(written))
+
+    def show_due(self):
+        """Prints what was held back because others had said the same."""
+        self._show_held(self._repeats.due())
+
+    def _show_held(self, held):
+        for kind, text in held:
+            stream = sys.stdout if kind == "out" else sys.stderr
+            line = self._open.pop(_place(stream), None)
+            if line is not None:
+                _write(line.stream, "\n")
+            self._write(stream, text)
+
+    def _write(self, stream, text):
+        if not text:
+            return
+        if self._bars is None:
+            _write(stream, text)
+            return
+        with self._bars.hidden():
+            _write(stream, text)
 
     def end(self):
         """There is nothing more to come."""
+        self._show_held(self._repeats.rest())
         for line in self._open.values():
             _write(line.stream, "\n")
         self._open.clear()

@@ -12,7 +12,7 @@ import os
 import sys
 
 from ray import _core
-from ray._private import gpus, printing, session
+from ray._private import gpus, printing, repeats, session
 from ray._private.errors import load_error, make_error, tell_error
 from ray._private.global_worker import global_worker
 from ray._private.gpus import get_gpu_ids  # noqa: F401  (libraries look for it here)
@@ -201,10 +201,11 @@ def _refuse_again(ignore_reinit_error):
 
 def _start(config):
     global _printer
+    counted = repeats.Repeats()  # its settings may make no sense, so before anything is started
     set_hooks()
     take_part(SCRIPT_MODE, config["namespace"])
     _core.start({**config, "meanwhile": _load_cloudpickle})
-    _printer = printing.Printer()
+    _printer = printing.Printer(counted)
 
 
 def _local_address(address):

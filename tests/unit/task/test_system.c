@@ -462,7 +462,7 @@ static void test_what_is_printed(void **state) {
     assert_int_equal(mob_get(c, ref, 20000, &value), MOB_OK);
     bool out = false, err = false, rest = false;
     mob_message_finish(c);
-    while (mob_message_read(c, &m) == MOB_OK) {
+    while (mob_message_read(c, -1, &m) == MOB_OK) {
         if (strcmp(m.name, "says") != 0) continue;
         char text[500];
         snprintf(text, sizeof text, "%.*s", (int)m.text_size, m.text);
