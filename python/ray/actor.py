@@ -65,7 +65,9 @@ def exit_actor():
                 ray.actor.exit_actor()
     """
     if not _core.is_connected() or _core.current()["actor_id"] is None:
-        raise TypeError("exit_actor can be called only in a method of an actor, and this is none")
+        raise TypeError(
+            "exit_actor called on a non-actor worker: it can be called in a method of an actor only"
+        )
     raise SystemExit(0)
 
 

@@ -447,7 +447,10 @@ void node_worker_exit_text(const node_client_t *w, char *ret_text, size_t size) 
         snprintf(ret_text, size, "killed by signal %d (%s)", WTERMSIG(w->exit_status),
                  sigdescr_np(WTERMSIG(w->exit_status)));
     else
-        snprintf(ret_text, size, "it exited with code %d", WEXITSTATUS(w->exit_status));
+        snprintf(ret_text, size, "it exited with code %d%s", WEXITSTATUS(w->exit_status),
+                 w->actor != NULL && WEXITSTATUS(w->exit_status) == 0
+                     ? ": it ended itself by exit_actor() or sys.exit(0)"
+                     : "");
 }
 
 void node_worker_forget(node_client_t *w) {
