@@ -1,0 +1,58 @@
+/*
+ * A node's one port: lines to other nodes that know the cluster's token (README.md). On the
+ * daemon's loop, for its thread; nothing blocks. A callback may call everything here but
+ * net_port_close. The process must ignore SIGPIPE.
+ */
+#ifndef NET_PORT_H
+#define NET_PORT_H
+
+#include <uv.h>
+
+#include "net/handshake.h"
+
+typedef struct net_port net_port_t;
+typedef struct net_line net_line_t;
+
+enum { NET_STRANGERS_MAX = 256, NET_STRANGER_MS = 5000 };
+
+typedef struct net_port_ops {
+    /* A node that knows the token and fits in cluster and version has dialled: may it stay? */
+    net_verdict_t (*admit)(void *context, const net_identity_t *peer);
+    /* The line is there. */
+    void (*up)(void *context, net_line_t *line, const net_identity_t *peer);
+    /* Bytes of the peer, in order; borrowed for the time of the call. */
+    void (*bytes)(void *context, net_line_t *line, const uint8_t *bytes, size_t size);
+    /* The line has ended, or one that was dialled never came up; not told of one that the caller
+     * has ended. mob_last_error has the words. The line is gone after the call. */
+    void (*down)(void *context, net_line_t *line, mob_status_t status);
+    /* Somebody who dialled was sent away, with the words of mob_last_error. */
+    void (*refused)(void *context, const char *address, mob_status_t status);
+} net_port_ops_t;
+
+/* Listens there: an address in digits; port 0: any that is free. MOB_ESYS, MOB_EINVAL, MOB_ENOMEM.
+ * `own` is copied, and said to every peer, with the port that it has now. */
+mob_status_t net_port_open(uv_loop_t *loop, const char *address, uint16_t port,
+                           const net_secret_t *secret, const net_identity_t *own,
+                           const net_port_ops_t *ops, void *context, net_port_t **ret_port);
+uint16_t net_port_number(const net_port_t *port);
+/* The cluster's id is known now. */
+void net_port_cluster_set(net_port_t *port, uint64_t cluster);
+/* Ends all lines, without a word to `down`. Its memory goes in a later turn of the loop. */
+void net_port_close(net_port_t *port);
+
+/* Begins a line to a node: up or down follows, in a later turn. */
+mob_status_t net_port_dial(net_port_t *port, const char *address, uint16_t number, uint64_t wanted,
+                           net_purpose_t purpose, void *user, net_line_t **ret_line);
+
+void *net_line_user(const net_line_t *line);
+void net_line_user_set(net_line_t *line, void *user);
+bool net_line_is_dialled(const net_line_t *line);
+/* Sends the bytes, of which it keeps a copy: at this turn's end, with all that was written in it.
+ * The line must be up. MOB_ENOMEM: nothing of them will go, and the line should be ended. */
+mob_status_t net_line_write(net_line_t *line, const void *bytes, size_t size);
+/* What was written and has not gone to the kernel yet. */
+size_t net_line_pending(const net_line_t *line);
+/* Ends it at once. What was written in earlier turns may have gone, or not. */
+void net_line_end(net_line_t *line);
+
+#endif
