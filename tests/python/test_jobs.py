@@ -152,7 +152,8 @@ def print_much(word, count):
     ray.get([say.remote(i) for i in range(count)])
 
 
-def test_prints_go_to_their_own_driver(driver):
+def test_prints_go_to_their_own_driver(driver, monkeypatch):
+    monkeypatch.setenv("RAY_DEDUP_LOGS", "0")  # every line is looked at
     a, b = driver(), driver()
     a.begin(print_much, "apple", 100)
     b.begin(print_much, "birch", 100)
