@@ -3,9 +3,10 @@
  * same time. A script is a function of the keys, its arguments and the keeper's clock, and of
  * nothing else. It reads and writes keys; nothing comes between.
  *
- * Where the state lies in this process, and in the simulator, scripts run as they stand here. In
- * Redis they are Lua that does the same, step for step: so they use nothing but the calls below,
- * and a value is a few numbers and bytes of a fixed layout.
+ * Where the state lies in this process, and in the simulator, scripts run where the keys are. Where
+ * it lies in Redis they run here, over what was last seen, and what they read is checked in one step
+ * with what they write (src/redis): so a script may run several times before it counts, and has no
+ * effect but its writes and its answer. A value is a few numbers and bytes of a fixed layout.
  *
  * Every script is safe to repeat: an answer may be lost, and whoever asked asks again. A script
  * that mints a number therefore keeps the request's id.
