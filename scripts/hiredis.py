@@ -1,6 +1,6 @@
-"""Fetches the C sources of hiredis, which the daemon speaks to Redis with, into build-hiredis/: from
-the source distribution of the Python package that carries them. The build calls it; it does nothing
-when they are there.
+"""Fetches the C sources of hiredis, which the daemon speaks to Redis with, into build-hiredis/:
+from the source distribution of the Python package that carries them. The build calls it; it does
+nothing when they are there.
 """
 
 import hashlib
