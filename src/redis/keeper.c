@@ -2,10 +2,10 @@
  * Questions stand in a queue. One attempt is on its way at a time; it has the first questions of
  * the queue, up to BATCH. When it was written, they are answered, and the next go.
  *
- *   AWAY      no connection, or not yet: a timer tries again
+ *   AWAY      no connection, or not yet: a timer tries again. With sentinels they are asked first
  *   MEETING   connected: which master is this, and what time is it?
  *   IDLE      nothing is on its way
- *   ASKED     an attempt is
+ *   ASKED     an attempt is; with sentinels, until enough replicas have what it wrote
  *
  * Which master: each has a replication id of its own, which it takes when it becomes one. The first
  * who meets it writes that id down with a number greater than all before, in a key that every node
@@ -46,8 +46,12 @@ struct redis_keeper {
     uv_timer_t timer; /* runs while nobody can be asked */
     const redis_keeper_ops_t *ops;
     void *context;
-    char host[64], password[512], prefix[32], index[40];
-    uint16_t port;
+    char password[512], prefix[32], index[40];
+    redis_address_t at; /* of the server */
+    redis_sentinels_t sentinels;
+    redis_master_t *search;  /* of the sentinels, while it goes on */
+    size_t searches, copies; /* how many there were; replicas that must have a write */
+    char copies_text[24];
     redis_connection_t *connection; /* NULL: none */
     redis_attempt_t *attempt;
     state_t state;
@@ -62,6 +66,8 @@ struct redis_keeper {
 };
 
 static void attempt_send(redis_keeper_t *k);
+static mob_status_t command_send(redis_keeper_t *k, const char *const *texts, size_t count,
+                                 redis_answer_fn answer);
 /* The connection is of no use any more: what was asked on it has no answer. */
 static void fall(redis_keeper_t *k, mob_status_t status);
 
@@ -171,6 +177,32 @@ static mob_status_t commit_take(redis_keeper_t *k, const redisReply *reply, bool
     return *ret_done ? MOB_OK : differs_take(k, reply);
 }
 
+/* It was written, and counts. */
+static void attempt_end(redis_keeper_t *k) {
+    redis_attempt_done(k->attempt);
+    size_t asked = k->asked;
+    k->asked = 0;
+    questions_answer(k, asked, true);
+    if (k->state == ASKED) attempt_send(k);
+}
+
+static void on_copies(void *context, const redisReply *reply) {
+    redis_keeper_t *k = context;
+    if (reply == NULL) return; /* its end is told */
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= (long long)k->copies)
+        attempt_end(k);
+    else
+        fall(k, base_fail(MOB_EINVAL, "Redis at %s:%u has not enough replicas that keep up",
+                          k->at.host, k->at.port));
+}
+
+/* What no replica has is gone if this master dies now: it does not count before. */
+static void copies_ask(redis_keeper_t *k) {
+    const char *wait[] = {"WAIT", k->copies_text, "500"};
+    mob_status_t status = command_send(k, wait, 3, on_copies);
+    if (status != MOB_OK) fall(k, status);
+}
+
 static void on_commit(void *context, const redisReply *reply) {
     redis_keeper_t *k = context;
     bool is_done = false;
@@ -180,13 +212,12 @@ static void on_commit(void *context, const redisReply *reply) {
         fall(k, status);
         return;
     }
-    if (is_done) {
-        redis_attempt_done(k->attempt);
-        size_t asked = k->asked;
-        k->asked = 0;
-        questions_answer(k, asked, true);
-    }
-    if (k->state == ASKED) attempt_send(k);
+    if (!is_done)
+        attempt_send(k);
+    else if (k->copies > 0 && redis_attempt_writes(k->attempt))
+        copies_ask(k);
+    else
+        attempt_end(k);
 }
 
 static void attempt_send(redis_keeper_t *k) {
@@ -282,7 +313,7 @@ static void on_info(void *context, const redisReply *reply) {
     line_value(text, "role:", role, sizeof role);
     line_value(text, "master_replid:", k->replid, sizeof k->replid);
     if (strcmp(role, "master") != 0 || strlen(k->replid) != REPLID)
-        fall(k, base_fail(MOB_EINVAL, "Redis at %s:%u is no master: %s", k->host, k->port,
+        fall(k, base_fail(MOB_EINVAL, "Redis at %s:%u is no master: %s", k->at.host, k->at.port,
                           role[0] != 0 ? role : text));
 }
 
@@ -300,8 +331,8 @@ static void on_loaded(void *context, const redisReply *reply) {
     redis_keeper_t *k = context;
     if (reply == NULL) return;
     if (reply->type != REDIS_REPLY_STRING || reply->len != SHA) {
-        fall(k, base_fail(MOB_EPROTO, "Redis at %s:%u does not take a script: %s", k->host, k->port,
-                          reply->str != NULL ? reply->str : ""));
+        fall(k, base_fail(MOB_EPROTO, "Redis at %s:%u does not take a script: %s", k->at.host,
+                          k->at.port, reply->str != NULL ? reply->str : ""));
         return;
     }
     memcpy(k->sha, reply->str, SHA);
@@ -338,10 +369,34 @@ static void on_down(void *context, mob_status_t status) {
 
 static const redis_connection_ops_t connection_ops = {.up = on_up, .down = on_down};
 
+static void server_connect(redis_keeper_t *k) {
+    const char *password = k->password[0] != 0 ? k->password : NULL;
+    mob_status_t status = redis_connection_open(k->loop, k->at.host, k->at.port, password,
+                                                &connection_ops, k, &k->connection);
+    if (status != MOB_OK) fall(k, status);
+}
+
+static void on_found(void *context, const redis_address_t *address, size_t replicas) {
+    redis_keeper_t *k = context;
+    k->search = NULL;
+    if (address == NULL) {
+        fall(k, MOB_EINVAL);
+        return;
+    }
+    k->at = *address;
+    k->copies = (replicas + 1) / 2;
+    snprintf(k->copies_text, sizeof k->copies_text, "%zu", k->copies);
+    server_connect(k);
+}
+
+/* Every time anew: the master may be another one. */
 static void connect_begin(redis_keeper_t *k) {
+    if (k->sentinels.count == 0) {
+        server_connect(k);
+        return;
+    }
     mob_status_t status =
-        redis_connection_open(k->loop, k->host, k->port, k->password[0] != 0 ? k->password : NULL,
-                              &connection_ops, k, &k->connection);
+        redis_master_ask(k->loop, &k->sentinels, k->searches++, on_found, k, &k->search);
     if (status != MOB_OK) fall(k, status);
 }
 
@@ -349,7 +404,8 @@ static void connect_begin(redis_keeper_t *k) {
 static void on_look(uv_timer_t *timer) {
     redis_keeper_t *k = timer->data;
     questions_expire(k);
-    if (k->connection == NULL && uv_now(k->loop) >= k->next_ms) connect_begin(k);
+    if (k->connection == NULL && k->search == NULL && uv_now(k->loop) >= k->next_ms)
+        connect_begin(k);
 }
 
 static void fall(redis_keeper_t *k, mob_status_t status) {
@@ -383,8 +439,8 @@ mob_status_t redis_keeper_open(uv_loop_t *loop, const redis_settings_t *settings
     k->loop = loop;
     k->ops = ops;
     k->context = context;
-    k->port = settings->port;
-    snprintf(k->host, sizeof k->host, "%s", settings->host);
+    k->at = settings->at;
+    k->sentinels = settings->sentinels;
     snprintf(k->password, sizeof k->password, "%s",
              settings->password != NULL ? settings->password : "");
     snprintf(k->prefix, sizeof k->prefix, "{%016" PRIx64 "}:", settings->cluster);
@@ -406,6 +462,7 @@ static void on_closed(uv_handle_t *handle) {
 
 void redis_keeper_close(redis_keeper_t *k) {
     if (k->connection != NULL) redis_connection_close(k->connection);
+    if (k->search != NULL) redis_master_cancel(k->search);
     k->connection = NULL;
     uv_close((uv_handle_t *)&k->timer, on_closed);
 }

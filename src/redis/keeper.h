@@ -9,14 +9,15 @@
 
 #include "control/script.h"
 #include "mobula.h"
+#include "redis/master.h"
 
 typedef struct redis_keeper redis_keeper_t;
 
 typedef struct redis_settings {
-    const char *host; /* an address in digits */
-    uint16_t port;
-    const char *password; /* NULL: none */
-    uint64_t cluster;     /* its id: every key begins with it */
+    redis_address_t at;          /* of the one server, or */
+    redis_sentinels_t sentinels; /* who know it, if their count is not 0 */
+    const char *password;        /* NULL: none */
+    uint64_t cluster;            /* its id: every key begins with it */
 } redis_settings_t;
 
 /* An answer. `master` grows with every change of master: what an older one answered may be gone.

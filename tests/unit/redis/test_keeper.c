@@ -86,7 +86,8 @@ static void changed(void *context, bool is_there, mob_status_t status) {
 static const redis_keeper_ops_t ops = {changed};
 
 static void side_open(side_t *side, uint64_t cluster, const char *password) {
-    redis_settings_t settings = {"127.0.0.1", port, password, cluster};
+    redis_settings_t settings = {
+        .at = {"127.0.0.1", port}, .password = password, .cluster = cluster};
     assert_int_equal(redis_keeper_open(&loop, &settings, &ops, side, &side->keeper), MOB_OK);
 }
 
