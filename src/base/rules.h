@@ -1,6 +1,47 @@
 /* A line a rule, sorted by room: see rule.h. No include guard: it is read more than once. */
 
 /* link */
+BASE_RULE_LINE(
+    LINK_ENDS_OLD_FIRST,
+    "bytes still in the old connection are read after the peer was told, on the new one, "
+    "how far this side has read")
+BASE_RULE_LINE(LINK_LOWER_DIAL_WINS,
+               "two dials cross, each side takes the other's and ends its own, again and again")
+BASE_RULE_LINE(LINK_DIAL_CLAIMS_LATE,
+               "the lower side's dials never come up, and it refuses those of the other one")
+BASE_RULE_LINE(
+    LINK_NEWEST_TURN,
+    "a hello of a dial that was given up is read after a newer one, and asks for messages "
+    "that were acknowledged since")
+BASE_RULE_LINE(LINK_RESENDS, "messages were written to a connection that broke before they came")
+BASE_RULE_LINE(LINK_GREETING_ACKNOWLEDGES,
+               "an acknowledgement is lost with its connection, and nothing more is to be "
+               "acknowledged")
+BASE_RULE_LINE(LINK_ANSWERS_EXEMPT,
+               "two links are full of requests, and neither node can answer the other's")
+BASE_RULE_LINE(LINK_BOUNDED, "a peer is stopped, and messages for it pile up")
+BASE_RULE_LINE(LINK_CREDIT_WHEN_PROCESSED,
+               "a node receives faster than it deals with what it received, and its memory fills")
+BASE_RULE_LINE(LINK_ACK_BY_TIME,
+               "the last messages of a burst are too few to be acknowledged, and are kept for ever")
+BASE_RULE_LINE(LINK_ANY_BYTE_COUNTS,
+               "a large message takes longer than the time of silence, and no heartbeat fits in "
+               "between")
+BASE_RULE_LINE(
+    LINK_LATE_COUNTS_AGAIN,
+    "a node was stopped, and holds its peers for silent before it has read what they sent")
+BASE_RULE_LINE(LINK_BEATS, "two nodes have nothing to say to each other")
+BASE_RULE_LINE(LINK_BEATS_WHEN_BUSY,
+               "a peer always has something to say, and never how old its last renewal is")
+BASE_RULE_LINE(LINK_SILENT_REDIALS,
+               "a connection is dead, and neither side is ever told that it ended")
+BASE_RULE_LINE(LINK_GREETING_ENDS, "a hello is swallowed by a connection that is never told to end")
+BASE_RULE_LINE(LINK_PAUSE_GROWS, "a peer is gone for good, and is dialled without a pause")
+BASE_RULE_LINE(
+    LINK_RIGHT_INCARNATION,
+    "a daemon starts again at the same address, and is sent what was for its predecessor")
+BASE_RULE_LINE(LINK_CLOSED_HEARS_NOTHING,
+               "a node that was stopped and buried goes on, and its messages still come")
 
 /* member */
 

@@ -18,5 +18,6 @@ typedef struct scenario {
 } scenario_t;
 
 extern const scenario_t scenario_host;
+extern const scenario_t scenario_link;
 
 #endif

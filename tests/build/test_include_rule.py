@@ -28,12 +28,13 @@ SEES = {
     "frame": {"base", "frame"},
     "net": {"base", "net"},
     "redis": {"base", "control", "redis"},
-    "sim": {"base", "control", "actor", "frame", "sim"},
+    "link": {"base", "link"},
     "client": {"base", "wire", "shm", "store", "client"},
     "node": {
         *("base", "wire", "shm", "store", "sched", "control", "actor", "knot", "frame", "node"),
     },
     "task": {"base", "wire", "shm", "store", "client", "task"},
+    "sim": {"base", "control", "actor", "frame", "link", "sim"},
     "python": {"base", "wire", "shm", "store", "client", "task", "python"},
 }
 SOURCE, BUILD = "", ""
