@@ -5,6 +5,9 @@
  * Writing: bytes gather in records with room for their heads in front. When the port's turn ends
  * the heads are written and all of it goes to the kernel in one call. A record's tag is made then,
  * so small writes share one.
+ *
+ * With TLS what comes goes through it before it gathers, and what goes does so before it is sent.
+ * Everything else is the same, tags included: a second way would save little and could be wrong.
  */
 #include "net/line.h"
 
@@ -28,8 +31,11 @@ mob_status_t net_line_new(net_port_t *port, bool is_dialled, net_line_t **ret_li
     net_line_t *line = calloc(1, sizeof *line);
     if (line == NULL) return MOB_ENOMEM;
     line->handshake = calloc(1, sizeof *line->handshake);
-    if (line->handshake == NULL || uv_tcp_init(port->listener.loop, &line->tcp) != 0) {
+    bool has_tls = port->credentials == NULL ||
+                   net_tls_new(port->credentials, is_dialled, &line->tls) == MOB_OK;
+    if (line->handshake == NULL || !has_tls || uv_tcp_init(port->listener.loop, &line->tcp) != 0) {
         free(line->handshake);
+        net_tls_free(line->tls);
         free(line);
         return MOB_ENOMEM;
     }
@@ -55,6 +61,7 @@ static void on_closed(uv_handle_t *handle) {
     handshake_free(line);
     net_seal_fini(&line->in_seal);
     net_seal_fini(&line->out_seal);
+    net_tls_free(line->tls);
     free(line->in);
     free(line->out);
     free(line);
@@ -91,20 +98,38 @@ static void on_sent(uv_write_t *request, int error) {
     net_line_fail(line, base_fail(MOB_ESYS, "%s: %s", line->address, uv_strerror(error)));
 }
 
-/* Takes the bytes. They count as pending already. */
-static mob_status_t send_bytes(net_line_t *line, uint8_t *bytes, size_t size) {
+/* To the kernel. Takes the bytes. */
+static mob_status_t wire_send(net_line_t *line, uint8_t *bytes, size_t size) {
     sending_t *sending = malloc(sizeof *sending);
     if (sending == NULL) {
         free(bytes);
         return MOB_ENOMEM;
     }
     *sending = (sending_t){.line = line, .bytes = bytes, .size = size};
+    line->pending += size;
     uv_buf_t buffer = uv_buf_init((char *)bytes, (unsigned)size);
     int error = uv_write(&sending->request, (uv_stream_t *)&line->tcp, &buffer, 1, on_sent);
     if (error == 0) return MOB_OK;
+    line->pending -= size;
     free(bytes);
     free(sending);
     return base_fail(MOB_ESYS, "%s: %s", line->address, uv_strerror(error));
+}
+
+/* What TLS has to say, of its own and of ours. */
+static mob_status_t tls_send(net_line_t *line) {
+    size_t size;
+    uint8_t *bytes = net_tls_out(line->tls, &size);
+    return bytes != NULL ? wire_send(line, bytes, size) : MOB_OK;
+}
+
+/* Takes the bytes. */
+static mob_status_t send_bytes(net_line_t *line, uint8_t *bytes, size_t size) {
+    if (line->tls == NULL) return wire_send(line, bytes, size);
+    mob_status_t status = net_tls_write(line->tls, bytes, size);
+    free(bytes);
+    mob_status_t sent = tls_send(line);
+    return status != MOB_OK ? status : sent;
 }
 
 static bool out_reserve(net_line_t *line, size_t more) {
@@ -129,7 +154,6 @@ mob_status_t net_line_write(net_line_t *line, const void *bytes, size_t size) {
     /* all or nothing: half of a message must never go */
     size_t heads = size / NET_RECORD_MAX + 2;
     if (!out_reserve(line, size + heads * NET_RECORD_HEAD)) return MOB_ENOMEM;
-    line->pending += size;
     for (const uint8_t *at = bytes; size > 0;) {
         if (record_left(line) == 0) {
             line->record_at = line->out_size;
@@ -145,8 +169,7 @@ mob_status_t net_line_write(net_line_t *line, const void *bytes, size_t size) {
     return MOB_OK;
 }
 
-static mob_status_t records_seal(net_line_t *line, size_t *ret_bytes) {
-    *ret_bytes = 0;
+static mob_status_t records_seal(net_line_t *line) {
     for (size_t at = 0; at < line->out_size;) {
         size_t left = line->out_size - at - NET_RECORD_HEAD;
         size_t size = left < NET_RECORD_MAX ? left : NET_RECORD_MAX;
@@ -154,18 +177,15 @@ static mob_status_t records_seal(net_line_t *line, size_t *ret_bytes) {
         mob_status_t status = net_seal_write(&line->out_seal, head + NET_RECORD_HEAD, size, head);
         if (status != MOB_OK) return status;
         at += NET_RECORD_HEAD + size;
-        *ret_bytes += NET_RECORD_HEAD;
     }
     return MOB_OK;
 }
 
 void net_line_flush(net_line_t *line) {
     if (line->state != LINE_UP || line->out_size == 0) return;
-    size_t heads;
-    mob_status_t status = records_seal(line, &heads);
+    mob_status_t status = records_seal(line);
     uint8_t *bytes = line->out;
     size_t size = line->out_size;
-    line->pending += heads;
     line->out = NULL;
     line->out_size = line->out_capacity = 0;
     if (status == MOB_OK)
@@ -175,7 +195,7 @@ void net_line_flush(net_line_t *line) {
     if (status != MOB_OK) net_line_fail(line, status);
 }
 
-size_t net_line_pending(const net_line_t *line) { return line->pending; }
+size_t net_line_pending(const net_line_t *line) { return line->out_size + line->pending; }
 
 /* ---- the handshake ---- */
 
@@ -186,7 +206,6 @@ static mob_status_t shake_send(net_line_t *line) {
     uint8_t *copy = malloc(size);
     if (copy == NULL) return MOB_ENOMEM;
     memcpy(copy, bytes, size);
-    line->pending += size;
     return send_bytes(line, copy, size);
 }
 
@@ -257,6 +276,11 @@ static mob_status_t shake_step(net_line_t *line, const uint8_t *bytes) {
 static void on_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer) {
     (void)suggested;
     net_line_t *line = handle->data;
+    if (line->tls != NULL) {
+        static char sealed[IN_CAPACITY]; /* it is taken at once, before anything else is read */
+        *ret_buffer = uv_buf_init(sealed, sizeof sealed);
+        return;
+    }
     if (line->in == NULL) line->in = malloc(IN_CAPACITY);
     *ret_buffer = line->in == NULL ? uv_buf_init(NULL, 0)
                                    : uv_buf_init((char *)line->in + line->in_size,
@@ -302,11 +326,30 @@ static void in_take(net_line_t *line) {
     line->in = NULL;
 }
 
+/* Through TLS: as much as there is room for, until there is no more. */
+static mob_status_t tls_take(net_line_t *line, const void *bytes, size_t size) {
+    size_t n;
+    mob_status_t status = net_tls_received(line->tls, bytes, size);
+    mob_status_t sent = tls_send(line);
+    if (status == MOB_OK) status = sent;
+    while (status == MOB_OK && line->state != LINE_ENDED) {
+        if (line->in == NULL) line->in = malloc(IN_CAPACITY);
+        if (line->in == NULL) return MOB_ENOMEM;
+        status = net_tls_read(line->tls, line->in + line->in_size, IN_CAPACITY - line->in_size, &n);
+        if (status != MOB_OK || n == 0) break;
+        line->in_size += n;
+        in_take(line);
+    }
+    return status;
+}
+
 static void on_bytes(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
-    (void)buffer;
     net_line_t *line = stream->data;
     if (line->state == LINE_ENDED || n == 0) return;
-    if (n > 0) {
+    if (n > 0 && line->tls != NULL) {
+        mob_status_t status = tls_take(line, buffer->base, (size_t)n);
+        if (status != MOB_OK) net_line_fail(line, status);
+    } else if (n > 0) {
         line->in_size += (size_t)n;
         in_take(line);
     } else if (n == UV_EOF) {

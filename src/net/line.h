@@ -24,6 +24,7 @@ struct net_line {
     net_purpose_t purpose;
     uint64_t began_ms;
     net_handshake_t *handshake; /* until it is UP */
+    net_tls_t *tls;             /* NULL: without */
     net_seal_t in_seal, out_seal;
     uint8_t *in; /* what has come and is no whole record yet; NULL: nothing */
     size_t in_size;
@@ -43,6 +44,7 @@ struct net_port {
     uv_timer_t limit;   /* runs while there are strangers */
     uv_prepare_t flush; /* runs while there are dirty lines */
     net_secret_t secret;
+    net_credentials_t *credentials; /* NULL: lines are without TLS */
     net_identity_t own;
     const net_port_ops_t *ops;
     void *context;

@@ -193,11 +193,13 @@ static mob_status_t listen_there(net_port_t *port, const char *address, uint16_t
 }
 
 mob_status_t net_port_open(uv_loop_t *loop, const char *address, uint16_t number,
-                           const net_secret_t *secret, const net_identity_t *own,
-                           const net_port_ops_t *ops, void *context, net_port_t **ret_port) {
+                           const net_secret_t *secret, net_credentials_t *credentials,
+                           const net_identity_t *own, const net_port_ops_t *ops, void *context,
+                           net_port_t **ret_port) {
     net_port_t *port = calloc(1, sizeof *port);
     if (port == NULL) return MOB_ENOMEM;
-    *port = (net_port_t){.secret = *secret, .own = *own, .ops = ops, .context = context};
+    *port = (net_port_t){
+        .secret = *secret, .credentials = credentials, .own = *own, .ops = ops, .context = context};
     port->listener.data = port->limit.data = port->flush.data = port;
     uv_timer_init(loop, &port->limit);
     uv_prepare_init(loop, &port->flush);

@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "net/handshake.h"
+#include "net/tls.h"
 
 typedef struct net_port net_port_t;
 typedef struct net_line net_line_t;
@@ -30,10 +31,12 @@ typedef struct net_port_ops {
 } net_port_ops_t;
 
 /* Listens there: an address in digits; port 0: any that is free. MOB_ESYS, MOB_EINVAL, MOB_ENOMEM.
- * `own` is copied, and said to every peer, with the port that it has now. */
+ * `own` is copied, and said to every peer, with the port that it has now. `credentials` is
+ * borrowed; with them all lines are TLS, and without them, NULL, none is. */
 mob_status_t net_port_open(uv_loop_t *loop, const char *address, uint16_t port,
-                           const net_secret_t *secret, const net_identity_t *own,
-                           const net_port_ops_t *ops, void *context, net_port_t **ret_port);
+                           const net_secret_t *secret, net_credentials_t *credentials,
+                           const net_identity_t *own, const net_port_ops_t *ops, void *context,
+                           net_port_t **ret_port);
 uint16_t net_port_number(const net_port_t *port);
 /* The cluster's id is known now. */
 void net_port_cluster_set(net_port_t *port, uint64_t cluster);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@ typedef struct {
 
 static uv_loop_t loop;
 static side_t a, b;
+static net_credentials_t *credentials; /* of the ports that are opened; NULL: no TLS */
 
 static net_verdict_t admit(void *context, const net_identity_t *peer) {
     (void)peer;
@@ -81,8 +83,9 @@ static void side_open(side_t *side, uint64_t incarnation, const char *token, uin
     strcpy(own.version, version);
     memset(side, 0, sizeof *side);
     assert_int_equal(net_secret_of(token, strlen(token), &secret), MOB_OK);
-    assert_int_equal(net_port_open(&loop, "127.0.0.1", 0, &secret, &own, &ops, side, &side->port),
-                     MOB_OK);
+    assert_int_equal(
+        net_port_open(&loop, "127.0.0.1", 0, &secret, credentials, &own, &ops, side, &side->port),
+        MOB_OK);
 }
 
 static int set_up(void **state) {
@@ -273,6 +276,88 @@ static void garbage_gets_nowhere(void **state) {
     connect_both();
 }
 
+/* ---- with TLS ---- */
+
+static char folder[64];
+
+/* Two authorities, and a certificate of each. */
+static bool certificates_make(void) {
+    char command[1024];
+    strcpy(folder, "/tmp/mobula-tls-XXXXXX");
+    if (mkdtemp(folder) == NULL) return false;
+    snprintf(command, sizeof command,
+             "cd '%s' && for i in 1 2; do openssl req -x509 -newkey ec -pkeyopt "
+             "ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=authority$i -keyout ca$i.key "
+             "-out ca$i.pem && openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+             "-subj /CN=node$i -keyout node$i.key -out node$i.csr && openssl x509 -req -days 2 -in "
+             "node$i.csr -CA ca$i.pem -CAkey ca$i.key -CAcreateserial -out node$i.pem; done "
+             ">/dev/null 2>&1",
+             folder);
+    return system(command) == 0;
+}
+
+static mob_status_t credentials_read(int node, int authority, net_credentials_t **ret) {
+    char paths[3][96];
+    snprintf(paths[0], 96, "%s/node%d.pem", folder, node);
+    snprintf(paths[1], 96, "%s/node%d.key", folder, node);
+    snprintf(paths[2], 96, "%s/ca%d.pem", folder, authority);
+    return net_credentials_new(paths[0], paths[1], paths[2], ret);
+}
+
+static net_credentials_t *of[3];
+
+static int tls_up(void **state) {
+    if (system("command -v openssl >/dev/null") != 0 || !certificates_make()) return -1;
+    for (int i = 1; i <= 2; i++)
+        if (credentials_read(i, i, &of[i]) != MOB_OK) return -1;
+    credentials = of[1];
+    return set_up(state);
+}
+
+static int tls_down(void **state) {
+    int failed = tear_down(state);
+    char command[128];
+    for (int i = 1; i <= 2; i++) net_credentials_free(of[i]);
+    credentials = NULL;
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return failed + system(command);
+}
+
+static void another_authority_is_refused(void **state) {
+    (void)state;
+    credentials = of[2];
+    side_b_anew("one token for all", 7, "0.1.0");
+    dial(0);
+    UNTIL(a.downs == 1 && b.refusals == 1);
+    assert_int_equal(a.status, MOB_EPERM);
+    assert_non_null(strstr(a.words, "certificate"));
+}
+
+static void one_without_tls_is_refused(void **state) {
+    (void)state;
+    credentials = NULL;
+    side_b_anew("one token for all", 7, "0.1.0");
+    dial(0);
+    UNTIL(a.downs == 1 && b.refusals == 1);
+    assert_int_equal(a.ups + b.ups, 0);
+}
+
+static void files_that_are_none_are_named(void **state) {
+    (void)state;
+    net_credentials_t *none;
+    char path[96];
+    assert_int_equal(net_credentials_new("/no/such", "/no/key", "/no/ca", &none), MOB_EINVAL);
+    assert_non_null(strstr(mob_last_error(), "/no/such"));
+    snprintf(path, sizeof path, "%s/node1.pem", folder);
+    assert_int_equal(net_credentials_new(path, "/no/key", "/no/ca", &none), MOB_EINVAL);
+    assert_non_null(strstr(mob_last_error(), "/no/key"));
+    char key[96], authority[96];
+    snprintf(key, sizeof key, "%s/node2.key", folder);
+    snprintf(authority, sizeof authority, "%s/ca1.pem", folder);
+    assert_int_equal(net_credentials_new(path, key, authority, &none),
+                     MOB_EINVAL); /* not its key */
+}
+
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
@@ -285,6 +370,14 @@ int main(void) {
         cmocka_unit_test_setup_teardown(strangers_are_bounded_in_number_and_time, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(garbage_gets_nowhere, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(each_knows_who_the_other_is, tls_up, tls_down),
+        cmocka_unit_test_setup_teardown(bytes_come_whole_and_in_order, tls_up, tls_down),
+        cmocka_unit_test_setup_teardown(a_line_may_be_ended_by_what_came, tls_up, tls_down),
+        cmocka_unit_test_setup_teardown(refusals_have_words, tls_up, tls_down),
+        cmocka_unit_test_setup_teardown(garbage_gets_nowhere, tls_up, tls_down),
+        cmocka_unit_test_setup_teardown(another_authority_is_refused, tls_up, tls_down),
+        cmocka_unit_test_setup_teardown(one_without_tls_is_refused, tls_up, tls_down),
+        cmocka_unit_test_setup_teardown(files_that_are_none_are_named, tls_up, tls_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
