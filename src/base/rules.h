@@ -46,6 +46,28 @@ BASE_RULE_LINE(LINK_CLOSED_HEARS_NOTHING,
 /* member */
 
 /* refs */
+BASE_RULE_LINE(REFS_SENDING_ADDS,
+               "the home sends X to C and lets go of it; the frame is on its way")
+BASE_RULE_LINE(REFS_OLD_DROP, "C drops X while the home's next frame with X is on its way to C")
+BASE_RULE_LINE(REFS_GIVER_KEEPS, "B gives X to C and drops it; B's DROP comes before C's HOLD")
+BASE_RULE_LINE(REFS_CONFIRM_ANSWERED,
+               "C tells B before the home has answered; B's DROP comes before C's HOLD")
+BASE_RULE_LINE(REFS_CONTAINER_KEPT,
+               "C drops a container before the HOLDs on its contents are answered")
+BASE_RULE_LINE(REFS_LIST_GIVES,
+               "C asks for a container's references, and its DROP comes before it sees the list")
+BASE_RULE_LINE(REFS_CACHES_COUNT, "the home frees a function that C has loaded, and uses again")
+BASE_RULE_LINE(REFS_FORGET_LATER, "FORGET comes to C while it uses the function once more")
+BASE_RULE_LINE(REFS_STRIKE_AT_K, "B gave X to C and died; the home hears of it before C's HOLD")
+BASE_RULE_LINE(REFS_CLOSE_ANSWERED,
+               "C closes the tombstone of B, who gave it X, before its HOLD is answered")
+BASE_RULE_LINE(REFS_CLOSE_IN_ORDER, "a later tombstone is closed while an earlier one is open")
+BASE_RULE_LINE(REFS_DEAD_IN_TURN,
+               "B gave X to C and died, C to D and died; C had not closed B's tombstone")
+BASE_RULE_LINE(REFS_DEAD_UNCONFIRMED,
+               "B gave X to C; C gave it to D and died before its HOLD was heard")
+BASE_RULE_LINE(REFS_TOMBSTONE_ANSWERS,
+               "a home dies that was asked to hold; B, who gave, is dead too")
 
 /* place */
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/rule.h"
 #include "base/vec.h"
 
 typedef struct message {
@@ -222,6 +223,11 @@ uint64_t host_send(host_t *host, host_room_t room, uint64_t to, const void *byte
     return message->sequence;
 }
 
+uint64_t host_next(const host_t *host, uint64_t to) {
+    if (host_knows_dead(host, to)) return 0;
+    return way_of((host_t *)host, cluster_find(host->cluster, to))->sent + 1;
+}
+
 uint64_t host_received(const host_t *host, uint64_t from) {
     host_t *peer = cluster_find(host->cluster, from);
     return peer != NULL ? way_of(peer, (host_t *)host)->received : 0;
@@ -231,6 +237,9 @@ bool host_knows_dead(const host_t *host, uint64_t peer) {
     host_t *other = cluster_find(host->cluster, peer);
     return other == NULL || way_of(other, (host_t *)host)->is_closed;
 }
+
+uint64_t host_tombstones(const host_t *host) { return host->told; }
+bool host_is_buried(const host_t *host) { return host->number != 0; }
 
 static void way_set_cut(host_t *from, host_t *to, bool is_cut) {
     way_t *way = way_of(from, to);
@@ -337,7 +346,8 @@ static uint64_t struck_now(const cluster_t *c) {
         bool holds = true;
         for (size_t i = 0; i < c->hosts.count && holds; i++) {
             const host_t *host = c->hosts.items[i];
-            holds = closed_by(host) >= k || (host->number != 0 && host->number <= k);
+            holds = closed_by(host) >= k || (host->number != 0 && host->number <= k) ||
+                    (host->number != 0 && !BASE_RULE(REFS_DEAD_IN_TURN));
         }
         if (holds) return k;
     }

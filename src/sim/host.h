@@ -56,6 +56,8 @@ void host_room(host_t *host, host_room_t which, const host_room_ops_t *ops, void
  * Answers are sent even if the link is full. */
 uint64_t host_send(host_t *host, host_room_t room, uint64_t to, const void *bytes, size_t size,
                    bool is_answer);
+/* The sequence number that the next message to that peer will have; 0 as host_send. */
+uint64_t host_next(const host_t *host, uint64_t to);
 /* The sequence number of the newest message from that peer that was received here. */
 uint64_t host_received(const host_t *host, uint64_t from);
 /* Asks the control state; see redis_ask. Asked again until there is an answer, as long as the node
@@ -69,6 +71,11 @@ void host_closed(host_t *host, host_room_t room, uint64_t number);
 void host_said(host_t *host, host_room_t room, uint64_t master);
 /* Whether this node knows the peer's tombstone. */
 bool host_knows_dead(const host_t *host, uint64_t peer);
+
+/* How many tombstones it has heard of; one that joins knows those that there are. */
+uint64_t host_tombstones(const host_t *host);
+/* Whether it has a tombstone, of which nobody may have heard yet: for the checks. */
+bool host_is_buried(const host_t *host);
 
 /* Ends its machine: a crash. The tombstone follows, later. So it does for a node that is stopped,
  * or does not hear Redis, for 4 s while others do; it ends when it hears of it. */

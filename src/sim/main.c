@@ -19,7 +19,7 @@
 
 base_rule_t base_rule_left_out = BASE_RULE_NONE;
 
-static const scenario_t *const scenarios[] = {&scenario_host, &scenario_link};
+static const scenario_t *const scenarios[] = {&scenario_host, &scenario_link, &scenario_refs};
 enum { SCENARIOS = sizeof scenarios / sizeof *scenarios };
 
 static const struct {

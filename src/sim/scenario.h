@@ -19,5 +19,6 @@ typedef struct scenario {
 
 extern const scenario_t scenario_host;
 extern const scenario_t scenario_link;
+extern const scenario_t scenario_refs;
 
 #endif

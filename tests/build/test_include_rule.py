@@ -29,12 +29,13 @@ SEES = {
     "net": {"base", "net"},
     "redis": {"base", "control", "redis"},
     "link": {"base", "link"},
+    "refs": {"base", "frame", "refs"},
     "client": {"base", "wire", "shm", "store", "client"},
     "node": {
         *("base", "wire", "shm", "store", "sched", "control", "actor", "knot", "frame", "node"),
     },
     "task": {"base", "wire", "shm", "store", "client", "task"},
-    "sim": {"base", "control", "actor", "frame", "link", "sim"},
+    "sim": {"base", "control", "actor", "frame", "link", "sim", "refs"},
     "python": {"base", "wire", "shm", "store", "client", "task", "python"},
 }
 SOURCE, BUILD = "", ""
