@@ -239,7 +239,7 @@ class Chaos:
         stay for `ray replay`, each perhaps alone in an extent.
         """
         node = self.node
-        descriptors = max(0, node.count_descriptors() - node.descriptors)
+        descriptors = dict(node.open_descriptors() - node.descriptors)
         objects = node.objects()
         kept = [row for row in objects if row[5] in KEPT]
         may_use = SLACK + len(kept) * EXTENT

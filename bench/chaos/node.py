@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 from ray import _core
@@ -82,9 +84,7 @@ class Node:
         with open(f"{self.folder}/node") as file:
             self.address, pid = file.read().split("\n")[:2]
         self.pid = int(pid)
-        # and one for the connection of the process that zygotes are forked from, which comes later
-        sockets = len(self.children())
-        self.descriptors = self.count_descriptors() + sockets
+        self.descriptors = self.settled_descriptors()
 
     def folders(self) -> list[str]:
         try:
@@ -92,8 +92,28 @@ class Node:
         except FileNotFoundError:
             return []
 
-    def count_descriptors(self) -> int:
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
+    def open_descriptors(self) -> Counter:
+        """What the daemon has open: how many of each kind."""
+        folder = Path(f"/proc/{self.pid}/fd")
+        found = Counter()
+        for name in os.listdir(folder):
+            try:
+                found[re.sub(r":\[\d+\]|session_\w+", "", os.readlink(folder / name))] += 1
+            except FileNotFoundError:  # closed meanwhile
+                pass
+        return found
+
+    def settled_descriptors(self) -> Counter:
+        """The same when the process that zygotes are forked from has connected, which comes after
+        the start, and is quick.
+        """
+        found, since = self.open_descriptors(), time.monotonic()
+        while time.monotonic() - since < 0.5:
+            time.sleep(0.02)
+            now = self.open_descriptors()
+            if now != found or not self.children():
+                found, since = now, time.monotonic()
+        return found
 
     def memory(self) -> int:
         """The daemon's own, in bytes."""
