@@ -28,7 +28,8 @@ class RayTaskError(RayError):
     Attributes:
         function_name: the remote function or method that raised.
         traceback_str: the traceback in the worker, as text.
-        cause: the exception itself, or None if it could not be carried here.
+        cause: the exception itself, or None if it could not be carried here. It is the only one
+            of `args` too, where this is an instance of its class.
         pid: the process that the task ran in.
         ip: the address of the machine that it ran on.
         proctitle: how `ps` showed that process.
@@ -82,7 +83,7 @@ _ARGS = BaseException.args
 
 def _as_cause(plain, cause):
     error = _make(_dual_class(type(cause)), plain.args)
-    _ARGS.__set__(error, plain.args)
+    _ARGS.__set__(error, (cause,))  # as with Ray, whose users may look there for it
     # Straight into the fields: its class may have properties of these names, or a say in what is
     # set. What the cause itself has under a name is what its users look for.
     own = {name: value for name, value in plain.__dict__.items() if not hasattr(cause, name)}
