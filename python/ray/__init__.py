@@ -104,6 +104,10 @@ def __getattr__(name):
         value = getattr(importlib.import_module(_ELSEWHERE[name]), name)
         globals()[name] = value
         return value
+    if name == "logger":
+        import logging
+
+        return logging.getLogger("ray")
     if name in ("state", "worker"):  # where these were before they became private
         import importlib
 

@@ -1,6 +1,7 @@
 """The package, as checkers and editors see it: what arrives late at run time is named here."""
 
 from collections.abc import Callable, Iterator
+from logging import Logger
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from typing_extensions import Unpack
@@ -67,6 +68,7 @@ _R = TypeVar("_R")
 _T = TypeVar("_T")
 
 __version__: str
+logger: Logger
 ObjectID = ObjectRef
 
 class _CountedDecorator(Protocol):

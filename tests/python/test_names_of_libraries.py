@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import logging
 import os
 
 import pytest
@@ -222,3 +223,9 @@ def test_a_breakpoint_in_a_task_says_what_to_do():
 
     with pytest.raises(RuntimeError, match="ray replay"):
         ray.get(stop.remote())
+
+
+def test_the_logger_has_a_name_in_the_package():
+    from ray import logger  # as xgboost_ray asks for it
+
+    assert logger is logging.getLogger("ray")
