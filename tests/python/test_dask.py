@@ -205,6 +205,31 @@ def test_dasks_own_callbacks():
     assert ("pre", "b") in seen and ("post", "b", 2) in seen and ("post", "c", 3) in seen
 
 
+def test_dasks_own_callbacks_hear_of_aliases():
+    from dask.callbacks import Callback
+
+    def seen(get):
+        keys = {"pre": [], "post": []}
+        with Callback(
+            pretask=lambda key, dsk, state: keys["pre"].append(key),
+            posttask=lambda key, value, dsk, state, worker: keys["post"].append((key, value)),
+        ):
+            get({"a": (abs, -2), "b": "a", "c": (abs, "b"), "d": "c"}, ["b", "d"])
+        return sorted(keys["pre"]), sorted(keys["post"])
+
+    assert seen(ray_dask_get) == seen(dask.get)
+
+
+def test_a_generator_arrives_as_a_list():
+    @dask.delayed
+    def lines(n):
+        return (f"line {i}" for i in range(n))
+
+    first = lines(3)
+    assert dask.delayed(len)(dask.delayed(list)(first)).compute(scheduler=ray_dask_get) == 3
+    assert first.compute(scheduler=ray_dask_get) == ["line 0", "line 1", "line 2"]
+
+
 def test_progress_bar(capsys):
     with ProgressBarCallback():
         assert plus(1, plus(1, 1)).compute(scheduler=ray_dask_get) == 3

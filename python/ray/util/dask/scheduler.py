@@ -8,7 +8,7 @@ dependents were submitted for is held by those alone, so it goes when the last o
 import functools
 import pickle
 from collections.abc import Mapping
-from types import FunctionType
+from types import FunctionType, GeneratorType
 from typing import Any
 
 import cloudpickle
@@ -178,6 +178,8 @@ class _Submission:
         if isinstance(node, DataNode):
             return _kept(node.value)
         if isinstance(node, Alias):
+            self.told.starts(key)
+            self.told.submitted(key, self.results[node.target])
             return self.results[node.target]
         deps = {dependency: self.results[dependency] for dependency in node.dependencies}
         for one in self.callbacks:
@@ -287,6 +289,8 @@ def _run(node, key, inside, dependencies, *values):
     """In a worker: a task of dask's."""
     states = [before(key, values) if before else None for before, _ in inside or ()]
     result = node(dict(zip(dependencies, values)))
+    if isinstance(result, GeneratorType):  # it can't leave this process, what it yields can
+        result = list(result)
     for (_, after), state in zip(inside or (), states):
         if after:
             after(key, result, state)
@@ -326,7 +330,7 @@ class _DaskCallbacks:
 
     def __init__(self, graph):
         self._graph = graph
-        self._running = {}  # reference to key
+        self._running = {}  # reference to keys, more than one where there are aliases
         self._failed = True
         self._state = {
             "finished": set(),
@@ -349,9 +353,7 @@ class _DaskCallbacks:
             function(self._graph)
         if active:
             self._state["waiting"] = {
-                key: set()
-                for key, node in self._graph.items()
-                if not isinstance(node, (Alias, DataNode))
+                key: set() for key, node in self._graph.items() if not isinstance(node, DataNode)
             }
         for function in self._start_state:
             function(self._graph, self._state)
@@ -361,22 +363,29 @@ class _DaskCallbacks:
         for function in self._pre:
             function(key, self._graph, self._state)
 
-    def submitted(self, key, ref):
-        if self._post:
-            self._running[ref] = key
-            self._state["waiting"].pop(key, None)
+    def submitted(self, key, result):
+        if not self._post:
+            return
+        self._state["waiting"].pop(key, None)
+        if isinstance(result, ray.ObjectRef):
+            self._running.setdefault(result, []).append(key)
             self._state["running"].add(key)
+        else:  # an alias of data
+            self._done(key, result)
 
     def wait(self):
         """Tells of each task that is done, as long as somebody wants to hear it."""
         while self._running:
             (ref,), _ = ray.wait(list(self._running), num_returns=1)
-            key = self._running.pop(ref)
-            self._state["running"].discard(key)
-            self._state["finished"].add(key)
             value = ray.get(ref)
-            for function in self._post:
-                function(key, value, self._graph, self._state, "ray")
+            for key in self._running.pop(ref):
+                self._state["running"].discard(key)
+                self._done(key, value)
+
+    def _done(self, key, value):
+        self._state["finished"].add(key)
+        for function in self._post:
+            function(key, value, self._graph, self._state, "ray")
 
     def succeeded(self):
         self._failed = False
