@@ -1,13 +1,12 @@
 """Another library's own tests on Mobula, counted. The tests are those of the library's source on
 PyPI, in the version that .venv-own has; both are fetched by pip, and nothing else is.
 
-    .venv/bin/python scripts/clients_own.py modin                  Modin's tests on its ray engine
-    .venv/bin/python scripts/clients_own.py dask                   dask's tests through ray_dask_get
-    .venv/bin/python scripts/clients_own.py modin --plain          without Mobula: on Modin's python engine, or
-                                                  dask's own schedulers
-    .venv/bin/python scripts/clients_own.py dask --python PYTHON   in another environment, one with Ray itself say
-    .venv/bin/python scripts/clients_own.py modin -- -k groupby    what follows goes to pytest; files are instead
-                                                  of those that are listed here
+    .venv/bin/python scripts/clients_own.py modin     Modin's tests on its ray engine
+    .venv/bin/python scripts/clients_own.py dask      dask's tests through ray_dask_get
+
+    --plain           without Mobula: on Modin's python engine, or dask's own schedulers
+    --python PYTHON   in another environment, one with Ray itself say
+    -- -k groupby     what follows goes to pytest; files are instead of those listed here
 
 What fails is named, with the first line of its error; docs/clients.md has the reasons.
 """
