@@ -74,5 +74,53 @@ BASE_RULE_LINE(REFS_TOMBSTONE_ANSWERS,
 /* pull */
 
 /* actor */
+BASE_RULE_LINE(ACTOR_SENT_IS_BEGUN,
+               "a call runs, its node dies before the answer, the call is sent to the next "
+               "epoch: it runs twice")
+BASE_RULE_LINE(ACTOR_TOMBSTONE,
+               "the node of an actor is only silent; another one is made elsewhere; both run "
+               "calls")
+BASE_RULE_LINE(ACTOR_PAUSE_CALLS,
+               "a stopped node is buried, goes on, and begins a call while the next epoch runs "
+               "elsewhere")
+BASE_RULE_LINE(ACTOR_PAUSE_CREATION,
+               "a node that is buried and does not know it begins an epoch after the next one")
+BASE_RULE_LINE(ACTOR_DRAIN,
+               "call 1 is on its way back from epoch e when call 2 is sent in e+1; call 1 "
+               "follows it")
+BASE_RULE_LINE(ACTOR_REQUEUE_ORDER, "calls 1 and 2 come back, call 1 is put behind call 2")
+BASE_RULE_LINE(ACTOR_BOUNCE,
+               "call 1 came back from e, call 2 of e comes late to the node and runs there in "
+               "e+1 before it")
+BASE_RULE_LINE(ACTOR_CALLERS_APART, "a call waits for what a later call of another caller gives")
+BASE_RULE_LINE(ACTOR_TOLD_ALIVE,
+               "a stub is told of an epoch before its constructor has ended, and its calls "
+               "come back")
+BASE_RULE_LINE(ACTOR_HOME_DEATH, "the home dies, its actor runs on elsewhere for nobody")
+BASE_RULE_LINE(ACTOR_CREATE_ONCE,
+               "an epoch ends, a new leader asks for its creation again: it is made twice")
+BASE_RULE_LINE(ACTOR_REFUSAL_KEPT,
+               "a node refuses an epoch, a new leader asks again and it is made; the old one "
+               "moves on")
+BASE_RULE_LINE(ACTOR_BEGIN_CONFIRM,
+               "a creation of an old leader comes after the epoch has moved on and was "
+               "forgotten")
+BASE_RULE_LINE(ACTOR_END_KEPT,
+               "a fail-over takes back that an epoch had begun and ended; the next leader asks "
+               "for it again")
+BASE_RULE_LINE(ACTOR_EPOCH_COMPARE, "two leaders move the same epoch on, each to a node of its own")
+BASE_RULE_LINE(ACTOR_EPOCH_TIME,
+               "a fail-over loses an epoch that has run, and the next one gets the same number")
+BASE_RULE_LINE(ACTOR_SETTLED,
+               "a fail-over loses who has a name, another one takes it before the owner has "
+               "said so again")
+BASE_RULE_LINE(ACTOR_OLD_ANSWER,
+               "an old master's answer comes after the facts were said to the new one, which "
+               "lacks the write")
+BASE_RULE_LINE(ACTOR_SAY_AGAIN, "a fail-over loses who has a name, and nobody says it again")
+BASE_RULE_LINE(ACTOR_NAME_COMPARE,
+               "an end is asked for twice, between the two another actor takes the name")
+BASE_RULE_LINE(ACTOR_KILL_KEPT,
+               "a kill of a detached actor is confirmed, its home dies, and the actor lives on")
 
 /* group */

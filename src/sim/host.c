@@ -27,6 +27,7 @@ typedef struct message {
 
 /* One direction between two hosts. */
 typedef struct {
+    struct host *from, *to;
     uint64_t sent, received;
     bool is_cut, is_known, is_closed; /* at the receiver: joined; dead */
     bool is_silent;
@@ -107,6 +108,8 @@ static way_t *way_of(host_t *from, host_t *to) {
     way_t *way = base_map_get(&c->ways, key);
     if (way == NULL) {
         way = world_alloc(c->world, sizeof *way);
+        way->from = from;
+        way->to = to;
         if (!base_map_put(&c->ways, key, way)) abort();
     }
     return way;
@@ -456,9 +459,7 @@ static void watch_silence(cluster_t *c) {
     void *value;
     while (base_map_each(&c->ways, &cursor, &key, &value)) {
         way_t *way = value;
-        uint64_t ends[2];
-        memcpy(ends, key, sizeof ends);
-        host_t *from = cluster_find(c, ends[0]), *to = cluster_find(c, ends[1]);
+        host_t *from = way->from, *to = way->to;
         if (from == to || way->is_closed || !machine_is_up(to->machine)) continue;
         bool is_heard = !way->is_cut && machine_is_up(from->machine);
         way->silent_ms = is_heard ? 0 : way->silent_ms + WATCH_MS;

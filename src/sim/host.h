@@ -71,11 +71,11 @@ void host_closed(host_t *host, host_room_t room, uint64_t number);
 void host_said(host_t *host, host_room_t room, uint64_t master);
 /* Whether this node knows the peer's tombstone. */
 bool host_knows_dead(const host_t *host, uint64_t peer);
+/* Whether it has a tombstone, for the checks: it may run on for a while, and not know. */
+bool host_is_buried(const host_t *host);
 
 /* How many tombstones it has heard of; one that joins knows those that there are. */
 uint64_t host_tombstones(const host_t *host);
-/* Whether it has a tombstone, of which nobody may have heard yet: for the checks. */
-bool host_is_buried(const host_t *host);
 
 /* Ends its machine: a crash. The tombstone follows, later. So it does for a node that is stopped,
  * or does not hear Redis, for 4 s while others do; it ends when it hears of it. */

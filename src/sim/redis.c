@@ -37,6 +37,7 @@ struct redis {
         uint64_t confirmed_ns;
     } * undo;
     size_t undo_count, undo_capacity;
+    uint64_t confirmed_ns; /* when a replica has what the script at hand writes */
 };
 
 typedef struct {
@@ -151,10 +152,7 @@ static void undo_note(redis_t *r, const char *key) {
         undo->before = r->entries.items[place];
         undo->before.value = copy_of(undo->before.value, undo->before.size);
     }
-    /* replicas confirm in order */
-    uint64_t confirmed = world_now_ns(r->world) + world_between(r->world, 0, 20 * WORLD_MS);
-    if (r->undo_count > 0 && confirmed < undo[-1].confirmed_ns) confirmed = undo[-1].confirmed_ns;
-    undo->confirmed_ns = confirmed;
+    undo->confirmed_ns = r->confirmed_ns;
     r->undo_count++;
 }
 
@@ -219,7 +217,14 @@ static void request_end(request_t *q, uint64_t master, const void *answer, size_
 static void request_answered(void *context, uint64_t argument) {
     (void)argument;
     request_t *q = context;
-    request_end(q, q->master, q->answer, q->answer_size);
+    redis_t *r = q->redis;
+    /* a connection that breaks takes the answer with it */
+    bool is_broken = r->master != q->master && base_random_chance(world_random(r->world), 1, 2);
+    if (is_broken || !redis_is_heard(r, q->from) ||
+        base_random_chance(world_random(r->world), 1, 100))
+        request_let_go(q);
+    else
+        request_end(q, q->master, q->answer, q->answer_size);
 }
 
 static void request_given_up(void *context, uint64_t argument) {
@@ -235,10 +240,14 @@ static void request_run(void *context, uint64_t argument) {
         request_let_go(q);
         return;
     }
+    /* replicas confirm in order, and a script's writes together or not at all */
+    uint64_t confirmed = world_now_ns(r->world) + world_between(r->world, 0, 20 * WORLD_MS);
+    if (confirmed > r->confirmed_ns) r->confirmed_ns = confirmed;
     script_keys_t keys = {r, now_ms(r), r->master, key_get, key_set, key_del, key_next};
     q->answer_size = q->script(&keys, q->arguments, q->size, q->answer);
     q->master = r->master;
-    machine_later(q->from, world_between(r->world, 50 * WORLD_US, 2 * WORLD_MS),
+    bool is_slow = base_random_chance(world_random(r->world), 1, 20);
+    machine_later(q->from, world_between(r->world, 50 * WORLD_US, (is_slow ? 200 : 2) * WORLD_MS),
                   (uint64_t)(uintptr_t)q->from ^ 2, request_answered, q, 0);
 }
 

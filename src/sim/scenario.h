@@ -17,6 +17,7 @@ typedef struct scenario {
     void (*run)(world_t *world, size_t hosts);
 } scenario_t;
 
+extern const scenario_t scenario_actor;
 extern const scenario_t scenario_host;
 extern const scenario_t scenario_link;
 extern const scenario_t scenario_refs;

@@ -24,7 +24,7 @@ SEES = {
     "sched": {"base", "sched"},
     "control": {"base", "control"},
     "knot": {"base", "knot"},
-    "actor": {"base", "actor"},
+    "actor": {"base", "control", "frame", "actor"},
     "frame": {"base", "frame"},
     "net": {"base", "net"},
     "redis": {"base", "control", "redis"},
