@@ -72,6 +72,50 @@ BASE_RULE_LINE(REFS_TOMBSTONE_ANSWERS,
 /* place */
 
 /* pull */
+BASE_RULE_LINE(PULL_ONE_RECEIVER,
+               "everybody reads from the primary, whose link they share: as many times one copy's "
+               "time as there are receivers")
+BASE_RULE_LINE(PULL_NO_DESCENDANT,
+               "A lost its source, asks again and is sent to B, which reads from A: both wait")
+BASE_RULE_LINE(PULL_BIRTH,
+               "A is told to read from B; B gives its copy up, wants it anew and is sent to A, "
+               "which has bytes; A's first fetch comes to the new copy: both wait")
+BASE_RULE_LINE(PULL_STALE_EXCEEDED,
+               "a receiver is stopped while it reads from the only copy: all others wait for it")
+BASE_RULE_LINE(PULL_LAME_EXCEEDED,
+               "a receiver can't reach the only complete copy and is sent there every second: "
+               "nobody else ever is")
+BASE_RULE_LINE(PULL_STALL_COMPLAINED, "a source is stopped: its reader waits for it")
+BASE_RULE_LINE(PULL_VERSION,
+               "a source dies, the object is made again with other bytes, and its reader goes on "
+               "with the chunks of the first run")
+BASE_RULE_LINE(PULL_LET_GO,
+               "a pull is cancelled, its memory is another copy's, and a late chunk is written")
+BASE_RULE_LINE(PULL_SOURCE_PINNED,
+               "a source evicts its copy while the bulk thread sends it: a reader gets the bytes "
+               "that are there next")
+BASE_RULE_LINE(PULL_ACK_AFTER_HOLDS,
+               "the source lets go of a container before its receiver holds what is in it")
+BASE_RULE_LINE(PULL_GAVE_UP_TOLD,
+               "a copy is evicted, and its home sends receivers there as long as it lives")
+BASE_RULE_LINE(PULL_DEATH_FREES,
+               "a node dies, and the home goes on to name its copy, and keeps its place")
+BASE_RULE_LINE(PULL_KEPT_ANSWERED,
+               "the home makes a copy the primary that its node is evicting: there is none")
+BASE_RULE_LINE(PULL_COPIES_OUTLIVE, "a home dies, and a complete copy elsewhere is not found")
+BASE_RULE_LINE(PULL_SAID_AGAIN,
+               "Redis fails over without the last copies, the home dies: they are not found")
+BASE_RULE_LINE(PULL_ALL_OR_NONE, "two gets hold half of the memory each, and wait for the other's")
+BASE_RULE_LINE(PULL_SEALED_FIRST,
+               "a get holds memory for one object while its other one is made by a task that needs "
+               "that memory for its arguments")
+BASE_RULE_LINE(PULL_LOST_RETREATS,
+               "an object is lost after a get was let in: the task that makes it again needs the "
+               "memory that the get holds for it")
+BASE_RULE_LINE(PULL_OLDEST_FIRST, "small young wants take what the old large one waits for")
+BASE_RULE_LINE(PULL_GETS_FIRST, "arguments of new tasks take what a running task's get waits for")
+BASE_RULE_LINE(PULL_CANT_FIT, "a set that is larger than the memory waits for ever")
+BASE_RULE_LINE(PULL_TASK_GOES_BACK, "a task waits for room here while its origin has some")
 
 /* actor */
 BASE_RULE_LINE(ACTOR_SENT_IS_BEGUN,

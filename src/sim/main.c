@@ -20,7 +20,7 @@
 base_rule_t base_rule_left_out = BASE_RULE_NONE;
 
 static const scenario_t *const scenarios[] = {&scenario_host, &scenario_link, &scenario_refs,
-                                              &scenario_actor};
+                                              &scenario_actor, &scenario_pull};
 enum { SCENARIOS = sizeof scenarios / sizeof *scenarios };
 
 static const struct {

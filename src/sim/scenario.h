@@ -21,5 +21,6 @@ extern const scenario_t scenario_actor;
 extern const scenario_t scenario_host;
 extern const scenario_t scenario_link;
 extern const scenario_t scenario_refs;
+extern const scenario_t scenario_pull;
 
 #endif

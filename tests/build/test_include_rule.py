@@ -30,12 +30,13 @@ SEES = {
     "redis": {"base", "control", "redis"},
     "link": {"base", "link"},
     "refs": {"base", "frame", "refs"},
+    "pull": {"base", "control", "frame", "pull"},
     "client": {"base", "wire", "shm", "store", "client"},
     "node": {
         *("base", "wire", "shm", "store", "sched", "control", "actor", "knot", "frame", "node"),
     },
     "task": {"base", "wire", "shm", "store", "client", "task"},
-    "sim": {"base", "control", "actor", "frame", "link", "sim", "refs"},
+    "sim": {"base", "control", "actor", "frame", "link", "sim", "refs", "pull"},
     "python": {"base", "wire", "shm", "store", "client", "task", "python"},
 }
 SOURCE, BUILD = "", ""
