@@ -70,6 +70,41 @@ BASE_RULE_LINE(REFS_TOMBSTONE_ANSWERS,
                "a home dies that was asked to hold; B, who gave, is dead too")
 
 /* place */
+BASE_RULE_LINE(PLACE_BLOCKED_LENDS,
+               "c tasks of A at B wait for tasks which fit only B, and hold all credits")
+BASE_RULE_LINE(PLACE_PROMISE_LAPSES,
+               "A's tasks at B are blocked; what they wait for needs the CPU that B keeps for A")
+BASE_RULE_LINE(PLACE_SENT_IS_BEGUN,
+               "B dies with a task that had begun; sent again without a retry, it runs too often")
+BASE_RULE_LINE(PLACE_DEAD_NOT_SILENT,
+               "B is cut off and runs on; what was sent to it is run again elsewhere")
+BASE_RULE_LINE(PLACE_SILENT_NO_WORK,
+               "tasks go to a node that nobody hears, and wait for its tombstone")
+BASE_RULE_LINE(PLACE_BEGUN_STAYS,
+               "a worker of B takes a task while B gives it back: it runs at two nodes")
+BASE_RULE_LINE(PLACE_CANCEL_IS_KEPT,
+               "a cancelled task comes back for another reason, and is begun again")
+BASE_RULE_LINE(PLACE_RUN_IS_KNOWN,
+               "a job ends, its record is another task's, and the late DONE ends that one")
+BASE_RULE_LINE(PLACE_JOB_END_KEPT,
+               "B hears of a job's end, then comes a lease of it from an origin that has not heard")
+BASE_RULE_LINE(PLACE_REFUSED_IS_COUNTED,
+               "a frame is refused, and nobody gives back the references that it names")
+BASE_RULE_LINE(PLACE_PAUSED_HOLDS,
+               "B is buried while it is stopped, goes on, and begins what its origin has given up")
+BASE_RULE_LINE(PLACE_REFUSED_IS_SAID,
+               "B refuses for a reason that its sums do not show: the leader names it for ever")
+BASE_RULE_LINE(PLACE_VIEWS_ANEW, "a new leader knows no node, for none has changed")
+BASE_RULE_LINE(PLACE_ASKED_ANEW, "a question went to a leader that leads no more")
+BASE_RULE_LINE(PLACE_EARLY_IS_PROBED,
+               "a node hears of the new leader, and asks it, before that one knows that it leads")
+BASE_RULE_LINE(PLACE_UNUSED_IS_PROBED,
+               "an origin does not use a grant; the leader takes the node for full for ever")
+BASE_RULE_LINE(PLACE_STARVING_QUEUES,
+               "a node's own tasks take each CPU that comes free, so it is never seen free")
+BASE_RULE_LINE(PLACE_PATIENCE_ENDS,
+               "a task waits at a node that became full, while another one is free")
+BASE_RULE_LINE(PLACE_PATIENCE_DOUBLES, "full nodes throw a task to each other without end")
 
 /* pull */
 BASE_RULE_LINE(PULL_ONE_RECEIVER,

@@ -22,5 +22,6 @@ extern const scenario_t scenario_host;
 extern const scenario_t scenario_link;
 extern const scenario_t scenario_refs;
 extern const scenario_t scenario_pull;
+extern const scenario_t scenario_place;
 
 #endif

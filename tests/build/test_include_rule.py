@@ -31,12 +31,15 @@ SEES = {
     "link": {"base", "link"},
     "refs": {"base", "frame", "refs"},
     "pull": {"base", "control", "frame", "pull"},
+    "place": {"base", "frame", "place"},
     "client": {"base", "wire", "shm", "store", "client"},
     "node": {
         *("base", "wire", "shm", "store", "sched", "control", "actor", "knot", "frame", "node"),
     },
     "task": {"base", "wire", "shm", "store", "client", "task"},
-    "sim": {"base", "control", "actor", "frame", "link", "sim", "refs", "pull"},
+    "sim": {
+        *("base", "control", "actor", "frame", "link", "refs", "pull", "place", "sim"),
+    },
     "python": {"base", "wire", "shm", "store", "client", "task", "python"},
 }
 SOURCE, BUILD = "", ""
