@@ -66,7 +66,8 @@ chaos: build
 
 sim: build
 	@PATH=$(CURDIR)/.venv/bin:$$PATH ninja -C build --quiet src/sim/sim
-	@build/src/sim/sim --seeds 1-10000
+	@build/src/sim/sim --seeds 1-12500
+	@build/src/sim/sim --seeds 1 --hosts 1000
 	@build/src/sim/sim --rules
 
 bench: build

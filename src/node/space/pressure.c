@@ -306,7 +306,7 @@ void node_pressure_died(node_client_t *w) {
         return;
     n->pressure.kernel_owes--;
     snprintf(w->oom, sizeof w->oom,
-             "The kernel ended it, for the memory of its control group is used up");
+             "The kernel ended it, for memory is used up: the machine's, or its control group's");
     w->oom_again = tasks_running(n, w) > 0 || store_gives(n);
     node_job_warn(w->job, "The worker %d: %s.", (int)w->pid, w->oom);
 }
