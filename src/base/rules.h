@@ -44,6 +44,66 @@ BASE_RULE_LINE(LINK_CLOSED_HEARS_NOTHING,
                "a node that was stopped and buried goes on, and its messages still come")
 
 /* member */
+BASE_RULE_LINE(MEMBER_TERM_FROM_SENDING,
+               "a node is stopped between the running of its renewal and the reading of the "
+               "answer: its term would outlast its lease")
+BASE_RULE_LINE(
+    MEMBER_BURY_AS_LOOKED,
+    "the leader is stopped between its look and its write, and the node renews in between")
+BASE_RULE_LINE(MEMBER_FENCE_CHECKED,
+               "a leader that was stopped buries by what it saw, while another leads")
+BASE_RULE_LINE(
+    MEMBER_FENCE_BY_TIME,
+    "a fail-over loses a fencing number that was given out, and another leader gets the same")
+BASE_RULE_LINE(
+    MEMBER_FENCE_RISES,
+    "a node hears of a new leader, then of an old one from a state that lost the new one")
+BASE_RULE_LINE(MEMBER_FENCE_RAISED, "a fail-over loses a fencing number that nodes know: the next "
+                                    "leader would be refused by them for ever")
+BASE_RULE_LINE(MEMBER_LEADER_RENEWS,
+               "the leader itself is condemned: it keeps its lead, and may decide nothing")
+BASE_RULE_LINE(MEMBER_PARDON,
+               "all others die while a node is condemned: nobody is left who could bury anybody")
+BASE_RULE_LINE(MEMBER_REIGN, "a leader that hears nothing goes on leading while another does")
+BASE_RULE_LINE(
+    MEMBER_TWO_LEASES,
+    "a fail-over, and the first that leads settles the state before all have said their facts")
+BASE_RULE_LINE(
+    MEMBER_ERA_IS_GAP,
+    "a fail-over to a clock that is ahead ends all leases at once, without a gap in the answers")
+BASE_RULE_LINE(MEMBER_BURY_HALF,
+               "half of the nodes lose Redis and go on by their witnesses, the others have it")
+BASE_RULE_LINE(MEMBER_WITNESS_TWO_LEASES, "a witness renews for the first time after a cut, and "
+                                          "its word of before still counts at the node")
+BASE_RULE_LINE(MEMBER_WITNESS_ANSWERED,
+               "a witness's renewals run, but it hears no answer and says so")
+BASE_RULE_LINE(
+    MEMBER_WITNESS_PAUSED,
+    "a witness that is dead in Redis still runs, paused, and says truly that it has not renewed")
+BASE_RULE_LINE(MEMBER_WITNESS_RENEWED,
+               "a node loses Redis alone, and hears its witnesses, who have it")
+BASE_RULE_LINE(MEMBER_WITNESS_LISTS,
+               "a fail-over takes a node's record back to a renewal with other witnesses")
+BASE_RULE_LINE(MEMBER_PULSE_ECHO,
+               "a heartbeat is held up on its way and comes when its sender has long renewed")
+BASE_RULE_LINE(MEMBER_ALONE_LIMIT,
+               "a group without Redis goes on for ever, and is buried after 90 s")
+BASE_RULE_LINE(MEMBER_RESUME_SETTLED,
+               "a fail-over loses a tombstone that others have heard; its node renews and goes on")
+BASE_RULE_LINE(
+    MEMBER_ERA_ABOVE,
+    "a fail-over loses the beginning of an era: whoever knows it would refuse all answers")
+BASE_RULE_LINE(MEMBER_SETTLE_ALL_SAID,
+               "the state is declared settled while a node has not said its facts")
+BASE_RULE_LINE(MEMBER_SAY_STONES,
+               "a fail-over loses a tombstone that some have heard: the others would never")
+BASE_RULE_LINE(
+    MEMBER_SAY_OTHERS,
+    "Redis loses everything while a node is cut off from it: it is forgotten, and K passes it by")
+BASE_RULE_LINE(MEMBER_STRUCK_DEAD,
+               "a node dies before it has closed a death: those that it wrote to do not know yet")
+BASE_RULE_LINE(MEMBER_STRUCK_SETTLED, "K is computed from a state that lost a member")
+BASE_RULE_LINE(MEMBER_CONDEMN_ONE, "two nodes complain of each other, and both are condemned")
 
 /* refs */
 BASE_RULE_LINE(REFS_SENDING_ADDS,

@@ -20,7 +20,8 @@
 base_rule_t base_rule_left_out = BASE_RULE_NONE;
 
 static const scenario_t *const scenarios[] = {&scenario_host,  &scenario_link, &scenario_refs,
-                                              &scenario_actor, &scenario_pull, &scenario_place};
+                                              &scenario_actor, &scenario_pull, &scenario_place,
+                                              &scenario_member};
 enum { SCENARIOS = sizeof scenarios / sizeof *scenarios };
 
 static const struct {

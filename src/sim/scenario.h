@@ -23,5 +23,6 @@ extern const scenario_t scenario_link;
 extern const scenario_t scenario_refs;
 extern const scenario_t scenario_pull;
 extern const scenario_t scenario_place;
+extern const scenario_t scenario_member;
 
 #endif

@@ -32,13 +32,14 @@ SEES = {
     "refs": {"base", "frame", "refs"},
     "pull": {"base", "control", "frame", "pull"},
     "place": {"base", "frame", "place"},
+    "member": {"base", "control", "member"},
     "client": {"base", "wire", "shm", "store", "client"},
     "node": {
         *("base", "wire", "shm", "store", "sched", "control", "actor", "knot", "frame", "node"),
     },
     "task": {"base", "wire", "shm", "store", "client", "task"},
     "sim": {
-        *("base", "control", "actor", "frame", "link", "refs", "pull", "place", "sim"),
+        *("base", "control", "actor", "frame", "link", "refs", "pull", "place", "member", "sim"),
     },
     "python": {"base", "wire", "shm", "store", "client", "task", "python"},
 }
