@@ -36,6 +36,7 @@ SEES = {
     "client": {"base", "wire", "shm", "store", "client"},
     "node": {
         *("base", "wire", "shm", "store", "sched", "control", "actor", "knot", "frame", "node"),
+        *("member", "redis"),
     },
     "task": {"base", "wire", "shm", "store", "client", "task"},
     "sim": {
