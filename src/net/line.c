@@ -94,6 +94,9 @@ static void on_sent(uv_write_t *request, int error) {
     line->pending -= sending->size;
     free(sending->bytes);
     free(sending);
+    const net_port_ops_t *ops = line->port->ops;
+    if (error == 0 && line->state == LINE_UP && net_line_pending(line) == 0 && ops->drained != NULL)
+        ops->drained(line->port->context, line);
     if (error == 0 || error == UV_ECANCELED) return;
     net_line_fail(line, base_fail(MOB_ESYS, "%s: %s", line->address, uv_strerror(error)));
 }

@@ -58,7 +58,6 @@ struct net_port {
 mob_status_t net_line_new(net_port_t *port, bool is_dialled, net_line_t **ret_line);
 /* The connection is there: greets, or waits for a greeting. */
 mob_status_t net_line_shake(net_line_t *line);
-void net_line_flush(net_line_t *line);
 /* Ends the line and tells the port's owner why: the words are base_fail's. */
 void net_line_fail(net_line_t *line, mob_status_t status);
 

@@ -26,6 +26,8 @@ typedef struct net_port_ops {
     /* The line has ended, or one that was dialled never came up; not told of one that the caller
      * has ended. mob_last_error has the words. The line is gone after the call. */
     void (*down)(void *context, net_line_t *line, mob_status_t status);
+    /* Everything that was written has gone to the kernel. May be NULL. */
+    void (*drained)(void *context, net_line_t *line);
     /* Somebody who dialled was sent away, with the words of mob_last_error. */
     void (*refused)(void *context, const char *address, mob_status_t status);
 } net_port_ops_t;
@@ -53,6 +55,8 @@ bool net_line_is_dialled(const net_line_t *line);
 /* Sends the bytes, of which it keeps a copy: at this turn's end, with all that was written in it.
  * The line must be up. MOB_ENOMEM: nothing of them will go, and the line should be ended. */
 mob_status_t net_line_write(net_line_t *line, const void *bytes, size_t size);
+/* Sends what was written now, not at this turn's end. It may end the line. */
+void net_line_flush(net_line_t *line);
 /* What was written and has not gone to the kernel yet. */
 size_t net_line_pending(const net_line_t *line);
 /* Ends it at once. What was written in earlier turns may have gone, or not. */

@@ -33,6 +33,7 @@ SEES = {
     "pull": {"base", "control", "frame", "pull"},
     "place": {"base", "frame", "place"},
     "member": {"base", "control", "member"},
+    "mesh": {"base", "net", "link", "mesh"},
     "client": {"base", "wire", "shm", "store", "client"},
     "node": {
         *("base", "wire", "shm", "store", "sched", "control", "actor", "knot", "frame", "node"),

@@ -73,7 +73,8 @@ static void refused(void *context, const char *address, mob_status_t status) {
     strncpy(side->words, mob_last_error(), sizeof side->words - 1);
 }
 
-static const net_port_ops_t ops = {admit, up, bytes_come, down, refused};
+static const net_port_ops_t ops = {
+    .admit = admit, .up = up, .bytes = bytes_come, .down = down, .refused = refused};
 
 static void side_open(side_t *side, uint64_t incarnation, const char *token, uint64_t cluster,
                       const char *version) {

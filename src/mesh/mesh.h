@@ -1,0 +1,63 @@
+/*
+ * A node's connections to all others: a link for each peer, over lines of the node's one port. On
+ * the daemon's loop, for its thread; nothing blocks.
+ */
+#ifndef MESH_MESH_H
+#define MESH_MESH_H
+
+#include "net/port.h"
+
+typedef struct mesh mesh_t;
+
+typedef struct mesh_ops {
+    /* A message of that peer, borrowed. `sequence` counts its messages from 1. False: there is no
+     * memory for it now; it comes again. Once it is dealt with: mesh_processed. */
+    bool (*receive)(void *context, uint64_t peer, uint64_t sequence, const void *bytes,
+                    size_t size);
+    /* There is room for messages to the peer again. */
+    void (*room)(void *context, uint64_t peer);
+    /* Nothing was heard of the peer for 2.5 s, or it is heard again. */
+    void (*silent)(void *context, uint64_t peer, bool silent);
+    /* The peer leaves: that was its last message. */
+    void (*goodbye)(void *context, uint64_t peer);
+    /* A peer says that this node is dead. */
+    void (*buried)(void *context, uint64_t by);
+    /* How long ago this node sent its last renewal in the control state that was answered. */
+    uint64_t (*renewal_age_ms)(void *context);
+    /* Somebody could not come in, or could not be reached: mob_last_error has the words. */
+    void (*trouble)(void *context, const char *address, mob_status_t status);
+} mesh_ops_t;
+
+typedef struct mesh_config {
+    const char *address; /* in digits */
+    uint16_t port;       /* 0: any */
+    const net_secret_t *secret;
+    net_credentials_t *credentials; /* NULL: no TLS; borrowed */
+    const net_identity_t *self;
+    size_t room_bytes; /* of a link: see link_new; the same on all nodes */
+} mesh_config_t;
+
+/* MOB_ESYS: it can't listen there. MOB_ENOMEM, MOB_EINVAL. */
+mob_status_t mesh_open(uv_loop_t *loop, const mesh_config_t *config, const mesh_ops_t *ops,
+                       void *context, mesh_t **ret_mesh);
+/* Ends everything, without a word. Its memory goes in a later turn. Not in a callback. */
+void mesh_close(mesh_t *mesh);
+uint16_t mesh_port(const mesh_t *mesh);
+
+/* A peer to talk to, and where it listens. MOB_EEXISTS: it is one already, or was. MOB_ENOMEM. */
+mob_status_t mesh_peer_add(mesh_t *mesh, uint64_t peer, const char *address, uint16_t port);
+/* The peer's tombstone: nothing is heard of it any more, and whoever dials in its name is told. */
+void mesh_peer_close(mesh_t *mesh, uint64_t peer);
+
+/* Sends a message: the bytes are copied. MOB_ELIMIT: there is no room, and ops.room follows; an
+ * answer is taken all the same. MOB_ECLOSED: the peer is dead, or unknown. MOB_ENOMEM. */
+mob_status_t mesh_send(mesh_t *mesh, uint64_t peer, const void *bytes, size_t size, bool is_answer,
+                       uint64_t *ret_sequence);
+/* The node has dealt with a message of this size of that peer. */
+void mesh_processed(mesh_t *mesh, uint64_t peer, size_t size);
+/* Says goodbye to all. */
+void mesh_leave(mesh_t *mesh);
+/* Whether that peer, or with 0 every one, has everything that was sent to it. */
+bool mesh_is_idle(const mesh_t *mesh, uint64_t peer);
+
+#endif
