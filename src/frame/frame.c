@@ -18,6 +18,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "frame/id.h"
 
 enum {
     VERSION = 2,
@@ -33,12 +34,6 @@ static const uint32_t MAGIC = 0x4d4f4246;
 
 /* ---- writing ---- */
 
-static void put_id(base_writer_t *w, frame_id_t id) {
-    base_put_number(w, id.home, 8);
-    base_put_number(w, id.number, 4);
-    base_put_number(w, id.generation, 8);
-}
-
 static void put_demand(base_writer_t *w, const frame_demand_t *demand) {
     for (size_t i = 0; i < demand->count; i++) {
         size_t size = strlen(demand->items[i].name);
@@ -51,7 +46,7 @@ static void put_demand(base_writer_t *w, const frame_demand_t *demand) {
 static void put_where(base_writer_t *w, const frame_where_t *where) {
     const char *selector = where->selector != NULL ? where->selector : "";
     size_t size = strlen(selector);
-    put_id(w, where->group);
+    frame_id_put(w, where->group);
     base_put_number(w, (uint32_t)where->bundle, 4);
     base_put_number(w, where->flags, 4);
     base_put_number(w, (uint32_t)where->priority, 4);
@@ -81,10 +76,10 @@ static void put_frame(base_writer_t *w, const frame_t *f, uint64_t whole) {
     base_put_number(w, f->num_refs, 4);
     base_put_number(w, f->demand.count, 2);
     base_put_number(w, f->held.count, 2);
-    put_id(w, f->function);
-    put_id(w, f->actor);
-    put_id(w, f->parent);
-    for (size_t i = 0; i < frame_id_count(f); i++) put_id(w, f->ids[i]);
+    frame_id_put(w, f->function);
+    frame_id_put(w, f->actor);
+    frame_id_put(w, f->parent);
+    for (size_t i = 0; i < frame_id_count(f); i++) frame_id_put(w, f->ids[i]);
     put_demand(w, &f->demand);
     put_demand(w, &f->held);
     put_where(w, &f->where);
@@ -117,13 +112,6 @@ mob_status_t frame_write(const frame_t *frame, uint8_t **ret_bytes, size_t *ret_
 
 /* ---- reading ---- */
 
-static frame_id_t take_id(base_reader_t *r) {
-    frame_id_t id = {.home = base_take_number(r, 8)};
-    id.number = (uint32_t)base_take_number(r, 4);
-    id.generation = base_take_number(r, 8);
-    return id;
-}
-
 static mob_status_t take_demand(base_reader_t *r, size_t count, frame_demand_t *ret_demand) {
     if (count > MOB_MAX_RESOURCES) return MOB_EPROTO;
     if (count == 0) return MOB_OK;
@@ -140,7 +128,7 @@ static mob_status_t take_demand(base_reader_t *r, size_t count, frame_demand_t *
 }
 
 static mob_status_t take_where(base_reader_t *r, frame_where_t *where) {
-    where->group = take_id(r);
+    where->group = frame_id_take(r);
     where->bundle = (int32_t)base_take_number(r, 4);
     where->flags = (uint32_t)base_take_number(r, 4);
     where->priority = (int32_t)base_take_number(r, 4);
@@ -156,13 +144,9 @@ static mob_status_t take_where(base_reader_t *r, frame_where_t *where) {
 static mob_status_t take_ids(base_reader_t *r, frame_t *f) {
     size_t count = frame_id_count(f);
     if (f->num_returns > MOB_MAX_RETURNS || f->num_deps > MOB_MAX_DEPS ||
-        f->num_refs > MOB_MAX_DEPS || count > r->left / MOB_ID_SIZE)
+        f->num_refs > MOB_MAX_DEPS)
         return MOB_EPROTO;
-    if (count == 0) return MOB_OK;
-    f->ids = malloc(count * sizeof *f->ids);
-    if (f->ids == NULL) return MOB_ENOMEM;
-    for (size_t i = 0; i < count; i++) f->ids[i] = take_id(r);
-    return MOB_OK;
+    return frame_ids_take(r, count, &f->ids);
 }
 
 static mob_status_t head_take(base_reader_t *r, size_t size) {
@@ -190,9 +174,9 @@ static mob_status_t frame_take(base_reader_t *r, frame_t *f) {
     f->num_deps = (uint32_t)base_take_number(r, 4);
     f->num_refs = (uint32_t)base_take_number(r, 4);
     size_t demands = (size_t)base_take_number(r, 2), held = (size_t)base_take_number(r, 2);
-    f->function = take_id(r);
-    f->actor = take_id(r);
-    f->parent = take_id(r);
+    f->function = frame_id_take(r);
+    f->actor = frame_id_take(r);
+    f->parent = frame_id_take(r);
     if (r->short_of || f->kind > MOB_ACTOR_CALL ||
         flags > (RETRIES_EXCEPTIONS | FLOWS | DYNAMIC | OUT_OF_ORDER | UNTOLD))
         return MOB_EPROTO;

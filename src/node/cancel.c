@@ -37,8 +37,10 @@
 
 #include "base/clock.h"
 #include "control/cancel.h"
+#include "node/forward.h"
 #include "node/runname.h"
 #include "node/state.h"
+#include "node/visit.h"
 #include "node/watch.h"
 
 enum { MOST_TRIES = 8, MOST_ASIDE = 64 };
@@ -146,6 +148,17 @@ static node_task_t *waiting_take(node_t *n, const node_target_t *g, node_client_
     return t;
 }
 
+bool node_cancel_take(node_t *n, node_task_t *t) {
+    node_client_t *worker;
+    node_target_t g = {.record = t->record, .generation = t->generation};
+    if (!wire_word_is(atomic_load_explicit(&n->records[t->record].word, memory_order_acquire),
+                      t->generation, WIRE_READY_STATE) ||
+        waiting_take(n, &g, &worker) == NULL)
+        return false;
+    if (worker != NULL) node_worker_free(worker);
+    return true;
+}
+
 /* False: a worker has begun it. */
 static bool waiting_fail(node_t *n, const node_target_t *g) {
     const node_task_t *before = n->tasks[g->record];
@@ -166,6 +179,10 @@ void node_cancel_fail(node_t *n, node_task_t *t) {
     char name[256], text[512];
     bool ran = wire_word_state(atomic_load_explicit(&n->records[t->record].word,
                                                     memory_order_acquire)) != WIRE_READY_STATE;
+    if (t->visit != NULL) {
+        node_visit_cancelled(n, t, ran);
+        return;
+    }
     node_task_name(n, t, name, sizeof name);
     /* A task's ids are not those of objects: the first bit of the slot is set. */
     snprintf(text, sizeof text, "Task: TaskID(%016llx%08x%016llx) was cancelled. %s %s",
@@ -256,6 +273,11 @@ static bool running_stop(node_t *n, const node_target_t *g, uint64_t word, contr
     node_client_t *w = n->clients[wire_word_worker(word)];
     if (t == NULL && !wire_record_make_known(&n->records[g->record], word)) return false;
     if (t == NULL && (t = node_queued_open(n, g->record, g->generation)) == NULL) return true;
+    if (node_forward_is(t)) {
+        t->cancelled = g->generation;
+        node_forward_cancel(n, t, g->force, g->recursive);
+        return true;
+    }
     bool live = may_run(w, (mob_kind_t)t->kind);
     if (how == CONTROL_CANCEL_KILL && live) {
         if (!wire_record_move(&n->records[g->record],
@@ -330,6 +352,15 @@ void node_cancel(node_client_t *client, const wire_message_t *m) {
     if (target_find(n, ref, &g)) status = target_cancel(n, &g);
     todo_run(n);
     if (force) node_client_tell(client, wire_answer(status, 0));
+}
+
+void node_cancel_record(node_t *n, uint32_t record, uint64_t generation, bool force,
+                        bool recursive) {
+    node_target_t g = {
+        .record = record, .generation = generation, .force = force, .recursive = recursive};
+    n->cancels.serial++;
+    (void)target_cancel(n, &g);
+    todo_run(n);
 }
 
 void node_cancel_interrupted(node_client_t *worker, uint32_t record, uint64_t generation) {

@@ -41,6 +41,12 @@ typedef struct {
 mob_status_t node_cancels_start(node_t *node);
 /* WIRE_CANCEL, which is answered if it is by force. */
 void node_cancel(node_client_t *client, const wire_message_t *message);
+/* The task of this record, a peer's, is to stop. */
+void node_cancel_record(node_t *node, uint32_t record, uint64_t generation, bool force,
+                        bool recursive);
+/* Takes a task that no worker has begun out of wherever it waits: it is the caller's to end. False:
+ * one has. */
+bool node_cancel_take(node_t *node, node_task_t *task);
 /* WIRE_INTERRUPTED: the worker breaks its run off. Whatever that run has submitted until now goes
  * with it, if the cancel was recursive. */
 void node_cancel_interrupted(node_client_t *worker, uint32_t record, uint64_t generation);

@@ -40,7 +40,8 @@ static bool uses_count(node_t *n, census_t *c) {
     if (c->arguments == NULL || c->captured == NULL) return false;
     for (uint32_t r = 0; r < n->grants.records.granted; r++) {
         const node_task_t *t = n->tasks[r];
-        if (t == NULL) continue;
+        if (t == NULL || t->visit != NULL)
+            continue; /* a visit is a task of its peer's, and told there */
         for (uint32_t i = t->num_returns; i < t->num_returns + t->num_deps + t->num_refs; i++)
             if (t->refs[i].slot < n->grants.slots.granted) c->arguments[t->refs[i].slot]++;
         if (t->function.slot < n->grants.slots.granted) c->arguments[t->function.slot]++;

@@ -1,6 +1,7 @@
 /*
  * A connection, and the process behind it: driver, worker, zygote, observer (which only asks) or
- * fetcher (of one descriptor). client.c has its states, and what leads from one to the next.
+ * fetcher (of one descriptor); or a peer, which has neither (peer.h). client.c has its states, and
+ * what leads from one to the next.
  */
 #ifndef NODE_CLIENT_H
 #define NODE_CLIENT_H
@@ -19,10 +20,14 @@ typedef enum {
     NODE_STARTING, /* a worker that was asked for and has not said hello */
     NODE_GREETING, /* a connection that has not said hello */
     NODE_LIVE,
-    NODE_LEFT,  /* a driver that has left and still reads values in place */
-    NODE_DYING, /* killed; its end is not certain yet */
+    NODE_REMOTE, /* a peer: it has no process */
+    NODE_LEFT,   /* a driver that has left and still reads values in place */
+    NODE_DYING,  /* killed; its end is not certain yet */
     NODE_DEAD,
 } node_state_t;
+
+/* The role of a peer, beside those that a hello may name. */
+enum { NODE_PEER = 256 };
 
 /* A packet that waits for its socket. */
 typedef struct {

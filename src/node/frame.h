@@ -21,8 +21,9 @@ mob_status_t node_frame_fill(node_job_t *job, const frame_t *frame, const mob_re
                              uint32_t record, uint64_t generation, node_filled_t *ret_filled);
 /* The local reference that an id names; slot 0: none. */
 mob_ref_t node_frame_ref(const node_t *node, frame_id_t id);
-/* For tests (MOBULA_LOOPBACK): the task, which is READY and not handed out, goes out as a frame and
- * comes in again, as if from another node. If it fails, the task can only be failed. */
+/* For tests (MOBULA_LOOPBACK): a creation, a call or a task that yields, which is READY and not
+ * handed out, goes out as a frame and comes in again in place: no peer takes these yet. If it
+ * fails, the task can only be failed. */
 mob_status_t node_frame_loop(node_t *node, node_task_t *task);
 
 #endif

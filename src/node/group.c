@@ -28,6 +28,7 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "node/forward.h"
 #include "node/state.h"
 
 enum { MOST_REMOVED = 1000, MOST_BUNDLES = 10000 };
@@ -374,6 +375,8 @@ static void task_end(node_t *n, node_task_t *t) {
     mob_status_t status = node_task_doom(t, &words);
     if (t->kind == MOB_ACTOR_CREATE && t->actor != NULL) {
         node_actor_end(n, t->actor, status, words);
+    } else if (node_forward_is(t)) {
+        return; /* the peer ends it, and says so */
     } else if (t->worker != NULL) {
         node_client_kill(t->worker);
     } else if (!t->queued) {

@@ -70,6 +70,7 @@ static void on_prepare(uv_prepare_t *handle) {
         node_cancels_settle(n);
         node_groups_settle(n);
         node_remakes_settle(n);
+        node_peers_settle(n);
         node_objects_sweep(n, settled);
         node_streams_settle(n);
         node_jobs_settle(n);
@@ -207,6 +208,7 @@ static mob_status_t loop_start(node_t *n) {
     if (status == MOB_OK) status = node_farewell_start(n);
     if (status == MOB_OK) status = node_cancels_start(n);
     if (status == MOB_OK) status = node_pressure_start(n);
+    if (status == MOB_OK && n->config.loopback) status = node_peer_start(n);
     if (status == MOB_OK) status = node_watch(handles_start(n), "starting the daemon's loop");
     if (status == MOB_OK) node_folders_clear(n);
     return status;

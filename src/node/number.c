@@ -82,6 +82,18 @@ bool node_number_take(node_client_t *c) {
     return true;
 }
 
+bool node_number_take_high(node_client_t *c) {
+    node_t *n = c->node;
+    for (uint32_t i = SHM_MAX_CLIENTS - 1; i >= n->client_next; i--) {
+        if (!is_free(n, i)) continue;
+        c->number = i;
+        c->epoch = ++n->numbers.epoch;
+        n->clients[i] = c;
+        return true;
+    }
+    return false;
+}
+
 void node_number_leave(node_client_t *c) {
     node_t *n = c->node;
     n->clients[c->number] = NULL;

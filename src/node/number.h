@@ -15,6 +15,8 @@ typedef struct {
 
 /* Gives the client the lowest number that is free, and an epoch. False: all are in use. */
 bool node_number_take(node_client_t *client);
+/* The highest that is free, for a peer. No loop over clients goes up to it. */
+bool node_number_take_high(node_client_t *client);
 /* The client is closed: its number is free when it has rested, and nothing names it. */
 void node_number_leave(node_client_t *client);
 /* The number is written down in such a place of the books; it is struck off there. */

@@ -43,6 +43,7 @@ struct node_object {
     uint32_t spares;      /* lineages that want one */
     VEC(uint16_t) askers; /* clients that wait until it is back in memory */
     bool contents_held, at_zero, forget_told;
+    bool stayed;   /* a peer's result, which it has not dropped */
     bool moving;   /* is being written to disk, or read back */
     bool remaking; /* is to be made again, see remake.c */
 };

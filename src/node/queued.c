@@ -12,6 +12,7 @@
  */
 #include "node/queued.h"
 
+#include "node/forward.h"
 #include "node/state.h"
 
 node_task_t *node_queued_open(node_t *n, uint32_t index, uint64_t generation) {
@@ -223,6 +224,10 @@ void node_tasks_cancel(node_client_t *client) {
         bool known = false;
         for (uint32_t i = 0; i < t->num_returns && !client->job->farewell.leaving; i++)
             known |= n->objects[t->refs[i].slot] != NULL;
+        if (node_forward_is(t)) {
+            if (!known) node_forward_recall(n, t);
+            continue;
+        }
         if (t->worker != NULL && (known || t == t->worker->runs || !node_task_take_back(n, t)))
             continue;
         if (!known)

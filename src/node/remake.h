@@ -3,13 +3,13 @@
 #define NODE_REMAKE_H
 
 #include "mobula.h"
+#include "node/run.h"
 #include "node/types.h"
 
 /* A run that makes objects again. Its results go into slots of the daemon's own first. */
 struct node_remake {
     node_lineage_t *lineage;
-    uint32_t record;
-    mob_ref_t *fresh; /* one a result */
+    node_run_t run;
 };
 
 typedef struct {

@@ -33,12 +33,14 @@
 #include "node/name.h"
 #include "node/number.h"
 #include "node/object.h"
+#include "node/peer.h"
 #include "node/pool.h"
 #include "node/query.h"
 #include "node/queued.h"
 #include "node/remake.h"
 #include "node/replay.h"
 #include "node/restart.h"
+#include "node/run.h"
 #include "node/schedule.h"
 #include "node/session.h"
 #include "node/setup.h"
@@ -73,7 +75,7 @@ typedef struct {
     const char *address; /* of a node that stays, IP:PORT; NULL: it has none */
     bool stays;          /* it outlives its starter, and any driver may join */
     bool fast;           /* workers take tasks from queues */
-    bool loopback;       /* every task goes through a frame, for tests */
+    bool loopback;       /* the daemon is its own peer, for tests */
 } node_config_t;
 
 /* What the loop itself watches; main.c's. */
@@ -119,6 +121,7 @@ struct node {
     uint32_t open_tasks[SHM_MAX_CLIENTS];    /* submitted by the client of this number and not done;
                                                 outlives the client */
     node_numbers_t numbers;
+    node_peer_t *peer;                /* NULL: there is none */
     VEC(node_client_t *) connections; /* all of them, for the end */
     node_client_t *starter; /* that started the daemon: its driver, or a process that waits until a
                                node which stays is ready; NULL: it has gone */

@@ -32,7 +32,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "node/forward.h"
 #include "node/state.h"
+#include "node/visit.h"
 
 /* More take too long to read: 65,536 strands take some 40 ms. The others count as not known. */
 enum { MOST_RECORDS = 1 << 20, MOST_STRANDS = 1 << 16 };
@@ -304,12 +306,22 @@ static const sched_job_t *job_of(node_t *n, uint32_t index) {
     return job != NULL ? job->sched : NULL;
 }
 
+/* A visit makes the results of the task that its peer has sent. In loopback that is of this node;
+ * between two nodes such a wait goes on, as far as one of them can tell. */
+static void visit_producers(node_t *n, node_tangle_t *g, uint32_t index) {
+    const node_visit_t *v = n->tasks[index] != NULL ? n->tasks[index]->visit : NULL;
+    const node_task_t *t = v != NULL ? node_forward_find(v->peer, v->run) : NULL;
+    for (uint32_t i = 0; t != NULL && i < t->num_returns; i++)
+        (void)vec_push(&g->producers, ((node_thread_t){t->refs[i], (uint32_t)g->strands.count}));
+}
+
 static void record_read(node_t *n, node_tangle_t *g, uint32_t index) {
     wire_record_t copy;
     wire_body_t body;
     uint64_t word = atomic_load_explicit(&n->records[index].word, memory_order_acquire);
     unsigned state = wire_word_state(word);
     if (state != WIRE_READY_STATE && state != WIRE_TAKEN) return;
+    if (state == WIRE_TAKEN && node_peer_is(n->clients[wire_word_worker(word)])) return;
     memcpy(&copy, &n->records[index], sizeof copy);
     if (!body_find(n, index, &copy, &body)) return;
     node_strand_t s = {.record = index,
@@ -325,6 +337,7 @@ static void record_read(node_t *n, node_tangle_t *g, uint32_t index) {
     for (uint32_t i = 0; i < copy.num_returns; i++)
         (void)vec_push(&g->producers,
                        ((node_thread_t){body.returns[i], (uint32_t)g->strands.count}));
+    visit_producers(n, g, index);
     mob_ref_t tail = copy.flags & WIRE_FLOWS && copy.num_returns == 2
                          ? node_flow_tail(n, body.returns[1])
                          : (mob_ref_t){0};

@@ -22,8 +22,10 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "control/retry.h"
+#include "node/forward.h"
 #include "node/runname.h"
 #include "node/state.h"
+#include "node/visit.h"
 
 static const mob_ref_t *task_deps(const node_task_t *t) { return t->refs + t->num_returns; }
 
@@ -164,8 +166,9 @@ node_task_t *node_task_submit_open(node_client_t *client, uint32_t index, uint64
         node_client_fault(client, "submitted a record that makes no sense");
         return NULL;
     }
-    mob_status_t status =
-        n->config.loopback && t->kind != MOB_GROUP ? node_frame_loop(n, t) : MOB_OK;
+    /* what is not sent to a peer yet goes through a frame in place */
+    bool loops = n->config.loopback && t->kind != MOB_GROUP && (t->kind != MOB_TASK || t->flows);
+    mob_status_t status = loops ? node_frame_loop(n, t) : MOB_OK;
     if (status == MOB_OK) return t;
     node_task_fail(n, t, status, "the task could not be sent through a frame (MOBULA_LOOPBACK=1)");
     return NULL;
@@ -264,7 +267,7 @@ void node_task_ready(node_task_t *t, node_t *n) {
         if (!t->job->cancelling) task_drop(n, t);
         return;
     }
-    if (task_fails(n, t)) return;
+    if (node_forward(n, t) || task_fails(n, t)) return;
     char name[256];
     if (!sched_shape_fits_ever(t->job->sched, t->shape)) {
         node_task_name(n, t, name, sizeof name);
@@ -363,8 +366,7 @@ void node_task_reset(node_t *n, node_task_t *t) {
 
 static void task_again(node_t *n, node_task_t *t) {
     node_task_reset(n, t);
-    if (t->missing == 0 && !t->job->farewell.leaving && !task_fails(n, t))
-        sched_task_add(t->job->sched, &t->queue, t->shape, base_clock_mono_ns());
+    if (t->missing == 0 && !t->job->farewell.leaving) node_task_ready(t, n);
 }
 
 void node_task_park(node_t *n, node_task_t *t) {
@@ -455,10 +457,12 @@ void node_task_dismiss(node_t *n, node_task_t *t) {
     wire_record_t *record = &n->records[t->record];
     uint64_t word = wire_word(t->generation, 0, WIRE_FREE);
     node_remake_t *remake = t->remake;
+    node_visit_t *visit = t->visit;
     int32_t retries = t->retries;
     task_close(n, t);
     atomic_store_explicit(&record->word, word, memory_order_release);
     if (remake != NULL) node_remake_end(n, remake, retries);
+    if (visit != NULL) node_visit_end(n, visit);
 }
 
 static void note_event(node_t *n, const node_task_t *t, const node_client_t *worker) {
@@ -573,7 +577,7 @@ void node_task_keep(node_client_t *client, uint32_t record, uint64_t generation)
     if (client->takes) (void)node_queued_told(client, record, generation, WIRE_TAKEN);
     node_task_t *t = n->tasks[record];
     if (t != NULL && t->worker == client && t->generation == generation && t->remake == NULL &&
-        t->kind == MOB_TASK && !t->flows)
+        t->visit == NULL && t->kind == MOB_TASK && !t->flows)
         node_lineage_keep(n, t);
 }
 
@@ -591,8 +595,14 @@ void node_task_retry(node_client_t *client, const wire_message_t *m) {
         return;
     }
     size_t size = m->failure.size <= MOB_STORY_MAX ? (size_t)m->failure.size : MOB_STORY_MAX;
-    node_failure_retry(t, t->retries, (const char *)client->segment.base + SHM_CLIENT_SCRATCH,
-                       size);
+    const char *why = (const char *)client->segment.base + SHM_CLIENT_SCRATCH;
+    if (t->visit != NULL) {
+        node_visit_raised(client->node, t, why, size);
+        node_client_tell(client, wire_answer(MOB_OK, 0));
+        node_worker_free(client);
+        return;
+    }
+    node_failure_retry(t, t->retries, why, size);
     if (t->kind == MOB_ACTOR_CALL) {
         node_actor_call_again(client, t);
         return;
@@ -604,30 +614,26 @@ void node_task_retry(node_client_t *client, const wire_message_t *m) {
 }
 
 /* Its results say how its worker died. */
-static void task_crash(node_t *n, node_task_t *t, const char *how, bool oom) {
+static void task_crash(node_t *n, node_task_t *t, const node_death_t *d) {
     char name[256], hint[80], text[720];
     node_task_name(n, t, name, sizeof name);
     node_replay_hint(t, hint, sizeof hint);
     snprintf(text, sizeof text,
-             "the worker (pid %d) that ran %s died: %s. To run it again here: %s",
-             (int)t->worker->pid, name, how, hint);
+             "the worker (pid %d) that ran %s died: %s. To run it again here: %s", (int)d->pid,
+             name, d->how, hint);
     node_replay_keep(n, t);
-    node_task_fail(n, t, oom ? MOB_EOOM : MOB_ECRASHED, text);
+    node_task_fail(n, t, d->oom ? MOB_EOOM : MOB_ECRASHED, text);
 }
 
-/* A task that its dead worker has not finished. */
-static void plain_lost(node_t *n, node_task_t *t, bool begun) {
-    const node_client_t *worker = t->worker;
-    char how[256], text[320];
-    bool oom = begun && worker->oom[0] != 0;
+void node_task_died(node_t *n, node_task_t *t, const node_death_t *d) {
+    char text[320];
     control_retry_t left = {.retries = t->retries, .oom_runs = t->oom_runs};
-    control_death_t death = {.begun = begun,
-                             .oom = oom,
-                             .oom_again = worker->oom_again,
+    control_death_t death = {.begun = d->begun,
+                             .oom = d->oom,
+                             .oom_again = d->oom_again,
                              .cancelled = t->cancelled != 0,
                              .job_ends = t->job == NULL || t->job->farewell.leaving};
     control_fate_t fate = control_retry_decide(&left, &death);
-    node_worker_exit_text(worker, how, sizeof how);
     if (fate == CONTROL_TASK_AGAIN || fate == CONTROL_TASK_FAILS)
         if (t->job != NULL && task_fails(n, t)) return; /* it was killed with its group */
     switch (fate) {
@@ -638,19 +644,35 @@ static void plain_lost(node_t *n, node_task_t *t, bool begun) {
         node_task_fail(n, t, MOB_ECANCELLED, "its job has ended");
         return;
     case CONTROL_TASK_FAILS:
-        task_crash(n, t, how, oom);
+        task_crash(n, t, d);
         return;
     case CONTROL_TASK_AGAIN:
         /* the driver was told when a worker was ended for want of memory */
-        if (begun && !oom) {
+        if (d->begun && !d->oom) {
             int size =
-                snprintf(text, sizeof text, "its worker (pid %d) died: %s", (int)worker->pid, how);
+                snprintf(text, sizeof text, "its worker (pid %d) died: %s", (int)d->pid, d->how);
             node_failure_retry(t, t->retries, text, (size_t)size);
         }
         t->retries = left.retries;
         t->oom_runs = left.oom_runs;
         task_again(n, t);
     }
+}
+
+/* A task that its dead worker has not finished. */
+static void plain_lost(node_t *n, node_task_t *t, bool begun) {
+    const node_client_t *worker = t->worker;
+    char how[256];
+    node_worker_exit_text(worker, how, sizeof how);
+    node_death_t death = {.begun = begun,
+                          .oom = begun && worker->oom[0] != 0,
+                          .oom_again = worker->oom_again,
+                          .pid = worker->pid,
+                          .how = how};
+    if (begun && t->visit != NULL)
+        node_visit_died(n, t, &death); /* its peer decides */
+    else
+        node_task_died(n, t, &death);
 }
 
 void node_task_lost(node_t *n, node_task_t *t) {

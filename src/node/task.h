@@ -5,6 +5,8 @@
 #ifndef NODE_TASK_H
 #define NODE_TASK_H
 
+#include <sys/types.h>
+
 #include "mobula.h"
 #include "node/lease.h"
 #include "node/types.h"
@@ -44,6 +46,10 @@ struct node_task {
     uint64_t block;       /* of the body; 0: in the record */
     mob_ref_t function;
     node_actor_t *actor;
+    bool stays;            /* no peer takes it */
+    bool recalled;         /* it is at a peer, and is to come back: its submitter is dead */
+    uint32_t written;      /* results of a peer's that are written */
+    node_visit_t *visit;   /* it is a peer's; NULL: it is not */
     node_remake_t *remake; /* it makes lost objects again; NULL: it does not */
     node_client_t *worker;
     sched_lease_t lease;
@@ -120,6 +126,16 @@ void node_task_fail(node_t *node, node_task_t *task, mob_status_t status, const 
 void node_task_end(node_t *node, node_task_t *task, mob_status_t status, const char *text);
 /* Its job has ended, and the task goes on: a call of another job's actor. */
 void node_task_disown(node_task_t *task);
+/* How the worker of a task died. */
+typedef struct {
+    bool begun, oom, oom_again; /* as control_death_t's */
+    pid_t pid;
+    const char *how;
+} node_death_t;
+
+/* The worker of a task that is no actor's is certainly dead, here or at a peer, and has not
+ * finished it: runs it again, or fails it. */
+void node_task_died(node_t *node, node_task_t *task, const node_death_t *death);
 /* Its worker is certainly dead: completes it, runs it again, or fails it. */
 void node_task_lost(node_t *node, node_task_t *task);
 

@@ -28,8 +28,8 @@
  *
  *   transition                  by, and how
  *   FREE -> PENDING             owner (put, submit): a store, for nobody else names it yet
- *   PENDING -> SEALED           the record's worker, after DONE; the daemon, if that one died; the
- *                               owner of a put: compare-and-swap
+ *   PENDING -> SEALED           the record's worker, after DONE; the daemon, if that one died, or
+ *                               for a peer's; the owner of a put: compare-and-swap
  *   PENDING -> SEALED|GIVEN     the same, of a flow's item
  *   PENDING -> PENDING|DROPPED  owner, or the daemon at zero holders; the reader of a flow, of the
  *                               item that is being made: compare-and-swap

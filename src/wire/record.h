@@ -18,8 +18,9 @@
  *
  *   transition       by
  *   FREE -> READY    submitter, g + 1, KNOWN if it goes to the daemon or has references
- *   READY -> TAKEN   the worker that was told (WIRE_RUN), or that took it from a queue
- *   TAKEN -> DONE    that worker
+ *   READY -> TAKEN   the worker that was told (WIRE_RUN), or that took it from a queue; the
+ *                    daemon, under a peer's number, whose worker runs it elsewhere
+ *   TAKEN -> DONE    that worker; the daemon, for a peer
  *   DONE -> FREE     without KNOWN: that worker, after the results are sealed;
  *                    KNOWN: the daemon, after the results are sealed
  *   sets KNOWN       the submitter, whose reference to the function goes before the task is done;

@@ -21,6 +21,10 @@ def gated(path):
     return ray.get_runtime_context().get_task_id()
 
 
+@pytest.mark.skipif(
+    os.environ.get("MOBULA_LOOPBACK") == "1",
+    reason="a run at a peer has the id of its record there, and not the one that the origin knows",
+)
 def test_the_task_that_makes_an_object(tmp_path):
     ref = gated.remote(str(tmp_path / "go"))
     found = ref.task_id()

@@ -127,39 +127,41 @@ bool node_grant_record_is(node_t *n, uint32_t record, uint32_t owner) {
            n->grants.records.owner[record / WIRE_RECORD_BLOCK] == owner;
 }
 
-/* ---- the daemon's own ---- */
+/* ---- what the daemon runs itself ---- */
 
-/* They are NODE_ORPHAN's, and in no list of orphans: so no client gets them. */
-static bool own_take(const grant_t *g, node_own_t *own, uint32_t *ret_index) {
-    if (own->free.count == 0) {
+/* The daemon's own are NODE_ORPHAN's, and in no list of orphans: so no client gets them. */
+uint32_t node_own_owner(const node_own_t *own) {
+    return own->submitter != 0 ? own->submitter : NODE_ORPHAN;
+}
+
+static bool stock_take(const grant_t *g, uint32_t owner, node_stock_t *stock, uint32_t *ret_index) {
+    if (stock->free.count == 0) {
         /* so that all of them can be given back */
-        if (!vec_reserve(&own->free, (own->spans.count + 1) * g->block)) return false;
-        node_span_t s = grant(g, NODE_ORPHAN, g->block);
+        if (!vec_reserve(&stock->free, (stock->spans.count + 1) * g->block)) return false;
+        node_span_t s = grant(g, owner, g->block);
         for (uint32_t i = s.count; i-- > 0;)
-            if (s.first + i != 0) own->free.items[own->free.count++] = s.first + i;
+            if (s.first + i != 0) stock->free.items[stock->free.count++] = s.first + i;
     }
-    if (own->free.count == 0) return false;
-    *ret_index = vec_pop(&own->free);
+    if (stock->free.count == 0) return false;
+    *ret_index = vec_pop(&stock->free);
     return true;
 }
 
-bool node_grant_own_slot(node_t *n, uint32_t *ret_slot) {
-    grant_t g = slots_for(n, &n->grants.own_slots.spans);
-    return own_take(&g, &n->grants.own_slots, ret_slot);
+bool node_own_slot(node_t *n, node_own_t *own, uint32_t *ret_slot) {
+    grant_t g = slots_for(n, &own->slots.spans);
+    return stock_take(&g, node_own_owner(own), &own->slots, ret_slot);
 }
 
-bool node_grant_own_record(node_t *n, uint32_t *ret_record) {
-    grant_t g = records_for(n, &n->grants.own_records.spans);
-    return own_take(&g, &n->grants.own_records, ret_record);
+bool node_own_record(node_t *n, node_own_t *own, uint32_t *ret_record) {
+    grant_t g = records_for(n, &own->records.spans);
+    return stock_take(&g, node_own_owner(own), &own->records, ret_record);
 }
 
 /* There was room for it when it was taken. */
-void node_grant_own_slot_back(node_t *n, uint32_t slot) {
-    (void)vec_push(&n->grants.own_slots.free, slot);
-}
+void node_own_slot_back(node_own_t *own, uint32_t slot) { (void)vec_push(&own->slots.free, slot); }
 
-void node_grant_own_record_back(node_t *n, uint32_t record) {
-    (void)vec_push(&n->grants.own_records.free, record);
+void node_own_record_back(node_own_t *own, uint32_t record) {
+    (void)vec_push(&own->records.free, record);
 }
 
 /* ---- the end of a client ---- */

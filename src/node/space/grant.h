@@ -12,15 +12,22 @@ typedef struct {
     node_spans_t orphans; /* blocks of the dead with something alive in them */
 } node_table_t;
 
-/* Blocks that the daemon has for itself, and what of them is free. */
+/* Blocks of one table, and what of them is free. */
 typedef struct {
     node_spans_t spans;
     VEC(uint32_t) free;
+} node_stock_t;
+
+/* What the daemon takes slots and records from for what it runs itself, for its own sake or in a
+ * peer's name. */
+typedef struct {
+    uint32_t submitter; /* a peer's number; 0: the daemon itself */
+    node_stock_t slots, records;
 } node_own_t;
 
 typedef struct {
     node_table_t slots, records;
-    node_own_t own_slots, own_records;
+    node_own_t own; /* the daemon's */
 } node_grants_t;
 
 /* The client asks for that many; it is answered with what it gets, which may be none. */
@@ -29,12 +36,14 @@ void node_grant_records(node_client_t *client, uint32_t wanted);
 /* Whether the index, which need not make sense, is in a block of that owner's. */
 bool node_grant_slot_is(node_t *node, uint32_t slot, uint32_t owner);
 bool node_grant_record_is(node_t *node, uint32_t record, uint32_t owner);
-/* A slot or a record for the daemon itself, until it gives it back: FREE then, and nobody names it.
- * False: there is none. */
-bool node_grant_own_slot(node_t *node, uint32_t *ret_slot);
-bool node_grant_own_record(node_t *node, uint32_t *ret_record);
-void node_grant_own_slot_back(node_t *node, uint32_t slot);
-void node_grant_own_record_back(node_t *node, uint32_t record);
+/* The owner that the tables name for these. No process has that number. */
+uint32_t node_own_owner(const node_own_t *own);
+/* A slot or a record, until it is given back: FREE then, and nobody names it. False: there is
+ * none. */
+bool node_own_slot(node_t *node, node_own_t *own, uint32_t *ret_slot);
+bool node_own_record(node_t *node, node_own_t *own, uint32_t *ret_record);
+void node_own_slot_back(node_own_t *own, uint32_t slot);
+void node_own_record_back(node_own_t *own, uint32_t record);
 /* The client is certainly dead: its blocks are nobody's once nothing names what lies there. */
 void node_grants_forget(node_client_t *client);
 

@@ -315,6 +315,12 @@ void node_large_bind(node_client_t *c, mob_ref_t ref, uint32_t number) {
     large_tell(n, l);
 }
 
+void node_large_move(node_object_t *from, node_object_t *to) {
+    to->large = from->large;
+    from->large = NULL;
+    to->large->object = (mob_ref_t){.slot = to->slot, .generation = to->generation};
+}
+
 void node_large_forget(node_client_t *c) {
     node_t *n = c->node;
     for (size_t i = n->larges.files.count; i-- > 0;) {

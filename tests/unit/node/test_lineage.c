@@ -31,10 +31,10 @@ static int begin(void **state) {
 }
 
 static int end(void **state) {
-    vec_free(&n->grants.own_slots.free);
-    vec_free(&n->grants.own_slots.spans);
-    vec_free(&n->grants.own_records.free);
-    vec_free(&n->grants.own_records.spans);
+    vec_free(&n->grants.own.slots.free);
+    vec_free(&n->grants.own.slots.spans);
+    vec_free(&n->grants.own.records.free);
+    vec_free(&n->grants.own.records.spans);
     return teardown(state);
 }
 

@@ -1,0 +1,116 @@
+/*
+ * Values, moved and written by the daemon.
+ *
+ * Why a move is safe: the slot `to` is read by nobody, for it is PENDING or AWAY. Who pinned an
+ * AWAY one asks, and reads meta and block after AWAY has gone (release there, acquire in
+ * client/get.c). The block's tag is changed by the daemon, while no other process can name the slot
+ * `from`: its worker has sealed it, and has forgotten it.
+ */
+#include "node/value.h"
+
+#include <string.h>
+
+#include "node/space/survey.h"
+#include "node/state.h"
+
+bool node_value_read(node_t *n, mob_ref_t ref, node_value_t *ret_value) {
+    const store_slot_t *slot = &n->slots[ref.slot];
+    uint64_t extent, tag = shm_tag(false, ref.slot, ref.generation);
+    uint32_t units;
+    if ((atomic_load_explicit(&slot->word, memory_order_acquire) & STORE_STATE) != STORE_SEALED)
+        return false;
+    *ret_value = (node_value_t){.meta = slot->meta};
+    memcpy(ret_value->small, slot->value.small, sizeof ret_value->small);
+    uint64_t size = store_meta_size(ret_value->meta);
+    if (store_meta_inline(ret_value->meta)) return size <= STORE_INLINE;
+    ret_value->block = slot->value.large.block;
+    ret_value->ref_count = slot->value.large.ref_count;
+    if (store_meta_in_file(ret_value->meta)) {
+        if (ret_value->ref_count == 0) return true;
+        size = 0;
+    }
+    return size <= n->config.store_bytes &&
+           node_survey_block(n, ret_value->block, tag, store_block_size(size, ret_value->ref_count),
+                             &extent, &units);
+}
+
+const uint8_t *node_value_bytes(const node_t *n, const node_value_t *v) {
+    return store_meta_inline(v->meta) ? v->small : n->arena.base + v->block;
+}
+
+static bool has_block(const node_value_t *v) {
+    return !store_meta_inline(v->meta) && (!store_meta_in_file(v->meta) || v->ref_count > 0);
+}
+
+/* The book of a slot that counts as escaped from now on; NULL: no memory. */
+static node_object_t *book_of(node_t *n, mob_ref_t ref) {
+    atomic_fetch_or_explicit(&n->slots[ref.slot].word, STORE_ESCAPED, memory_order_acq_rel);
+    return node_object_find(n, ref);
+}
+
+/* The block is `to`'s from now on. */
+static bool block_move(node_t *n, mob_ref_t from, uint64_t at, mob_ref_t to) {
+    uint64_t old = shm_block_used(shm_tag(false, from.slot, from.generation));
+    shm_block_t *block = (shm_block_t *)(n->arena.base + at - sizeof(shm_block_t));
+    return atomic_compare_exchange_strong(&block->word, &old,
+                                          shm_block_used(shm_tag(false, to.slot, to.generation)));
+}
+
+bool node_value_move(node_t *n, mob_ref_t from, const node_value_t *v, mob_ref_t to) {
+    store_slot_t *slot = &n->slots[to.slot];
+    node_object_t *source = node_object_known(n, from), *o = node_object_known(n, to);
+    bool counted = source != NULL && (source->contents_held || source->large != NULL);
+    if (counted && o == NULL && (o = book_of(n, to)) == NULL) return false;
+    if (has_block(v) && !block_move(n, from, v->block, to)) return false;
+    if (store_meta_inline(v->meta)) {
+        memcpy(slot->value.small, v->small, sizeof slot->value.small);
+    } else {
+        slot->value.large.block = v->block;
+        slot->value.large.ref_count = v->ref_count;
+    }
+    slot->meta = v->meta;
+    if (o != NULL) node_object_contents_release(n, o);
+    /* what is inside it is held once, by one book or the other */
+    if (counted && source->contents_held) node_object_contents_move(source, o);
+    if (counted && source->large != NULL) node_large_move(source, o);
+    return true;
+}
+
+/* The references lie behind the bytes in their block, and the value holds them. */
+static mob_status_t refs_write(node_t *n, mob_ref_t to, uint64_t block, uint64_t size,
+                               const mob_ref_t *refs, uint32_t count) {
+    if (book_of(n, to) == NULL) {
+        shm_heap_free(&n->heap, block, shm_tag(false, to.slot, to.generation));
+        return MOB_ENOMEM;
+    }
+    memcpy(n->arena.base + block + store_refs_offset(size), refs, count * sizeof *refs);
+    return MOB_OK;
+}
+
+mob_status_t node_value_write(node_t *n, mob_ref_t to, mob_format_t format, mob_status_t error,
+                              const uint8_t *bytes, uint64_t size, const mob_ref_t *refs,
+                              uint32_t count) {
+    store_slot_t *slot = &n->slots[to.slot];
+    bool small = size <= STORE_INLINE && count == 0;
+    uint64_t block = 0;
+    if (!small) {
+        mob_status_t status = shm_heap_alloc(&n->heap, store_block_size(size, count),
+                                             shm_tag(false, to.slot, to.generation), &block);
+        if (status == MOB_OK && count > 0) status = refs_write(n, to, block, size, refs, count);
+        if (status != MOB_OK) return status;
+    }
+    if (size > 0) memcpy(small ? slot->value.small : n->arena.base + block, bytes, size);
+    if (!small) {
+        slot->value.large.block = block;
+        slot->value.large.ref_count = count;
+    }
+    slot->meta = store_meta(size, format, error, small);
+    if (count > 0) node_object_escape(n, to); /* holds what is inside */
+    return MOB_OK;
+}
+
+void node_value_free(node_t *n, mob_ref_t ref, const node_value_t *v) {
+    if (has_block(v))
+        shm_block_release(n->arena.base, n->extents, v->block,
+                          shm_tag(false, ref.slot, ref.generation));
+}
