@@ -263,3 +263,62 @@ BASE_RULE_LINE(ACTOR_KILL_KEPT,
                "a kill of a detached actor is confirmed, its home dies, and the actor lives on")
 
 /* group */
+BASE_RULE_LINE(
+    GROUP_DECIDE_FIRST,
+    "a COMMIT is sent before the decision is written, and a node in doubt writes ABORTED")
+BASE_RULE_LINE(GROUP_FIRST_WINS, "a slow leader commits what a node in doubt has aborted")
+BASE_RULE_LINE(GROUP_DOUBT_ASKS,
+               "a node gives back by its clock what was committed while it was stopped")
+BASE_RULE_LINE(GROUP_FENCE_SCRIPT,
+               "an old leader commits a group after the new one has read that it waits")
+BASE_RULE_LINE(GROUP_FENCE_NODE, "an old leader's news come after those of the new one")
+BASE_RULE_LINE(GROUP_TELL_NEWEST,
+               "a removal is told to an old leader, after the new one has read the group's record")
+BASE_RULE_LINE(GROUP_UNSETTLED,
+               "a new master decides what the lost one had decided, before it was told")
+BASE_RULE_LINE(GROUP_OLD_ANSWER,
+               "an answer of the lost master comes after this node's facts were said")
+BASE_RULE_LINE(GROUP_COMMIT_OF_MASTER,
+               "a COMMIT of the lost master comes after another node was told ABORTED")
+BASE_RULE_LINE(GROUP_HALF_SAID,
+               "of two nodes one was told COMMITTED before the master that knew was lost")
+BASE_RULE_LINE(GROUP_LATE_PLACE,
+               "the other is told so after the next leader has read that its bundle has no place")
+BASE_RULE_LINE(GROUP_SAY_GROUPS, "a master loses that a group was made")
+BASE_RULE_LINE(GROUP_SAY_HELD, "a master loses that a group was committed")
+BASE_RULE_LINE(GROUP_SAID_HOLDERS,
+               "a node holds bundles of a group whose home died with a master, before it said so")
+BASE_RULE_LINE(GROUP_SAY_REMOVED, "a master loses that a group was removed")
+BASE_RULE_LINE(GROUP_HEARD_REMOVED,
+               "a master loses a removal, and who asked for it dies after others were told")
+BASE_RULE_LINE(GROUP_ENDED_BY_MASTER,
+               "a removal is heard of after a new master was told that the group is there")
+BASE_RULE_LINE(GROUP_SAY_ABORTED, "a master loses that a node in doubt has written ABORTED")
+BASE_RULE_LINE(GROUP_SAY_ENDED, "a master loses that a job has ended")
+BASE_RULE_LINE(GROUP_SAY_LATE,
+               "facts for a lost master are asked again until a newer one hears them")
+BASE_RULE_LINE(GROUP_READY_HELD,
+               "READY is said while a node is still in doubt, and the decision is lost")
+BASE_RULE_LINE(GROUP_READY_OF_DEAD, "READY was on its way when a node of the group died")
+BASE_RULE_LINE(GROUP_WAS_READY,
+               "READY was told, and the master that knew is lost, and the node that held is dead")
+BASE_RULE_LINE(GROUP_SCAN_AT_DEATH,
+               "a node dies after it made or removed a group and before it has told the leader")
+BASE_RULE_LINE(GROUP_SCAN_LATER,
+               "a dead node that still runs makes or removes a group after the leader has read")
+BASE_RULE_LINE(GROUP_REMOVE_AGAIN,
+               "a group's home makes it after its removal was asked for, and dies")
+BASE_RULE_LINE(GROUP_WATCH_AGAIN, "a new leader is asked before it knows that it leads")
+BASE_RULE_LINE(GROUP_VIEW_AGAIN,
+               "a node says what it has before the new leader knows that it leads")
+BASE_RULE_LINE(GROUP_WANT_VIEWS, "a node comes free after the leader found no room")
+BASE_RULE_LINE(GROUP_HOME_SEES,
+               "the request that makes a group comes again after the group was removed")
+BASE_RULE_LINE(GROUP_ALL_RELEASE,
+               "a record is forgotten while a node that has not heard of it holds bundles")
+BASE_RULE_LINE(GROUP_ENDED_JOB,
+               "a node makes a group, and dies before the leader knows it and after its job ended")
+BASE_RULE_LINE(GROUP_NAME_FIRST, "two nodes make groups of the same name")
+BASE_RULE_LINE(GROUP_NAME_COMPARE,
+               "a group that did not get its name, or had it before, is removed")
+BASE_RULE_LINE(GROUP_NAME_NEWER, "a master loses that a name went from one group to another")

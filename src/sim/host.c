@@ -63,6 +63,7 @@ struct cluster {
     uint64_t leader, fence; /* incarnation; 0: nobody */
     uint64_t settled;       /* master */
     bool is_watched;
+    bool hears_silence; /* some room does */
 };
 
 static void watch(void *context, uint64_t argument);
@@ -171,6 +172,7 @@ void host_room(host_t *host, host_room_t which, const host_room_ops_t *ops, void
     host->ops[which] = ops;
     host->rooms[which] = room;
     cluster_t *c = host->cluster;
+    c->hears_silence |= ops->silent != NULL;
     if (c->is_watched || (ops->paused == NULL && ops->leads == NULL && ops->silent == NULL)) return;
     c->is_watched = true;
     world_later(c->world, 0, 0, watch, c, 0);
@@ -455,6 +457,7 @@ static void watch_leader(cluster_t *c) {
 }
 
 static void watch_silence(cluster_t *c) {
+    if (!c->hears_silence) return;
     size_t cursor = 0;
     const void *key;
     void *value;

@@ -19,9 +19,9 @@
 
 base_rule_t base_rule_left_out = BASE_RULE_NONE;
 
-static const scenario_t *const scenarios[] = {&scenario_host,  &scenario_link, &scenario_refs,
-                                              &scenario_actor, &scenario_pull, &scenario_place,
-                                              &scenario_member};
+static const scenario_t *const scenarios[] = {&scenario_host,   &scenario_link, &scenario_refs,
+                                              &scenario_actor,  &scenario_pull, &scenario_place,
+                                              &scenario_member, &scenario_group};
 enum { SCENARIOS = sizeof scenarios / sizeof *scenarios };
 
 static const struct {

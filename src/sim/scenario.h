@@ -24,5 +24,6 @@ extern const scenario_t scenario_refs;
 extern const scenario_t scenario_pull;
 extern const scenario_t scenario_place;
 extern const scenario_t scenario_member;
+extern const scenario_t scenario_group;
 
 #endif

@@ -34,6 +34,7 @@ SEES = {
     "place": {"base", "frame", "place"},
     "member": {"base", "control", "member"},
     "mesh": {"base", "net", "link", "mesh"},
+    "group": {"base", "control", "frame", "group"},
     "client": {"base", "wire", "shm", "store", "client"},
     "node": {
         *("base", "wire", "shm", "store", "sched", "control", "actor", "knot", "frame", "node"),
@@ -41,7 +42,19 @@ SEES = {
     },
     "task": {"base", "wire", "shm", "store", "client", "task"},
     "sim": {
-        *("base", "control", "actor", "frame", "link", "refs", "pull", "place", "member", "sim"),
+        *(
+            "base",
+            "control",
+            "actor",
+            "frame",
+            "link",
+            "refs",
+            "pull",
+            "place",
+            "member",
+            "group",
+            "sim",
+        ),
     },
     "python": {"base", "wire", "shm", "store", "client", "task", "python"},
 }

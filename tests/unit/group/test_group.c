@@ -1,0 +1,105 @@
+/* The room on one node alone: groups that only their home knows, and hostile messages. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../random.h"
+#include "group/group.h"
+
+typedef struct {
+    int held, committed, sent, asked;
+    group_state_t told;
+} node_t;
+
+static void on_send(void *c, uint64_t to, const void *bytes, size_t size) {
+    (void)to, (void)bytes, (void)size;
+    ((node_t *)c)->sent++;
+}
+static void on_ask(void *c, script_fn script, const void *arguments, size_t size,
+                   void (*reply)(void *, uint64_t, const void *, size_t), void *ask) {
+    (void)script, (void)arguments, (void)size, (void)reply, (void)ask;
+    ((node_t *)c)->asked++;
+}
+static void on_said(void *c, uint64_t master) { (void)c, (void)master; }
+static bool on_is_dead(void *c, uint64_t node) { return (void)c, (void)node, false; }
+static bool on_reserve(void *c, const group_key_t *key, const frame_demand_t *demand,
+                       const char *selector) {
+    (void)key, (void)demand, (void)selector;
+    return ((node_t *)c)->held < 4 && ++((node_t *)c)->held > 0;
+}
+static void on_commit(void *c, const group_key_t *key) { (void)key, ((node_t *)c)->committed++; }
+static void on_release(void *c, const group_key_t *key) { (void)key, ((node_t *)c)->held--; }
+static frame_demand_t on_view(void *c, const char **ret_labels) {
+    (void)c;
+    *ret_labels = "";
+    return (frame_demand_t){NULL, 0};
+}
+static bool on_matches(void *c, const char *selector, const char *labels) {
+    return (void)c, (void)selector, (void)labels, true;
+}
+static void on_told(void *c, const frame_id_t *id, group_state_t state, const uint64_t *nodes,
+                    size_t count) {
+    (void)id, (void)nodes, (void)count;
+    ((node_t *)c)->told = state;
+}
+static void on_found(void *c, uint64_t request, mob_status_t status, const frame_id_t *id) {
+    (void)c, (void)request, (void)status, (void)id;
+}
+static void on_job_written(void *c, frame_job_t job) { (void)c, (void)job; }
+static const group_ops_t ops = {on_send,    on_ask,    on_said,    on_is_dead,
+                                on_reserve, on_commit, on_release, on_view,
+                                on_matches, on_told,   on_found,   on_job_written};
+
+static void test_a_group_that_fits_at_home_costs_nothing(void **state) {
+    (void)state;
+    node_t node = {0};
+    group_t *room;
+    assert_int_equal(group_new(&ops, &node, 7, &room), MOB_OK);
+    frame_amount_t cpu = {"CPU", 1};
+    group_bundle_t bundles[2] = {{{&cpu, 1}, ""}, {{&cpu, 1}, ""}};
+    group_want_t want = {.id = {7, 1, 1},
+                         .job = {7, 0},
+                         .strategy = MOB_PACK,
+                         .name_space = "",
+                         .name = "",
+                         .bundles = bundles,
+                         .count = 2};
+    assert_int_equal(group_create(room, &want), MOB_OK);
+    assert_int_equal(group_create(room, &want), MOB_EINVAL);
+    assert_int_equal(node.told, GROUP_READY);
+    assert_int_equal(node.committed, 2);
+    assert_int_equal(group_remove(room, &want.id), MOB_OK);
+    assert_int_equal(node.told, GROUP_REMOVED);
+    group_turn(room, 1);
+    assert_int_equal(node.held + node.sent + node.asked, 0);
+    assert_true(group_is_idle(room));
+    group_free(room);
+}
+
+static void test_hostile_messages_change_nothing(void **state) {
+    (void)state;
+    node_t node = {0};
+    group_t *room;
+    assert_int_equal(group_new(&ops, &node, 7, &room), MOB_OK);
+    for (int i = 0; i < 30000; i++) {
+        uint8_t bytes[96] = {0};
+        size_t size = next_random() % sizeof bytes;
+        for (size_t b = 8; b < size; b++) bytes[b] = (uint8_t)(next_random() % 24);
+        (void)group_receive(room, 9, bytes, size); /* its sender does not lead */
+        group_turn(room, (uint64_t)i);
+    }
+    assert_int_equal(node.held + node.committed, 0);
+    assert_true(group_is_idle(room));
+    group_free(room);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_group_that_fits_at_home_costs_nothing),
+        cmocka_unit_test(test_hostile_messages_change_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
