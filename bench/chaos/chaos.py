@@ -18,7 +18,7 @@ from history import CALM, LOST, WIDTH
 from killer import Killer
 from verdict import Verdict
 
-from node import Node, await_true, is_alive, named_memory, with_mark
+from node import Node, await_true, described, is_alive, named_memory, with_mark
 
 WEIGHTS = {"worker": 55, "actor": 25, "zygote": 7, "driver": 6, "stop": 15}
 BURST = 2  # at a time, in the middle
@@ -193,7 +193,9 @@ class Chaos:
             return [pid for mark in marks for pid in with_mark(mark) if pid not in mine]
 
         if not await_true(lambda: not left(), self.gone):
-            self.fail(f"the processes {left()} outlived their daemon")
+            self.fail(f"these outlived their daemon: {', '.join(map(described, left()))}")
+        took = (time.monotonic_ns() - at) / 1e9
+        self.slowest["orphan"] = max(self.slowest["orphan"], took)
         self.counts["nodes killed"] += 1
 
     def look_at_notice(self, driver: Driver, at: int) -> None:
@@ -250,11 +252,12 @@ class Chaos:
         }
         found = {
             "jobs": node.jobs(),
-            "processes": node.processes(),
+            "processes": [described(pid) for pid in node.processes()],
             "resources": used,
             "objects": [row for row in objects if row[5] not in KEPT][:5],
             "objects of failed tasks": len(kept) if len(kept) > MOST_KEPT else 0,
             "descriptors": descriptors,
+            "mothers": [described(pid) for pid in node.mothers()] if descriptors else [],
         }
         return ", ".join(f"{name} {what}" for name, what in found.items() if what)
 
@@ -281,7 +284,8 @@ class Chaos:
         if self.node is not None and is_alive(self.node.pid):
             self.node.stop()
         if not await_true(lambda: not with_mark(f"RAY_TMPDIR={self.root}"), self.gone):
-            self.fail(f"at the very end there are left: {with_mark(f'RAY_TMPDIR={self.root}')}")
+            left = map(described, with_mark(f"RAY_TMPDIR={self.root}"))
+            self.fail(f"at the very end there are left: {', '.join(left)}")
 
     # What is told.
 
@@ -306,7 +310,8 @@ class Chaos:
             f"{counts['runs again']} of them again after a kill",
             f"{counts['nodes killed']} nodes killed with everybody at work, "
             f"{counts['nodes ended in peace']} ended in peace",
-            f"the daemon's death was noticed after {self.slowest['notice']:.2f} s at most",
+            f"the daemon's death was noticed after {self.slowest['notice']:.2f} s at most, "
+            f"and its processes were gone after {self.slowest['orphan']:.2f} s",
             f"a killed driver's processes were gone after {self.slowest['funeral']:.2f} s at most",
         ]
         if self.memory:

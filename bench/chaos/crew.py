@@ -10,7 +10,7 @@ from pathlib import Path
 
 from history import CALM, LOST, read
 
-from node import MARK, Node, with_mark
+from node import MARK, Node, described, with_mark
 
 HERE = Path(__file__).resolve().parent
 DRIVERS = 3
@@ -19,14 +19,15 @@ DRIVERS = 3
 class Driver:
     def __init__(self, root: str, name: str, seed: int) -> None:
         self.root, self.name = root, name
-        self.mark = f"{MARK}={name}."
+        mark = f"{root}/{name}."  # of this run: others may run beside it
+        self.mark = f"{MARK}={mark}"
         self.log = f"{root}/{name}.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, str(HERE / "driver.py"), root, name, str(seed)],
                 stdout=log,
                 stderr=log,
-                env={**os.environ, MARK: f"{name}."},
+                env={**os.environ, MARK: mark},
             )
 
     @property
@@ -69,9 +70,9 @@ class Funeral:
 
     def left(self) -> str:
         """What is left of the job."""
-        pids = with_mark(self.driver.mark)
+        left = [described(pid) for pid in with_mark(self.driver.mark)]
         job = self.driver.pid in self.node.jobs()
-        return f"processes {pids}" * bool(pids) + " and the job" * job
+        return f"processes {', '.join(left)}" * bool(left) + " and the job" * job
 
     def is_late(self) -> bool:
         return time.monotonic() - self.begin > self.patience

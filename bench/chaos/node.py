@@ -29,7 +29,7 @@ def is_alive(pid: int) -> bool:
 def title(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read().rstrip(b"\0").decode(errors="replace")
+            return file.read().rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
 
@@ -47,6 +47,29 @@ def with_mark(text: str) -> list[int]:
     found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     mine = os.getpid()
     return [p for p in found if p != mine and text.encode() in environment(p) and is_alive(p)]
+
+
+def described(pid: int) -> str:
+    """What a report says of a process that should be gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, parent, *rest = file.read().rpartition(b")")[2].decode().split()
+        with open("/proc/uptime") as file:
+            up = float(file.read().split()[0])
+    except OSError:
+        return f"{pid} (gone by now)"
+    age = up - int(rest[17]) / os.sysconf("SC_CLK_TCK")
+    name = title(pid)[:60] or "without a title"
+    above = f"{parent} ({title(int(parent))[:40]})"
+    return f"{pid} ({name}; state {state}, parent {above}, {age:.1f} s old, {waits_in(pid)})"
+
+
+def waits_in(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/wchan") as file:
+            return f"in {file.read() or '0'} of the kernel"
+    except OSError:
+        return "gone by now"
 
 
 def named_memory() -> list[str]:
@@ -130,6 +153,10 @@ class Node:
     def processes(self) -> list[int]:
         """Those of jobs: without the one that the node itself keeps."""
         return [pid for pid in self.children() if "mother" not in title(pid)]
+
+    def mothers(self) -> list[int]:
+        """Those that zygotes are forked from."""
+        return [pid for pid in self.children() if "mother" in title(pid)]
 
     def ask(self, question: int) -> list:
         return _core.observe(f"{self.folder}/socket", question, 0, 30)
