@@ -1,6 +1,10 @@
 /*
  * Every process below the daemon is its child in the end: workers are forked twice, and the daemon
- * is the subreaper. So the kernel tells of each end, and nothing outlives the daemon's own.
+ * is the subreaper. So the kernel tells of each end.
+ *
+ * Nothing outlives the daemon: at its end it kills them all. Where it is killed itself, the kernel
+ * kills what it has started and what was forked from that (PR_SET_PDEATHSIG: zygote.c here, and the
+ * client's). The processes that a user's task or an installer has started go on then.
  */
 #include <errno.h>
 #include <signal.h>

@@ -22,10 +22,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,24 +44,39 @@ static const uint64_t PATIENCE_NS = 10000000000;
         for (node_pool_t *pool = job_->pools.items[pool_at_]; pool != NULL; pool = NULL) \
             if (pool->setup == (s))
 
-static int spawn(node_setup_t *s, char *const *env, const char *folder) {
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_t actions;
-    sigset_t none, usual;
+/* The new process, until it is another program. It shares the daemon's memory while the daemon
+ * stands still (vfork). Returns only if that can't be: with errno. */
+static int program_become(const node_setup_t *s, char *const *env, const char *folder,
+                          pid_t daemon) {
+    sigset_t none;
     sigemptyset(&none);
-    sigfillset(&usual);
-    posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &usual);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawn_file_actions_adddup2(&actions, s->fd, SETUP_FD);
-    if (folder[0] != 0) posix_spawn_file_actions_addchdir_np(&actions, folder);
-    int error = posix_spawnp(&s->zygote.pid, s->given.argv[0], &actions, &attributes,
-                             (char *const *)s->given.argv, env);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    if (error != 0) s->zygote.pid = 0;
+    for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
+    if (getppid() != daemon) _exit(1);
+    bool given = s->fd == SETUP_FD ? fcntl(SETUP_FD, F_SETFD, 0) == 0 : dup2(s->fd, SETUP_FD) >= 0;
+    if (!given || (folder[0] != 0 && chdir(folder) != 0)) return errno;
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execvpe(s->given.argv[0], (char *const *)s->given.argv, env);
+    return errno;
+}
+
+/* Not posix_spawn: the process must end with the daemon from its first instruction on, and until
+ * its program asks for that itself an interpreter has to start, which may take long. */
+static int spawn(node_setup_t *s, char *const *env, const char *folder) {
+    sigset_t all, usual;
+    volatile int error = 0;
+    pid_t daemon = getpid();
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &usual); /* no handler of the daemon's may run in the child */
+    volatile pid_t pid = vfork();
+    if (pid == 0) {
+        error = program_become(s, env, folder, daemon);
+        _exit(1);
+    }
+    if (pid < 0) error = errno;
+    sigprocmask(SIG_SETMASK, &usual, NULL);
+    if (pid > 0 && error != 0) (void)waitpid(pid, NULL, 0);
+    s->zygote.pid = error == 0 ? pid : 0;
     return error;
 }
 

@@ -98,3 +98,21 @@ def test_init_works_again_as_often_as_one_likes():
             ask_for_ever()
         ray.shutdown()
         ray.init(num_cpus=1)
+
+
+def test_a_process_that_only_starts_ends_too(folder):
+    """It has not come so far as to ask the kernel for that: its interpreter takes long to start."""
+    path, note = f"{folder}/python", f"{folder}/pid"
+    with open(path, "w") as file:
+        file.write(f"#!/bin/sh\necho $$ > {note}~ && mv {note}~ {note} && exec sleep 600\n")
+    os.chmod(path, 0o755)
+    support.echo.options(runtime_env={"py_executable": path}).remote(1)
+    support.wait_for_file(note)
+    with open(note) as file:
+        pid = int(file.read())
+    os.kill(support.daemon_pid(), signal.SIGKILL)
+    try:
+        assert support.wait_until(lambda: not support.alive(pid))
+    finally:
+        if support.alive(pid):
+            os.kill(pid, signal.SIGKILL)
