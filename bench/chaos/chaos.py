@@ -257,9 +257,13 @@ class Chaos:
             "objects": [row for row in objects if row[5] not in KEPT][:5],
             "objects of failed tasks": len(kept) if len(kept) > MOST_KEPT else 0,
             "descriptors": descriptors,
-            "mothers": [described(pid) for pid in node.mothers()] if descriptors else [],
         }
-        return ", ".join(f"{name} {what}" for name, what in found.items() if what)
+        known = {
+            "drivers that it watches": [described(pid) for pid in node.watched()],
+            "mothers": [described(pid) for pid in node.mothers()],
+        }
+        told = {**found, **known} if descriptors else found
+        return ", ".join(f"{name} {what}" for name, what in told.items() if what)
 
     def bury(self) -> None:
         while self.funerals and not self.wrong:

@@ -116,7 +116,9 @@ class Node:
             return []
 
     def open_descriptors(self) -> Counter:
-        """What the daemon has open: how many of each kind."""
+        """What the daemon has open: how many of each kind. A socket and a pidfd are a driver's, a
+        socket and a setup a zygote's or a mother's, two pipes a worker's output.
+        """
         folder = Path(f"/proc/{self.pid}/fd")
         found = Counter()
         for name in os.listdir(folder):
@@ -125,6 +127,16 @@ class Node:
             except FileNotFoundError:  # closed meanwhile
                 pass
         return found
+
+    def watched(self) -> list[int]:
+        """The drivers that the daemon has not forgotten: those whose ends its pidfds tell."""
+        found = []
+        for path in Path(f"/proc/{self.pid}/fdinfo").iterdir():
+            try:
+                found += re.findall(r"^Pid:\t(\d+)$", path.read_text(), re.MULTILINE)
+            except OSError:  # closed meanwhile
+                pass
+        return [int(pid) for pid in found]
 
     def settled_descriptors(self) -> Counter:
         """The same when the process that zygotes are forked from has connected, which comes after

@@ -5,9 +5,11 @@ wrong.
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
+import support
 
 CHAOS = Path(__file__).resolve().parents[2] / "bench" / "chaos"
 SEED = 4
@@ -25,6 +27,32 @@ def test_kills_at_random():
     print(done.stdout, done.stderr)
     assert f"seed {SEED}" in done.stdout
     assert done.returncode == 0
+
+
+@pytest.mark.one_path("no session")
+def test_a_run_takes_no_other_runs_processes_for_its_own(folder, monkeypatch):
+    """Two drivers of the same name; that of the other run is still there."""
+    monkeypatch.syspath_prepend(str(CHAOS))
+    import crew
+
+    started = []
+
+    def start(command, env, **rest):
+        started.append(subprocess.Popen(["sleep", "100"], env=env))
+        return started[-1]
+
+    monkeypatch.setattr(crew, "subprocess", types.SimpleNamespace(Popen=start))
+    for name in ("one", "other"):
+        os.mkdir(f"{folder}/{name}")
+    one, other = (crew.Driver(f"{folder}/{name}", "d1", 0) for name in ("one", "other"))
+    try:
+        assert support.wait_until(lambda: crew.with_mark(other.mark) == [other.pid])
+        assert crew.with_mark(one.mark) == [one.pid]
+        assert f"{one.pid} (sleep 100; state S, parent {os.getpid()}" in crew.described(one.pid)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture
