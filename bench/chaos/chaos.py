@@ -241,7 +241,7 @@ class Chaos:
         stay for `ray replay`, each perhaps alone in an extent.
         """
         node = self.node
-        descriptors = dict(node.open_descriptors() - node.descriptors)
+        descriptors = node.more_descriptors()
         objects = node.objects()
         kept = [row for row in objects if row[5] in KEPT]
         may_use = SLACK + len(kept) * EXTENT

@@ -17,6 +17,8 @@ CPUS = 4
 STORE = 128 << 20
 MARK = "CHAOS_DRIVER"  # in the environment of a driver, and so of its job's processes
 
+SPILL_FOLDER = re.compile(r"/mobula_spill_\w+$")
+
 
 def is_alive(pid: int) -> bool:
     try:
@@ -127,6 +129,13 @@ class Node:
             except FileNotFoundError:  # closed meanwhile
                 pass
         return found
+
+    def more_descriptors(self) -> dict[str, int]:
+        """What it has open beyond what it had at its start. The folder of the objects that it moved
+        to disk does not count: it is opened for the first of them, and stays locked.
+        """
+        more = self.open_descriptors() - self.descriptors
+        return {name: n for name, n in more.items() if n > bool(SPILL_FOLDER.search(name))}
 
     def watched(self) -> list[int]:
         """The drivers that the daemon has not forgotten: those whose ends its pidfds tell."""

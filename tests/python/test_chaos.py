@@ -55,6 +55,28 @@ def test_a_run_takes_no_other_runs_processes_for_its_own(folder, monkeypatch):
             process.wait()
 
 
+SPILLS = """
+import os, sys, ray
+ray.init(address=sys.argv[1])
+held = [ray.put(os.urandom(2 << 20)) for _ in range(100)]
+"""
+
+
+@pytest.mark.one_path("no session")
+def test_a_node_that_has_spilled_has_nothing_open_that_is_left(folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(CHAOS))
+    monkeypatch.setenv("RAY_TMPDIR", folder)
+    from node import Node
+
+    node = Node(folder)
+    try:
+        subprocess.run([sys.executable, "-c", SPILLS, node.folder], check=True)
+        assert any("/mobula_spill_" in name for name in node.open_descriptors())
+        assert support.wait_until(lambda: not node.more_descriptors()), node.more_descriptors()
+    finally:
+        node.stop()
+
+
 @pytest.fixture
 def history(folder, monkeypatch):
     """The module; `folder` is the shift's."""
