@@ -70,7 +70,8 @@ BASE_RULE_LINE(
     "a fail-over, and the first that leads settles the state before all have said their facts")
 BASE_RULE_LINE(
     MEMBER_ERA_IS_GAP,
-    "a fail-over to a clock that is ahead ends all leases at once, without a gap in the answers")
+    "a fail-over: the leader has had two leases of answers, from the state before, and settles "
+    "the new one at once")
 BASE_RULE_LINE(MEMBER_BURY_HALF,
                "half of the nodes lose Redis and go on by their witnesses, the others have it")
 BASE_RULE_LINE(MEMBER_WITNESS_TWO_LEASES, "a witness renews for the first time after a cut, and "
@@ -103,6 +104,15 @@ BASE_RULE_LINE(
 BASE_RULE_LINE(MEMBER_STRUCK_DEAD,
                "a node dies before it has closed a death: those that it wrote to do not know yet")
 BASE_RULE_LINE(MEMBER_STRUCK_SETTLED, "K is computed from a state that lost a member")
+BASE_RULE_LINE(MEMBER_LEAVE_PAUSES,
+               "a node leaves, and a worker that was forgotten begins a call after its tombstone")
+BASE_RULE_LINE(MEMBER_LEAVE_RELEASES,
+               "the leader leaves: another leads when its tombstone is written, before it has read "
+               "the answer")
+BASE_RULE_LINE(
+    MEMBER_OWN_SETTLED,
+    "a fail-over loses a tombstone that others have heard, and a node leaves before they "
+    "have said it again: it can't be said any more")
 BASE_RULE_LINE(MEMBER_CONDEMN_ONE, "two nodes complain of each other, and both are condemned")
 
 /* refs */

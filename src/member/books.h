@@ -67,7 +67,7 @@ struct member {
     const member_ops_t *ops;
     void *context;
     uint64_t self, cluster[2];
-    bool founds, is_over;
+    bool founds, is_over, is_leaving;
     uint8_t blob[MEMBER_BLOB_MAX];
     size_t blob_size;
     VEC(uint64_t) buries; /* own earlier incarnations */
@@ -166,5 +166,7 @@ void lead_told(member_t *m, uint64_t leader, uint64_t fence);
 mob_status_t lead_answer(member_t *m, uint64_t now, ask_t kind, uint64_t asked_ns, uint64_t status,
                          base_reader_t *r);
 bool lead_is_holding(const member_t *m, uint64_t now);
+/* Leads no more with a number up to the one it has. */
+void lead_release(member_t *m);
 
 #endif

@@ -69,11 +69,17 @@ void member_refused(member_t *m, uint64_t fence) {
     m->is_vacant = true;
 }
 
+void lead_release(member_t *m) {
+    if (m->is_leader) m->above = m->fence;
+    if (BASE_RULE(MEMBER_LEAVE_RELEASES)) give_up(m);
+}
+
 static void lead_taken(member_t *m, uint64_t now, uint64_t asked_ns, uint64_t fence) {
+    bool is_given_up = fence <= m->above;
     m->above = m->fence;
     bool is_own = fence == m->fence && m->holder == m->self;
     bool is_late = now >= asked_ns + TIMES_NS(TIMES_REIGN_MS) * 2 / 3;
-    if (is_late || (m->is_leader && is_own)) return;
+    if (is_late || is_given_up || (m->is_leader && is_own)) return;
     if (is_own)
         m->ops->leads(m->context, m->self, fence); /* once more: it had given up */
     else if (!fence_meet(m, m->self, fence))

@@ -75,7 +75,8 @@ void lease_tick(member_t *m, uint64_t now) {
 
 void lease_term(member_t *m, uint64_t now) {
     uint64_t end = 0;
-    if (m->is_ever) {
+    bool is_leaving = m->is_leaving && BASE_RULE(MEMBER_LEAVE_PAUSES);
+    if (m->is_ever && !is_leaving) {
         uint64_t alone = m->is_held ? 0 : witness_end(m);
         end = m->term_ns + TIMES_NS(MEMBER_TERM_MS);
         if (alone > end) end = alone;

@@ -5,6 +5,7 @@
  *     registered   -> renew, read all members and tombstones   (lease.c, history.c)
  *     member       -> renew every half second; lead if nobody does (lead.c)
  *     new era      -> say again what may be lost, until the state has settled (era.c)
+ *     leaving      -> paused for good; renews until it is its turn to bury itself
  *     over         -> nothing more; the node begins again as another incarnation
  *
  * What it decides by, it reads in the state with each renewal: so nothing has to be told to it, and
@@ -68,10 +69,18 @@ void member_free(member_t *m) {
 void member_end(member_t *m, member_end_t why, uint64_t number) {
     if (m->is_over) return;
     m->is_over = true;
+    if (m->is_leaving && why == MEMBER_BURIED) why = MEMBER_LEFT;
     m->is_leader = false;
     if (m->end_ns != 0) m->ops->term(m->context, m->end_ns = 0);
     if (!m->is_paused) m->ops->paused(m->context, m->is_paused = true);
     m->ops->over(m->context, why, number);
+}
+
+void member_leave(member_t *m, uint64_t now) {
+    if (m->is_over) return;
+    m->is_leaving = true;
+    lease_term(m, now);
+    if (m->number == 0) member_end(m, MEMBER_LEFT, 0); /* there is nothing to bury yet */
 }
 
 void member_closed(member_t *m, uint64_t number) {
@@ -105,16 +114,25 @@ static void register_ask(member_t *m, uint64_t now) {
     member_ask(m, now, ASK_REGISTER, member_script_register, bytes, w.size);
 }
 
-/* Earlier incarnations of this node, whose folder it has. */
+static bool is_time_for_own(const member_t *m, uint64_t now) {
+    bool has_any = m->is_leaving || (m->buries.count > 0 && m->is_member);
+    bool is_settled = m->settled == m->era || !BASE_RULE(MEMBER_OWN_SETTLED);
+    uint64_t last_ns = m->asked_ns[ASK_OWN];
+    bool is_soon = last_ns != 0 && now < last_ns + TIMES_NS(MEMBER_RENEW_MS);
+    return has_any && is_settled && !is_soon && !member_is_asking(m, now, ASK_OWN);
+}
+
+/* Earlier incarnations of this node, whose folder it has; itself, if it leaves. */
 static void bury_own(member_t *m, uint64_t now) {
-    if (m->buries.count == 0 || !m->is_member || m->settled != m->era) return;
-    uint8_t bytes[24];
+    if (!is_time_for_own(m, now)) return;
+    if (m->is_leaving) lead_release(m);
+    uint8_t bytes[32];
     base_writer_t w = {bytes, 0};
     base_put_number(&w, m->self, 8);
     base_put_number(&w, m->era, 8);
-    base_put_number(&w, m->buries.items[m->buries.count - 1], 8);
-    if (!member_is_asking(m, now, ASK_OWN))
-        member_ask(m, now, ASK_OWN, member_script_bury_own, bytes, w.size);
+    base_put_number(&w, m->is_leaving ? m->self : m->buries.items[m->buries.count - 1], 8);
+    base_put_number(&w, m->above, 8);
+    member_ask(m, now, ASK_OWN, member_script_bury_own, bytes, w.size);
 }
 
 static uint64_t sooner(uint64_t at, uint64_t than, uint64_t now) {
@@ -149,11 +167,12 @@ static mob_status_t register_answer(member_t *m, uint64_t now, uint64_t status, 
     return MOB_OK;
 }
 
-static mob_status_t own_answer(member_t *m, uint64_t status, base_reader_t *r) {
+static mob_status_t own_answer(member_t *m, uint64_t now, uint64_t status, base_reader_t *r) {
     if (status == MEMBER_SAYS_LATER) return MOB_OK;
     uint64_t incarnation = base_take_number(r, 8);
     if (status != MEMBER_SAYS_OK || !base_reader_is_done(r)) return MOB_EPROTO;
     size_t count = m->buries.count;
+    if (incarnation == m->self) m->renew_ns = now; /* it reads its own tombstone */
     if (count > 0 && m->buries.items[count - 1] == incarnation) m->buries.count--;
     return MOB_OK;
 }
@@ -190,7 +209,7 @@ static mob_status_t answer_take(member_t *m, uint64_t now, uint64_t request, uin
     case ASK_SAY:
         return era_answer(m, now, status);
     case ASK_OWN:
-        return own_answer(m, status, r);
+        return own_answer(m, now, status, r);
     default:
         return lead_answer(m, now, kind, asked_ns, status, r);
     }

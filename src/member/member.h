@@ -37,6 +37,7 @@ typedef enum member_end {
     MEMBER_CONTRADICTED, /* it knows of tombstones, or closed some, that were lost for good */
     MEMBER_FORGOTTEN,    /* the control state lost its registration, and has settled without it */
     MEMBER_STRANGER,     /* the control state is another cluster's */
+    MEMBER_LEFT,         /* it left: member_leave */
 } member_end_t;
 
 /* What the room asks of its node. `context` is member_new's. */
@@ -122,6 +123,11 @@ mob_status_t member_complain(member_t *member, uint64_t peer, bool silent);
 
 /* ---- what the node says of itself ---- */
 
+/* This node leaves, and has ended its workers: it has paused for good from now on, and asks for its
+ * own tombstone until it has it; then it is `over`. Until that it is ticked and answered as before,
+ * and may even lead: the state can't settle without it. Whoever can't wait ends all the same, and
+ * is buried after its lease. */
+void member_leave(member_t *member, uint64_t now_ns);
 /* All rooms of this node have closed the tombstones up to this number. */
 void member_closed(member_t *member, uint64_t number);
 /* All rooms of this node have said their facts to this master, and were answered. */

@@ -70,7 +70,9 @@ size_t member_script_survey(const script_keys_t *keys, const void *arguments, si
  * OK: its tombstone's number. REFUSED. */
 size_t member_script_bury(const script_keys_t *keys, const void *arguments, size_t size,
                           void *answer);
-/* self, era, an earlier incarnation of self's node. OK: incarnation. LATER. REFUSED. */
+/* self, era, which has settled, an earlier incarnation of self's node or self, a fencing number up
+ * to which self leads no more. OK: incarnation. LATER: the state is another one, or self is not
+ * registered. */
 size_t member_script_bury_own(const script_keys_t *keys, const void *arguments, size_t size,
                               void *answer);
 /* self, fence, era, incarnation. OK. REFUSED. */

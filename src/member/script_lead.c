@@ -236,17 +236,27 @@ size_t member_script_bury(const script_keys_t *keys, const void *arguments, size
     return answer_one(&s, answer, MEMBER_SAYS_OK, number);
 }
 
+/* Whoever leaves has given up its lead: nobody has to wait for its end. */
+static void lead_free(state_t *s, uint64_t self, uint64_t given_up) {
+    uint64_t lead[2] = {0};
+    if (state_get(s, "m/lead", lead, 2) && lead[0] == self && lead[1] <= given_up)
+        s->keys->del(s->keys->context, "m/lead");
+}
+
+/* The asker has read that this era has settled, and it is still this one. */
 size_t member_script_bury_own(const script_keys_t *keys, const void *arguments, size_t size,
                               void *answer) {
     state_t s = {.keys = keys};
     base_reader_t r = {arguments, size, false};
     record_t record;
     uint64_t self = base_take_number(&r, 8), era = base_take_number(&r, 8);
-    uint64_t incarnation = base_take_number(&r, 8);
-    if (!is_era(keys, era) || !state_is_settled(&s, era) || !state_record(&s, self, &record))
+    uint64_t incarnation = base_take_number(&r, 8), given_up = base_take_number(&r, 8);
+    if (!is_era(keys, era) || !state_record(&s, self, &record))
         return answer_one(&s, answer, MEMBER_SAYS_LATER, 0);
-    if (state_record(&s, incarnation, &record) && s.poisoned[0] == 0)
+    if (state_record(&s, incarnation, &record) && s.poisoned[0] == 0) {
+        if (incarnation == self) lead_free(&s, self, given_up);
         state_bury(&s, incarnation, state_mint(&s), record.closed);
+    }
     return answer_one(&s, answer, MEMBER_SAYS_OK, incarnation);
 }
 

@@ -27,7 +27,7 @@ static void stone_is_new(town_t *town, uint64_t number) {
 void check_stones(void *context) {
     town_t *town = context;
     uint64_t tail = town_number(town, "m/tail");
-    if (town_was_stale()) world_fail(town->world, "one who does not lead has buried somebody");
+    if (town_was_stale()) world_fail(town->world, "one who does not lead has decided something");
     if (tail < town->seen) town->seen = tail; /* the state went back */
     while (town->seen < tail) {
         const char *key = redis_look_next(town->redis, "m/t/", state_key("m/t/", town->seen).text);
@@ -92,11 +92,22 @@ static bool is_forgotten(town_t *town, const node_t *node) {
     return redis_look(town->redis, state_key("m/n/", node->incarnation).text, &size) == NULL;
 }
 
+/* The first death that this node strikes off with K, and the other one has not closed; 0: none. */
+static uint64_t struck_early(const node_t *node, uint64_t number, const node_t *other) {
+    for (size_t i = 0; i < node->died.count; i++) {
+        heard_t heard = node->died.items[i];
+        if (heard.number > other->closed && heard.number <= number &&
+            heard.incarnation != other->incarnation)
+            return heard.number;
+    }
+    return 0;
+}
+
 void check_struck(node_t *node, uint64_t number) {
     town_t *town = node->town;
     for (size_t i = 0; i < town->nodes.count; i++) {
         node_t *other = town->nodes.items[i];
-        if (other->number == 0 || other->closed >= number) continue;
+        if (other->number == 0 || struck_early(node, number, other) == 0) continue;
         uint64_t tombstone = town_tombstone(town, other);
         if (tombstone == 0) tombstone = other->tombstone;
         bool is_right = tombstone != 0 ? tombstone <= number : is_forgotten(town, other);
@@ -120,6 +131,22 @@ void check_settled(node_t *node, uint64_t master) {
             world_fail(town->world, "node %zu has not said its facts, and %llu is settled",
                        other->index, LLU(master));
     }
+}
+
+/* Nobody decides anything in an era that is so young: so whoever goes on can still say what he has
+ * heard. Whoever was answered for some time has said it; one that joined when nobody was there, and
+ * has not gone on yet, may have missed what others say then. */
+void check_over(node_t *node) {
+    town_t *town = node->town;
+    uint64_t now = world_now_ns(town->world);
+    bool is_young = now < town->era_ns + 2 * WORLD_S && town->has_lost;
+    bool went_on = machine_clock_ns(node->machine) < node->last_end_ns;
+    if (node->why != MEMBER_CONTRADICTED) return;
+    if (is_young && went_on)
+        world_fail(town->world, "node %zu went on, and was contradicted", node->index);
+    if (node->settled != 0 && now > node->unbroken_ns + 5 * WORLD_S)
+        world_fail(town->world, "node %zu was contradicted by a state that it spoke to",
+                   node->index);
 }
 
 /* No two are given the same fencing number, as long as clocks are right. */
@@ -159,10 +186,6 @@ void check_decided(node_t *node, uint64_t fence) {
         world_fail(town->world, "nodes %zu and %zu decide with %llu", other->index, node->index,
                    LLU(fence));
     if (!base_map_put(&town->fences, &fence, node)) abort();
-    if (fence < town->decided && !town->has_lost)
-        world_fail(town->world, "node %zu decides with %llu after %llu", node->index, LLU(fence),
-                   LLU(town->decided));
-    if (fence > town->decided) town->decided = fence;
 }
 
 /* ---- at the end ---- */

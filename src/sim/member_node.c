@@ -8,7 +8,7 @@
 #include "member/script.h"
 #include "member/state.h"
 
-enum { SILENCE_MS = 2500, WAITING_MAX = 6, BLOB_SIZE = 12 };
+enum { SILENCE_MS = 2500, LAG_STEP_MS = 400, WAITING_MAX = 6, BLOB_SIZE = 12 };
 
 /* ---- the town ---- */
 
@@ -106,6 +106,9 @@ static void replied(void *context, uint64_t master, const void *answer, size_t s
     question_t *q = context;
     node_t *node = q->node;
     if (node->is_deaf) answer = NULL;
+    uint64_t now = world_now_ns(node->town->world);
+    if (now > node->answered_ns + MEMBER_TERM_MS * WORLD_MS) node->unbroken_ns = now;
+    if (answer != NULL) node->answered_ns = now;
     base_reader_t r = {answer, answer != NULL ? size : 0, false};
     if (base_take_number(&r, 8) == MEMBER_SAYS_OK && q->decides) check_decided(node, q->fence);
     if (member_answer(node->member, machine_clock_ns(node->machine), q->request, answer, size) !=
@@ -129,7 +132,8 @@ static void stop_now(void *context, uint64_t argument) {
     node->stops_ns = 0;
 }
 
-/* Set when a script decided for one who did not lead; looked at after the event. */
+/* Set when a script decided for one who did not lead; looked at after the event. An answer that is
+ * read late is no sign of that. */
 static bool was_stale;
 
 bool town_was_stale(void) {
@@ -138,14 +142,29 @@ bool town_was_stale(void) {
     return is_stale;
 }
 
-static size_t watched_bury(const script_keys_t *keys, const void *arguments, size_t size,
-                           void *answer) {
-    size_t used = 0, answered = member_script_bury(keys, arguments, size, answer);
+static size_t watched(script_fn script, const script_keys_t *keys, const void *arguments,
+                      size_t size, void *answer) {
+    size_t used = 0, answered = script(keys, arguments, size, answer);
     base_reader_t r = {answer, answered, false}, a = {arguments, size, false};
     const void *lead = keys->get(keys->context, "m/lead", &used);
     bool leads = lead != NULL && used == 16 && memcmp(lead, base_take_bytes(&a, 16), 16) == 0;
     was_stale |= base_take_number(&r, 8) == MEMBER_SAYS_OK && !leads;
     return answered;
+}
+
+static size_t watched_bury(const script_keys_t *keys, const void *arguments, size_t size,
+                           void *answer) {
+    return watched(member_script_bury, keys, arguments, size, answer);
+}
+
+static size_t watched_condemn(const script_keys_t *keys, const void *arguments, size_t size,
+                              void *answer) {
+    return watched(member_script_condemn, keys, arguments, size, answer);
+}
+
+static script_fn watched_script(script_fn script) {
+    if (script == member_script_bury) return watched_bury;
+    return script == member_script_condemn ? watched_condemn : script;
 }
 
 static void op_ask(void *context, uint64_t request, script_fn script, const void *arguments,
@@ -157,8 +176,15 @@ static void op_ask(void *context, uint64_t request, script_fn script, const void
     q->decides = script == member_script_bury || script == member_script_condemn;
     base_take_number(&r, 8);
     q->fence = base_take_number(&r, 8);
-    redis_ask(node->town->redis, node->machine,
-              script == member_script_bury ? watched_bury : script, arguments, size, replied, q);
+    redis_t *redis = node->town->redis;
+    bool falters = node->falters_ns != 0 && script == member_script_bury;
+    if (falters) {
+        redis_slow(redis, node->machine, true);
+        node->stops_ns = node->falters_ns;
+        node->falters_ns = 0;
+    }
+    redis_ask(redis, node->machine, watched_script(script), arguments, size, replied, q);
+    if (falters) redis_slow(redis, node->machine, false);
     if (node->stops_ns != 0) world_later(node->town->world, 0, 0, stop_now, node, 0);
 }
 
@@ -225,6 +251,7 @@ static void op_struck(void *context, uint64_t number) {
 
 static void op_term(void *context, uint64_t end_ns) {
     node_t *node = context;
+    node->last_end_ns = node->end_ns;
     node->end_ns = end_ns;
     if (node_goes_on(node)) check_goes_on(node);
 }
@@ -258,6 +285,7 @@ static void op_master(void *context, uint64_t master) {
         world_fail(town->world, "node %zu met an old master again", node->index);
     bool is_first = node->master == 0;
     node->master = master;
+    node->unbroken_ns = world_now_ns(town->world);
     if (is_first) node->said = master;
     if (master > town->era) town->era_ns = world_now_ns(town->world);
     if (master > town->era) town->era = master;
@@ -278,6 +306,7 @@ static void op_over(void *context, member_end_t why, uint64_t number) {
     node_t *node = context;
     node->is_over = true;
     node->why = why;
+    check_over(node);
     if (node->killed_ns == 0) node->killed_ns = world_now_ns(node->town->world);
     world_tell(node->town->world, "%zu: over, %d, tombstone %llu", node->index, why,
                (unsigned long long)number);
@@ -371,8 +400,10 @@ static void beat_to(node_t *node, node_t *other, uint64_t now, bool is_late) {
     uint8_t *pulse = world_alloc(node->town->world, MEMBER_PULSE_SIZE);
     member_pulse_write(node->member, now, other->incarnation, pulse);
     link_t *link = link_of(node, other);
-    machine_later(other->machine, soon(node->town->world), (uint64_t)(uintptr_t)link, pulse_come,
-                  link, (uintptr_t)pulse);
+    link->lag_ns += LAG_STEP_MS * WORLD_MS;
+    if (link->lag_ns > link->lag_max_ns) link->lag_ns = link->lag_max_ns;
+    machine_later(other->machine, link->lag_ns + soon(node->town->world), (uint64_t)(uintptr_t)link,
+                  pulse_come, link, (uintptr_t)pulse);
 }
 
 static void beat(void *context, uint64_t argument) {
@@ -394,6 +425,18 @@ static void beat(void *context, uint64_t argument) {
 static void wake(void *context) {
     node_t *node = context;
     if (!node->is_over) tick_at(node, member_tick(node->member, machine_clock_ns(node->machine)));
+}
+
+static void leave_now(void *context, uint64_t argument) {
+    node_t *node = context;
+    if (node->is_over) return;
+    node->stops_ns = argument;
+    member_leave(node->member, machine_clock_ns(node->machine));
+    tick_now(node);
+}
+
+void node_leave(node_t *node, uint64_t stops_ns) {
+    machine_later(node->machine, 0, 0, leave_now, node, stops_ns);
 }
 
 static void neighbours_make(town_t *town, node_t *node) {

@@ -25,11 +25,14 @@ typedef struct node {
     bool is_over, is_paused;
     member_end_t why;
     VEC(heard_t) died;
-    uint64_t held; /* the last fence that it was given */
+    uint64_t answered_ns, unbroken_ns; /* answered last, and since when by this master, no gaps */
+    uint64_t last_end_ns;              /* what end_ns was before */
+    uint64_t held;                     /* the last fence that it was given */
     /* what its rooms did */
     uint64_t closed, said;
-    uint64_t stops_ns; /* it stops for so long when it next asks something */
-    bool is_deaf;      /* hears no answer, though its questions run */
+    uint64_t stops_ns;   /* it stops for so long when it next asks something */
+    uint64_t falters_ns; /* the same, when it asks for a tombstone, which is slow to come */
+    bool is_deaf;        /* hears no answer, though its questions run */
     uint64_t tick_ns, beat_ns;
     uint64_t killed_ns, buried_ns; /* by the world's clock */
     uint64_t tombstone;            /* that was written, and may be lost again */
@@ -42,7 +45,8 @@ typedef struct {
     bool is_cut;
     uint64_t heard_ns; /* by the receiver's clock */
     bool is_silent;
-    VEC(uint8_t *) waiting; /* pulses, while it is cut */
+    uint64_t lag_ns, lag_max_ns; /* how long pulses are on their way; it grows up to that */
+    VEC(uint8_t *) waiting;      /* pulses, while it is cut */
 } link_t;
 
 struct town {
@@ -57,7 +61,6 @@ struct town {
     uint64_t era, era_ns; /* the highest that anybody was told of, and when */
     bool has_lost;        /* the state has lost writes in this run */
     bool has_skew;        /* and its clock was wrong */
-    uint64_t decided;     /* the highest fence that somebody decided with */
     bool must_not_pause;  /* what goes wrong in this run is no reason to */
     size_t neighbours_max;
 };
@@ -67,6 +70,8 @@ void town_free(town_t *town);
 node_t *town_find(const town_t *town, uint64_t incarnation);
 /* A node joins. `before`: its machine's last incarnation, which is dead, or NULL. */
 node_t *node_new(town_t *town, const node_t *before);
+/* Leaves in peace, when its machine runs. It may stop for a while before it reads the answer. */
+void node_leave(node_t *node, uint64_t stops_ns);
 link_t *link_of(node_t *from, node_t *to);
 void link_cut(link_t *link);
 void link_heal(link_t *link);
@@ -74,7 +79,7 @@ void link_heal(link_t *link);
 bool node_is_there(const node_t *node);
 /* Workers of it would begin what runs at most once. */
 bool node_goes_on(const node_t *node);
-/* Whether, since it was last asked, a tombstone was written for a leader that was none. */
+/* Whether, since it was last asked, a script decided for one who did not lead when it ran. */
 bool town_was_stale(void);
 uint64_t town_number(town_t *town, const char *key); /* a value of one word, or 0 */
 uint64_t town_tombstone(town_t *town, const node_t *node);
@@ -84,6 +89,7 @@ void check_stones(void *town); /* after every event */
 void check_died(node_t *node, uint64_t peer, uint64_t number);
 void check_struck(node_t *node, uint64_t number);
 void check_goes_on(node_t *node);
+void check_over(node_t *node);
 void check_settled(node_t *node, uint64_t master);
 void check_leads(node_t *node, uint64_t leader, uint64_t fence);
 void check_decided(node_t *node, uint64_t fence);

@@ -149,6 +149,12 @@ static void kill(run_t *run, node_t *node) {
     machine_kill(node->machine);
 }
 
+static void depart(run_t *run, node_t *node) {
+    if (!node_is_there(node) || living(run) < 3) return;
+    world_tell(run->world, "%zu leaves", node->index);
+    node_leave(node, chance(run, 1, 3) ? ms(run, 500, 4000) : 0);
+}
+
 /* One that is gone comes again, as another, or somebody new does. */
 static void join(run_t *run) {
     const node_t *before = any(run);
@@ -169,7 +175,7 @@ static void group(run_t *run) {
 
 static void misfortune(run_t *run) {
     node_t *a = any(run), *b = any(run);
-    switch (world_between(run->world, 0, 19)) {
+    switch (world_between(run->world, 0, 20)) {
     case 0:
     case 1:
     case 2:
@@ -211,6 +217,9 @@ static void misfortune(run_t *run) {
     case 17:
         slow_redis(run, a, ms(run, 1000, 20000));
         break;
+    case 18:
+        depart(run, a);
+        break;
     default:
         break;
     }
@@ -250,6 +259,21 @@ static void one_death(run_t *run) {
     expect_buried(run, node, 5 * WORLD_S);
     world_tell(run->world, "buried after %.3f s",
                (double)(node->buried_ns - node->killed_ns) / 1e9);
+}
+
+/* One leaves in peace: it is buried at once, and all know. */
+static void one_leave(run_t *run) {
+    while (living(run) < 3) node_new(run->town, NULL);
+    world_run(run->world, world_now_ns(run->world) + ms(run, 7000, 9000));
+    node_t *node = chance(run, 1, 2) ? leader_of(run) : any(run);
+    depart(run, node);
+    expect_buried(run, node, WORLD_S);
+    world_run(run->world, world_now_ns(run->world) + WORLD_S);
+    for (size_t i = 0; i < run->town->nodes.count; i++) {
+        const node_t *other = run->town->nodes.items[i];
+        if (other != node && member_tombstone(other->member, node->incarnation) == 0)
+            world_fail(run->world, "node %zu left, and node %zu does not know", node->index, i);
+    }
 }
 
 /* The same around a fail-over: within 15 s. */
@@ -318,6 +342,40 @@ static void flapping(run_t *run) {
     }
 }
 
+/* The leader stops when it has asked for a tombstone, which is slow on its way. */
+static void late_tombstone(run_t *run) {
+    while (living(run) < 5) node_new(run->town, NULL);
+    world_run(run->world, world_now_ns(run->world) + ms(run, 7000, 9000));
+    node_t *leader = leader_of(run), *node = any(run);
+    if (node == leader) return;
+    leader->falters_ns = ms(run, 4000, 8000);
+    kill(run, node);
+    world_run(run->world, world_now_ns(run->world) + 15 * WORLD_S);
+}
+
+static void lag_set(run_t *run, node_t *to, uint64_t lag_ns) {
+    for (size_t i = 0; i < run->town->nodes.count; i++)
+        if (run->town->nodes.items[i] != to)
+            link_of(run->town->nodes.items[i], to)->lag_max_ns = lag_ns;
+}
+
+/* What a node hears is seconds old. The others lose Redis for a while; when it hears of that, it
+ * loses Redis itself. */
+static void slow_links(run_t *run) {
+    while (living(run) < 3) node_new(run->town, NULL);
+    node_t *node = any(run);
+    uint64_t lag_ns = ms(run, 5000, 10000), away_ns = ms(run, 2500, 5000);
+    lag_set(run, node, lag_ns);
+    world_run(run->world, world_now_ns(run->world) + ms(run, 15000, 16000));
+    for (size_t i = 0; i < run->town->nodes.count; i++)
+        if (run->town->nodes.items[i] != node)
+            cut_redis(run, run->town->nodes.items[i], away_ns + ms(run, 0, 300));
+    world_run(run->world, world_now_ns(run->world) + lag_ns - ms(run, 0, 1000));
+    cut_redis(run, node, 20 * WORLD_S);
+    world_run(run->world, world_now_ns(run->world) + 15 * WORLD_S);
+    lag_set(run, node, 0);
+}
+
 /* Deaths while an old master is going to lose them. */
 static void lost_stones(run_t *run) {
     for (int i = 0; i < 2; i++) node_new(run->town, NULL);
@@ -327,9 +385,12 @@ static void lost_stones(run_t *run) {
         world_run(run->world, world_now_ns(run->world) + ms(run, 500, 4500));
         split(run);
         world_run(run->world, world_now_ns(run->world) + ms(run, 0, 5000));
-        cut_redis(run, any(run), ms(run, 1000, 25000));
         if (chance(run, 1, 2)) cut_redis(run, any(run), ms(run, 1000, 25000));
-        kill(run, any(run));
+        if (chance(run, 1, 2)) cut_redis(run, any(run), ms(run, 1000, 25000));
+        if (chance(run, 1, 2))
+            depart(run, any(run));
+        else
+            kill(run, any(run));
         world_run(run->world, world_now_ns(run->world) + ms(run, 5000, 20000));
     }
 }
@@ -382,9 +443,10 @@ static void member_run(world_t *world, size_t hosts) {
         if (i == 0 || chance(&run, 1, 2)) world_run(world, world_now_ns(world) + ms(&run, 10, 50));
     }
     world_run(world, world_now_ns(world) + ms(&run, 1000, 9000));
-    void (*const kinds[])(run_t *) = {one_death, death_and_fail_over, redis_away, one_cut, islands,
-                                      flapping,  lost_stones,         last_one};
-    uint64_t kind = world_between(world, 0, 15);
+    void (*const kinds[])(run_t *) = {
+        one_death, death_and_fail_over, redis_away,     one_cut,   islands, flapping, lost_stones,
+        last_one,  one_leave,           late_tombstone, slow_links};
+    uint64_t kind = world_between(world, 0, 21);
     if (kind < sizeof kinds / sizeof *kinds && !run.is_large)
         kinds[kind](&run);
     else

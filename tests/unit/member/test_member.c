@@ -189,6 +189,64 @@ static void test_it_buries_its_earlier_self(void **state) {
     assert_false(nodes[2].is_paused);
 }
 
+static void test_whoever_leaves_is_buried_at_once(void **state) {
+    (void)state;
+    town_start(3);
+    uint64_t leader = nodes[0].leader, fence = nodes[0].fence;
+    node_t *leaver = &nodes[leader - 1];
+    member_leave(leaver->member, clock_ms * MS);
+    assert_true(leaver->is_paused); /* before it has asked */
+    assert_int_equal(leaver->end_ns, 0);
+    assert_int_equal(leaver->over, 0);
+    town_run(600);
+    assert_int_equal(leaver->over, MEMBER_LEFT);
+    for (uint64_t i = 0; i < 3; i++) {
+        if (i + 1 == leader) continue;
+        assert_int_equal(nodes[i].died, leader);
+        assert_false(nodes[i].is_paused || nodes[i].over != 0);
+    }
+    town_run(1000); /* its lead has not to be waited for */
+    const node_t *other = &nodes[leader % 3];
+    assert_true(other->fence > fence && other->leader != leader);
+    member_leave(leaver->member, clock_ms * MS); /* once is enough */
+}
+
+static void test_leaving_before_it_has_joined(void **state) {
+    (void)state;
+    node_t *node = node_start(1);
+    member_leave(node->member, clock_ms * MS);
+    assert_int_equal(node->over, MEMBER_LEFT);
+    town_run(1000);
+    assert_int_equal(node->asked_ever, 0);
+}
+
+static void test_leaving_waits_for_the_state_to_settle(void **state) {
+    (void)state;
+    town_start(3);
+    stored_count = 0;
+    town_run(1000);
+    member_leave(nodes[2].member, clock_ms * MS);
+    town_run(10000);
+    assert_int_equal(nodes[2].over, 0);
+    assert_true(nodes[2].is_paused);
+    for (int i = 0; i < 3; i++) member_said(nodes[i].member, nodes[i].master);
+    town_run(2000);
+    assert_int_equal(nodes[2].over, MEMBER_LEFT);
+    assert_int_equal(nodes[0].died, 3);
+}
+
+/* Nobody is left who could settle the state, but they themselves. */
+static void test_all_leave(void **state) {
+    (void)state;
+    town_start(3);
+    copy_number++;
+    for (int i = 0; i < 3; i++) member_leave(nodes[i].member, clock_ms * MS);
+    town_run(1000);
+    for (int i = 0; i < 3; i++) member_said(nodes[i].member, nodes[i].master);
+    town_run(15000);
+    for (int i = 0; i < 3; i++) assert_int_equal(nodes[i].over, MEMBER_LEFT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_configuration),
@@ -205,6 +263,12 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_one_end_of_a_cut_link_is_condemned, town_begin,
                                         town_end),
         cmocka_unit_test_setup_teardown(test_it_buries_its_earlier_self, town_begin, town_end),
+        cmocka_unit_test_setup_teardown(test_whoever_leaves_is_buried_at_once, town_begin,
+                                        town_end),
+        cmocka_unit_test_setup_teardown(test_leaving_before_it_has_joined, town_begin, town_end),
+        cmocka_unit_test_setup_teardown(test_leaving_waits_for_the_state_to_settle, town_begin,
+                                        town_end),
+        cmocka_unit_test_setup_teardown(test_all_leave, town_begin, town_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
