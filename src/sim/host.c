@@ -76,7 +76,6 @@ cluster_t *cluster_new(world_t *world) {
     cluster_t *c = world_alloc(world, sizeof *c);
     c->world = world;
     c->redis = redis_new(world);
-    redis_unreliable(c->redis);
     base_map_init(&c->ways, 2 * sizeof(uint64_t));
     base_map_init(&c->by_incarnation, sizeof(uint64_t));
     return c;

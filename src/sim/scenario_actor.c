@@ -25,6 +25,7 @@ model_t *model_new(world_t *world) {
     model_t *m = world_alloc(world, sizeof *m);
     m->world = world;
     m->cluster = cluster_new(world);
+    redis_unreliable(cluster_redis(m->cluster));
     base_map_init(&m->running, 2 * sizeof(uint64_t));
     base_map_init(&m->order, 4 * sizeof(uint64_t));
     base_map_init(&m->made, 2 * sizeof(uint64_t));

@@ -194,6 +194,7 @@ static void pull_run(world_t *world, size_t hosts) {
     pull_run_t *run = world_alloc(world, sizeof *run);
     run->world = world;
     run->cluster = cluster_new(world);
+    redis_unreliable(cluster_redis(run->cluster));
     run->dirty = -1;
     base_map_init(&run->cut_ns, sizeof(uint64_t));
     bool is_broadcast = hosts > NODES_MAX || chance(run, 1, 50);
