@@ -55,7 +55,8 @@ struct redis_keeper {
     redis_connection_t *connection; /* NULL: none */
     redis_attempt_t *attempt;
     state_t state;
-    bool is_there, is_met;        /* as was told; the master's number is known */
+    bool is_told, is_there;       /* whether it was told how it stands, and what */
+    bool is_met;                  /* the master's number is known */
     uint64_t pause_ms, next_ms;   /* between two tries; when the next one is due */
     uint64_t master;              /* its number */
     char replid[REPLID + 1];      /* and its own name */
@@ -277,7 +278,7 @@ static void on_met(void *context, uint64_t master, const void *answer, size_t si
     k->pause_ms = 0;
     uv_timer_stop(&k->timer);
     if (k->is_there) return;
-    k->is_there = true;
+    k->is_there = k->is_told = true;
     k->ops->changed(k->context, true, MOB_OK);
 }
 
@@ -418,8 +419,9 @@ static void fall(redis_keeper_t *k, mob_status_t status) {
     uv_timer_start(&k->timer, on_look, LOOK_MS, LOOK_MS);
     size_t asked = k->asked;
     k->asked = 0;
-    if (k->is_there) {
+    if (k->is_there || !k->is_told) { /* one that never was there is told of, too */
         k->is_there = false;
+        k->is_told = true;
         k->ops->changed(k->context, false, status);
     }
     questions_answer(k, asked, false);

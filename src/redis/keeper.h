@@ -25,7 +25,8 @@ typedef struct redis_settings {
 typedef void (*redis_reply_fn)(void *context, uint64_t master, const void *answer, size_t size);
 
 typedef struct redis_keeper_ops {
-    /* Whether it is there; the words are mob_last_error's if it is not. Told when it changes. */
+    /* Whether it is there; the words are mob_last_error's if it is not. Told the first time, and
+     * when it changes. */
     void (*changed)(void *context, bool is_there, mob_status_t status);
 } redis_keeper_ops_t;
 

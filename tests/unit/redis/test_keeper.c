@@ -249,6 +249,9 @@ static void a_wrong_password_gets_no_answers(void **state) {
     UNTIL(side->answers == 1);
     assert_int_equal(side->lost, 1);
     assert_int_equal(side->there, 0);
+    assert_int_equal(side->away, 1); /* and it is told why, once */
+    assert_int_equal(side->status, MOB_EPERM);
+    assert_non_null(strstr(side->words, "password"));
 }
 
 static void a_server_that_stops_and_one_that_dies(void **state) {
