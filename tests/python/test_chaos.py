@@ -48,7 +48,8 @@ def test_a_run_takes_no_other_runs_processes_for_its_own(folder, monkeypatch):
     try:
         assert support.wait_until(lambda: crew.with_mark(other.mark) == [other.pid])
         assert crew.with_mark(one.mark) == [one.pid]
-        assert f"{one.pid} (sleep 100; state S, parent {os.getpid()}" in crew.described(one.pid)
+        words = f"{one.pid} (sleep 100; state S, parent {os.getpid()}"
+        assert support.wait_until(lambda: words in crew.described(one.pid))
     finally:
         for process in started:
             process.kill()
