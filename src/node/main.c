@@ -224,6 +224,7 @@ static bool cluster_argument_read(node_cluster_config_t *config, const char *arg
         {"--redis=", &config->redis},
         {"--sentinels=", &config->sentinels},
         {"--founded=", &config->founded},
+        {"--buries=", &config->buries},
         {"--node-name=", &config->name},
         {"--python=", &config->python},
         {"--tls-cert=", &config->certificate},
