@@ -219,8 +219,8 @@ static size_t buries_read(const node_cluster_t *c, uint64_t *ret_incarnations, s
     for (; at != NULL && count < most; at = strchr(at, ',')) {
         unsigned long long high, low, incarnation;
         if (*at == ',') at++;
-        if (sscanf(at, "%16llx%16llx:%16llx", &high, &low, &incarnation) == 3 &&
-            high == c->id[0] && low == c->id[1] && incarnation != c->node->incarnation)
+        if (sscanf(at, "%16llx%16llx:%16llx", &high, &low, &incarnation) == 3 && high == c->id[0] &&
+            low == c->id[1] && incarnation != c->node->incarnation)
             ret_incarnations[count++] = incarnation;
     }
     return count;
