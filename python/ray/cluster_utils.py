@@ -15,9 +15,6 @@ __all__ = ["Cluster"]
 
 _STORE = 150 << 20
 _START_LIMIT = 120
-# Seconds until a new node has told Redis which others hear it. Of one that is killed before that it
-# is known only after 90 s that it does not go on by itself.
-_SETTLE = 0.5
 # What Ray's tests give its nodes, and what there is nothing to do for here.
 _NOTHING_TO_DO = frozenset(
     "dashboard_host dashboard_port include_dashboard include_log_monitor max_worker_port "
@@ -345,7 +342,6 @@ class Cluster:
             if time.monotonic() > end:
                 raise TimeoutError(f"{added} is not known to all others after {timeout} s")
             time.sleep(0.02)
-        time.sleep(_SETTLE)
 
     def list_all_nodes(self) -> list:
         """The nodes, the head first.

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import drivers
 import support
@@ -49,13 +48,6 @@ def await_all(*nodes, seconds=NOTICED):
     assert support.wait_until(lambda: all(ids(node) == wanted for node in nodes), seconds), [
         roster.seen_by(node.socket) for node in nodes
     ]
-
-
-def settle():
-    """Until nodes that have just come have told Redis which others hear them: of one that dies
-    before that it is not known for 90 s whether it goes on by itself.
-    """
-    time.sleep(1)
 
 
 def kill(node):

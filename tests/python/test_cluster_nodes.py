@@ -12,7 +12,7 @@ import clusters
 import drivers
 import pytest
 import support
-from clusters import NOTICED, await_all, head, ids, join, kill, refused, settle
+from clusters import NOTICED, await_all, head, ids, join, kill, refused
 
 import ray
 from ray._private import redis_server, roster, sessions, token
@@ -284,7 +284,6 @@ def test_a_node_that_is_killed_is_known_to_be_dead():
     second, third = join(first), join(first)
     await_all(first, second, third)
     ray.init(address=first.address)
-    settle()
     kill(second)
     assert support.wait_until(lambda: not alive(second), NOTICED)
     found = {node["NodeID"]: node for node in ray.nodes()}

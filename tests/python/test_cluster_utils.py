@@ -6,7 +6,7 @@ import time
 import clusters
 import pytest
 import support
-from clusters import NOTICED, settle
+from clusters import NOTICED
 
 import ray
 from ray._private import roster, sessions
@@ -84,7 +84,6 @@ def test_nodes_of_a_cluster_come_and_go(cluster):
     assert ray.cluster_resources()["CPU"] == 3
     cluster.remove_node(second)
     cluster.wait_for_nodes()
-    settle()
     cluster.remove_node(third, allow_graceful=False)
     cluster.wait_for_nodes(timeout=NOTICED)
     assert ray.cluster_resources()["CPU"] == 1
