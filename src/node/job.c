@@ -53,6 +53,7 @@ static void job_free(node_job_t *job) {
     jobs->places[job->place / 64] &= ~((uint64_t)1 << job->place % 64);
     sched_job_free(job->sched);
     vec_free(&job->shapes.warned);
+    vec_free(&job->told);
     NODE_EACH_POOL(job, pool) node_pool_free(pool);
     vec_free(&job->pools);
     free(job);
