@@ -7,6 +7,7 @@
 
 #include "frame/frame.h"
 #include "node/cluster/guestjob.h"
+#include "node/cluster/output.h"
 #include "node/failure.h"
 #include "node/farewell.h"
 #include "node/lease.h"
@@ -30,6 +31,7 @@ struct node_job {
     bool is_guest;         /* its driver is at another node; it has none here */
     frame_job_t origin;    /* a guest's: its id */
     node_told_t told;      /* nodes that have its setup */
+    node_output_t output;  /* on its way from here, or from other nodes */
     pid_t pid;             /* the driver's */
     uint64_t start_ms;     /* wall clock */
     sched_job_t *sched;    /* its demands, and the tasks that wait */
