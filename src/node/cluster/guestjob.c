@@ -73,8 +73,20 @@ static jobkey_t key_of(frame_job_t id) { return (jobkey_t){.home = id.home, .num
 
 /* ---- the books ---- */
 
+/* Processes are told a number of 32 bits, which is what Ray shows as a job's id. So that two nodes
+ * do not give the same, a node that has joined counts from a number of its own, of 15 bits, in the
+ * upper half; the first node of a cluster counts from 1, as people expect. It is a number for
+ * people and for keys in a node's memory. That two nodes have the same once in 32,768 clusters of
+ * two makes no job another's: nodes know jobs by their homes. */
+static uint32_t first_number(const node_t *n) {
+    if (n->config.cluster.join == NULL) return 0;
+    uint64_t i = n->incarnation;
+    return (uint32_t)(1 + (i ^ i >> 16 ^ i >> 32 ^ i >> 48) % 0x7fff) << 16;
+}
+
 void node_guestjobs_start(node_cluster_t *c) {
     node_guestjobs_t *g = &c->guestjobs;
+    c->node->jobs.made = first_number(c->node);
     base_map_init(&g->homes, sizeof(uint64_t));
     base_map_init(&g->guests, sizeof(jobkey_t));
     base_map_init(&g->parts, sizeof(uint64_t));
@@ -167,13 +179,28 @@ node_job_t *node_guestjob_find(node_t *n, frame_job_t id, bool *ret_is_ended) {
     return *ret_is_ended ? NULL : guest->job;
 }
 
+static void over_send(node_cluster_t *c, frame_job_t id) {
+    uint8_t head[JOBPOST_HEAD_MAX];
+    node_letter_parts_t parts = {.head = head, .head_size = node_jobover_head(id, head)};
+    (void)node_post_send(c, id.home, POST_JOB, &parts,
+                         true); /* its driver waits for so long only */
+}
+
+void node_guestjob_over(node_job_t *job) {
+    if (job->is_guest && job->node->cluster != NULL) over_send(job->node->cluster, job->origin);
+}
+
 /* It is no guest any more. */
 static void guest_end(node_cluster_t *c, guest_t *guest) {
     jobkey_t key = key_of(guest->id);
     node_job_t *job = guest->job;
     base_map_remove(&c->guestjobs.guests, &key);
+    frame_job_t id = guest->id;
     guest_free(guest);
-    if (job != NULL && !job->farewell.leaving) node_job_leave(job, false);
+    if (job == NULL)
+        over_send(c, id);
+    else if (!job->farewell.leaving)
+        node_job_leave(job, false);
 }
 
 void node_guestjob_freed(node_job_t *job) {
@@ -208,9 +235,13 @@ static bool is_told(const node_told_t *told, uint64_t peer) {
     return false;
 }
 
-static void told_forget(node_told_t *told, uint64_t peer) {
-    for (size_t i = told->count; i-- > 0;)
-        if (told->items[i] == peer) vec_swap_remove(told, i);
+static bool told_forget(node_told_t *told, uint64_t peer) {
+    for (size_t i = told->count; i-- > 0;) {
+        if (told->items[i] != peer) continue;
+        vec_swap_remove(told, i);
+        return true;
+    }
+    return false;
 }
 
 /* Sends all of it, and notes that. */
@@ -292,7 +323,15 @@ static void ends_tell(node_cluster_t *c) {
 void node_guestjob_ended(node_job_t *job) {
     node_cluster_t *c = job->node->cluster;
     if (c == NULL || job->is_guest) return;
+    job->farewell.awaited = (uint32_t)job->told.count;
     ends_tell(c);
+}
+
+/* The node has no worker of this node's job any more. */
+static void over_note(node_job_t *job, uint64_t peer) {
+    if (!told_forget(&job->told, peer) || job->farewell.awaited == 0) return;
+    job->farewell.awaited--;
+    node_farewell_gone(job);
 }
 
 void node_guestjob_joined(node_cluster_t *c, uint64_t peer) {
@@ -302,6 +341,17 @@ void node_guestjob_joined(node_cluster_t *c, uint64_t peer) {
 void node_guestjobs_settle(node_cluster_t *c) {
     if (c->guestjobs.owes) ends_tell(c);
     node_outputs_settle(c);
+}
+
+static mob_status_t over_take(node_cluster_t *c, uint64_t peer, base_reader_t *r) {
+    frame_job_t id;
+    if (!node_jobover_read(r, &id))
+        return base_fail(MOB_EPROTO, "a word that a job is over makes no sense");
+    NODE_EACH_JOB(c->node, job)
+    if (!job->is_guest && job->number == id.number && id.home == c->node->incarnation &&
+        job->farewell.leaving)
+        over_note(job, peer);
+    return MOB_OK;
 }
 
 static mob_status_t ends_take(node_cluster_t *c, uint64_t peer, base_reader_t *r) {
@@ -413,6 +463,8 @@ mob_status_t node_guestjob_receive(node_cluster_t *c, uint64_t peer, const void 
         return ends_take(c, peer, &r);
     case JOBPOST_PRINT:
         return node_output_receive(c, peer, &r);
+    case JOBPOST_OVER:
+        return over_take(c, peer, &r);
     }
     return base_fail(MOB_EPROTO, "a message about a job is of no kind");
 }
@@ -424,7 +476,7 @@ void node_guestjob_died(node_cluster_t *c, uint64_t peer) {
     free(base_map_remove(&c->guestjobs.homes, &peer));
     free(base_map_remove(&c->guestjobs.parts, &peer));
     NODE_EACH_JOB(c->node, job) {
-        told_forget(&job->told, peer);
-        NODE_EACH_POOL(job, pool) told_forget(&pool->told, peer);
+        NODE_EACH_POOL(job, pool)(void) told_forget(&pool->told, peer);
+        over_note(job, peer);
     }
 }
