@@ -86,7 +86,7 @@ static uint32_t first_number(const node_t *n) {
 
 void node_guestjobs_start(node_cluster_t *c) {
     node_guestjobs_t *g = &c->guestjobs;
-    c->node->jobs.made = first_number(c->node);
+    c->node->jobs.made += first_number(c->node);
     base_map_init(&g->homes, sizeof(uint64_t));
     base_map_init(&g->guests, sizeof(jobkey_t));
     base_map_init(&g->parts, sizeof(uint64_t));
