@@ -35,8 +35,7 @@
 
 #include "node/cluster/cluster.h"
 #include "node/cluster/guestsetup.h"
-#include "node/cluster/jobpost.h"
-#include "node/cluster/post.h"
+#include "node/cluster/jobpieces.h"
 #include "node/state.h"
 
 /* A job's id without padding. */
@@ -54,20 +53,12 @@ typedef struct {
     frame_job_t id;
     uint32_t shown;
     uint64_t from;       /* who sent its setup */
-    node_setup_t *setup; /* held: as it is here */
-    char *word;          /* what the driver is to be told of that; NULL: nothing */
+    node_setup_t *setup; /* held: as it is here; NULL: it can't be, and `word` says why */
+    char *word;          /* what the driver is to be told of it; NULL: nothing */
     node_job_t *job;     /* NULL: no frame of it has come */
     size_t size;
     uint8_t bytes[]; /* its setup as it came, for others */
 } guest_t;
-
-/* What a peer sends in pieces. */
-typedef struct {
-    bool is_environment;
-    node_jobpiece_t about; /* the first piece, without its bytes */
-    size_t size;           /* of what has come */
-    uint8_t bytes[];
-} part_t;
 
 static jobkey_t key_of(frame_job_t id) { return (jobkey_t){.home = id.home, .number = id.number}; }
 
@@ -153,6 +144,7 @@ static node_job_t *own_find(node_t *n, frame_job_t id, bool *ret_is_ended) {
 /* The node's own job for a guest. */
 static mob_status_t guest_begin(node_t *n, guest_t *guest) {
     node_job_t *job;
+    if (guest->setup == NULL) return base_fail(MOB_ESETUP, "%s", guest->word);
     mob_status_t status = node_job_new(n, node_setup_hold(guest->setup), &job);
     if (status != MOB_OK) return status;
     job->is_guest = true;
@@ -245,23 +237,12 @@ static bool told_forget(node_told_t *told, uint64_t peer) {
 }
 
 /* Sends all of it, and notes that. */
-static mob_status_t pieces_send(node_cluster_t *c, uint64_t peer, node_told_t *told,
-                                node_jobpiece_t piece, bool is_environment) {
+static mob_status_t whole_send(node_cluster_t *c, uint64_t peer, node_told_t *told,
+                               const node_jobpiece_t *whole, bool is_environment) {
     if (!vec_reserve(told, 1)) return MOB_ENOMEM;
-    const uint8_t *bytes = piece.bytes;
-    for (piece.offset = 0; piece.offset < piece.total; piece.offset += (uint32_t)piece.size) {
-        uint32_t left = piece.total - piece.offset;
-        uint8_t head[JOBPOST_HEAD_MAX];
-        piece.size = left < JOBPOST_PIECE ? left : JOBPOST_PIECE;
-        node_letter_parts_t parts = {.head = head,
-                                     .head_size = node_jobpiece_head(is_environment, &piece, head),
-                                     .body = bytes + piece.offset,
-                                     .body_size = piece.size};
-        mob_status_t status = node_post_send(c, peer, POST_JOB, &parts, true);
-        if (status != MOB_OK) return status;
-    }
-    told->items[told->count++] = peer;
-    return MOB_OK;
+    mob_status_t status = node_jobpieces_send(c, peer, is_environment, whole);
+    if (status == MOB_OK) told->items[told->count++] = peer;
+    return status;
 }
 
 mob_status_t node_guestjob_send(node_cluster_t *c, uint64_t peer, node_job_t *job) {
@@ -269,22 +250,22 @@ mob_status_t node_guestjob_send(node_cluster_t *c, uint64_t peer, node_job_t *jo
     if (id.home == peer || is_told(&job->told, peer)) return MOB_OK;
     const guest_t *guest = job->is_guest ? guest_find(c, id) : NULL;
     if (job->is_guest && guest == NULL) return MOB_ECLOSED; /* it has ended */
-    node_jobpiece_t piece = {.job = id,
+    node_jobpiece_t whole = {.job = id,
                              .shown = job->shown,
                              .total = (uint32_t)(guest != NULL ? guest->size : job->setup->size),
                              .bytes =
                                  guest != NULL ? (const void *)guest->bytes : job->setup->bytes};
-    return pieces_send(c, peer, &job->told, piece, false);
+    return whole_send(c, peer, &job->told, &whole, false);
 }
 
 mob_status_t node_guestjob_send_pool(node_cluster_t *c, uint64_t peer, node_pool_t *pool) {
     mob_status_t status = node_guestjob_send(c, peer, pool->job);
     if (status != MOB_OK || pool->number == 0 || is_told(&pool->told, peer)) return status;
-    node_jobpiece_t piece = {.job = node_guestjob_id(pool->job),
+    node_jobpiece_t whole = {.job = node_guestjob_id(pool->job),
                              .total = (uint32_t)pool->environment_size,
                              .bytes = pool->environment};
-    memcpy(piece.name, pool->name, sizeof piece.name);
-    return pieces_send(c, peer, &pool->told, piece, true);
+    memcpy(whole.name, pool->name, sizeof whole.name);
+    return whole_send(c, peer, &pool->told, &whole, true);
 }
 
 /* ---- ends ---- */
@@ -375,7 +356,7 @@ static mob_status_t ends_take(node_cluster_t *c, uint64_t peer, base_reader_t *r
 
 /* ---- what comes in pieces ---- */
 
-static mob_status_t setup_take(node_cluster_t *c, uint64_t peer, const part_t *part) {
+static mob_status_t setup_take(node_cluster_t *c, uint64_t peer, const node_jobpart_t *part) {
     frame_job_t id = part->about.job;
     if (id.home == c->node->incarnation || is_ended(c, id) || guest_find(c, id) != NULL)
         return MOB_OK; /* it is known, or has come too late */
@@ -388,12 +369,16 @@ static mob_status_t setup_take(node_cluster_t *c, uint64_t peer, const part_t *p
     jobkey_t key = key_of(id);
     mob_status_t status =
         node_guestsetup_new(c->node, part->bytes, part->size, &guest->setup, &guest->word);
+    if (status != MOB_OK && status != MOB_ENOMEM) { /* its tasks are told */
+        guest->word = strdup(*mob_last_error() ? mob_last_error() : mob_status_text(status));
+        status = guest->word != NULL ? MOB_OK : MOB_ENOMEM;
+    }
     if (status == MOB_OK && !base_map_put(&c->guestjobs.guests, &key, guest)) status = MOB_ENOMEM;
     if (status != MOB_OK) guest_free(guest);
     return status;
 }
 
-static mob_status_t environment_take(node_cluster_t *c, uint64_t peer, const part_t *part) {
+static mob_status_t environment_take(node_cluster_t *c, uint64_t peer, const node_jobpart_t *part) {
     bool is_over;
     uint32_t number;
     node_job_t *job = node_guestjob_find(c->node, part->about.job, &is_over);
@@ -404,49 +389,17 @@ static mob_status_t environment_take(node_cluster_t *c, uint64_t peer, const par
     return status;
 }
 
-/* Where the piece belongs; NULL: nowhere. */
-static part_t *part_of(node_cluster_t *c, uint64_t peer, bool is_environment,
-                       const node_jobpiece_t *piece, mob_status_t *ret_status) {
-    part_t *part = base_map_get(&c->guestjobs.parts, &peer);
-    *ret_status = MOB_EPROTO;
-    if (piece->offset > 0)
-        return part != NULL && part->is_environment == is_environment &&
-                       part->size == piece->offset && part->about.total == piece->total &&
-                       part->about.job.home == piece->job.home &&
-                       part->about.job.number == piece->job.number
-                   ? part
-                   : NULL;
-    part_t *begun = malloc(sizeof *begun + piece->total);
-    *ret_status = MOB_ENOMEM;
-    if (begun == NULL || !base_map_put(&c->guestjobs.parts, &peer, begun)) {
-        free(begun);
-        return NULL;
-    }
-    free(part);
-    *begun = (part_t){.is_environment = is_environment, .about = *piece};
-    return begun;
-}
-
 static mob_status_t piece_take(node_cluster_t *c, uint64_t peer, bool is_environment,
                                base_reader_t *r) {
-    node_jobpiece_t piece;
-    mob_status_t status = MOB_EPROTO;
-    part_t *part = node_jobpiece_read(is_environment, r, &piece)
-                       ? part_of(c, peer, is_environment, &piece, &status)
-                       : NULL;
-    if (part == NULL)
-        return status == MOB_ENOMEM ? status
-                                    : base_fail(status, "a piece of a job's setup makes no sense");
-    memcpy(part->bytes + piece.offset, piece.bytes, piece.size);
-    part->size = piece.offset + piece.size;
-    if (part->size < piece.total) return MOB_OK;
+    node_jobpart_t *part;
+    mob_status_t status = node_jobpieces_take(c, peer, is_environment, r, &part);
+    if (status != MOB_OK || part->size < part->about.total) return status;
+    size_t before = part->size - part->last;
     status = is_environment ? environment_take(c, peer, part) : setup_take(c, peer, part);
-    if (status == MOB_ENOMEM) {
-        part->size = piece.offset; /* it comes again */
-    } else {
-        base_map_remove(&c->guestjobs.parts, &peer);
-        free(part);
-    }
+    if (status == MOB_ENOMEM)
+        part->size = before; /* its last piece comes again */
+    else
+        node_jobpieces_drop(c, peer);
     return status;
 }
 
@@ -474,7 +427,7 @@ mob_status_t node_guestjob_receive(node_cluster_t *c, uint64_t peer, const void 
 void node_guestjob_died(node_cluster_t *c, uint64_t peer) {
     guests_end(c, peer, true);
     free(base_map_remove(&c->guestjobs.homes, &peer));
-    free(base_map_remove(&c->guestjobs.parts, &peer));
+    node_jobpieces_drop(c, peer);
     NODE_EACH_JOB(c->node, job) {
         NODE_EACH_POOL(job, pool)(void) told_forget(&pool->told, peer);
         over_note(job, peer);
