@@ -12,7 +12,7 @@ import tempfile
 import zipfile
 
 from ray import _core
-from ray._private import session
+from ray._private import services, session
 
 _MOST_BYTES = 512 << 20
 _LEFT_OUT = [".git/", "__pycache__/", ".venv/", "venv/"]
@@ -203,12 +203,22 @@ def _extract(path, made):
                 os.chmod(target, mode)
 
 
+def _on_this_node(path):
+    if not os.path.exists(path):
+        raise FileNotFoundError(
+            f"{path} lies on the node of the driver, and not on this one "
+            f"({services.get_node_ip_address()}): folders of a runtime_env do not travel between "
+            "nodes yet. Give an address (http, https) that all nodes can read"
+        )
+    return path
+
+
 def fetched(package: str, folder: str, deadline) -> str:
     """The file of a package: itself, or what its address leads to, kept in `folder`."""
     if package.startswith("file://"):
         return package.removeprefix("file://")
     if "://" not in package:
-        return package
+        return _on_this_node(package)
     import urllib.request
 
     os.makedirs(folder, mode=0o700, exist_ok=True)
