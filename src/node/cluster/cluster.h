@@ -17,6 +17,7 @@
 #include "member/member.h"
 #include "mesh/mesh.h"
 #include "node/cluster/guestjob.h"
+#include "node/cluster/package.h"
 #include "node/cluster/roster.h"
 #include "node/types.h"
 #include "redis/keeper.h"
@@ -59,6 +60,7 @@ struct node_cluster {
     member_t *member;
     node_roster_t roster;
     node_guestjobs_t guestjobs;
+    node_packages_t packages;
     int log_fd; /* cluster.log in the session's folder; -1: none */
     size_t log_bytes;
     char trouble[512];      /* the newest line of it */

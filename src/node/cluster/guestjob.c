@@ -418,6 +418,10 @@ mob_status_t node_guestjob_receive(node_cluster_t *c, uint64_t peer, const void 
         return node_output_receive(c, peer, &r);
     case JOBPOST_OVER:
         return over_take(c, peer, &r);
+    case JOBPOST_WANT:
+        return node_package_asked(c, peer, &r);
+    case JOBPOST_PACKAGE:
+        return node_package_came(c, peer, &r);
     }
     return base_fail(MOB_EPROTO, "a message about a job is of no kind");
 }
@@ -428,6 +432,7 @@ void node_guestjob_died(node_cluster_t *c, uint64_t peer) {
     guests_end(c, peer, true);
     free(base_map_remove(&c->guestjobs.homes, &peer));
     node_jobpieces_drop(c, peer);
+    node_packages_died(c, peer);
     NODE_EACH_JOB(c->node, job) {
         NODE_EACH_POOL(job, pool)(void) told_forget(&pool->told, peer);
         over_note(job, peer);

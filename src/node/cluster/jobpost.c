@@ -58,7 +58,7 @@ size_t node_jobover_head(frame_job_t job, uint8_t head[JOBPOST_HEAD_MAX]) {
 
 node_jobpost_kind_t node_jobpost_kind(base_reader_t *r) {
     uint64_t kind = base_take_number(r, 1);
-    return kind <= JOBPOST_OVER ? (node_jobpost_kind_t)kind : 0;
+    return kind <= JOBPOST_PACKAGE ? (node_jobpost_kind_t)kind : 0;
 }
 
 static frame_job_t take_job(base_reader_t *r) {

@@ -6,6 +6,8 @@
  *     ENDS         which of the sender's own jobs go on; the others that there were have ended
  *     PRINT        what a worker has printed, or the node has to say to the job's driver
  *     OVER         to the home of a job that ends: no worker is left here, and no PRINT follows
+ *     WANT         a file of a runtime environment, from an offset: package.c
+ *     PACKAGE      a piece of that file, or why there is none
  *
  * Setups may be larger than a message, so they go in pieces, one after the other without anything
  * of POST_JOB between them. A piece at 0 begins anew.
@@ -24,6 +26,8 @@ typedef enum {
     JOBPOST_ENDS,
     JOBPOST_PRINT,
     JOBPOST_OVER,
+    JOBPOST_WANT,
+    JOBPOST_PACKAGE,
 } node_jobpost_kind_t;
 
 enum { JOBPOST_PIECE = 256 << 10, JOBPOST_HEAD_MAX = 64 };

@@ -2,7 +2,9 @@
 #include "fixture.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "net/token.h"
 #include "node/cluster/jobpost.h"
@@ -13,7 +15,8 @@ enum { HOME, AWAY, NODES };
 static node_t *nodes[NODES];
 static node_client_t *driver;
 static int far_end;
-static char *big; /* makes a setup that takes more than one piece */
+static char folders[NODES][64]; /* of their sessions */
+static char *big;               /* makes a setup that takes more than one piece */
 
 /* ---- two nodes ---- */
 
@@ -57,7 +60,8 @@ static void cluster_start(node_t *n, int i) {
     n->incarnation = self.incarnation;
     n->config.stays = true;
     n->config.cluster.join = i == HOME ? NULL : "127.0.0.1:1";
-    n->session.dir = (char *)"/tmp";
+    snprintf(folders[i], sizeof folders[i], "/tmp/test-guestjob-XXXXXX");
+    n->session.dir = mkdtemp(folders[i]);
     n->cluster = calloc(1, sizeof *n->cluster);
     *n->cluster = (node_cluster_t){.node = n, .log_fd = -1, .host = "127.0.0.1"};
     node_roster_init(&n->cluster->roster);
@@ -134,6 +138,7 @@ static int tear_down(void **state) {
         node_guestjobs_end(c);
         mesh_close(c->mesh);
         node_roster_fini(&c->roster);
+        vec_free(&c->packages.coming);
         nodes[i]->cluster = NULL;
         while (nodes[i]->jobs.items.count > 1) {
             node_job_t *job = vec_pop(&nodes[i]->jobs.items);
@@ -147,6 +152,9 @@ static int tear_down(void **state) {
         }
         fixture_node_free(nodes[i]);
         free(c);
+        char command[256];
+        snprintf(command, sizeof command, "rm -r %s", folders[i]);
+        assert_int_equal(system(command), 0);
     }
     free(big);
     return 0;
@@ -232,10 +240,11 @@ static void test_a_setup_fits_the_machine(void **state) {
     assert_int_equal(node_guestjob_id(guest).number, id.number);
     const wire_setup_t *given = &guest->setup->given;
     snprintf(path, sizeof path, "PATH=%s", getenv("PATH"));
-    assert_string_equal(given->folder, "/tmp");
+    assert_string_equal(given->folder, folders[AWAY]);
     assert_string_equal(given->name_space, "space");
     assert_true(has(given->env, "MINE=1") && has(given->env, path) && has(given->env, big));
-    assert_true(has(given->env, "MOBULA_GUEST=/tmp"));
+    snprintf(path, sizeof path, "MOBULA_GUEST=%s", folders[AWAY]);
+    assert_true(has(given->env, path));
     assert_false(has(given->env, "PATH=/none") || has(given->env, "CUDA_VISIBLE_DEVICES=3"));
     assert_int_equal(given->inner_size, 5);
     /* the driver is told what is not there */
@@ -381,6 +390,91 @@ static void test_a_full_link(void **state) {
     UNTIL(guest->output.left_out == 0 && all_has_come());
 }
 
+/* ---- packages ---- */
+
+static void file_write(int node, const char *name, size_t size) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/packages", folders[node]);
+    (void)mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/packages/%s", folders[node], name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (size_t i = 0; i < size; i++) fputc((int)(i * i >> 8), file);
+    fclose(file);
+}
+
+static bool file_is(int node, const char *name, size_t size) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/packages/%s", folders[node], name);
+    FILE *file = fopen(path, "r");
+    if (file == NULL) return false;
+    bool same = true;
+    for (size_t i = 0; i < size && same; i++) same = fgetc(file) == (int)(uint8_t)(i * i >> 8);
+    same = same && fgetc(file) == EOF;
+    fclose(file);
+    return same;
+}
+
+/* What the zygote hears: nothing, or why not. */
+static bool brought(int sock, const char *name, char *ret_why) {
+    char packet[1024];
+    wire_packet_t head;
+    ssize_t size = recv(sock, packet, sizeof packet, MSG_DONTWAIT);
+    if (size < 0) return false;
+    memcpy(&head, packet, sizeof head);
+    assert_int_equal(head.kind, WIRE_BROUGHT);
+    assert_string_equal(packet + sizeof head, name);
+    size_t words = sizeof head + strlen(name) + 1;
+    snprintf(ret_why, 512, "%.*s", (int)((size_t)size - words), packet + words);
+    return true;
+}
+
+static void test_a_package_is_brought(void **state) {
+    (void)state;
+    enum { SIZE = 1300000 };
+    char why[512];
+    int pair[2];
+    node_job_t *job = job_new(nodes[HOME]);
+    assert_int_equal(node_guestjob_send(nodes[HOME]->cluster, nodes[AWAY]->incarnation, job),
+                     MOB_OK);
+    UNTIL(all_has_come());
+    node_job_t *guest = found(AWAY, node_guestjob_id(job));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    node_client_t *zygote = node_client_new(nodes[AWAY]);
+    assert_int_equal(node_client_attach(zygote, pair[0]), MOB_OK);
+    guest->setup->zygote.next = zygote;
+    file_write(HOME, "good.zip", SIZE);
+    for (int i = 0; i < 2; i++) node_package_want(guest->setup, "good.zip");
+    for (int i = 0; i < 2; i++) {
+        UNTIL(brought(pair[1], "good.zip", why));
+        assert_string_equal(why, "");
+    }
+    assert_true(file_is(AWAY, "good.zip", SIZE));
+    /* none has it */
+    node_package_want(guest->setup, "none.zip");
+    UNTIL(brought(pair[1], "none.zip", why));
+    assert_non_null(strstr(why, "No such file"));
+    /* nothing else of the home's files can be had */
+    static const char *const bad[] = {"../good.zip", ".part", "", "a/b"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        node_package_want(guest->setup, bad[i]);
+        UNTIL(brought(pair[1], bad[i], why));
+        assert_string_not_equal(why, "");
+    }
+    uint8_t ask[64] = {JOBPOST_WANT, 7, '.', '.', '/', 'a', 'b', 'c', 'd'};
+    assert_int_equal(node_guestjob_receive(nodes[HOME]->cluster, nodes[AWAY]->incarnation, ask, 17),
+                     MOB_EPROTO);
+    /* its source dies */
+    node_package_want(guest->setup, "good2.zip");
+    node_packages_died(nodes[AWAY]->cluster, nodes[HOME]->incarnation);
+    UNTIL(brought(pair[1], "good2.zip", why));
+    assert_non_null(strstr(why, "dead"));
+    assert_int_equal(nodes[AWAY]->cluster->packages.coming.count, 0);
+    UNTIL(nodes[HOME]->cluster->packages.readings == 0 && all_has_come());
+    guest->setup->zygote.next = NULL;
+    close(pair[1]);
+}
+
 /* Whatever a peer says: nothing of it breaks anything. */
 static void test_anything(void **state) {
     (void)state;
@@ -406,6 +500,7 @@ int main(void) {
         TEST(test_the_death_of_a_home),
         TEST(test_prints_go_home),
         TEST(test_a_full_link),
+        TEST(test_a_package_is_brought),
         TEST(test_anything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
