@@ -143,7 +143,6 @@ static int tear_down(void **state) {
         while (nodes[i]->jobs.items.count > 1) {
             node_job_t *job = vec_pop(&nodes[i]->jobs.items);
             job->driver = NULL;
-            if (driver->job == job) driver->job = NULL;
             sched_job_free(job->sched);
             vec_free(&job->told);
             NODE_EACH_POOL(job, pool) node_pool_free(pool);
