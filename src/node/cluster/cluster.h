@@ -16,6 +16,8 @@
 
 #include "member/member.h"
 #include "mesh/mesh.h"
+#include "node/cluster/guestjob.h"
+#include "node/cluster/package.h"
 #include "node/cluster/roster.h"
 #include "node/types.h"
 #include "redis/keeper.h"
@@ -61,6 +63,8 @@ struct node_cluster {
     uint64_t member_ns; /* since when it is registered */
     bool has_begun;     /* its starter was told */
     node_roster_t roster;
+    node_guestjobs_t guestjobs;
+    node_packages_t packages;
     int log_fd; /* cluster.log in the session's folder; -1: none */
     size_t log_bytes;
     char trouble[512];      /* the newest line of it */
