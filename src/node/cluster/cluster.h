@@ -16,7 +16,10 @@
 
 #include "member/member.h"
 #include "mesh/mesh.h"
+#include "node/cluster/holding.h"
+#include "node/cluster/proxy.h"
 #include "node/cluster/roster.h"
+#include "node/cluster/value.h"
 #include "node/types.h"
 #include "redis/keeper.h"
 
@@ -53,6 +56,9 @@ struct node_cluster {
     member_t *member;
     uint64_t number; /* of its registration */
     node_roster_t roster;
+    node_proxies_t proxies;
+    node_holding_t holding;
+    node_watches_t watches;
     char trouble[512]; /* the newest reason why it gets nowhere */
     uv_timer_t tick, pulse, limit;
     uint64_t leave_ns; /* when it began to leave */
