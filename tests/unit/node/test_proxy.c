@@ -227,6 +227,31 @@ static void test_a_result_that_is_made_here(void **state) {
     nothing_is_left();
 }
 
+/* A result that was made again, in a slot of its run's own: it is large and stays here. */
+static void test_a_result_that_is_adopted(void **state) {
+    (void)state;
+    mob_ref_t x = slot_open_by(A), p = given(A, B, x), made = put(B, LARGE), ref;
+    frame_id_t id = node_proxy_id(A->n, x);
+    assert_int_equal(node_proxy_adopt(B->n, id, made, &ref), MOB_OK);
+    assert_int_equal(ref.slot, p.slot);
+    has_value(B, p, LARGE);
+    node_elsewhere_t what = {.pulled_bytes = LARGE, .bytes = LARGE};
+    assert_int_equal(node_proxy_seal_elsewhere(A->n, x, &what), MOB_OK);
+    settle();
+    has_value(B, p, LARGE);
+    mob_ref_t again = put(B, LARGE);
+    assert_int_equal(node_proxy_adopt(B->n, id, again, &ref), MOB_EEXISTS);
+    mob_ref_t q = given(B, C, p);
+    node_object_t *o = node_object_known(C->n, q);
+    assert_true(node_proxy_is_elsewhere(C->n, o));
+    assert_int_equal(node_proxy_adopt(C->n, id, put(C, LARGE), &ref), MOB_OK);
+    has_value(C, q, LARGE);
+    drop(A, x);
+    drop(B, p);
+    drop(C, q);
+    nothing_is_left();
+}
+
 static void test_a_peer_that_lies(void **state) {
     (void)state;
     mob_ref_t x = put(A, 8), p = given(A, B, x);
@@ -262,6 +287,7 @@ int main(void) {
         PROXY_TEST(test_a_large_value_that_no_node_has),
         PROXY_TEST(test_a_value_for_which_there_is_no_space_waits),
         PROXY_TEST(test_a_result_that_is_made_here),
+        PROXY_TEST(test_a_result_that_is_adopted),
         PROXY_TEST(test_a_peer_that_lies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
