@@ -371,7 +371,8 @@ static mob_status_t gone_receive(node_cluster_t *cluster, uint64_t peer, base_re
 mob_status_t node_watch_receive(node_cluster_t *cluster, uint64_t peer, const void *bytes,
                                 size_t size) {
     base_reader_t r = {.at = bytes, .left = size};
-    if (cluster->holding.refs == NULL) return MOB_ECLOSED;
+    mob_status_t status = node_holding_check(cluster);
+    if (status != MOB_OK) return status;
     cluster->node->again = true;
     switch (base_take_number(&r, 1)) {
     case WATCH:

@@ -29,7 +29,9 @@ typedef struct {
     uint64_t closed;      /* what it said last */
     letter_t *out[NODES]; /* to each of the others, in order */
     uint64_t sent[NODES]; /* how many */
-    bool is_full;         /* its links take nothing that is no answer */
+    /* A frame of the test's has come: its process holds what that names; NULL: nobody cares. */
+    void (*came)(int place, frame_id_t id);
+    bool is_full; /* its links take nothing that is no answer */
 } daemon_t;
 
 static daemon_t daemons[NODES];
@@ -129,6 +131,7 @@ static inline mob_status_t frame_read_by(daemon_t *d, uint64_t peer, const lette
         node_object_t *o = ref.slot != 0 ? node_object_known(d->n, ref) : NULL;
         assert_non_null(o); /* whoever is given an object finds it there */
         node_object_hold(d->n, o, d->client->number, false);
+        if (d->came != NULL) d->came(place_of(d), ids[i]);
     }
     return MOB_OK;
 }
