@@ -187,6 +187,8 @@ static mob_status_t value_send(node_cluster_t *cluster, uint64_t peer, mob_ref_t
     value.at = id;
     status = small_send(cluster, peer, &value);
     free(value.refs);
+    /* an error is told there, to whoever wants the value */
+    if (status == MOB_OK && value.error != MOB_OK) store_slot_see(&n->slots[ref.slot]);
     return status;
 }
 
