@@ -24,7 +24,12 @@ enum {
 };
 
 /* What a connection is for. */
-typedef enum { NET_FRAMES = 1, NET_BULK = 2 } net_purpose_t;
+typedef enum {
+    NET_FRAMES = 1,
+    NET_BULK,
+    NET_JOIN, /* a node that is no member yet asks what it has to know */
+    NET_PURPOSES
+} net_purpose_t;
 
 /* Who one side is. */
 typedef struct net_identity {
