@@ -16,7 +16,10 @@
 
 #include "member/member.h"
 #include "mesh/mesh.h"
+#include "node/cluster/holding.h"
+#include "node/cluster/proxy.h"
 #include "node/cluster/roster.h"
+#include "node/cluster/value.h"
 #include "node/types.h"
 #include "redis/keeper.h"
 
@@ -57,6 +60,9 @@ struct node_cluster {
     char welcome[1024]; /* what joiners are told, see join.h */
     member_t *member;
     node_roster_t roster;
+    node_proxies_t proxies;
+    node_holding_t holding;
+    node_watches_t watches;
     int log_fd; /* cluster.log in the session's folder; -1: none */
     size_t log_bytes;
     char trouble[512];      /* the newest line of it */
