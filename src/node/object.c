@@ -26,6 +26,7 @@
 
 #include "node/cluster/holding.h"
 #include "node/cluster/proxy.h"
+#include "node/cluster/pulling.h"
 #include "node/cluster/value.h"
 #include "node/space/survey.h"
 #include "wire/direct.h"
@@ -285,6 +286,7 @@ static void object_free(node_t *n, node_object_t *o) {
     uint32_t slot = o->slot;
     uint64_t generation = o->generation;
     node_proxy_t *proxy = o->proxy;
+    node_pulling_freed(n, o);
     object_discard(n, o);
     if (proxy != NULL)
         node_proxy_free(n, slot, proxy);
