@@ -177,14 +177,15 @@ static mob_ref_t ref_at(const thing_t *t, int at) { return node_proxy_find(daemo
 static void things_check(void) {
     for (int i = 0; i < THINGS; i++) {
         if (!is_needed(&things[i])) continue;
-        assert_true(is_there(home_of(&things[i]), things[i].ref));
+        if (lives(home_of(&things[i]))) assert_true(is_there(home_of(&things[i]), things[i].ref));
         for (int k = 0; k < NODES; k++)
-            if (things[i].held[k]) assert_true(is_there(&daemons[k], ref_at(&things[i], k)));
+            if (things[i].held[k] && lives(&daemons[k]))
+                assert_true(is_there(&daemons[k], ref_at(&things[i], k)));
     }
 }
 
 static void thing_seal(thing_t *t) {
-    if (t->ref.slot == 0 || t->sealed) return;
+    if (t->ref.slot == 0 || t->sealed || !lives(home_of(t))) return;
     t->sealed = true;
     seal(home_of(t), t->ref, next_random() % 100, NULL, 0);
 }
@@ -204,6 +205,7 @@ static void thing_drop(thing_t *t, int at) {
 
 static void thing_step(thing_t *t) {
     int from = (int)(next_random() % NODES), to = (int)(next_random() % NODES);
+    if (!lives(&daemons[from]) || !lives(&daemons[to])) return;
     switch (next_random() % 4) {
     case 0:
     case 1:
@@ -220,25 +222,80 @@ static void thing_step(thing_t *t) {
     }
 }
 
-static void test_any_order(void **state) {
-    (void)state;
+static void things_begin(void) {
     memset(things, 0, sizeof things);
     for (int k = 0; k < NODES; k++) daemons[k].came = thing_came;
-    for (int i = 0; i < STEPS; i++) {
+}
+
+static void things_run(int steps, bool makes) {
+    for (int i = 0; i < steps; i++) {
         thing_t *t = &things[next_random() % THINGS];
         int k = (int)(next_random() % NODES), to = (int)(next_random() % NODES);
-        if (!is_needed(t) && i < STEPS / 2) thing_make(t, k);
+        if (!lives(&daemons[k]) || !lives(&daemons[to])) continue;
+        if (makes && !is_needed(t)) thing_make(t, k);
         thing_step(t);
         if (next_random() % 2) round_of(&daemons[k]);
         if (to != k) (void)deliver(&daemons[k], &daemons[to]);
         things_check();
     }
+}
+
+static void things_end(void) {
     settle();
     for (int i = 0; i < THINGS; i++) {
         thing_seal(&things[i]);
-        for (int k = 0; k < NODES; k++) thing_drop(&things[i], k);
+        for (int k = 0; k < NODES; k++)
+            if (lives(&daemons[k])) thing_drop(&things[i], k);
     }
+}
+
+static void test_any_order(void **state) {
+    (void)state;
+    things_begin();
+    things_run(STEPS / 2, true);
+    things_run(STEPS / 2, false);
+    things_end();
     nothing_is_left();
+}
+
+/* What was on its way from or to the dead never comes. */
+static void letters_lose(daemon_t *from, daemon_t *to) {
+    for (letter_t *l = from->out[place_of(to)], *next; l != NULL; l = next) {
+        frame_id_t id;
+        next = l->next;
+        if (l->kind == POST_PLACE) memcpy(&id, l->bytes, sizeof id);
+        for (int i = 0; l->kind == POST_PLACE && i < THINGS; i++)
+            things[i].under_way -= things[i].id.home == id.home &&
+                                   things[i].id.number == id.number &&
+                                   things[i].id.generation == id.generation;
+        free(l);
+    }
+    from->out[place_of(to)] = NULL;
+}
+
+static void test_a_death_in_any_order(void **state) {
+    for (int turn = 0; turn < 20; turn++) {
+        if (turn > 0) {
+            end(state);
+            begin(state);
+        }
+        things_begin();
+        things_run(200 + (int)(next_random() % 400), true);
+        for (int k = 0; k < NODES; k += 2) {
+            letters_lose(B, &daemons[k]);
+            letters_lose(&daemons[k], B);
+        }
+        for (int i = 0; i < THINGS; i++) things[i].held[1] = false;
+        die(B, 1);
+        assert_int_equal(A->closed, 1);
+        assert_int_equal(C->closed, 1);
+        things_run(200, true);
+        settle();
+        for (int k = 0; k < NODES; k += 2) node_holding_struck(daemons[k].n->cluster, 1);
+        things_run(200, true);
+        things_end();
+        nothing_is_left();
+    }
 }
 
 int main(void) {
@@ -251,6 +308,7 @@ int main(void) {
         HOLDING_TEST(test_a_function_that_is_only_loaded),
         HOLDING_TEST(test_a_function_that_is_used_when_it_is_to_be_forgotten),
         HOLDING_TEST(test_any_order),
+        HOLDING_TEST(test_a_death_in_any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
