@@ -311,6 +311,7 @@ static void object_hollow(node_t *n, node_object_t *o) {
     mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
     node_object_contents_release(n, o);
     if (o->copy != NULL) node_copy_drop(n, o);
+    node_pulling_freed(n, o);
     block_free(n, ref);
     slot->value.large.block = 0;
     free(o->elsewhere);

@@ -71,6 +71,11 @@ static void send_to(void *context, uint64_t peer, const void *bytes, size_t size
 static void began(void *context, uint64_t number) {
     node_cluster_t *c = context;
     c->number = number;
+    mob_status_t status = node_holding_start(c, number);
+    if (status != MOB_OK) {
+        node_cluster_fail(c, status, "the node has no memory for what other nodes may hold");
+        return;
+    }
     c->state = CLUSTER_MEMBER;
     node_cluster_began(c);
 }
@@ -96,10 +101,10 @@ static void died(void *context, uint64_t peer, uint64_t number) {
     const char *reason = reason_of(node_roster_find(&c->roster, peer));
     mesh_peer_close(c->mesh, peer);
     node_roster_bury(&c->roster, peer, reason);
-    member_closed(c->member, number);
+    node_holding_died(c, peer, number); /* which says when the tombstone is closed */
 }
 
-static void struck(void *context, uint64_t number) { (void)context, (void)number; }
+static void struck(void *context, uint64_t number) { node_holding_struck(context, number); }
 
 /* ---- this node's own right to go on ---- */
 
