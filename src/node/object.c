@@ -346,7 +346,7 @@ void node_objects_sweep(node_t *n, size_t count) {
         }
         if (o->kept > 0 && o->lineage != NULL)
             object_hollow(n, o);
-        else
+        else if (!node_pulling_keeps(n, o))
             object_free(n, o);
     }
     vec_free(&settled);

@@ -148,7 +148,7 @@ static void list_end(node_pulling_t *p, node_pulled_t *e, uint64_t peer, bool wa
     node_pull_list_t keeping = {e->id, peer, node_post_sequence(p->cluster)};
     frame_id_t id = e->id;
     node_pulled_fill(p, e);
-    if (waits && vec_push(&p->keepings, keeping)) return;
+    if (waits && vec_push(&p->lists, keeping)) return;
     node_contents_sealed(p, id, MOB_OK);
 }
 
@@ -183,10 +183,10 @@ mob_status_t node_contents_came(node_pulling_t *p, uint64_t peer, const uint8_t 
 
 void node_contents_kept(node_cluster_t *c, uint64_t peer, uint64_t sequence) {
     node_pulling_t *p = c->pulling;
-    for (size_t i = 0; p != NULL && i < p->keepings.count; i++) {
-        node_pull_list_t k = p->keepings.items[i];
+    for (size_t i = 0; p != NULL && i < p->lists.count; i++) {
+        node_pull_list_t k = p->lists.items[i];
         if (k.peer != peer || k.sequence != sequence) continue;
-        vec_swap_remove(&p->keepings, i);
+        vec_swap_remove(&p->lists, i);
         node_pulling_note(p, (node_todo_t){.kind = TODO_SEALED, .id = k.id});
         return;
     }

@@ -7,9 +7,9 @@
  * disk. When the room gives a copy up, the slot becomes AWAY again, unless somebody has it pinned;
  * then it stays, for this node only.
  *
- * An object stays, by a use, as long as its copy is on its way, is read by another node, or is the
- * primary of a home that lives. And its value stays where it is while it is read: sendfile and the
- * bulk thread's hash go there (node_pulling_may_move, for space/).
+ * An object stays, by a use, as long as its copy is on its way or is read by another node. And its
+ * value stays where it is while it is read: sendfile and the bulk thread's hash go there
+ * (node_pulling_may_move, for space/). A primary copy stays without its proxy (shelf.c).
  *
  * Chunks of a value that is on disk are sent when it is back in memory, where its checksum was
  * looked at.
@@ -18,8 +18,10 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "frame/id.h"
 #include "node/cluster/cluster.h"
+#include "node/space/pins.h"
 #include "node/space/restore.h"
 #include "node/space/survey.h"
 #include "node/state.h"
@@ -46,6 +48,7 @@ node_pulled_t *node_pulled_find(const node_pulling_t *p, frame_id_t id) {
 node_pulled_t *node_pulled_get(node_pulling_t *p, frame_id_t id, mob_ref_t ref) {
     id_key_t key = key_of(id);
     node_pulled_t *e = base_map_get(&p->all, &key);
+    if (e != NULL && e->state == PULLED_NONE && e->block == 0) e->ref = ref; /* a new proxy */
     if (e != NULL) return e;
     e = calloc(1, sizeof *e);
     if (e == NULL || !base_map_put(&p->all, &key, e)) {
@@ -62,10 +65,9 @@ node_pulled_t *node_pulled_get(node_pulling_t *p, frame_id_t id, mob_ref_t ref) 
 
 static bool must_stay(const node_pulling_t *p, const node_pulled_t *e) {
     pull_copy_view_t view;
-    if (e->state == PULLED_COMING || e->state == PULLED_SEALING) return true;
+    if (e->state == PULLED_COMING || e->state == PULLED_SEALING || e->is_kept) return true;
     if (e->state == PULLED_NONE || !pull_copy_look(p->pull, &e->id, &view)) return false;
-    bool is_foreign = e->id.home != p->node->incarnation;
-    return view.readers > 0 || (view.is_primary && is_foreign && !e->is_owned);
+    return view.readers > 0;
 }
 
 static void block_free(node_pulling_t *p, node_pulled_t *e) {
@@ -77,8 +79,13 @@ static void block_free(node_pulling_t *p, node_pulled_t *e) {
 
 void node_pulled_update(node_pulling_t *p, node_pulled_t *e) {
     node_t *n = p->node;
-    bool stays = must_stay(p, e);
     node_object_t *o = node_object_known(n, e->ref);
+    if (node_shelf_is_due(p, e))
+        e->is_kept = !node_shelf_put(p, e, o);
+    else if (e->is_kept && o != NULL)
+        e->is_kept = o->holders.count == 0 && o->uses <= 1;
+    o = node_object_known(n, e->ref);
+    bool stays = must_stay(p, e);
     if (stays && !e->is_used && o != NULL) {
         node_object_use(o);
         e->is_used = true;
@@ -120,6 +127,7 @@ static bool block_get(node_pulling_t *p, node_pulled_t *e, uint64_t size) {
         e->block = 0;
         e->is_short = true;
         node_space_want(n, 0, extent, extent, e->ref, false);
+        node_pulling_note(p, (node_todo_t){.kind = TODO_ROOM, .bytes = size});
         return false;
     }
     e->is_short = false;
@@ -163,6 +171,42 @@ bool node_pulling_space(node_t *n, node_object_t *o) {
     return true;
 }
 
+/* The one that was not used for longest, of those that may go; NULL: none. */
+static node_pulled_t *idlest(const node_pulling_t *p, uint64_t *ret_bytes) {
+    node_t *n = p->node;
+    node_pulled_t *best = NULL;
+    uint32_t now_ms = base_clock_coarse_ms(), best_ms = 0;
+    size_t cursor = 0;
+    const void *key;
+    void *value;
+    while (base_map_each(&p->all, &cursor, &key, &value)) {
+        node_pulled_t *e = value;
+        pull_copy_view_t view;
+        const node_object_t *o = node_object_known(n, e->ref);
+        if (e->state != PULLED_HERE || e->is_shelved || o == NULL || o->elsewhere == NULL ||
+            o->moving || node_object_is_away(n, o) || node_slot_is_pinned(n, o->slot) ||
+            !pull_copy_look(p->pull, &e->id, &view) || view.is_primary || view.is_pinned ||
+            view.readers > 0)
+            continue;
+        uint32_t idle = now_ms - atomic_load_explicit(&n->slots[o->slot].value.large.used_ms,
+                                                      memory_order_relaxed);
+        if (best != NULL && idle <= best_ms) continue;
+        best = e;
+        best_ms = idle;
+        *ret_bytes = view.size;
+    }
+    return best;
+}
+
+void node_pulled_room_make(node_pulling_t *p, uint64_t bytes) {
+    uint64_t freed = 0, size;
+    for (node_pulled_t *e; freed < bytes && (e = idlest(p, &size)) != NULL; freed += size) {
+        frame_id_t id = e->id;
+        if (pull_copy_drop(p->pull, &id, node_pulling_now()) != MOB_OK) return;
+    }
+    if (freed > 0) node_space_serve(p->node);
+}
+
 /* The value goes out of memory, if it can be had again, and nobody has it pinned. */
 static void value_leave(node_pulling_t *p, node_pulled_t *e) {
     node_t *n = p->node;
@@ -185,7 +229,10 @@ void node_pulled_extent_free(node_pulling_t *p, const frame_id_t *id) {
     node_pulled_state_t state = e->state;
     e->state = PULLED_NONE;
     node_contents_drop(p, e);
-    if (state == PULLED_HERE) value_leave(p, e);
+    if (e->is_shelved)
+        node_shelf_free(p, e);
+    else if (state == PULLED_HERE)
+        value_leave(p, e);
     block_free(p, e);
     if (!e->is_used) return; /* it goes when the next look at all is taken */
     e->is_used = false;
@@ -395,7 +442,9 @@ void node_pulling_freed(node_t *n, const node_object_t *o) {
     frame_id_t id = node_proxy_id(n, (mob_ref_t){.slot = o->slot, .generation = o->generation});
     uint64_t now = node_pulling_now();
     node_pulled_t *e = node_pulled_find(p, id);
-    if (e != NULL && e->state >= PULLED_HERE) (void)pull_copy_drop(p->pull, &id, now);
+    bool is_its = e != NULL && e->ref.slot == o->slot && e->ref.generation == o->generation;
+    if (e != NULL && e->state >= PULLED_HERE && (is_its || e->is_owned))
+        (void)pull_copy_drop(p->pull, &id, now);
     if (id.home == n->incarnation) pull_object_free(p->pull, &id, now);
     if (e != NULL && (e = node_pulled_find(p, id)) != NULL) node_pulled_update(p, e);
 }
@@ -406,7 +455,10 @@ static node_pulled_t *entry_of(const node_t *n, const node_object_t *o) {
     const node_pulling_t *p = n->cluster != NULL ? n->cluster->pulling : NULL;
     if (p == NULL || p->all.count == 0) return NULL;
     mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
-    return node_pulled_find(p, node_proxy_id((node_t *)(uintptr_t)n, ref));
+    uint64_t shelf = store_link(ref);
+    node_pulled_t *e = base_map_get(&p->shelves, &shelf);
+    if (e == NULL) e = node_pulled_find(p, node_proxy_id((node_t *)(uintptr_t)n, ref));
+    return e != NULL && e->ref.slot == ref.slot && e->ref.generation == ref.generation ? e : NULL;
 }
 
 bool node_pulling_may_move(const node_t *n, const node_object_t *o) {

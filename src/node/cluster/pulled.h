@@ -32,6 +32,8 @@ struct node_pulled {
     bool is_cold;   /* its pages may have no memory */
     bool is_short;  /* there was no space for a block */
     bool is_used;   /* it counts as a use of the object */
+    bool is_shelved; /* the value is in a slot of the daemon's, which `ref` is then: shelf.c */
+    bool is_kept;    /* nothing needs the proxy, and the value is to be shelved */
     bool is_owned;  /* its home is dead, and the copy is this node's */
     bool is_lost;   /* no node has it, and it is made again here */
     mob_ref_t *list; /* of references inside, each with a use, as far as they have come */
@@ -52,9 +54,11 @@ typedef struct {
         TODO_OFFER,
         TODO_UNANSWERED,
         TODO_LET_GO,
+        TODO_DROP,
+        TODO_ROOM,
     } kind;
     frame_id_t id;
-    uint64_t reader, ticket;
+    uint64_t reader, ticket, bytes;
     mob_status_t why;
     pull_class_t class;
     pull_question_t question;
@@ -82,10 +86,11 @@ struct node_pulling {
     uint64_t busy_ns; /* when something last came of it */
     uint64_t said;    /* the newest master to which the room has said its facts */
     base_map_t all;   /* node_pulled_t, by id */
+    base_map_t shelves; /* of these, by the slot (store_link) of their shelf */
     size_t lost;      /* of these, that are made again */
     VEC(node_todo_t) todo;
     VEC(node_serving_t) servings;
-    VEC(node_pull_list_t) keepings;
+    VEC(node_pull_list_t) lists;
 };
 
 /* ---- pulling.c ---- */
@@ -104,6 +109,8 @@ node_pulled_t *node_pulled_get(node_pulling_t *p, frame_id_t id, mob_ref_t ref);
 void node_pulled_update(node_pulling_t *p, node_pulled_t *e);
 /* The same of all. */
 void node_pulled_update_all(node_pulling_t *p);
+/* The store has no space for so many bytes: copies go that nobody needs. */
+void node_pulled_room_make(node_pulling_t *p, uint64_t bytes);
 bool node_pulled_extent_new(node_pulling_t *p, const frame_id_t *id, uint64_t size);
 void node_pulled_extent_free(node_pulling_t *p, const frame_id_t *id);
 void node_pulled_fetch(node_pulling_t *p, uint64_t ticket, const frame_id_t *id, uint32_t chunk,
@@ -116,6 +123,16 @@ void node_pulled_servings_settle(node_pulling_t *p);
 mob_status_t node_pulled_offer(node_pulling_t *p, frame_id_t id);
 /* All bytes are here, and so is the list: the slot has the value. */
 void node_pulled_fill(node_pulling_t *p, node_pulled_t *e);
+
+/* ---- shelf.c: primary copies that nothing here needs ---- */
+
+/* Out of the proxy's slot. False: not now. */
+bool node_shelf_put(node_pulling_t *p, node_pulled_t *e, node_object_t *o);
+/* Into the slot of the proxy that there is. False: not now. */
+bool node_shelf_take(node_pulling_t *p, node_pulled_t *e);
+void node_shelf_free(node_pulling_t *p, node_pulled_t *e);
+/* It was not moved in its time, and still nothing needs the proxy. */
+bool node_shelf_is_due(const node_pulling_t *p, const node_pulled_t *e);
 
 /* ---- wanting.c: gets and waits ---- */
 

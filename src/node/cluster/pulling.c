@@ -83,7 +83,7 @@ static void on_send(void *context, uint64_t peer, const void *bytes, size_t size
 }
 
 typedef struct {
-    node_pulling_t *p;
+    node_cluster_t *cluster;
     pull_question_t question;
 } asked_t;
 
@@ -91,8 +91,10 @@ static void on_reply(void *context, uint64_t master, const void *answer, size_t 
     (void)master;
     asked_t asked = *(asked_t *)context;
     free(context);
-    pull_answered(asked.p->pull, &asked.question, answer, size, node_pulling_now());
-    asked.p->node->again = true;
+    node_pulling_t *p = asked.cluster->pulling;
+    if (p == NULL) return;
+    pull_answered(p->pull, &asked.question, answer, size, node_pulling_now());
+    p->node->again = true;
 }
 
 static void on_ask(void *context, const pull_question_t *question, script_fn script,
@@ -100,7 +102,7 @@ static void on_ask(void *context, const pull_question_t *question, script_fn scr
     node_pulling_t *p = context;
     asked_t *asked = malloc(sizeof *asked);
     if (asked != NULL) {
-        *asked = (asked_t){p, *question};
+        *asked = (asked_t){p->cluster, *question};
         if (node_cluster_ask(p->cluster, script, arguments, size, on_reply, asked) == MOB_OK)
             return;
         free(asked);
@@ -131,8 +133,12 @@ static void on_lost(void *context, const frame_id_t *id) {
 }
 
 static void on_owned(void *context, const frame_id_t *id) {
-    node_pulled_t *e = node_pulled_find(context, *id);
-    if (e != NULL) e->is_owned = true;
+    node_pulling_t *p = context;
+    node_pulled_t *e = node_pulled_find(p, *id);
+    if (e == NULL) return;
+    e->is_owned = true;
+    if (e->is_shelved && node_proxy_find(p->node, *id).slot == 0)
+        node_pulling_note(p, (node_todo_t){.kind = TODO_DROP, .id = *id});
 }
 
 static bool on_extent_new(void *context, const frame_id_t *id, uint64_t size) {
@@ -224,6 +230,12 @@ static void todo_do(node_pulling_t *p, const node_todo_t *t) {
         break;
     case TODO_SERVED:
         pull_served(p->pull, t->reader, t->ticket, now);
+        break;
+    case TODO_DROP:
+        (void)pull_copy_drop(p->pull, &t->id, now);
+        break;
+    case TODO_ROOM:
+        node_pulled_room_make(p, t->bytes);
         break;
     case TODO_OFFER:
         (void)node_pulled_offer(p, t->id);
@@ -365,6 +377,7 @@ mob_status_t node_pulling_start(node_cluster_t *c) {
     if (p == NULL) return MOB_ENOMEM;
     *p = (node_pulling_t){.cluster = c, .node = c->node, .timer = {.data = p}};
     base_map_init(&p->all, MOB_ID_SIZE);
+    base_map_init(&p->shelves, sizeof(uint64_t));
     mob_status_t status =
         node_watch(uv_timer_init(&c->node->loop, &p->timer), "making a timer for pulled values");
     if (status == MOB_OK) status = pull_new(&room_ops, p, c->node->incarnation, &p->pull);
@@ -376,12 +389,27 @@ mob_status_t node_pulling_start(node_cluster_t *c) {
     return MOB_OK;
 }
 
-/* Blocks and books go with the process: nothing is given back one by one. */
+static void on_closed(uv_handle_t *handle) { free(handle->data); }
+
+/* Blocks go with the store, and uses with the books. */
 void node_pulling_end(node_cluster_t *c) {
     node_pulling_t *p = c->pulling;
     if (p == NULL) return;
     c->pulling = NULL;
     c->holding.kept = NULL;
-    uv_timer_stop(&p->timer);
     bulk_close(p->bulk);
+    pull_free(p->pull);
+    size_t cursor = 0;
+    const void *key;
+    void *value;
+    while (base_map_each(&p->all, &cursor, &key, &value)) {
+        free(((node_pulled_t *)value)->list);
+        free(value);
+    }
+    base_map_fini(&p->all);
+    base_map_fini(&p->shelves);
+    vec_free(&p->todo);
+    vec_free(&p->servings);
+    vec_free(&p->lists);
+    uv_close((uv_handle_t *)&p->timer, on_closed);
 }

@@ -56,6 +56,9 @@ mob_status_t node_pulling_found(node_cluster_t *cluster, frame_id_t id, uint32_t
                                 uint64_t size, uint64_t peer);
 /* ---- for object.c ---- */
 
+/* Nothing here holds the proxy any more, which is about to be freed. True: it must stay for a
+ * while, and node_object_settle follows. */
+bool node_pulling_keeps(node_t *node, node_object_t *object);
 /* The object is freed; its slot is as it was. */
 void node_pulling_freed(node_t *node, const node_object_t *object);
 

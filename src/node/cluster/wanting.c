@@ -44,7 +44,7 @@ bool node_pulling_want(node_t *n, node_object_t *o, bool waits) {
 
 void node_wanting_ready(node_pulling_t *p, frame_id_t id, pull_class_t class) {
     node_pulled_t *e = node_pulled_find(p, id);
-    if (e == NULL) return;
+    if (e == NULL || (e->is_shelved && !node_shelf_take(p, e))) return; /* at the next tick */
     want_end(p, &e->asks[class]);
     node_object_t *o = node_object_known(p->node, e->ref);
     /* it was here before it was wanted, or came by another way */
@@ -71,7 +71,7 @@ void node_wanting_failed(node_pulling_t *p, frame_id_t id, pull_class_t class, m
     char words[512];
     if (e == NULL || e->asks[class].want == NULL) return;
     want_end(p, &e->asks[class]);
-    node_object_t *o = node_object_known(p->node, e->ref);
+    node_object_t *o = node_object_known(p->node, node_proxy_find(p->node, id));
     bool is_passing = why == MOB_EFULL || why == MOB_ENOMEM || why == MOB_ESPACE;
     if (o != NULL && is_passing) {
         node_restore_tell(p->node, o, why);
@@ -99,7 +99,8 @@ void node_pulling_refused(node_t *n, const node_object_t *o, mob_status_t status
 /* ---- nobody needs it ---- */
 
 static bool is_needed(const node_pulling_t *p, const node_pulled_t *e) {
-    const node_object_t *o = node_object_known(p->node, e->ref);
+    mob_ref_t ref = e->is_shelved ? node_proxy_find(p->node, e->id) : e->ref;
+    const node_object_t *o = node_object_known(p->node, ref);
     return o != NULL && node_proxy_is_elsewhere(p->node, o) &&
            (o->holders.count > 0 || o->uses > (e->is_used ? 1u : 0u));
 }
@@ -112,11 +113,15 @@ void node_wanting_settle(node_pulling_t *p) {
     while (base_map_each(&p->all, &cursor, &key, &value)) {
         const node_pulled_t *e = value;
         bool wants = e->asks[PULL_GET].want != NULL || e->asks[PULL_WAIT].want != NULL;
-        if (wants && !is_needed(p, e)) (void)vec_push(&ids, e->id);
+        if (wants && (e->is_shelved || !is_needed(p, e))) (void)vec_push(&ids, e->id);
     }
     for (size_t i = 0; i < ids.count; i++) {
         node_pulled_t *e = node_pulled_find(p, ids.items[i]);
-        if (e != NULL) wants_end(p, e);
+        if (e == NULL) continue;
+        if (is_needed(p, e))
+            (void)node_shelf_take(p, e);
+        else
+            wants_end(p, e);
     }
     vec_free(&ids);
 }

@@ -8,8 +8,13 @@
 #include "fixture.h"
 
 #include "node/cluster/post.h"
+#include "node/cluster/pulling.h"
 
 enum { NODES = 3 };
+
+#ifndef NODES_STORE
+#define NODES_STORE (64 * SHM_GRANULE)
+#endif
 
 /* A message on its way. */
 typedef struct letter {
@@ -147,6 +152,8 @@ static inline mob_status_t letter_read(daemon_t *d, uint64_t peer, const letter_
         return node_holding_receive(d->n->cluster, peer, l->bytes, l->size);
     case POST_VALUE:
         return node_watch_receive(d->n->cluster, peer, l->bytes, l->size);
+    case POST_PULL:
+        return node_pulling_receive(d->n->cluster, peer, l->bytes, l->size);
     default:
         return frame_read_by(d, peer, l);
     }
@@ -191,7 +198,7 @@ static inline int begin(void **state) {
     memset(daemons, 0, sizeof daemons);
     for (int i = 0; i < NODES; i++) {
         daemon_t *d = &daemons[i];
-        d->n = fixture_node_new(64 * SHM_GRANULE);
+        d->n = fixture_node_new(NODES_STORE);
         d->n->incarnation = incarnation_of(i);
         d->n->cluster = calloc(1, sizeof *d->n->cluster);
         d->n->cluster->node = d->n;
