@@ -82,7 +82,7 @@ bool node_shelf_put(node_pulling_t *p, node_pulled_t *e, node_object_t *o) {
 static void shelf_free(node_pulling_t *p, node_pulled_t *e) {
     uint64_t key = store_link(e->ref);
     (void)base_map_remove(&p->shelves, &key);
-    node_run_result_free(p->node, &p->node->grants.own, e->ref);
+    node_run_slot_free(p->node, &p->node->grants.own, e->ref);
     e->is_shelved = e->is_used = false;
 }
 

@@ -91,19 +91,19 @@ static void turns(void) {
     }
 }
 
-#define UNTIL(so)                                                                       \
-    do {                                                                                \
-        for (uint64_t began = base_clock_mono_ns();                                     \
+#define UNTIL(so)                                                                        \
+    do {                                                                                 \
+        for (uint64_t began = base_clock_mono_ns();                                      \
              !(so) && base_clock_mono_ns() - began < UINT64_C(30000000000); usleep(200)) \
-            turns();                                                                    \
-        assert_true(so);                                                                \
+            turns();                                                                     \
+        assert_true(so);                                                                 \
     } while (0)
 
 static bool is_away(const daemon_t *d, mob_ref_t ref) { return word_at(d, ref) & STORE_AWAY; }
 
 static void ask(daemon_t *d, mob_ref_t ref, bool waits) {
-    wire_message_t m = {.restore = {WIRE_RESTORE, .slot = ref.slot, .generation = ref.generation,
-                                    .waits = waits}};
+    wire_message_t m = {
+        .restore = {WIRE_RESTORE, .slot = ref.slot, .generation = ref.generation, .waits = waits}};
     assert_true(shm_ring_push(d->client->up, SHM_UP_MESSAGES, &m));
     shm_node_notify(d->n->shared, d->client->number);
     node_inbox_read(d->n);
@@ -166,10 +166,32 @@ static bool is_empty(void) {
 }
 
 static void all_is_gone(void) {
-    for (int i=0;i<20000 && !is_empty();i++) {turns(); usleep(100);}
-    if (!is_empty()) for (int i = 0; i < NODES; i++) { pull_counts_t c; const node_pulling_t *p = daemons[i].n->cluster->pulling; pull_count(p->pull,&c);
-      print_message("%d: all %zu wants %zu copies %zu transfers %zu readings %zu objects %zu\n", i, p->all.count, c.wants,c.copies,c.transfers,c.readings,c.objects);
-      size_t cu=0; const void*k; void*v; while (base_map_each(&p->all,&cu,&k,&v)) { node_pulled_t*e=v; pull_copy_view_t w={0}; bool h=pull_copy_look(p->pull,&e->id,&w); node_object_t*o=node_object_known(p->node,e->ref); print_message("  state %d used %d look %d primary %d readers %zu complete %d leaving %d; o %p holders %zu uses %u\n", e->state,e->is_used,h,w.is_primary,w.readers,w.is_complete,w.is_leaving,(void*)o,o?o->holders.count:0,o?o->uses:0);} }
+    for (int i = 0; i < 20000 && !is_empty(); i++) {
+        turns();
+        usleep(100);
+    }
+    if (!is_empty())
+        for (int i = 0; i < NODES; i++) {
+            pull_counts_t c;
+            const node_pulling_t *p = daemons[i].n->cluster->pulling;
+            pull_count(p->pull, &c);
+            print_message(
+                "%d: all %zu wants %zu copies %zu transfers %zu readings %zu objects %zu\n", i,
+                p->all.count, c.wants, c.copies, c.transfers, c.readings, c.objects);
+            size_t cu = 0;
+            const void *k;
+            void *v;
+            while (base_map_each(&p->all, &cu, &k, &v)) {
+                node_pulled_t *e = v;
+                pull_copy_view_t w = {0};
+                bool h = pull_copy_look(p->pull, &e->id, &w);
+                node_object_t *o = node_object_known(p->node, e->ref);
+                print_message("  state %d used %d look %d primary %d readers %zu complete %d "
+                              "leaving %d; o %p holders %zu uses %u\n",
+                              e->state, e->is_used, h, w.is_primary, w.readers, w.is_complete,
+                              w.is_leaving, (void *)o, o ? o->holders.count : 0, o ? o->uses : 0);
+            }
+        }
     UNTIL(is_empty());
     nothing_is_left();
 }
@@ -321,8 +343,7 @@ static mob_ref_t make_at_b(mob_ref_t *ret_proxy) {
     uint64_t size = node_pulling_size(B->n, p);
     assert_int_equal(size, LARGE);
     assert_int_equal(node_pulling_made(B->n->cluster, id, 1, size), MOB_OK);
-    assert_int_equal(
-        node_pulling_found(A->n->cluster, id, 1, size, incarnation_of(1)), MOB_OK);
+    assert_int_equal(node_pulling_found(A->n->cluster, id, 1, size, incarnation_of(1)), MOB_OK);
     node_elsewhere_t what = {
         .pulled_bytes = size, .bytes = LARGE, .format = MOB_FORMAT_PICKLE, .error = MOB_OK};
     assert_int_equal(node_proxy_seal_elsewhere(A->n, x, &what), MOB_OK);
