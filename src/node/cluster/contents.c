@@ -172,8 +172,8 @@ mob_status_t node_contents_came(node_pulling_t *p, uint64_t peer, const uint8_t 
     node_object_t *o = e != NULL ? node_object_known(p->node, e->ref) : NULL;
     bool is_asked = o != NULL && o->elsewhere != NULL && e->state == PULLED_SEALING &&
                     e->list != NULL && e->listed == first;
-    if (is_asked && (total != o->elsewhere->ref_count || count > total - first ||
-                     !ids_take(p, e, ids, count)))
+    if (is_asked &&
+        (total != o->elsewhere->ref_count || count > total - first || !ids_take(p, e, ids, count)))
         node_contents_sealed(p, id, MOB_ELOST);
     else if (is_asked && e->listed == total)
         list_end(p, e, peer, waits);

@@ -138,10 +138,12 @@ static bool block_get(node_pulling_t *p, node_pulled_t *e, uint64_t size) {
 bool node_pulled_extent_new(node_pulling_t *p, const frame_id_t *id, uint64_t size) {
     node_pulled_t *e = node_pulled_find(p, *id);
     node_object_t *o = e != NULL ? node_object_known(p->node, e->ref) : NULL;
-    /* another size than the book has: the value was made again, and its home says so soon */
-    bool fits = o != NULL && node_proxy_is_elsewhere(p->node, o) &&
-                o->elsewhere->pulled_bytes == size;
-    if (!fits || e->state != PULLED_NONE || !block_get(p, e, size)) return false;
+    if (o == NULL || !node_proxy_is_elsewhere(p->node, o)) return false;
+    if (o->elsewhere->pulled_bytes != size) { /* not what was told of it */
+        node_pulling_refused(p->node, o, MOB_ELOST);
+        return false;
+    }
+    if (e->state != PULLED_NONE || !block_get(p, e, size)) return false;
     e->state = PULLED_COMING;
     node_object_use(o);
     e->is_used = true;
@@ -323,10 +325,14 @@ static bulk_bytes_t block_bytes(const node_t *n, uint64_t block) {
 }
 
 /* It is on disk: it comes back first. */
-static serve_t restore(node_t *n, node_object_t *o) {
+static serve_t restore(node_pulling_t *p, const node_serving_t *s, node_object_t *o) {
+    node_t *n = p->node;
     mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
     if (o->moving) return SERVE_WAITS;
-    if (o->copy == NULL) return SERVE_NEVER;
+    if (o->copy == NULL) { /* its file was damaged: what is made again may have other bytes */
+        node_pulling_note(p, (node_todo_t){.kind = TODO_GONE, .id = s->id});
+        return SERVE_NEVER;
+    }
     if (node_restore_begin(n, o)) return SERVE_WAITS;
     uint64_t extent = shm_heap_extent_for(o->copy->item.bytes);
     node_space_want(n, 0, extent, extent, ref, true);
@@ -345,13 +351,14 @@ static serve_t serve_try(node_pulling_t *p, const node_serving_t *s) {
         return o->elsewhere != NULL ? serve_from(p, s, o->elsewhere, block_bytes(n, e->block))
                                     : SERVE_NEVER;
     if (e->state == PULLED_NONE) return SERVE_NEVER;
-    if (node_object_is_away(n, o)) return restore(n, o);
+    if (node_object_is_away(n, o)) return restore(p, s, o);
     if (!node_value_read(n, e->ref, &value)) return SERVE_NEVER;
     what = (node_elsewhere_t){.bytes = store_meta_size(value.meta),
                               .format = store_meta_format(value.meta),
                               .error = store_meta_error(value.meta),
                               .ref_count = value.ref_count};
-    if (!store_meta_in_file(value.meta)) return serve_from(p, s, &what, block_bytes(n, value.block));
+    if (!store_meta_in_file(value.meta))
+        return serve_from(p, s, &what, block_bytes(n, value.block));
     int fd = o->large != NULL ? node_large_fd(o->large) : -1;
     return fd < 0 ? SERVE_NEVER : serve_from(p, s, &what, (bulk_bytes_t){.fd = fd});
 }
@@ -410,8 +417,8 @@ mob_status_t node_pulled_offer(node_pulling_t *p, frame_id_t id) {
     (void)pull_object_look(p->pull, &id, &view);
     if (e->state == PULLED_NONE) e->state = PULLED_MADE;
     node_object_contents_hold(n, o);
-    mob_status_t status = pull_object_add(p->pull, &id, view.version + 1, size, n->incarnation,
-                                          node_pulling_now());
+    mob_status_t status =
+        pull_object_add(p->pull, &id, view.version + 1, size, n->incarnation, node_pulling_now());
     if (status == MOB_EEXISTS) return MOB_OK;
     if (status != MOB_OK && e->state == PULLED_MADE) e->state = PULLED_NONE;
     node_pulled_update(p, e);

@@ -1,4 +1,5 @@
-/* What the files of pulling share: pulling, pulled, wanting, contents. Nothing here is for others. */
+/* What the files of pulling share: pulling, pulled, wanting, contents. Nothing here is for others.
+ */
 #ifndef NODE_CLUSTER_PULLED_H
 #define NODE_CLUSTER_PULLED_H
 
@@ -28,16 +29,17 @@ struct node_pulled {
     frame_id_t id;
     mob_ref_t ref;
     node_pulled_state_t state;
-    uint64_t block; /* that is not the slot's yet, or 0 */
-    bool is_cold;   /* its pages may have no memory */
-    bool is_short;  /* there was no space for a block */
-    bool is_used;   /* it counts as a use of the object */
+    uint64_t block;  /* that is not the slot's yet, or 0 */
+    bool is_cold;    /* its pages may have no memory */
+    bool is_short;   /* there was no space for a block */
+    bool is_used;    /* it counts as a use of the object */
     bool is_shelved; /* the value is in a slot of the daemon's, which `ref` is then: shelf.c */
     bool is_kept;    /* nothing needs the proxy, and the value is to be shelved */
-    bool is_owned;  /* its home is dead, and the copy is this node's */
-    bool is_lost;   /* no node has it, and it is made again here */
+    bool is_owned;   /* its home is dead, and the copy is this node's */
+    bool is_lost;    /* no node has it, and it is made again here */
     mob_ref_t *list; /* of references inside, each with a use, as far as they have come */
     uint32_t listed;
+    uint64_t lost_bytes;                  /* that it had */
     node_pull_ask_t asks[PULL_ARGUMENTS]; /* by their class */
 };
 
@@ -55,6 +57,7 @@ typedef struct {
         TODO_UNANSWERED,
         TODO_LET_GO,
         TODO_DROP,
+        TODO_GONE,
         TODO_ROOM,
     } kind;
     frame_id_t id;
@@ -83,11 +86,11 @@ struct node_pulling {
     pull_t *pull;
     bulk_t *bulk;
     uv_timer_t timer;
-    uint64_t busy_ns; /* when something last came of it */
-    uint64_t said;    /* the newest master to which the room has said its facts */
-    base_map_t all;   /* node_pulled_t, by id */
+    uint64_t busy_ns;   /* when something last came of it */
+    uint64_t said;      /* the newest master to which the room has said its facts */
+    base_map_t all;     /* node_pulled_t, by id */
     base_map_t shelves; /* of these, by the slot (store_link) of their shelf */
-    size_t lost;      /* of these, that are made again */
+    size_t lost;        /* of these, that are made again */
     VEC(node_todo_t) todo;
     VEC(node_serving_t) servings;
     VEC(node_pull_list_t) lists;

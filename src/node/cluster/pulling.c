@@ -77,8 +77,7 @@ static void on_send(void *context, uint64_t peer, const void *bytes, size_t size
     (void)is_answer;
     node_pulling_t *p = context;
     uint8_t kind = PULLING_ROOM;
-    node_letter_parts_t parts = {
-        .head = &kind, .head_size = 1, .body = bytes, .body_size = size};
+    node_letter_parts_t parts = {.head = &kind, .head_size = 1, .body = bytes, .body_size = size};
     (void)node_post_send(p->cluster, peer, POST_PULL, &parts, true); /* the dead hear nothing */
 }
 
@@ -159,8 +158,7 @@ static void on_fetch(void *context, uint64_t ticket, const frame_id_t *id, uint3
 }
 
 static void on_let_go(void *context, uint64_t ticket, const frame_id_t *id) {
-    node_pulling_note(context,
-                      (node_todo_t){.kind = TODO_LET_GO, .id = *id, .ticket = ticket});
+    node_pulling_note(context, (node_todo_t){.kind = TODO_LET_GO, .id = *id, .ticket = ticket});
 }
 
 static void on_serve(void *context, uint64_t reader, uint64_t ticket, const frame_id_t *id,
@@ -232,6 +230,10 @@ static void todo_do(node_pulling_t *p, const node_todo_t *t) {
         pull_served(p->pull, t->reader, t->ticket, now);
         break;
     case TODO_DROP:
+        (void)pull_copy_drop(p->pull, &t->id, now);
+        break;
+    case TODO_GONE:
+        pull_object_free(p->pull, &t->id, now);
         (void)pull_copy_drop(p->pull, &t->id, now);
         break;
     case TODO_ROOM:

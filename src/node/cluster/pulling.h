@@ -65,8 +65,11 @@ void node_pulling_freed(node_t *node, const node_object_t *object);
 /* ---- for space/ ---- */
 
 /* A client asks for a value that is AWAY without a copy on disk. True: it is at another node, and
- * is asked for; who waits is told as of a file (node_restore_tell). `waits`: as for node_restore. */
+ * is asked for; who waits is told as of a file (node_restore_tell). `waits`: as for node_restore.
+ */
 bool node_pulling_want(node_t *node, node_object_t *object, bool waits);
+/* Its copy on disk here is damaged, and was dropped. True: it is asked of other nodes. */
+bool node_pulling_lost(node_t *node, node_object_t *object);
 /* There will be no space for it. */
 void node_pulling_refused(node_t *node, const node_object_t *object, mob_status_t status);
 /* Whether its value, which is to come, waits for space: see node_space_want. */

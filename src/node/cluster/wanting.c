@@ -57,9 +57,8 @@ static void words_on(const node_pulling_t *p, frame_id_t id, mob_status_t why, c
     const node_row_t *row = node_roster_find(&p->cluster->roster, id.home);
     const char *name = row != NULL && row->name != NULL ? row->name : "that it came from";
     if (why == MOB_EOWNER)
-        snprintf(words, capacity,
-                 "the node %s, which knew what this value refers to, is dead%s%s", name,
-                 row != NULL && row->reason != NULL ? ": " : "",
+        snprintf(words, capacity, "the node %s, which knew what this value refers to, is dead%s%s",
+                 name, row != NULL && row->reason != NULL ? ": " : "",
                  row != NULL && row->reason != NULL ? row->reason : "");
     else
         snprintf(words, capacity,
@@ -82,6 +81,14 @@ void node_wanting_failed(node_pulling_t *p, frame_id_t id, pull_class_t class, m
     node_pulled_update(p, e);
 }
 
+bool node_pulling_lost(node_t *n, node_object_t *o) {
+    node_pulling_t *p = n->cluster != NULL ? n->cluster->pulling : NULL;
+    if (p == NULL || o->elsewhere == NULL) return false;
+    frame_id_t id = node_proxy_id(n, (mob_ref_t){.slot = o->slot, .generation = o->generation});
+    (void)pull_copy_drop(p->pull, &id, node_pulling_now());
+    return o->askers.count == 0 || node_pulling_want(n, o, true);
+}
+
 void node_pulling_refused(node_t *n, const node_object_t *o, mob_status_t status) {
     node_pulling_t *p = n->cluster != NULL ? n->cluster->pulling : NULL;
     if (p == NULL) return;
@@ -90,10 +97,9 @@ void node_pulling_refused(node_t *n, const node_object_t *o, mob_status_t status
     node_pulled_t *e = node_pulled_find(p, id);
     for (int i = 0; e != NULL && i < PULL_ARGUMENTS; i++)
         if (e->asks[i].want != NULL)
-            node_pulling_note(p, (node_todo_t){.kind = TODO_FAILED,
-                                               .id = id,
-                                               .class = (pull_class_t)i,
-                                               .why = status});
+            node_pulling_note(
+                p, (node_todo_t){
+                       .kind = TODO_FAILED, .id = id, .class = (pull_class_t)i, .why = status});
 }
 
 /* ---- nobody needs it ---- */
@@ -147,16 +153,23 @@ void node_wanting_lost(node_pulling_t *p, frame_id_t id) {
         return;
     }
     lost_set(p, e, true);
+    if (o->elsewhere != NULL) e->lost_bytes = o->elsewhere->pulled_bytes;
     if (node_proxy_is_elsewhere(n, o))
         node_proxy_lose(n, o, MOB_ELOST, "the node that had this object's value is dead");
     node_pulling_wake(p, false);
 }
 
-/* It has a value again: that, or an error, which everybody is told of who asks for its value. */
+/* It has a value again. Others can read it if it is what they were told of: an error, or a value of
+ * another size, is none of theirs. */
 static void remade(node_pulling_t *p, node_pulled_t *e) {
     frame_id_t id = e->id;
+    const store_slot_t *slot = &p->node->slots[e->ref.slot];
     lost_set(p, e, false);
-    if (node_pulled_offer(p, id) != MOB_OK) pull_object_free(p->pull, &id, node_pulling_now());
+    bool is_same = node_object_known(p->node, e->ref) != NULL &&
+                   store_meta_error(slot->meta) == MOB_OK &&
+                   node_pulling_size(p->node, e->ref) == e->lost_bytes;
+    if (!is_same || node_pulled_offer(p, id) != MOB_OK)
+        pull_object_free(p->pull, &id, node_pulling_now());
     if ((e = node_pulled_find(p, id)) != NULL) node_pulled_update(p, e);
 }
 

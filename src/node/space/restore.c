@@ -57,7 +57,7 @@ static void copy_lose(node_t *n, node_object_t *o, const read_t *r) {
         o->lost = NULL;
     if (o->lineage != NULL) node_failure_lost(n, o);
     node_copy_drop(n, o);
-    node_remake_want(n, o);
+    if (!node_pulling_lost(n, o)) node_remake_want(n, o);
 }
 
 static void read_done(uv_work_t *work, int status) {
