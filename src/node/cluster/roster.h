@@ -1,5 +1,5 @@
-/* The nodes of the cluster as this one knows them: what each said of itself when it registered, what
- * of it is free, and why it is gone. */
+/* The nodes of the cluster as this one knows them: what each said of itself when it registered,
+ * what of it is free, and why it is gone. */
 #ifndef NODE_CLUSTER_ROSTER_H
 #define NODE_CLUSTER_ROSTER_H
 
@@ -22,7 +22,7 @@ typedef struct {
 } node_row_t;
 
 typedef struct {
-    base_map_t rows; /* by incarnation */
+    base_map_t rows;         /* by incarnation */
     VEC(node_row_t *) order; /* by their coming; the dead are bounded */
 } node_roster_t;
 
