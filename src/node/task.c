@@ -262,7 +262,7 @@ void node_task_ready(node_task_t *t, node_t *n) {
         node_actor_call_ready(n, t);
         return;
     }
-    if (t->held) return;
+    if (t->held || (t->visit != NULL && !t->visit->may_start)) return;
     if (t->job->farewell.leaving) { /* submitted before its job's end was known */
         if (!t->job->cancelling) task_drop(n, t);
         return;
