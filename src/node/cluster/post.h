@@ -5,6 +5,7 @@
 #ifndef NODE_CLUSTER_POST_H
 #define NODE_CLUSTER_POST_H
 
+#include "frame/frame.h"
 #include "node/types.h"
 
 typedef enum {

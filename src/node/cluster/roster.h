@@ -15,7 +15,8 @@ typedef struct {
     uint16_t port;
     int32_t pid;
     bool is_head, is_silent;
-    char *reason; /* why it is gone; NULL */
+    bool has_left; /* it has said goodbye */
+    char *reason;  /* why it is gone; NULL */
     frame_amount_t *totals;
     int64_t *free; /* by the same numbers, as it said last */
     size_t count;
