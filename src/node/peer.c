@@ -235,7 +235,7 @@ static void task_read(node_peer_t *p, const frame_message_t *m) {
         return;
     node_visit_t *v = node_visit_new(p, m->run, &frame);
     if (v != NULL && base_map_put(&p->visits, &m->run.number, v)) {
-        node_visit_open(v, job_of(p->node, frame.job), &p->own, &frame, NULL);
+        node_visit_open(v, job_of(p->node, frame.job), &p->own, &frame);
         node_visit_begin(v);
     } else if (v != NULL) {
         node_visit_refuse(v, MOB_ENOMEM, mob_status_text(MOB_ENOMEM));

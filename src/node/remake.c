@@ -79,7 +79,7 @@ static node_task_t *task_make(node_t *n, node_lineage_t *l) {
         return NULL;
     }
     frame.max_retries = l->retries;
-    mob_status_t status = node_run_init(l->job, &n->grants.own, &frame, NULL, &r->run, &t);
+    mob_status_t status = node_run_init(l->job, &n->grants.own, &frame, &r->run, &t);
     frame_fini(&frame);
     if (status != MOB_OK) {
         free(r);

@@ -20,13 +20,8 @@ void node_run_slot_free(node_t *n, node_own_t *own, mob_ref_t fresh) {
 }
 
 void node_run_fini(node_t *n, node_run_t *r) {
-    for (uint32_t i = 0; r->fresh != NULL && i < r->num_returns; i++) {
-        if (r->fresh[i].slot == 0) continue;
-        if (r->is_lent)
-            node_object_unuse_ref(n, r->fresh[i]);
-        else
-            node_run_slot_free(n, r->own, r->fresh[i]);
-    }
+    for (uint32_t i = 0; r->fresh != NULL && i < r->num_returns; i++)
+        if (r->fresh[i].slot != 0) node_run_slot_free(n, r->own, r->fresh[i]);
     if (r->record != UINT32_MAX) node_own_record_back(r->own, r->record);
     free(r->fresh);
     *r = (node_run_t){.record = UINT32_MAX};
@@ -45,25 +40,12 @@ static bool slot_open(node_t *n, node_run_t *r, mob_ref_t *fresh) {
     return true;
 }
 
-/* A slot that is there: of a proxy, which says what the home calls it. */
-static bool slot_borrow(node_t *n, node_run_t *r, mob_ref_t given, mob_ref_t *fresh) {
-    node_object_t *o = node_object_known(n, given);
-    if (o == NULL) return false;
-    node_object_use(o);
-    n->slots[given.slot].value.maker = r->record;
-    *fresh = given;
-    return true;
-}
-
 /* A record, and a slot for each result. */
-static bool run_equip(node_t *n, node_run_t *r, const mob_ref_t *returns) {
+static bool run_equip(node_t *n, node_run_t *r) {
     r->fresh = calloc((size_t)r->num_returns + 1, sizeof *r->fresh);
-    r->is_lent = returns != NULL;
     if (r->fresh == NULL || !node_own_record(n, r->own, &r->record)) return false;
     for (uint32_t i = 0; i < r->num_returns; i++)
-        if (returns != NULL ? !slot_borrow(n, r, returns[i], &r->fresh[i])
-                            : !slot_open(n, r, &r->fresh[i]))
-            return false;
+        if (!slot_open(n, r, &r->fresh[i])) return false;
     return true;
 }
 
@@ -103,11 +85,11 @@ static mob_status_t book_open(node_job_t *job, const frame_t *f, node_run_t *r,
     return MOB_OK;
 }
 
-mob_status_t node_run_init(node_job_t *job, node_own_t *own, const frame_t *f,
-                           const mob_ref_t *returns, node_run_t *ret_run, node_task_t **ret_task) {
+mob_status_t node_run_init(node_job_t *job, node_own_t *own, const frame_t *f, node_run_t *ret_run,
+                           node_task_t **ret_task) {
     node_t *n = job->node;
     node_run_t r = {.own = own, .record = UINT32_MAX, .num_returns = f->num_returns};
-    mob_status_t status = run_equip(n, &r, returns)
+    mob_status_t status = run_equip(n, &r)
                               ? book_open(job, f, &r, ret_task)
                               : base_fail(MOB_ENOMEM, "the node has no memory for another task");
     if (status != MOB_OK)

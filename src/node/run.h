@@ -12,14 +12,12 @@ typedef struct {
     node_own_t *own; /* that record and slots are of */
     uint32_t record, num_returns;
     mob_ref_t *fresh; /* one a result */
-    bool is_lent;     /* the slots were there before, and are used while it runs */
 } node_run_t;
 
 /* A run of the frame, whose book is READY, and not handed out. The caller makes it go on
- * (node_task_ready) if no argument is missing. `returns`: PENDING slots of `own` for the results;
- * NULL: fresh ones. */
+ * (node_task_ready) if no argument is missing. */
 mob_status_t node_run_init(node_job_t *job, node_own_t *own, const frame_t *frame,
-                           const mob_ref_t *returns, node_run_t *ret_run, node_task_t **ret_task);
+                           node_run_t *ret_run, node_task_t **ret_task);
 /* Its task is dismissed: gives the record back, and the slots, whose values are moved or freed. */
 void node_run_fini(node_t *node, node_run_t *run);
 /* The same for a slot that has left its run. */

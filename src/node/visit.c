@@ -214,8 +214,7 @@ void node_visit_refuse(node_visit_t *v, mob_status_t status, const char *why) {
     visit_close(v);
 }
 
-void node_visit_open(node_visit_t *v, node_job_t *job, node_own_t *own, const frame_t *f,
-                     const mob_ref_t *returns) {
+void node_visit_open(node_visit_t *v, node_job_t *job, node_own_t *own, const frame_t *f) {
     node_task_t *t;
     if (f->kind != MOB_TASK || f->flows) {
         refusal_set(v, MOB_EINVAL, "this node takes no such tasks");
@@ -225,7 +224,7 @@ void node_visit_open(node_visit_t *v, node_job_t *job, node_own_t *own, const fr
         refusal_set(v, MOB_ECANCELLED, "its job has ended");
         return;
     }
-    mob_status_t status = node_run_init(job, own, f, returns, &v->here, &t);
+    mob_status_t status = node_run_init(job, own, f, &v->here, &t);
     if (status == MOB_OK)
         t->visit = v;
     else

@@ -31,9 +31,8 @@ struct node_visit {
 /* A visit of the peer's run. NULL: no memory. */
 node_visit_t *node_visit_new(node_peer_t *peer, frame_id_t run, const frame_t *frame);
 /* Its frame becomes a task, or it is refused: with a job of NULL, which has ended, or a frame of a
- * kind that no node takes. `returns` as for node_run_init. */
-void node_visit_open(node_visit_t *visit, node_job_t *job, node_own_t *own, const frame_t *frame,
-                     const mob_ref_t *returns);
+ * kind that no node takes. */
+void node_visit_open(node_visit_t *visit, node_job_t *job, node_own_t *own, const frame_t *frame);
 /* It may start, if it was not refused, as soon as its arguments are there. */
 void node_visit_begin(node_visit_t *visit);
 /* It will not be here: the peer gets it back. Takes `visit`. */
