@@ -23,6 +23,10 @@
 
 /* A client asks for the number of an environment, which it describes. */
 void node_environment(node_client_t *client, const wire_message_t *message);
+/* The number of the environment that is described by these bytes, and has this name; the job gets
+ * it if it has none. MOB_EPROTO, MOB_ELIMIT, MOB_ENOMEM, with words. */
+mob_status_t node_environment_add(node_job_t *job, const void *bytes, size_t size,
+                                  const uint8_t *name, uint32_t *ret_number);
 /* Its pool gets a setup, if it has none. MOB_ENOMEM, MOB_ELIMIT, MOB_ESYS, with words. */
 mob_status_t node_environment_open(node_pool_t *pool);
 /* Lets the setup go if nobody has needed it for long; once a round of scheduling. */

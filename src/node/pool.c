@@ -55,6 +55,7 @@ mob_status_t node_pool_new(node_job_t *job, node_setup_t *setup) {
 void node_pool_free(node_pool_t *pool) {
     vec_free(&pool->starting);
     vec_free(&pool->idle);
+    vec_free(&pool->told);
     node_setup_drop(pool->setup);
     free(pool->environment);
     free(pool);

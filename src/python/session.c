@@ -271,12 +271,14 @@ PyObject *core_read_message(PyObject *module, PyObject *timeout) {
     if (status != MOB_OK || core.stamp != began) Py_RETURN_NONE;
     PyObject *name = PyUnicode_DecodeUTF8(m.name, (Py_ssize_t)strlen(m.name), "replace");
     PyObject *text = PyUnicode_DecodeUTF8(m.text, (Py_ssize_t)m.text_size, "replace");
-    if (name == NULL || text == NULL) {
+    PyObject *address = PyUnicode_DecodeUTF8(m.address, (Py_ssize_t)strlen(m.address), "replace");
+    if (name == NULL || text == NULL || address == NULL) {
         Py_XDECREF(name);
         Py_XDECREF(text);
+        Py_XDECREF(address);
         return NULL;
     }
-    return Py_BuildValue("siNNO", kinds[m.kind <= 4 ? m.kind : 0], m.pid, name, text,
+    return Py_BuildValue("siNNNO", kinds[m.kind <= 4 ? m.kind : 0], m.pid, address, name, text,
                          m.unfinished ? Py_True : Py_False);
 }
 

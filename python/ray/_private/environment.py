@@ -42,6 +42,7 @@ def prepare(words: dict):
     which comes here again.
     """
     fields = words["runtime_env"]
+    os.environ.update(fields.get("env_vars", {}))  # a node's own may have come before them
     deadline = Deadline(fields.get("config", {}).get("setup_timeout_seconds", 600))
     try:
         for tool in ("pip", "uv"):

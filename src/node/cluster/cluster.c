@@ -254,6 +254,7 @@ mob_status_t node_cluster_start(node_t *n) {
     *c = (node_cluster_t){.node = n, .log_fd = -1};
     n->cluster = c;
     node_roster_init(&c->roster);
+    node_guestjobs_start(c);
     log_open(c);
     mob_status_t status = timers_init(c);
     if (status == MOB_OK && n->config.cluster.founded != NULL)

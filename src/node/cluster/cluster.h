@@ -16,6 +16,7 @@
 
 #include "member/member.h"
 #include "mesh/mesh.h"
+#include "node/cluster/guestjob.h"
 #include "node/cluster/roster.h"
 #include "node/types.h"
 #include "redis/keeper.h"
@@ -57,6 +58,7 @@ struct node_cluster {
     char welcome[1024]; /* what joiners are told, see join.h */
     member_t *member;
     node_roster_t roster;
+    node_guestjobs_t guestjobs;
     int log_fd; /* cluster.log in the session's folder; -1: none */
     size_t log_bytes;
     char trouble[512];      /* the newest line of it */

@@ -83,6 +83,8 @@ static void joined(void *context, uint64_t peer, const void *blob, size_t size) 
     if (status != MOB_OK && status != MOB_EEXISTS)
         node_cluster_trouble(c, "node %016llx can't be taken in: %s", (unsigned long long)peer,
                              mob_status_text(status));
+    else
+        node_guestjob_joined(c, peer);
 }
 
 /* A node that said goodbye has left; another one is dead. */
@@ -95,6 +97,7 @@ static void died(void *context, uint64_t peer, uint64_t number) {
     node_cluster_t *c = context;
     const char *reason = reason_of(node_roster_find(&c->roster, peer));
     mesh_peer_close(c->mesh, peer);
+    node_guestjob_died(c, peer);
     node_roster_bury(&c->roster, peer, reason);
     member_closed(c->member, number);
 }

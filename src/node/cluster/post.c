@@ -42,6 +42,8 @@ static mob_status_t message_give(node_cluster_t *c, uint64_t peer, node_post_t k
         return node_membership_pulse(c, peer, bytes, size);
     case POST_MEMBER:
         return member_receive(c->member, node_cluster_now_ns(), peer, bytes, size);
+    case POST_JOB:
+        return node_guestjob_receive(c, peer, bytes, size);
     default:
         return base_fail(MOB_EPROTO, "a message of no kind that is known");
     }
