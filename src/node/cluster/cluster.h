@@ -17,7 +17,10 @@
 #include "member/member.h"
 #include "mesh/mesh.h"
 #include "node/cluster/guestjob.h"
+#include "node/cluster/holding.h"
+#include "node/cluster/proxy.h"
 #include "node/cluster/roster.h"
+#include "node/cluster/value.h"
 #include "node/types.h"
 #include "redis/keeper.h"
 
@@ -59,6 +62,9 @@ struct node_cluster {
     member_t *member;
     node_roster_t roster;
     node_guestjobs_t guestjobs;
+    node_proxies_t proxies;
+    node_holding_t holding;
+    node_watches_t watches;
     int log_fd; /* cluster.log in the session's folder; -1: none */
     size_t log_bytes;
     char trouble[512];      /* the newest line of it */
