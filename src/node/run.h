@@ -1,5 +1,5 @@
 /* A frame that the daemon runs here, in its own name or in a peer's: a record, and slots for the
- * results that nobody else names. */
+ * results, which nobody else names, or proxies of the results' home. */
 #ifndef NODE_RUN_H
 #define NODE_RUN_H
 
@@ -11,7 +11,7 @@
 typedef struct {
     node_own_t *own; /* that record and slots are of */
     uint32_t record, num_returns;
-    mob_ref_t *fresh; /* one a result */
+    mob_ref_t *fresh; /* one a result; slot 0: it has left */
 } node_run_t;
 
 /* A run of the frame, whose book is READY, and not handed out. The caller makes it go on
@@ -20,7 +20,10 @@ mob_status_t node_run_init(node_job_t *job, node_own_t *own, const frame_t *fram
                            node_run_t *ret_run, node_task_t **ret_task);
 /* Its task is dismissed: gives the record back, and the slots, whose values are moved or freed. */
 void node_run_fini(node_t *node, node_run_t *run);
-/* The same for a slot that has left its run. */
+/* The same for a slot that has left its run. A proxy is not freed: its own holders keep it, with
+ * its value. */
 void node_run_slot_free(node_t *node, node_own_t *own, mob_ref_t fresh);
+/* The same, and its value goes with it, if it is no proxy. */
+void node_run_result_free(node_t *node, node_own_t *own, mob_ref_t fresh);
 
 #endif

@@ -11,6 +11,7 @@
 
 typedef struct {
     refs_t *refs;
+    uint64_t unheard, unheard_ns; /* a home that messages wait for, and since when */
     /* The HOLDs of this frame of the peer's are answered (refs_ops_t's `kept`); NULL: nobody wants
      * to know. */
     void (*kept)(node_cluster_t *cluster, uint64_t peer, uint64_t sequence);
@@ -57,13 +58,17 @@ mob_status_t node_holding_list_came(node_cluster_t *cluster, uint64_t peer, fram
 
 /* A proxy was made, or is used again. */
 void node_holding_held(node_t *node, frame_id_t id);
-/* Nothing here holds the object any more, and all rings were read: it is freed after this, unless
- * other nodes hold it. False: they do, and it stays. */
-bool node_holding_unheld(node_t *node, node_object_t *object);
-/* Nothing here holds the proxy but processes that keep it loaded. True: its home will say when they
- * need not; false: nobody will. */
-bool node_holding_cached(node_t *node, node_object_t *object);
+/* It is freed. */
+void node_holding_dropped(node_t *node, frame_id_t id);
+/* Whether nothing holds the object but other nodes. */
+bool node_holding_is_abroad(const node_t *node, const node_object_t *object);
+/* Nothing on this node holds this own object, which others may, and all rings were read. It is put
+ * at zero when no other node does, now or later. */
+void node_holding_unheld(node_t *node, node_object_t *object);
 /* An own object was named by another node: it is held again if this node had let go of it. */
 void node_holding_named(node_t *node, mob_ref_t ref);
+/* Nothing here holds the proxy but processes that keep it loaded. True: its home will say when they
+ * need not. */
+bool node_holding_cached(node_t *node, node_object_t *object);
 
 #endif

@@ -17,6 +17,7 @@
 typedef struct node_proxy {
     frame_id_t id;
     bool is_asked;  /* the home was asked for the value, or is in this round */
+    bool is_made;   /* a task that runs here makes its value */
     bool is_cached; /* the room refs was told that it is only kept loaded */
     bool is_lost;   /* nobody counts it any more: its home is dead, or says that it is gone */
 } node_proxy_t;
@@ -64,6 +65,8 @@ bool node_proxy_owns(const node_t *node, uint32_t client);
 /* Whether the value is at another node, and not here. How large it is stands in
  * `object->elsewhere`, which stays when it has come. */
 bool node_proxy_is_elsewhere(node_t *node, const node_object_t *object);
+/* How the sealed own object's value looks to others that may pull it. */
+void node_proxy_describe(node_t *node, const node_object_t *object, node_elsewhere_t *ret_what);
 /* The PENDING slot has a value, at another node: SEALED and AWAY. Who waits is woken. Nothing
  * happens if it is sealed. MOB_ENOMEM. */
 mob_status_t node_proxy_seal_elsewhere(node_t *node, mob_ref_t ref, const node_elsewhere_t *what);
@@ -81,9 +84,13 @@ mob_status_t node_proxy_seal(node_t *node, mob_ref_t ref, mob_format_t format, m
 /* The PENDING slot's value is an error: sealed, and who waits is woken. */
 void node_proxy_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char *words);
 
-/* ---- for object.c ---- */
+/* ---- for run.c, object.c and holding.c ---- */
 
-/* The proxy's book goes, and with it the slot, which nobody can name any more. */
-void node_proxy_free(node_t *node, node_object_t *object);
+/* The run that made it is over. Without a value the home is asked after all. */
+void node_proxy_result_end(node_t *node, node_object_t *object);
+/* The room refs does not count the object any more: it is gone at its home, or that is dead. */
+void node_proxy_gone(node_t *node, frame_id_t id);
+/* The book of a proxy is gone: its slot goes too, which nobody can name any more. */
+void node_proxy_free(node_t *node, uint32_t slot, node_proxy_t *proxy);
 
 #endif
