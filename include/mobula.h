@@ -100,6 +100,9 @@ typedef struct mob_config {
     const char *labels;         /* of this node: key=value,key=value; NULL: none */
     const char *const *spill_dirs; /* NULL-terminated: folders for objects that memory has no space
                                       for, used by turns; NULL: the session's own folder */
+    const char *const *cluster;    /* NULL-terminated: how a node with an address takes part in a
+                                      cluster, as mobulad's arguments say it (--join=HOST:PORT and so
+                                      on); NULL: alone */
     bool log_to_driver;            /* whether mob_message_read gets what workers print */
     const char *join;    /* the socket of a daemon that mob_node_start started: mob_init joins it,
                             and what describes a node (daemon_path, temp_dir, resources,
@@ -665,6 +668,10 @@ typedef enum mob_query {
     MOB_QUERY_WHERE = 14,    /* where a shape is met: (slot, generation, bundle, flags) of its
                                 group, or () */
     MOB_QUERY_LABELS = 15,   /* of the node: a text, key=value,... */
+    MOB_QUERY_NODES = 16,    /* of the cluster, the one that is asked first: (id, whether it lives,
+                                host, port, name, hostname, pid, whether it founded the cluster,
+                                folder, labels, start and end in ms (0: none), why it ended,
+                                ((resource, total, free), ...)) */
     MOB_QUERY_TASK = 11      /* what is kept of a run that failed, which `argument` names: see
                                 mob_run_number. Kind, name, its function (slot, generation), references
                                 of its arguments, its arguments in bytes, what its driver gave its

@@ -152,6 +152,8 @@ static bool words_of(const mob_config_t *config, bool stays, words_t *words) {
     if (stays) ok = ok && word_add(words, "--stay");
     if (stays && config->address != NULL)
         ok = ok && word_add(words, "--address=%s", config->address);
+    for (const char *const *w = config->cluster; ok && stays && w != NULL && *w != NULL; w++)
+        ok = word_add(words, "%s", *w);
     bool has_cpu = false;
     for (size_t i = 0; ok && i < config->resource_count; i++) {
         has_cpu |= strcmp(config->resources[i].name, "CPU") == 0;

@@ -266,6 +266,10 @@ mob_status_t link_send(link_t *link, link_message_t *message, bool is_answer,
     return MOB_OK;
 }
 
+uint64_t link_next_sequence(const link_t *link) {
+    return link->takes_none ? 0 : link->outbox.last + 1;
+}
+
 void link_leave(link_t *link) {
     if (link->takes_none) return;
     link->takes_none = true;

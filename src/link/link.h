@@ -97,6 +97,8 @@ void link_message_free(link_message_t *message);
  * then. ret_sequence may be NULL. */
 mob_status_t link_send(link_t *link, link_message_t *message, bool is_answer,
                        uint64_t *ret_sequence);
+/* The number that the next message will get; 0: none is taken any more. */
+uint64_t link_next_sequence(const link_t *link);
 /* Whether link_send would take a message that is no answer. If not, ops.room follows. */
 bool link_has_room(link_t *link);
 /* The node has dealt with a message of this size that it had received, in any order: the peer may

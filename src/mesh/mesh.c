@@ -30,6 +30,14 @@ typedef struct peer {
     uint64_t written; /* the line that was written to last */
 } peer_t;
 
+/* This node asks another one to let it join. */
+typedef struct {
+    mesh_welcomed_fn welcomed;
+    void *context;
+    uint8_t answer[2 + MESH_WELCOME_MAX]; /* its size, then its bytes */
+    size_t size;
+} asker_t;
+
 typedef struct {
     mesh_t *mesh;
     net_line_t *line;
@@ -40,6 +48,7 @@ typedef struct {
     bool is_full;      /* it did not take everything */
     uint8_t hello[LINK_HELLO_SIZE];
     size_t hello_size;
+    asker_t *asker; /* of a line that asks to join; NULL */
 } line_t;
 
 struct mesh {
@@ -53,6 +62,7 @@ struct mesh {
     base_map_t peers, lines; /* by incarnation; by number */
     peer_t *dirty;           /* peers that something was sent to in this turn */
     int handles;
+    bool is_closed;
 };
 
 static uint64_t now_ns(void) { return base_clock_mono_ns(); }
@@ -70,6 +80,7 @@ static line_t *line_new(mesh_t *m) {
 
 static void line_free(line_t *line) {
     base_map_remove(&line->mesh->lines, &line->number);
+    free(line->asker);
     free(line);
 }
 
@@ -156,6 +167,60 @@ static const link_ops_t link_ops = {.dial = link_dial,
                                     .goodbye = link_goodbye,
                                     .refused = link_refused};
 
+/* ---- joining ---- */
+
+/* The answer has come, or never will. */
+static void ask_end(line_t *line, mob_status_t status) {
+    asker_t asker = *line->asker;
+    mesh_t *m = line->mesh;
+    net_line_t *net_line = line->line;
+    line_free(line);
+    if (status == MOB_OK) net_line_end(net_line);
+    if (!m->is_closed)
+        asker.welcomed(asker.context, status, asker.answer + 2,
+                       asker.size > 2 ? asker.size - 2 : 0);
+}
+
+static void ask_bytes(line_t *line, const uint8_t *bytes, size_t size) {
+    asker_t *asker = line->asker;
+    size_t room = sizeof asker->answer - asker->size;
+    if (size > room) size = room;
+    memcpy(asker->answer + asker->size, bytes, size);
+    asker->size += size;
+    size_t wanted = asker->size < 2 ? 2 : 2 + (size_t)asker->answer[0] + 256u * asker->answer[1];
+    if (asker->size < 2 || (asker->size < wanted && asker->size < sizeof asker->answer)) return;
+    asker->size = wanted < asker->size ? wanted : asker->size;
+    ask_end(line, MOB_OK);
+}
+
+/* Somebody wants to join, and is told how. It ends the line when it has read that. */
+static void ask_answer(line_t *line) {
+    mesh_t *m = line->mesh;
+    size_t size;
+    const void *welcome = m->ops->welcome(m->context, &size);
+    if (size > MESH_WELCOME_MAX) size = MESH_WELCOME_MAX;
+    uint8_t head[2] = {(uint8_t)size, (uint8_t)(size >> 8)};
+    net_line_write(line->line, head, sizeof head);
+    net_line_write(line->line, welcome, size);
+}
+
+mob_status_t mesh_join(mesh_t *m, const char *address, uint16_t port, mesh_welcomed_fn welcomed,
+                       void *context) {
+    line_t *line = line_new(m);
+    asker_t *asker = line != NULL ? calloc(1, sizeof *asker) : NULL;
+    if (asker == NULL) {
+        if (line != NULL) line_free(line);
+        return MOB_ENOMEM;
+    }
+    *asker = (asker_t){.welcomed = welcomed, .context = context};
+    line->asker = asker;
+    mob_status_t status = net_port_dial(m->port, address, port, 0, NET_JOIN, line, &line->line);
+    if (status != MOB_OK) line_free(line);
+    return status;
+}
+
+void mesh_cluster_set(mesh_t *m, uint64_t cluster) { net_port_cluster_set(m->port, cluster); }
+
 /* ---- what comes from the port ---- */
 
 static net_verdict_t on_admit(void *context, const net_identity_t *peer) {
@@ -177,6 +242,7 @@ static void on_up(void *context, net_line_t *net_line, const net_identity_t *ide
         net_line_user_set(net_line, line);
     }
     line->from = identity->incarnation;
+    if (line->asker == NULL && identity->purpose == NET_JOIN) ask_answer(line);
     if (line->peer != NULL) link_connected(line->peer->link, line->number, now_ns());
 }
 
@@ -217,6 +283,10 @@ static void on_bytes(void *context, net_line_t *net_line, const uint8_t *bytes, 
     mesh_t *m = context;
     line_t *line = net_line_user(net_line);
     uint64_t number = line->number;
+    if (line->asker != NULL) {
+        ask_bytes(line, bytes, size);
+        return;
+    }
     if (line->peer == NULL) {
         size_t part = LINK_HELLO_SIZE - line->hello_size;
         if (part > size) part = size;
@@ -238,6 +308,10 @@ static void on_down(void *context, net_line_t *net_line, mob_status_t status) {
     line_t *line = net_line_user(net_line);
     peer_t *peer = line->peer;
     uint64_t number = line->number;
+    if (line->asker != NULL) {
+        ask_end(line, status);
+        return;
+    }
     if (peer != NULL && line->from == 0) m->ops->trouble(m->context, peer->address, status);
     line_free(line);
     if (peer != NULL) link_ended(peer->link, number, now_ns());
@@ -345,20 +419,41 @@ void mesh_peer_close(mesh_t *m, uint64_t incarnation) {
     link_close(peer->link);
 }
 
-mob_status_t mesh_send(mesh_t *m, uint64_t incarnation, const void *bytes, size_t size,
-                       bool is_answer, uint64_t *ret_sequence) {
+static peer_t *peer_open(const mesh_t *m, uint64_t incarnation) {
     peer_t *peer = base_map_get(&m->peers, &incarnation);
+    return peer != NULL && !peer->is_closed ? peer : NULL;
+}
+
+mob_status_t mesh_send(mesh_t *m, uint64_t incarnation, const mesh_letter_t *letter,
+                       uint64_t *ret_sequence) {
+    peer_t *peer = peer_open(m, incarnation);
     link_message_t *message;
-    if (peer == NULL || peer->is_closed) return MOB_ECLOSED;
-    mob_status_t status = link_message_new(size, &message);
+    uint64_t sequence = peer != NULL ? link_next_sequence(peer->link) : 0;
+    if (sequence == 0) return MOB_ECLOSED;
+    if (!letter->is_answer && !link_has_room(peer->link)) return MOB_ELIMIT;
+    mob_status_t status = link_message_new(letter->head_size + letter->body_size, &message);
     if (status != MOB_OK) return status;
-    if (size > 0) memcpy(link_message_bytes(message), bytes, size);
-    status = link_send(peer->link, message, is_answer, ret_sequence);
-    if (status == MOB_OK)
-        peer_dirty(peer);
-    else
+    if (letter->note != NULL) status = letter->note(letter->context, sequence);
+    if (status != MOB_OK) {
         link_message_free(message);
-    return status;
+        return status;
+    }
+    uint8_t *bytes = link_message_bytes(message);
+    if (letter->head_size > 0) memcpy(bytes, letter->head, letter->head_size);
+    if (letter->body_size > 0) memcpy(bytes + letter->head_size, letter->body, letter->body_size);
+    (void)link_send(peer->link, message, true, ret_sequence); /* it was asked, and has room */
+    peer_dirty(peer);
+    return MOB_OK;
+}
+
+bool mesh_has_room(mesh_t *m, uint64_t incarnation) {
+    peer_t *peer = peer_open(m, incarnation);
+    return peer != NULL && link_has_room(peer->link);
+}
+
+bool mesh_is_open(const mesh_t *m, uint64_t incarnation) {
+    const peer_t *peer = peer_open(m, incarnation);
+    return peer != NULL && link_is_open(peer->link);
 }
 
 void mesh_processed(mesh_t *m, uint64_t incarnation, size_t size) {
@@ -428,6 +523,7 @@ static void on_closed(uv_handle_t *handle) {
 }
 
 void mesh_close(mesh_t *m) {
+    m->is_closed = true;
     size_t cursor = 0;
     const void *key;
     void *value;
@@ -436,7 +532,10 @@ void mesh_close(mesh_t *m) {
         free(value);
     }
     cursor = 0;
-    while (base_map_each(&m->lines, &cursor, &key, &value)) free(value);
+    while (base_map_each(&m->lines, &cursor, &key, &value)) {
+        free(((line_t *)value)->asker);
+        free(value);
+    }
     base_map_fini(&m->peers);
     base_map_fini(&m->lines);
     net_port_close(m->port);

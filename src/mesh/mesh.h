@@ -26,6 +26,9 @@ typedef struct mesh_ops {
     uint64_t (*renewal_age_ms)(void *context);
     /* Somebody could not come in, or could not be reached: mob_last_error has the words. */
     void (*trouble)(void *context, const char *address, mob_status_t status);
+    /* What a node is told that knows the token and wants to join: borrowed for the time of the
+     * call. */
+    const void *(*welcome)(void *context, size_t *ret_size);
 } mesh_ops_t;
 
 typedef struct mesh_config {
@@ -37,22 +40,51 @@ typedef struct mesh_config {
     size_t room_bytes; /* of a link: see link_new; the same on all nodes */
 } mesh_config_t;
 
+/* The answer of a node that was asked to let this one join; borrowed for the time of the call. Any
+ * other status than MOB_OK: there was none, and mob_last_error has the words. */
+typedef void (*mesh_welcomed_fn)(void *context, mob_status_t status, const void *welcome,
+                                 size_t size);
+
+/* A message to a peer, in two pieces: borrowed for the time of the call. */
+typedef struct mesh_letter {
+    const void *head, *body;
+    size_t head_size, body_size;
+    bool is_answer; /* it is taken even if there is no room */
+    /* Called with the message's number when nothing but this can keep it from being sent. What it
+     * returns that is not MOB_OK is mesh_send's status, and the message is not sent. NULL: none. */
+    mob_status_t (*note)(void *context, uint64_t sequence);
+    void *context;
+} mesh_letter_t;
+
+enum { MESH_WELCOME_MAX = 4096 };
+
 /* MOB_ESYS: it can't listen there. MOB_ENOMEM, MOB_EINVAL. */
 mob_status_t mesh_open(uv_loop_t *loop, const mesh_config_t *config, const mesh_ops_t *ops,
                        void *context, mesh_t **ret_mesh);
 /* Ends everything, without a word. Its memory goes in a later turn. Not in a callback. */
 void mesh_close(mesh_t *mesh);
 uint16_t mesh_port(const mesh_t *mesh);
+/* Asks the node there to let this one join: `welcomed` follows, once, in a later turn, unless the
+ * mesh is closed before. MOB_EINVAL: no address in digits; MOB_ENOMEM. */
+mob_status_t mesh_join(mesh_t *mesh, const char *address, uint16_t port, mesh_welcomed_fn welcomed,
+                       void *context);
+/* The cluster's id is known now: whoever names another one is refused. */
+void mesh_cluster_set(mesh_t *mesh, uint64_t cluster);
 
 /* A peer to talk to, and where it listens. MOB_EEXISTS: it is one already, or was. MOB_ENOMEM. */
 mob_status_t mesh_peer_add(mesh_t *mesh, uint64_t peer, const char *address, uint16_t port);
 /* The peer's tombstone: nothing is heard of it any more, and whoever dials in its name is told. */
 void mesh_peer_close(mesh_t *mesh, uint64_t peer);
 
-/* Sends a message: the bytes are copied. MOB_ELIMIT: there is no room, and ops.room follows; an
- * answer is taken all the same. MOB_ECLOSED: the peer is dead, or unknown. MOB_ENOMEM. */
-mob_status_t mesh_send(mesh_t *mesh, uint64_t peer, const void *bytes, size_t size, bool is_answer,
+/* Sends a message: the bytes are copied. MOB_ELIMIT: there is no room, and ops.room follows.
+ * MOB_ECLOSED: the peer is dead, or unknown, or this node leaves. MOB_ENOMEM. `ret_sequence`: NULL,
+ * or what number it got. */
+mob_status_t mesh_send(mesh_t *mesh, uint64_t peer, const mesh_letter_t *letter,
                        uint64_t *ret_sequence);
+/* Whether a message to the peer that is no answer would be taken. If not, ops.room follows. */
+bool mesh_has_room(mesh_t *mesh, uint64_t peer);
+/* Whether there is a connection to the peer now. */
+bool mesh_is_open(const mesh_t *mesh, uint64_t peer);
 /* The node has dealt with a message of this size of that peer. */
 void mesh_processed(mesh_t *mesh, uint64_t peer, size_t size);
 /* Says goodbye to all. */

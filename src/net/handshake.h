@@ -18,7 +18,12 @@
 enum { NET_PROTOCOL = 1, NET_VERSION_MAX = 31, NET_GREETING = 48, NET_IDENTITY = 96 };
 
 /* What a connection is for. */
-typedef enum { NET_FRAMES = 1, NET_BULK = 2 } net_purpose_t;
+typedef enum {
+    NET_FRAMES = 1,
+    NET_BULK,
+    NET_JOIN, /* a node that is no member yet asks what it has to know */
+    NET_PURPOSES
+} net_purpose_t;
 
 /* Who one side is. */
 typedef struct net_identity {

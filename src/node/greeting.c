@@ -147,11 +147,10 @@ static void driver_greet(node_client_t *c, int fd) {
     } /* else it is welcomed when the zygote can fork */
 }
 
-/* The process that waits until a daemon which stays is ready: it is. Takes the descriptor of the
- * setup that drivers are expected to have; without it they wait a little longer. */
-static void starter_greet(node_client_t *c, int fd) {
-    if (fd >= 0) (void)node_mother_new(c->node, fd);
-    const char *dir = c->node->session.dir;
+void node_starter_ready(node_t *n) {
+    node_client_t *c = n->starter;
+    if (c == NULL || c->role != WIRE_STARTER || c->state != NODE_GREETING) return;
+    const char *dir = n->session.dir;
     char packet[sizeof(wire_packet_t) + 4096];
     wire_packet_t head = {.magic = WIRE_MAGIC, .kind = WIRE_STARTED};
     size_t size = strnlen(dir, sizeof packet - sizeof head);
@@ -159,6 +158,19 @@ static void starter_greet(node_client_t *c, int fd) {
     memcpy(packet + sizeof head, dir, size);
     c->state = NODE_LIVE;
     node_client_send(c, packet, sizeof head + size, NULL, 0);
+}
+
+void node_starter_fail(node_t *n, mob_status_t status, const char *why) {
+    node_client_t *c = n->starter;
+    if (c != NULL && c->state == NODE_GREETING) node_client_refuse(c, status, why);
+    node_end(n);
+}
+
+/* The process that waits until a daemon which stays is ready. Takes the descriptor of the setup
+ * that drivers are expected to have; without it they wait a little longer. */
+static void starter_greet(node_client_t *c, int fd) {
+    if (fd >= 0) (void)node_mother_new(c->node, fd);
+    if (node_cluster_is_ready(c->node)) node_starter_ready(c->node);
 }
 
 static void observer_greet(node_client_t *c) {

@@ -26,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/cpus.h"
 #include "node/inbox.h"
 #include "node/settings.h"
@@ -46,7 +47,7 @@ void node_stop(node_t *n) {
     }
     n->stopping = true;
     NODE_EACH_JOB(n, job) node_job_leave(job, false);
-    if (node_jobs_are_over(n)) node_end(n);
+    if (node_jobs_are_over(n)) node_cluster_leave(n);
 }
 
 static bool messages_pending(node_t *n) {
@@ -214,6 +215,30 @@ static mob_status_t loop_start(node_t *n) {
     return status;
 }
 
+/* An argument about the node's part in a cluster; false: it is another one. */
+static bool cluster_argument_read(node_cluster_config_t *config, const char *argument) {
+    const struct {
+        const char *name, **value;
+    } known[] = {
+        {"--join=", &config->join},
+        {"--redis=", &config->redis},
+        {"--sentinels=", &config->sentinels},
+        {"--founded=", &config->founded},
+        {"--node-name=", &config->name},
+        {"--python=", &config->python},
+        {"--tls-cert=", &config->certificate},
+        {"--tls-key=", &config->key},
+        {"--tls-ca=", &config->authority},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        size_t size = strlen(known[i].name);
+        if (strncmp(argument, known[i].name, size) != 0) continue;
+        *known[i].value = argument + size;
+        return true;
+    }
+    return false;
+}
+
 static mob_status_t arguments_read(node_t *n, int argc, char **argv) {
     n->config.temp_dir = "/tmp";
     for (int i = 1; i < argc; i++) {
@@ -226,6 +251,8 @@ static mob_status_t arguments_read(node_t *n, int argc, char **argv) {
             n->config.stays = true;
         } else if (strncmp(argv[i], "--address=", 10) == 0) {
             n->config.address = argv[i] + 10;
+        } else if (cluster_argument_read(&n->config.cluster, argv[i])) {
+            continue;
         } else if (strncmp(argv[i], "--labels=", 9) == 0) {
             n->config.labels = argv[i] + 9;
         } else if (strncmp(argv[i], "--spill=", 8) == 0) {
@@ -256,11 +283,17 @@ static mob_status_t labels_set(node_t *n) {
     return status;
 }
 
+/* A node that has an address takes part in a cluster, and is announced when it does. */
+static mob_status_t part_take(node_t *n) {
+    return n->config.address != NULL ? node_cluster_start(n) : node_session_announce(n, "");
+}
+
 /* Everything that can fail at the start. */
 static mob_status_t node_start(node_t *n) {
     if (getrandom(&n->incarnation, sizeof n->incarnation, 0) != sizeof n->incarnation)
         return base_fail(MOB_ESYS, "getrandom: %s", strerror(errno));
     n->client_next = 1;
+    n->started_ms = base_clock_wall_ns() / 1000000;
     mob_status_t status = node_settings_read(n);
     if (status == MOB_OK)
         status = sched_new(n->config.resources.items, n->config.resources.count, &n->sched);
@@ -272,7 +305,8 @@ static mob_status_t node_start(node_t *n) {
     atomic_store(&n->shared->fast, n->config.fast);
     atomic_store(&n->shared->cpus, base_cpus_count(""));
     status = node_session_open(n);
-    return status == MOB_OK ? loop_start(n) : status;
+    if (status == MOB_OK) status = loop_start(n);
+    return status == MOB_OK && n->config.stays ? part_take(n) : status;
 }
 
 static void silence(void) {

@@ -221,6 +221,10 @@ static bool answer_write(node_client_t *asker, uint32_t query, uint64_t argument
         wire_write_str(w, labels ? labels : "", labels ? strlen(labels) : 0);
         return true;
     }
+    case MOB_QUERY_NODES:
+        node_leases_take_free(n);
+        node_roster_write(n, w);
+        return true;
     case MOB_QUERY_DEMANDS:
         node_demands_write(n, w);
         return true;

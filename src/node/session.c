@@ -4,14 +4,12 @@
  * left behind by a daemon that was killed; the next daemon that starts removes it.
  *
  * A node that any driver of the user may join has a file `node` in its folder: a line each with its
- * address, its process id, its version and its id. It is written last, when the daemon listens. The
- * address is the node's name on this machine: its port is bound, so that no other node has it, and
- * nobody listens there, since drivers come by the socket.
+ * address, its process id, its version, its id, its cluster's id (empty: it is alone) and its name.
+ * It is written last, when the daemon listens. Drivers come by the socket, other nodes to the
+ * address.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,38 +70,15 @@ static mob_status_t pid_write(const node_t *n) {
     return file_write(n, "pid", text);
 }
 
-/* Takes the node's address, "IP:PORT", for as long as the daemon lives. Port 0: any that is free,
- * and then *address is that. */
-static mob_status_t address_take(char *address, size_t capacity) {
-    char ip[INET_ADDRSTRLEN] = "";
-    unsigned port = 0;
-    struct sockaddr_in at = {.sin_family = AF_INET};
-    socklen_t size = sizeof at;
-    if (sscanf(address, "%15[0-9.]:%u", ip, &port) != 2 || port > 65535 ||
-        inet_pton(AF_INET, ip, &at.sin_addr) != 1)
-        return base_fail(MOB_EINVAL, "%s is no address of a node: it is to be IP:PORT", address);
-    at.sin_port = htons((uint16_t)port);
-    /* the descriptor stays open until the daemon ends */
-    int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (sock < 0 || bind(sock, (struct sockaddr *)&at, sizeof at) != 0 ||
-        getsockname(sock, (struct sockaddr *)&at, &size) != 0)
-        return base_fail(MOB_ESYS, "taking the address %s: %s%s", address, strerror(errno),
-                         errno == EADDRINUSE ? ". Another program has it, maybe a node: see `ray "
-                                               "status`, end it by `ray stop`, or give --port "
-                                               "another number (0: any that is free)"
-                                             : "");
-    snprintf(address, capacity, "%s:%u", ip, (unsigned)ntohs(at.sin_port));
-    return MOB_OK;
-}
-
-/* From now on drivers find the node. */
-static mob_status_t node_write(const node_t *n) {
-    char address[64], text[256];
-    snprintf(address, sizeof address, "%s", n->config.address ? n->config.address : "");
-    mob_status_t status = address[0] != 0 ? address_take(address, sizeof address) : MOB_OK;
-    if (status != MOB_OK) return status;
-    snprintf(text, sizeof text, "%s\n%d\n%s\n%016llx\n", address, (int)getpid(), MOBULA_VERSION,
-             (unsigned long long)n->incarnation);
+mob_status_t node_session_announce(const node_t *n, const char *address) {
+    const node_cluster_t *c = n->cluster;
+    const char *name = n->config.cluster.name;
+    char text[1024], cluster[33] = "";
+    if (c != NULL && !c->is_alone)
+        snprintf(cluster, sizeof cluster, "%016llx%016llx", (unsigned long long)c->id[0],
+                 (unsigned long long)c->id[1]);
+    snprintf(text, sizeof text, "%s\n%d\n%s\n%016llx\n%s\n%s\n", address, (int)getpid(),
+             MOBULA_VERSION, (unsigned long long)n->incarnation, cluster, name != NULL ? name : "");
     return file_write(n, "node", text);
 }
 
@@ -163,8 +138,7 @@ mob_status_t node_session_open(node_t *n) {
     n->session.dir = dir;
     if (asprintf(&n->session.socket_path, "%s/socket", dir) < 0) return MOB_ENOMEM;
     status = pid_write(n);
-    if (status == MOB_OK) status = socket_listen(n);
-    return status == MOB_OK && n->config.stays ? node_write(n) : status;
+    return status == MOB_OK ? socket_listen(n) : status;
 }
 
 void node_session_close(node_t *n) {

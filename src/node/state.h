@@ -19,6 +19,7 @@
 #include "node/census.h"
 #include "node/children.h"
 #include "node/client.h"
+#include "node/cluster/cluster.h"
 #include "node/deadlock.h"
 #include "node/failure.h"
 #include "node/farewell.h"
@@ -73,6 +74,7 @@ typedef struct {
     uint64_t store_bytes;
     const char *labels;  /* key=value,...: its user's; NULL: none */
     const char *address; /* of a node that stays, IP:PORT; NULL: it has none */
+    node_cluster_config_t cluster;
     bool stays;          /* it outlives its starter, and any driver may join */
     bool fast;           /* workers take tasks from queues */
     bool loopback;       /* the daemon is its own peer, for tests */
@@ -96,6 +98,7 @@ struct node {
     bool again;     /* something was done that may let something else go on: one more round */
     uint64_t round; /* counts readings of all rings */
     uint64_t incarnation;
+    uint64_t started_ms; /* wall clock */
     int event_fd; /* clients wake the loop by it */
     node_handles_t handles;
     node_config_t config;
@@ -122,6 +125,7 @@ struct node {
                                                 outlives the client */
     node_numbers_t numbers;
     node_peer_t *peer;                /* NULL: there is none */
+    node_cluster_t *cluster;          /* NULL: the node is alone */
     VEC(node_client_t *) connections; /* all of them, for the end */
     node_client_t *starter; /* that started the daemon: its driver, or a process that waits until a
                                node which stays is ready; NULL: it has gone */

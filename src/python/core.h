@@ -159,7 +159,8 @@ typedef struct {
     uint32_t index; /* of the result */
     bool item;      /* the run's next item, and not a result */
     bool over;      /* it was not stored, and there is no exception: nobody reads the items */
-    mob_ref_t ref;  /* of the new object, one count */
+    mob_status_t failed; /* why there was no place for it */
+    mob_ref_t ref;       /* of the new object, one count */
 } core_target_t;
 int core_value_store(PyObject *value, const char *what, core_target_t *target);
 /* Stores an error, which is in the direct encoding. */

@@ -169,6 +169,7 @@ PyMODINIT_FUNC PyInit__core(void) {
         PyModule_AddIntConstant(module, "QUERY_OBJECTS", MOB_QUERY_OBJECTS) == 0 &&
         PyModule_AddIntConstant(module, "QUERY_JOBS", MOB_QUERY_JOBS) == 0 &&
         PyModule_AddIntConstant(module, "QUERY_DEMANDS", MOB_QUERY_DEMANDS) == 0 &&
+        PyModule_AddIntConstant(module, "QUERY_NODES", MOB_QUERY_NODES) == 0 &&
         PyModule_AddIntConstant(module, "QUERY_KEPT", MOB_QUERY_KEPT) == 0 &&
         PyModule_AddIntConstant(module, "KV_PUT", MOB_KV_PUT) == 0 &&
         PyModule_AddIntConstant(module, "KV_NEW", MOB_KV_NEW) == 0 &&

@@ -27,7 +27,8 @@ PyObject *core_pickle(PyObject *value, const char *what, collector_t *collector)
     return made;
 }
 
-int core_space_wait(void) {
+/* MOB_OK: it is time to try again. Else with an exception: MOB_EINTR if it is Python's own. */
+static mob_status_t space_await(void) {
     mob_status_t status;
     uint64_t began = core.stamp;
     CORE_ALLOW_THREADS_BEGIN
@@ -35,16 +36,18 @@ int core_space_wait(void) {
     CORE_ALLOW_THREADS_END
     if (PyErr_CheckSignals() < 0) {
         if (core.stamp == began) mob_space_forget(core.client);
-        return -1;
+        return MOB_EINTR;
     }
     if (core.stamp != began) { /* another thread or a signal handler ended the session */
         core_raise_ended();
-        return -1;
+        return MOB_EINTR;
     }
-    if (status == MOB_OK || status == MOB_EINTR) return 0;
+    if (status == MOB_OK || status == MOB_EINTR) return MOB_OK;
     core_raise(status);
-    return -1;
+    return status;
 }
+
+int core_space_wait(void) { return space_await() == MOB_OK ? 0 : -1; }
 
 /* -1 with an exception. */
 static int target_begin(core_target_t *t, uint64_t size, uint32_t ref_count, mob_buffer_t *buffer) {
@@ -55,9 +58,11 @@ static int target_begin(core_target_t *t, uint64_t size, uint32_t ref_count, mob
                      ? mob_run_result_begin(core.client, t->run, t->index, size, ref_count, buffer)
                      : mob_put_begin(core.client, size, ref_count, buffer);
         if (status == MOB_OK) return 0;
-    } while (status == MOB_ESPACE && core_space_wait() == 0);
+        bool waits = status == MOB_ESPACE;
+        t->failed = waits ? space_await() : status;
+        if (!waits && status != MOB_EOVER) core_raise(status);
+    } while (t->failed == MOB_OK);
     t->over = status == MOB_EOVER;
-    if (status != MOB_ESPACE && !t->over) core_raise(status);
     return -1;
 }
 

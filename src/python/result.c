@@ -82,11 +82,16 @@ static PyObject *dynamic_collect(PyObject *values) {
 
 static void target_fail(core_target_t *target, const void *data, size_t size, mob_status_t error,
                         const mob_ref_t *refs, uint32_t ref_count) {
-    static const char full[] = "\5\25\0\0\0\0\0\0\0no room for the error";
+    static const char full[] = "\5\25\0\0\0\0\0\0\0no room for the error",
+                      ended[] = "\5\24\0\0\0\0\0\0\0the daemon has ended";
     if (core_error_store(data, size, error, refs, ref_count, target) == 0 || target->over) return;
-    /* The store is full: the reason fits into the slot itself. */
+    /* The store is full, or the daemon is gone: the reason fits into the slot itself. */
+    bool gone = target->failed == MOB_ECLOSED || target->failed == MOB_ESTOPPED;
     PyErr_Clear();
-    core_error_store(full, sizeof full - 1, MOB_EFULL, NULL, 0, target);
+    if (gone)
+        core_error_store(ended, sizeof ended - 1, target->failed, NULL, 0, target);
+    else
+        core_error_store(full, sizeof full - 1, MOB_EFULL, NULL, 0, target);
 }
 
 /* The error is the run's last item. False: nobody reads its items. */

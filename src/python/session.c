@@ -59,7 +59,7 @@ static void meanwhile(void *context) {
 /* What mob_init is given, with the memory that it lies in. */
 typedef struct {
     mob_config_t config;
-    const char **argv, **preload, **spill;
+    const char **argv, **preload, **spill, **cluster;
     mob_resource_t *resources;
     meanwhile_t meanwhile;
 } start_t;
@@ -75,6 +75,7 @@ static bool start_read(PyObject *dict, start_t *s) {
     s->argv = core_strings(PyDict_GetItemString(dict, "argv"));
     s->preload = core_strings(PyDict_GetItemString(dict, "preload"));
     s->spill = core_strings(PyDict_GetItemString(dict, "spill"));
+    s->cluster = core_strings(PyDict_GetItemString(dict, "cluster"));
     s->resources = resources ? resources_of(resources, &c->resource_count) : NULL;
     c->daemon_path = text_of(dict, "daemon");
     c->join = text_of(dict, "join");
@@ -87,6 +88,7 @@ static bool start_read(PyObject *dict, start_t *s) {
     c->zygote_argv = s->argv != NULL && s->argv[0] != NULL ? s->argv : NULL;
     c->preload = s->preload;
     c->spill_dirs = s->spill;
+    c->cluster = s->cluster;
     c->store_bytes = store ? PyLong_AsUnsignedLongLong(store) : 0;
     c->log_to_driver = log == NULL || PyObject_IsTrue(log) == 1;
     if (setup != NULL && PyBytes_Check(setup)) {
@@ -98,13 +100,14 @@ static bool start_read(PyObject *dict, start_t *s) {
         c->meanwhile_context = &s->meanwhile;
     }
     return !PyErr_Occurred() && s->argv != NULL && s->preload != NULL && s->spill != NULL &&
-           (c->daemon_path != NULL || c->join != NULL);
+           s->cluster != NULL && (c->daemon_path != NULL || c->join != NULL);
 }
 
 static void start_free(start_t *s) {
     PyMem_Free(s->argv);
     PyMem_Free(s->preload);
     PyMem_Free(s->spill);
+    PyMem_Free(s->cluster);
     PyMem_Free(s->resources);
 }
 

@@ -34,13 +34,17 @@ void task_errors_store(mob_client_t *c, mob_run_t *run, const void *data, uint64
     static const uint8_t full[] = "\5\25\0\0\0\0\0\0\0no room for the error";
     for (uint32_t i = 0; i < run->num_returns; i++) {
         mob_buffer_t buffer;
-        bool stored = task_result_begin(c, run, i, size, ref_count, &buffer) == MOB_OK;
+        mob_status_t status = task_result_begin(c, run, i, size, ref_count, &buffer);
+        bool stored = status == MOB_OK, gone = status == MOB_ECLOSED || status == MOB_ESTOPPED;
         if (stored)
             memcpy(buffer.data, data, size);
         else if (mob_run_result_begin(c, run, i, sizeof full - 1, 0, &buffer) ==
                  MOB_OK) /* it fits into the slot */
             memcpy(buffer.data, full, sizeof full - 1);
-        mob_run_result_commit(c, run, i, &buffer, MOB_FORMAT_DIRECT, stored ? error : MOB_EFULL,
+        mob_run_result_commit(c, run, i, &buffer, MOB_FORMAT_DIRECT,
+                              stored ? error
+                              : gone ? status
+                                     : MOB_EFULL,
                               stored ? refs : NULL);
     }
 }

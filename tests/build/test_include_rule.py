@@ -38,7 +38,7 @@ SEES = {
     "client": {"base", "wire", "shm", "store", "client"},
     "node": {
         *("base", "wire", "shm", "store", "sched", "control", "actor", "knot", "frame", "node"),
-        *("member", "redis"),
+        *("member", "redis", "net", "link", "mesh", "refs", "place", "pull"),
     },
     "task": {"base", "wire", "shm", "store", "client", "task"},
     "sim": {

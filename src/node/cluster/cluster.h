@@ -36,6 +36,7 @@ typedef struct {
     const char *sentinels; /* NAME@HOST:PORT,... */
     const char *founded;   /* 32 hex digits: the id of the cluster that it founds or finds again */
     const char *name;      /* of the node; NULL: its address */
+    const char *python;    /* MAJOR.MINOR of its workers; NULL: they have none */
     const char *certificate, *key, *authority; /* files; all or none */
 } node_cluster_config_t;
 
@@ -44,27 +45,29 @@ struct node_cluster {
     node_cluster_state_t state;
     char host[64]; /* of its own address */
     uint64_t id[2];
+    bool founds;
+    bool is_alone;   /* it has no Redis, and nobody can join */
+    uint64_t number; /* of its registration */
     net_secret_t secret;
     net_credentials_t *credentials;
     mesh_t *mesh;
-    redis_keeper_t *keeper;
+    uint64_t sequence; /* of the message that is being received; 0: none */
     redis_settings_t settings;
-    char *welcome; /* what joiners are told: see join.c */
+    redis_keeper_t *keeper;
+    char welcome[1024]; /* what joiners are told, see join.h */
     member_t *member;
-    uint64_t number; /* of its registration */
     node_roster_t roster;
-    char trouble[512]; /* the newest reason why it gets nowhere */
-    uv_timer_t tick, pulse, limit;
-    uint64_t leave_ns; /* when it began to leave */
+    int log_fd; /* cluster.log in the session's folder; -1: none */
+    size_t log_bytes;
+    char trouble[512];      /* the newest line of it */
+    uv_timer_t tick, pulse; /* membership's */
+    uv_timer_t limit;       /* of joining, then of leaving */
 };
 
-/* Takes part as the configuration says; `ret_address` is where it listens then. The starter is
- * answered later: by node_starter_ready or node_starter_fail (greeting.h). MOB_ESYS and others,
- * with words. */
-mob_status_t node_cluster_start(node_t *node, char *ret_address, size_t capacity);
-/* Once a round: sends what came of it. */
-void node_cluster_settle(node_t *node);
-/* Whether the node may tell its starter that it is ready. */
+/* Opens the port, and takes part as the configuration says. What comes of it the starter is told
+ * later: node_starter_ready or node_starter_fail (greeting.h). MOB_ESYS and others, with words. */
+mob_status_t node_cluster_start(node_t *node);
+/* Whether the starter may be told that the node is ready. */
 bool node_cluster_is_ready(const node_t *node);
 /* All jobs have ended: leaves the cluster, then ends the daemon. */
 void node_cluster_leave(node_t *node);
@@ -73,11 +76,20 @@ void node_cluster_leave(node_t *node);
 
 /* CLOCK_BOOTTIME, which membership counts by. */
 uint64_t node_cluster_now_ns(void);
-/* Whether that incarnation is a member, not known to be dead. */
-bool node_cluster_knows(const node_cluster_t *cluster, uint64_t peer);
-/* Asks the control state; see redis_keeper_ask. The reply is not called if there is no keeper any
- * more. MOB_ENOMEM, MOB_ECLOSED. */
+/* Asks the control state; see redis_keeper_ask. MOB_ENOMEM, MOB_ECLOSED: the reply is not called.
+ */
 mob_status_t node_cluster_ask(node_cluster_t *cluster, script_fn script, const void *arguments,
                               size_t size, redis_reply_fn reply, void *context);
+/* Registered, or alone: drivers find the node from now on, and the starter is told. */
+void node_cluster_began(node_cluster_t *cluster);
+/* This incarnation is over: the daemon ends. Its drivers are told why, unless it has left. */
+void node_cluster_over(node_cluster_t *cluster, bool has_left, const char *why);
+/* Something is not as it should be: a line in cluster.log. */
+void node_cluster_trouble(node_cluster_t *cluster, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* What keeps this node from taking part: the starter is told if it waits, and the daemon ends. */
+void node_cluster_fail(node_cluster_t *cluster, mob_status_t status, const char *why);
+/* The cluster's id and its Redis are known: asks to be registered. */
+mob_status_t node_cluster_go_on(node_cluster_t *cluster);
 
 #endif

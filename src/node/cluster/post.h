@@ -5,6 +5,7 @@
 #ifndef NODE_CLUSTER_POST_H
 #define NODE_CLUSTER_POST_H
 
+#include "frame/frame.h"
 #include "node/types.h"
 
 typedef enum {
@@ -42,7 +43,7 @@ bool node_post_has_room(node_cluster_t *cluster, uint64_t peer);
 uint64_t node_post_sequence(const node_cluster_t *cluster);
 
 /* From the mesh. False: no memory; it comes again. */
-bool node_post_receive(node_cluster_t *cluster, uint64_t peer, uint64_t sequence,
-                       const void *bytes, size_t size);
+bool node_post_receive(node_cluster_t *cluster, uint64_t peer, uint64_t sequence, const void *bytes,
+                       size_t size);
 
 #endif

@@ -1,5 +1,5 @@
-/* The nodes of the cluster as this one knows them: what each said of itself when it registered, what
- * of it is free, and why it is gone. */
+/* The nodes of the cluster as this one knows them: what each said of itself when it registered,
+ * what of it is free, and why it is gone. */
 #ifndef NODE_CLUSTER_ROSTER_H
 #define NODE_CLUSTER_ROSTER_H
 
@@ -15,14 +15,15 @@ typedef struct {
     uint16_t port;
     int32_t pid;
     bool is_head, is_silent;
-    char *reason; /* why it is gone; NULL */
+    bool has_left; /* it has said goodbye */
+    char *reason;  /* why it is gone; NULL */
     frame_amount_t *totals;
     int64_t *free; /* by the same numbers, as it said last */
     size_t count;
 } node_row_t;
 
 typedef struct {
-    base_map_t rows; /* by incarnation */
+    base_map_t rows;         /* by incarnation */
     VEC(node_row_t *) order; /* by their coming; the dead are bounded */
 } node_roster_t;
 

@@ -58,6 +58,8 @@ static void goodbye(void *context, uint64_t peer) {
     ((side_t *)context)->goodbyes++;
 }
 
+static uint8_t how_to_join[3000]; /* more than one byte's worth of size */
+
 static void buried(void *context, uint64_t by) {
     (void)by;
     ((side_t *)context)->buried++;
@@ -75,13 +77,20 @@ static void trouble(void *context, const char *address, mob_status_t status) {
     snprintf(side->words, sizeof side->words, "%s", mob_last_error());
 }
 
+static const void *welcome(void *context, size_t *ret_size) {
+    (void)context;
+    *ret_size = sizeof how_to_join;
+    return how_to_join;
+}
+
 static const mesh_ops_t ops = {.receive = receive,
                                .room = room,
                                .silent = silent,
                                .goodbye = goodbye,
                                .buried = buried,
                                .renewal_age_ms = renewal_age_ms,
-                               .trouble = trouble};
+                               .trouble = trouble,
+                               .welcome = welcome};
 
 static void side_open(int i, uint64_t self) {
     net_secret_t secret;
@@ -133,13 +142,22 @@ static void on_limit(uv_timer_t *timer) { *(bool *)timer->data = true; }
         assert_true(so);                                      \
     } while (0)
 
+static mob_status_t send_to(side_t *side, int to, const void *bytes, size_t size, bool is_answer,
+                            uint64_t *ret_sequence) {
+    mesh_letter_t letter = {.head = bytes,
+                            .head_size = size / 2,
+                            .body = (const char *)bytes + size / 2,
+                            .body_size = size - size / 2,
+                            .is_answer = is_answer};
+    return mesh_send(side->mesh, incarnation(to), &letter, ret_sequence);
+}
+
 static void say(int from, int to) {
     static uint8_t bytes[70000];
     uint64_t number = sides[from].sent[to] + 1, sequence;
     size_t size = 8 + base_random_below(&chance, base_random_chance(&chance, 1, 50) ? 69000 : 200);
     memcpy(bytes, &number, sizeof number);
-    mob_status_t status =
-        mesh_send(sides[from].mesh, incarnation(to), bytes, size, false, &sequence);
+    mob_status_t status = send_to(&sides[from], to, bytes, size, false, &sequence);
     if (status == MOB_ELIMIT) return;
     assert_int_equal(status, MOB_OK);
     assert_true(sequence == number);
@@ -184,13 +202,13 @@ static void one_that_leaves_says_so(void **state) {
     UNTIL(all_have_all());
     mesh_leave(sides[0].mesh);
     UNTIL(sides[1].goodbyes == 1 && sides[2].goodbyes == 1);
-    assert_int_equal(mesh_send(sides[0].mesh, incarnation(1), "x", 1, false, NULL), MOB_ECLOSED);
+    assert_int_equal(send_to(&sides[0], 1, "x", 1, false, NULL), MOB_ECLOSED);
 }
 
 static void one_that_is_dead_hears_of_it(void **state) {
     (void)state;
     mesh_peer_close(sides[1].mesh, incarnation(0));
-    assert_int_equal(mesh_send(sides[1].mesh, incarnation(0), "x", 1, true, NULL), MOB_ECLOSED);
+    assert_int_equal(send_to(&sides[1], 0, "x", 1, true, NULL), MOB_ECLOSED);
     say(0, 1);
     UNTIL(sides[0].buried > 0);
     assert_true(sides[1].got[0] == 0);
@@ -206,6 +224,63 @@ static void one_that_is_gone_is_silent(void **state) {
     assert_int_equal(sides[1].silent[2], 0);
 }
 
+typedef struct {
+    int answers;
+    mob_status_t status;
+    size_t size;
+    uint8_t bytes[sizeof how_to_join];
+} joined_t;
+
+static void welcomed(void *context, mob_status_t status, const void *bytes, size_t size) {
+    joined_t *joined = context;
+    joined->answers++;
+    joined->status = status;
+    joined->size = size;
+    if (status == MOB_OK && size <= sizeof joined->bytes) memcpy(joined->bytes, bytes, size);
+}
+
+/* One that is nobody's peer asks, and so does one that knows another token. */
+static void one_that_joins_is_told_how(void **state) {
+    (void)state;
+    joined_t joined = {0};
+    for (size_t i = 0; i < sizeof how_to_join; i++) how_to_join[i] = (uint8_t)(i * 7);
+    mesh_close(sides[0].mesh);
+    side_open(0, 999);
+    uint16_t port = mesh_port(sides[1].mesh);
+    assert_int_equal(mesh_join(sides[0].mesh, "127.0.0.1", port, welcomed, &joined), MOB_OK);
+    UNTIL(joined.answers == 1);
+    assert_int_equal(joined.status, MOB_OK);
+    assert_int_equal(joined.size, sizeof how_to_join);
+    assert_memory_equal(joined.bytes, how_to_join, sizeof how_to_join);
+    assert_int_equal(mesh_join(sides[0].mesh, "somewhere", port, welcomed, &joined), MOB_EINVAL);
+    mesh_close(sides[1].mesh);
+    sides[1].mesh = NULL;
+    assert_int_equal(mesh_join(sides[0].mesh, "127.0.0.1", port, welcomed, &joined), MOB_OK);
+    UNTIL(joined.answers == 2);
+    assert_int_not_equal(joined.status, MOB_OK);
+}
+
+/* The number that a message gets is known before it goes, and a refusal keeps it back. */
+static mob_status_t number_note(void *context, uint64_t sequence) {
+    uint64_t *noted = context;
+    *noted = sequence;
+    return sequence == 2 ? MOB_EINVAL : MOB_OK;
+}
+
+static void a_message_is_noted_before_it_goes(void **state) {
+    (void)state;
+    uint64_t noted = 0, sequence = 0, number = 1;
+    mesh_letter_t letter = {
+        .head = &number, .head_size = sizeof number, .note = number_note, .context = &noted};
+    assert_int_equal(mesh_send(sides[0].mesh, incarnation(1), &letter, &sequence), MOB_OK);
+    assert_true(noted == 1 && sequence == 1);
+    sides[0].sent[1] = 1;
+    assert_int_equal(mesh_send(sides[0].mesh, incarnation(1), &letter, &sequence), MOB_EINVAL);
+    assert_true(noted == 2);
+    say(0, 1); /* as number 2: the other one was none */
+    UNTIL(all_have_all());
+}
+
 /* A node with another incarnation, at the place of one that is known. */
 static void another_one_at_its_place_is_not_taken_for_it(void **state) {
     (void)state;
@@ -216,7 +291,7 @@ static void another_one_at_its_place_is_not_taken_for_it(void **state) {
         mesh_peer_add(stranger->mesh, incarnation(1), "127.0.0.1", mesh_port(sides[1].mesh)),
         MOB_OK);
     uint64_t number = 1;
-    mesh_send(stranger->mesh, incarnation(1), &number, sizeof number, false, NULL);
+    send_to(stranger, 1, &number, sizeof number, false, NULL);
     UNTIL(stranger->troubles > 0 || sides[1].silent[0] == 1);
     assert_true(sides[1].got[0] == 0);
     assert_false(mesh_is_idle(stranger->mesh, 0)); /* nobody there knows it */
@@ -228,6 +303,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_that_leaves_says_so, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_is_dead_hears_of_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_is_gone_is_silent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_that_joins_is_told_how, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_message_is_noted_before_it_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_one_at_its_place_is_not_taken_for_it, set_up,
                                         tear_down),
     };

@@ -1,0 +1,238 @@
+/*
+ * The room member decides; this file asks the control state what it wants to know, keeps its time,
+ * sends its heartbeats, and tells the rest of the daemon.
+ *
+ * Heartbeats go to each peer to which there is a connection, every MEMBER_RENEW_MS, with what this
+ * node has free behind them. One that waited for a connection would be old when it came.
+ *
+ * What the room tells comes from inside of its own calls. So what may call it back is done at the
+ * end of the turn: the tick's timer is set to go off at once.
+ */
+#include "node/cluster/membership.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "node/cluster/cluster.h"
+#include "node/cluster/post.h"
+#include "node/state.h"
+
+enum { LEAVE_MS = 3000, USAGE_MAX = 512 };
+
+static void on_tick(uv_timer_t *timer);
+
+/* The room is to be asked what is due, now. */
+static void tick_soon(node_cluster_t *c) { uv_timer_start(&c->tick, on_tick, 0, 0); }
+
+static void tick(node_cluster_t *c) {
+    if (c->member == NULL || c->state == CLUSTER_OVER) return;
+    uint64_t now = node_cluster_now_ns(), next = member_tick(c->member, now);
+    if (c->state == CLUSTER_OVER) return;
+    uv_timer_start(&c->tick, on_tick, next > now ? (next - now) / 1000000 + 1 : 0, 0);
+}
+
+static void on_tick(uv_timer_t *timer) { tick(timer->data); }
+
+/* ---- questions to the control state ---- */
+
+typedef struct {
+    node_cluster_t *cluster;
+    uint64_t request;
+} asked_t;
+
+static void answered(void *context, uint64_t master, const void *answer, size_t size) {
+    (void)master;
+    asked_t asked = *(asked_t *)context;
+    free(context);
+    node_cluster_t *c = asked.cluster;
+    if (c->member == NULL || c->state == CLUSTER_OVER) return;
+    if (member_answer(c->member, node_cluster_now_ns(), asked.request, answer, size) == MOB_EPROTO)
+        node_cluster_trouble(c, "Redis gave an answer that makes no sense");
+    tick(c);
+}
+
+/* Without memory there is no answer, which the room takes for one that was lost. */
+static void ask(void *context, uint64_t request, script_fn script, const void *arguments,
+                size_t size) {
+    node_cluster_t *c = context;
+    asked_t *asked = malloc(sizeof *asked);
+    if (asked == NULL) return;
+    *asked = (asked_t){c, request};
+    if (node_cluster_ask(c, script, arguments, size, answered, asked) != MOB_OK) free(asked);
+}
+
+static void send_to(void *context, uint64_t peer, const void *bytes, size_t size) {
+    node_letter_parts_t parts = {.body = bytes, .body_size = size};
+    (void)node_post_send(context, peer, POST_MEMBER, &parts, true); /* it may be lost */
+}
+
+/* ---- who is there ---- */
+
+static void began(void *context, uint64_t number) {
+    node_cluster_t *c = context;
+    c->number = number;
+    c->state = CLUSTER_MEMBER;
+    node_cluster_began(c);
+}
+
+static void joined(void *context, uint64_t peer, const void *blob, size_t size) {
+    node_cluster_t *c = context;
+    mob_status_t status = node_roster_add(&c->roster, peer, blob, size);
+    const node_row_t *row = node_roster_find(&c->roster, peer);
+    if (status == MOB_OK) status = mesh_peer_add(c->mesh, peer, row->host, row->port);
+    if (status != MOB_OK && status != MOB_EEXISTS)
+        node_cluster_trouble(c, "node %016llx can't be taken in: %s", (unsigned long long)peer,
+                             mob_status_text(status));
+}
+
+/* A node that said goodbye has left; another one is dead. */
+static const char *reason_of(const node_row_t *row) {
+    return row != NULL && row->has_left ? "it was ended in peace"
+                                        : "it was not heard of any more, or its machine was not";
+}
+
+static void died(void *context, uint64_t peer, uint64_t number) {
+    node_cluster_t *c = context;
+    const char *reason = reason_of(node_roster_find(&c->roster, peer));
+    mesh_peer_close(c->mesh, peer);
+    node_roster_bury(&c->roster, peer, reason);
+    member_closed(c->member, number);
+}
+
+static void struck(void *context, uint64_t number) { (void)context, (void)number; }
+
+/* ---- this node's own right to go on ---- */
+
+/* Nothing that may run only once is begun here for other nodes: nobody needs to know. */
+static void term(void *context, uint64_t end_ns) { (void)context, (void)end_ns; }
+static void paused(void *context, bool is_paused) { (void)context, (void)is_paused; }
+
+static void leads(void *context, uint64_t leader, uint64_t fence) {
+    (void)context, (void)leader, (void)fence;
+}
+
+/* No room of this node keeps anything in the control state but membership itself. */
+static void master(void *context, uint64_t number) {
+    node_cluster_t *c = context;
+    member_said(c->member, number);
+}
+
+static void settled(void *context, uint64_t number) { (void)context, (void)number; }
+
+static const char *words_on(member_end_t why) {
+    switch (why) {
+    case MEMBER_BURIED:
+        return "the cluster took it for dead: it, or its machine, had stopped or was cut off";
+    case MEMBER_CONTRADICTED:
+        return "Redis has lost what this node knows for certain";
+    case MEMBER_FORGOTTEN:
+        return "Redis has lost this node, and the others went on without it";
+    case MEMBER_STRANGER:
+        return "Redis holds another cluster";
+    default:
+        return "it has left";
+    }
+}
+
+static void over(void *context, member_end_t why, uint64_t number) {
+    (void)number;
+    node_cluster_t *c = context;
+    c->state = CLUSTER_OVER;
+    node_cluster_over(c, why == MEMBER_LEFT, words_on(why));
+}
+
+static void poisoned(void *context, const char *key) {
+    node_cluster_trouble(context, "the value of %s in Redis makes no sense: delete that key", key);
+}
+
+static const member_ops_t ops = {.ask = ask,
+                                 .send = send_to,
+                                 .began = began,
+                                 .joined = joined,
+                                 .died = died,
+                                 .struck = struck,
+                                 .term = term,
+                                 .paused = paused,
+                                 .leads = leads,
+                                 .master = master,
+                                 .settled = settled,
+                                 .over = over,
+                                 .poisoned = poisoned};
+
+/* ---- heartbeats ---- */
+
+static void pulse_send(node_cluster_t *c, const node_row_t *row, const uint8_t *usage,
+                       size_t size) {
+    uint8_t pulse[MEMBER_PULSE_SIZE];
+    if (row->until_ms != 0 || !mesh_is_open(c->mesh, row->incarnation)) return;
+    member_pulse_write(c->member, node_cluster_now_ns(), row->incarnation, pulse);
+    node_letter_parts_t parts = {
+        .head = pulse, .head_size = sizeof pulse, .body = usage, .body_size = size};
+    (void)node_post_send(c, row->incarnation, POST_PULSE, &parts, true); /* another one follows */
+}
+
+static void on_pulse(uv_timer_t *timer) {
+    node_cluster_t *c = timer->data;
+    uint8_t usage[USAGE_MAX];
+    if (c->state == CLUSTER_OVER) return;
+    size_t size = node_roster_usage_write(c->node, usage, sizeof usage);
+    for (size_t i = 0; i < c->roster.order.count; i++)
+        pulse_send(c, c->roster.order.items[i], usage, size);
+}
+
+mob_status_t node_membership_pulse(node_cluster_t *c, uint64_t peer, const void *bytes,
+                                   size_t size) {
+    if (size < MEMBER_PULSE_SIZE) return base_fail(MOB_EPROTO, "a heartbeat that is cut short");
+    mob_status_t status =
+        member_pulse_read(c->member, node_cluster_now_ns(), peer, bytes, MEMBER_PULSE_SIZE);
+    node_row_t *row = node_roster_find(&c->roster, peer);
+    if (status != MOB_OK || row == NULL || size == MEMBER_PULSE_SIZE) return status;
+    return node_roster_usage_read(row, (const uint8_t *)bytes + MEMBER_PULSE_SIZE,
+                                  size - MEMBER_PULSE_SIZE);
+}
+
+void node_membership_silent(node_cluster_t *c, uint64_t peer, bool is_silent) {
+    node_row_t *row = node_roster_find(&c->roster, peer);
+    if (c->member == NULL || row == NULL) return;
+    row->is_silent = is_silent;
+    (void)member_complain(c->member, peer, is_silent); /* without memory: at the next silence */
+    tick_soon(c);
+}
+
+/* ---- beginning and end ---- */
+
+mob_status_t node_membership_start(node_cluster_t *c) {
+    member_config_t config = {
+        .self = c->node->incarnation, .cluster = {c->id[0], c->id[1]}, .founds = c->founds};
+    uint8_t *card;
+    mob_status_t status = node_roster_card(c->node, MEMBER_BLOB_MAX, &card, &config.blob_size);
+    if (status != MOB_OK) return status;
+    config.blob = card;
+    status = member_new(&config, &ops, c, &c->member);
+    free(card);
+    if (status != MOB_OK) return status;
+    c->state = CLUSTER_JOINING;
+    uv_timer_start(&c->pulse, on_pulse, MEMBER_RENEW_MS, MEMBER_RENEW_MS);
+    tick_soon(c);
+    return MOB_OK;
+}
+
+void node_membership_end(node_cluster_t *c) {
+    uv_timer_stop(&c->tick);
+    uv_timer_stop(&c->pulse);
+    uv_timer_stop(&c->limit);
+}
+
+static void on_leave_limit(uv_timer_t *timer) {
+    node_cluster_t *c = timer->data;
+    c->state = CLUSTER_OVER;
+    node_cluster_over(c, true, "it could not say so in Redis");
+}
+
+void node_membership_leave(node_cluster_t *c) {
+    c->state = CLUSTER_LEAVING;
+    member_leave(c->member, node_cluster_now_ns());
+    mesh_leave(c->mesh);
+    uv_timer_start(&c->limit, on_leave_limit, LEAVE_MS, 0);
+    tick_soon(c);
+}
