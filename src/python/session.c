@@ -345,19 +345,6 @@ PyObject *core_shape_dict(uint32_t shape) {
     return dict;
 }
 
-static PyObject *nodes_list(void) {
-    char host[256] = "", node[17];
-    gethostname(host, sizeof host - 1);
-    snprintf(node, sizeof node, "%016llx", (unsigned long long)core.incarnation);
-    PyObject *resources = resources_dict();
-    if (resources == NULL) return NULL;
-    PyObject *list = Py_BuildValue("[{s:s,s:O,s:s,s:s,s:O}]", "node_id", node, "alive", Py_True,
-                                   "ip", "127.0.0.1", "hostname", host, "resources",
-                                   PyDict_GetItemString(resources, "total"));
-    Py_DECREF(resources);
-    return list;
-}
-
 PyObject *core_query(PyObject *module, PyObject *kind) {
     (void)module;
     if (!PyUnicode_Check(kind)) {
@@ -366,7 +353,7 @@ PyObject *core_query(PyObject *module, PyObject *kind) {
     }
     if (!core_connected()) return NULL;
     if (PyUnicode_CompareWithASCIIString(kind, "resources") == 0) return resources_dict();
-    if (PyUnicode_CompareWithASCIIString(kind, "nodes") == 0) return nodes_list();
+    if (PyUnicode_CompareWithASCIIString(kind, "nodes") == 0) return core_ask(MOB_QUERY_NODES, 0);
     if (PyUnicode_CompareWithASCIIString(kind, "events") == 0) return core_ask(MOB_QUERY_EVENTS, 0);
     if (PyUnicode_CompareWithASCIIString(kind, "actors") == 0) return core_ask(MOB_QUERY_ACTORS, 0);
     PyErr_Format(PyExc_ValueError, "no such query: %U", kind);
