@@ -26,6 +26,7 @@
 
 #include "node/cluster/holding.h"
 #include "node/cluster/proxy.h"
+#include "node/cluster/pulling.h"
 #include "node/cluster/value.h"
 #include "node/space/survey.h"
 #include "wire/direct.h"
@@ -285,6 +286,7 @@ static void object_free(node_t *n, node_object_t *o) {
     uint32_t slot = o->slot;
     uint64_t generation = o->generation;
     node_proxy_t *proxy = o->proxy;
+    node_pulling_freed(n, o);
     object_discard(n, o);
     if (proxy != NULL)
         node_proxy_free(n, slot, proxy);
@@ -309,6 +311,7 @@ static void object_hollow(node_t *n, node_object_t *o) {
     mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
     node_object_contents_release(n, o);
     if (o->copy != NULL) node_copy_drop(n, o);
+    node_pulling_freed(n, o);
     block_free(n, ref);
     slot->value.large.block = 0;
     free(o->elsewhere);
@@ -343,7 +346,7 @@ void node_objects_sweep(node_t *n, size_t count) {
         }
         if (o->kept > 0 && o->lineage != NULL)
             object_hollow(n, o);
-        else
+        else if (!node_pulling_keeps(n, o))
             object_free(n, o);
     }
     vec_free(&settled);

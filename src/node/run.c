@@ -21,23 +21,18 @@
 
 void node_run_slot_free(node_t *n, node_own_t *own, mob_ref_t fresh) {
     node_object_t *o = node_object_known(n, fresh);
+    node_value_t found;
     if (o != NULL && o->proxy != NULL) {
         o->moving = false;
         node_proxy_result_end(n, o);
         node_object_unuse_ref(n, fresh);
         return;
     }
+    /* a value that was moved is not under this slot's tag */
+    if (node_value_read(n, fresh, &found)) node_value_free(n, fresh, &found);
     node_object_forget(n, fresh);
     store_slot_close(&n->slots[fresh.slot]);
     node_own_slot_back(own, fresh.slot);
-}
-
-void node_run_result_free(node_t *n, node_own_t *own, mob_ref_t fresh) {
-    const node_object_t *o = node_object_known(n, fresh);
-    node_value_t v;
-    if ((o == NULL || o->proxy == NULL) && node_value_read(n, fresh, &v))
-        node_value_free(n, fresh, &v);
-    node_run_slot_free(n, own, fresh);
 }
 
 void node_run_fini(node_t *n, node_run_t *r) {

@@ -18,12 +18,10 @@ typedef struct {
  * (node_task_ready) if no argument is missing. */
 mob_status_t node_run_init(node_job_t *job, node_own_t *own, const frame_t *frame,
                            node_run_t *ret_run, node_task_t **ret_task);
-/* Its task is dismissed: gives the record back, and the slots, whose values are moved or freed. */
+/* Its task is dismissed: gives the record back, and the slots, with what values they have. */
 void node_run_fini(node_t *node, node_run_t *run);
 /* The same for a slot that has left its run. A proxy is not freed: its own holders keep it, with
  * its value. */
 void node_run_slot_free(node_t *node, node_own_t *own, mob_ref_t fresh);
-/* The same, and its value goes with it, if it is no proxy. */
-void node_run_result_free(node_t *node, node_own_t *own, mob_ref_t fresh);
 
 #endif

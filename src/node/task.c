@@ -47,6 +47,16 @@ bool node_record_split(node_t *n, uint32_t owner, const wire_record_t *copy,
     return wire_body_split(copy, body, copy->body_size, ret_body) == MOB_OK;
 }
 
+/* Whether the submitter may have results made in that slot: it was granted to it; or it is a proxy,
+ * and the daemon wrote the record, in its own name or a peer's. */
+static bool result_is_own(node_t *n, uint32_t submitter, uint32_t slot) {
+    uint32_t owner = submitter != 0 ? submitter : NODE_ORPHAN; /* the daemon's own slots */
+    if (node_grant_slot_is(n, slot, owner)) return true;
+    bool framed = submitter == 0 || node_peer_is(n->clients[submitter]);
+    return framed && slot < n->grants.slots.granted &&
+           node_proxy_owns(n, n->grants.slots.owner[slot / STORE_SLOT_BLOCK]);
+}
+
 /* Copies the record and checks it. NULL: the submitter's fault, or no memory. */
 static node_task_t *task_read(node_job_t *job, uint32_t submitter, uint32_t index,
                               uint64_t generation, mob_ref_t *ret_actor) {
@@ -86,9 +96,8 @@ static node_task_t *task_read(node_job_t *job, uint32_t submitter, uint32_t inde
     t->block = copy.block;
     t->function = copy.function;
     *ret_actor = copy.actor;
-    uint32_t owner = submitter != 0 ? submitter : NODE_ORPHAN; /* the daemon's own slots */
     for (uint32_t i = 0; i < t->num_returns; i++) {
-        if (node_grant_slot_is(n, t->refs[i].slot, owner)) continue;
+        if (result_is_own(n, submitter, t->refs[i].slot)) continue;
         free(t);
         return NULL;
     }

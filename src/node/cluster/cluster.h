@@ -65,6 +65,7 @@ struct node_cluster {
     node_proxies_t proxies;
     node_holding_t holding;
     node_watches_t watches;
+    struct node_pulling *pulling; /* NULL: not yet, or not any more */
     int log_fd; /* cluster.log in the session's folder; -1: none */
     size_t log_bytes;
     char trouble[512];      /* the newest line of it */

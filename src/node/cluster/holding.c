@@ -128,12 +128,18 @@ void node_holding_settle(node_cluster_t *cluster) {
         node_look_again(cluster->node, AGAIN_MS);
 }
 
+mob_status_t node_holding_check(const node_cluster_t *cluster) {
+    if (cluster->holding.refs != NULL) return MOB_OK;
+    /* a peer may know that this node is registered before it knows that itself */
+    return cluster->state < CLUSTER_MEMBER ? MOB_ENOMEM : MOB_ECLOSED;
+}
+
 mob_status_t node_holding_receive(node_cluster_t *cluster, uint64_t peer, const void *bytes,
                                   size_t size) {
-    refs_t *refs = cluster->holding.refs;
-    if (refs == NULL) return MOB_ECLOSED;
+    mob_status_t status = node_holding_check(cluster);
+    if (status != MOB_OK) return status;
     cluster->node->again = true; /* what came of it goes at the end of a round */
-    return refs_message(refs, peer, bytes, size);
+    return refs_message(cluster->holding.refs, peer, bytes, size);
 }
 
 void node_holding_died(node_cluster_t *cluster, uint64_t peer, uint64_t number) {
@@ -203,21 +209,22 @@ static bool must_wait(node_cluster_t *cluster, const frame_id_t *ids, size_t cou
 mob_status_t node_holding_frame_came(node_cluster_t *cluster, uint64_t peer, const frame_id_t *ids,
                                      size_t count) {
     bool waits;
-    refs_t *refs = cluster->holding.refs;
-    if (refs == NULL) return MOB_ECLOSED;
+    mob_status_t status = node_holding_check(cluster);
+    if (status != MOB_OK) return status;
     if (must_wait(cluster, ids, count)) return MOB_ENOMEM;
     cluster->node->again = true;
-    return refs_frame_came(refs, peer, node_post_sequence(cluster), ids, count, &waits);
+    return refs_frame_came(cluster->holding.refs, peer, node_post_sequence(cluster), ids, count,
+                           &waits);
 }
 
 mob_status_t node_holding_list_came(node_cluster_t *cluster, uint64_t peer, frame_id_t container,
                                     const frame_id_t *ids, size_t count, bool *ret_waits) {
-    refs_t *refs = cluster->holding.refs;
-    if (refs == NULL) return MOB_ECLOSED;
+    mob_status_t status = node_holding_check(cluster);
+    if (status != MOB_OK) return status;
     if (must_wait(cluster, ids, count)) return MOB_ENOMEM;
     cluster->node->again = true;
-    return refs_list_came(refs, peer, node_post_sequence(cluster), container, ids, count,
-                          ret_waits);
+    return refs_list_came(cluster->holding.refs, peer, node_post_sequence(cluster), container, ids,
+                          count, ret_waits);
 }
 
 /* ---- what the books say ---- */

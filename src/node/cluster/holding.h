@@ -26,6 +26,10 @@ mob_status_t node_holding_start(node_cluster_t *cluster, uint64_t number);
 void node_holding_end(node_cluster_t *cluster);
 /* The end of a round: says what has come of it, then what is asked and answered about values. */
 void node_holding_settle(node_cluster_t *cluster);
+/* What to answer a message that names objects while there is no room refs: it has to come again if
+ * this node is yet to be a member (MOB_ENOMEM), and is thrown away else (MOB_ECLOSED). MOB_OK:
+ * there is one. */
+mob_status_t node_holding_check(const node_cluster_t *cluster);
 /* A message of POST_REFS. MOB_EPROTO, MOB_ECLOSED: it is thrown away; MOB_ENOMEM: it has to come
  * again. */
 mob_status_t node_holding_receive(node_cluster_t *cluster, uint64_t peer, const void *bytes,

@@ -5,6 +5,7 @@
 
 #include "node/cluster/cluster.h"
 #include "node/cluster/membership.h"
+#include "node/cluster/pulling.h"
 #include "node/state.h"
 
 enum { HEAD_MAX = 4096 };
@@ -72,6 +73,8 @@ static mob_status_t message_give(node_cluster_t *c, uint64_t peer, node_post_t k
         return node_guestjob_receive(c, peer, bytes, size);
     case POST_REFS:
         return node_holding_receive(c, peer, bytes, size);
+    case POST_PULL:
+        return node_pulling_receive(c, peer, bytes, size);
     case POST_VALUE:
         return node_watch_receive(c, peer, bytes, size);
     default:

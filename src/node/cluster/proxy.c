@@ -206,7 +206,7 @@ mob_ref_t node_proxy_result(node_t *n, frame_id_t id) {
 void node_proxy_result_end(node_t *n, node_object_t *o) {
     o->proxy->is_made = false;
     o->proxy->is_asked = false; /* what was answered meanwhile was not listened to */
-    proxy_ask(n, o);
+    if (o->holders.count > 0 || o->uses > 1) proxy_ask(n, o); /* one use is the run's */
 }
 
 static void proxy_lost(node_t *n, node_object_t *o) {
@@ -311,6 +311,22 @@ static void object_return(node_t *n, node_object_t *o) {
     node_restore_tell(n, o, MOB_OK);
     node_object_sealed(n, ref_of(o));
     node_object_settle(n, o); /* its last holder may have gone meanwhile */
+}
+
+mob_status_t node_proxy_adopt(node_t *n, frame_id_t id, mob_ref_t from, mob_ref_t *ret_ref) {
+    node_value_t found;
+    node_object_t *o = proxy_get(n, id);
+    if (o == NULL) return MOB_ENOMEM;
+    bool pending = is_pending(n, o->slot);
+    *ret_ref = ref_of(o);
+    if (o->proxy->is_made || (!pending && !node_object_is_away(n, o))) return MOB_EEXISTS;
+    if (!node_value_read(n, from, &found) || !node_value_move(n, from, &found, *ret_ref))
+        return MOB_ELOST;
+    if (pending)
+        slot_sealed(n, *ret_ref, store_slot_seal(&n->slots[o->slot], true));
+    else
+        object_return(n, o);
+    return MOB_OK;
 }
 
 void node_proxy_fill(node_t *n, node_object_t *o, uint64_t block) {

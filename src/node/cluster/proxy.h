@@ -70,6 +70,11 @@ void node_proxy_describe(node_t *node, const node_object_t *object, node_elsewhe
 /* The PENDING slot has a value, at another node: SEALED and AWAY. Who waits is woken. Nothing
  * happens if it is sealed. MOB_ENOMEM. */
 mob_status_t node_proxy_seal_elsewhere(node_t *node, mob_ref_t ref, const node_elsewhere_t *what);
+/* A result of another node's task was made here, in the sealed slot `from`, and stays: its value is
+ * the proxy's from now on, which is made if there is none, and `from` has none any more. Nobody
+ * holds the proxy by that. MOB_EEXISTS: it has a value here, and keeps it, or a run makes it;
+ * ret_ref is set, too. MOB_ENOMEM; MOB_ELOST: `from` makes no sense. */
+mob_status_t node_proxy_adopt(node_t *node, frame_id_t id, mob_ref_t from, mob_ref_t *ret_ref);
 /* The value has come, into this block of the daemon's under the slot's tag, with its references
  * behind the bytes: AWAY no longer, as after a file was read. Who asked is told. */
 void node_proxy_fill(node_t *node, node_object_t *object, uint64_t block);

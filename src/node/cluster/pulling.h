@@ -11,10 +11,10 @@
 
 #include "frame/frame.h"
 #include "mobula.h"
+#include "net/port.h"
 #include "node/types.h"
 
 typedef struct node_pulling node_pulling_t;
-struct net_handover;
 
 /* ---- for cluster.c and membership.c ---- */
 
@@ -29,14 +29,15 @@ mob_status_t node_pulling_peer(node_cluster_t *cluster, uint64_t peer, const cha
                                uint16_t port);
 /* The peer's tombstone, after place has been told. MOB_ENOMEM: tell it again. */
 mob_status_t node_pulling_died(node_cluster_t *cluster, uint64_t peer);
-/* The control state has a new master. `said`, later: what this room has to say to it was said; the
- * caller's. */
+/* The control state has a new master. */
 void node_pulling_master(node_cluster_t *cluster, uint64_t master);
+/* The newest master that this room has said to what it has to say. */
+uint64_t node_pulling_said(const node_cluster_t *cluster);
 /* A message of POST_PULL. MOB_EPROTO: it makes no sense; MOB_ENOMEM: it has to come again. */
 mob_status_t node_pulling_receive(node_cluster_t *cluster, uint64_t peer, const void *bytes,
                                   size_t size);
 /* mesh_ops_t's `bulk`: a connection of a peer's bulk thread. Takes what is in it. */
-void node_pulling_accept(node_cluster_t *cluster, struct net_handover *handover);
+void node_pulling_accept(node_cluster_t *cluster, net_handover_t *handover);
 
 /* ---- for placing ---- */
 
@@ -53,37 +54,31 @@ mob_status_t node_pulling_made(node_cluster_t *cluster, frame_id_t id, uint32_t 
  * MOB_EEXISTS: it has a value; MOB_ENOMEM. */
 mob_status_t node_pulling_found(node_cluster_t *cluster, frame_id_t id, uint32_t version,
                                 uint64_t size, uint64_t peer);
-/*
- * The task's arguments that are not in this node's memory begin to come. True: some are missing,
- * and `task->missing` counts one more; node_task_ready follows when they are here, or can't come
- * (then their slots have errors, which the run raises). False: all are here.
- */
-bool node_pulling_arguments(node_task_t *task);
-/* The task is over, or goes back to its origin: its arguments need not stay. */
-void node_pulling_arguments_end(node_task_t *task);
+/* ---- for object.c ---- */
 
-/* ---- for proxy and value ---- */
-
-/* An own object has a large value here, and another node asks for it (WATCH): it can be pulled from
- * now on. Its size, which is what the answer says. MOB_EINVAL: it is not a value to be pulled;
- * MOB_ENOMEM. */
-mob_status_t node_pulling_offer(node_cluster_t *cluster, mob_ref_t ref, uint64_t *ret_size);
-/* An own object is freed, or an own proxy: nobody here holds it any more. Called before its slot
- * goes. True: its value is still being read by another node; the slot must stay, and
- * node_object_settle is called again when that is over. */
-bool node_pulling_freed(node_cluster_t *cluster, node_object_t *object);
+/* Nothing here holds the proxy any more, which is about to be freed. True: it must stay for a
+ * while, and node_object_settle follows. */
+bool node_pulling_keeps(node_t *node, node_object_t *object);
+/* The object is freed; its slot is as it was. */
+void node_pulling_freed(node_t *node, const node_object_t *object);
 
 /* ---- for space/ ---- */
 
 /* A client asks for a value that is AWAY without a copy on disk. True: it is at another node, and
- * is asked for; who waits is told as of a file (node_restore_tell). `waits`: as for node_restore. */
+ * is asked for; who waits is told as of a file (node_restore_tell). `waits`: as for node_restore.
+ */
 bool node_pulling_want(node_t *node, node_object_t *object, bool waits);
-/* Whether the value may leave its place in memory now: nobody reads it from another node, and no
- * want keeps it. */
+/* Its copy on disk here is damaged, and was dropped. True: it is asked of other nodes. */
+bool node_pulling_lost(node_t *node, node_object_t *object);
+/* There will be no space for it. */
+void node_pulling_refused(node_t *node, const node_object_t *object, mob_status_t status);
+/* Whether its value, which is to come, waits for space: see node_space_want. */
+bool node_pulling_waits(const node_t *node, const node_object_t *object);
+/* There may be space for it. True: it has it. */
+bool node_pulling_space(node_t *node, node_object_t *object);
+/* Whether the value may leave its place in memory: no other node reads it there. */
 bool node_pulling_may_move(const node_t *node, const node_object_t *object);
 /* It has left memory, and is on disk. */
-void node_pulling_left(node_t *node, node_object_t *object);
-/* A value that waited for space: see node_space_want. True: it has it. */
-bool node_pulling_space(node_t *node, node_object_t *object);
+void node_pulling_left(node_t *node, const node_object_t *object);
 
 #endif

@@ -6,6 +6,7 @@
  *           a run's end (frame/done.h), with the object's id as `at`
  *   LARGE   from the home: there is a value, which can be pulled, and this is how large it is
  *   GONE    from the home: there is no such object
+ *   CANCEL  to the home: the task that makes this object is to stop
  *
  * The home answers each WATCH once: when the slot is sealed. It knows of sealings that the books
  * take part in, and asks to be told of the others (WATCHED, as for tasks that wait). A peer whose
@@ -26,12 +27,13 @@
 #include "base/clock.h"
 #include "frame/done.h"
 #include "frame/id.h"
+#include "frame/order.h"
 #include "node/cluster/cluster.h"
 #include "node/cluster/post.h"
 #include "node/state.h"
 #include "node/value.h"
 
-enum { WATCH = 1, VALUE, LARGE, GONE };
+enum { WATCH = 1, VALUE, LARGE, GONE, CANCEL };
 enum { AGAIN_MS = 10, IDS_MOST = 512, LARGE_BYTES = MOB_ID_SIZE + 8 + 8 + 1 + 1 + 4 };
 static const uint64_t PATIENCE_NS = 30000000000;
 
@@ -77,6 +79,16 @@ static void ask_flush(node_cluster_t *cluster, ask_t *ask, frame_id_t *unsent, s
     for (size_t i = 0; !sent && i < ask->count; i++) unsent[(*count)++] = ask->ids[i];
     ask->count = 0;
     if (sent) ask->status = MOB_OK;
+}
+
+void node_watch_cancel(node_t *n, frame_id_t id, bool force, bool recursive) {
+    uint8_t bytes[1 + FRAME_ORDER_BYTES + MOB_ID_SIZE];
+    base_writer_t w = {.bytes = bytes};
+    base_put_number(&w, CANCEL, 1);
+    frame_order_write(&(frame_order_t){.force = force, .recursive = recursive}, bytes + w.size);
+    w.size += FRAME_ORDER_BYTES;
+    frame_id_put(&w, id);
+    (void)letter_send(n->cluster, id.home, &w, true);
 }
 
 /* Asks the home of the first in the list for all of its own. */
@@ -187,6 +199,8 @@ static mob_status_t value_send(node_cluster_t *cluster, uint64_t peer, mob_ref_t
     value.at = id;
     status = small_send(cluster, peer, &value);
     free(value.refs);
+    /* an error is told there, to whoever wants the value */
+    if (status == MOB_OK && value.error != MOB_OK) store_slot_see(&n->slots[ref.slot]);
     return status;
 }
 
@@ -246,6 +260,19 @@ static mob_status_t watch_receive(node_cluster_t *cluster, uint64_t peer, base_r
         mob_status_t status = watch_note(cluster, peer, id);
         if (status == MOB_ENOMEM) return status; /* what was noted is noted once */
     }
+    return MOB_OK;
+}
+
+static mob_status_t cancel_receive(node_cluster_t *cluster, base_reader_t *r) {
+    frame_order_t order;
+    const void *how = base_take_bytes(r, FRAME_ORDER_BYTES);
+    frame_id_t id = frame_id_take(r);
+    if (!base_reader_is_done(r) || id.home != cluster->node->incarnation ||
+        frame_order_read(how, FRAME_ORDER_BYTES, &order) != MOB_OK)
+        return MOB_EPROTO;
+    /* that a call of an actor is not stopped by force is not told over there */
+    (void)node_cancel_ref(cluster->node, node_proxy_find(cluster->node, id), order.force,
+                          order.recursive);
     return MOB_OK;
 }
 
@@ -371,7 +398,8 @@ static mob_status_t gone_receive(node_cluster_t *cluster, uint64_t peer, base_re
 mob_status_t node_watch_receive(node_cluster_t *cluster, uint64_t peer, const void *bytes,
                                 size_t size) {
     base_reader_t r = {.at = bytes, .left = size};
-    if (cluster->holding.refs == NULL) return MOB_ECLOSED;
+    mob_status_t status = node_holding_check(cluster);
+    if (status != MOB_OK) return status;
     cluster->node->again = true;
     switch (base_take_number(&r, 1)) {
     case WATCH:
@@ -382,6 +410,8 @@ mob_status_t node_watch_receive(node_cluster_t *cluster, uint64_t peer, const vo
         return large_receive(cluster, peer, &r);
     case GONE:
         return gone_receive(cluster, peer, &r);
+    case CANCEL:
+        return cancel_receive(cluster, &r);
     default:
         return MOB_EPROTO;
     }

@@ -39,13 +39,16 @@ typedef struct {
 mob_status_t node_watch_receive(node_cluster_t *cluster, uint64_t peer, const void *bytes,
                                 size_t size);
 
-/* ---- for the other files of this folder, and object.c ---- */
+/* ---- for the other files of this folder, object.c and cancel.c ---- */
 
 /* The end of a round, after refs_flush: asks and answers. */
 void node_watches_settle(node_cluster_t *cluster);
 void node_watches_end(node_cluster_t *cluster);
 /* Asks the home of this proxy at the end of the round. False: no memory. */
 bool node_watch_ask(node_cluster_t *cluster, frame_id_t id);
+/* Asks the home of this object to stop the task that makes it; as for any cancel, it need not
+ * succeed. */
+void node_watch_cancel(node_t *node, frame_id_t id, bool force, bool recursive);
 /* An own object with watchers is sealed: they are told at the end of the round. */
 void node_watch_sealed(node_t *node, node_object_t *object);
 /* It is freed: so are they. */

@@ -3,7 +3,7 @@
 
 #include "../random.h"
 
-enum { STEPS = 4000 };
+enum { STEPS = 20000, THINGS = 8 };
 
 static void test_what_is_inside_a_value_comes_with_it(void **state) {
     (void)state;
@@ -144,83 +144,158 @@ static void test_a_function_that_is_used_when_it_is_to_be_forgotten(void **state
     nothing_is_left();
 }
 
-/* Frames, drops and values in any order: whoever holds an object finds it, and in the end nothing
- * is left. `held`: how often each daemon's process holds each object, one reference at a time. */
+/* Frames, drops and values in any order: whoever is given an object finds it, and in the end
+ * nothing is left. */
 typedef struct {
-    int home;
+    frame_id_t id;
     mob_ref_t ref; /* at home */
     bool sealed;
-    bool held[NODES];
+    bool held[NODES]; /* by the process there */
+    int under_way;    /* in frames */
 } thing_t;
 
-static mob_ref_t ref_at(const thing_t *t, int at) {
-    return node_proxy_find(daemons[at].n, node_proxy_id(daemons[t->home].n, t->ref));
+static thing_t things[THINGS];
+
+static void thing_came(int place, frame_id_t id) {
+    for (int i = 0; i < THINGS; i++) {
+        if (things[i].id.number != id.number || things[i].id.home != id.home ||
+            things[i].id.generation != id.generation)
+            continue;
+        things[i].held[place] = true;
+        things[i].under_way--;
+    }
 }
 
-static void things_check(const thing_t *things, int count) {
-    for (int i = 0; i < count; i++)
-        for (int k = 0; k < NODES; k++) {
-            if (!things[i].held[k]) continue;
-            assert_true(is_there(&daemons[things[i].home], things[i].ref));
-            assert_true(is_there(&daemons[k], ref_at(&things[i], k)));
-        }
+static daemon_t *home_of(const thing_t *t) { return &daemons[index_of(t->id.home)]; }
+
+static bool is_needed(const thing_t *t) {
+    return t->held[0] || t->held[1] || t->held[2] || t->under_way > 0;
+}
+
+static mob_ref_t ref_at(const thing_t *t, int at) { return node_proxy_find(daemons[at].n, t->id); }
+
+static void things_check(void) {
+    for (int i = 0; i < THINGS; i++) {
+        if (!is_needed(&things[i])) continue;
+        if (lives(home_of(&things[i]))) assert_true(is_there(home_of(&things[i]), things[i].ref));
+        for (int k = 0; k < NODES; k++)
+            if (things[i].held[k] && lives(&daemons[k]))
+                assert_true(is_there(&daemons[k], ref_at(&things[i], k)));
+    }
+}
+
+static void thing_seal(thing_t *t) {
+    if (t->ref.slot == 0 || t->sealed || !lives(home_of(t))) return;
+    t->sealed = true;
+    seal(home_of(t), t->ref, next_random() % 100, NULL, 0);
+}
+
+/* Its home's process holds it. */
+static void thing_make(thing_t *t, int home) {
+    thing_seal(t); /* a slot that stays PENDING is never freed */
+    *t = (thing_t){.ref = slot_open_by(&daemons[home])};
+    t->id = node_proxy_id(daemons[home].n, t->ref);
+    t->held[home] = true;
+}
+
+static void thing_drop(thing_t *t, int at) {
+    if (t->held[at]) drop(&daemons[at], ref_at(t, at));
+    t->held[at] = false;
 }
 
 static void thing_step(thing_t *t) {
-    int k = (int)(next_random() % NODES), to = (int)(next_random() % NODES);
-    daemon_t *d = &daemons[k];
+    int from = (int)(next_random() % NODES), to = (int)(next_random() % NODES);
+    if (!lives(&daemons[from]) || !lives(&daemons[to])) return;
     switch (next_random() % 4) {
-    case 0: /* the test's frames are held by the receiver: it is told when that has come */
+    case 0:
     case 1:
-        if (k == to || !t->held[k] || t->held[to]) return;
-        (void)give(d, &daemons[to], ref_at(t, k));
-        if (next_random() % 2) {
-            drop(d, ref_at(t, k));
-            t->held[k] = false;
-        }
-        while (deliver(d, &daemons[to])) {
-        }
-        t->held[to] = true;
+        if (from == to || !t->held[from]) return;
+        (void)give(&daemons[from], &daemons[to], ref_at(t, from));
+        t->under_way++;
+        if (next_random() % 2) thing_drop(t, from);
         return;
     case 2:
-        if (!t->held[k]) return;
-        drop(d, ref_at(t, k));
-        t->held[k] = false;
+        thing_drop(t, from);
         return;
     default:
-        if (t->sealed) return;
-        t->sealed = true;
-        seal(&daemons[t->home], t->ref, next_random() % 100, NULL, 0);
+        thing_seal(t);
+    }
+}
+
+static void things_begin(void) {
+    memset(things, 0, sizeof things);
+    for (int k = 0; k < NODES; k++) daemons[k].came = thing_came;
+}
+
+static void things_run(int steps, bool makes) {
+    for (int i = 0; i < steps; i++) {
+        thing_t *t = &things[next_random() % THINGS];
+        int k = (int)(next_random() % NODES), to = (int)(next_random() % NODES);
+        if (!lives(&daemons[k]) || !lives(&daemons[to])) continue;
+        if (makes && !is_needed(t)) thing_make(t, k);
+        thing_step(t);
+        if (next_random() % 2) round_of(&daemons[k]);
+        if (to != k) (void)deliver(&daemons[k], &daemons[to]);
+        things_check();
+    }
+}
+
+static void things_end(void) {
+    settle();
+    for (int i = 0; i < THINGS; i++) {
+        thing_seal(&things[i]);
+        for (int k = 0; k < NODES; k++)
+            if (lives(&daemons[k])) thing_drop(&things[i], k);
     }
 }
 
 static void test_any_order(void **state) {
     (void)state;
-    thing_t things[8] = {0};
-    int count = sizeof things / sizeof *things;
-    for (int i = 0; i < STEPS; i++) {
-        thing_t *t = &things[next_random() % 8];
-        bool held = t->held[0] || t->held[1] || t->held[2];
-        if (!held && daemons[i % NODES].next_slot < 4000) {
-            if (t->ref.slot != 0 && !t->sealed) seal(&daemons[t->home], t->ref, 8, NULL, 0);
-            *t = (thing_t){.home = i % NODES, .ref = slot_open_by(&daemons[i % NODES])};
-            t->held[t->home] = true;
-        }
-        thing_step(t);
-        for (int k = 0; k < NODES; k++) {
-            if (next_random() % 2) round_of(&daemons[k]);
-            int to = (int)(next_random() % NODES);
-            if (to != k && next_random() % 2) (void)deliver(&daemons[k], &daemons[to]);
-        }
-        things_check(things, count);
-    }
-    for (int i = 0; i < count; i++) {
-        if (things[i].ref.slot != 0 && !things[i].sealed)
-            seal(&daemons[things[i].home], things[i].ref, 8, NULL, 0);
-        for (int k = 0; k < NODES; k++)
-            if (things[i].held[k]) drop(&daemons[k], ref_at(&things[i], k));
-    }
+    things_begin();
+    things_run(STEPS / 2, true);
+    things_run(STEPS / 2, false);
+    things_end();
     nothing_is_left();
+}
+
+/* What was on its way from or to the dead never comes. */
+static void letters_lose(daemon_t *from, daemon_t *to) {
+    for (letter_t *l = from->out[place_of(to)], *next; l != NULL; l = next) {
+        frame_id_t id;
+        next = l->next;
+        if (l->kind == POST_PLACE) memcpy(&id, l->bytes, sizeof id);
+        for (int i = 0; l->kind == POST_PLACE && i < THINGS; i++)
+            things[i].under_way -= things[i].id.home == id.home &&
+                                   things[i].id.number == id.number &&
+                                   things[i].id.generation == id.generation;
+        free(l);
+    }
+    from->out[place_of(to)] = NULL;
+}
+
+static void test_a_death_in_any_order(void **state) {
+    for (int turn = 0; turn < 20; turn++) {
+        if (turn > 0) {
+            end(state);
+            begin(state);
+        }
+        things_begin();
+        things_run(200 + (int)(next_random() % 400), true);
+        for (int k = 0; k < NODES; k += 2) {
+            letters_lose(B, &daemons[k]);
+            letters_lose(&daemons[k], B);
+        }
+        for (int i = 0; i < THINGS; i++) things[i].held[1] = false;
+        die(B, 1);
+        assert_int_equal(A->closed, 1);
+        assert_int_equal(C->closed, 1);
+        things_run(200, true);
+        settle();
+        for (int k = 0; k < NODES; k += 2) node_holding_struck(daemons[k].n->cluster, 1);
+        things_run(200, true);
+        things_end();
+        nothing_is_left();
+    }
 }
 
 int main(void) {
@@ -233,6 +308,7 @@ int main(void) {
         HOLDING_TEST(test_a_function_that_is_only_loaded),
         HOLDING_TEST(test_a_function_that_is_used_when_it_is_to_be_forgotten),
         HOLDING_TEST(test_any_order),
+        HOLDING_TEST(test_a_death_in_any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,21 +99,38 @@ static void test_a_link_that_is_full_asks_later(void **state) {
     nothing_is_left();
 }
 
+/* A task of the daemon's process, which waits for the argument; its record. */
+static uint32_t task_submit(daemon_t *d, mob_ref_t result, mob_ref_t argument) {
+    node_grant_records(d->client, WIRE_RECORD_BLOCK);
+    uint32_t index = fixture_heard(d->client).grant.first;
+    wire_record_t *r = fixture_record_fill(d->n, index, MOB_TASK, result, argument, 0);
+    fixture_record_publish(r, true);
+    fixture_say(d->client, WIRE_SUBMIT, index, wire_word_generation(atomic_load(&r->word)));
+    return index;
+}
+
 static void test_a_task_waits_for_a_value_of_another_node(void **state) {
     (void)state;
     mob_ref_t x = slot_open_by(A), p = given(A, B, x);
-    mob_ref_t result = {.slot = B->next_slot++};
-    result.generation = store_slot_open(slot_at(B, result));
-    node_grant_records(B->client, WIRE_RECORD_BLOCK);
-    uint32_t index = fixture_heard(B->client).grant.first;
-    while (index == 0 || B->n->records[index].word != 0) index++;
-    wire_record_t *r = fixture_record_fill(B->n, index, MOB_TASK, result, p, 0);
-    fixture_record_publish(r, true);
-    fixture_say(B->client, WIRE_SUBMIT, index, wire_word_generation(atomic_load(&r->word)));
-    assert_int_equal(B->n->tasks[index]->missing, 1);
+    uint32_t record = task_submit(B, slot_open_by(B), p);
+    assert_int_equal(B->n->tasks[record]->missing, 1);
     seal(A, x, 8, NULL, 0);
     settle();
-    assert_int_equal(B->n->tasks[index]->missing, 0);
+    assert_int_equal(B->n->tasks[record]->missing, 0);
+}
+
+static void test_a_task_is_cancelled_from_another_node(void **state) {
+    (void)state;
+    mob_ref_t argument = slot_open_by(A), x = slot_open_by(A), p = given(A, B, x);
+    uint32_t record = task_submit(A, x, argument);
+    wire_message_t m = {.cancel = {WIRE_CANCEL, .slot = p.slot, .generation = p.generation,
+                                   .how = WIRE_CANCEL_FORCE}};
+    node_cancel(B->client, &m);
+    assert_int_equal(fixture_heard(B->client).answer.status, MOB_OK);
+    settle();
+    assert_null(A->n->tasks[record]);
+    assert_int_equal(error_at(A, x), MOB_ECANCELLED);
+    assert_int_equal(error_at(B, p), MOB_ECANCELLED);
 }
 
 static void test_what_is_gone_is_an_error(void **state) {
@@ -227,6 +244,31 @@ static void test_a_result_that_is_made_here(void **state) {
     nothing_is_left();
 }
 
+/* A result that was made again, in a slot of its run's own: it is large and stays here. */
+static void test_a_result_that_is_adopted(void **state) {
+    (void)state;
+    mob_ref_t x = slot_open_by(A), p = given(A, B, x), made = put(B, LARGE), ref;
+    frame_id_t id = node_proxy_id(A->n, x);
+    assert_int_equal(node_proxy_adopt(B->n, id, made, &ref), MOB_OK);
+    assert_int_equal(ref.slot, p.slot);
+    has_value(B, p, LARGE);
+    node_elsewhere_t what = {.pulled_bytes = LARGE, .bytes = LARGE};
+    assert_int_equal(node_proxy_seal_elsewhere(A->n, x, &what), MOB_OK);
+    settle();
+    has_value(B, p, LARGE);
+    mob_ref_t again = put(B, LARGE);
+    assert_int_equal(node_proxy_adopt(B->n, id, again, &ref), MOB_EEXISTS);
+    mob_ref_t q = given(B, C, p);
+    node_object_t *o = node_object_known(C->n, q);
+    assert_true(node_proxy_is_elsewhere(C->n, o));
+    assert_int_equal(node_proxy_adopt(C->n, id, put(C, LARGE), &ref), MOB_OK);
+    has_value(C, q, LARGE);
+    drop(A, x);
+    drop(B, p);
+    drop(C, q);
+    nothing_is_left();
+}
+
 static void test_a_peer_that_lies(void **state) {
     (void)state;
     mob_ref_t x = put(A, 8), p = given(A, B, x);
@@ -257,11 +299,13 @@ int main(void) {
         PROXY_TEST(test_a_value_that_is_made_later_comes),
         PROXY_TEST(test_a_link_that_is_full_asks_later),
         PROXY_TEST(test_a_task_waits_for_a_value_of_another_node),
+        PROXY_TEST(test_a_task_is_cancelled_from_another_node),
         PROXY_TEST(test_what_is_gone_is_an_error),
         PROXY_TEST(test_a_large_value_stays_where_it_is),
         PROXY_TEST(test_a_large_value_that_no_node_has),
         PROXY_TEST(test_a_value_for_which_there_is_no_space_waits),
         PROXY_TEST(test_a_result_that_is_made_here),
+        PROXY_TEST(test_a_result_that_is_adopted),
         PROXY_TEST(test_a_peer_that_lies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
