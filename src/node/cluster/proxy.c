@@ -174,6 +174,7 @@ static void proxy_ask(node_t *n, node_object_t *o) {
         node_proxy_fail(n, ref_of(o), MOB_ELOST, "its node does not have this object any more");
     else
         proxy->is_asked = node_watch_ask(n->cluster, proxy->id);
+    if (!proxy->is_asked && is_pending(n, o->slot)) n->cluster->proxies.unasked = true;
 }
 
 /* The one that there is, or a new one, which the room refs is told of. */
@@ -221,23 +222,36 @@ void node_proxy_gone(node_t *n, frame_id_t id) {
     if (o != NULL) proxy_lost(n, o);
 }
 
-void node_proxies_died(node_cluster_t *cluster, uint64_t home) {
+/* Calls `f` for all proxies of this home, or with 0 of all homes. What waits for one of them may
+ * make and free others. False: no memory. */
+static bool proxies_each(node_cluster_t *cluster, uint64_t home,
+                         void (*f)(node_t *, node_object_t *)) {
     node_t *n = cluster->node;
-    VEC(mob_ref_t) lost = {0};
+    VEC(mob_ref_t) found = {0};
     size_t cursor = 0;
     const void *key;
     void *value;
+    if (!vec_reserve(&found, cluster->proxies.by_id.count)) return false;
     while (base_map_each(&cluster->proxies.by_id, &cursor, &key, &value)) {
         const node_object_t *o = value;
-        /* without memory: refs says the same of those that it counts */
-        if (o->proxy->id.home == home) (void)vec_push(&lost, ref_of(o));
+        if (home == 0 || o->proxy->id.home == home) found.items[found.count++] = ref_of(o);
     }
-    /* what waits for one of them may make and free others */
-    for (size_t i = 0; i < lost.count; i++) {
-        node_object_t *o = node_object_known(n, lost.items[i]);
-        if (o != NULL) proxy_lost(n, o);
+    for (size_t i = 0; i < found.count; i++) {
+        node_object_t *o = node_object_known(n, found.items[i]);
+        if (o != NULL) f(n, o);
     }
-    vec_free(&lost);
+    vec_free(&found);
+    return true;
+}
+
+void node_proxies_ask(node_cluster_t *cluster) {
+    if (!cluster->proxies.unasked) return;
+    cluster->proxies.unasked = false;
+    if (!proxies_each(cluster, 0, proxy_ask)) cluster->proxies.unasked = true;
+}
+
+void node_proxies_died(node_cluster_t *cluster, uint64_t home) {
+    (void)proxies_each(cluster, home, proxy_lost); /* refs says the same of those that it counts */
 }
 
 /* ---- values ---- */

@@ -35,6 +35,7 @@ typedef struct {
     node_client_t *others; /* owns proxies, and holds own objects that other nodes hold */
     node_own_t own;        /* what their slots are taken from */
     base_map_t by_id;      /* to node_object_t */
+    bool unasked;          /* for want of memory the home of some was not asked */
 } node_proxies_t;
 
 /* MOB_ENOMEM. */
@@ -93,6 +94,8 @@ void node_proxy_fail(node_t *node, mob_ref_t ref, mob_status_t status, const cha
 
 /* The run that made it is over. Without a value the home is asked after all. */
 void node_proxy_result_end(node_t *node, node_object_t *object);
+/* Asks for those that were not asked for; once a round, if there are any. */
+void node_proxies_ask(node_cluster_t *cluster);
 /* The room refs does not count the object any more: it is gone at its home, or that is dead. */
 void node_proxy_gone(node_t *node, frame_id_t id);
 /* The book of a proxy is gone: its slot goes too, which nobody can name any more. */

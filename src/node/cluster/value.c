@@ -423,8 +423,9 @@ void node_watches_settle(node_cluster_t *cluster) {
     node_watches_t *s = &cluster->watches;
     mob_status_t status = MOB_OK;
     if (s->late.count > 0) late_settle(cluster);
+    node_proxies_ask(cluster);
     while (s->asked.count > 0 && status == MOB_OK) status = home_ask(cluster);
-    if ((s->due != NULL && !all_answer(cluster)) || status != MOB_OK)
+    if ((s->due != NULL && !all_answer(cluster)) || status != MOB_OK || cluster->proxies.unasked)
         node_look_again(cluster->node, AGAIN_MS);
 }
 
