@@ -20,7 +20,7 @@ enum {
 
 /* ---- asking for one ---- */
 
-static void name_make(const void *bytes, size_t size, uint8_t *ret_name) {
+void node_environment_name(const void *bytes, size_t size, uint8_t *ret_name) {
     XXH128_canonical_t name;
     XXH128_canonicalFromHash(&name, XXH3_128bits(bytes, size));
     _Static_assert(sizeof name == NODE_ENVIRONMENT_NAME, "it is that hash");
@@ -64,7 +64,7 @@ static mob_status_t environment_new(node_job_t *job, void *given, size_t size,
 mob_status_t node_environment_add(node_job_t *job, const void *bytes, size_t size,
                                   const uint8_t *name, uint32_t *ret_number) {
     uint8_t made[NODE_ENVIRONMENT_NAME];
-    name_make(bytes, size, made);
+    node_environment_name(bytes, size, made);
     if (memcmp(made, name, sizeof made) != 0)
         return base_fail(MOB_EPROTO, "a runtime environment has another's name");
     uint32_t number = node_environment_find(job, name);
@@ -101,7 +101,7 @@ void node_environment(node_client_t *c, const wire_message_t *m) {
     base_fail_clear();
     if (copy != NULL) {
         memcpy(copy, space, m->site.size);
-        name_make(copy, m->site.size, name);
+        node_environment_name(copy, m->site.size, name);
         status = node_environment_add(c->job, copy, m->site.size, name, &number);
         free(copy);
     }

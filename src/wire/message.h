@@ -328,6 +328,9 @@ enum {
                      forks one for that */
     WIRE_ADOPTED, /* zygote to daemon: wire_adopted_t: it has */
     WIRE_UNFIT,   /* a zygote can't get ready for its setup; a text says why */
+    WIRE_WANTED,  /* a zygote that gets ready lacks a file of its runtime environment: its name */
+    WIRE_BROUGHT, /* daemon to zygote: that name with its zero; then why the file can't be had, or
+                     nothing: it lies in the session's folder */
 };
 
 /* A session's own folder in each folder for values that memory has no space for: by that folder's

@@ -48,12 +48,18 @@ def prepare(words: dict):
         for tool in ("pip", "uv"):
             if tool in fields:
                 _enter(tool, fields[tool], deadline)
-        _find_modules(fields, words["packages"], deadline)
+        _find_modules(fields, _kept_in(words), deadline)
     except Unfit as error:
         return f"Failed to set up runtime environment.\n{error}"
     except Exception as error:
         return f"Failed to set up runtime environment.\n{type(error).__name__}: {error}"
     return None
+
+
+def _kept_in(words):
+    """Where this node keeps packages: the session that the words name may be another node's."""
+    session = os.environ.get("MOBULA_GUEST")
+    return os.path.join(session, "packages") if session else words["packages"]
 
 
 def _find_modules(fields, folder, deadline):

@@ -19,6 +19,7 @@
 #include "node/cluster/guestjob.h"
 #include "node/cluster/holding.h"
 #include "node/cluster/proxy.h"
+#include "node/cluster/package.h"
 #include "node/cluster/roster.h"
 #include "node/cluster/value.h"
 #include "node/types.h"
@@ -66,6 +67,7 @@ struct node_cluster {
     node_holding_t holding;
     node_watches_t watches;
     struct node_pulling *pulling; /* NULL: not yet, or not any more */
+    node_packages_t packages;
     int log_fd; /* cluster.log in the session's folder; -1: none */
     size_t log_bytes;
     char trouble[512];      /* the newest line of it */

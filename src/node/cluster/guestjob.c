@@ -35,8 +35,7 @@
 
 #include "node/cluster/cluster.h"
 #include "node/cluster/guestsetup.h"
-#include "node/cluster/jobpost.h"
-#include "node/cluster/post.h"
+#include "node/cluster/jobpieces.h"
 #include "node/state.h"
 
 /* A job's id without padding. */
@@ -54,27 +53,31 @@ typedef struct {
     frame_job_t id;
     uint32_t shown;
     uint64_t from;       /* who sent its setup */
-    node_setup_t *setup; /* held: as it is here */
-    char *word;          /* what the driver is to be told of that; NULL: nothing */
+    node_setup_t *setup; /* held: as it is here; NULL: it can't be, and `word` says why */
+    char *word;          /* what the driver is to be told of it; NULL: nothing */
     node_job_t *job;     /* NULL: no frame of it has come */
     size_t size;
     uint8_t bytes[]; /* its setup as it came, for others */
 } guest_t;
 
-/* What a peer sends in pieces. */
-typedef struct {
-    bool is_environment;
-    node_jobpiece_t about; /* the first piece, without its bytes */
-    size_t size;           /* of what has come */
-    uint8_t bytes[];
-} part_t;
-
 static jobkey_t key_of(frame_job_t id) { return (jobkey_t){.home = id.home, .number = id.number}; }
 
 /* ---- the books ---- */
 
+/* Processes are told a number of 32 bits, which is what Ray shows as a job's id. So that two nodes
+ * do not give the same, a node that has joined counts from a number of its own, of 15 bits, in the
+ * upper half; the first node of a cluster counts from 1, as people expect. It is a number for
+ * people and for keys in a node's memory. That two nodes have the same once in 32,768 clusters of
+ * two makes no job another's: nodes know jobs by their homes. */
+static uint32_t first_number(const node_t *n) {
+    if (n->config.cluster.join == NULL) return 0;
+    uint64_t i = n->incarnation;
+    return (uint32_t)(1 + (i ^ i >> 16 ^ i >> 32 ^ i >> 48) % 0x7fff) << 16;
+}
+
 void node_guestjobs_start(node_cluster_t *c) {
     node_guestjobs_t *g = &c->guestjobs;
+    c->node->jobs.made += first_number(c->node);
     base_map_init(&g->homes, sizeof(uint64_t));
     base_map_init(&g->guests, sizeof(jobkey_t));
     base_map_init(&g->parts, sizeof(uint64_t));
@@ -141,6 +144,7 @@ static node_job_t *own_find(node_t *n, frame_job_t id, bool *ret_is_ended) {
 /* The node's own job for a guest. */
 static mob_status_t guest_begin(node_t *n, guest_t *guest) {
     node_job_t *job;
+    if (guest->setup == NULL) return base_fail(MOB_ESETUP, "%s", guest->word);
     mob_status_t status = node_job_new(n, node_setup_hold(guest->setup), &job);
     if (status != MOB_OK) return status;
     job->is_guest = true;
@@ -167,13 +171,28 @@ node_job_t *node_guestjob_find(node_t *n, frame_job_t id, bool *ret_is_ended) {
     return *ret_is_ended ? NULL : guest->job;
 }
 
+static void over_send(node_cluster_t *c, frame_job_t id) {
+    uint8_t head[JOBPOST_HEAD_MAX];
+    node_letter_parts_t parts = {.head = head, .head_size = node_jobover_head(id, head)};
+    (void)node_post_send(c, id.home, POST_JOB, &parts,
+                         true); /* its driver waits for so long only */
+}
+
+void node_guestjob_over(node_job_t *job) {
+    if (job->is_guest && job->node->cluster != NULL) over_send(job->node->cluster, job->origin);
+}
+
 /* It is no guest any more. */
 static void guest_end(node_cluster_t *c, guest_t *guest) {
     jobkey_t key = key_of(guest->id);
     node_job_t *job = guest->job;
     base_map_remove(&c->guestjobs.guests, &key);
+    frame_job_t id = guest->id;
     guest_free(guest);
-    if (job != NULL && !job->farewell.leaving) node_job_leave(job, false);
+    if (job == NULL)
+        over_send(c, id);
+    else if (!job->farewell.leaving)
+        node_job_leave(job, false);
 }
 
 void node_guestjob_freed(node_job_t *job) {
@@ -208,29 +227,22 @@ static bool is_told(const node_told_t *told, uint64_t peer) {
     return false;
 }
 
-static void told_forget(node_told_t *told, uint64_t peer) {
-    for (size_t i = told->count; i-- > 0;)
-        if (told->items[i] == peer) vec_swap_remove(told, i);
+static bool told_forget(node_told_t *told, uint64_t peer) {
+    for (size_t i = told->count; i-- > 0;) {
+        if (told->items[i] != peer) continue;
+        vec_swap_remove(told, i);
+        return true;
+    }
+    return false;
 }
 
 /* Sends all of it, and notes that. */
-static mob_status_t pieces_send(node_cluster_t *c, uint64_t peer, node_told_t *told,
-                                node_jobpiece_t piece, bool is_environment) {
+static mob_status_t whole_send(node_cluster_t *c, uint64_t peer, node_told_t *told,
+                               const node_jobpiece_t *whole, bool is_environment) {
     if (!vec_reserve(told, 1)) return MOB_ENOMEM;
-    const uint8_t *bytes = piece.bytes;
-    for (piece.offset = 0; piece.offset < piece.total; piece.offset += (uint32_t)piece.size) {
-        uint32_t left = piece.total - piece.offset;
-        uint8_t head[JOBPOST_HEAD_MAX];
-        piece.size = left < JOBPOST_PIECE ? left : JOBPOST_PIECE;
-        node_letter_parts_t parts = {.head = head,
-                                     .head_size = node_jobpiece_head(is_environment, &piece, head),
-                                     .body = bytes + piece.offset,
-                                     .body_size = piece.size};
-        mob_status_t status = node_post_send(c, peer, POST_JOB, &parts, true);
-        if (status != MOB_OK) return status;
-    }
-    told->items[told->count++] = peer;
-    return MOB_OK;
+    mob_status_t status = node_jobpieces_send(c, peer, is_environment, whole);
+    if (status == MOB_OK) told->items[told->count++] = peer;
+    return status;
 }
 
 mob_status_t node_guestjob_send(node_cluster_t *c, uint64_t peer, node_job_t *job) {
@@ -238,22 +250,22 @@ mob_status_t node_guestjob_send(node_cluster_t *c, uint64_t peer, node_job_t *jo
     if (id.home == peer || is_told(&job->told, peer)) return MOB_OK;
     const guest_t *guest = job->is_guest ? guest_find(c, id) : NULL;
     if (job->is_guest && guest == NULL) return MOB_ECLOSED; /* it has ended */
-    node_jobpiece_t piece = {.job = id,
+    node_jobpiece_t whole = {.job = id,
                              .shown = job->shown,
                              .total = (uint32_t)(guest != NULL ? guest->size : job->setup->size),
                              .bytes =
                                  guest != NULL ? (const void *)guest->bytes : job->setup->bytes};
-    return pieces_send(c, peer, &job->told, piece, false);
+    return whole_send(c, peer, &job->told, &whole, false);
 }
 
 mob_status_t node_guestjob_send_pool(node_cluster_t *c, uint64_t peer, node_pool_t *pool) {
     mob_status_t status = node_guestjob_send(c, peer, pool->job);
     if (status != MOB_OK || pool->number == 0 || is_told(&pool->told, peer)) return status;
-    node_jobpiece_t piece = {.job = node_guestjob_id(pool->job),
+    node_jobpiece_t whole = {.job = node_guestjob_id(pool->job),
                              .total = (uint32_t)pool->environment_size,
                              .bytes = pool->environment};
-    memcpy(piece.name, pool->name, sizeof piece.name);
-    return pieces_send(c, peer, &pool->told, piece, true);
+    memcpy(whole.name, pool->name, sizeof whole.name);
+    return whole_send(c, peer, &pool->told, &whole, true);
 }
 
 /* ---- ends ---- */
@@ -292,7 +304,15 @@ static void ends_tell(node_cluster_t *c) {
 void node_guestjob_ended(node_job_t *job) {
     node_cluster_t *c = job->node->cluster;
     if (c == NULL || job->is_guest) return;
+    job->farewell.awaited = (uint32_t)job->told.count;
     ends_tell(c);
+}
+
+/* The node has no worker of this node's job any more. */
+static void over_note(node_job_t *job, uint64_t peer) {
+    if (!told_forget(&job->told, peer) || job->farewell.awaited == 0) return;
+    job->farewell.awaited--;
+    node_farewell_gone(job);
 }
 
 void node_guestjob_joined(node_cluster_t *c, uint64_t peer) {
@@ -302,6 +322,17 @@ void node_guestjob_joined(node_cluster_t *c, uint64_t peer) {
 void node_guestjobs_settle(node_cluster_t *c) {
     if (c->guestjobs.owes) ends_tell(c);
     node_outputs_settle(c);
+}
+
+static mob_status_t over_take(node_cluster_t *c, uint64_t peer, base_reader_t *r) {
+    frame_job_t id;
+    if (!node_jobover_read(r, &id))
+        return base_fail(MOB_EPROTO, "a word that a job is over makes no sense");
+    NODE_EACH_JOB(c->node, job)
+    if (!job->is_guest && job->number == id.number && id.home == c->node->incarnation &&
+        job->farewell.leaving)
+        over_note(job, peer);
+    return MOB_OK;
 }
 
 static mob_status_t ends_take(node_cluster_t *c, uint64_t peer, base_reader_t *r) {
@@ -325,7 +356,7 @@ static mob_status_t ends_take(node_cluster_t *c, uint64_t peer, base_reader_t *r
 
 /* ---- what comes in pieces ---- */
 
-static mob_status_t setup_take(node_cluster_t *c, uint64_t peer, const part_t *part) {
+static mob_status_t setup_take(node_cluster_t *c, uint64_t peer, const node_jobpart_t *part) {
     frame_job_t id = part->about.job;
     if (id.home == c->node->incarnation || is_ended(c, id) || guest_find(c, id) != NULL)
         return MOB_OK; /* it is known, or has come too late */
@@ -338,12 +369,16 @@ static mob_status_t setup_take(node_cluster_t *c, uint64_t peer, const part_t *p
     jobkey_t key = key_of(id);
     mob_status_t status =
         node_guestsetup_new(c->node, part->bytes, part->size, &guest->setup, &guest->word);
+    if (status != MOB_OK && status != MOB_ENOMEM) { /* its tasks are told */
+        guest->word = strdup(*mob_last_error() ? mob_last_error() : mob_status_text(status));
+        status = guest->word != NULL ? MOB_OK : MOB_ENOMEM;
+    }
     if (status == MOB_OK && !base_map_put(&c->guestjobs.guests, &key, guest)) status = MOB_ENOMEM;
     if (status != MOB_OK) guest_free(guest);
     return status;
 }
 
-static mob_status_t environment_take(node_cluster_t *c, uint64_t peer, const part_t *part) {
+static mob_status_t environment_take(node_cluster_t *c, uint64_t peer, const node_jobpart_t *part) {
     bool is_over;
     uint32_t number;
     node_job_t *job = node_guestjob_find(c->node, part->about.job, &is_over);
@@ -354,49 +389,17 @@ static mob_status_t environment_take(node_cluster_t *c, uint64_t peer, const par
     return status;
 }
 
-/* Where the piece belongs; NULL: nowhere. */
-static part_t *part_of(node_cluster_t *c, uint64_t peer, bool is_environment,
-                       const node_jobpiece_t *piece, mob_status_t *ret_status) {
-    part_t *part = base_map_get(&c->guestjobs.parts, &peer);
-    *ret_status = MOB_EPROTO;
-    if (piece->offset > 0)
-        return part != NULL && part->is_environment == is_environment &&
-                       part->size == piece->offset && part->about.total == piece->total &&
-                       part->about.job.home == piece->job.home &&
-                       part->about.job.number == piece->job.number
-                   ? part
-                   : NULL;
-    part_t *begun = malloc(sizeof *begun + piece->total);
-    *ret_status = MOB_ENOMEM;
-    if (begun == NULL || !base_map_put(&c->guestjobs.parts, &peer, begun)) {
-        free(begun);
-        return NULL;
-    }
-    free(part);
-    *begun = (part_t){.is_environment = is_environment, .about = *piece};
-    return begun;
-}
-
 static mob_status_t piece_take(node_cluster_t *c, uint64_t peer, bool is_environment,
                                base_reader_t *r) {
-    node_jobpiece_t piece;
-    mob_status_t status = MOB_EPROTO;
-    part_t *part = node_jobpiece_read(is_environment, r, &piece)
-                       ? part_of(c, peer, is_environment, &piece, &status)
-                       : NULL;
-    if (part == NULL)
-        return status == MOB_ENOMEM ? status
-                                    : base_fail(status, "a piece of a job's setup makes no sense");
-    memcpy(part->bytes + piece.offset, piece.bytes, piece.size);
-    part->size = piece.offset + piece.size;
-    if (part->size < piece.total) return MOB_OK;
+    node_jobpart_t *part;
+    mob_status_t status = node_jobpieces_take(c, peer, is_environment, r, &part);
+    if (status != MOB_OK || part->size < part->about.total) return status;
+    size_t before = part->size - part->last;
     status = is_environment ? environment_take(c, peer, part) : setup_take(c, peer, part);
-    if (status == MOB_ENOMEM) {
-        part->size = piece.offset; /* it comes again */
-    } else {
-        base_map_remove(&c->guestjobs.parts, &peer);
-        free(part);
-    }
+    if (status == MOB_ENOMEM)
+        part->size = before; /* its last piece comes again */
+    else
+        node_jobpieces_drop(c, peer);
     return status;
 }
 
@@ -413,6 +416,12 @@ mob_status_t node_guestjob_receive(node_cluster_t *c, uint64_t peer, const void 
         return ends_take(c, peer, &r);
     case JOBPOST_PRINT:
         return node_output_receive(c, peer, &r);
+    case JOBPOST_OVER:
+        return over_take(c, peer, &r);
+    case JOBPOST_WANT:
+        return node_package_asked(c, peer, &r);
+    case JOBPOST_PACKAGE:
+        return node_package_came(c, peer, &r);
     }
     return base_fail(MOB_EPROTO, "a message about a job is of no kind");
 }
@@ -422,9 +431,10 @@ mob_status_t node_guestjob_receive(node_cluster_t *c, uint64_t peer, const void 
 void node_guestjob_died(node_cluster_t *c, uint64_t peer) {
     guests_end(c, peer, true);
     free(base_map_remove(&c->guestjobs.homes, &peer));
-    free(base_map_remove(&c->guestjobs.parts, &peer));
+    node_jobpieces_drop(c, peer);
+    node_packages_died(c, peer);
     NODE_EACH_JOB(c->node, job) {
-        told_forget(&job->told, peer);
-        NODE_EACH_POOL(job, pool) told_forget(&pool->told, peer);
+        NODE_EACH_POOL(job, pool)(void) told_forget(&pool->told, peer);
+        over_note(job, peer);
     }
 }

@@ -48,6 +48,8 @@ mob_status_t node_guestjob_send(node_cluster_t *cluster, uint64_t peer, node_job
 mob_status_t node_guestjob_send_pool(node_cluster_t *cluster, uint64_t peer, node_pool_t *pool);
 /* One of this node's jobs has begun to end: all members are told. Other jobs: nothing. */
 void node_guestjob_ended(node_job_t *job);
+/* No worker of the guest job is left: its home is told. Other jobs: nothing. */
+void node_guestjob_over(node_job_t *job);
 /* The guest job's struct is about to be freed. Other jobs: nothing. */
 void node_guestjob_freed(node_job_t *job);
 

@@ -131,6 +131,11 @@ static void places_change(const node_t *n, wire_setup_t *setup, char **word) {
     }
     const char *missing = missing_file(setup->argv);
     const char *const *own = missing != NULL && is_python(setup->argv) ? own_command(n) : NULL;
+    if (missing != NULL && own == NULL)
+        word_add(word,
+                 "%s, which the driver's workers run with, is not on this node, and no task of "
+                 "the driver can run there: install it under the same path.",
+                 missing);
     if (own == NULL) return;
     word_add(word,
              "%s, which the driver's workers run with, is not on this node: they run with %s "

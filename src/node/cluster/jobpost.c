@@ -48,11 +48,17 @@ size_t node_jobprint_head(frame_job_t job, const node_print_t *p, uint8_t head[J
     return w.size;
 }
 
+size_t node_jobover_head(frame_job_t job, uint8_t head[JOBPOST_HEAD_MAX]) {
+    base_writer_t w = begin(head, JOBPOST_OVER);
+    put_job(&w, job);
+    return w.size;
+}
+
 /* ---- reading ---- */
 
 node_jobpost_kind_t node_jobpost_kind(base_reader_t *r) {
     uint64_t kind = base_take_number(r, 1);
-    return kind <= JOBPOST_PRINT ? (node_jobpost_kind_t)kind : 0;
+    return kind <= JOBPOST_PACKAGE ? (node_jobpost_kind_t)kind : 0;
 }
 
 static frame_job_t take_job(base_reader_t *r) {
@@ -106,6 +112,13 @@ bool node_jobprint_read(base_reader_t *r, frame_job_t *ret_job, node_print_t *re
         return false;
     *ret_job = job;
     *ret_print = p;
+    return true;
+}
+
+bool node_jobover_read(base_reader_t *r, frame_job_t *ret_job) {
+    frame_job_t job = take_job(r);
+    if (!base_reader_is_done(r)) return false;
+    *ret_job = job;
     return true;
 }
 

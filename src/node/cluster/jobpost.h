@@ -5,6 +5,9 @@
  *     ENVIRONMENT  a piece of a runtime environment of it, before the first frame that names it
  *     ENDS         which of the sender's own jobs go on; the others that there were have ended
  *     PRINT        what a worker has printed, or the node has to say to the job's driver
+ *     OVER         to the home of a job that ends: no worker is left here, and no PRINT follows
+ *     WANT         a file of a runtime environment, from an offset: package.c
+ *     PACKAGE      a piece of that file, or why there is none
  *
  * Setups may be larger than a message, so they go in pieces, one after the other without anything
  * of POST_JOB between them. A piece at 0 begins anew.
@@ -22,6 +25,9 @@ typedef enum {
     JOBPOST_ENVIRONMENT,
     JOBPOST_ENDS,
     JOBPOST_PRINT,
+    JOBPOST_OVER,
+    JOBPOST_WANT,
+    JOBPOST_PACKAGE,
 } node_jobpost_kind_t;
 
 enum { JOBPOST_PIECE = 256 << 10, JOBPOST_HEAD_MAX = 64 };
@@ -50,11 +56,14 @@ size_t node_jobends_head(const node_jobends_t *ends, uint8_t head[JOBPOST_HEAD_M
 size_t node_jobprint_head(frame_job_t job, const node_print_t *print,
                           uint8_t head[JOBPOST_HEAD_MAX]);
 
+size_t node_jobover_head(frame_job_t job, uint8_t head[JOBPOST_HEAD_MAX]);
+
 /* 0: this is no message. Takes the kind off. */
 node_jobpost_kind_t node_jobpost_kind(base_reader_t *reader);
 /* What follows the kind; everything is bounded. False: it makes no sense. */
 bool node_jobpiece_read(bool is_environment, base_reader_t *reader, node_jobpiece_t *ret_piece);
 bool node_jobends_read(base_reader_t *reader, node_jobends_t *ret_ends);
+bool node_jobover_read(base_reader_t *reader, frame_job_t *ret_job);
 bool node_jobprint_read(base_reader_t *reader, frame_job_t *ret_job, node_print_t *ret_print);
 
 uint32_t node_jobends_at(const node_jobends_t *ends, size_t index);

@@ -75,10 +75,8 @@ void node_outputs_settle(node_cluster_t *c) {
     NODE_EACH_JOB(c->node, job) {
         node_output_t *o = &job->output;
         if ((o->left_out == 0 && !o->held) || !node_job_has_room(job, NODE_OUTBOX_HIGH)) continue;
-        if (o->held && job->is_guest) {
-            o->held = false;
-            node_job_resume(job);
-        }
+        if (o->held && job->is_guest) node_job_resume(job); /* a driver that reads does it itself */
+        o->held = false;
         if (o->left_out > 0) left_out_tell(job);
     }
 }
