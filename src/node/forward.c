@@ -318,11 +318,11 @@ bool node_forward_done(node_peer_t *p, frame_id_t run, const uint8_t *body, size
     return end_read(p, run, body, size, false) == MOB_OK;
 }
 
-void node_forward_retry(node_peer_t *p) {
+static void aside_write(node_peer_t *p, uint64_t patience_ns) {
     size_t kept = 0;
     for (size_t i = 0; i < p->aside.count; i++) {
         node_aside_t a = p->aside.items[i];
-        bool patient = base_clock_mono_ns() - a.since_ns < PATIENCE_NS;
+        bool patient = base_clock_mono_ns() - a.since_ns < patience_ns;
         if (end_read(p, a.run, a.bytes, a.size, patient) == MOB_ESPACE)
             p->aside.items[kept++] = a;
         else
@@ -331,3 +331,7 @@ void node_forward_retry(node_peer_t *p) {
     p->aside.count = kept;
     if (kept > 0) node_look_again(p->node, SPACE_MS);
 }
+
+void node_forward_retry(node_peer_t *p) { aside_write(p, PATIENCE_NS); }
+
+void node_forward_last(node_peer_t *p) { aside_write(p, 0); }

@@ -33,5 +33,7 @@ bool node_forward_done(node_peer_t *peer, frame_id_t run, const uint8_t *body, s
 void node_forward_return(node_t *node, node_task_t *task);
 /* Writes what was put aside for want of space; once a round. */
 void node_forward_retry(node_peer_t *peer);
+/* The same, and nothing stays aside: what finds no space is an error. */
+void node_forward_last(node_peer_t *peer);
 
 #endif

@@ -63,6 +63,8 @@ struct node_peer {
     node_visit_t *owing; /* visits that have ended, and could not say so yet */
     VEC(node_aside_t) aside;
 
+    uint32_t visit_count;
+
     uint64_t incarnation; /* of another node; 0: it is this daemon itself */
 
     /* of loopback */

@@ -230,6 +230,10 @@ static void task_drop(node_t *n, node_task_t *t) {
         node_task_fail(n, t, MOB_ECANCELLED, "its job has ended");
 }
 
+static bool may_run_elsewhere(const node_task_t *t) {
+    return node_forward_may(t) && node_offer_fits_elsewhere(t->job, t->shape);
+}
+
 mob_status_t node_task_doom(const node_task_t *t, const char **ret_words) {
     const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
     bool makes_actor = t->kind == MOB_ACTOR_CREATE;
@@ -241,7 +245,7 @@ mob_status_t node_task_doom(const node_task_t *t, const char **ret_words) {
         return makes_actor ? MOB_EACTORGROUP : MOB_EGROUP;
     }
     if (where->selector != NULL && where->selector[0] == '!' &&
-        !sched_shape_matches(t->job->sched, t->shape)) {
+        !sched_shape_matches(t->job->sched, t->shape) && !may_run_elsewhere(t)) {
         *ret_words =
             makes_actor ? "The actor is not schedulable: The node specified via "
                           "NodeAffinitySchedulingStrategy doesn't exist any more or is infeasible, "
@@ -280,9 +284,10 @@ void node_task_ready(node_task_t *t, node_t *n) {
     char name[256];
     if (!sched_shape_fits_ever(t->job->sched, t->shape)) {
         node_task_name(n, t, name, sizeof name);
-        node_warn_if_never(t->job, t->shape, (mob_kind_t)t->kind, name);
+        if (!may_run_elsewhere(t)) node_warn_if_never(t->job, t->shape, (mob_kind_t)t->kind, name);
     }
     sched_task_add(t->job->sched, &t->queue, t->shape, base_clock_mono_ns());
+    node_offer_note(t);
 }
 
 /* ---- on a worker ---- */
@@ -309,6 +314,7 @@ static uint64_t run_flags(const node_task_t *t) {
 void node_task_run_on(node_t *n, node_task_t *t, node_client_t *worker) {
     (void)n;
     if (worker->runs == NULL && t->kind != MOB_ACTOR_CALL) node_pressure_begins(worker);
+    if (worker->runs == NULL && t->visit != NULL) node_placing_begun(t->visit);
     node_task_link(t, worker);
     node_client_tell(
         worker, (wire_message_t){.run = {WIRE_RUN, .record = t->record, .generation = t->generation,
@@ -338,6 +344,7 @@ static void lease_pass_on(node_t *n, node_task_t *t, node_client_t *worker) {
         sched_lease_unblock(n->sched, &t->lease);
         worker->runs->lease = t->lease;
         t->lease = (sched_lease_t){0};
+        if (worker->runs->visit != NULL) node_placing_begun(worker->runs->visit);
     }
     sched_lease_release(n->sched, &t->lease);
 }

@@ -95,6 +95,7 @@ static void values_undo(node_visit_t *v) {
 }
 
 static void visit_free(node_visit_t *v) {
+    v->peer->visit_count--;
     free(v->named);
     free(v->results);
     free(v->text);
@@ -132,6 +133,7 @@ static void visit_close(node_visit_t *v) {
     }
     v->next = v->peer->owing;
     v->peer->owing = v;
+    v->is_owing = true;
     node_look_again(v->peer->node, AGAIN_MS);
 }
 
@@ -140,6 +142,7 @@ void node_visits_answer(node_peer_t *p) {
     p->owing = NULL;
     while (v != NULL) {
         node_visit_t *next = v->next;
+        v->is_owing = false;
         visit_close(v);
         v = next;
     }
@@ -181,10 +184,12 @@ void node_visit_cancelled(node_t *n, node_task_t *t, bool begun) {
 
 /* ---- its beginning ---- */
 
-/* What the frame names, to be dropped at the end. False: no memory. */
+/* What the frame names: results, and what is to be dropped at the end. False: no memory. */
 static bool names_keep(node_visit_t *v, const frame_t *f) {
     v->named = malloc(((size_t)f->num_deps + f->num_refs + 1) * sizeof *v->named);
-    if (v->named == NULL) return false;
+    v->results = malloc(((size_t)f->num_returns + 1) * sizeof *v->results);
+    if (v->named == NULL || v->results == NULL) return false;
+    if (f->num_returns > 0) memcpy(v->results, f->ids, f->num_returns * sizeof *v->results);
     v->named[v->num_named++] = f->function;
     for (size_t i = f->num_returns; i < frame_id_count(f); i++)
         v->named[v->num_named++] = f->ids[i];
@@ -195,6 +200,7 @@ node_visit_t *node_visit_new(node_peer_t *p, frame_id_t run, const frame_t *f) {
     node_visit_t *v = calloc(1, sizeof *v);
     if (v == NULL) return NULL;
     v->peer = p;
+    p->visit_count++;
     v->run = run;
     v->here.record = UINT32_MAX;
     v->end.end = FRAME_RESULTS;
@@ -203,32 +209,31 @@ node_visit_t *node_visit_new(node_peer_t *p, frame_id_t run, const frame_t *f) {
     return NULL;
 }
 
-/* How it ends, unless it is opened. */
-static void refusal_set(node_visit_t *v, mob_status_t status, const char *why) {
+void node_visit_unfit(node_visit_t *v, mob_status_t status, const char *why) {
     v->end = (frame_done_t){.end = FRAME_REFUSED, .status = (uint8_t)status};
     text_set(v, why, strlen(why));
 }
 
 void node_visit_refuse(node_visit_t *v, mob_status_t status, const char *why) {
-    refusal_set(v, status, why);
+    node_visit_unfit(v, status, why);
     visit_close(v);
 }
 
 void node_visit_open(node_visit_t *v, node_job_t *job, node_own_t *own, const frame_t *f) {
     node_task_t *t;
     if (f->kind != MOB_TASK || f->flows) {
-        refusal_set(v, MOB_EINVAL, "this node takes no such tasks");
+        node_visit_unfit(v, MOB_EINVAL, "this node takes no such tasks");
         return;
     }
     if (job == NULL) {
-        refusal_set(v, MOB_ECANCELLED, "its job has ended");
+        node_visit_unfit(v, MOB_ECANCELLED, "its job has ended");
         return;
     }
     mob_status_t status = node_run_init(job, own, f, &v->here, &t);
     if (status == MOB_OK)
         t->visit = v;
     else
-        refusal_set(v, status, mob_status_text(status));
+        node_visit_unfit(v, status, mob_status_text(status));
 }
 
 void node_visit_begin(node_visit_t *v) {

@@ -19,11 +19,12 @@ struct node_visit {
     char *text;         /* end.text, if there is one */
     node_visit_t *next; /* among those that owe their answer */
     bool may_start;     /* else it is not for the scheduler yet */
+    bool is_owing;      /* it is among those */
 
     /* of another node's; see cluster/guest.c */
-    void *guest;         /* of the room place; NULL: that has done with it */
-    frame_id_t *results; /* the origin's names of them */
-    uint32_t version;    /* of the values that it makes */
+    struct place_guest *guest; /* of the room place; NULL: that has done with it */
+    frame_id_t *results;       /* the origin's names of them */
+    uint32_t version;          /* of the values that it makes */
 };
 
 /* ---- its beginning ---- */
@@ -33,6 +34,8 @@ node_visit_t *node_visit_new(node_peer_t *peer, frame_id_t run, const frame_t *f
 /* Its frame becomes a task, or it is refused: with a job of NULL, which has ended, or a frame of a
  * kind that no node takes. */
 void node_visit_open(node_visit_t *visit, node_job_t *job, node_own_t *own, const frame_t *frame);
+/* It can't be opened: that is its end, once it begins. */
+void node_visit_unfit(node_visit_t *visit, mob_status_t status, const char *why);
 /* It may start, if it was not refused, as soon as its arguments are there. */
 void node_visit_begin(node_visit_t *visit);
 /* It will not be here: the peer gets it back. Takes `visit`. */
