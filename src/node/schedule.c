@@ -60,6 +60,7 @@ static void tasks_start(node_t *n) {
         }
         node_task_t *t = (node_task_t *)q;
         t->lease = lease;
+        if (t->visit != NULL) node_placing_begun(t->visit);
         node_client_t *w = node_worker_idle(node_pool_of(t->job, t->shape));
         if (w != NULL)
             node_task_run_on(n, t, w);

@@ -120,12 +120,16 @@ static void task_hold_refs(node_t *n, node_task_t *t) {
         if ((store_slot_watch(&n->slots[o->slot]) || remade) && vec_push(&o->waiting, t))
             t->missing++;
     }
-    n->missing_arguments += t->missing > 0;
     node_object_t *function = t->function.slot ? node_object_find(n, t->function) : NULL;
     if (function != NULL)
         node_object_use(function);
     else
         t->function.slot = 0;
+    /* Another node's is on its way, and a worker does not wait for it. */
+    if (function != NULL && function->proxy != NULL && !t->queued &&
+        store_slot_watch(&n->slots[function->slot]) && vec_push(&function->waiting, t))
+        t->missing++;
+    n->missing_arguments += t->missing > 0;
 }
 
 /* A new book. NULL if the record makes no sense. */
@@ -314,7 +318,6 @@ static uint64_t run_flags(const node_task_t *t) {
 void node_task_run_on(node_t *n, node_task_t *t, node_client_t *worker) {
     (void)n;
     if (worker->runs == NULL && t->kind != MOB_ACTOR_CALL) node_pressure_begins(worker);
-    if (worker->runs == NULL && t->visit != NULL) node_placing_begun(t->visit);
     node_task_link(t, worker);
     node_client_tell(
         worker, (wire_message_t){.run = {WIRE_RUN, .record = t->record, .generation = t->generation,
@@ -444,6 +447,8 @@ static void waiting_unlink(node_t *n, node_task_t *t) {
         node_object_t *o = task_deps(t)[i].slot ? n->objects[task_deps(t)[i].slot] : NULL;
         if (o != NULL) waiting_remove(o, t);
     }
+    node_object_t *function = t->missing > 0 ? node_object_known(n, t->function) : NULL;
+    if (function != NULL) waiting_remove(function, t);
     t->missing = 0;
 }
 

@@ -277,6 +277,7 @@ void node_cluster_settle(node_cluster_t *c) {
     node_pulling_settle(c);
     node_placing_settle(c);
     node_holding_settle(c);
+    if (c->mesh != NULL) mesh_flush(c->mesh); /* or it would wait until something wakes the loop */
 }
 
 bool node_cluster_is_ready(const node_t *n) {
