@@ -169,12 +169,13 @@ typedef enum mob_message_kind {
 typedef struct mob_message {
     mob_message_kind_t kind;
     int pid;
-    const char *name; /* of the task or actor that printed; "" if unknown */
+    const char *name;    /* of the task or actor that printed; "" if unknown */
+    const char *address; /* of the node where that was; "": the driver's own */
     /* Lines, as the worker printed them; the newline of the last one is left out. */
     const char *text;
     size_t text_size;
-    /* The last line has no end yet, and no newline was left out: the next message of the same pid
-     * and kind goes on there. The daemon sends a line without its end when the worker has not ended
+    /* The last line has no end yet, and no newline was left out: the next message of the same pid,
+     * address and kind goes on there. The daemon sends a line without its end when the worker has not ended
      * it for a short while, or when it is longer than one message holds. */
     bool unfinished;
 } mob_message_t;

@@ -267,11 +267,15 @@ typedef struct mob_zygote_ops {
                                           process that then takes its place */
 } mob_zygote_ops_t;
 
-/* For a program that mobulad has started, while it has one thread. ops and each of its members may
- * be NULL. MOB_EINVAL: mobulad has not started this program. */
 /* For `begin`: the process goes on as another program, which calls mob_zygote for the same setup.
  * Returns only if that program can't be started, with words. */
 MOB_API mob_status_t mob_zygote_become(const char *const *argv);
+/* For `begin`, in a zygote of a driver that is at another node: has the daemon bring a file of that
+ * name from there into the folder `packages` of this session's. Blocks; -1: for as long as it
+ * takes. MOB_ETIMEOUT, MOB_ESYS, with words. */
+MOB_API mob_status_t mob_zygote_fetch(const char *name, int timeout_ms);
+/* For a program that mobulad has started, while it has one thread. ops and each of its members may
+ * be NULL. MOB_EINVAL: mobulad has not started this program. */
 MOB_API mob_status_t mob_zygote(const mob_zygote_ops_t *ops, mob_client_t **ret_client);
 /* Takes runs of functions in C and runs them, until this worker is to end. */
 MOB_API mob_status_t mob_serve(mob_client_t *client);

@@ -112,8 +112,9 @@ class Node:
         self.descriptors = self.settled_descriptors()
 
     def folders(self) -> list[str]:
+        """Of sessions; that of Redis outlives a node that is killed."""
         try:
-            return os.listdir(self.parent)
+            return [name for name in os.listdir(self.parent) if not name.startswith("redis_")]
         except FileNotFoundError:
             return []
 

@@ -101,8 +101,7 @@ class RuntimeContext:
 
     def get_node_labels(self) -> dict:
         """The labels of the node that this process runs on."""
-        (node,) = nodes()
-        return node["Labels"]
+        return nodes()[0]["Labels"]
 
     def get_session_name(self) -> str:
         """The name of the session: that of its folder."""

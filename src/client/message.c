@@ -38,13 +38,15 @@ mob_status_t mob_message_read(mob_client_t *c, int64_t timeout_ms, mob_message_t
         if (head.packet.kind == WIRE_TEXT_END) break;
         if (head.packet.kind != WIRE_TEXT || n < (ssize_t)sizeof head) continue;
         memcpy(&head, c->packet, sizeof head);
-        if ((uint64_t)head.name_size + head.text_size + sizeof head != (uint64_t)n ||
-            head.name_size == 0)
+        if ((uint64_t)head.name_size + head.address_size + head.text_size + sizeof head !=
+                (uint64_t)n ||
+            head.name_size == 0 || head.address_size == 0)
             continue;
         ret_message->kind = (mob_message_kind_t)head.stream;
         ret_message->pid = head.pid;
         ret_message->name = c->packet + sizeof head; /* ends with its zero */
-        ret_message->text = c->packet + sizeof head + head.name_size;
+        ret_message->address = ret_message->name + head.name_size;
+        ret_message->text = ret_message->address + head.address_size;
         ret_message->text_size = head.text_size;
         ret_message->unfinished = head.unfinished != 0;
         return MOB_OK;

@@ -18,6 +18,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -49,7 +50,7 @@ static pid_t daemon_pid;
 static struct {
     char socket_path[256];
     uint64_t token;
-    int setup_fd;
+    int setup_fd, sock;
 } self;
 
 /* jemalloc's own thread, which pyarrow starts: jemalloc takes all of its locks for a fork (by
@@ -113,6 +114,7 @@ static void unfit(int sock, const char *why) {
 static void setup_begin(const mob_zygote_ops_t *ops, int sock, int fd, bool again) {
     size_t size = 0;
     self.setup_fd = fd;
+    self.sock = sock;
     char *bytes = NULL;
     void *lists;
     wire_setup_t setup;
@@ -147,6 +149,39 @@ mob_status_t mob_zygote_become(const char *const *argv) {
     int error = errno;
     close(fd);
     return base_fail(MOB_ESYS, "starting %s: %s", argv[0], strerror(error));
+}
+
+/* Whether the packet says what has become of that file; with words if it can't be had. */
+static bool is_about(const char *packet, size_t size, const char *name, mob_status_t *ret_status) {
+    wire_packet_t head;
+    memcpy(&head, packet, sizeof head);
+    size_t name_size = strlen(name) + 1, words = sizeof head + name_size;
+    if (head.kind != WIRE_BROUGHT || size < words ||
+        memcmp(packet + sizeof head, name, name_size) != 0)
+        return false;
+    *ret_status =
+        size == words ? MOB_OK : base_fail(MOB_ESYS, "%.*s", (int)(size - words), packet + words);
+    return true;
+}
+
+mob_status_t mob_zygote_fetch(const char *name, int timeout_ms) {
+    static char packet[WIRE_PACKET_MAX];
+    wire_packet_t head = {.magic = WIRE_MAGIC, .kind = WIRE_WANTED};
+    struct pollfd ready = {.fd = self.sock, .events = POLLIN};
+    mob_status_t status;
+    size_t size = strlen(name);
+    if (size > 255) return base_fail(MOB_EINVAL, "the name of a file has 255 bytes at most");
+    memcpy(packet, &head, sizeof head);
+    memcpy(packet + sizeof head, name, size);
+    send(self.sock, packet, sizeof head + size, MSG_NOSIGNAL);
+    for (;;) {
+        int got = poll(&ready, 1, timeout_ms);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return base_fail(MOB_ETIMEOUT, "it did not come in time");
+        ssize_t n = recv(self.sock, packet, sizeof packet, 0);
+        if (n < (ssize_t)sizeof head) _exit(0); /* the daemon is gone */
+        if (is_about(packet, (size_t)n, name, &status)) return status;
+    }
 }
 
 static void hook(void (*function)(void)) {

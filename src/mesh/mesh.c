@@ -359,15 +359,16 @@ static void peer_flush(mesh_t *m, peer_t *peer) {
     if (line != NULL && line->from != 0) net_line_flush(line->line);
 }
 
-static void on_turn(uv_prepare_t *prepare) {
-    mesh_t *m = prepare->data;
-    uv_prepare_stop(prepare);
+void mesh_flush(mesh_t *m) {
+    uv_prepare_stop(&m->turn);
     while (m->dirty != NULL) {
         peer_t *peer = m->dirty;
         m->dirty = peer->next_dirty;
         peer_flush(m, peer);
     }
 }
+
+static void on_turn(uv_prepare_t *prepare) { mesh_flush(prepare->data); }
 
 static void peer_dirty(peer_t *peer) {
     mesh_t *m = peer->mesh;

@@ -83,6 +83,9 @@ void mesh_peer_close(mesh_t *mesh, uint64_t peer);
  * or what number it got. */
 mob_status_t mesh_send(mesh_t *mesh, uint64_t peer, const mesh_letter_t *letter,
                        uint64_t *ret_sequence);
+/* Sends what waits for the end of the turn: for a caller that works before the loop sleeps, after
+ * the mesh's own turn. */
+void mesh_flush(mesh_t *mesh);
 /* Whether a message to the peer that is no answer would be taken. If not, ops.room follows. */
 bool mesh_has_room(mesh_t *mesh, uint64_t peer);
 /* Whether there is a connection to the peer now. */

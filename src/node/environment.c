@@ -20,7 +20,7 @@ enum {
 
 /* ---- asking for one ---- */
 
-static void name_make(const void *bytes, size_t size, uint8_t *ret_name) {
+void node_environment_name(const void *bytes, size_t size, uint8_t *ret_name) {
     XXH128_canonical_t name;
     XXH128_canonicalFromHash(&name, XXH3_128bits(bytes, size));
     _Static_assert(sizeof name == NODE_ENVIRONMENT_NAME, "it is that hash");
@@ -35,7 +35,7 @@ uint32_t node_environment_find(const node_job_t *job, const uint8_t *name) {
 }
 
 /* Takes the description, which is on the heap, also if it fails. */
-static mob_status_t environment_add(node_job_t *job, void *given, size_t size,
+static mob_status_t environment_new(node_job_t *job, void *given, size_t size,
                                     const uint8_t *name) {
     size_t bytes = size;
     NODE_EACH_POOL(job, known) bytes += known->environment_size;
@@ -61,6 +61,25 @@ static mob_status_t environment_add(node_job_t *job, void *given, size_t size,
     return MOB_OK;
 }
 
+mob_status_t node_environment_add(node_job_t *job, const void *bytes, size_t size,
+                                  const uint8_t *name, uint32_t *ret_number) {
+    uint8_t made[NODE_ENVIRONMENT_NAME];
+    node_environment_name(bytes, size, made);
+    if (memcmp(made, name, sizeof made) != 0)
+        return base_fail(MOB_EPROTO, "a runtime environment has another's name");
+    uint32_t number = node_environment_find(job, name);
+    void *copy = number > 0 ? NULL : malloc(size + 1);
+    if (number == 0 && copy == NULL) return MOB_ENOMEM;
+    if (number == 0) {
+        memcpy(copy, bytes, size);
+        mob_status_t status = environment_new(job, copy, size, name);
+        if (status != MOB_OK) return status;
+        number = (uint32_t)job->pools.count - 1;
+    }
+    *ret_number = number;
+    return MOB_OK;
+}
+
 /* Its zygote is there before a task needs it. What goes wrong is told when one does. */
 static void environment_begin(node_pool_t *pool) {
     if (!pool->job->farewell.leaving && node_environment_open(pool) == MOB_OK &&
@@ -77,19 +96,15 @@ void node_environment(node_client_t *c, const wire_message_t *m) {
     }
     /* a copy first: the client may still write there */
     uint8_t *copy = malloc(m->site.size + 1), name[NODE_ENVIRONMENT_NAME];
+    uint32_t number = 0;
+    mob_status_t status = MOB_ENOMEM;
     base_fail_clear();
-    if (copy == NULL) {
-        node_question_refuse(c, MOB_ENOMEM);
-        return;
-    }
-    memcpy(copy, space, m->site.size);
-    name_make(copy, m->site.size, name);
-    uint32_t number = node_environment_find(c->job, name);
-    mob_status_t status = MOB_OK;
-    if (number > 0)
+    if (copy != NULL) {
+        memcpy(copy, space, m->site.size);
+        node_environment_name(copy, m->site.size, name);
+        status = node_environment_add(c->job, copy, m->site.size, name, &number);
         free(copy);
-    else if ((status = environment_add(c->job, copy, m->site.size, name)) == MOB_OK)
-        number = (uint32_t)c->job->pools.count - 1;
+    }
     if (status != MOB_OK) {
         node_question_refuse(c, status);
         return;

@@ -23,12 +23,18 @@
 
 /* A client asks for the number of an environment, which it describes. */
 void node_environment(node_client_t *client, const wire_message_t *message);
+/* The number of the environment that is described by these bytes, and has this name; the job gets
+ * it if it has none. MOB_EPROTO, MOB_ELIMIT, MOB_ENOMEM, with words. */
+mob_status_t node_environment_add(node_job_t *job, const void *bytes, size_t size,
+                                  const uint8_t *name, uint32_t *ret_number);
 /* Its pool gets a setup, if it has none. MOB_ENOMEM, MOB_ELIMIT, MOB_ESYS, with words. */
 mob_status_t node_environment_open(node_pool_t *pool);
 /* Lets the setup go if nobody has needed it for long; once a round of scheduling. */
 void node_environment_rest(node_pool_t *pool);
-/* The environment of this job with that name, for frames: the pool's number; 0: there is none. */
 enum { NODE_ENVIRONMENT_NAME = 16 };
+/* The name of the environment that is described by these bytes. */
+void node_environment_name(const void *bytes, size_t size, uint8_t *ret_name);
+/* The environment of this job with that name, for frames: the pool's number; 0: there is none. */
 uint32_t node_environment_find(const node_job_t *job, const uint8_t *name);
 
 #endif

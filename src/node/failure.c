@@ -129,8 +129,7 @@ static void line_make(const char *text, size_t size, char *ret_line, size_t capa
 /* Whether the driver is to be told now; else the failure is counted. `turn` sets it apart from
  * failures like it. */
 static bool is_news(node_job_t *job, uint32_t kind, uint32_t turn, const char *text, size_t size) {
-    const node_client_t *driver = job != NULL ? node_job_listener(job) : NULL;
-    if (driver == NULL) return false;
+    if (job == NULL || !node_job_is_heard(job)) return false;
     node_failures_t *f = &job->failures;
     uv_timer_t *timer = &job->node->failing.timer;
     if (!uv_is_active((uv_handle_t *)timer)) uv_timer_start(timer, on_timer, PERIOD_MS, PERIOD_MS);
@@ -140,7 +139,7 @@ static bool is_news(node_job_t *job, uint32_t kind, uint32_t turn, const char *t
         f->told[i].repeats++;
         return false;
     }
-    if (f->count == NODE_FAILURES_MOST || driver->outbox_bytes > OUTBOX_MOST) {
+    if (f->count == NODE_FAILURES_MOST || !node_job_has_room(job, OUTBOX_MOST)) {
         f->left_out++;
         return false;
     }

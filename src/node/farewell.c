@@ -14,6 +14,9 @@
  * socket. If the socket ends after the first, the driver does not wait any more (a second Ctrl-C),
  * and the daemon kills the job's workers.
  *
+ * Workers on other nodes end there, by the same rules and a shorter time. A driver that waits,
+ * waits for what they printed, too, until their nodes say that it was all, or the time is over.
+ *
  * In a daemon that ends with its job (`closing`), the books on a worker that is gone stay as they
  * are: the daemon runs nothing again, and no client will ask. Whatever did not end is killed by
  * node_children_end. Else, also where a detached actor's job ends in a session that goes on, a
@@ -81,6 +84,7 @@ void node_worker_ending(node_client_t *w) {
 
 static bool any_is_left(node_job_t *job) {
     bool closing = job->node->closing;
+    if (job->farewell.driver_waits && job->farewell.awaited > 0) return true;
     EACH_WORKER_OF(job, w) if (!closing || is_ending(w)) return true;
     return false;
 }
@@ -89,6 +93,7 @@ static void farewell_end(node_job_t *job) {
     node_t *n = job->node;
     if (job->farewell.over) return;
     job->farewell.over = true;
+    node_guestjob_over(job);
     bool ends = n->closing || n->stopping;
     if (ends && !node_jobs_are_over(n)) return; /* the last one goes on here */
     bool waits = false;
@@ -129,6 +134,7 @@ static void job_look(node_job_t *job) {
         timer_arm(job->node, AGAIN_MS);
         return;
     }
+    f->awaited = 0;
     overdue_tell(job, limit_ms);
     workers_kill(job);
     if (!any_is_left(job)) farewell_end(job); /* else when they are reaped */

@@ -12,6 +12,7 @@ typedef struct {
     bool driver_waits; /* until they have */
     bool over;         /* they have */
     uint64_t began_ns; /* when the job's end did */
+    uint32_t awaited;  /* other nodes where workers of it may still end */
 } node_farewell_t;
 
 typedef struct {

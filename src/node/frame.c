@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/cluster/guestjob.h"
 #include "node/cluster/holding.h"
 #include "node/cluster/proxy.h"
 #include "node/state.h"
@@ -63,7 +64,7 @@ static mob_status_t frame_make(node_t *n, const node_task_t *t, const wire_recor
         .group = copy->group,
         .max_retries = t->retries,
         .limit = t->kind == MOB_TASK ? t->max_calls : copy->max_concurrency,
-        .job = {.home = n->incarnation, .number = t->job->number},
+        .job = node_guestjob_id(t->job),
         .function = node_proxy_id(n, t->function),
         .actor = node_proxy_id(n, copy->actor),
         .parent = parent_of(n, copy->parent),

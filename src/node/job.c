@@ -51,8 +51,10 @@ static bool place_take(node_jobs_t *jobs, uint32_t *ret_place) {
 static void job_free(node_job_t *job) {
     node_jobs_t *jobs = &job->node->jobs;
     jobs->places[job->place / 64] &= ~((uint64_t)1 << job->place % 64);
+    node_offers_forget(job);
     sched_job_free(job->sched);
     vec_free(&job->shapes.warned);
+    vec_free(&job->told);
     NODE_EACH_POOL(job, pool) node_pool_free(pool);
     vec_free(&job->pools);
     free(job);
@@ -109,6 +111,7 @@ node_client_t *node_job_listener(const node_job_t *job) {
 }
 
 void node_job_note(const node_job_t *job, bool ended) {
+    if (job->is_guest) return; /* its home does */
     const wire_setup_t *given = &job->setup->given;
     control_job_t note = {.number = job->number,
                           .pid = job->pid,
@@ -154,6 +157,9 @@ void node_job_leave(node_job_t *job, bool driver_waits) {
     job->farewell.leaving = true; /* so that nothing of it is scheduled */
     if (!job->node->config.stays && !job->is_detached) job->node->closing = true;
     if (begins) {
+        node_guestjob_ended(job);
+        if (job->node->cluster != NULL)
+            (void)node_placing_job_ended(job->node->cluster, node_guestjob_id(job));
         NODE_EACH_POOL(job, pool) node_pool_fail(pool, MOB_ECANCELLED, "its job has ended");
         tasks_cancel(job);
         node_lineage_job_ends(job);
@@ -182,8 +188,9 @@ static void job_end(node_job_t *job) {
     for (uint32_t r = 0; r < n->grants.records.granted; r++)
         if (n->tasks[r] != NULL && n->tasks[r]->job == job) node_task_disown(n->tasks[r]);
     node_lanes_end(job);
+    node_guestjob_freed(job);
     node_job_note(job, true);
-    control_kv_drop_job(job->node->control, job->number);
+    control_kv_drop_job(job->node->control, job->is_guest ? job->shown : job->number);
     job->node->again = true;
     job_free(job);
 }
@@ -199,7 +206,10 @@ static void job_settle(node_job_t *job) {
         job_end(job);
 }
 
-void node_jobs_settle(node_t *n) { NODE_EACH_JOB(n, job) job_settle(job); }
+void node_jobs_settle(node_t *n) {
+    NODE_EACH_JOB(n, job) job_settle(job);
+    if (n->cluster != NULL) node_guestjobs_settle(n->cluster);
+}
 
 void node_job_unjoin(node_client_t *c) {
     node_job_t *job = c->job;

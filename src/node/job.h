@@ -5,6 +5,9 @@
 #ifndef NODE_JOB_H
 #define NODE_JOB_H
 
+#include "frame/frame.h"
+#include "node/cluster/guestjob.h"
+#include "node/cluster/output.h"
 #include "node/failure.h"
 #include "node/farewell.h"
 #include "node/lease.h"
@@ -25,6 +28,10 @@ struct node_job {
     node_actor_t *actor;   /* the detached actor whose job it is, while that lives; else NULL */
     bool is_detached;      /* it is a detached actor's, and has no driver */
     node_job_t *maker;     /* of a detached actor's job: the one that made it, while that lives */
+    bool is_guest;         /* its driver is at another node; it has none here */
+    frame_job_t origin;    /* a guest's: its id */
+    node_told_t told;      /* nodes that have its setup */
+    node_output_t output;  /* on its way from here, or from other nodes */
     pid_t pid;             /* the driver's */
     uint64_t start_ms;     /* wall clock */
     sched_job_t *sched;    /* its demands, and the tasks that wait */

@@ -55,6 +55,7 @@ mob_status_t node_pool_new(node_job_t *job, node_setup_t *setup) {
 void node_pool_free(node_pool_t *pool) {
     vec_free(&pool->starting);
     vec_free(&pool->idle);
+    vec_free(&pool->told);
     node_setup_drop(pool->setup);
     free(pool->environment);
     free(pool);
@@ -376,19 +377,20 @@ static void spares_start(node_pool_t *pool) {
 }
 
 /* How long a worker may be idle that is not kept. Those of environments may be needed again soon,
- * and others can't do their work; but a job with very many environments has few such workers. */
+ * and others can't do their work; but a job with very many environments has few such workers. A
+ * guest job may be of a driver that has long found enough room at home. */
 static uint64_t idle_patience(const node_pool_t *pool) {
-    if (pool->number == 0) return IDLE_MS;
+    if (pool->number == 0) return pool->job->is_guest ? ENVIRONMENT_IDLE_MS : IDLE_MS;
     size_t idle = 0;
     NODE_EACH_POOL(pool->job, other) idle += other->number > 0 ? other->idle.count : 0;
     return idle > 2 * pool_wanted(node_pool_first(pool->job)) ? 0 : ENVIRONMENT_IDLE_MS;
 }
 
-/* Sends idle workers home beyond the number of CPUs, oldest first; looks again later if some have
+/* Sends idle workers home beyond those that are kept, oldest first; looks again later if some have
  * not been idle for long enough. */
 static void idle_trim(node_pool_t *pool) {
     uint64_t now = base_clock_mono_ns(), patience_ms = idle_patience(pool);
-    size_t wanted = pool_wanted(pool), alive = pool_size(pool);
+    size_t wanted = pool->job->is_guest ? 0 : pool_wanted(pool), alive = pool_size(pool);
     for (size_t i = 0; i < pool->idle.count && alive > wanted;) {
         node_client_t *w = pool->idle.items[i];
         if (now - w->idle_since_ns < patience_ms * 1000000) {
@@ -429,8 +431,8 @@ void node_pool_fill(node_pool_t *pool) {
            pool->starting.count < MAX_STARTING && worker_start(pool)) {
     }
     spares_start(pool);
-    if (pool->idle.count > 1 || (pool->idle.count > 0 && (job->is_detached || pool->number > 0)))
-        idle_trim(pool);
+    bool keeps_one = !job->is_detached && !job->is_guest && pool->number == 0;
+    if (pool->idle.count > (keeps_one ? 1 : 0)) idle_trim(pool);
     node_environment_rest(pool);
 }
 

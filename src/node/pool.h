@@ -5,6 +5,7 @@
 #ifndef NODE_POOL_H
 #define NODE_POOL_H
 
+#include "node/cluster/guestjob.h"
 #include "node/environment.h"
 #include "node/types.h"
 #include "wire/message.h"
@@ -16,6 +17,7 @@ struct node_pool {
         environment; /* how a client described it: a wire_setup_t of changes; NULL: the job's own */
     size_t environment_size;
     uint8_t name[NODE_ENVIRONMENT_NAME]; /* the same for the same description */
+    node_told_t told;                    /* nodes that have the environment */
     uint32_t workers;                    /* that are there or asked for, actors too */
     uint32_t number; /* in its job, and the tag of its tasks' shapes; 0: the job's own */
     VEC(node_client_t *) starting;              /* workers that were asked for */

@@ -20,8 +20,11 @@
  *
  * Bounds: while the driver does not read, the daemon does not either, so that workers wait in their
  * print. A stream holds one line of LINE_MOST at most, and all streams ALL_MOST together: beyond
- * that a line is sent as it is. What is sent lies in the driver's outbox, which holds OUTBOX_HIGH
- * and one such line.
+ * that a line is sent as it is. What is sent lies in the driver's outbox, which holds
+ * NODE_OUTBOX_HIGH and one such line.
+ *
+ * The driver of a guest job is at another node: what its workers print goes there
+ * (cluster/output.h), and the link takes the place of the outbox.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,6 +35,7 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "node/cluster/output.h"
 #include "node/runname.h"
 #include "node/state.h"
 #include "node/watch.h"
@@ -39,8 +43,8 @@
 enum {
     CHUNK = 64 * 1024, /* what a pipe holds */
     MAX_CHUNKS = 16,
-    PACKET_TEXT = WIRE_PACKET_MAX - sizeof(wire_text_t) - NODE_NAME_BYTES,
-    OUTBOX_HIGH = 4 << 20,
+    ADDRESS_BYTES = 64,
+    PACKET_TEXT = WIRE_PACKET_MAX - sizeof(wire_text_t) - NODE_NAME_BYTES - ADDRESS_BYTES,
     LINE_MOST = 16 << 20,
     ALL_MOST = 64 << 20,
     LONG_LINE = CHUNK / 2,
@@ -53,34 +57,71 @@ enum {
 
 /* ---- sending ---- */
 
-static void packet_send(node_client_t *driver, wire_text_t head, const char *name,
-                        const char *text) {
+static void packet_send(node_client_t *driver, const node_print_t *p) {
     static char packet[WIRE_PACKET_MAX];
-    memcpy(packet, &head, sizeof head);
-    memcpy(packet + sizeof head, name, head.name_size - 1);
-    packet[sizeof head + head.name_size - 1] = 0;
-    if (head.text_size > 0) memcpy(packet + sizeof head + head.name_size, text, head.text_size);
-    node_client_send(driver, packet, sizeof head + head.name_size + head.text_size, NULL, 0);
+    const char *address = p->address != NULL ? p->address : "";
+    wire_text_t head = {
+        .packet = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT},
+        .stream = (uint32_t)p->kind,
+        .pid = p->pid,
+        .name_size = (uint32_t)strlen(p->name) + 1,
+        .text_size = (uint32_t)p->size,
+        .unfinished = p->unfinished,
+        .address_size = (uint32_t)strnlen(address, ADDRESS_BYTES - 1) + 1,
+    };
+    char *at = packet;
+    memcpy(at, &head, sizeof head);
+    memcpy(at += sizeof head, p->name, head.name_size);
+    memcpy(at += head.name_size, address, head.address_size - 1);
+    at[head.address_size - 1] = 0;
+    if (p->size > 0) memcpy(at += head.address_size, p->text, p->size);
+    node_client_send(driver, packet, sizeof head + head.name_size + head.address_size + p->size,
+                     NULL, 0);
+}
+
+/* The job whose driver is told. */
+static node_job_t *told_of(const node_job_t *job) {
+    return job->maker != NULL ? job->maker : node_pool_first(job)->job;
+}
+
+bool node_job_is_heard(const node_job_t *job) {
+    return told_of(job)->is_guest || node_job_listener(job) != NULL;
+}
+
+bool node_job_has_room(const node_job_t *job, size_t most) {
+    if (told_of(job)->is_guest) return node_output_has_room(told_of(job));
+    const node_client_t *driver = node_job_listener(job);
+    return driver == NULL || driver->outbox_bytes <= most;
+}
+
+void node_print_send(const node_job_t *job, const node_print_t *print) {
+    node_job_t *guest = told_of(job);
+    node_client_t *driver = node_job_listener(job);
+    if (!guest->is_guest && driver == NULL) return;
+    node_print_t rest = *print, part = *print;
+    bool more;
+    do {
+        more = rest.size > PACKET_TEXT;
+        part.text = rest.text;
+        part.size = more ? base_utf8_whole(rest.text, PACKET_TEXT) : rest.size;
+        part.unfinished = more || rest.unfinished;
+        if (guest->is_guest)
+            node_output_send(guest, &part);
+        else
+            packet_send(driver, &part);
+        rest.text += part.size;
+        rest.size -= part.size;
+    } while (more);
 }
 
 static void text_send(const node_job_t *job, int kind, int pid, const char *name, const char *text,
                       size_t size, bool unfinished) {
-    node_client_t *driver = node_job_listener(job);
-    if (driver == NULL) return;
-    wire_text_t head = {
-        .packet = {.magic = WIRE_MAGIC, .kind = WIRE_TEXT},
-        .stream = (uint32_t)kind,
-        .pid = pid,
-        .name_size = (uint32_t)strlen(name) + 1,
-        .unfinished = true,
-    };
-    for (; size > PACKET_TEXT; text += head.text_size, size -= head.text_size) {
-        head.text_size = (uint32_t)base_utf8_whole(text, PACKET_TEXT);
-        packet_send(driver, head, name, text);
-    }
-    head.text_size = (uint32_t)size;
-    head.unfinished = unfinished;
-    packet_send(driver, head, name, text);
+    node_print_send(job, &(node_print_t){.kind = kind,
+                                         .pid = pid,
+                                         .name = name,
+                                         .text = text,
+                                         .size = size,
+                                         .unfinished = unfinished});
 }
 
 void node_text_send(const node_job_t *job, int kind, int pid, const char *name, const char *text,
@@ -113,7 +154,8 @@ void node_warn(node_t *n, const char *format, ...) {
     size_t size = warning_format(text, format, args);
     va_end(args);
     NODE_EACH_JOB(n, job)
-    if (job->driver != NULL) text_send(job, MOB_MESSAGE_WARN, 0, "", text, size, false);
+    if (job->driver != NULL || job->is_guest)
+        text_send(job, MOB_MESSAGE_WARN, 0, "", text, size, false);
 }
 
 /* Sends the first `size` bytes of the line, and takes them and `more` off it. */
@@ -249,19 +291,15 @@ static void bytes_take(node_stream_t *s, const char *bytes, size_t size) {
 
 static void on_output(uv_poll_t *poll, int status, int events);
 
-static bool driver_is_full(const node_job_t *job) {
-    const node_client_t *driver = node_job_listener(job);
-    return driver != NULL && driver->outbox_bytes > OUTBOX_HIGH;
-}
-
 /* Reads what there is, within bounds: the rest keeps its poll readable. With `all` also if the
  * driver does not read. False at the end of the stream. */
 static bool stream_read(node_stream_t *s, bool all) {
     static char chunk[CHUNK];
     for (int chunks = 0; chunks < MAX_CHUNKS; chunks++) {
-        if (!all && driver_is_full(s->client->job)) {
+        if (!all && !node_job_has_room(s->client->job, NODE_OUTBOX_HIGH)) {
             uv_poll_stop(&s->poll);
             s->paused = true;
+            told_of(s->client->job)->output.held = true;
             return true;
         }
         ssize_t n = read(s->fd, chunk, sizeof chunk);
@@ -366,6 +404,11 @@ static void stream_resume(node_stream_t *s) {
 void node_streams_resume(node_client_t *driver) {
     NODE_EACH_JOB(driver->node, job)
     if (node_job_listener(job) == driver) streams_each(driver->node, job, stream_resume);
+}
+
+void node_job_resume(const node_job_t *guest) {
+    NODE_EACH_JOB(guest->node, job)
+    if (told_of(job) == guest) streams_each(guest->node, job, stream_resume);
 }
 
 void node_streams_end(node_job_t *job) {

@@ -31,6 +31,17 @@ typedef struct node_stream {
     bool paused;     /* the driver does not read: neither does the daemon */
 } node_stream_t;
 
+/* Text on its way to a driver. All of it is borrowed. */
+typedef struct node_print {
+    int kind; /* mob_message_kind_t */
+    int pid;
+    const char *name;    /* of the task; "": unknown */
+    const char *address; /* of the node that it comes from; NULL: this one */
+    const char *text;    /* lines, as mob_message_t has them */
+    size_t size;
+    bool unfinished; /* the last line has no end yet */
+} node_print_t;
+
 typedef struct {
     uv_timer_t timer; /* runs while a line has no end */
     size_t bytes;     /* of all lines that are not sent yet */
@@ -53,8 +64,18 @@ void node_streams_settle(node_t *node);
 /* Whole lines that the driver prints under a name and process; of the kind mob_message_kind_t. */
 void node_text_send(const node_job_t *job, int kind, int pid, const char *name, const char *text,
                     size_t size);
+/* Sends it to the job's driver, wherever that is. */
+void node_print_send(const node_job_t *job, const node_print_t *print);
+/* Whether anybody is told of what happens in the job; and takes more now, if at most `most` bytes
+ * wait for a driver that is here. */
+bool node_job_is_heard(const node_job_t *job);
+bool node_job_has_room(const node_job_t *job, size_t most);
+/* Beyond this many bytes that wait for a driver, its workers' output is not read. */
+enum { NODE_OUTBOX_HIGH = 4 << 20 };
 /* The driver reads again. */
 void node_streams_resume(node_client_t *driver);
+/* There is room again on the way to the driver of a guest job. */
+void node_job_resume(const node_job_t *guest);
 /* Tells the job's driver, in whole lines. Cut at about 1 KiB. */
 void node_job_warn(const node_job_t *job, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

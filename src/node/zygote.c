@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "node/cluster/package.h"
 #include "node/mother.h"
 #include "node/state.h"
 
@@ -320,6 +321,13 @@ void node_zygote_packet(node_client_t *c, const void *packet, size_t size) {
         snprintf(text, sizeof text, "%.*s", (int)(size - sizeof(wire_packet_t)),
                  (const char *)packet + sizeof(wire_packet_t));
         zygote_unfit(c, text);
+        return;
+    }
+    if (kind == WIRE_WANTED && c == z->next) {
+        char name[256];
+        snprintf(name, sizeof name, "%.*s", (int)(size - sizeof(wire_packet_t)),
+                 (const char *)packet + sizeof(wire_packet_t));
+        node_package_want(s, name);
         return;
     }
     if (kind == WIRE_ADOPTED && size == sizeof(wire_adopted_t)) {

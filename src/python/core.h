@@ -155,10 +155,10 @@ int core_warn_in_loop(const char *function);
 int core_space_wait(void);
 /* Where a pickled value goes: a new object, a run's result, or its next item. */
 typedef struct {
-    mob_run_t *run; /* NULL: a new object */
-    uint32_t index; /* of the result */
-    bool item;      /* the run's next item, and not a result */
-    bool over;      /* it was not stored, and there is no exception: nobody reads the items */
+    mob_run_t *run;      /* NULL: a new object */
+    uint32_t index;      /* of the result */
+    bool item;           /* the run's next item, and not a result */
+    bool over;           /* it was not stored, and there is no exception: nobody reads the items */
     mob_status_t failed; /* why there was no place for it */
     mob_ref_t ref;       /* of the new object, one count */
 } core_target_t;
@@ -316,6 +316,7 @@ PyObject *core_zygote(PyObject *module, PyObject *begin);
 PyObject *core_environment(PyObject *module, PyObject *unused);
 PyObject *core_unfit(PyObject *module, PyObject *why);
 PyObject *core_become(PyObject *module, PyObject *command);
+PyObject *core_fetch(PyObject *module, PyObject *args);
 PyObject *core_environment_number(PyObject *module, PyObject *args);
 PyObject *core_use_environment(PyObject *module, PyObject *number);
 /* The strings of a list, BORROWED, with a NULL at the end; for PyMem_Free. NULL: an exception. */

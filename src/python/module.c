@@ -135,6 +135,7 @@ static PyMethodDef methods[] = {
     {"zygote", core_zygote, METH_O, NULL},
     {"environment", core_environment, METH_NOARGS, NULL},
     {"become", core_become, METH_O, NULL},
+    {"fetch", core_fetch, METH_VARARGS, NULL},
     {"unfit", core_unfit, METH_O, NULL},
     {"environment_number", core_environment_number, METH_VARARGS, NULL},
     {"use_environment", core_use_environment, METH_O, NULL},

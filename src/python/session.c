@@ -271,12 +271,14 @@ PyObject *core_read_message(PyObject *module, PyObject *timeout) {
     if (status != MOB_OK || core.stamp != began) Py_RETURN_NONE;
     PyObject *name = PyUnicode_DecodeUTF8(m.name, (Py_ssize_t)strlen(m.name), "replace");
     PyObject *text = PyUnicode_DecodeUTF8(m.text, (Py_ssize_t)m.text_size, "replace");
-    if (name == NULL || text == NULL) {
+    PyObject *address = PyUnicode_DecodeUTF8(m.address, (Py_ssize_t)strlen(m.address), "replace");
+    if (name == NULL || text == NULL || address == NULL) {
         Py_XDECREF(name);
         Py_XDECREF(text);
+        Py_XDECREF(address);
         return NULL;
     }
-    return Py_BuildValue("siNNO", kinds[m.kind <= 4 ? m.kind : 0], m.pid, name, text,
+    return Py_BuildValue("siNNNO", kinds[m.kind <= 4 ? m.kind : 0], m.pid, address, name, text,
                          m.unfinished ? Py_True : Py_False);
 }
 
@@ -343,19 +345,6 @@ PyObject *core_shape_dict(uint32_t shape) {
     return dict;
 }
 
-static PyObject *nodes_list(void) {
-    char host[256] = "", node[17];
-    gethostname(host, sizeof host - 1);
-    snprintf(node, sizeof node, "%016llx", (unsigned long long)core.incarnation);
-    PyObject *resources = resources_dict();
-    if (resources == NULL) return NULL;
-    PyObject *list = Py_BuildValue("[{s:s,s:O,s:s,s:s,s:O}]", "node_id", node, "alive", Py_True,
-                                   "ip", "127.0.0.1", "hostname", host, "resources",
-                                   PyDict_GetItemString(resources, "total"));
-    Py_DECREF(resources);
-    return list;
-}
-
 PyObject *core_query(PyObject *module, PyObject *kind) {
     (void)module;
     if (!PyUnicode_Check(kind)) {
@@ -364,7 +353,7 @@ PyObject *core_query(PyObject *module, PyObject *kind) {
     }
     if (!core_connected()) return NULL;
     if (PyUnicode_CompareWithASCIIString(kind, "resources") == 0) return resources_dict();
-    if (PyUnicode_CompareWithASCIIString(kind, "nodes") == 0) return nodes_list();
+    if (PyUnicode_CompareWithASCIIString(kind, "nodes") == 0) return core_ask(MOB_QUERY_NODES, 0);
     if (PyUnicode_CompareWithASCIIString(kind, "events") == 0) return core_ask(MOB_QUERY_EVENTS, 0);
     if (PyUnicode_CompareWithASCIIString(kind, "actors") == 0) return core_ask(MOB_QUERY_ACTORS, 0);
     PyErr_Format(PyExc_ValueError, "no such query: %U", kind);

@@ -49,6 +49,16 @@ PyObject *core_become(PyObject *module, PyObject *command) {
     return core_raise(status);
 }
 
+/* fetch(name, timeout_ms): a zygote's, see mob_zygote_fetch. None, or why not. */
+PyObject *core_fetch(PyObject *module, PyObject *args) {
+    (void)module;
+    const char *name;
+    int timeout_ms;
+    if (!PyArg_ParseTuple(args, "si", &name, &timeout_ms)) return NULL;
+    if (mob_zygote_fetch(name, timeout_ms) == MOB_OK) Py_RETURN_NONE;
+    return PyUnicode_DecodeUTF8(mob_last_error(), (Py_ssize_t)strlen(mob_last_error()), "replace");
+}
+
 /* environment_number(argv, env, setup, at_once): of the job's runtime environments. */
 PyObject *core_environment_number(PyObject *module, PyObject *args) {
     (void)module;

@@ -157,10 +157,17 @@ static void on_down(const redisAsyncContext *redis, int failed) {
                       failed != REDIS_OK ? redis->errstr : "closed"));
 }
 
+/* A server without a password lets everybody in, also who gives one: a node that joins takes the
+ * password from the token, and can't know that its head needed none. */
+static bool needs_none(const redisReply *reply) {
+    return strstr(reply->str, "without any password configured") != NULL ||
+           strstr(reply->str, "no password is set") != NULL; /* before Redis 6 */
+}
+
 static void on_password(void *context, const redisReply *reply) {
     redis_connection_t *c = context;
     if (reply == NULL) return; /* its end is told */
-    if (reply->type != REDIS_REPLY_ERROR) {
+    if (reply->type != REDIS_REPLY_ERROR || needs_none(reply)) {
         c->ops->up(c->context);
         return;
     }

@@ -313,7 +313,7 @@ enum {
                        job's setup (wire/setup.h) with it */
     WIRE_WELCOME,   /* wire_welcome_t, a string; with descriptors */
     WIRE_REFUSED,   /* a text */
-    WIRE_TEXT,      /* wire_text_t, name, text: printed by a worker, or a warning */
+    WIRE_TEXT,      /* wire_text_t, name, address, text: printed by a worker, or a warning */
     WIRE_TEXT_END,  /* no more of these */
     WIRE_FORK,      /* daemon to zygote: wire_fork_t, with two descriptors for output */
     WIRE_PRELOAD,   /* daemon to zygote: names with their zeros: the zygote forks another one that
@@ -328,6 +328,9 @@ enum {
                      forks one for that */
     WIRE_ADOPTED, /* zygote to daemon: wire_adopted_t: it has */
     WIRE_UNFIT,   /* a zygote can't get ready for its setup; a text says why */
+    WIRE_WANTED,  /* a zygote that gets ready lacks a file of its runtime environment: its name */
+    WIRE_BROUGHT, /* daemon to zygote: that name with its zero; then why the file can't be had, or
+                     nothing: it lies in the session's folder */
 };
 
 /* A session's own folder in each folder for values that memory has no space for: by that folder's
@@ -394,7 +397,7 @@ typedef struct wire_text {
     int32_t pid;
     uint32_t name_size, text_size; /* the name with its zero */
     uint32_t unfinished;           /* as mob_message_t says */
-    uint32_t reserved;
+    uint32_t address_size;         /* with its zero */
 } wire_text_t;
 _Static_assert(sizeof(wire_text_t) == 32, "on the socket");
 

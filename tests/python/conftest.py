@@ -32,6 +32,7 @@ os.environ["RAY_TMPDIR"] = _RUN
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_RUN, os.environ.get("PYTHONPATH")]))
 sys.path.append(_RUN)
 os.environ.pop("RAY_ADDRESS", None)
+os.environ["RAY_AUTH_TOKEN"] = os.urandom(32).hex()  # of the clusters here, and not the user's
 os.environ.pop("CUDA_VISIBLE_DEVICES", None)
 # Tests of crashes want the signal itself; the address sanitizer would turn it into an exit with a
 # report.
@@ -86,6 +87,7 @@ def nothing_left():
     support.wait_until(lambda: not support.processes() and not support.sessions())
     assert support.processes() == []
     assert support.sessions() == []
+    assert support.redis_processes() == [] and support.redis_folders() == []
 
 
 @pytest.fixture(scope="module")

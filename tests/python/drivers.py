@@ -35,7 +35,7 @@ def environment(changes) -> dict:
 @contextlib.contextmanager
 def node(options=(), num_cpus=4, env=None):
     """A node for as long as the `with` lasts, at a port of its own; a sessions.Node."""
-    from ray._private import sessions
+    from ray._private import redis_server, sessions
 
     result = command("start", "--head", "--port=0", f"--num-cpus={num_cpus}", *options, env=env)
     assert result.returncode == 0, result.stderr
@@ -46,6 +46,8 @@ def node(options=(), num_cpus=4, env=None):
         if support.alive(started.pid):
             ended = command("stop", "--address", started.folder)
             assert ended.returncode == 0, ended.stderr
+        else:
+            redis_server.end_unused({started.cluster})
 
 
 def on_node(node) -> list:

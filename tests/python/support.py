@@ -68,11 +68,41 @@ def strangers() -> set:
 
 
 def sessions() -> list:
-    """The folders of sessions that are there."""
+    """The folders of sessions that are there, and what leads to some."""
+    return [name for name in _in_user_folder() if not name.startswith("redis_")]
+
+
+def redis_folders() -> list:
+    """Those of the Redis servers of clusters: they outlive a head that is killed."""
+    return [name for name in _in_user_folder() if name.startswith("redis_")]
+
+
+def _in_user_folder():
     try:
         return os.listdir(os.path.join(run_folder(), f"mobula-{os.geteuid()}"))
     except FileNotFoundError:
         return []
+
+
+def redis_processes() -> list:
+    """The process ids of these servers."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{name}/cwd").startswith(run_folder()):
+                with open(f"/proc/{name}/comm") as file:
+                    if file.read().startswith(("redis-server", "valkey-server")):
+                        found.append(int(name))
+        except OSError:  # it has just ended, or is somebody else's
+            continue
+    return found
+
+
+def has_redis() -> bool:
+    """Whether a cluster of several nodes can be made on this machine."""
+    from ray._private import redis_server
+
+    return redis_server.program() is not None
 
 
 def state(pid: int) -> str:

@@ -14,9 +14,8 @@ _READ = re.compile(
     | "(\w+_NUM_THREADS)" | "(MOBULA_\w+)=""",
     re.X,
 )
-# Not read: a name that libraries look for, what is set for the programs of an environment, and what
-# a room reads that no program links yet (src/net).
-_NOT_READ = {"RAY_NAMESPACE", "VIRTUAL_ENV", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
+# Not read: a name that libraries look for, and what is set for the programs of an environment.
+_NOT_READ = {"RAY_NAMESPACE", "VIRTUAL_ENV"}
 
 
 def _read():

@@ -631,3 +631,29 @@ for _ in range(5):
     # name.
     assert "".join(found).count("shown") == 20
     assert [line for line in found if not re.match(r"\(Crowd pid=\d+\) ", line)] == []
+
+
+def test_what_other_nodes_print_says_where(capsys):
+    from ray._private import printing, repeats
+
+    lines = printing.Lines(repeats.Repeats())
+    lines.show("out", 7, "10.0.0.2", "work", "one", False)
+    lines.show("out", 7, "", "work", "two", False)
+    lines.show("err", 7, "10.0.0.2", "", "three", False)
+    lines.show("warn", 0, "10.0.0.2", "", "four", False)
+    lines.show("out", 7, "10.0.0.2", "work", "fi", True)
+    lines.show("out", 7, "10.0.0.3", "work", "another's", False)  # of the same pid
+    lines.show("out", 7, "10.0.0.2", "work", "ve", False)
+    lines.end()
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
+        "(work pid=7, ip=10.0.0.2) one",
+        "(work pid=7) two",
+        "(work pid=7, ip=10.0.0.2) fi",
+        "(work pid=7, ip=10.0.0.3) another's",
+        "(work pid=7, ip=10.0.0.2) ve",
+    ]
+    assert said.err.splitlines() == [
+        "(pid=7, ip=10.0.0.2) three",
+        "(raylet, ip=10.0.0.2) four",
+    ]

@@ -107,13 +107,9 @@ def test_options_that_make_no_difference():
     "options, words",
     [
         ([], "--head"),
-        (["--address=10.0.0.1:6379"], "--address"),
-        (["--head", "--address=10.0.0.1:6379"], "--address"),
-        (["--head", "--redis=10.0.0.1:6379"], "--redis"),
         (["--head", "--labels={}"], "--labels"),
         (["--head", "--labels=a b=c"], "--labels"),
         (["--head", "--labels=ray.io/node-id=1"], "--labels"),
-        (["--head", "--node-name=n"], "--node-name"),
         (["--head", "--include-dashboard=true"], "--include-dashboard"),
         (["--head", "--include-dashboard=maybe"], "maybe"),
         (["--head", "--port=70000"], "--port"),

@@ -4,16 +4,24 @@ import sys
 from _collections_abc import Mapping
 
 
-def address_of(session):
-    """Of the node that this process has joined; None: the session is its own."""
-    if not session.get("joined"):
+def node_of(session):
+    """The node of `ray start` that a session is on; None: the session is a program's own, or its
+    node has just ended.
+    """
+    if not session["session_dir"]:  # local mode
         return None
     from ray._private.sessions import Node
 
     try:
-        return Node(session["session_dir"]).address or session["session_dir"]
-    except (OSError, ValueError):  # it has just ended
+        return Node(session["session_dir"])
+    except (OSError, ValueError):
         return None
+
+
+def address_of(session):
+    """Of the node that this process has joined; None: the session is its own."""
+    node = node_of(session)
+    return node and (node.address or node.folder)
 
 
 class RayContext(Mapping):
@@ -25,12 +33,13 @@ class RayContext(Mapping):
         from ray._private.services import LOOPBACK
         from ray._version import version
 
+        node = node_of(session)
         self.python_version = ".".join(map(str, sys.version_info[:3]))
         self.ray_version = version
         self.ray_commit = ""
         self.dashboard_url = None
         self.address_info = {
-            "node_ip_address": LOOPBACK,
+            "node_ip_address": node.ip if node is not None and node.ip else LOOPBACK,
             "node_id": session.get("node_id"),
             "session_dir": session.get("session_dir"),
             "raylet_socket_name": session.get("socket"),

@@ -42,17 +42,24 @@ def prepare(words: dict):
     which comes here again.
     """
     fields = words["runtime_env"]
+    os.environ.update(fields.get("env_vars", {}))  # a node's own may have come before them
     deadline = Deadline(fields.get("config", {}).get("setup_timeout_seconds", 600))
     try:
         for tool in ("pip", "uv"):
             if tool in fields:
                 _enter(tool, fields[tool], deadline)
-        _find_modules(fields, words["packages"], deadline)
+        _find_modules(fields, _kept_in(words), deadline)
     except Unfit as error:
         return f"Failed to set up runtime environment.\n{error}"
     except Exception as error:
         return f"Failed to set up runtime environment.\n{type(error).__name__}: {error}"
     return None
+
+
+def _kept_in(words):
+    """Where this node keeps packages: the session that the words name may be another node's."""
+    session = os.environ.get("MOBULA_GUEST")
+    return os.path.join(session, "packages") if session else words["packages"]
 
 
 def _find_modules(fields, folder, deadline):

@@ -144,8 +144,10 @@ class GlobalNode:
         return None
 
     def is_head(self) -> bool:
-        """True: there is one node."""
-        return True
+        """Whether it is the first of its cluster, or the only one."""
+        from ray._private import roster
+
+        return roster.seen_here()[0].is_head
 
     def get_session_dir_path(self) -> str:
         """The folder of its session."""

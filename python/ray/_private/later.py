@@ -12,7 +12,7 @@ _LATER = {
         "ray": (
             "ActorClassID ClientBuilder FunctionID Language "
             "LoggingConfig UniqueID __commit__ _common _config "
-            "air client client_builder cluster_utils core cpp_function "
+            "air client client_builder core cpp_function "
             "dashboard data includes internal java_actor_class java_function "
             "job_submission llm rllib serialization serve services "
             "show_in_dashboard tests train tune types widgets workflow"

@@ -15,6 +15,7 @@ while local mode is on.
 
 import itertools
 import os
+import time
 import weakref
 
 from ray import _core
@@ -562,15 +563,10 @@ def _query(what):
     if what == "nodes":
         import socket
 
-        return [
-            {
-                "node_id": f"{0:016x}",
-                "alive": True,
-                "ip": "127.0.0.1",
-                "hostname": socket.gethostname(),
-                "resources": dict(_config["resources"]),
-            }
-        ]
+        amounts = tuple((name, total, total) for name, total in _config["resources"].items())
+        about = ("127.0.0.1", 0, "", socket.gethostname(), os.getpid(), True, "")
+        labels = _config.get("labels") or ""
+        return [(f"{0:016x}", True, *about, labels, int(time.time() * 1000), 0, "", amounts)]
     if what == "resources":
         return {"total": dict(_config["resources"]), "available": dict(_config["resources"])}
     if what == "events":

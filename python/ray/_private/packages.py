@@ -12,7 +12,7 @@ import tempfile
 import zipfile
 
 from ray import _core
-from ray._private import session
+from ray._private import services, session
 
 _MOST_BYTES = 512 << 20
 _LEFT_OUT = [".git/", "__pycache__/", ".venv/", "venv/"]
@@ -203,12 +203,28 @@ def _extract(path, made):
                 os.chmod(target, mode)
 
 
+def _on_this_node(path, folder, deadline):
+    """A package of another node's session is brought from there."""
+    here = os.path.join(folder, os.path.basename(path))
+    if os.path.exists(path) or "MOBULA_GUEST" not in os.environ:
+        return path
+    if not os.path.exists(here):
+        left = deadline.left()
+        why = _core.fetch(os.path.basename(path), -1 if left is None else int(left * 1000) + 1)
+        if why is not None:
+            raise FileNotFoundError(
+                f"{path}, which lies on the node of the driver, could not be brought to this one "
+                f"({services.get_node_ip_address()}): {why}"
+            )
+    return here
+
+
 def fetched(package: str, folder: str, deadline) -> str:
     """The file of a package: itself, or what its address leads to, kept in `folder`."""
     if package.startswith("file://"):
         return package.removeprefix("file://")
     if "://" not in package:
-        return package
+        return _on_this_node(package, folder, deadline)
     import urllib.request
 
     os.makedirs(folder, mode=0o700, exist_ok=True)

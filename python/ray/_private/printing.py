@@ -90,11 +90,11 @@ class Lines:
         self._unfinished = set()  # sources whose last line has no end yet
         self._bars = None  # the module that draws the workers' bars, once there are some
 
-    def show(self, kind, pid, name, text, unfinished):
+    def show(self, kind, pid, address, name, text, unfinished):
         """Prints what one source has printed; see mob_message_t. Output that fails (none, a closed
         one, one of the user's) is passed over: the program goes on.
         """
-        prefix = _prefix(kind, pid, name)
+        prefix = _prefix(kind, pid, address, name)
         if prefix is None:
             return
         if BAR in text:
@@ -102,7 +102,7 @@ class Lines:
             text = self._bars.take(text, prefix)
             if not text:
                 return
-        source = kind, pid
+        source = kind, pid, address
         stream = sys.stdout if kind == "out" else sys.stderr
         place = _place(stream)
         line = self._open.pop(place, None)
@@ -119,7 +119,7 @@ class Lines:
                 f"{prefix}{whole}\n"
                 for whole in lines
                 if kind not in ("out", "err")
-                or self._repeats.admits(kind, pid, prefix, name, whole)
+                or self._repeats.admits(kind, (pid, address), prefix, name, whole)
             ]
             lines = []
         for whole in lines:
@@ -173,13 +173,14 @@ def _bars():
     return bars
 
 
-def _prefix(kind, pid, name):
+def _prefix(kind, pid, address, name):
     """What goes ahead of each line; None: nothing of it is to be shown."""
     if kind == "unhandled":
         return None if os.environ.get("RAY_IGNORE_UNHANDLED_ERRORS") == "1" else ""
     if kind == "warn":
-        return "(raylet) "
-    return f"({name} pid={pid}) " if name else f"(pid={pid}) "
+        return f"(raylet, ip={address}) " if address else "(raylet) "
+    where = f"pid={pid}, ip={address}" if address else f"pid={pid}"
+    return f"({name} {where}) " if name else f"({where}) "
 
 
 def _place(stream):

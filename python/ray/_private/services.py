@@ -14,15 +14,24 @@ _NAMESPACE_MAX, _ENTRYPOINT_MAX = 255, 1000  # bytes, as src/wire/setup.h has th
 
 
 def node(
-    num_cpus, num_gpus, resources, object_store_memory, memory, temp_dir, spill, labels=None
+    num_cpus,
+    num_gpus,
+    resources,
+    object_store_memory,
+    memory,
+    temp_dir,
+    spill,
+    labels=None,
+    ip=LOOPBACK,
+    is_head=True,
 ) -> dict:
-    """What a daemon is started with."""
+    """What a daemon is started with. A session of one's own is the head of nothing else."""
     store = _bytes("object_store_memory", object_store_memory, _core.default_store())
     return {
         "daemon": os.path.join(
             os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin", "mobulad"
         ),
-        "resources": node_resources(num_cpus, num_gpus, resources, memory),
+        "resources": node_resources(num_cpus, num_gpus, resources, memory, ip, is_head),
         "object_store_memory": store if object_store_memory is not None else 0,
         "temp_dir": temp_folder(temp_dir),
         "spill": spill_folders(spill),
@@ -59,7 +68,7 @@ def entrypoint() -> str:
     return command.encode(errors="replace")[:_ENTRYPOINT_MAX].decode(errors="ignore")
 
 
-def node_resources(num_cpus, num_gpus, resources, memory) -> dict:
+def node_resources(num_cpus, num_gpus, resources, memory, ip, is_head) -> dict:
     """Everything that tasks can ask this node for."""
     found = options.resources(resources) if resources is not None else {}
     found["CPU"] = (
@@ -69,8 +78,9 @@ def node_resources(num_cpus, num_gpus, resources, memory) -> dict:
     # The store's share is 30 %, so what remains for tasks is the rest of what its default was taken
     # from.
     found["memory"] = _bytes("_memory", memory, _core.default_store() * 7 // 3)
-    found["node:" + LOOPBACK] = 1
-    found["node:__internal_head__"] = 1
+    found[f"node:{ip}"] = 1
+    if is_head:
+        found["node:__internal_head__"] = 1
     return {name: float(amount) for name, amount in found.items() if amount or name == "CPU"}
 
 
@@ -166,6 +176,11 @@ def zygote_command(interpreter: "list[str] | None" = None) -> list:
     return [*(interpreter or [sys.executable]), *flags, "-S", "-c", _ZYGOTE, _PACKAGES]
 
 
+def program_folder() -> str:
+    """Where another Python finds this very package."""
+    return _PACKAGES
+
+
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # `del`: the folder where the command is started is not among the places to look at.
 # -S and site.main(): what is imported as Python starts (a .pth file of Modin's imports pandas) must
@@ -186,17 +201,28 @@ def _flags():
 
 
 def get_node_ip_address(address=None) -> str:
-    """The address under which other machines reach this one; loopback if there is no network.
+    """The address of the node that this program has joined, or runs on; without one the address
+    under which other machines reach this one, loopback if there is no network.
 
     print(ray.util.get_node_ip_address())       # 192.168.1.5, say
     """
+    from ray._private.context import node_of
+
+    node = node_of(_core.session()) if _core.is_connected() else None
+    return route_address() if node is None or not node.ip else node.ip
+
+
+def route_address(host="192.0.2.1", port=9) -> str:
+    """The address of this machine from which that host is reached; by default the one that leads
+    out, loopback if none does.
+    """
     from _socket import AF_INET, SOCK_DGRAM, socket
 
-    # Connecting a datagram socket sends nothing, but picks the interface that leads out (nobody has
-    # this address).
+    # Connecting a datagram socket sends nothing, but picks the interface (nobody has the address
+    # above).
     probe = socket(AF_INET, SOCK_DGRAM)
     try:
-        probe.connect(("192.0.2.1", 9))
+        probe.connect((host, port))
         return probe.getsockname()[0]
     except OSError:
         return LOOPBACK

@@ -11,21 +11,33 @@ class Node:
 
     def __init__(self, folder):
         with open(os.path.join(folder, "node")) as file:
-            address, pid, version, node_id = file.read().split("\n")[:4]
+            lines = [*file.read().split("\n"), "", "", ""][:6]
+        address, pid, version, node_id, cluster, name = lines
         self.folder = folder
         self.socket = os.path.join(folder, "socket")
         self.address = address
         self.pid = int(pid)
         self.version = version
         self.node_id = node_id
+        self.cluster = cluster  # its id; "": the node is alone
+        self.name = name
+
+    @property
+    def ip(self) -> str:
+        """The address that it is called by, without the port."""
+        return self.address.rpartition(":")[0]
 
     def answers_to(self, address) -> bool:
         """Whether this is what a user calls it: its folder, or IP:PORT."""
         if os.path.isabs(address):
             return os.path.realpath(address) == os.path.realpath(self.folder)
         host, _, port = address.rpartition(":")
-        own_host, _, own_port = self.address.rpartition(":")
-        return port == own_port and host in (own_host, "127.0.0.1", "localhost", "0.0.0.0")
+        own_port = self.address.rpartition(":")[2]
+        return port == own_port and host in (self.ip, "127.0.0.1", "localhost", "0.0.0.0")
+
+    def is_with(self, other) -> bool:
+        """Whether both are of one cluster."""
+        return self.folder == other.folder or (self.cluster == other.cluster != "")
 
 
 def find_socket(address=None) -> str:
@@ -55,26 +67,68 @@ def find_socket(address=None) -> str:
 
 
 def find_node(address: str) -> Node:
-    """The node that a driver joins by this address; ConnectionError if it is not there."""
+    """The node of this machine that a driver joins by this address; ConnectionError if there is
+    none. The address may be that of any node of a cluster, also of another machine.
+    """
     nodes = live_nodes()
     if address == "auto":
         if nodes:
-            return nodes[0]
+            return _chosen(nodes, nodes[0])
         raise ConnectionError(
             "no node of this user is running on this machine. Start one with `ray start --head`, "
             "or leave the address out: then ray.init() starts a session of its own. (A node that "
             "was started under another RAY_TMPDIR is found under that.)"
         )
-    for node in nodes:
-        if node.answers_to(address):
-            return node
+    named = next((node for node in nodes if node.answers_to(address)), None)
+    if named is not None:
+        return named if os.path.isabs(address) else _chosen(nodes, named, named)
     if os.path.isdir(address):
         raise ConnectionError(_why_not(address))
+    neighbour = _neighbour(nodes, address)
+    if neighbour is not None:
+        return _chosen(nodes, neighbour)
     raise ConnectionError(
-        f"no node of this user has the address {address!r} on this machine"
-        + (f"; there are {', '.join(node.address for node in nodes)}" if nodes else "")
-        + ". Mobula joins nodes of this machine; clusters of several are not there yet"
+        f"no node of this user has the address {address!r} on this machine, or is in a cluster with "
+        f"one that has it{_those(nodes)}. A program joins a node of its own machine: if {address} "
+        f"is a node elsewhere, start one here with `ray start --address={address}`"
     )
+
+
+def _those(nodes):
+    return f"; there are {', '.join(node.address for node in nodes)}" if nodes else ""
+
+
+def _chosen(nodes, found, default=None):
+    """Of the nodes here that are in the cluster of the one found: that which RAY_NODE_ID names, the
+    default, or the oldest.
+    """
+    nodes = [node for node in nodes if node.is_with(found)]
+    wanted = os.environ.get("RAY_NODE_ID")
+    if wanted:
+        for node in nodes:
+            if node.node_id == wanted:
+                return node
+        raise ConnectionError(
+            f"RAY_NODE_ID is {wanted!r}, and no node of this user here has that id in the cluster "
+            f"of {found.address}{_those(nodes)}"
+        )
+    return default or min(nodes, key=lambda node: _age(node.folder))
+
+
+def _neighbour(nodes, address):
+    """A node here that is in a cluster with the one of this address."""
+    from ray._private import roster
+
+    host, _, port = address.rpartition(":")
+    for node in {node.cluster: node for node in nodes if node.cluster}.values():
+        try:
+            rows = roster.seen_by(node.socket, 5)
+        except (OSError, RuntimeError):  # it ends, or does not answer
+            continue
+        for row in rows:
+            if row.alive and str(row.port) == port and host in (row.host, row.hostname):
+                return node
+    return None
 
 
 def _why_not(folder) -> str:
@@ -99,12 +153,12 @@ def parent_folder() -> str:
 
 def live_sessions() -> list:
     """The folders of sessions whose daemon lives, newest first."""
-    return sorted(filter(_lives, _folders("session_")), key=_age, reverse=True)
+    return sorted(filter(_lives, folders("session_")), key=_age, reverse=True)
 
 
 def live_nodes() -> list:
     """The nodes that `ray start` began and that live, newest first."""
-    found = {os.path.realpath(folder) for folder in _folders("session_") + _folders("node_")}
+    found = {os.path.realpath(folder) for folder in folders("session_") + folders("node_")}
     nodes = []
     for folder in sorted(found, key=_age, reverse=True):
         if not os.path.exists(os.path.join(folder, "node")) or not _lives(folder):
@@ -131,8 +185,8 @@ def forget_dead():
     """Removes what sessions have left whose daemon was killed, and what leads to nodes that are
     gone.
     """
-    links = _folders("node_")
-    for folder in {os.path.realpath(path) for path in _folders("session_") + links}:
+    links = folders("node_")
+    for folder in {os.path.realpath(path) for path in folders("session_") + links}:
         _remove_if_dead(folder)
     for link in links:
         if not os.path.exists(link):
@@ -164,7 +218,8 @@ def _remove_if_dead(folder):
         os.close(fd)
 
 
-def _folders(prefix) -> list:
+def folders(prefix) -> list:
+    """The folders, and what leads to folders, that begin so where this user's sessions are."""
     parent = parent_folder()
     try:
         return [

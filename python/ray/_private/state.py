@@ -1,8 +1,13 @@
 """Looking around: nodes, resources, and what ran when."""
 
-from ray import _core
-from ray._private import labels
+import os
 
+from ray import _core
+from ray._private import labels, roster
+
+# Ray's DeathReason: there is none; it left; it died.
+UNSPECIFIED, EXPECTED_TERMINATION, UNEXPECTED_TERMINATION = 0, 1, 2
+_LEFT = "in peace"  # what the daemon says of a node that was stopped
 _KINDS = {0: "task", 1: "actor_creation", 2: "actor_call"}
 _ACTOR_STATES = ("PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD")
 
@@ -16,61 +21,87 @@ def check_connected():
 
 
 def nodes() -> list:
-    """The nodes of the system, a dict each.
+    """The nodes of the cluster, a dict each: the one of this program first; also those that have
+    died, as far as they are remembered.
 
     for node in ray.nodes():
-        print(node["NodeID"], node["Resources"])
+        print(node["NodeID"], node["Alive"], node["Resources"])
     """
     check_connected()
-    return [
-        {
-            "NodeID": node["node_id"],
-            "Alive": node["alive"],
-            "alive": node["alive"],
-            "NodeName": node["ip"],
-            "NodeManagerAddress": node["ip"],
-            "NodeManagerHostname": node["hostname"],
-            "NodeManagerPort": 0,
-            "ObjectManagerPort": 0,
-            "MetricsExportPort": 0,
-            "ObjectStoreSocketName": _core.session()["socket"],
-            "RayletSocketName": _core.session()["socket"],
-            "Resources": dict(node["resources"]),
-            "Labels": labels.from_text(_core.labels()),
-        }
-        for node in _core.query("nodes")
-    ]
+    return [_node(row) for row in roster.seen_here()]
+
+
+def _node(row):
+    reason, message = death_of(row)
+    socket = os.path.join(row.folder, "socket") if row.folder else ""
+    return {
+        "NodeID": row.node_id,
+        "Alive": row.alive,
+        "alive": row.alive,
+        "NodeName": row.name or row.host,
+        "NodeManagerAddress": row.host,
+        "NodeManagerHostname": row.hostname,
+        "NodeManagerPort": row.port,
+        "ObjectManagerPort": row.port,  # one port for all
+        "MetricsExportPort": 0,
+        "RuntimeEnvAgentPort": 0,
+        "ObjectStoreSocketName": socket,
+        "RayletSocketName": socket,
+        "DeathReason": reason,
+        "DeathReasonMessage": message,
+        "Resources": roster.totals([row]),
+        "Labels": labels.from_text(row.labels),
+    }
+
+
+def death_of(row) -> tuple:
+    """(DeathReason of Ray's, the words) of a node."""
+    if row.alive:
+        return UNSPECIFIED, ""
+    return EXPECTED_TERMINATION if _LEFT in row.reason else UNEXPECTED_TERMINATION, row.reason
 
 
 def cluster_resources() -> dict:
-    """How much there is of each resource.
+    """How much there is of each resource, of all living nodes together.
 
     print(ray.cluster_resources()["CPU"])
     """
     check_connected()
-    return dict(_core.query("resources")["total"])
+    return roster.totals(_rows())
 
 
 def available_resources() -> dict:
-    """How much of each resource is free now; one that is used up is not in it.
+    """How much of each resource is free now, on all living nodes together; one that is used up is
+    not in it. What other nodes have is what they have told last.
 
     print(ray.available_resources().get("CPU", 0))
     """
     check_connected()
-    return {
-        name: amount for name, amount in _core.query("resources")["available"].items() if amount > 0
-    }
+    return _not_used_up(_rows())
+
+
+def _rows():
+    """The nodes, the own one as it is now."""
+    found = roster.seen_here()
+    own = _core.query("resources")
+    now = tuple((name, total, own["available"][name]) for name, total in own["total"].items())
+    return [found[0]._replace(amounts=now), *found[1:]]
+
+
+def _not_used_up(rows):
+    return {name: amount for name, amount in roster.free(rows).items() if amount > 0}
 
 
 def total_resources_per_node() -> dict:
-    """`cluster_resources` by node id."""
+    """`cluster_resources` by the id of each living node."""
     check_connected()
-    return {node["node_id"]: dict(node["resources"]) for node in _core.query("nodes")}
+    return {row.node_id: roster.totals([row]) for row in _rows() if row.alive}
 
 
 def available_resources_per_node() -> dict:
-    """`available_resources` by node id; there is one node."""
-    return {node["NodeID"]: available_resources() for node in nodes()}
+    """`available_resources` by the id of each living node."""
+    check_connected()
+    return {row.node_id: _not_used_up([row]) for row in _rows() if row.alive}
 
 
 def actors(actor_id: "str | None" = None, *, actor_state_name: "str | None" = None) -> dict:
@@ -86,7 +117,7 @@ def actors(actor_id: "str | None" = None, *, actor_state_name: "str | None" = No
             f"actor_state_name must be one of {', '.join(_ACTOR_STATES)}, and is "
             f"{actor_state_name!r}"
         )
-    (node,) = nodes()
+    node = nodes()[0]
     found = {row["ActorID"]: row for row in (_actor(node, *row) for row in _core.query("actors"))}
     if actor_id is not None:
         return found.get(actor_id, {})

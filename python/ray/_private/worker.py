@@ -62,10 +62,12 @@ def init(
         ray.init(address="auto")            # joins the node that `ray start` began
 
     Args:
-        address: which node to join: the address or the folder that `ray start` printed; "auto" for
-            RAY_ADDRESS, or else the newest that this user started with `ray start`; "local" for
-            none: a session of this program's own. None is as "auto", and as "local" if there is no
-            node. What follows about CPUs and memory describes a session of one's own; while joining
+        address: which node of this machine to join: the address or the folder of one, or the
+            address of any node of its cluster, the head's for example; "auto" for RAY_ADDRESS, or
+            else the newest cluster that this user started here with `ray start`; "local" for none:
+            a session of this program's own. None is as "auto", and as "local" if there is no node.
+            Of several nodes here that are in the cluster it is the one that RAY_NODE_ID names, else
+            the oldest. What follows about CPUs and memory describes a session of one's own; while joining
             a node it is a ValueError.
         num_cpus: how many CPUs tasks may use; by default those this process may use.
         num_gpus: how many GPUs; by default those of CUDA_VISIBLE_DEVICES.
@@ -171,7 +173,7 @@ def _node_to_join(address):
     from ray._private import sessions
 
     if address is None:
-        return next(iter(sessions.live_nodes()), None)
+        return sessions.find_node("auto") if sessions.live_nodes() else None
     if address.startswith("ray://"):
         raise refused("ray.client", f"address={address!r}")
     if "://" in address:

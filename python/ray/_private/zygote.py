@@ -41,10 +41,12 @@ def load():
 def begin(setup: bytes, again: bool) -> "str | None":
     """Gets ready for the workers of a setup; the words of why that can't be done."""
     words = worker_words(setup)
-    sys.path[:] = words.get("sys_path", sys.path)
+    own, sys.path[:] = sys.path[:], words.get("sys_path", sys.path)
     if again:
         sys.path_importer_cache.clear()  # relative folders mean others now
         _read_environment()
+    if "MOBULA_GUEST" in os.environ:  # the driver's packages may lie elsewhere on this machine
+        sys.path += [path for path in own if path not in sys.path]
     if "runtime_env" in words:
         from ray._private import environment
 

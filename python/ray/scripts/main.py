@@ -5,7 +5,7 @@ import sys
 _LATER = frozenset(
     (
         "attach check-open-ports cluster-dump dashboard down "
-        "drain-node exec get get-auth-token get-head-ip get-worker-ips "
+        "drain-node exec get get-head-ip get-worker-ips "
         "global-gc health-check job kill-actor kill-random-node list local-dump logs metrics "
         "monitor rsync-down rsync-up sanity-check stack submit summary "
         "timeline up"
@@ -19,13 +19,17 @@ _REFUSED = {
     "serve": "Mobula is Ray's core only: tasks, actors and objects",
     "symmetric-run": "start the node by `ray start --head`, then your program",
 }
-_COMMANDS = ("c-flags", "memory", "microbenchmark", "replay", "start", "status", "stop")
+_COMMANDS = frozenset(
+    "c-flags get-auth-token memory microbenchmark replay start status stop".split()
+)
 _USAGE = """usage: ray [--version] COMMAND
 
 commands:
   start --head      starts a node that outlives the programs that use it
+  start --address   starts a node that joins the cluster of another one
   stop              ends the nodes that `ray start` began
-  status            what a node has, what of it is used, and what waits for it
+  status            what the nodes have, what of it is used, and what waits for it
+  get-auth-token    prints the cluster's token, which every node of it has to know
   replay TASK_ID    runs a task that failed again, in this terminal, with its arguments
   memory            the objects of a running session, who holds them, and why
   microbenchmark    how many tasks, actor calls, puts and gets a second this machine does

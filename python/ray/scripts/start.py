@@ -45,10 +45,10 @@ def _bool(text):
 
 def _parser():
     parser = argparse.ArgumentParser("ray start", description=__doc__)
-    parser.add_argument("--head", action="store_true", help="the first node: the only one, so far")
-    parser.add_argument("--address", help="of a cluster to join: clusters are not there yet")
+    parser.add_argument("--head", action="store_true", help="the first node of a cluster")
+    parser.add_argument("--address", help="HOST:PORT of a node, mostly the head, to join")
     parser.add_argument(
-        "--port", type=int, default=6379, help="of its address; 0: any that is free"
+        "--port", type=int, help="of this node; 0: any that is free (6379 with --head, else 0)"
     )
     parser.add_argument("--node-ip-address", help="the address that it is called by")
     parser.add_argument("--num-cpus", type=float)
@@ -62,8 +62,18 @@ def _parser():
     parser.add_argument("--dashboard-host")
     parser.add_argument("--dashboard-port", type=int)
     parser.add_argument("--labels", help="of the node: key=value,key=value")
-    parser.add_argument("--node-name")
-    parser.add_argument("--redis")
+    parser.add_argument("--node-name", help="for people; its address by default")
+    parser.add_argument(
+        "--redis", help="HOST:PORT that the head keeps its cluster in; by default it starts one"
+    )
+    parser.add_argument("--redis-sentinel", help="the same: NAME@HOST:PORT,HOST:PORT,...")
+    parser.add_argument("--redis-password-file", help="RAY_REDIS_PASSWORD is read too")
+    parser.add_argument(
+        "--redis-port", type=int, default=0, help="of the Redis that the head starts; 0: any"
+    )
+    parser.add_argument("--tls-cert", help="a PEM file; with --tls-key and --tls-ca")
+    parser.add_argument("--tls-key", help="a PEM file")
+    parser.add_argument("--tls-ca", help="a PEM file: who signed the certificates of all nodes")
     parser.add_argument(
         "--block", action="store_true", help="stay until the node ends; Ctrl-C ends it"
     )
@@ -73,49 +83,121 @@ def _parser():
     return parser
 
 
-def main(args) -> int:
+def main(args, tell=None) -> int:
+    """Starts it. `tell`: what is printed of the node that was started, and its part."""
     options = _parser().parse_args(args)
     problem = _problem(options)
     if problem:
         print(f"ray start: {problem}", file=sys.stderr)
         return 2
     for name in _MEANINGLESS:
-        if getattr(options, "meaningless" + name):
+        if getattr(options, "meaningless" + name) and tell is None:
             print(f"{name} means nothing here, and is left alone.")
-    from ray import _core
     from ray._private import sessions
     from ray.exceptions import RayError
 
     sessions.forget_dead()
     try:
-        pid, folder = _core.start_node(_config(options))
-        sessions.register(folder)
+        pid, node, part = _start(options)
     except (ValueError, TypeError, OSError, RuntimeError, RayError) as error:
         print(f"ray start: {error}", file=sys.stderr)
         return 1
-    _tell(sessions.Node(folder))
+    (tell or _tell)(node, part)
     if not options.block:
         return 0
     status = _stay(pid)
     sessions.forget_dead()
+    if status == 0:
+        _end_redis(node)
     return status
+
+
+def _start(options):
+    from ray import _core
+    from ray._private import clusters, services, sessions
+
+    ip = options.node_ip_address or _own_address(options, services)
+    part = clusters.head(ip, options) if options.head else clusters.joiner(options)
+    with part as found:
+        config = _config(options, ip)
+        config["cluster"] = found.words + _words(options)
+        pid, folder = _core.start_node(config)
+        sessions.register(folder)
+        return pid, sessions.Node(folder), found
+
+
+def _own_address(options, services):
+    """From where this machine reaches the node that it joins; a head: the world."""
+    if options.head:
+        return services.route_address()
+    host, _, port = options.address.rpartition(":")
+    return services.route_address(host, int(port))
+
+
+def _words(options) -> list:
+    names = ("node_name", "tls_cert", "tls_key", "tls_ca")
+    given = [(name.replace("_", "-"), getattr(options, name)) for name in names]
+    return [f"--{name}={value}" for name, value in given if value]
 
 
 def _problem(options):
     """What can't be done; None if all can."""
-    from ray._private import labels
-
-    if options.address:
-        return "joining a cluster (--address) is not in Mobula yet: use --head"
-    if not options.head:
-        return "say --head: it is the first node, and the only one that there can be so far"
-    for name in ("node_name", "redis"):
-        if getattr(options, name):
-            return f"--{name.replace('_', '-')} is not in Mobula yet"
+    if options.head and options.address:
+        return (
+            "--head begins a cluster, and --address joins one: say one of them. (Which address the "
+            "head is called by: --node-ip-address and --port)"
+        )
+    if not options.head and not options.address:
+        return "say --head for the first node of a cluster, or --address=HOST:PORT to join one"
+    for name in ("port", "redis_port"):
+        if not 0 <= (getattr(options, name) or 0) <= 65535:
+            spelled = "--" + name.replace("_", "-")
+            return f"{spelled} is a number from 0 to 65535, not {getattr(options, name)}"
     if options.include_dashboard:
         return "there is no dashboard yet: leave --include-dashboard out"
-    if not 0 <= options.port <= 65535:
-        return f"--port is a number from 0 to 65535, not {options.port}"
+    return _problem_of_cluster(options) or _problem_of_node(options)
+
+
+def _problem_of_cluster(options):
+    if options.address and not _is_address(options.address):
+        return f"--address is HOST:PORT of a node of the cluster, not {options.address!r}"
+    for name in ("redis", "redis_sentinel"):
+        spelled = "--" + name.replace("_", "-")
+        if getattr(options, name) and not options.head:
+            return f"{spelled} is for the head: the node at {options.address} says where Redis is"
+        if getattr(options, name) and getattr(options, "meaningless--redis-password"):
+            return (
+                "--redis-password could be read by every user of this machine: put the password "
+                "into a file for --redis-password-file, or into RAY_REDIS_PASSWORD"
+            )
+    if options.redis and options.redis_sentinel:
+        return "say --redis or --redis-sentinel, not both"
+    if options.redis and not _is_address(options.redis):
+        return f"--redis is HOST:PORT, not {options.redis!r}"
+    if options.redis_sentinel and not _are_sentinels(options.redis_sentinel):
+        return f"--redis-sentinel is NAME@HOST:PORT,HOST:PORT,..., not {options.redis_sentinel!r}"
+    if options.redis_port and (options.redis or options.redis_sentinel or options.address):
+        return "--redis-port is for a Redis that the head starts itself"
+    files = [options.tls_cert, options.tls_key, options.tls_ca]
+    if any(files) and not all(files):
+        return "--tls-cert, --tls-key and --tls-ca are given together"
+    missing = [path for path in files if path and not os.path.isfile(path)]
+    return f"there is no file {missing[0]}" if missing else None
+
+
+def _is_address(text) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdecimal() and 0 < int(port) < 65536
+
+
+def _are_sentinels(text) -> bool:
+    name, _, addresses = text.partition("@")
+    return bool(name) and all(_is_address(address) for address in addresses.split(","))
+
+
+def _problem_of_node(options):
+    from ray._private import labels
+
     try:
         if options.labels:
             labels.node_labels(labels.from_text(options.labels))
@@ -129,11 +211,11 @@ def _problem(options):
     return None
 
 
-def _config(options) -> dict:
+def _config(options, ip) -> dict:
     from ray._private import labels, services
 
     resources = json.loads(options.resources)
-    ip = options.node_ip_address or services.get_node_ip_address()
+    port = (6379 if options.head else 0) if options.port is None else options.port
     return {
         **services.node(
             options.num_cpus,
@@ -144,21 +226,50 @@ def _config(options) -> dict:
             options.temp_dir,
             options.object_spilling_directory,
             labels.from_text(options.labels or ""),
+            ip,
+            options.head,
         ),
         **services.job(None, False),  # what drivers will have, in most cases
-        "address": f"{ip}:{options.port}",
+        "address": f"{ip}:{port}",
     }
 
 
-def _tell(node):
+def _tell(node, part):
     line = "-" * 20
-    ip = node.address.rpartition(":")[0]
-    print(f"Local node IP: {ip}\n\n{line}\nRay runtime started.\n{line}\n\nNext steps")
+    print(f"Local node IP: {node.ip}\n\n{line}\nRay runtime started.\n{line}\n\nNext steps")
+    if part.is_alone:
+        print("  No other node can join this one: there is no Redis on this machine. Install")
+        print("  Debian's package redis-server, then `ray stop`, and start it again.\n")
+    else:
+        _tell_how_to_join(node, part)
     print("  To use it, in a program of this user on this machine:")
     print("    import ray")
     print(f"    ray.init()   # or: ray.init(address={node.address!r})\n")
     print("  To look at it:\n    ray status\n")
     print("  To end it:\n    ray stop", flush=True)
+
+
+def _tell_how_to_join(node, part):
+    from ray._private import token
+
+    if part.is_found:
+        print(f"  Redis at {part.redis.address} was there: this is the cluster of before.\n")
+    print("  To add another node to this cluster, on another machine:")
+    print(f"    ray start --address='{node.address}'")
+    where = token.place()
+    if where == "RAY_AUTH_TOKEN":
+        print("  which needs the same RAY_AUTH_TOKEN.\n")
+    else:
+        print("  which needs the cluster's token, readable by nobody else:")
+        print(f"    ssh HOST mkdir -m 700 -p .ray && scp -p {where} HOST:.ray/auth_token\n")
+
+
+def _end_redis(node):
+    from ray._private import redis_server
+
+    if node.cluster:
+        for words in redis_server.end_unused({node.cluster})[1]:
+            print(words, file=sys.stderr)
 
 
 def _stay(pid) -> int:

@@ -1,22 +1,26 @@
-"""`ray status`: what a node has, what of it is used, and what waits for it."""
+"""`ray status`: what the nodes have, what of it is used, and what waits for it."""
 
 import argparse
 import datetime
+import os
 import sys
+import time
 
+_SHOWN_MS = 3600 * 1000  # for how long a node that failed is shown
 _BYTES = ("memory", "object_store_memory")
 
 
 def main(args) -> int:
     parser = argparse.ArgumentParser("ray status", description=__doc__)
-    parser.add_argument("--address", help="of the node; RAY_ADDRESS or the newest by default")
+    parser.add_argument("--address", help="of a node; RAY_ADDRESS or the newest by default")
     parser.add_argument("-v", "--verbose", action="store_true", help="jobs too")
     options = parser.parse_args(args)
     from ray import _core
-    from ray._private import sessions
+    from ray._private import roster, sessions
 
     try:
         socket = sessions.find_socket(options.address)
+        nodes = roster.seen_by(socket)
         resources = _core.observe(socket, _core.QUERY_RESOURCES, 0, 30)
         demands = _core.observe(socket, _core.QUERY_DEMANDS, 0, 30)
         jobs = _core.observe(socket, _core.QUERY_JOBS, 0, 30)
@@ -25,33 +29,53 @@ def main(args) -> int:
     except (OSError, RuntimeError) as error:
         print(f"ray status: {error}", file=sys.stderr)
         return 1
-    _print_nodes(socket, resources, demands)
-    _print_resources(resources, demands, _groups(groups), _requests(kept))
+    nodes[0] = nodes[0]._replace(amounts=resources)  # as they are now
+    _print_nodes(nodes, demands)
+    _print_resources(nodes, demands, _groups(groups), _requests(kept))
     if options.verbose:
         _print_jobs(jobs)
     return 0
 
 
-def _print_nodes(socket, resources, demands):
+def _print_nodes(nodes, demands):
     now = datetime.datetime.now()
     line = "-" * 63
     print(f"======== Autoscaler status: {now} ========\nNode status\n{line}")
-    used = any(total - available > 1e-9 for _, total, available in resources) or demands
-    name = f" 1 {_node_name(socket)}"
-    print(f"Active:\n{name if used else ' (no active nodes)'}")
-    print(f"Idle:\n{' (no idle nodes)' if used else name}")
-    print("Pending:\n (no pending nodes)\nRecent failures:\n (no failures)\n")
+    used = [row for row in nodes if row.alive and (_is_used(row) or (row is nodes[0] and demands))]
+    idle = [row for row in nodes if row.alive and row not in used]
+    since = time.time() * 1000 - _SHOWN_MS
+    failed = [row for row in nodes if not row.alive and row.until_ms > since and _has_failed(row)]
+    print("Active:\n" + _lines([f" 1 {_name(row)}" for row in used], " (no active nodes)"))
+    print("Idle:\n" + _lines([f" 1 {_name(row)}" for row in idle], " (no idle nodes)"))
+    print("Pending:\n (no pending nodes)\nRecent failures:")
+    print(_lines([f" {_name(row)}: {_failure(row)}" for row in failed], " (no failures)") + "\n")
 
 
-def _node_name(socket) -> str:
-    import os
+def _lines(found, nothing):
+    return "\n".join(found) or nothing
 
-    from ray._private.sessions import Node
 
-    try:
-        return "node_" + Node(os.path.dirname(socket)).node_id
-    except OSError:  # a private session
-        return "node_of_" + os.path.basename(os.path.dirname(socket))
+def _is_used(row) -> bool:
+    return any(total - free > 1e-9 for _, total, free in row.amounts)
+
+
+def _has_failed(row) -> bool:
+    from ray._private import state
+
+    return state.death_of(row)[0] == state.UNEXPECTED_TERMINATION
+
+
+def _failure(row) -> str:
+    when = datetime.datetime.fromtimestamp(row.until_ms / 1000)
+    return f"{row.reason or 'it died'} ({when:%H:%M:%S}, ip: {row.host}, {row.hostname})"
+
+
+def _name(row) -> str:
+    """A node of `ray start`; a private session has no port."""
+    if row.port == 0:
+        return "node_of_" + os.path.basename(row.folder)
+    plain = row.name in ("", row.host, f"{row.host}:{row.port}")
+    return f"node_{row.node_id}" + ("" if plain else f" ({row.name})")
 
 
 def _amount(name, value) -> str:
@@ -94,12 +118,14 @@ def _each(bundles) -> str:
     return ", ".join([f"{dict(bundle)} * {count}" for bundle, count in counts.items()])
 
 
-def _print_resources(resources, demands, groups, requests):
+def _print_resources(nodes, demands, groups, requests):
+    from ray._private import roster
+
     print(f"Resources\n{'-' * 63}\nTotal Usage:")
-    for name, total, available in sorted(resources):
-        if name.startswith("node:"):
-            continue
-        print(f" {_amount(name, total - available)}/{_amount(name, total)} {name}")
+    free = roster.free(nodes)
+    for name, total in sorted(roster.totals(nodes).items()):
+        if not name.startswith("node:"):
+            print(f" {_amount(name, total - free[name])}/{_amount(name, total)} {name}")
     print("\nPending Demands:")
     counts = {}
     for demand, count in demands:

@@ -1,15 +1,25 @@
-"""`ray stop`: ends all nodes that this user started with `ray start`, and what runs on them."""
+"""`ray stop`: ends all nodes that this user started with `ray start` on this machine, and what runs
+on them; the head's Redis, too, when the last node of its cluster ends.
+"""
 
 import argparse
 import os
 import select
 import signal
 import sys
+import time
+
+_LOOK = 5  # seconds that a node has to say who else is in its cluster
 
 
 def main(args) -> int:
     parser = argparse.ArgumentParser("ray stop", description=__doc__)
-    parser.add_argument("-f", "--force", action="store_true", help="kill them at once")
+    parser.add_argument(
+        "-f",
+        "--force",
+        action="store_true",
+        help="kill them at once, and Redis, whoever else is in the cluster",
+    )
     parser.add_argument(
         "-g", "--grace-period", type=float, default=16, help="seconds before they are killed (16)"
     )
@@ -19,16 +29,70 @@ def main(args) -> int:
 
     nodes = sessions.live_nodes()
     if options.address:
-        try:
-            nodes = [sessions.find_node(options.address)]
-        except ConnectionError as error:
-            print(f"ray stop: {error}", file=sys.stderr)
+        nodes = [node for node in nodes if node.answers_to(options.address)][:1]
+        if not nodes:
+            print(f"ray stop: no node here has the address {options.address}", file=sys.stderr)
             return 1
-    stopped = 0
-    for node in nodes:
-        count = _stop(node, options)
-        stopped += count
+    heads, others = _with_heads_apart(nodes)
+    if not options.force:
+        problem = next(filter(None, [_problem(node, nodes) for node in heads]), None)
+        if problem:
+            print(f"ray stop: {problem}", file=sys.stderr)
+            return 1
+    stopped = _stop(others, options) + _stop(heads, options)
     sessions.forget_dead()
+    return _tell(stopped + _stop_redis(nodes, options))
+
+
+def _with_heads_apart(nodes) -> tuple:
+    """Those whose Redis the others need, and these."""
+    from ray._private import redis_server
+
+    heads = [node for node in nodes if redis_server.of_cluster(node.cluster) and _is_head(node)]
+    return heads, [node for node in nodes if node not in heads]
+
+
+def _is_head(node) -> bool:
+    rows = _rows(node)
+    return bool(rows) and rows[0].is_head
+
+
+def _rows(node) -> list:
+    """The nodes of its cluster; none if it does not say."""
+    from ray._private import roster
+
+    try:
+        return roster.seen_by(node.socket, _LOOK)
+    except (OSError, RuntimeError):
+        return []
+
+
+def _problem(node, ending):
+    """Why it can't end: others need its Redis."""
+    ids = {each.node_id for each in ending}
+    others = [row for row in _rows(node) if row.alive and row.node_id not in ids]
+    if not others:
+        return None
+    shown = ", ".join(f"{row.host}:{row.port}" for row in others[:5])
+    more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+    return (
+        f"the node {node.address} has the Redis of its cluster, which still has {shown}{more}. "
+        "Stop these first, by `ray stop` on their machines, or say --force: they can't go on "
+        "without it"
+    )
+
+
+def _stop_redis(nodes, options) -> int:
+    from ray._private import redis_server
+
+    clusters = {node.cluster for node in nodes} if options.address else None
+    ended, left = redis_server.end_unused(clusters, options.force)
+    for words in left:
+        print(words, file=sys.stderr)
+    return ended
+
+
+def _tell(stopped) -> int:
     if stopped == 0:
         print("Did not find any active Ray processes.")
     else:
@@ -36,31 +100,42 @@ def main(args) -> int:
     return 0
 
 
-def _stop(node, options) -> int:
-    """Ends the node's daemon, and with it everything below it; how many processes that were."""
-    try:
-        daemon = os.pidfd_open(node.pid)
-    except ProcessLookupError:
-        return 0
-    try:
-        if not _is_daemon(node.pid):  # the number is another process's by now
-            return 0
-        count = 1 + len(_below(node.pid))
-        sent = signal.SIGKILL if options.force else signal.SIGTERM
-        signal.pidfd_send_signal(daemon, sent)
-        if not _await(daemon, options.grace_period):
+def _stop(nodes, options) -> int:
+    """Ends the nodes' daemons, and with them everything below; how many processes that were."""
+    sent, count = [], 0
+    for node in nodes:
+        try:
+            daemon = os.pidfd_open(node.pid)
+        except ProcessLookupError:
+            continue
+        sent.append((node, daemon))
+        if _is_daemon(node.pid):  # else the number is another process's by now
+            count += 1 + len(_below(node.pid))
+            _signal(daemon, signal.SIGKILL if options.force else signal.SIGTERM)
+    end = time.monotonic() + max(0, options.grace_period)
+    for node, daemon in sent:
+        if _is_daemon(node.pid) and not _await(daemon, end - time.monotonic()):
             print(f"The node {node.address} did not end in time, and is killed.", file=sys.stderr)
-            signal.pidfd_send_signal(daemon, signal.SIGKILL)
+            _signal(daemon, signal.SIGKILL)
             _await(daemon, 30)
-        if os.path.isdir(node.folder):  # it was killed before it could
-            import shutil
-
-            shutil.rmtree(node.folder, ignore_errors=True)
-        return count
-    except ProcessLookupError:
-        return 1
-    finally:
         os.close(daemon)
+        _remove(node.folder)
+    return count
+
+
+def _signal(daemon, number):
+    try:
+        signal.pidfd_send_signal(daemon, number)
+    except ProcessLookupError:
+        pass
+
+
+def _remove(folder):
+    """If the daemon was killed before it could."""
+    if os.path.isdir(folder):
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _await(daemon, seconds) -> bool:

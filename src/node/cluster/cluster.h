@@ -16,7 +16,10 @@
 
 #include "member/member.h"
 #include "mesh/mesh.h"
+#include "node/cluster/guestjob.h"
 #include "node/cluster/holding.h"
+#include "node/cluster/package.h"
+#include "node/cluster/placing.h"
 #include "node/cluster/proxy.h"
 #include "node/cluster/roster.h"
 #include "node/cluster/value.h"
@@ -60,10 +63,13 @@ struct node_cluster {
     char welcome[1024]; /* what joiners are told, see join.h */
     member_t *member;
     node_roster_t roster;
+    node_guestjobs_t guestjobs;
     node_proxies_t proxies;
     node_holding_t holding;
+    node_placing_t placing;
     node_watches_t watches;
     struct node_pulling *pulling; /* NULL: not yet, or not any more */
+    node_packages_t packages;
     int log_fd; /* cluster.log in the session's folder; -1: none */
     size_t log_bytes;
     char trouble[512];      /* the newest line of it */
@@ -74,6 +80,8 @@ struct node_cluster {
 /* Opens the port, and takes part as the configuration says. What comes of it the starter is told
  * later: node_starter_ready or node_starter_fail (greeting.h). MOB_ESYS and others, with words. */
 mob_status_t node_cluster_start(node_t *node);
+/* Once a round: what others are to know, and what follows for the books. */
+void node_cluster_settle(node_cluster_t *cluster);
 /* Whether the starter may be told that the node is ready. */
 bool node_cluster_is_ready(const node_t *node);
 /* All jobs have ended: leaves the cluster, then ends the daemon. */

@@ -17,6 +17,7 @@
 
 #include "node/cluster/cluster.h"
 #include "node/cluster/post.h"
+#include "node/cluster/pulling.h"
 #include "node/state.h"
 
 enum { LEAVE_MS = 3000, USAGE_MAX = 512, SOON_MS = 20, NEW_MS = 300, LATE_MS = 2000 };
@@ -101,8 +102,15 @@ static void began(void *context, uint64_t number) {
     node_cluster_t *c = context;
     c->number = number;
     mob_status_t status = node_holding_start(c, number);
+    if (status == MOB_OK) status = node_pulling_start(c);
+    for (size_t i = 0; status == MOB_OK && i < c->roster.order.count; i++) {
+        const node_row_t *row = c->roster.order.items[i];
+        if (row->until_ms == 0 && row->incarnation != c->node->incarnation)
+            (void)node_pulling_peer(c, row->incarnation, row->host, row->port);
+    }
+    if (status == MOB_OK) status = node_placing_start(c);
     if (status != MOB_OK) {
-        node_cluster_fail(c, status, "the node has no memory for what other nodes may hold");
+        node_cluster_fail(c, status, *mob_last_error() ? mob_last_error() : "no memory");
         return;
     }
     c->state = CLUSTER_MEMBER;
@@ -119,6 +127,10 @@ static void joined(void *context, uint64_t peer, const void *blob, size_t size) 
     if (status != MOB_OK && status != MOB_EEXISTS)
         node_cluster_trouble(c, "node %016llx can't be taken in: %s", (unsigned long long)peer,
                              mob_status_text(status));
+    else
+        node_guestjob_joined(c, peer);
+    if (row != NULL && c->pulling != NULL) (void)node_pulling_peer(c, peer, row->host, row->port);
+    node_placing_joined(c, peer);
 }
 
 /* A node that said goodbye has left; another one is dead. */
@@ -132,6 +144,9 @@ static void died(void *context, uint64_t peer, uint64_t number) {
     const char *reason = reason_of(node_roster_find(&c->roster, peer));
     mesh_peer_close(c->mesh, peer);
     node_roster_bury(&c->roster, peer, reason);
+    node_placing_died(c, peer);
+    if (c->pulling != NULL) (void)node_pulling_died(c, peer);
+    node_guestjob_died(c, peer);
     node_holding_died(c, peer, number); /* which says when the tombstone is closed */
 }
 
@@ -141,10 +156,10 @@ static void struck(void *context, uint64_t number) { node_holding_struck(context
 
 /* Nothing that may run only once is begun here for other nodes: nobody needs to know. */
 static void term(void *context, uint64_t end_ns) { (void)context, (void)end_ns; }
-static void paused(void *context, bool is_paused) { (void)context, (void)is_paused; }
+static void paused(void *context, bool is_paused) { node_placing_paused(context, is_paused); }
 
 static void leads(void *context, uint64_t leader, uint64_t fence) {
-    (void)context, (void)leader, (void)fence;
+    node_placing_leads(context, leader, fence);
 }
 
 /* No room of this node keeps anything in the control state but membership itself. */
@@ -210,6 +225,7 @@ void node_membership_silent(node_cluster_t *c, uint64_t peer, bool is_silent) {
     node_row_t *row = node_roster_find(&c->roster, peer);
     if (c->member == NULL || row == NULL) return;
     row->is_silent = is_silent;
+    node_placing_silent(c, peer, is_silent);
     (void)member_complain(c->member, peer, is_silent); /* without memory: at the next silence */
     tick_soon(c);
 }

@@ -69,10 +69,14 @@ static mob_status_t message_give(node_cluster_t *c, uint64_t peer, node_post_t k
         return node_membership_pulse(c, peer, bytes, size);
     case POST_MEMBER:
         return member_receive(c->member, node_cluster_now_ns(), peer, bytes, size);
+    case POST_JOB:
+        return node_guestjob_receive(c, peer, bytes, size);
     case POST_REFS:
         return node_holding_receive(c, peer, bytes, size);
     case POST_PULL:
         return node_pulling_receive(c, peer, bytes, size);
+    case POST_PLACE:
+        return node_placing_receive(c, peer, bytes, size);
     case POST_VALUE:
         return node_watch_receive(c, peer, bytes, size);
     default:

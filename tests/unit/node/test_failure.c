@@ -61,7 +61,7 @@ static bool told(uint32_t kind, char *ret_text, size_t capacity) {
     assert_int_equal(head.packet.kind, WIRE_TEXT);
     assert_int_equal(head.stream, kind);
     assert_true(head.text_size < capacity);
-    memcpy(ret_text, packet + sizeof head + head.name_size, head.text_size);
+    memcpy(ret_text, packet + sizeof head + head.name_size + head.address_size, head.text_size);
     ret_text[head.text_size] = 0;
     return true;
 }

@@ -152,7 +152,7 @@ static void expect(const char *name, const char *text) {
         packet[size] = 0;
         memcpy(&head, packet, sizeof head);
         assert_string_equal(packet + sizeof head, name);
-        strcat(got, packet + sizeof head + head.name_size);
+        strcat(got, packet + sizeof head + head.name_size + head.address_size);
     }
     assert_string_equal(got, text);
 }

@@ -55,11 +55,11 @@ static bool text_next(char *ret_name, char *ret_text, size_t capacity) {
     memcpy(&head, packet, sizeof head);
     assert_int_equal(head.packet.magic, WIRE_MAGIC);
     assert_int_equal(head.packet.kind, WIRE_TEXT);
-    assert_int_equal(sizeof head + head.name_size + head.text_size, size);
+    assert_int_equal(sizeof head + head.name_size + head.address_size + head.text_size, size);
     assert_true(head.name_size > 0 && head.name_size <= 256 && head.text_size < capacity);
     assert_int_equal(packet[sizeof head + head.name_size - 1], 0);
     strcpy(ret_name, packet + sizeof head);
-    memcpy(ret_text, packet + sizeof head + head.name_size, head.text_size);
+    memcpy(ret_text, packet + sizeof head + head.name_size + head.address_size, head.text_size);
     ret_text[head.text_size] = 0;
     unfinished = head.unfinished;
     return true;
