@@ -66,6 +66,7 @@ typedef enum mob_status {
     MOB_EACTORGROUP,  /* the actor's placement group was removed before the actor was made */
     MOB_EPLACE,       /* the task asks for a node that is not there */
     MOB_EACTORPLACE,  /* the actor does */
+    MOB_EOWNER,       /* the node that the object was made on is dead, and no other has its value */
     MOB_STATUS_COUNT
 } mob_status_t;
 

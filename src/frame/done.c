@@ -3,7 +3,8 @@
  *
  *   end, flags, status, pid, size of the text, number of values
  *   text
- *   values: at, format, error, size, number of references, bytes, references
+ *   values: at, format, error, size, number of references, bytes, references; before the size, of
+ *           one that stays, how large it is and how much comes
  *
  * A value has VALUE_LEAST bytes or more, so their number is bounded by the size of the message
  * before anything is allocated.
@@ -24,6 +25,10 @@ static void value_put(base_writer_t *w, const frame_value_t *v) {
     frame_id_put(w, v->at);
     base_put_number(w, v->format, 1);
     base_put_number(w, v->error, 1);
+    if (!frame_id_is_none(v->at)) {
+        base_put_number(w, v->stayed_bytes, 8);
+        base_put_number(w, v->pulled_bytes, 8);
+    }
     base_put_number(w, v->size, 4);
     base_put_number(w, v->num_refs, 4);
     base_put_bytes(w, v->bytes, v->size);
@@ -63,6 +68,10 @@ static mob_status_t value_take(base_reader_t *r, frame_value_t *v) {
     v->at = frame_id_take(r);
     v->format = (uint8_t)base_take_number(r, 1);
     v->error = (uint8_t)base_take_number(r, 1);
+    if (!frame_id_is_none(v->at)) {
+        v->stayed_bytes = base_take_number(r, 8);
+        v->pulled_bytes = base_take_number(r, 8);
+    }
     v->size = (size_t)base_take_number(r, 4);
     uint64_t refs = base_take_number(r, 4);
     if (r->short_of || v->size > FRAME_VALUE_MOST || v->format > MOB_FORMAT_PICKLE)

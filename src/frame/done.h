@@ -14,13 +14,15 @@ typedef enum {
 
 enum { FRAME_VALUE_MOST = 64 << 10, FRAME_TEXT_MOST = 64 << 10 };
 
-/* A result. A small one lies in the message, with the references inside it. A larger one stays on
+/* A result, with the references inside it. A small one lies in the message. A larger one stays on
  * its node, under the id `at`, until that is dropped. */
 typedef struct {
     frame_id_t at;         /* all zero: it lies in the message */
     uint8_t format, error; /* mob_format_t, mob_status_t */
     const uint8_t *bytes;
-    size_t size;
+    size_t size;           /* 0 for one that stays */
+    uint64_t stayed_bytes; /* how large one is that stays */
+    uint64_t pulled_bytes; /* and how much comes when it is fetched */
     frame_id_t *refs;
     uint32_t num_refs;
 } frame_value_t;

@@ -332,11 +332,22 @@ static void on_refused(void *context, const char *address, mob_status_t status) 
     m->ops->trouble(m->context, address, status);
 }
 
+/* Only of peers that are known and not dead: there is no link's hello that would tell. */
+static void on_bulk(void *context, net_handover_t *handover) {
+    mesh_t *m = context;
+    const peer_t *peer = base_map_get(&m->peers, &handover->peer.incarnation);
+    if (m->ops->bulk == NULL || peer == NULL || peer->is_closed)
+        net_handover_fini(handover);
+    else
+        m->ops->bulk(m->context, handover);
+}
+
 static const net_port_ops_t port_ops = {.admit = on_admit,
                                         .up = on_up,
                                         .bytes = on_bytes,
                                         .down = on_down,
                                         .drained = on_drained,
+                                        .bulk = on_bulk,
                                         .refused = on_refused};
 
 /* ---- turns and time ---- */
@@ -350,15 +361,16 @@ static void peer_flush(mesh_t *m, peer_t *peer) {
     if (line != NULL && line->from != 0) net_line_flush(line->line);
 }
 
-static void on_turn(uv_prepare_t *prepare) {
-    mesh_t *m = prepare->data;
-    uv_prepare_stop(prepare);
+void mesh_flush(mesh_t *m) {
+    uv_prepare_stop(&m->turn);
     while (m->dirty != NULL) {
         peer_t *peer = m->dirty;
         m->dirty = peer->next_dirty;
         peer_flush(m, peer);
     }
 }
+
+static void on_turn(uv_prepare_t *prepare) { mesh_flush(prepare->data); }
 
 static void peer_dirty(peer_t *peer) {
     mesh_t *m = peer->mesh;

@@ -27,6 +27,8 @@ typedef struct mesh_ops {
     /* A node dials that is no peer: it may have joined just now. It is not let in, and dials
      * again. */
     void (*stranger)(void *context, uint64_t incarnation);
+    /* A peer's connection for bulk data: the callee takes what is in it. NULL: there are none. */
+    void (*bulk)(void *context, net_handover_t *handover);
     /* Somebody could not come in, or could not be reached: mob_last_error has the words. */
     void (*trouble)(void *context, const char *address, mob_status_t status);
     /* What a node is told that knows the token and wants to join: borrowed for the time of the
@@ -84,6 +86,9 @@ void mesh_peer_close(mesh_t *mesh, uint64_t peer);
  * or what number it got. */
 mob_status_t mesh_send(mesh_t *mesh, uint64_t peer, const mesh_letter_t *letter,
                        uint64_t *ret_sequence);
+/* Sends what waits for the end of the turn: for a caller that works before the loop sleeps, after
+ * the mesh's own turn. */
+void mesh_flush(mesh_t *mesh);
 /* Whether a message to the peer that is no answer would be taken. If not, ops.room follows. */
 bool mesh_has_room(mesh_t *mesh, uint64_t peer);
 /* Whether there is a connection to the peer now. */

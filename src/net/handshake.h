@@ -15,7 +15,13 @@
 
 #include "net/secret.h"
 
-enum { NET_PROTOCOL = 1, NET_VERSION_MAX = 31, NET_GREETING = 48, NET_IDENTITY = 96 };
+enum {
+    NET_PROTOCOL = 1,
+    NET_VERSION_MAX = 31,
+    NET_GREETING = 48,
+    NET_IDENTITY = 96,
+    NET_HANDSHAKE_MOST = 4 + NET_IDENTITY + NET_PROOF, /* that one side needs at a time */
+};
 
 /* What a connection is for. */
 typedef enum {

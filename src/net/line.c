@@ -11,8 +11,11 @@
  */
 #include "net/line.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 
@@ -220,6 +223,7 @@ static net_verdict_t verdict_on(const net_port_t *port, const net_identity_t *pe
         return NET_WRONG_VERSION;
     if (peer->cluster != 0 && peer->cluster != own->cluster) return NET_WRONG_CLUSTER;
     if (peer->wanted != 0 && peer->wanted != own->incarnation) return NET_WRONG_NODE;
+    if (peer->purpose == NET_BULK && port->ops->bulk == NULL) return NET_BUSY;
     return port->ops->admit(port->context, peer);
 }
 
@@ -245,8 +249,34 @@ static mob_status_t peer_check(const net_handshake_t *h) {
                      (unsigned long long)h->peer.incarnation);
 }
 
+void net_handover_fini(net_handover_t *h) {
+    if (h->fd >= 0) close(h->fd);
+    net_tls_free(h->tls);
+    explicit_bzero(h, sizeof *h);
+    h->fd = -1;
+}
+
+/* The socket goes to whoever moves bulk data, and the line ends without a word. The dialler says
+ * nothing before it has our answer, which the kernel has by now: so nothing of it was read here. */
+static mob_status_t hand_over(net_line_t *line) {
+    uv_os_fd_t fd;
+    net_handover_t given = {.peer = line->handshake->peer, .tls = line->tls};
+    if (uv_stream_get_write_queue_size((uv_stream_t *)&line->tcp) > 0 ||
+        uv_fileno((uv_handle_t *)&line->tcp, &fd) != 0)
+        return base_fail(MOB_ESYS, "%s takes no bytes", line->address);
+    given.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (given.fd < 0) return base_fail(MOB_ESYS, "%s: %s", line->address, strerror(errno));
+    memcpy(given.keys, line->handshake->keys, sizeof given.keys);
+    memcpy(given.address, line->address, sizeof given.address);
+    line->tls = NULL;
+    net_line_end(line);
+    line->port->ops->bulk(line->port->context, &given);
+    return MOB_OK;
+}
+
 static mob_status_t shake_finish(net_line_t *line) {
     net_handshake_t *h = line->handshake;
+    if (!line->is_dialled && h->peer.purpose == NET_BULK) return hand_over(line);
     mob_status_t status = peer_check(h);
     if (status == MOB_OK)
         status = net_seal_init(&line->out_seal, h->keys[line->is_dialled ? 0 : 1]);

@@ -16,6 +16,19 @@ typedef struct net_line net_line_t;
 
 enum { NET_STRANGERS_MAX = 256, NET_STRANGER_MS = 5000 };
 
+/* A connection that somebody has dialled for bulk data, when both sides have proved who they are:
+ * out of the port's hands. */
+typedef struct net_handover {
+    int fd; /* non-blocking */
+    net_identity_t peer;
+    uint8_t keys[2][NET_KEY]; /* of what the dialler says, of what the acceptor says */
+    net_tls_t *tls;           /* NULL: without */
+    char address[64];
+} net_handover_t;
+
+/* Closes the connection, and forgets its keys. */
+void net_handover_fini(net_handover_t *handover);
+
 typedef struct net_port_ops {
     /* A node that knows the token and fits in cluster and version has dialled: may it stay? */
     net_verdict_t (*admit)(void *context, const net_identity_t *peer);
@@ -28,6 +41,9 @@ typedef struct net_port_ops {
     void (*down)(void *context, net_line_t *line, mob_status_t status);
     /* Everything that was written has gone to the kernel. May be NULL. */
     void (*drained)(void *context, net_line_t *line);
+    /* A node has dialled for bulk data (NET_BULK), and was admitted. The callee takes what is in
+     * it. NULL: all such are sent away. */
+    void (*bulk)(void *context, net_handover_t *handover);
     /* Somebody who dialled was sent away, with the words of mob_last_error. */
     void (*refused)(void *context, const char *address, mob_status_t status);
 } net_port_ops_t;

@@ -37,6 +37,8 @@
 
 #include "base/clock.h"
 #include "control/cancel.h"
+#include "node/cluster/proxy.h"
+#include "node/cluster/value.h"
 #include "node/forward.h"
 #include "node/runname.h"
 #include "node/state.h"
@@ -342,15 +344,26 @@ static void todo_run(node_t *n) {
     }
 }
 
-void node_cancel(node_client_t *client, const wire_message_t *m) {
-    node_t *n = client->node;
-    bool force = m->cancel.how & WIRE_CANCEL_FORCE;
-    node_target_t g = {.force = force, .recursive = m->cancel.how & WIRE_CANCEL_RECURSIVE};
-    mob_ref_t ref = {.slot = m->cancel.slot, .generation = m->cancel.generation};
+mob_status_t node_cancel_ref(node_t *n, mob_ref_t ref, bool force, bool recursive) {
+    node_target_t g = {.force = force, .recursive = recursive};
     mob_status_t status = MOB_OK;
     n->cancels.serial++;
     if (target_find(n, ref, &g)) status = target_cancel(n, &g);
     todo_run(n);
+    return status;
+}
+
+void node_cancel(node_client_t *client, const wire_message_t *m) {
+    node_t *n = client->node;
+    bool force = m->cancel.how & WIRE_CANCEL_FORCE,
+         recursive = m->cancel.how & WIRE_CANCEL_RECURSIVE;
+    mob_ref_t ref = {.slot = m->cancel.slot, .generation = m->cancel.generation};
+    const node_object_t *o = node_object_known(n, ref);
+    mob_status_t status = MOB_OK;
+    if (o != NULL && o->proxy != NULL) /* its home has the task's book, and knows where it runs */
+        node_watch_cancel(n, o->proxy->id, force, recursive);
+    else
+        status = node_cancel_ref(n, ref, force, recursive);
     if (force) node_client_tell(client, wire_answer(status, 0));
 }
 

@@ -7,6 +7,7 @@
 
 #include <uv.h>
 
+#include "mobula.h"
 #include "node/types.h"
 #include "wire/message.h"
 
@@ -41,6 +42,9 @@ typedef struct {
 mob_status_t node_cancels_start(node_t *node);
 /* WIRE_CANCEL, which is answered if it is by force. */
 void node_cancel(node_client_t *client, const wire_message_t *message);
+/* The task that makes this object of the node's is to stop, if one does. MOB_EINVAL: it can't be
+ * stopped by force. */
+mob_status_t node_cancel_ref(node_t *node, mob_ref_t ref, bool force, bool recursive);
 /* The task of this record, a peer's, is to stop. */
 void node_cancel_record(node_t *node, uint32_t record, uint64_t generation, bool force,
                         bool recursive);

@@ -16,11 +16,22 @@ enum { MOST_SITES = 65536 };
 
 static const char *site_text(node_t *n, uint32_t slot);
 
-typedef enum { LOCAL, LOADED, ACTOR, PENDING_TASK, CAPTURED, PINNED, LINEAGE, UNKNOWN } reason_t;
+typedef enum {
+    LOCAL,
+    LOADED,
+    ACTOR,
+    PENDING_TASK,
+    CAPTURED,
+    PINNED,
+    LINEAGE,
+    ABROAD,
+    UNKNOWN
+} reason_t;
 
 static const char *const reasons[] = {
-    "LOCAL_REFERENCE",    "LOADED_FUNCTION",  "ACTOR_HANDLE",    "USED_BY_PENDING_TASK",
-    "CAPTURED_IN_OBJECT", "PINNED_IN_MEMORY", "USED_BY_LINEAGE", "UNKNOWN_STATUS"};
+    "LOCAL_REFERENCE",      "LOADED_FUNCTION",     "ACTOR_HANDLE",
+    "USED_BY_PENDING_TASK", "CAPTURED_IN_OBJECT",  "PINNED_IN_MEMORY",
+    "USED_BY_LINEAGE",      "HELD_BY_OTHER_NODES", "UNKNOWN_STATUS"};
 
 typedef struct {
     uint32_t slot, count; /* count: how many tasks, or objects */
@@ -71,11 +82,13 @@ static void object_add(node_t *n, census_t *c, uint32_t slot, uint64_t word, boo
         row_add(c, slot, LOCAL, keeper, 1);
     for (size_t i = 0; o != NULL && i < o->holders.count; i++) {
         uint16_t holder = o->holders.items[i];
+        bool abroad = node_proxy_owns(n, holder);
         row_add(c, slot,
-                holder & NODE_CACHED ? LOADED
-                : o->actor           ? ACTOR
-                                     : LOCAL,
-                holder & (uint16_t)~NODE_CACHED, 1);
+                abroad                 ? ABROAD
+                : holder & NODE_CACHED ? LOADED
+                : o->actor             ? ACTOR
+                                       : LOCAL,
+                abroad ? 0 : holder & (uint16_t)~NODE_CACHED, 1);
     }
     if (c->arguments[slot] > 0) row_add(c, slot, PENDING_TASK, 0, c->arguments[slot]);
     if (c->captured[slot] > 0) row_add(c, slot, CAPTURED, 0, c->captured[slot]);

@@ -45,6 +45,7 @@ struct node_client {
     node_job_t *job;     /* a driver's and a worker's */
     node_pool_t *pool;   /* a worker's */
     node_setup_t *setup; /* a zygote's */
+    node_peer_t *peer;   /* a peer's */
     uint32_t number;     /* 0: none */
     uint32_t epoch;      /* which of the session's clients it is: numbers are used again */
     uint32_t role;

@@ -12,8 +12,7 @@
  * and dropped with what it names. No task is sent under the same generation twice, so a late one
  * can't be taken for the next.
  *
- * Results come by value, or lie at the peer. On one daemon the latter are moved into the origin's
- * slots, without a copy; between two they will be AWAY there.
+ * Results come by value, or stay with the peer: see node_way_t's `fetch`.
  *
  * What can't be sent runs here: a peer that has no room, that has refused the task, or tasks that
  * give out items. A value for which the store has no space is put aside and tried again; meanwhile
@@ -28,7 +27,6 @@
 #include "base/clock.h"
 #include "frame/done.h"
 #include "frame/id.h"
-#include "frame/order.h"
 #include "node/state.h"
 #include "node/value.h"
 
@@ -45,15 +43,14 @@ node_task_t *node_forward_find(node_peer_t *p, frame_id_t run) {
     return t != NULL && t->worker == p->client && t->generation == run.generation ? t : NULL;
 }
 
-static frame_id_t run_of(const node_t *n, const node_task_t *t) {
+frame_id_t node_forward_run(const node_t *n, const node_task_t *t) {
     return (frame_id_t){.home = n->incarnation, .number = t->record, .generation = t->generation};
 }
 
 /* ---- out ---- */
 
-static bool may_go(const node_peer_t *p, const node_task_t *t) {
-    return p != NULL && t->kind == MOB_TASK && !t->flows && !t->stays && t->visit == NULL &&
-           t->remake == NULL && node_loop_has_room(&p->out);
+bool node_forward_may(const node_task_t *t) {
+    return t->kind == MOB_TASK && !t->flows && !t->stays && t->visit == NULL && t->remake == NULL;
 }
 
 /* What the frame names is the peer's too, until it says otherwise: function, deps, refs. */
@@ -78,7 +75,7 @@ static bool frame_send(node_peer_t *p, const node_task_t *t) {
     size_t size;
     if (node_frame_write(p->node, t, &frame, &size) != MOB_OK) return false;
     bool sent = names_hold(p, t);
-    if (sent && node_peer_send(p, FRAME_TASK, run_of(p->node, t), frame, size) != MOB_OK) {
+    if (sent && node_peer_send_task(p, node_forward_run(p->node, t), frame, size) != MOB_OK) {
         names_unhold(p, t);
         sent = false;
     }
@@ -86,26 +83,33 @@ static bool frame_send(node_peer_t *p, const node_task_t *t) {
     return sent;
 }
 
-bool node_forward(node_t *n, node_task_t *t) {
-    node_peer_t *p = n->peer;
-    if (!may_go(p, t) || !frame_send(p, t)) return false;
+void node_forward_claim(node_peer_t *p, node_task_t *t) {
     /* No worker was told of it, so nobody else can claim it. */
-    (void)wire_record_move(&n->records[t->record], wire_word(t->generation, 0, WIRE_READY_STATE),
+    (void)wire_record_move(&p->node->records[t->record],
+                           wire_word(t->generation, 0, WIRE_READY_STATE),
                            wire_word(t->generation, p->client->number, WIRE_TAKEN), NULL);
     node_task_link(t, p->client);
+}
+
+bool node_forward(node_t *n, node_task_t *t) {
+    node_peer_t *p = n->peer;
+    if (p == NULL || !node_forward_may(t) || !node_loop_has_room(&p->out) || !frame_send(p, t))
+        return false;
+    node_forward_claim(p, t);
     return true;
 }
 
 void node_forward_cancel(node_t *n, node_task_t *t, bool force, bool recursive) {
-    uint8_t body[FRAME_ORDER_BYTES];
-    frame_order_write(&(frame_order_t){.force = force, .recursive = recursive}, body);
-    /* without memory: it is not stopped, as with any cancel */
-    (void)node_peer_send(n->peer, FRAME_CANCEL, run_of(n, t), body, sizeof body);
+    (void)n;
+    node_peer_t *p = t->worker->peer;
+    p->way->cancel(p, t, force, recursive);
 }
 
 void node_forward_recall(node_t *n, node_task_t *t) {
+    (void)n;
+    node_peer_t *p = t->worker->peer;
     t->recalled = true;
-    (void)node_peer_send(n->peer, FRAME_RECALL, run_of(n, t), NULL, 0);
+    p->way->recall(p, t);
 }
 
 /* ---- results ---- */
@@ -118,19 +122,10 @@ static bool refs_read(node_t *n, const frame_value_t *v, mob_ref_t **ret_refs) {
     return *ret_refs != NULL;
 }
 
-/* A value that stays where it is made. */
-static mob_status_t result_fetch(node_peer_t *p, const frame_value_t *v, mob_ref_t to) {
-    mob_ref_t from = node_frame_ref(p->node, v->at);
-    node_value_t found;
-    if (!node_grant_slot_is(p->node, from.slot, p->client->number) ||
-        node_object_known(p->node, from) == NULL || !node_value_read(p->node, from, &found))
-        return MOB_ELOST;
-    return node_value_move(p->node, from, &found, to) ? MOB_OK : MOB_ELOST;
-}
-
-static mob_status_t result_write(node_peer_t *p, const frame_value_t *v, mob_ref_t to) {
+static mob_status_t result_write(node_peer_t *p, const node_task_t *t, const frame_value_t *v,
+                                 mob_ref_t to) {
     mob_ref_t *refs;
-    if (!frame_id_is_none(v->at)) return result_fetch(p, v, to);
+    if (!frame_id_is_none(v->at)) return p->way->fetch(p, t, v, to);
     if (!refs_read(p->node, v, &refs)) return MOB_ENOMEM;
     mob_status_t status =
         node_value_write(p->node, to, (mob_format_t)v->format, (mob_status_t)v->error, v->bytes,
@@ -144,7 +139,7 @@ static mob_status_t results_write(node_peer_t *p, node_task_t *t, const frame_do
                                   bool patient) {
     for (; t->written < t->num_returns; t->written++) {
         mob_ref_t to = t->refs[t->written];
-        mob_status_t status = result_write(p, &d->values[t->written], to);
+        mob_status_t status = result_write(p, t, &d->values[t->written], to);
         if (status == MOB_OK) continue;
         if (status != MOB_ELOST && patient) return MOB_ESPACE;
         node_slot_write_error(p->node, to, status == MOB_ELOST ? status : MOB_EFULL,
@@ -190,13 +185,13 @@ static void task_complete(node_peer_t *p, node_task_t *t) {
 /* This node is done with what the message named. */
 static void names_drop(node_peer_t *p, const frame_done_t *d) {
     for (uint32_t i = 0; i < d->num_values; i++) {
-        if (!frame_id_is_none(d->values[i].at)) node_peer_drop(p, &d->values[i].at, 1);
-        node_peer_drop(p, d->values[i].refs, d->values[i].num_refs);
+        if (!frame_id_is_none(d->values[i].at)) p->way->drop(p, &d->values[i].at, 1);
+        p->way->drop(p, d->values[i].refs, d->values[i].num_refs);
     }
 }
 
 /* It was not begun, or may be run again: READY(g + 1), and where it goes is decided anew. */
-static void task_return(node_t *n, node_task_t *t) {
+void node_forward_return(node_t *n, node_task_t *t) {
     node_task_reset(n, t);
     if (t->cancelled != 0) {
         node_cancel_fail(n, t);
@@ -220,7 +215,7 @@ static void task_raised(node_t *n, node_task_t *t, const frame_done_t *d) {
         if (t->job != NULL) node_failure_retry(t, t->retries, d->text, d->text_size);
         if (t->retries > 0) t->retries--;
     }
-    task_return(n, t);
+    node_forward_return(n, t);
 }
 
 static void task_cancelled(node_t *n, node_task_t *t, bool begun) {
@@ -229,7 +224,7 @@ static void task_cancelled(node_t *n, node_task_t *t, bool begun) {
         node_cancel_fail(n, t);
         node_bells_ring(n);
     } else {
-        task_return(n, t);
+        node_forward_return(n, t);
     }
 }
 
@@ -265,7 +260,7 @@ static mob_status_t task_back(node_peer_t *p, node_task_t *t, const frame_done_t
         break;
     case FRAME_REFUSED:
         t->stays = true;
-        task_return(n, t);
+        node_forward_return(n, t);
     }
     return status;
 }
@@ -282,29 +277,61 @@ static mob_status_t end_read(node_peer_t *p, frame_id_t run, const uint8_t *body
     return status;
 }
 
-void node_forward_done(node_peer_t *p, frame_id_t run, const uint8_t *body, size_t size) {
-    if (end_read(p, run, body, size, true) != MOB_ESPACE) return;
-    node_aside_t aside = {
-        .run = run, .bytes = malloc(size), .size = size, .since_ns = base_clock_mono_ns()};
-    if (aside.bytes != NULL && vec_push(&p->aside, aside)) {
-        memcpy(aside.bytes, body, size);
-        node_look_again(p->node, SPACE_MS);
-        return;
-    }
-    free(aside.bytes);
-    (void)end_read(p, run, body, size, false);
+/* ---- aside ---- */
+
+/* What is inside its values must be there when they are written. False: no memory. */
+static bool aside_hold(node_t *n, node_aside_t *a) {
+    frame_done_t done;
+    size_t count = 0;
+    if (frame_done_read(a->bytes, a->size, &done) != MOB_OK) return false;
+    for (uint32_t i = 0; i < done.num_values; i++) count += done.values[i].num_refs;
+    a->refs = calloc(count + 1, sizeof *a->refs);
+    for (uint32_t i = 0; a->refs != NULL && i < done.num_values; i++)
+        for (uint32_t k = 0; k < done.values[i].num_refs; k++) {
+            mob_ref_t ref = node_frame_ref(n, done.values[i].refs[k]);
+            node_object_t *o = node_object_find(n, ref);
+            if (o == NULL) continue;
+            node_object_use(o);
+            a->refs[a->num_refs++] = ref;
+        }
+    frame_done_fini(&done);
+    return a->refs != NULL;
 }
 
-void node_forward_retry(node_peer_t *p) {
+static void aside_free(node_t *n, node_aside_t *a) {
+    for (size_t i = 0; i < a->num_refs; i++) node_object_unuse_ref(n, a->refs[i]);
+    free(a->refs);
+    free(a->bytes);
+}
+
+bool node_forward_done(node_peer_t *p, frame_id_t run, const uint8_t *body, size_t size) {
+    mob_status_t status = end_read(p, run, body, size, true);
+    if (status != MOB_ESPACE) return status == MOB_OK;
+    node_aside_t aside = {
+        .run = run, .bytes = malloc(size), .size = size, .since_ns = base_clock_mono_ns()};
+    if (aside.bytes != NULL) memcpy(aside.bytes, body, size);
+    if (aside.bytes != NULL && aside_hold(p->node, &aside) && vec_push(&p->aside, aside)) {
+        node_look_again(p->node, SPACE_MS);
+        return true;
+    }
+    aside_free(p->node, &aside);
+    return end_read(p, run, body, size, false) == MOB_OK;
+}
+
+static void aside_write(node_peer_t *p, uint64_t patience_ns) {
     size_t kept = 0;
     for (size_t i = 0; i < p->aside.count; i++) {
         node_aside_t a = p->aside.items[i];
-        bool patient = base_clock_mono_ns() - a.since_ns < PATIENCE_NS;
+        bool patient = base_clock_mono_ns() - a.since_ns < patience_ns;
         if (end_read(p, a.run, a.bytes, a.size, patient) == MOB_ESPACE)
             p->aside.items[kept++] = a;
         else
-            free(a.bytes);
+            aside_free(p->node, &a);
     }
     p->aside.count = kept;
     if (kept > 0) node_look_again(p->node, SPACE_MS);
 }
+
+void node_forward_retry(node_peer_t *p) { aside_write(p, PATIENCE_NS); }
+
+void node_forward_last(node_peer_t *p) { aside_write(p, 0); }

@@ -6,8 +6,14 @@
 #include "node/peer.h"
 #include "node/types.h"
 
-/* Sends a task that is ready to a peer, if one takes it. False: it is to run here. */
+/* Loopback: sends a task that is ready to the peer, if it takes it. False: it is to run here. */
 bool node_forward(node_t *node, node_task_t *task);
+/* Whether the task is of a kind that peers take. */
+bool node_forward_may(const node_task_t *task);
+/* The task, which is READY and nowhere else, is TAKEN by the peer. */
+void node_forward_claim(node_peer_t *peer, node_task_t *task);
+/* What the run is called. */
+frame_id_t node_forward_run(const node_t *node, const node_task_t *task);
 /* Whether the task is at a peer. */
 bool node_forward_is(const node_task_t *task);
 /* The task that this peer has under that run; NULL: none. */
@@ -20,8 +26,14 @@ void node_forward_recall(node_t *node, node_task_t *task);
 
 /* ---- from the peer ---- */
 
-void node_forward_done(node_peer_t *peer, frame_id_t run, const uint8_t *body, size_t size);
+/* Its answer, frame/done.h. False: it makes no sense, and nothing has changed but that it was
+ * thrown away. */
+bool node_forward_done(node_peer_t *peer, frame_id_t run, const uint8_t *body, size_t size);
+/* The task comes back, and was not begun. */
+void node_forward_return(node_t *node, node_task_t *task);
 /* Writes what was put aside for want of space; once a round. */
 void node_forward_retry(node_peer_t *peer);
+/* The same, and nothing stays aside: what finds no space is an error. */
+void node_forward_last(node_peer_t *peer);
 
 #endif

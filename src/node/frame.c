@@ -3,8 +3,8 @@
  *
  * Out: the numbers come from the book's private copies, names and arguments from the body, which
  * lies where its submitter could still write; so everything is bounded once more. In: shapes are
- * interned by the names of their resources, ids become slots, and the body is the daemon's own.
- * References to objects of other nodes have no slot here yet.
+ * interned by the names of their resources, ids become slots (other nodes' objects proxies), and
+ * the body is the daemon's own.
  *
  * Arguments name references by their places in the record's lists, so their bytes stay as they are.
  */
@@ -14,14 +14,11 @@
 #include <string.h>
 
 #include "node/cluster/guestjob.h"
+#include "node/cluster/holding.h"
+#include "node/cluster/proxy.h"
 #include "node/state.h"
 
 /* ---- out ---- */
-
-static frame_id_t id_of(const node_t *n, mob_ref_t ref) {
-    if (ref.slot == 0) return (frame_id_t){0};
-    return (frame_id_t){.home = n->incarnation, .number = ref.slot, .generation = ref.generation};
-}
 
 static frame_id_t parent_of(const node_t *n, uint64_t entry) {
     if (entry == 0) return (frame_id_t){0};
@@ -42,10 +39,10 @@ static bool demand_of(const node_task_t *t, uint32_t shape, frame_demand_t *ret_
     return true;
 }
 
-static frame_where_t where_of(const node_t *n, const node_task_t *t) {
+static frame_where_t where_of(node_t *n, const node_task_t *t) {
     const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
     const node_group_t *g = where->group != NULL ? sched_group_user(where->group) : NULL;
-    frame_where_t made = {.group = id_of(n, g != NULL ? g->id : (mob_ref_t){0}),
+    frame_where_t made = {.group = node_proxy_id(n, g != NULL ? g->id : (mob_ref_t){0}),
                           .bundle = where->bundle,
                           .flags =
                               where->group != NULL && g == NULL ? NODE_WHERE_REMOVED : where->flags,
@@ -68,8 +65,8 @@ static mob_status_t frame_make(node_t *n, const node_task_t *t, const wire_recor
         .max_retries = t->retries,
         .limit = t->kind == MOB_TASK ? t->max_calls : copy->max_concurrency,
         .job = node_guestjob_id(t->job),
-        .function = id_of(n, t->function),
-        .actor = id_of(n, copy->actor),
+        .function = node_proxy_id(n, t->function),
+        .actor = node_proxy_id(n, copy->actor),
         .parent = parent_of(n, copy->parent),
         .where = where_of(n, t),
         .num_returns = t->num_returns,
@@ -84,7 +81,7 @@ static mob_status_t frame_make(node_t *n, const node_task_t *t, const wire_recor
     if (f->ids == NULL || !demand_of(t, t->shape, &f->demand) ||
         !demand_of(t, t->held_shape, &f->held))
         return MOB_ENOMEM;
-    for (size_t i = 0; i < frame_id_count(f); i++) f->ids[i] = id_of(n, t->refs[i]);
+    for (size_t i = 0; i < frame_id_count(f); i++) f->ids[i] = node_proxy_id(n, t->refs[i]);
     return MOB_OK;
 }
 
@@ -113,9 +110,11 @@ mob_status_t node_frame_write(node_t *n, const node_task_t *t, uint8_t **ret_byt
 
 /* ---- in ---- */
 
-mob_ref_t node_frame_ref(const node_t *n, frame_id_t id) {
-    if (id.home != n->incarnation || id.number >= STORE_MAX_SLOTS) return (mob_ref_t){0};
-    return (mob_ref_t){.slot = id.number, .generation = id.generation};
+mob_ref_t node_frame_ref(node_t *n, frame_id_t id) {
+    if (id.home != n->incarnation) return node_proxy_get(n, id);
+    mob_ref_t ref = node_proxy_find(n, id);
+    if (ref.slot != 0) node_holding_named(n, ref);
+    return ref;
 }
 
 /* A group that is gone, or of another node, is one that was removed. */
@@ -127,7 +126,7 @@ static sched_where_t where_read(const node_job_t *job, const frame_where_t *give
                            .tag = node_environment_find(job, given->environment)};
     if (given->selector[0] != 0) where.selector = given->selector;
     if (given->group.home == 0) return where;
-    const node_group_t *g = node_group_find(n, node_frame_ref(n, given->group));
+    const node_group_t *g = node_group_find(n, node_proxy_find(n, given->group));
     if (g == NULL)
         return (sched_where_t){.bundle = -1, .flags = NODE_WHERE_REMOVED, .tag = where.tag};
     where.group = g->sched;

@@ -19,8 +19,10 @@ typedef struct {
  * `generation`. The results go into the slots `returns` instead of those that the frame names. */
 mob_status_t node_frame_fill(node_job_t *job, const frame_t *frame, const mob_ref_t *returns,
                              uint32_t record, uint64_t generation, node_filled_t *ret_filled);
-/* The local reference that an id names; slot 0: none. */
-mob_ref_t node_frame_ref(const node_t *node, frame_id_t id);
+/* The local reference that an id of a message names, which has come (see node_holding_frame_came):
+ * an own object, which need not be there, or a proxy, which is made if there is none. Slot 0:
+ * none. */
+mob_ref_t node_frame_ref(node_t *node, frame_id_t id);
 /* For tests (MOBULA_LOOPBACK): a creation, a call or a task that yields, which is READY and not
  * handed out, goes out as a frame and comes in again in place: no peer takes these yet. If it
  * fails, the task can only be failed. */

@@ -103,7 +103,7 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         else if (c->actor != NULL)
             sched_lease_unblock(n->sched, &c->lease);
         else if (c->runs != NULL)
-            sched_lease_unblock(n->sched, &c->runs->lease);
+            node_worker_unblocked(c);
         break;
     case WIRE_KILL:
         node_actor_kill(n, object_of(m), m->kill.may_restart == 1);

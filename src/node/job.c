@@ -51,6 +51,7 @@ static bool place_take(node_jobs_t *jobs, uint32_t *ret_place) {
 static void job_free(node_job_t *job) {
     node_jobs_t *jobs = &job->node->jobs;
     jobs->places[job->place / 64] &= ~((uint64_t)1 << job->place % 64);
+    node_offers_forget(job);
     sched_job_free(job->sched);
     vec_free(&job->shapes.warned);
     vec_free(&job->told);
@@ -157,6 +158,8 @@ void node_job_leave(node_job_t *job, bool driver_waits) {
     if (!job->node->config.stays && !job->is_detached) job->node->closing = true;
     if (begins) {
         node_guestjob_ended(job);
+        if (job->node->cluster != NULL)
+            (void)node_placing_job_ended(job->node->cluster, node_guestjob_id(job));
         NODE_EACH_POOL(job, pool) node_pool_fail(pool, MOB_ECANCELLED, "its job has ended");
         tasks_cancel(job);
         node_lineage_job_ends(job);

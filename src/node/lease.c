@@ -213,7 +213,8 @@ static void lane_request(node_job_t *job, uint32_t l) {
     if (atomic_load(more) == 0) atomic_store(more, 1);
     if (!more_is_needed(job, l)) return;
     atomic_store(more, 0);
-    if (!sched_shape_fits_ever(job->sched, lane->shape)) {
+    if (!sched_shape_fits_ever(job->sched, lane->shape) &&
+        !node_offer_fits_elsewhere(job, lane->shape)) {
         char name[256];
         first_name(job, l, name, sizeof name);
         node_warn_if_never(job, lane->shape, MOB_TASK, name);
@@ -514,6 +515,17 @@ void node_leases_recall(node_t *n) {
             atomic_compare_exchange_strong(&lease_of(w)->word, &busy,
                                            SHM_LEASE_BUSY | SHM_LEASE_RECALL);
     }
+}
+
+int64_t node_leases_spare(node_t *n, bool *ret_busy) {
+    int64_t spare = 0;
+    *ret_busy = false;
+    EACH_LEASED (n, w) {
+        bool is_free = state_of(w) == SHM_LEASE_FREE;
+        if (is_free && !lane_of(w)->inside) spare += lane_of(w)->cpus;
+        *ret_busy |= !is_free;
+    }
+    return spare;
 }
 
 size_t node_leases_due(node_t *n) {

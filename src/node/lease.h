@@ -72,6 +72,9 @@ bool node_leases_yield(node_t *node);
 void node_leases_take_free(node_t *node);
 /* Takes back or recalls all leases: nothing new is to be begun. */
 void node_leases_recall(node_t *node);
+/* CPUs of leases on the node itself whose workers run nothing. `ret_busy`: some run something, and
+ * nobody will say when they are done. */
+int64_t node_leases_spare(node_t *node, bool *ret_busy);
 /* How many leased workers are between two tasks, or about to be free. */
 size_t node_leases_due(node_t *node);
 

@@ -77,6 +77,7 @@ static void on_prepare(uv_prepare_t *handle) {
         node_jobs_settle(n);
         node_questions_answer(n);
         node_schedule(n);
+        if (n->cluster != NULL) node_cluster_settle(n->cluster);
         if (n->again || n->zero.count > 0) continue;
         atomic_store(&n->shared->daemon_sleeps, 1);
         if (!messages_pending(n)) {

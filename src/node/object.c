@@ -11,6 +11,9 @@
  * it has read every ring once more up to where that ended then, since a message that holds the
  * object again may lie in one.
  *
+ * Other nodes that hold an own object are one holder, a client without a process. What only that
+ * one holds is at zero, too: the room refs knows whether they still do (cluster/holding.c).
+ *
  * A third reason to stay is lineage.c's: an object without holders and uses that may be needed to
  * make another one again keeps its slot, not its value.
  *
@@ -21,6 +24,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/cluster/holding.h"
+#include "node/cluster/proxy.h"
+#include "node/cluster/pulling.h"
+#include "node/cluster/value.h"
 #include "node/space/survey.h"
 #include "wire/direct.h"
 
@@ -33,21 +40,36 @@ static bool slot_is_current(node_t *n, mob_ref_t ref) {
            atomic_load_explicit(&slot->generation, memory_order_relaxed) == ref.generation;
 }
 
-/* A function that only workers hold, because they have it loaded, is not needed any more: the
- * daemon tells them to unload it, and they say when they did. */
-static void function_forget(node_t *n, node_object_t *o) {
-    for (size_t i = 0; i < o->holders.count; i++)
-        if (!(o->holders.items[i] & NODE_CACHED)) return;
+void node_object_unload(node_t *n, node_object_t *o) {
     o->forget_told = true;
     for (size_t i = 0; i < o->holders.count; i++) {
         node_client_t *c = n->clients[o->holders.items[i] & ~NODE_CACHED];
-        if (c != NULL) node_client_tell(c, wire_about_object(WIRE_FORGET, o->slot, o->generation));
+        if (c != NULL && o->holders.items[i] & NODE_CACHED)
+            node_client_tell(c, wire_about_object(WIRE_FORGET, o->slot, o->generation));
     }
+}
+
+/* A function that only workers hold, because they have it loaded, is not needed any more, unless it
+ * is another node's, which will say so. Other nodes that hold it load it from their own copies. */
+static void function_forget(node_t *n, node_object_t *o) {
+    size_t cached = 0;
+    for (size_t i = 0; i < o->holders.count; i++)
+        if (o->holders.items[i] & NODE_CACHED)
+            cached++;
+        else if (!node_proxy_owns(n, o->holders.items[i]))
+            return;
+    if (cached == 0 || (o->proxy != NULL && node_holding_cached(n, o))) return;
+    node_object_unload(n, o);
+}
+
+/* Whether anything on this node holds it; other nodes may. */
+static bool is_held_here(node_t *n, const node_object_t *o) {
+    return o->uses > 0 || (o->holders.count > 0 && !node_holding_is_abroad(n, o));
 }
 
 static void object_check_zero(node_t *n, node_object_t *o) {
     if (o->uses == 0 && o->holders.count > 0 && !o->forget_told) function_forget(n, o);
-    if (o->holders.count > 0 || o->uses > 0 || o->at_zero) return;
+    if (is_held_here(n, o) || o->at_zero || o->released) return;
     o->at_zero = vec_push(&n->zero, o);
 }
 
@@ -63,7 +85,8 @@ static node_object_t *object_make(node_t *n, mob_ref_t ref) {
     n->objects[ref.slot] = o;
     uint64_t word = atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire);
     uint32_t keeper = node_slot_keeper(n, ref.slot, word);
-    if (keeper != NODE_ORPHAN && !(word & STORE_DROPPED)) node_object_hold(n, o, keeper, false);
+    if (keeper != NODE_ORPHAN && !node_proxy_owns(n, keeper) && !(word & STORE_DROPPED))
+        node_object_hold(n, o, keeper, false);
     return o;
 }
 
@@ -85,6 +108,24 @@ node_object_t *node_object_find(node_t *n, mob_ref_t ref) {
         return NULL;
     if (o != NULL) object_discard(n, o);
     return object_make(n, ref);
+}
+
+/* False: somebody is about to free it. */
+static bool slot_escape(store_slot_t *slot) {
+    uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
+    while ((word & STORE_STATE) == STORE_PENDING)
+        if (word & STORE_ESCAPED ||
+            atomic_compare_exchange_weak_explicit(&slot->word, &word, word | STORE_ESCAPED,
+                                                  memory_order_acq_rel, memory_order_acquire))
+            return true;
+    return store_slot_escape(slot);
+}
+
+node_object_t *node_object_share(node_t *n, mob_ref_t ref) {
+    node_object_t *o = node_object_known(n, ref);
+    if (o != NULL) return o;
+    return slot_is_current(n, ref) && slot_escape(&n->slots[ref.slot]) ? node_object_find(n, ref)
+                                                                       : NULL;
 }
 
 void node_object_escape(node_t *n, mob_ref_t ref) {
@@ -235,6 +276,8 @@ static void object_discard(node_t *n, node_object_t *o) {
     vec_free(&o->waiting);
     vec_free(&o->askers);
     node_spare_free(n, o);
+    if (o->watchers != NULL) node_watch_freed(n, o);
+    free(o->elsewhere);
     free(o->lost);
     free(o);
 }
@@ -242,8 +285,13 @@ static void object_discard(node_t *n, node_object_t *o) {
 static void object_free(node_t *n, node_object_t *o) {
     uint32_t slot = o->slot;
     uint64_t generation = o->generation;
+    node_proxy_t *proxy = o->proxy;
+    node_pulling_freed(n, o);
     object_discard(n, o);
-    slot_release(n, slot, generation);
+    if (proxy != NULL)
+        node_proxy_free(n, slot, proxy);
+    else
+        slot_release(n, slot, generation);
 }
 
 void node_object_forget(node_t *n, mob_ref_t ref) {
@@ -263,8 +311,11 @@ static void object_hollow(node_t *n, node_object_t *o) {
     mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
     node_object_contents_release(n, o);
     if (o->copy != NULL) node_copy_drop(n, o);
+    node_pulling_freed(n, o);
     block_free(n, ref);
     slot->value.large.block = 0;
+    free(o->elsewhere);
+    o->elsewhere = NULL;
 }
 
 void node_objects_sweep(node_t *n, size_t count) {
@@ -284,14 +335,18 @@ void node_objects_sweep(node_t *n, size_t count) {
         node_object_t *o = settled.items[i];
         /* discarded since; or put aside again when an object before it was freed */
         if (o == NULL || o->at_zero) continue;
-        if (o->holders.count > 0 || o->uses > 0) continue;
+        if (is_held_here(n, o)) continue;
+        if (o->holders.count > 0) {
+            node_holding_unheld(n, o);
+            continue;
+        }
         if (o->actor != NULL) {
             node_actor_release(n, o->actor);
             continue;
         }
         if (o->kept > 0 && o->lineage != NULL)
             object_hollow(n, o);
-        else
+        else if (!node_pulling_keeps(n, o))
             object_free(n, o);
     }
     vec_free(&settled);
@@ -320,6 +375,7 @@ void node_object_sealed(node_t *n, mob_ref_t ref) {
     node_object_t *o = n->objects[ref.slot];
     if (o != NULL && o->generation != ref.generation) o = NULL;
     if (o != NULL) waiting_go_on(n, o);
+    if (o != NULL && o->watchers != NULL) node_watch_sealed(n, o);
     uint64_t word = atomic_load_explicit(&n->slots[ref.slot].word, memory_order_acquire);
     if (!(word & STORE_DROPPED) || !slot_is_current(n, ref)) return;
     /* Its last reference went while the task ran. */
@@ -328,6 +384,12 @@ void node_object_sealed(node_t *n, mob_ref_t ref) {
     } else {
         slot_release(n, ref.slot, ref.generation);
     }
+}
+
+void node_slot_wake(node_t *n, uint64_t word) {
+    for (uint64_t bits = word >> STORE_WAITER_SHIFT; bits != 0; bits &= bits - 1)
+        shm_bell_ring(&n->shared->bells[__builtin_ctzll(bits) + 1]);
+    if (word & STORE_CROWD) node_bells_ring(n);
 }
 
 /* A str; about an actor a tuple: the words, the actor's id, and whether it could not be made. */

@@ -40,9 +40,13 @@ struct node_object {
     char *lost;              /* how its value was lost; NULL: it was not, or by the daemon's will */
     uint8_t *spare;          /* a copy of its value for lineages, see lineage.c; NULL: none */
     uint64_t spare_bytes;
-    uint32_t spares;      /* lineages that want one */
-    VEC(uint16_t) askers; /* clients that wait until it is back in memory */
+    uint32_t spares;                  /* lineages that want one */
+    VEC(uint16_t) askers;             /* clients that wait until it is back in memory */
+    struct node_proxy *proxy;         /* another node's; NULL: it is an own one */
+    struct node_elsewhere *elsewhere; /* its value lies on another node; NULL: it does not */
+    struct node_watchers *watchers;   /* peers that wait for its value; NULL: none */
     bool contents_held, at_zero, forget_told;
+    bool released; /* only other nodes hold it, and the room refs was told so */
     bool stayed;   /* a peer's result, which it has not dropped */
     bool moving;   /* is being written to disk, or read back */
     bool remaking; /* is to be made again, see remake.c */
@@ -70,6 +74,11 @@ void node_object_unuse_ref(node_t *node, mob_ref_t ref);
 void node_object_unkeep_ref(node_t *node, mob_ref_t ref);
 /* Something has ended that kept it as it was: it goes, or its value, if nothing else needs it. */
 void node_object_settle(node_t *node, node_object_t *object);
+/* Its book, for one that is about to be named on another node: it counts as escaped from now on.
+ * NULL: it is gone, or no memory. */
+node_object_t *node_object_share(node_t *node, mob_ref_t ref);
+/* Processes that only keep the function loaded are told to unload it; each says when it has. */
+void node_object_unload(node_t *node, node_object_t *object);
 /* The book on a slot that is the daemon's own goes, without a look at who holds it. */
 void node_object_forget(node_t *node, mob_ref_t ref);
 /* What `from`'s value contains is inside the value of `to` now, which had nothing. */
@@ -89,6 +98,8 @@ void node_objects_forget(node_client_t *client);
 void node_object_escape(node_t *node, mob_ref_t ref);
 /* The object has its value: tasks in the books that wait for it go on. */
 void node_object_sealed(node_t *node, mob_ref_t ref);
+/* The clients that wait go on, by the word that was there before a slot was sealed. */
+void node_slot_wake(node_t *node, uint64_t word);
 /* Seals a PENDING slot with an error; `text` is borrowed. Does nothing if it is sealed. `actor`:
  * the one that could not carry a call out; NULL: the error is not about an actor. */
 void node_slot_fail(node_t *node, mob_ref_t ref, mob_status_t status, const char *text,

@@ -1,12 +1,11 @@
 /*
  * Lost objects, made again.
  *
- *   gone       SEALED and AWAY, without a copy: its file failed, or it was hollowed (lineage.c)
- *   wanted     a process or a task needs it; `remaking` is set, who asks waits in `askers`, tasks
- *              in `waiting`
- *   running    a record of the daemon's own, filled from the frame, goes the way of any task. Its
- *              results go into fresh slots: nothing is ever unsealed
- *   there      the value moves from its fresh slot into the one that is AWAY, and AWAY goes
+ *   gone       SEALED and AWAY, without a copy on disk or on another node: its file failed, its
+ * node is dead, or it was hollowed (lineage.c) wanted     a process or a task needs it; `remaking`
+ * is set, who asks waits in `askers`, tasks in `waiting` running    a record of the daemon's own,
+ * filled from the frame, goes the way of any task. Its results go into fresh slots: nothing is ever
+ * unsealed there      the value moves from its fresh slot into the one that is AWAY, and AWAY goes
  *
  * Arguments that are gone are made again first: the run waits for them like any task for its
  * arguments. Each is wanted in its turn, from a list, so that a chain of a million does not recur.
@@ -33,7 +32,7 @@
 #include "node/value.h"
 
 bool node_object_is_gone(node_t *n, const node_object_t *o) {
-    return o->copy == NULL && node_object_is_away(n, o);
+    return o->copy == NULL && o->elsewhere == NULL && node_object_is_away(n, o);
 }
 
 static mob_ref_t ref_of(const node_object_t *o) {

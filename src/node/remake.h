@@ -16,7 +16,7 @@ typedef struct {
     VEC(mob_ref_t) wanted; /* objects to begin with */
 } node_remakes_t;
 
-/* Whether the object's value is neither in memory nor on disk. */
+/* Whether the object's value is neither in memory nor on disk nor on another node. */
 bool node_object_is_gone(node_t *node, const node_object_t *object);
 /* The value of the object, which is gone, is to be made again. If it can't be, the object's value
  * is an error from then on. Who waits for it is told either way, this round or later. */

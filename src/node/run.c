@@ -5,15 +5,31 @@
  * The results go into fresh slots, which count as escaped from the start, with a use of their own:
  * a worker may say that a value has references inside, and the daemon frees what nothing holds.
  * They are `moving`, so that nobody writes them to disk before they are where they belong.
+ *
+ * Results of another node's tasks have ids of that node, and its slots here are proxies: then the
+ * worker writes into those, and who waits for them here goes on at once. Only if such a proxy has a
+ * value (it is made again, say) or is being made by another run, the result gets a fresh slot.
  */
 #include "node/run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/cluster/proxy.h"
 #include "node/state.h"
+#include "node/value.h"
 
 void node_run_slot_free(node_t *n, node_own_t *own, mob_ref_t fresh) {
+    node_object_t *o = node_object_known(n, fresh);
+    node_value_t found;
+    if (o != NULL && o->proxy != NULL) {
+        o->moving = false;
+        node_proxy_result_end(n, o);
+        node_object_unuse_ref(n, fresh);
+        return;
+    }
+    /* a value that was moved is not under this slot's tag */
+    if (node_value_read(n, fresh, &found)) node_value_free(n, fresh, &found);
     node_object_forget(n, fresh);
     store_slot_close(&n->slots[fresh.slot]);
     node_own_slot_back(own, fresh.slot);
@@ -27,12 +43,21 @@ void node_run_fini(node_t *n, node_run_t *r) {
     *r = (node_run_t){.record = UINT32_MAX};
 }
 
-static bool slot_open(node_t *n, node_run_t *r, mob_ref_t *fresh) {
-    if (!node_own_slot(n, r->own, &fresh->slot)) return false;
-    store_slot_t *slot = &n->slots[fresh->slot];
-    fresh->generation = store_slot_open(slot);
-    slot->value.maker = r->record;
-    atomic_fetch_or_explicit(&slot->word, STORE_ESCAPED, memory_order_relaxed);
+/* A slot of the daemon's own, or (0) none. */
+static mob_ref_t slot_fresh(node_t *n, const node_run_t *r) {
+    mob_ref_t fresh;
+    if (!node_own_slot(n, r->own, &fresh.slot)) return (mob_ref_t){0};
+    fresh.generation = store_slot_open(&n->slots[fresh.slot]);
+    atomic_fetch_or_explicit(&n->slots[fresh.slot].word, STORE_ESCAPED, memory_order_relaxed);
+    return fresh;
+}
+
+/* `id`: the result's, in its task's frame. Another node's is a proxy, unless that has a value. */
+static bool slot_open(node_t *n, const node_run_t *r, frame_id_t id, mob_ref_t *fresh) {
+    *fresh = node_proxy_result(n, id);
+    if (fresh->slot == 0) *fresh = slot_fresh(n, r);
+    if (fresh->slot == 0) return false;
+    n->slots[fresh->slot].value.maker = r->record;
     node_object_t *o = node_object_find(n, *fresh);
     if (o == NULL) return false;
     node_object_use(o);
@@ -41,11 +66,11 @@ static bool slot_open(node_t *n, node_run_t *r, mob_ref_t *fresh) {
 }
 
 /* A record, and a slot for each result. */
-static bool run_equip(node_t *n, node_run_t *r) {
+static bool run_equip(node_t *n, const frame_t *f, node_run_t *r) {
     r->fresh = calloc((size_t)r->num_returns + 1, sizeof *r->fresh);
     if (r->fresh == NULL || !node_own_record(n, r->own, &r->record)) return false;
     for (uint32_t i = 0; i < r->num_returns; i++)
-        if (!slot_open(n, r, &r->fresh[i])) return false;
+        if (!slot_open(n, r, f->ids[i], &r->fresh[i])) return false;
     return true;
 }
 
@@ -89,7 +114,7 @@ mob_status_t node_run_init(node_job_t *job, node_own_t *own, const frame_t *f, n
                            node_task_t **ret_task) {
     node_t *n = job->node;
     node_run_t r = {.own = own, .record = UINT32_MAX, .num_returns = f->num_returns};
-    mob_status_t status = run_equip(n, &r)
+    mob_status_t status = run_equip(n, f, &r)
                               ? book_open(job, f, &r, ret_task)
                               : base_fail(MOB_ENOMEM, "the node has no memory for another task");
     if (status != MOB_OK)

@@ -35,6 +35,12 @@ void node_worker_blocked(node_client_t *w) {
      * before the daemon read it. Nothing is to be lent. */
     if (w->run_count > 1) return;
     sched_lease_block(w->node->sched, &w->runs->lease);
+    if (w->runs->visit != NULL) node_placing_blocked(w->runs->visit, true);
+}
+
+void node_worker_unblocked(node_client_t *w) {
+    sched_lease_unblock(w->node->sched, &w->runs->lease);
+    if (w->runs->visit != NULL) node_placing_blocked(w->runs->visit, false);
 }
 
 static void tasks_start(node_t *n) {
@@ -54,6 +60,7 @@ static void tasks_start(node_t *n) {
         }
         node_task_t *t = (node_task_t *)q;
         t->lease = lease;
+        if (t->visit != NULL) node_placing_begun(t->visit);
         node_client_t *w = node_worker_idle(node_pool_of(t->job, t->shape));
         if (w != NULL)
             node_task_run_on(n, t, w);

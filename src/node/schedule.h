@@ -18,5 +18,7 @@ void node_look_again(node_t *node, uint64_t ms);
 int64_t node_cpus_free(node_t *node);
 /* The worker's task waits for other tasks: its CPU is lent. */
 void node_worker_blocked(node_client_t *worker);
+/* It goes on. */
+void node_worker_unblocked(node_client_t *worker);
 
 #endif

@@ -75,9 +75,9 @@ typedef struct {
     const char *labels;  /* key=value,...: its user's; NULL: none */
     const char *address; /* of a node that stays, IP:PORT; NULL: it has none */
     node_cluster_config_t cluster;
-    bool stays;          /* it outlives its starter, and any driver may join */
-    bool fast;           /* workers take tasks from queues */
-    bool loopback;       /* the daemon is its own peer, for tests */
+    bool stays;    /* it outlives its starter, and any driver may join */
+    bool fast;     /* workers take tasks from queues */
+    bool loopback; /* the daemon is its own peer, for tests */
 } node_config_t;
 
 /* What the loop itself watches; main.c's. */
@@ -99,7 +99,7 @@ struct node {
     uint64_t round; /* counts readings of all rings */
     uint64_t incarnation;
     uint64_t started_ms; /* wall clock */
-    int event_fd; /* clients wake the loop by it */
+    int event_fd;        /* clients wake the loop by it */
     node_handles_t handles;
     node_config_t config;
     node_session_t session;

@@ -47,6 +47,16 @@ bool node_record_split(node_t *n, uint32_t owner, const wire_record_t *copy,
     return wire_body_split(copy, body, copy->body_size, ret_body) == MOB_OK;
 }
 
+/* Whether the submitter may have results made in that slot: it was granted to it; or it is a proxy,
+ * and the daemon wrote the record, in its own name or a peer's. */
+static bool result_is_own(node_t *n, uint32_t submitter, uint32_t slot) {
+    uint32_t owner = submitter != 0 ? submitter : NODE_ORPHAN; /* the daemon's own slots */
+    if (node_grant_slot_is(n, slot, owner)) return true;
+    bool framed = submitter == 0 || node_peer_is(n->clients[submitter]);
+    return framed && slot < n->grants.slots.granted &&
+           node_proxy_owns(n, n->grants.slots.owner[slot / STORE_SLOT_BLOCK]);
+}
+
 /* Copies the record and checks it. NULL: the submitter's fault, or no memory. */
 static node_task_t *task_read(node_job_t *job, uint32_t submitter, uint32_t index,
                               uint64_t generation, mob_ref_t *ret_actor) {
@@ -86,9 +96,8 @@ static node_task_t *task_read(node_job_t *job, uint32_t submitter, uint32_t inde
     t->block = copy.block;
     t->function = copy.function;
     *ret_actor = copy.actor;
-    uint32_t owner = submitter != 0 ? submitter : NODE_ORPHAN; /* the daemon's own slots */
     for (uint32_t i = 0; i < t->num_returns; i++) {
-        if (node_grant_slot_is(n, t->refs[i].slot, owner)) continue;
+        if (result_is_own(n, submitter, t->refs[i].slot)) continue;
         free(t);
         return NULL;
     }
@@ -111,12 +120,16 @@ static void task_hold_refs(node_t *n, node_task_t *t) {
         if ((store_slot_watch(&n->slots[o->slot]) || remade) && vec_push(&o->waiting, t))
             t->missing++;
     }
-    n->missing_arguments += t->missing > 0;
     node_object_t *function = t->function.slot ? node_object_find(n, t->function) : NULL;
     if (function != NULL)
         node_object_use(function);
     else
         t->function.slot = 0;
+    /* Another node's is on its way, and a worker does not wait for it. */
+    if (function != NULL && function->proxy != NULL && !t->queued &&
+        store_slot_watch(&n->slots[function->slot]) && vec_push(&function->waiting, t))
+        t->missing++;
+    n->missing_arguments += t->missing > 0;
 }
 
 /* A new book. NULL if the record makes no sense. */
@@ -221,6 +234,10 @@ static void task_drop(node_t *n, node_task_t *t) {
         node_task_fail(n, t, MOB_ECANCELLED, "its job has ended");
 }
 
+static bool may_run_elsewhere(const node_task_t *t) {
+    return node_forward_may(t) && node_offer_fits_elsewhere(t->job, t->shape);
+}
+
 mob_status_t node_task_doom(const node_task_t *t, const char **ret_words) {
     const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
     bool makes_actor = t->kind == MOB_ACTOR_CREATE;
@@ -232,7 +249,7 @@ mob_status_t node_task_doom(const node_task_t *t, const char **ret_words) {
         return makes_actor ? MOB_EACTORGROUP : MOB_EGROUP;
     }
     if (where->selector != NULL && where->selector[0] == '!' &&
-        !sched_shape_matches(t->job->sched, t->shape)) {
+        !sched_shape_matches(t->job->sched, t->shape) && !may_run_elsewhere(t)) {
         *ret_words =
             makes_actor ? "The actor is not schedulable: The node specified via "
                           "NodeAffinitySchedulingStrategy doesn't exist any more or is infeasible, "
@@ -262,7 +279,7 @@ void node_task_ready(node_task_t *t, node_t *n) {
         node_actor_call_ready(n, t);
         return;
     }
-    if (t->held) return;
+    if (t->held || (t->visit != NULL && !t->visit->may_start)) return;
     if (t->job->farewell.leaving) { /* submitted before its job's end was known */
         if (!t->job->cancelling) task_drop(n, t);
         return;
@@ -271,9 +288,10 @@ void node_task_ready(node_task_t *t, node_t *n) {
     char name[256];
     if (!sched_shape_fits_ever(t->job->sched, t->shape)) {
         node_task_name(n, t, name, sizeof name);
-        node_warn_if_never(t->job, t->shape, (mob_kind_t)t->kind, name);
+        if (!may_run_elsewhere(t)) node_warn_if_never(t->job, t->shape, (mob_kind_t)t->kind, name);
     }
     sched_task_add(t->job->sched, &t->queue, t->shape, base_clock_mono_ns());
+    node_offer_note(t);
 }
 
 /* ---- on a worker ---- */
@@ -329,6 +347,7 @@ static void lease_pass_on(node_t *n, node_task_t *t, node_client_t *worker) {
         sched_lease_unblock(n->sched, &t->lease);
         worker->runs->lease = t->lease;
         t->lease = (sched_lease_t){0};
+        if (worker->runs->visit != NULL) node_placing_begun(worker->runs->visit);
     }
     sched_lease_release(n->sched, &t->lease);
 }
@@ -428,6 +447,8 @@ static void waiting_unlink(node_t *n, node_task_t *t) {
         node_object_t *o = task_deps(t)[i].slot ? n->objects[task_deps(t)[i].slot] : NULL;
         if (o != NULL) waiting_remove(o, t);
     }
+    node_object_t *function = t->missing > 0 ? node_object_known(n, t->function) : NULL;
+    if (function != NULL) waiting_remove(function, t);
     t->missing = 0;
 }
 

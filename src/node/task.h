@@ -46,11 +46,13 @@ struct node_task {
     uint64_t block;       /* of the body; 0: in the record */
     mob_ref_t function;
     node_actor_t *actor;
-    bool stays;            /* no peer takes it */
-    bool recalled;         /* it is at a peer, and is to come back: its submitter is dead */
-    uint32_t written;      /* results of a peer's that are written */
-    node_visit_t *visit;   /* it is a peer's; NULL: it is not */
-    node_remake_t *remake; /* it makes lost objects again; NULL: it does not */
+    bool stays;               /* no peer takes it */
+    uint8_t moves;            /* how often it came back from one */
+    struct node_offer *offer; /* by which it was sent to another node; NULL: it was not */
+    bool recalled;            /* it is at a peer, and is to come back: its submitter is dead */
+    uint32_t written;         /* results of a peer's that are written */
+    node_visit_t *visit;      /* it is a peer's; NULL: it is not */
+    node_remake_t *remake;    /* it makes lost objects again; NULL: it does not */
     node_client_t *worker;
     sched_lease_t lease;
     mob_ref_t refs[]; /* returns, deps, refs: private copies */

@@ -8,8 +8,10 @@
  */
 #include "node/value.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "node/cluster/proxy.h"
 #include "node/space/survey.h"
 #include "node/state.h"
 
@@ -107,6 +109,38 @@ mob_status_t node_value_write(node_t *n, mob_ref_t to, mob_format_t format, mob_
     slot->meta = store_meta(size, format, error, small);
     if (count > 0) node_object_escape(n, to); /* holds what is inside */
     return MOB_OK;
+}
+
+/* The references inside, as ids. */
+static mob_status_t refs_frame(node_t *n, const node_object_t *o, frame_value_t *ret_value) {
+    size_t count = o->contents.count;
+    ret_value->refs = calloc(count + 1, sizeof *ret_value->refs);
+    if (ret_value->refs == NULL) return MOB_ENOMEM;
+    for (size_t i = 0; i < count; i++) ret_value->refs[i] = node_proxy_id(n, o->contents.items[i]);
+    ret_value->num_refs = (uint32_t)count;
+    return MOB_OK;
+}
+
+mob_status_t node_value_frame(node_t *n, mob_ref_t ref, frame_value_t *ret_value) {
+    node_object_t *o = node_object_known(n, ref);
+    node_value_t found;
+    if (o == NULL) return MOB_ELOST;
+    if (node_object_is_away(n, o)) return MOB_ELIMIT;
+    if (!node_value_read(n, ref, &found)) return MOB_ELOST;
+    bool is_inline = store_meta_inline(found.meta);
+    if (!is_inline &&
+        (store_meta_in_file(found.meta) || store_meta_size(found.meta) > FRAME_VALUE_MOST ||
+         found.ref_count > FRAME_VALUE_MOST / MOB_ID_SIZE))
+        return MOB_ELIMIT;
+    *ret_value = (frame_value_t){.format = (uint8_t)store_meta_format(found.meta),
+                                 .error = (uint8_t)store_meta_error(found.meta),
+                                 .size = store_meta_size(found.meta),
+                                 .bytes = is_inline ? n->slots[ref.slot].value.small
+                                                    : n->arena.base + found.block};
+    if (is_inline || found.ref_count == 0) return MOB_OK;
+    node_object_contents_hold(n, o);
+    /* without the daemon's copy of what is inside, the value can only be moved as it is */
+    return o->contents.count == found.ref_count ? refs_frame(n, o, ret_value) : MOB_ELIMIT;
 }
 
 void node_value_free(node_t *n, mob_ref_t ref, const node_value_t *v) {

@@ -4,45 +4,24 @@
  *   begun     the frame is a record and result slots under the peer's number: the peer is the
  *             submitter. From here it goes the way of any task: arguments, scheduler, worker
  *   ended     dismissed as any task. Then the one answer is sent (DONE), and what the frame named
- * is dropped, in this order stayed    a result that is too large for a message keeps its slot,
- * until the peer drops it
+ *             is dropped, in this order
+ *   stayed    a result that is too large for a message stays here, until the peer drops it
  *
  * A visit never counts retries. If its worker dies before it begins, another worker gets it, as
  * ever; after that the peer is told. Whether the run had begun is known here alone, by the record's
  * word.
- *
- * Why it can be found by the peer's record: the peer sends a task again only after the answer to
- * the last sending, so of each of its records there is one visit at the most. A second one is a
- * fault of the peer's, and thrown away.
  */
 #include "node/visit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "frame/id.h"
-#include "frame/order.h"
 #include "node/state.h"
 #include "node/value.h"
 
 enum { AGAIN_MS = 10 };
 
 /* ---- its answer ---- */
-
-/* Frees the slot of a result and what is in it. */
-static void result_free(node_t *n, node_own_t *own, mob_ref_t ref) {
-    node_value_t v;
-    if (node_value_read(n, ref, &v)) node_value_free(n, ref, &v);
-    node_run_slot_free(n, own, ref);
-}
-
-bool node_visit_result_drop(node_peer_t *p, mob_ref_t ref) {
-    if (!node_grant_slot_is(p->node, ref.slot, p->client->number)) return false;
-    const node_object_t *o = node_object_known(p->node, ref);
-    /* only one that has left its visit: what is being made is not the peer's to drop */
-    if (o != NULL && o->stayed) result_free(p->node, &p->own, ref);
-    return true;
-}
 
 static frame_id_t id_of(const node_t *n, mob_ref_t ref) {
     if (ref.slot == 0) return (frame_id_t){0};
@@ -57,7 +36,7 @@ static bool refs_write(node_visit_t *v, const node_object_t *o, frame_value_t *r
     if (ret_value->refs == NULL) return false;
     for (; ret_value->num_refs < count; ret_value->num_refs++) {
         mob_ref_t ref = o->contents.items[ret_value->num_refs];
-        if (!node_peer_hold(p, ref)) return false;
+        if (!p->way->give(p, ref)) return false;
         ret_value->refs[ret_value->num_refs] = id_of(p->node, ref);
     }
     return true;
@@ -72,8 +51,9 @@ static void value_check(node_t *n, mob_ref_t ref) {
 }
 
 /* A small value is borrowed from its slot. False: no memory. */
-static bool value_write(node_visit_t *v, mob_ref_t ref, frame_value_t *ret_value) {
+static bool value_write(node_visit_t *v, uint32_t index, frame_value_t *ret_value) {
     node_t *n = v->peer->node;
+    mob_ref_t ref = v->here.fresh[index];
     node_value_t found;
     value_check(n, ref);
     const node_object_t *o = node_object_known(n, ref);
@@ -82,13 +62,14 @@ static bool value_write(node_visit_t *v, mob_ref_t ref, frame_value_t *ret_value
     bool is_inline = store_meta_inline(found.meta);
     bool small = is_inline || (!store_meta_in_file(found.meta) && size <= FRAME_VALUE_MOST &&
                                found.ref_count <= FRAME_VALUE_MOST / MOB_ID_SIZE);
-    /* without the daemon's copy of what is inside, the value can only be moved as it is */
-    if (!small || (!is_inline && found.ref_count != o->contents.count)) {
-        ret_value->at = id_of(n, ref);
-        return true;
-    }
     ret_value->format = (uint8_t)store_meta_format(found.meta);
     ret_value->error = (uint8_t)store_meta_error(found.meta);
+    /* without the daemon's copy of what is inside, the value can only be moved as it is */
+    if (!small || (!is_inline && found.ref_count != o->contents.count)) {
+        ret_value->stayed_bytes = size;
+        return v->peer->way->stay(v, index, ret_value) &&
+               (o->contents.count == 0 || refs_write(v, o, ret_value));
+    }
     ret_value->size = size;
     ret_value->bytes = is_inline ? n->slots[ref.slot].value.small : n->arena.base + found.block;
     return is_inline || found.ref_count == 0 || refs_write(v, o, ret_value);
@@ -99,7 +80,7 @@ static bool values_write(node_visit_t *v) {
     d->values = calloc((size_t)v->here.num_returns + 1, sizeof *d->values);
     if (d->values == NULL) return false;
     for (; d->num_values < v->here.num_returns; d->num_values++)
-        if (!value_write(v, v->here.fresh[d->num_values], &d->values[d->num_values])) {
+        if (!value_write(v, d->num_values, &d->values[d->num_values])) {
             d->num_values++; /* so that what it holds is undone */
             return false;
         }
@@ -110,45 +91,32 @@ static bool values_write(node_visit_t *v) {
 static void values_undo(node_visit_t *v) {
     for (uint32_t i = 0; i < v->end.num_values; i++)
         for (uint32_t k = 0; k < v->end.values[i].num_refs; k++)
-            node_peer_unhold(v->peer, node_frame_ref(v->peer->node, v->end.values[i].refs[k]));
-}
-
-/* Results that stay here do so without their visit; the others go with it. */
-static void results_settle(node_visit_t *v) {
-    node_t *n = v->peer->node;
-    for (uint32_t i = 0; i < v->here.num_returns; i++) {
-        node_object_t *o = node_object_known(n, v->here.fresh[i]);
-        bool stays = i < v->end.num_values && !frame_id_is_none(v->end.values[i].at);
-        if (stays && o != NULL)
-            o->stayed = true;
-        else
-            result_free(n, v->here.own, v->here.fresh[i]);
-        v->here.fresh[i].slot = 0;
-    }
+            v->peer->way->ungive(v->peer, node_frame_ref(v->peer->node, v->end.values[i].refs[k]));
 }
 
 static void visit_free(node_visit_t *v) {
+    v->peer->visit_count--;
     free(v->named);
+    free(v->results);
     free(v->text);
     free(v);
 }
 
-/* False: no memory; nothing has changed. */
+/* False: not now; nothing has changed. */
 static bool visit_answer(node_visit_t *v) {
     node_peer_t *p = v->peer;
     uint8_t *body;
     size_t size;
     bool said = v->end.end != FRAME_RESULTS || values_write(v);
     if (said && frame_done_write(&v->end, &body, &size) == MOB_OK) {
-        said = node_peer_send(p, FRAME_DONE, v->run, body, size) == MOB_OK;
+        said = p->way->answer(v, body, size);
         free(body);
     } else {
         said = false;
     }
     if (said) {
-        results_settle(v);
+        p->way->settle(v);
         node_run_fini(p->node, &v->here);
-        node_peer_drop(p, v->named, v->num_named);
     } else {
         values_undo(v);
     }
@@ -165,6 +133,7 @@ static void visit_close(node_visit_t *v) {
     }
     v->next = v->peer->owing;
     v->peer->owing = v;
+    v->is_owing = true;
     node_look_again(v->peer->node, AGAIN_MS);
 }
 
@@ -173,6 +142,7 @@ void node_visits_answer(node_peer_t *p) {
     p->owing = NULL;
     while (v != NULL) {
         node_visit_t *next = v->next;
+        v->is_owing = false;
         visit_close(v);
         v = next;
     }
@@ -180,7 +150,6 @@ void node_visits_answer(node_peer_t *p) {
 
 void node_visit_end(node_t *n, node_visit_t *v) {
     (void)n;
-    (void)base_map_remove(&v->peer->visits, &v->run.number);
     visit_close(v);
 }
 
@@ -215,28 +184,23 @@ void node_visit_cancelled(node_t *n, node_task_t *t, bool begun) {
 
 /* ---- its beginning ---- */
 
-/* The job that the frame names, as it is known here; NULL: it has ended. On another node than the
- * driver's it will be one with a copy of the setup. */
-static node_job_t *job_of(node_t *n, frame_job_t id) {
-    NODE_EACH_JOB(n, job)
-    if (id.home == n->incarnation && job->number == id.number && !job->farewell.leaving) return job;
-    return NULL;
-}
-
-/* What the frame names, to be dropped at the end. False: no memory. */
+/* What the frame names: results, and what is to be dropped at the end. False: no memory. */
 static bool names_keep(node_visit_t *v, const frame_t *f) {
     v->named = malloc(((size_t)f->num_deps + f->num_refs + 1) * sizeof *v->named);
-    if (v->named == NULL) return false;
+    v->results = malloc(((size_t)f->num_returns + 1) * sizeof *v->results);
+    if (v->named == NULL || v->results == NULL) return false;
+    if (f->num_returns > 0) memcpy(v->results, f->ids, f->num_returns * sizeof *v->results);
     v->named[v->num_named++] = f->function;
     for (size_t i = f->num_returns; i < frame_id_count(f); i++)
         v->named[v->num_named++] = f->ids[i];
     return true;
 }
 
-static node_visit_t *visit_new(node_peer_t *p, frame_id_t run, const frame_t *f) {
+node_visit_t *node_visit_new(node_peer_t *p, frame_id_t run, const frame_t *f) {
     node_visit_t *v = calloc(1, sizeof *v);
     if (v == NULL) return NULL;
     v->peer = p;
+    p->visit_count++;
     v->run = run;
     v->here.record = UINT32_MAX;
     v->end.end = FRAME_RESULTS;
@@ -245,66 +209,56 @@ static node_visit_t *visit_new(node_peer_t *p, frame_id_t run, const frame_t *f)
     return NULL;
 }
 
-/* It will not be here: the peer gets it back. Takes `v`. */
-static void visit_refuse(node_visit_t *v, mob_status_t status, const char *why) {
+void node_visit_unfit(node_visit_t *v, mob_status_t status, const char *why) {
     v->end = (frame_done_t){.end = FRAME_REFUSED, .status = (uint8_t)status};
     text_set(v, why, strlen(why));
+}
+
+void node_visit_refuse(node_visit_t *v, mob_status_t status, const char *why) {
+    node_visit_unfit(v, status, why);
     visit_close(v);
 }
 
-static void frame_begin(node_peer_t *p, frame_id_t run, const frame_t *f) {
+void node_visit_open(node_visit_t *v, node_job_t *job, node_own_t *own, const frame_t *f) {
     node_task_t *t;
-    node_job_t *job = job_of(p->node, f->job);
-    node_visit_t *v = visit_new(p, run, f);
-    if (v == NULL) return; /* a link would end with such a peer */
     if (f->kind != MOB_TASK || f->flows) {
-        visit_refuse(v, MOB_EINVAL, "this node takes no such tasks");
+        node_visit_unfit(v, MOB_EINVAL, "this node takes no such tasks");
         return;
     }
     if (job == NULL) {
-        visit_refuse(v, MOB_ECANCELLED, "its job has ended");
+        node_visit_unfit(v, MOB_ECANCELLED, "its job has ended");
         return;
     }
-    mob_status_t status = base_map_put(&p->visits, &run.number, v)
-                              ? node_run_init(job, &p->own, f, &v->here, &t)
-                              : MOB_ENOMEM;
-    if (status != MOB_OK) {
-        (void)base_map_remove(&p->visits, &run.number);
-        v->here.record = UINT32_MAX;
-        visit_refuse(v, status, mob_status_text(status));
-        return;
-    }
-    t->visit = v;
-    if (t->missing == 0) node_task_ready(t, p->node);
+    mob_status_t status = node_run_init(job, own, f, &v->here, &t);
+    if (status == MOB_OK)
+        t->visit = v;
+    else
+        node_visit_unfit(v, status, mob_status_text(status));
 }
 
-void node_visit_begin(node_peer_t *p, frame_id_t run, const uint8_t *bytes, size_t size) {
-    frame_t frame;
-    if (base_map_get(&p->visits, &run.number) != NULL || frame_read(bytes, size, &frame) != MOB_OK)
-        return;
-    frame_begin(p, run, &frame);
-    frame_fini(&frame);
+void node_visit_begin(node_visit_t *v) {
+    node_task_t *t = node_visit_task(v);
+    v->may_start = true;
+    if (t == NULL)
+        visit_close(v);
+    else if (t->missing == 0)
+        node_task_ready(t, v->peer->node);
 }
 
 /* ---- orders ---- */
 
-/* The task of a visit; NULL: it has ended, and the answer is under way. */
-static node_task_t *task_of(node_peer_t *p, frame_id_t run) {
-    const node_visit_t *v = base_map_get(&p->visits, &run.number);
-    if (v == NULL || v->run.generation != run.generation || v->run.home != run.home) return NULL;
-    return p->node->tasks[v->here.record];
+node_task_t *node_visit_task(const node_visit_t *v) {
+    return v->here.record != UINT32_MAX ? v->peer->node->tasks[v->here.record] : NULL;
 }
 
-void node_visit_cancel(node_peer_t *p, frame_id_t run, const uint8_t *body, size_t size) {
-    frame_order_t order;
-    const node_task_t *t = task_of(p, run);
-    if (t == NULL || frame_order_read(body, size, &order) != MOB_OK) return;
-    node_cancel_record(p->node, t->record, t->generation, order.force, order.recursive);
+void node_visit_cancel(node_visit_t *v, bool force, bool recursive) {
+    const node_task_t *t = node_visit_task(v);
+    if (t != NULL) node_cancel_record(v->peer->node, t->record, t->generation, force, recursive);
 }
 
-void node_visit_recall(node_peer_t *p, frame_id_t run) {
-    node_task_t *t = task_of(p, run);
-    if (t == NULL || !node_cancel_take(p->node, t)) return;
-    t->visit->end = (frame_done_t){.end = FRAME_REFUSED, .status = MOB_ECANCELLED};
-    node_task_dismiss(p->node, t);
+void node_visit_recall(node_visit_t *v) {
+    node_task_t *t = node_visit_task(v);
+    if (t == NULL || !node_cancel_take(v->peer->node, t)) return;
+    v->end = (frame_done_t){.end = FRAME_REFUSED, .status = MOB_ECANCELLED};
+    node_task_dismiss(v->peer->node, t);
 }

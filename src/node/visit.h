@@ -18,16 +18,37 @@ struct node_visit {
     frame_done_t end;   /* how it ended; RESULTS if nothing else was said */
     char *text;         /* end.text, if there is one */
     node_visit_t *next; /* among those that owe their answer */
+    bool may_start;     /* else it is not for the scheduler yet */
+    bool is_owing;      /* it is among those */
+
+    /* of another node's; see cluster/guest.c */
+    struct place_guest *guest; /* of the room place; NULL: that has done with it */
+    frame_id_t *results;       /* the origin's names of them */
+    uint32_t version;          /* of the values that it makes */
 };
+
+/* ---- its beginning ---- */
+
+/* A visit of the peer's run. NULL: no memory. */
+node_visit_t *node_visit_new(node_peer_t *peer, frame_id_t run, const frame_t *frame);
+/* Its frame becomes a task, or it is refused: with a job of NULL, which has ended, or a frame of a
+ * kind that no node takes. */
+void node_visit_open(node_visit_t *visit, node_job_t *job, node_own_t *own, const frame_t *frame);
+/* It can't be opened: that is its end, once it begins. */
+void node_visit_unfit(node_visit_t *visit, mob_status_t status, const char *why);
+/* It may start, if it was not refused, as soon as its arguments are there. */
+void node_visit_begin(node_visit_t *visit);
+/* It will not be here: the peer gets it back. Takes `visit`. */
+void node_visit_refuse(node_visit_t *visit, mob_status_t status, const char *why);
 
 /* ---- from the peer ---- */
 
-void node_visit_begin(node_peer_t *peer, frame_id_t run, const uint8_t *frame, size_t size);
-void node_visit_cancel(node_peer_t *peer, frame_id_t run, const uint8_t *body, size_t size);
-void node_visit_recall(node_peer_t *peer, frame_id_t run);
-/* The peer does not need this result any more, which stayed here. False: it is none. */
-bool node_visit_result_drop(node_peer_t *peer, mob_ref_t ref);
-/* Answers what could not be answered for want of memory; once a round. */
+/* Its task; NULL: it has ended. */
+node_task_t *node_visit_task(const node_visit_t *visit);
+void node_visit_cancel(node_visit_t *visit, bool force, bool recursive);
+/* It ends if it has not begun. */
+void node_visit_recall(node_visit_t *visit);
+/* Answers what could not be answered; once a round. */
 void node_visits_answer(node_peer_t *peer);
 
 /* ---- its end ---- */
@@ -39,8 +60,8 @@ void node_visit_died(node_t *node, node_task_t *task, const node_death_t *death)
 void node_visit_raised(node_t *node, node_task_t *task, const char *why, size_t size);
 /* It was cancelled. */
 void node_visit_cancelled(node_t *node, node_task_t *task, bool begun);
-/* The task is dismissed: its results are sealed, unless one of the above was said. Takes `visit`.
- */
+/* The task is dismissed: its results are sealed, unless one of the above was said. Takes
+ * `visit`. */
 void node_visit_end(node_t *node, node_visit_t *visit);
 
 #endif

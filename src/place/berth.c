@@ -230,7 +230,8 @@ static void berth_job_ended(place_t *place, berth_t *berth) {
     for (ring_t *at = ring_first(&berth->all); at != NULL; at = next) {
         place_guest_t *guest = RING_OF(at, place_guest_t, in_berth);
         next = ring_after(&berth->all, at);
-        if (!place_guest_return(guest)) place->ops->stop(place->context, guest->task, true);
+        if (!place_guest_return(guest))
+            place->ops->stop(place->context, guest->task, PLACE_STOP_ALL);
     }
     berth->guests--;
     place_berth_refresh(place, berth);

@@ -13,6 +13,7 @@
  */
 #include "place/books.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 typedef struct {
@@ -53,6 +54,7 @@ static void done_send(const place_guest_t *guest, place_outcome_t outcome, const
     base_put_number(&w, outcome, 1);
     base_put_number(&w, passed_us(guest->place, guest->came_ns), 4);
     base_put_number(&w, passed_us(guest->place, guest->begun_ns), 4);
+    assert(w.size == MESSAGE_DONE_HEAD);
     if (!guest->is_orphan)
         place_send(guest->place, guest->origin, w.bytes, w.size, value, size, true);
 }
@@ -172,7 +174,7 @@ bool place_guest_return(place_guest_t *guest) {
 void place_guest_orphan(place_guest_t *guest) {
     guest->is_orphan = true;
     if (!place_guest_return(guest))
-        guest->place->ops->stop(guest->place->context, guest->task, true);
+        guest->place->ops->stop(guest->place->context, guest->task, PLACE_STOP_ALL);
 }
 
 void place_guest_hold(place_guest_t *guest) {
@@ -186,11 +188,11 @@ void place_guest_hold(place_guest_t *guest) {
 mob_status_t place_guest_receive_cancel(place_t *place, uint64_t from, base_reader_t *r) {
     base_take_number(r, 4); /* its record means nothing here */
     guest_key_t key = {from, base_take_number(r, 8)};
-    uint64_t is_forced = base_take_number(r, 1);
-    if (!base_reader_is_done(r) || is_forced > 1) return MOB_EPROTO;
+    uint32_t how = (uint32_t)base_take_number(r, 1);
+    if (!base_reader_is_done(r) || how > PLACE_STOP_ALL) return MOB_EPROTO;
     place_guest_t *guest = base_map_get(&place->guests, &key);
     if (guest == NULL || place_guest_return(guest)) return MOB_OK;
-    place->ops->stop(place->context, guest->task, is_forced);
+    place->ops->stop(place->context, guest->task, how);
     return MOB_OK;
 }
 

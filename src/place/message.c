@@ -91,3 +91,14 @@ mob_status_t place_message_demand_read(base_reader_t *r, message_demand_t *d) {
     if (!base_reader_is_done(r) || !are_amounts(d->amounts, demand->count)) return MOB_EPROTO;
     return MOB_OK;
 }
+
+bool place_message_body(const void *bytes, size_t size, bool *ret_is_frame, const void **ret_body,
+                        size_t *ret_size) {
+    uint8_t kind = size > 0 ? *(const uint8_t *)bytes : 0;
+    size_t head = kind == MESSAGE_TASK ? MESSAGE_TASK_HEAD : MESSAGE_DONE_HEAD;
+    if ((kind != MESSAGE_TASK && kind != MESSAGE_DONE) || size <= head) return false;
+    *ret_is_frame = kind == MESSAGE_TASK;
+    *ret_body = (const uint8_t *)bytes + head;
+    *ret_size = size - head;
+    return true;
+}

@@ -45,9 +45,11 @@ enum {
     MESSAGE_AVOID_MAX = 8,
     MESSAGE_AHEAD_MAX = 8,  /* times its credits: what a lease may have waiting at the node */
     MESSAGE_HEAD_MAX = 256, /* all but demand, view, frame and value */
-    MESSAGE_LOCAL = 1,      /* ASK: not the asker itself, which starts them by itself */
-    MESSAGE_STARVES = 2,    /* ASK: nothing of the lane can run anywhere now */
-    MESSAGE_QUEUES = 4,     /* GRANT, OPEN: it is to wait there, though nothing is free */
+    MESSAGE_TASK_HEAD = 1 + 4 + 8 + 8 + 1 + 1, /* before the frame */
+    MESSAGE_DONE_HEAD = 1 + 4 + 8 + 1 + 4 + 4, /* before the value */
+    MESSAGE_LOCAL = 1,   /* ASK: not the asker itself, which starts them by itself */
+    MESSAGE_STARVES = 2, /* ASK: nothing of the lane can run anywhere now */
+    MESSAGE_QUEUES = 4,  /* GRANT, OPEN: it is to wait there, though nothing is free */
     MESSAGE_FLAGS = 7,
 };
 

@@ -30,6 +30,9 @@ enum {
     PLACE_MOVES_MAX = 16,     /* after so many returns a task waits wherever it is */
 };
 
+/* How a run is to be stopped: with its process; with all that it has submitted. */
+enum { PLACE_STOP_FORCE = 1, PLACE_STOP_CHILDREN = 2, PLACE_STOP_ALL = 3 };
+
 #define PLACE_WAIT_NS   UINT64_C(5000000)  /* a task waits here before it may leave */
 #define PLACE_REPORT_NS UINT64_C(10000000) /* between two reports of a node */
 #define PLACE_IDLE_NS   UINT64_C(10000000) /* a remote lease without work is kept */
@@ -87,8 +90,9 @@ typedef struct place_ops {
     void (*send)(void *context, uint64_t to, const void *head, size_t head_size, const void *body,
                  size_t body_size, bool is_answer);
 
-    /* The origin. Takes the oldest task of the lane off its queue; false: none is there. */
-    bool (*take)(void *context, void *lane, place_task_t *ret_task);
+    /* The origin. Takes the oldest task of the lane off its queue, for that peer: it is sent next,
+     * or put back. False: none is there, or none may go now; place_lane_waiting says that again. */
+    bool (*take)(void *context, void *lane, uint64_t to, place_task_t *ret_task);
     /* A taken task is READY again, at the head of its lane: with these retries and moves. */
     void (*put_back)(void *context, uint32_t record, int32_t retries, uint8_t moves);
     /* A taken task has ended; a value that is not NULL is borrowed. */
@@ -116,8 +120,8 @@ typedef struct place_ops {
     bool (*unqueue)(void *context, void *task);
     /* It was never begun and never will be; the guest is gone. */
     void (*drop)(void *context, void *task);
-    /* It was begun: its run is to end, with place_guest_done. */
-    void (*stop)(void *context, void *task, bool is_forced);
+    /* It was begun: its run is to end, with place_guest_done. `how`: PLACE_STOP_*. */
+    void (*stop)(void *context, void *task, uint32_t how);
 
     /* Whether a node with these labels is what the selector asks for. */
     bool (*matches)(void *context, const char *labels, const char *selector);
@@ -138,6 +142,10 @@ uint64_t place_due_ns(const place_t *place);
 /* MOB_EPROTO; MOB_ENOMEM, only where place_peer_joined has said so: give it again. */
 mob_status_t place_receive(place_t *place, uint64_t from, const void *bytes, size_t size,
                            uint64_t now_ns);
+/* What of a message is the node's own: a frame or a value. References in it are accounted for
+ * before place_receive, which may have no use for it. False: it has none, or makes no sense. */
+bool place_message_body(const void *bytes, size_t size, bool *ret_is_frame, const void **ret_body,
+                        size_t *ret_size);
 /* Before the first message of it. MOB_ENOMEM: say it again; its messages say it too. */
 mob_status_t place_peer_joined(place_t *place, uint64_t peer);
 void place_peer_died(place_t *place, uint64_t peer);
@@ -166,8 +174,9 @@ mob_status_t place_lane_new(place_t *place, const place_demand_t *demand, void *
 void place_lane_waiting(place_t *place, place_lane_t *lane, uint32_t waiting, uint64_t now_ns);
 /* None of it waits, none is sent. */
 void place_lane_free(place_t *place, place_lane_t *lane);
-/* A sent task is to be cancelled: `ended` follows. False: no such task is sent. */
-bool place_cancel(place_t *place, uint32_t record, bool is_forced);
+/* A sent task is to be cancelled: `ended` follows. `how`: PLACE_STOP_*. False: no such task is
+ * sent. */
+bool place_cancel(place_t *place, uint32_t record, uint32_t how);
 
 /* ---- guests, from `admit` on ---- */
 

@@ -12,6 +12,7 @@
  */
 #include "place/books.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static void id_put(base_writer_t *w, message_kind_t kind, const sent_t *sent) {
@@ -27,6 +28,7 @@ static void sent_send(place_t *place, const sent_t *sent, const place_task_t *ta
     base_put_number(&w, sent->lease->id, 8);
     base_put_number(&w, task->moves, 1);
     base_put_number(&w, task->retries == 0, 1);
+    assert(w.size == MESSAGE_TASK_HEAD);
     place_send(place, sent->lease->peer->id, w.bytes, w.size, task->frame, task->size, false);
 }
 
@@ -36,7 +38,7 @@ bool place_sent_fill(lease_t *lease) {
     sent_t *sent = calloc(1, sizeof *sent);
     if (sent == NULL) return false;
     place_task_t task;
-    if (!place->ops->take(place->context, lane->context, &task)) {
+    if (!place->ops->take(place->context, lane->context, lease->peer->id, &task)) {
         lane->waiting = 0;
         free(sent);
         return false;
@@ -205,14 +207,14 @@ mob_status_t place_sent_receive_block(place_t *place, uint64_t from, base_reader
     return MOB_OK;
 }
 
-bool place_cancel(place_t *place, uint32_t record, bool is_forced) {
+bool place_cancel(place_t *place, uint32_t record, uint32_t how) {
     sent_t *sent = base_map_get(&place->sent, &record);
     if (sent == NULL) return false;
     sent->is_cancelled = true;
     uint8_t head[MESSAGE_HEAD_MAX];
     base_writer_t w = {.bytes = head};
     id_put(&w, MESSAGE_CANCEL, sent);
-    base_put_number(&w, is_forced, 1);
+    base_put_number(&w, how, 1);
     place_send_head(place, sent->lease->peer->id, &w, false);
     return true;
 }

@@ -127,7 +127,7 @@ void pull_gone(pull_t *pull, uint64_t from, const pull_message_t *m) {
     if (copy == NULL || from != m->id.home || m->ticket == 0) return;
     bool is_asked = copy->phase == PHASE_ASKING && copy->ticket == m->ticket;
     if (!is_asked && copy->question != m->ticket) return;
-    bool is_status = m->flag > MOB_OK && m->flag <= MOB_EACTORPLACE;
+    bool is_status = m->flag > MOB_OK && m->flag < MOB_STATUS_COUNT;
     pull_copy_fail(pull, copy, is_status ? (mob_status_t)m->flag : MOB_ELOST);
 }
 

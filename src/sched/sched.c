@@ -472,3 +472,8 @@ sched_task_t *sched_task_ahead(sched_job_t *job, uint32_t shape) {
     task_dequeue(task);
     return task;
 }
+
+sched_task_t *sched_task_behind(const sched_job_t *job, uint32_t shape, const sched_task_t *after) {
+    assert(after == NULL || (after->queued && after->shape == shape));
+    return after ? after->next : sched_job_shape(job, shape)->queue.head;
+}

@@ -214,6 +214,10 @@ bool sched_job_waits_above(const sched_job_t *job, uint32_t shape);
  * lease of another of the same shape; sched_task_readd puts it back. */
 sched_task_t *sched_task_ahead(sched_job_t *job, uint32_t shape);
 
+/* The waiting tasks of a shape, oldest first: the one behind `after`, which waits there; NULL for
+ * `after`: the oldest. NULL: there are no more. */
+sched_task_t *sched_task_behind(const sched_job_t *job, uint32_t shape, const sched_task_t *after);
+
 /* ---- Leases -------------------------------------------------------------- */
 
 /* Gives back what it still holds; it is a lease of nothing afterwards. Harmless on one. */

@@ -93,8 +93,9 @@ static void op_send(void *context, uint64_t to, const void *head, size_t head_si
             world_fail(node->run->world, "a task was sent to a node that its origin does not hear");
 }
 
-static bool op_take(void *context, void *lane, place_task_t *ret_task) {
+static bool op_take(void *context, void *lane, uint64_t to, place_task_t *ret_task) {
     node_t *node = context;
+    (void)to;
     size_t i = 0;
     while (i < node->works.count && !place_is_of(lane, node->works.items[i])) i++;
     if (i == node->works.count) return false;
@@ -215,8 +216,8 @@ static void op_drop(void *context, void *task) {
     place_work_remove(work);
 }
 
-static void op_stop(void *context, void *task, bool is_forced) {
-    (void)context, (void)is_forced;
+static void op_stop(void *context, void *task, uint32_t how) {
+    (void)context, (void)how;
     place_work_stop(task);
 }
 
@@ -289,7 +290,7 @@ void place_node_cancel(node_t *node, task_t *task) {
             place_work_remove(work);
             place_task_end(task, PLACE_CANCELLED);
         }
-    } else if (!place_cancel(node->place, task->record, true)) {
+    } else if (!place_cancel(node->place, task->record, PLACE_STOP_FORCE)) {
         world_fail(node->run->world, "a sent task is not known");
     }
     place_node_settle(node);

@@ -27,6 +27,8 @@ uint64_t store_slot_seal(store_slot_t *slot, bool escaped) {
     return seal(slot, escaped ? STORE_ESCAPED : 0);
 }
 
+uint64_t store_slot_seal_away(store_slot_t *slot) { return seal(slot, STORE_ESCAPED | STORE_AWAY); }
+
 uint64_t store_slot_seal_given(store_slot_t *slot, bool escaped, uint32_t reader) {
     return seal(slot, (escaped ? STORE_ESCAPED : 0) | STORE_GIVEN |
                           (uint64_t)reader << STORE_WAITER_SHIFT);

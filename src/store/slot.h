@@ -11,8 +11,8 @@
  *   SEALED|DROPPED       only in passing, from PENDING|DROPPED: the task's worker frees it, or the
  *                        daemon
  *   SEALED|GOING         only in passing: its owner frees it
- *   SEALED|AWAY          the value is there, but not in memory: the daemon has it on disk, and
- *                        brings it back when it is asked. Always ESCAPED
+ *   SEALED|AWAY          the value is there, but not in memory: it is on disk or on another node,
+ *                        and the daemon brings it when it is asked. Always ESCAPED
  *   SEALED|GIVEN         an item of a flow (store/flow.h): the client whose number stands in the
  *                        waiters' bits holds it, and not the owner. That client does with it what
  *                        an owner does
@@ -31,6 +31,7 @@
  *   PENDING -> SEALED           the record's worker, after DONE; the daemon, if that one died, or
  *                               for a peer's; the owner of a put: compare-and-swap
  *   PENDING -> SEALED|GIVEN     the same, of a flow's item
+ *   PENDING -> SEALED|ESCAPED|AWAY  the daemon, of a value that is on another node: the same
  *   PENDING -> PENDING|DROPPED  owner, or the daemon at zero holders; the reader of a flow, of the
  *                               item that is being made: compare-and-swap
  *   SEALED -> SEALED|ESCAPED    owner, of an error that is not SEEN: compare-and-swap
@@ -159,7 +160,9 @@ uint64_t store_slot_open(store_slot_t *slot);
 /* PENDING to SEALED; `escaped` adds that flag. Returns the word as it was before: the caller wakes
  * the waiters in it. Does nothing and returns 0 if the slot is not PENDING. */
 uint64_t store_slot_seal(store_slot_t *slot, bool escaped);
-/* The same for an item of a flow, which client `reader` holds from now on. */
+/* The same, ESCAPED and AWAY: the value is on another node. */
+uint64_t store_slot_seal_away(store_slot_t *slot);
+/* The same as store_slot_seal for an item of a flow, which client `reader` holds from now on. */
 uint64_t store_slot_seal_given(store_slot_t *slot, bool escaped, uint32_t reader);
 /* The number in a GIVEN slot's word. */
 static inline uint32_t store_word_reader(uint64_t word) {

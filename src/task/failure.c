@@ -142,6 +142,8 @@ static const char *error_class(mob_status_t error) {
         return "OutOfMemoryError";
     case MOB_ELOST:
         return "ObjectLostError";
+    case MOB_EOWNER:
+        return "OwnerDiedError";
     case MOB_ECANCELLED:
         return "TaskCancelledError";
     default:

@@ -12,6 +12,7 @@ _REASONS = {
     "CAPTURED_IN_OBJECT": "inside {}",
     "PINNED_IN_MEMORY": "read in place",
     "USED_BY_LINEAGE": "kept to make another object again",
+    "HELD_BY_OTHER_NODES": "other nodes",
     "UNKNOWN_STATUS": "nobody: its task is not done",
 }
 

@@ -22,6 +22,7 @@
 #include "node/cluster/join.h"
 #include "node/cluster/membership.h"
 #include "node/cluster/post.h"
+#include "node/cluster/pulling.h"
 #include "node/state.h"
 #include "node/watch.h"
 
@@ -117,6 +118,10 @@ static const void *on_welcome(void *context, size_t *ret_size) {
     return c->welcome;
 }
 
+static void on_bulk(void *context, net_handover_t *handover) {
+    node_pulling_accept(context, handover);
+}
+
 static const mesh_ops_t mesh_ops = {.receive = on_receive,
                                     .room = on_room,
                                     .silent = on_silent,
@@ -125,7 +130,8 @@ static const mesh_ops_t mesh_ops = {.receive = on_receive,
                                     .renewal_age_ms = renewal_age_ms,
                                     .trouble = on_trouble,
                                     .stranger = on_stranger,
-                                    .welcome = on_welcome};
+                                    .welcome = on_welcome,
+                                    .bulk = on_bulk};
 
 static mob_status_t secret_find(node_cluster_t *c) {
     net_token_t token = {0};
@@ -269,6 +275,15 @@ mob_status_t node_cluster_start(node_t *n) {
     if (status == MOB_OK) status = credentials_read(c);
     if (status == MOB_OK) status = port_open(c);
     return status == MOB_OK ? part_take(c) : status;
+}
+
+/* Tasks come last but for references: what they name is said by then. */
+void node_cluster_settle(node_cluster_t *c) {
+    node_guestjobs_settle(c);
+    node_pulling_settle(c);
+    node_placing_settle(c);
+    node_holding_settle(c);
+    if (c->mesh != NULL) mesh_flush(c->mesh); /* or it would wait until something wakes the loop */
 }
 
 bool node_cluster_is_ready(const node_t *n) {

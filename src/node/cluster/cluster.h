@@ -17,8 +17,12 @@
 #include "member/member.h"
 #include "mesh/mesh.h"
 #include "node/cluster/guestjob.h"
+#include "node/cluster/holding.h"
 #include "node/cluster/package.h"
+#include "node/cluster/placing.h"
+#include "node/cluster/proxy.h"
 #include "node/cluster/roster.h"
+#include "node/cluster/value.h"
 #include "node/types.h"
 #include "redis/keeper.h"
 
@@ -64,6 +68,11 @@ struct node_cluster {
     bool has_begun;     /* its starter was told */
     node_roster_t roster;
     node_guestjobs_t guestjobs;
+    node_proxies_t proxies;
+    node_holding_t holding;
+    node_placing_t placing;
+    node_watches_t watches;
+    struct node_pulling *pulling; /* NULL: not yet, or not any more */
     node_packages_t packages;
     int log_fd; /* cluster.log in the session's folder; -1: none */
     size_t log_bytes;
@@ -75,6 +84,8 @@ struct node_cluster {
 /* Opens the port, and takes part as the configuration says. What comes of it the starter is told
  * later: node_starter_ready or node_starter_fail (greeting.h). MOB_ESYS and others, with words. */
 mob_status_t node_cluster_start(node_t *node);
+/* Once a round: what others are to know, and what follows for the books. */
+void node_cluster_settle(node_cluster_t *cluster);
 /* Whether the starter may be told that the node is ready. */
 bool node_cluster_is_ready(const node_t *node);
 /* All jobs have ended: leaves the cluster, then ends the daemon. */

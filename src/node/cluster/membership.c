@@ -17,6 +17,7 @@
 
 #include "node/cluster/cluster.h"
 #include "node/cluster/post.h"
+#include "node/cluster/pulling.h"
 #include "node/state.h"
 
 enum {
@@ -129,6 +130,18 @@ static void begin_if_witnessed(node_cluster_t *c) {
 static void began(void *context, uint64_t number) {
     node_cluster_t *c = context;
     c->number = number;
+    mob_status_t status = node_holding_start(c, number);
+    if (status == MOB_OK) status = node_pulling_start(c);
+    for (size_t i = 0; status == MOB_OK && i < c->roster.order.count; i++) {
+        const node_row_t *row = c->roster.order.items[i];
+        if (row->until_ms == 0 && row->incarnation != c->node->incarnation)
+            (void)node_pulling_peer(c, row->incarnation, row->host, row->port);
+    }
+    if (status == MOB_OK) status = node_placing_start(c);
+    if (status != MOB_OK) {
+        node_cluster_fail(c, status, *mob_last_error() ? mob_last_error() : "no memory");
+        return;
+    }
     c->state = CLUSTER_MEMBER;
     begin_if_witnessed(c);
 }
@@ -145,6 +158,8 @@ static void joined(void *context, uint64_t peer, const void *blob, size_t size) 
                              mob_status_text(status));
     else
         node_guestjob_joined(c, peer);
+    if (row != NULL && c->pulling != NULL) (void)node_pulling_peer(c, peer, row->host, row->port);
+    node_placing_joined(c, peer);
 }
 
 /* A node that said goodbye has left; another one is dead. */
@@ -157,21 +172,23 @@ static void died(void *context, uint64_t peer, uint64_t number) {
     node_cluster_t *c = context;
     const char *reason = reason_of(node_roster_find(&c->roster, peer));
     mesh_peer_close(c->mesh, peer);
-    node_guestjob_died(c, peer);
     node_roster_bury(&c->roster, peer, reason);
-    member_closed(c->member, number);
+    node_placing_died(c, peer);
+    if (c->pulling != NULL) (void)node_pulling_died(c, peer);
+    node_guestjob_died(c, peer);
+    node_holding_died(c, peer, number); /* which says when the tombstone is closed */
 }
 
-static void struck(void *context, uint64_t number) { (void)context, (void)number; }
+static void struck(void *context, uint64_t number) { node_holding_struck(context, number); }
 
 /* ---- this node's own right to go on ---- */
 
 /* Nothing that may run only once is begun here for other nodes: nobody needs to know. */
 static void term(void *context, uint64_t end_ns) { (void)context, (void)end_ns; }
-static void paused(void *context, bool is_paused) { (void)context, (void)is_paused; }
+static void paused(void *context, bool is_paused) { node_placing_paused(context, is_paused); }
 
 static void leads(void *context, uint64_t leader, uint64_t fence) {
-    (void)context, (void)leader, (void)fence;
+    node_placing_leads(context, leader, fence);
 }
 
 /* No room of this node keeps anything in the control state but membership itself. */
@@ -243,6 +260,7 @@ void node_membership_silent(node_cluster_t *c, uint64_t peer, bool is_silent) {
     node_row_t *row = node_roster_find(&c->roster, peer);
     if (c->member == NULL || row == NULL) return;
     row->is_silent = is_silent;
+    node_placing_silent(c, peer, is_silent);
     (void)member_complain(c->member, peer, is_silent); /* without memory: at the next silence */
     tick_soon(c);
 }

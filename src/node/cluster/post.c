@@ -5,6 +5,7 @@
 
 #include "node/cluster/cluster.h"
 #include "node/cluster/membership.h"
+#include "node/cluster/pulling.h"
 #include "node/state.h"
 
 enum { HEAD_MAX = 4096 };
@@ -31,6 +32,32 @@ mob_status_t node_post_send(node_cluster_t *c, uint64_t peer, node_post_t kind,
     return mesh_send(c->mesh, peer, &letter, NULL);
 }
 
+/* References that go with a message, noted when it has its number. */
+typedef struct {
+    node_cluster_t *cluster;
+    uint64_t peer;
+    const frame_id_t *ids;
+    size_t count;
+    const frame_id_t *container;
+} freight_t;
+
+static mob_status_t freight_note(void *context, uint64_t sequence) {
+    const freight_t *f = context;
+    return node_holding_frame_sends(f->cluster, f->peer, sequence, f->ids, f->count, f->container);
+}
+
+mob_status_t node_post_send_refs(node_cluster_t *c, uint64_t peer, node_post_t kind,
+                                 const node_letter_parts_t *parts, const frame_id_t *ids,
+                                 size_t count, const frame_id_t *container, bool is_answer) {
+    uint8_t head[HEAD_MAX];
+    mesh_letter_t letter;
+    freight_t freight = {c, peer, ids, count, container};
+    if (!letter_make(kind, parts, is_answer, head, &letter)) return MOB_EINVAL;
+    letter.note = freight_note;
+    letter.context = &freight;
+    return mesh_send(c->mesh, peer, &letter, NULL);
+}
+
 bool node_post_has_room(node_cluster_t *c, uint64_t peer) { return mesh_has_room(c->mesh, peer); }
 
 uint64_t node_post_sequence(const node_cluster_t *c) { return c->sequence; }
@@ -44,6 +71,14 @@ static mob_status_t message_give(node_cluster_t *c, uint64_t peer, node_post_t k
         return member_receive(c->member, node_cluster_now_ns(), peer, bytes, size);
     case POST_JOB:
         return node_guestjob_receive(c, peer, bytes, size);
+    case POST_REFS:
+        return node_holding_receive(c, peer, bytes, size);
+    case POST_PULL:
+        return node_pulling_receive(c, peer, bytes, size);
+    case POST_PLACE:
+        return node_placing_receive(c, peer, bytes, size);
+    case POST_VALUE:
+        return node_watch_receive(c, peer, bytes, size);
     default:
         return base_fail(MOB_EPROTO, "a message of no kind that is known");
     }

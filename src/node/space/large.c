@@ -315,6 +315,8 @@ void node_large_bind(node_client_t *c, mob_ref_t ref, uint32_t number) {
     large_tell(n, l);
 }
 
+int node_large_fd(const node_large_t *l) { return l->state == MADE ? l->fd : -1; }
+
 void node_large_move(node_object_t *from, node_object_t *to) {
     to->large = from->large;
     from->large = NULL;

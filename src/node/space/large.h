@@ -20,6 +20,8 @@ void node_large_drop(node_client_t *client, uint32_t number);
 /* The client has written the object's value into that file: the file goes with the object from now
  * on. It takes the place of an earlier one. */
 void node_large_bind(node_client_t *client, mob_ref_t ref, uint32_t number);
+/* Its descriptor, borrowed; -1: it has none yet. */
+int node_large_fd(const node_large_t *large);
 /* The file of `from`'s value is that of `to`'s from now on, which had none. */
 void node_large_move(node_object_t *from, node_object_t *to);
 /* Answers a process that has connected to fetch a descriptor, and hangs up. Reads all rings before,

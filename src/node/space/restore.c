@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/copy.h"
+#include "node/cluster/pulling.h"
 #include "node/space/restore.h"
 #include "node/state.h"
 
@@ -56,7 +57,7 @@ static void copy_lose(node_t *n, node_object_t *o, const read_t *r) {
         o->lost = NULL;
     if (o->lineage != NULL) node_failure_lost(n, o);
     node_copy_drop(n, o);
-    node_remake_want(n, o);
+    if (!node_pulling_lost(n, o)) node_remake_want(n, o);
 }
 
 static void read_done(uv_work_t *work, int status) {
@@ -94,6 +95,7 @@ static void read_done(uv_work_t *work, int status) {
 }
 
 bool node_restore_begin(node_t *n, node_object_t *o) {
+    if (o->copy == NULL) return node_pulling_space(n, o);
     uint64_t block, tag = shm_tag(false, o->slot, o->generation);
     read_t *r = calloc(1, sizeof *r);
     char *path = strdup(o->copy->file->path);
@@ -140,6 +142,7 @@ void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on
         }
         node_number_name(n, client->number);
     }
+    if (o->copy == NULL && node_pulling_want(n, o, waits)) return;
     if (o->copy == NULL && waits) node_remake_want(n, o);
     if (o->copy == NULL || o->moving) return;
     /* Who waits in line for space is not overtaken by what is merely needed soon. */
@@ -150,5 +153,7 @@ void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on
 
 void node_restore_refuse(node_t *n, mob_ref_t ref, mob_status_t status) {
     node_object_t *o = node_object_known(n, ref);
-    if (o != NULL) node_restore_tell(n, o, status);
+    if (o == NULL) return;
+    node_pulling_refused(n, o, status);
+    node_restore_tell(n, o, status);
 }

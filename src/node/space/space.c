@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "node/cluster/pulling.h"
 #include "node/space/compact.h"
 #include "node/space/pins.h"
 #include "node/space/restore.h"
@@ -130,7 +131,8 @@ static bool want_is_over(node_t *n, const node_want_t *w) {
     if (w->client != 0)
         return n->clients[w->client] == NULL || n->clients[w->client]->state != NODE_LIVE;
     node_object_t *o = node_object_known(n, w->ref);
-    return o == NULL || o->moving || o->copy == NULL || !node_object_is_away(n, o);
+    if (o == NULL || o->moving || !node_object_is_away(n, o)) return true;
+    return o->copy == NULL && !node_pulling_waits(n, o);
 }
 
 /* True: the want is no more. */

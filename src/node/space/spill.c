@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "node/cluster/pulling.h"
 #include "node/space/survey.h"
 
 static const uint64_t BATCH_BYTES = 128 << 20, EXTRA_BYTES = 16 << 20, FILE_BYTES = 256 << 20,
@@ -178,6 +179,7 @@ static bool choose(node_t *n, node_survey_t *extents, uint64_t size, bool copied
 static uint64_t copied_leave(node_t *n, node_object_t *o, uint64_t block, uint64_t bytes) {
     if (!node_object_leave(n, o)) return 0;
     n->slots[o->slot].value.large.block = 0; /* nobody reads it while it is AWAY */
+    node_pulling_left(n, o);
     shm_block_release(n->arena.base, n->extents, block, shm_tag(false, o->slot, o->generation));
     return bytes;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "node/cluster/pulling.h"
 #include "node/space/pins.h"
 #include "node/state.h"
 
@@ -56,6 +57,7 @@ static bool slot_can_go(node_t *n, uint32_t index, store_spill_item_t *ret_item,
     if (bytes > STORE_SPILL_SMALL && block % STORE_SPILL_PAGE != STORE_SPILL_PLACE) return false;
     node_object_t *o = n->objects[index];
     if (o != NULL && (o->generation != generation || o->moving)) return false;
+    if (o != NULL && !node_pulling_may_move(n, o)) return false;
     /* the daemon has not read yet what is inside */
     if (ref_count > 0 && (o == NULL || !o->contents_held)) return false;
     *ret_item = (store_spill_item_t){.slot = index,
@@ -95,7 +97,7 @@ node_object_t *node_survey_claim(node_t *n, const store_spill_item_t *item, uint
 
 bool node_object_leave(node_t *n, node_object_t *o) {
     store_slot_t *slot = &n->slots[o->slot];
-    if (!store_slot_leave(slot)) return false;
+    if (!node_pulling_may_move(n, o) || !store_slot_leave(slot)) return false;
     if (!node_slot_is_pinned(n, o->slot)) return true;
     store_slot_return(slot);
     return false;

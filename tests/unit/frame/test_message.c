@@ -36,6 +36,7 @@ static frame_id_t id_random(void) {
 static void value_fill(sample_t *s, uint32_t i) {
     frame_value_t *v = &s->values[i];
     v->at = next_random() % 2 ? id_random() : (frame_id_t){0};
+    if (!frame_id_is_none(v->at)) v->stayed_bytes = next_random(), v->pulled_bytes = next_random();
     v->format = (uint8_t)(next_random() % (MOB_FORMAT_PICKLE + 1));
     v->error = (uint8_t)next_random();
     v->bytes = s->bytes[i];
@@ -71,6 +72,8 @@ static void ids_are_equal(frame_id_t a, frame_id_t b) {
 
 static void values_are_equal(const frame_value_t *a, const frame_value_t *b) {
     ids_are_equal(a->at, b->at);
+    assert_int_equal(a->stayed_bytes, b->stayed_bytes);
+    assert_int_equal(a->pulled_bytes, b->pulled_bytes);
     assert_int_equal(a->format, b->format);
     assert_int_equal(a->error, b->error);
     assert_int_equal(a->size, b->size);

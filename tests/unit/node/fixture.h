@@ -188,6 +188,10 @@ static inline void fixture_node_free(node_t *n) {
         vec_free(&o->askers);
         free(o->spare);
         free(o->lost);
+        free(o->proxy);
+        free(o->elsewhere);
+        if (o->watchers != NULL) vec_free(&o->watchers->peers);
+        free(o->watchers);
         free(o);
     }
     NODE_EACH_JOB(n, job) job->driver = NULL;

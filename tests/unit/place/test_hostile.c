@@ -82,7 +82,7 @@ static void samples_take(void) {
         sample();
         town_deliver();
         if (i % 16 == 0) town->now_ns += MS;
-        if (i % 20 == 19) place_cancel(town->nodes[0].place, (uint32_t)i / 20, false);
+        if (i % 20 == 19) place_cancel(town->nodes[0].place, (uint32_t)i / 20, 0);
         guest_t *g = town->guests.count > 0 ? town->guests.items[0] : NULL;
         if (g == NULL || !g->runs) continue;
         if (i % 10 == 1) place_guest_block(town->nodes[g->node].place, g->guest, town->now_ns);

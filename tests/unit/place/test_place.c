@@ -78,14 +78,14 @@ static void test_a_cancelled_task_ends_at_its_return(void **state) {
     town_submit(0, one_cpu(), 0, 1, 3);
     town_pass(0);
     assert_true(guest_of(0)->runs);
-    assert_true(place_cancel(town->nodes[0].place, 0, true));
+    assert_true(place_cancel(town->nodes[0].place, 0, PLACE_STOP_ALL));
     assert_int_equal(town->nodes[0].ended[0], 0);
     town_pass(0);
     assert_true(guest_of(0)->was_stopped);
     town_done(guest_of(0), PLACE_CRASHED); /* its worker was killed: no retry */
     town_pass(0);
     assert_int_equal(town->nodes[0].ended[0], PLACE_CANCELLED + 1);
-    assert_false(place_cancel(town->nodes[0].place, 0, true));
+    assert_false(place_cancel(town->nodes[0].place, 0, PLACE_STOP_ALL));
     town_free();
 }
 
@@ -289,8 +289,26 @@ static void test_a_full_node_is_shared(void **state) {
     town_free();
 }
 
+static void test_what_of_a_message_is_the_nodes(void **state) {
+    (void)state;
+    uint8_t bytes[MESSAGE_TASK_HEAD + 1] = {MESSAGE_TASK};
+    const void *body;
+    bool is_frame;
+    size_t size;
+    assert_true(place_message_body(bytes, sizeof bytes, &is_frame, &body, &size));
+    assert_true(is_frame && body == bytes + MESSAGE_TASK_HEAD && size == 1);
+    assert_false(place_message_body(bytes, MESSAGE_TASK_HEAD, &is_frame, &body, &size));
+    bytes[0] = MESSAGE_DONE;
+    assert_true(place_message_body(bytes, sizeof bytes, &is_frame, &body, &size));
+    assert_true(!is_frame && body == bytes + MESSAGE_DONE_HEAD);
+    bytes[0] = MESSAGE_BACK;
+    assert_false(place_message_body(bytes, sizeof bytes, &is_frame, &body, &size));
+    assert_false(place_message_body(bytes, 0, &is_frame, &body, &size));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_of_a_message_is_the_nodes),
         cmocka_unit_test(test_a_backlog_costs_one_question),
         cmocka_unit_test(test_what_need_not_wait_stays),
         cmocka_unit_test(test_an_idle_town_is_quiet),

@@ -71,10 +71,10 @@ static inline void town_send(void *context, uint64_t to, const void *head, size_
     assert_true(vec_push(&town->letters, letter));
 }
 
-static inline bool town_take(void *context, void *lane, place_task_t *ret_task) {
+static inline bool town_take(void *context, void *lane, uint64_t to, place_task_t *ret_task) {
     town_node_t *node = context;
     static uint32_t frame;
-    (void)lane;
+    (void)lane, (void)to;
     if (node->ready_count == 0) return false;
     frame = node->ready[--node->ready_count];
     *ret_task = (place_task_t){frame, node->retries[frame], node->moves[frame], &frame, 4};
@@ -159,8 +159,8 @@ static inline void town_drop(void *context, void *task) {
     guest_remove(task);
 }
 
-static inline void town_stop(void *context, void *task, bool is_forced) {
-    (void)context, (void)is_forced;
+static inline void town_stop(void *context, void *task, uint32_t how) {
+    (void)context, (void)how;
     ((guest_t *)task)->was_stopped = true;
 }
 

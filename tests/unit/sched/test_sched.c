@@ -53,6 +53,21 @@ static void test_resources_are_listed(void **state) {
     sched_free(sched);
 }
 
+static void test_what_waits_is_walked_oldest_first(void **state) {
+    (void)state;
+    sched_t *sched = node(AMOUNTS({"CPU", 1}));
+    uint32_t large = shape(job, AMOUNTS({"CPU", 2})), cpu = shape(job, AMOUNTS({"CPU", 1}));
+    sched_task_t task[3] = {0};
+    assert_null(sched_task_behind(job, large, NULL));
+    for (int i = 0; i < 3; i++) sched_task_add(job, &task[i], i == 1 ? cpu : large, 0);
+    assert_ptr_equal(sched_task_behind(job, large, NULL), &task[0]);
+    assert_ptr_equal(sched_task_behind(job, large, &task[0]), &task[2]);
+    assert_null(sched_task_behind(job, large, &task[2]));
+    sched_task_remove(sched, &task[0]);
+    assert_ptr_equal(sched_task_behind(job, large, NULL), &task[2]);
+    sched_free(sched);
+}
+
 static void test_first_come_first_served(void **state) {
     (void)state;
     sched_t *sched = node(AMOUNTS({"CPU", 2}, {"x", 1}));
@@ -353,6 +368,7 @@ int main(void) {
         cmocka_unit_test(test_new_checks),
         cmocka_unit_test(test_resources_are_listed),
         cmocka_unit_test(test_first_come_first_served),
+        cmocka_unit_test(test_what_waits_is_walked_oldest_first),
         cmocka_unit_test(test_sent_back_keeps_its_place),
         cmocka_unit_test(test_removed),
         cmocka_unit_test(test_gpu_indices),

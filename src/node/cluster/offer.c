@@ -1,0 +1,272 @@
+/*
+ * What is offered:
+ *
+ *   in the scheduler    tasks that wait there, for resources that are in use, or that this node
+ *                       does not have: then they are offered at once
+ *   in queues           of a lane whose request for one more lease waits, so that all of its CPUs
+ *                       are in use. The daemon takes them as a worker would
+ *
+ * Only tasks that node_forward_may lets go: what yields, and what makes or calls an actor, stays.
+ * They stand among the others. So the number that the room is told is that of the tasks behind the
+ * first that may go, and too high if more of them may not: it asks for a place too many then.
+ *
+ * An offer is made when its first task waits, and goes when it was not used for a while.
+ */
+#include "node/cluster/offer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "node/cluster/cluster.h"
+#include "node/cluster/guestjob.h"
+#include "node/forward.h"
+#include "node/state.h"
+#include "sched/selector.h"
+
+enum { WALK_MAX = 256 }; /* tasks that are looked at, for one that may go */
+
+static const uint64_t IDLE_NS = 1000000000;
+static const char NODE_LABEL[] = "ray.io/node-id=";
+
+typedef struct {
+    uint32_t job, shape;
+} offer_key_t;
+
+static offer_key_t key_of(const node_job_t *job, uint32_t shape) {
+    return (offer_key_t){job->number, shape};
+}
+
+/* ---- what is asked for ---- */
+
+/* The selector without the mark of one that must fail where no node is like that. */
+static const char *terms_of(const char *selector) {
+    return selector != NULL && selector[0] == '!' ? selector + 1 : selector;
+}
+
+/* The node that the selector names; 0: it asks for something else. */
+static uint64_t node_of(const char *terms) {
+    char *end;
+    size_t label = sizeof NODE_LABEL - 1;
+    if (terms == NULL || strncmp(terms, NODE_LABEL, label) != 0) return 0;
+    uint64_t node = strtoull(terms + label, &end, 16);
+    return *end == 0 && end == terms + label + 16 ? node : 0;
+}
+
+static bool lane_make(node_cluster_t *c, node_offer_t *o) {
+    sched_amount_t needs[SCHED_NEEDS_MAX];
+    frame_amount_t amounts[PLACE_NAMES_MAX];
+    size_t count = sched_shape_demand(o->job->sched, o->shape, needs, SCHED_NEEDS_MAX);
+    if (count > PLACE_NAMES_MAX) return false;
+    for (size_t i = 0; i < count; i++)
+        amounts[i] = (frame_amount_t){.name = needs[i].name, .amount = needs[i].amount};
+    const char *terms = terms_of(sched_shape_where(o->job->sched, o->shape)->selector);
+    uint64_t named = node_of(terms);
+    place_demand_t demand = {.job = node_guestjob_id(o->job),
+                             .amounts = amounts,
+                             .count = count,
+                             .strategy = named != 0 ? PLACE_NODE : PLACE_ANY,
+                             .node = named,
+                             .selector = named != 0 ? NULL : terms,
+                             .is_local = o->is_local};
+    return place_lane_new(c->placing.place, &demand, o, &o->lane) == MOB_OK;
+}
+
+/* ---- their life ---- */
+
+void node_offers_start(node_offers_t *offers) {
+    base_map_init(&offers->by_shape, sizeof(offer_key_t));
+}
+
+void node_offers_end(node_offers_t *offers) {
+    for (size_t i = 0; i < offers->items.count; i++) free(offers->items.items[i]);
+    vec_free(&offers->items);
+    base_map_fini(&offers->by_shape);
+}
+
+static bool is_offered(const node_job_t *job, uint32_t shape) {
+    const sched_where_t *where = sched_shape_where(job->sched, shape);
+    return where->group == NULL && !(where->flags & NODE_WHERE_REMOVED);
+}
+
+static node_offer_t *offer_new(node_cluster_t *c, node_job_t *job, uint32_t shape) {
+    node_offers_t *all = &c->placing.offers;
+    offer_key_t key = key_of(job, shape);
+    node_offer_t *o = calloc(1, sizeof *o);
+    if (o == NULL || !base_map_put(&all->by_shape, &key, o)) {
+        free(o);
+        return NULL;
+    }
+    o->job = job;
+    o->shape = shape;
+    o->is_local = sched_shape_fits_ever(job->sched, shape);
+    if (!vec_push(&all->items, o)) {
+        (void)base_map_remove(&all->by_shape, &key);
+        free(o);
+        return NULL;
+    }
+    sched_shape_hold(job->sched, shape);
+    (void)lane_make(c, o);
+    return o;
+}
+
+/* Without memory nothing is offered: it waits here. */
+static void offer_open(node_job_t *job, uint32_t shape) {
+    node_cluster_t *c = job->node->cluster;
+    offer_key_t key = key_of(job, shape);
+    if (c == NULL || c->placing.place == NULL || job->farewell.leaving ||
+        base_map_get(&c->placing.offers.by_shape, &key) != NULL || !is_offered(job, shape))
+        return;
+    (void)offer_new(c, job, shape);
+}
+
+static void offer_free(node_cluster_t *c, size_t at) {
+    node_offer_t *o = c->placing.offers.items.items[at];
+    offer_key_t key = key_of(o->job, o->shape);
+    if (o->lane != NULL) place_lane_free(c->placing.place, o->lane);
+    sched_shape_drop(o->job->sched, o->shape);
+    (void)base_map_remove(&c->placing.offers.by_shape, &key);
+    vec_swap_remove(&c->placing.offers.items, at);
+    free(o);
+}
+
+void node_offers_forget(node_job_t *job) {
+    node_cluster_t *c = job->node->cluster;
+    if (c == NULL || c->placing.place == NULL) return;
+    for (size_t i = c->placing.offers.items.count; i-- > 0;)
+        if (c->placing.offers.items.items[i]->job == job) offer_free(c, i);
+}
+
+void node_offer_note(const node_task_t *t) {
+    if (t->job->node->cluster != NULL && node_forward_may(t)) offer_open(t->job, t->shape);
+}
+
+/* ---- how many wait ---- */
+
+/* A lane's or a group's request stands among the tasks. */
+static bool may_go(const sched_task_t *q) {
+    const node_ask_t *ask = (const node_ask_t *)q;
+    return ask->lane_of == NULL && ask->group == NULL && node_forward_may((const node_task_t *)q);
+}
+
+/* The first in the scheduler that may go; *ret_before: how many stand before it. NULL: none of the
+ * first WALK_MAX may. */
+static sched_task_t *first_of(const node_offer_t *o, size_t *ret_before) {
+    sched_task_t *q = sched_task_behind(o->job->sched, o->shape, NULL);
+    for (*ret_before = 0; q != NULL && *ret_before < WALK_MAX; ++*ret_before) {
+        if (may_go(q)) return q;
+        q = sched_task_behind(o->job->sched, o->shape, q);
+    }
+    return NULL;
+}
+
+/* The lane of that shape, if it asks for more CPUs than it can get; SHM_LANES: there is none. */
+static uint32_t lane_of(const node_offer_t *o) {
+    uint32_t l = 0;
+    while (l < SHM_LANES && (o->job->lanes[l].shape != o->shape ||
+                             !o->job->lanes[l].request.queued || o->job->lanes[l].closed))
+        l++;
+    return l;
+}
+
+static uint32_t waiting_of(const node_offer_t *o) {
+    if (o->job->farewell.leaving) return 0;
+    size_t before;
+    uint64_t count = 0;
+    if (first_of(o, &before) != NULL) count = sched_queued(o->job->sched, o->shape) - before;
+    uint32_t l = lane_of(o);
+    if (l < SHM_LANES) count += node_lane_queued(o->job, l);
+    return count < PLACE_WANT_MAX ? (uint32_t)count : PLACE_WANT_MAX;
+}
+
+/* Lanes whose tasks have no books: nobody has noted them. */
+static void lanes_look(node_t *n) {
+    NODE_EACH_JOB(n, job)
+    for (uint32_t l = 0; l < SHM_LANES; l++)
+        if (job->lanes[l].shape != 0 && job->lanes[l].request.queued)
+            offer_open(job, job->lanes[l].shape);
+}
+
+void node_offers_settle(node_cluster_t *c) {
+    uint64_t now = base_clock_mono_ns();
+    lanes_look(c->node);
+    for (size_t i = c->placing.offers.items.count; i-- > 0;) {
+        node_offer_t *o = c->placing.offers.items.items[i];
+        uint32_t waiting = o->lane != NULL ? waiting_of(o) : 0;
+        /* said also if it is as before: the room counts for itself what it takes and puts back */
+        if (o->lane != NULL) place_lane_waiting(c->placing.place, o->lane, waiting, now);
+        o->waiting = waiting;
+        if (waiting > 0 || o->sent > 0)
+            o->idle_ns = 0;
+        else if (o->idle_ns == 0)
+            o->idle_ns = now;
+        else if (now - o->idle_ns > IDLE_NS)
+            offer_free(c, i);
+    }
+}
+
+/* ---- taking one ---- */
+
+static node_task_t *queue_take(node_t *n, uint32_t number, uint32_t client) {
+    shm_queue_t *queue = &n->queues[number];
+    uint64_t position, entry;
+    /* bounded: the client goes on pushing, and workers go on taking */
+    for (uint64_t k = shm_queue_count(queue); k > 0; k--) {
+        if (!shm_queue_peek(queue, &position, &entry)) return NULL;
+        node_task_t *t = node_task_take_over(n, wire_entry_index(entry), entry, client);
+        shm_queue_pass(queue, position);
+        if (t == NULL || t->missing > 0) continue; /* the latter is ready when its arguments are */
+        if (node_forward_may(t)) return t;
+        node_task_ready(t, n);
+    }
+    return NULL;
+}
+
+static node_task_t *lane_take(const node_job_t *job, uint32_t lane) {
+    node_t *n = job->node;
+    for (uint32_t i = 1; i < n->client_next; i++) {
+        if (n->clients[i] == NULL || n->clients[i]->job != job) continue;
+        node_task_t *t = queue_take(n, shm_lane_queue(lane, i), i);
+        if (t != NULL) return t;
+    }
+    return NULL;
+}
+
+node_task_t *node_offer_take(node_offer_t *o) {
+    size_t before;
+    sched_task_t *q = first_of(o, &before);
+    if (q != NULL) {
+        sched_task_remove(o->job->node->sched, q);
+        return (node_task_t *)q;
+    }
+    uint32_t l = lane_of(o);
+    return l < SHM_LANES ? lane_take(o->job, l) : NULL;
+}
+
+/* ---- other nodes ---- */
+
+static bool row_has(const node_row_t *row, const sched_amount_t *need) {
+    for (size_t i = 0; i < row->count; i++)
+        if (strcmp(row->totals[i].name, need->name) == 0)
+            return row->totals[i].amount >= need->amount;
+    return false;
+}
+
+bool node_offer_fits_elsewhere(const node_job_t *job, uint32_t shape) {
+    node_t *n = job->node;
+    if (n->cluster == NULL || !is_offered(job, shape)) return false;
+    const node_roster_t *roster = &n->cluster->roster;
+    const char *terms = terms_of(sched_shape_where(job->sched, shape)->selector);
+    sched_amount_t needs[SCHED_NEEDS_MAX];
+    size_t count = sched_shape_demand(job->sched, shape, needs, SCHED_NEEDS_MAX);
+    for (size_t i = 0; i < roster->order.count; i++) {
+        const node_row_t *row = roster->order.items[i];
+        if (row->until_ms != 0 || row->incarnation == n->incarnation ||
+            !sched_selector_matches(terms, row->labels))
+            continue;
+        size_t k = 0;
+        while (k < count && row_has(row, &needs[k])) k++;
+        if (k == count) return true;
+    }
+    return false;
+}

@@ -1,0 +1,44 @@
+/*
+ * Offers: tasks of this node that wait and that others may run, as lanes of the room place; one for
+ * each job and shape. offer.c has what is offered, and when.
+ */
+#ifndef NODE_CLUSTER_OFFER_H
+#define NODE_CLUSTER_OFFER_H
+
+#include "base/map.h"
+#include "node/types.h"
+#include "place/place.h"
+
+typedef struct node_offer {
+    node_job_t *job;
+    uint32_t shape;     /* held */
+    place_lane_t *lane; /* NULL: the demand can't be told; its tasks stay here */
+    bool is_local;      /* this node runs them too, as soon as they fit */
+    uint32_t waiting;   /* as the room was told */
+    uint32_t sent;      /* tasks that are at peers */
+    uint64_t idle_ns;   /* since when none waits and none is sent; 0: some do */
+} node_offer_t;
+
+typedef struct {
+    base_map_t by_shape; /* by job's place and shape */
+    VEC(node_offer_t *) items;
+} node_offers_t;
+
+void node_offers_start(node_offers_t *offers);
+/* Forgets them. What was sent is forgotten with the room. */
+void node_offers_end(node_offers_t *offers);
+/* Says how many wait, to be called where that may have changed. */
+void node_offers_settle(node_cluster_t *cluster);
+/* The job is about to be freed: none of its tasks is left. */
+void node_offers_forget(node_job_t *job);
+
+/* The task was put into the scheduler's queue: it may be for others. */
+void node_offer_note(const node_task_t *task);
+/* The oldest that may go, READY, and nowhere else from now on; node_task_ready puts it back. NULL:
+ * there is none. */
+node_task_t *node_offer_take(node_offer_t *offer);
+
+/* Whether another live node could ever run what the shape asks for. */
+bool node_offer_fits_elsewhere(const node_job_t *job, uint32_t shape);
+
+#endif

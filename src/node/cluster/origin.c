@@ -1,0 +1,194 @@
+/*
+ * Tasks of this node at others; forward.c has their way, and what is made of their ends. The room
+ * counts what was sent by leases, and says how each came back:
+ *
+ *   ended, with a value    the other node's answer (frame/done.h), whatever it says: also that the
+ *                          worker died, for this node counts retries by its own rule
+ *   ended, without one     cancelled and never begun, or its node died and no retry is left
+ *   put back               never begun; or its node died
+ *
+ * A frame names the results too: the other node has proxies of them.
+ */
+#include "node/cluster/origin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/cluster/cluster.h"
+#include "node/cluster/guest.h"
+#include "node/cluster/guestjob.h"
+#include "node/cluster/post.h"
+#include "node/cluster/proxy.h"
+#include "node/cluster/pulling.h"
+#include "node/forward.h"
+#include "node/state.h"
+
+/* ---- out ---- */
+
+/* What the frame names. False: no memory. */
+static bool ids_write(node_t *n, const node_task_t *t, node_placing_parcel_t *parcel) {
+    uint32_t count = t->num_returns + t->num_deps + t->num_refs;
+    frame_id_t *ids = realloc(parcel->ids, ((size_t)count + 1) * sizeof *ids);
+    if (ids == NULL) return false;
+    parcel->ids = ids;
+    parcel->count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (t->refs[i].slot != 0) ids[parcel->count++] = node_proxy_id(n, t->refs[i]);
+    if (t->function.slot != 0) ids[parcel->count++] = node_proxy_id(n, t->function);
+    return true;
+}
+
+/* The frame, and what goes with it. MOB_EPROTO: its submitter has changed it since. */
+static mob_status_t parcel_make(node_cluster_t *c, node_task_t *t, uint64_t to,
+                                place_task_t *ret_task) {
+    node_placing_t *placing = &c->placing;
+    uint8_t *frame;
+    size_t size;
+    mob_status_t status = node_guestjob_send_pool(c, to, node_pool_of(t->job, t->shape));
+    if (status != MOB_OK) return status;
+    status = node_frame_write(c->node, t, &frame, &size);
+    if (status != MOB_OK) return status;
+    free(placing->frame);
+    placing->frame = frame;
+    if (!ids_write(c->node, t, &placing->parcel)) return MOB_ENOMEM;
+    placing->parcel.body = frame;
+    placing->parcel.run = t->generation;
+    placing->parcel.is_task = true;
+    *ret_task = (place_task_t){t->record, t->retries, t->moves, frame, size};
+    return MOB_OK;
+}
+
+bool node_origin_take(void *context, void *lane, uint64_t to, place_task_t *ret_task) {
+    node_cluster_t *c = context;
+    node_offer_t *offer = lane;
+    node_peer_t *p = node_placing_peer(c, to);
+    if (p == NULL || !node_post_has_room(c, to)) return false;
+    node_task_t *t = node_offer_take(offer);
+    if (t == NULL) return false;
+    mob_status_t status = parcel_make(c, t, to, ret_task);
+    if (status != MOB_OK) {
+        t->stays |= status == MOB_EPROTO;
+        node_task_ready(t, c->node);
+        return false;
+    }
+    node_forward_claim(p, t);
+    t->offer = offer;
+    offer->sent++;
+    return true;
+}
+
+void node_origin_cancel(node_peer_t *p, const node_task_t *t, bool force, bool recursive) {
+    node_cluster_t *c = p->node->cluster;
+    uint32_t how = (force ? PLACE_STOP_FORCE : 0) | (recursive ? PLACE_STOP_CHILDREN : 0);
+    node_placing_enter(c);
+    (void)place_cancel(c->placing.place, t->record, how); /* else its end is being written */
+    node_placing_leave(c);
+}
+
+/* That its submitter is dead stands in its book, and is honoured if it comes back by itself. */
+void node_origin_recall(node_peer_t *p, const node_task_t *t) { (void)p, (void)t; }
+
+/* ---- back ---- */
+
+/* The task that the room names, which is not at a peer any more, as far as that knows. */
+static node_task_t *task_of(node_cluster_t *c, uint32_t record) {
+    node_task_t *t = c->node->tasks[record];
+    if (t == NULL || t->offer == NULL) return NULL;
+    t->offer->sent--;
+    t->offer = NULL;
+    c->node->again = true;
+    return t;
+}
+
+static void node_lost(node_t *n, node_task_t *t) {
+    char how[128];
+    snprintf(how, sizeof how, "its node %016llx died",
+             (unsigned long long)t->worker->peer->incarnation);
+    node_task_died(n, t, &(node_death_t){.begun = true, .how = how});
+}
+
+void node_origin_put_back(void *context, uint32_t record, int32_t retries, uint8_t moves) {
+    node_cluster_t *c = context;
+    node_task_t *t = task_of(c, record);
+    (void)retries; /* counted here */
+    c->placing.parcel.body = NULL;
+    if (t == NULL) return;
+    t->moves = moves;
+    if (c->placing.is_burying)
+        node_lost(c->node, t);
+    else
+        node_forward_return(c->node, t);
+}
+
+void node_origin_ended(void *context, uint32_t record, place_outcome_t outcome, const void *value,
+                       size_t size) {
+    node_cluster_t *c = context;
+    node_t *n = c->node;
+    node_task_t *t = task_of(c, record);
+    if (t == NULL) return;
+    node_peer_t *p = t->worker->peer;
+    if (value == NULL && outcome == PLACE_LOST)
+        node_lost(n, t);
+    else if (value == NULL && outcome == PLACE_CANCELLED && t->cancelled == 0)
+        node_task_fail(n, t, MOB_ECANCELLED, "its job has ended");
+    else if (value == NULL && outcome == PLACE_CANCELLED)
+        node_forward_return(n, t);
+    else if (!node_forward_done(p, node_forward_run(n, t), value, size))
+        node_task_fail(n, t, MOB_EPROTO, "the node that ran it gave an answer that makes no sense");
+}
+
+/* The tasks that a node refused to all others, and that can run here, stand in the scheduler
+ * anyway. */
+void node_origin_keep(void *context, void *lane, uint32_t count) {
+    (void)context, (void)lane, (void)count;
+}
+
+void node_origin_impossible(void *context, void *lane) {
+    node_cluster_t *c = context;
+    node_task_t *t;
+    while ((t = node_offer_take(lane)) != NULL)
+        node_task_fail(c->node, t, MOB_EPLACE,
+                       "The task is not schedulable: The node specified via "
+                       "NodeAffinitySchedulingStrategy doesn't exist any more or is infeasible, "
+                       "and soft=False was specified.");
+}
+
+/* ---- results that stay there ---- */
+
+/* What is inside the value, which the home holds as long as it has the value. False: no memory. */
+static bool contents_note(node_t *n, node_object_t *o, const frame_value_t *v) {
+    if (o->contents_held) return true;
+    for (uint32_t i = 0; i < v->num_refs; i++) {
+        mob_ref_t ref = node_frame_ref(n, v->refs[i]);
+        node_object_t *inner = ref.slot != 0 ? node_object_find(n, ref) : NULL;
+        if (inner == NULL) ref = (mob_ref_t){0};
+        if (!vec_push(&o->contents, ref)) return false;
+        if (inner != NULL) node_object_use(inner);
+    }
+    o->contents_held = true;
+    return true;
+}
+
+mob_status_t node_origin_fetch(node_peer_t *p, const node_task_t *t, const frame_value_t *v,
+                               mob_ref_t to) {
+    node_t *n = p->node;
+    frame_id_t id = {.home = n->incarnation, .number = to.slot, .generation = to.generation};
+    if (v->stayed_bytes > STORE_LARGEST || v->pulled_bytes > 2 * STORE_LARGEST) return MOB_ELOST;
+    node_object_t *o = node_object_share(n, to);
+    if (o == NULL) return MOB_ENOMEM;
+    mob_status_t status = node_pulling_found(n->cluster, id, node_guest_version(t->generation),
+                                             v->pulled_bytes, p->incarnation);
+    if (status == MOB_ESTALE) return MOB_ELOST;
+    if (status != MOB_OK && status != MOB_EEXISTS) return status;
+    if (!contents_note(n, o, v)) {
+        node_object_contents_release(n, o);
+        return MOB_ENOMEM;
+    }
+    node_elsewhere_t what = {.pulled_bytes = v->pulled_bytes,
+                             .bytes = v->stayed_bytes,
+                             .format = (mob_format_t)v->format,
+                             .error = (mob_status_t)v->error,
+                             .ref_count = v->num_refs};
+    return node_proxy_seal_elsewhere(n, to, &what);
+}
