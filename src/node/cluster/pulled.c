@@ -57,7 +57,7 @@ node_pulled_t *node_pulled_get(node_pulling_t *p, frame_id_t id, mob_ref_t ref) 
     }
     e->id = id;
     e->ref = ref;
-    for (size_t i = 0; i < PULL_ARGUMENTS; i++) e->asks[i].of = e;
+    for (size_t i = 0; i < PULL_CLASSES; i++) e->asks[i].of = e;
     return e;
 }
 
@@ -93,7 +93,7 @@ void node_pulled_update(node_pulling_t *p, node_pulled_t *e) {
         e->is_used = false;
         node_object_unuse_ref(n, e->ref);
     }
-    for (size_t i = 0; i < PULL_ARGUMENTS; i++)
+    for (size_t i = 0; i < PULL_CLASSES; i++)
         if (e->asks[i].want != NULL) return;
     if (e->state != PULLED_NONE || e->is_lost) return;
     block_free(p, e);

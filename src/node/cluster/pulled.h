@@ -39,8 +39,8 @@ struct node_pulled {
     bool is_lost;    /* no node has it, and it is made again here */
     mob_ref_t *list; /* of references inside, each with a use, as far as they have come */
     uint32_t listed;
-    uint64_t lost_bytes;                  /* that it had */
-    node_pull_ask_t asks[PULL_ARGUMENTS]; /* by their class */
+    uint64_t lost_bytes;                /* that it had */
+    node_pull_ask_t asks[PULL_CLASSES]; /* by their class */
 };
 
 /* What the room has asked for from within a call: done when it has returned. */
@@ -137,7 +137,7 @@ void node_shelf_free(node_pulling_t *p, node_pulled_t *e);
 /* It was not moved in its time, and still nothing needs the proxy. */
 bool node_shelf_is_due(const node_pulling_t *p, const node_pulled_t *e);
 
-/* ---- wanting.c: gets and waits ---- */
+/* ---- wanting.c: gets, waits and arguments ---- */
 
 void node_wanting_ready(node_pulling_t *p, frame_id_t id, pull_class_t class);
 void node_wanting_failed(node_pulling_t *p, frame_id_t id, pull_class_t class, mob_status_t why);
