@@ -22,6 +22,7 @@
 #include "node/cluster/join.h"
 #include "node/cluster/membership.h"
 #include "node/cluster/post.h"
+#include "node/cluster/pulling.h"
 #include "node/state.h"
 #include "node/watch.h"
 
@@ -106,6 +107,10 @@ static void on_trouble(void *context, const char *address, mob_status_t status) 
                          *words ? words : mob_status_text(status));
 }
 
+static void on_bulk(void *context, net_handover_t *handover) {
+    node_pulling_accept(context, handover);
+}
+
 static const void *on_welcome(void *context, size_t *ret_size) {
     node_cluster_t *c = context;
     *ret_size = strlen(c->welcome);
@@ -118,6 +123,7 @@ static const mesh_ops_t mesh_ops = {.receive = on_receive,
                                     .goodbye = on_goodbye,
                                     .buried = on_buried,
                                     .renewal_age_ms = renewal_age_ms,
+                                    .bulk = on_bulk,
                                     .trouble = on_trouble,
                                     .welcome = on_welcome};
 
