@@ -440,6 +440,28 @@ mob_status_t actor_receive(actor_t *room, uint64_t from, const void *bytes, size
     }
 }
 
+bool actor_message_peek(const void *bytes, size_t size, actor_message_t *ret_message) {
+    base_reader_t r = {.at = bytes, .left = size};
+    *ret_message = (actor_message_t){.kind = (uint8_t)base_take_number(&r, 1)};
+    ret_message->id = actor_id_take(&r);
+    ret_message->epoch = base_take_number(&r, 8);
+    if (r.short_of) return false;
+    if (ret_message->kind != MESSAGE_KILL) return true;
+    (void)base_take_number(&r, 8);
+    ret_message->no_restart = base_take_number(&r, 1) != 0;
+    return base_reader_is_done(&r);
+}
+
+size_t actor_message_killed(const void *kill, size_t size, uint8_t ret_bytes[ACTOR_KILLED_MAX]) {
+    base_reader_t r = {.at = kill, .left = size};
+    (void)base_take_number(&r, 1);
+    frame_id_t id = actor_id_take(&r);
+    (void)base_take_number(&r, 8);
+    base_writer_t w = head_begin(ret_bytes, MESSAGE_KILLED, id, 0);
+    base_put_number(&w, base_take_number(&r, 8), 8);
+    return w.size;
+}
+
 actor_counts_t actor_counts(const actor_t *room) {
     return (actor_counts_t){.actors = room->records.count,
                             .seats = room->seats.count,

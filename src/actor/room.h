@@ -4,6 +4,7 @@
 
 #include "actor/actor.h"
 #include "actor/list.h"
+#include "actor/message.h"
 #include "actor/script.h"
 #include "base/map.h"
 #include "base/rule.h"
@@ -269,23 +270,6 @@ struct actor {
     uint64_t walk_home, walk_ms;
     frame_id_t walk_id;
     VEC(uint64_t) walk_dead; /* homes that are to be swept */
-};
-
-enum {
-    MESSAGE_CREATE = 1,
-    MESSAGE_MADE,
-    MESSAGE_REFUSED,
-    MESSAGE_ENDED,
-    MESSAGE_OVER,
-    MESSAGE_END,
-    MESSAGE_LOOK,
-    MESSAGE_UNLOOK,
-    MESSAGE_ALIVE,
-    MESSAGE_DEAD,
-    MESSAGE_KILL,
-    MESSAGE_KILLED,
-    MESSAGE_CALL,
-    MESSAGE_ANSWER,
 };
 
 enum { HEAD_MAX = 96 };

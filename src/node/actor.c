@@ -23,6 +23,9 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "node/cluster/actor_seat.h"
+#include "node/cluster/actor_stub.h"
+#include "node/cluster/proxy.h"
 #include "node/runname.h"
 #include "node/state.h"
 
@@ -43,7 +46,7 @@ void node_actor_note(node_t *n, const node_actor_t *a) {
 
 /* Whether the daemon hears of this actor before it has read its creation. */
 static bool is_early(node_t *n, const node_object_t *o) {
-    return o != NULL && o->actor == NULL &&
+    return o != NULL && o->actor == NULL && o->proxy == NULL &&
            (atomic_load_explicit(&n->slots[o->slot].word, memory_order_acquire) & STORE_STATE) ==
                STORE_PENDING;
 }
@@ -108,6 +111,7 @@ static void creation_refused(node_t *n, node_actor_t *a, node_client_t *worker) 
     if (!a->life.killed) node_failure_creation(n, a, worker->pid);
     actor_quiet(n, a);
     worker->retiring = true;
+    a->end = ACTOR_REFUSED;
     if (!actor_life_ended(&a->life, ACTOR_REFUSED, true))
         node_actor_bury(n, a, "the actor died because its creation failed");
 }
@@ -150,6 +154,7 @@ bool node_actor_created(node_t *n, node_task_t *t) {
     node_actor_note(n, a);
     /* killed while it waited for its worker; at its job's end the worker was told to end */
     if (a->life.killed && !a->orphaned) node_client_kill(worker);
+    if (a->seat != NULL) node_seat_made(n, a);
     node_actor_pump(n, a);
     node_actor_try_end(n, a);
     return keeps;
@@ -157,8 +162,11 @@ bool node_actor_created(node_t *n, node_task_t *t) {
 
 void node_actor_id_text(const node_t *n, const node_actor_t *a,
                         char ret_text[2 * MOB_ID_SIZE + 1]) {
-    snprintf(ret_text, 2 * MOB_ID_SIZE + 1, "%016llx%08x%016llx",
-             (unsigned long long)n->incarnation, a->id.slot, (unsigned long long)a->id.generation);
+    frame_id_t id = {n->incarnation, a->id.slot, a->id.generation};
+    if (a->far != NULL) id = a->far->id;
+    if (a->seat != NULL) id = a->seat->id;
+    snprintf(ret_text, 2 * MOB_ID_SIZE + 1, "%016llx%08x%016llx", (unsigned long long)id.home,
+             id.number, (unsigned long long)id.generation);
 }
 
 /* The driver is not told how the call failed. */
@@ -169,20 +177,22 @@ static void call_quiet(node_t *n, const node_task_t *t) {
 
 void node_actor_call_fail(node_t *n, node_task_t *t, mob_status_t status, const char *why) {
     const node_actor_t *a = t->actor;
+    const char *host;
+    uint64_t node = node_far_where(n, a, &host);
     char text[1600], id[2 * MOB_ID_SIZE + 1], pid[32] = "";
     node_actor_id_text(n, a, id);
     if (a->pid != 0) snprintf(pid, sizeof pid, "\n\tpid: %d", (int)a->pid);
     snprintf(text, sizeof text,
              "The actor died unexpectedly before finishing this task.\n\tclass_name: "
-             "%s\n\tactor_id: %s%s\n\tnode_id: %016llx\n\tip: 127.0.0.1\nThe actor %s is dead: %s",
-             a->name, id, pid, (unsigned long long)n->incarnation, a->name, why);
+             "%s\n\tactor_id: %s%s\n\tnode_id: %016llx\n\tip: %s\nThe actor %s is dead: %s",
+             a->name, id, pid, (unsigned long long)node, host, a->name, why);
     if (a->quiet) call_quiet(n, t);
     node_task_fail(n, t, status, text);
 }
 
-/* Gives a call's results the error that is the actor's value, if it is one; else the cause's
- * words. */
-static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
+void node_actor_call_die(node_t *n, node_task_t *t, const char *why) {
+    node_actor_t *a = t->actor;
+    if (node_seat_call_drop(n, t)) return;
     if (a->words != NULL) {
         call_quiet(n, t);
         node_task_fail(n, t, MOB_EACTOR, a->words);
@@ -206,7 +216,11 @@ static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
         node_task_fail(n, t, a->end_status, a->end_cause);
         return;
     }
-    node_actor_call_fail(n, t, MOB_EACTOR, a->cause);
+    node_actor_call_fail(n, t, MOB_EACTOR, why);
+}
+
+static void call_fail(node_t *n, node_actor_t *a, node_task_t *t) {
+    node_actor_call_die(n, t, a->cause);
 }
 
 static node_calls_t *calls_of(node_actor_t *a, uint32_t caller, uint8_t group) {
@@ -263,6 +277,7 @@ void node_actor_call(node_t *n, node_task_t *t, mob_ref_t id) {
     if (is_early(n, o) &&
         vec_push(&n->actors.early, ((node_early_t){.actor = id, .call = t, .round = n->round})))
         return;
+    if (a == NULL && o != NULL) a = node_far_open(n, o);
     if (a == NULL) {
         node_task_fail(n, t, MOB_EACTOR, "there is no such actor any more");
         return;
@@ -280,6 +295,7 @@ void node_actor_call(node_t *n, node_task_t *t, mob_ref_t id) {
 
 void node_actor_call_ready(node_t *n, node_task_t *t) {
     node_actor_t *a = t->actor;
+    if (a == NULL && t->visit != NULL) node_seat_call_ready(n, t);
     if (a == NULL) return;
     if (node_actor_aside_remove(a, t))
         call_queue(n, a, t);
@@ -288,6 +304,10 @@ void node_actor_call_ready(node_t *n, node_task_t *t) {
 }
 
 void node_actor_pump(node_t *n, node_actor_t *a) {
+    if (a->far != NULL) {
+        node_far_pump(n, a);
+        return;
+    }
     if (a->life.state != ACTOR_ALIVE) return;
     for (size_t i = 0; i < a->callers.count;) {
         node_calls_t *calls = &a->callers.items[i];
@@ -320,6 +340,7 @@ static void books_forget(node_t *n, const node_actor_t *a) {
 static void actor_free(node_t *n, node_actor_t *a) {
     node_object_t *o = n->objects[a->id.slot];
     books_forget(n, a);
+    if (a->far != NULL) node_far_free(n, a);
     if (o != NULL && o->actor == a) {
         o->actor = NULL;
         if (o->holders.count == 0 && o->uses == 0 && !o->at_zero)
@@ -336,6 +357,7 @@ static void actor_free(node_t *n, node_actor_t *a) {
 
 void node_actor_died(node_t *n, node_actor_t *a, const char *cause) {
     if (a->life.state == ACTOR_DEAD || actor_life_ended(&a->life, ACTOR_IMPOSSIBLE, true)) return;
+    a->end = ACTOR_IMPOSSIBLE;
     node_actor_bury(n, a, cause);
 }
 
@@ -388,6 +410,8 @@ void node_actor_bury(node_t *n, node_actor_t *a, const char *cause) {
     }
     a->callers.count = 0;
     node_calls_actor_died(n, a);
+    if (a->far != NULL) node_far_buried(n, a);
+    if (a->seat != NULL) node_seat_ended(n, a);
     node_job_t *job = a->job;
     a->job = NULL;
     node_name_end(n, a);
@@ -425,6 +449,11 @@ void node_actor_end(node_t *n, node_actor_t *a, mob_status_t status, const char 
 void node_actor_kill(node_t *n, mob_ref_t id, bool may_restart) {
     node_object_t *o = node_object_find(n, id);
     node_actor_t *a = o != NULL ? o->actor : NULL;
+    if (a == NULL && o != NULL && o->proxy != NULL) a = node_far_open(n, o);
+    if (a != NULL && a->far != NULL) {
+        if (a->life.state != ACTOR_DEAD) node_far_kill(n, a, may_restart);
+        return;
+    }
     /* one that is not made yet has no process that could be killed */
     if (is_early(n, o) && !may_restart)
         (void)vec_push(&n->actors.early, ((node_early_t){.actor = id, .round = n->round}));
@@ -454,9 +483,14 @@ void node_actor_try_end(node_t *n, node_actor_t *a) {
     node_object_t *o = n->objects[a->id.slot];
     if (a->released && o != NULL && (o->holders.count > 0 || o->uses > 0))
         a->released = false; /* a handle came back in a message */
-    if (!a->released || a->life.state != ACTOR_ALIVE || a->in_flight > 0 || a->callers.count > 0 ||
-        a->aside != NULL || a->first != NULL || a->worker == NULL)
+    if (!a->released || a->in_flight > 0 || a->callers.count > 0 || a->aside != NULL ||
+        a->first != NULL)
         return;
+    if (a->far != NULL) {
+        if (node_far_is_over(n, a)) actor_free(n, a);
+        return;
+    }
+    if (a->life.state != ACTOR_ALIVE || a->worker == NULL) return;
     if (a->worker->retiring) return;
     a->worker->retiring = true;
     node_name_end(n, a); /* whoever finds it by name now would lose it */

@@ -43,6 +43,9 @@ struct node_actor {
     char *end_cause;         /* ... and why; NULL: it has not */
     pid_t pid;               /* of its process, or the last one it had */
     uint64_t runs;           /* of its worker, when that became the actor, as its events count */
+    struct node_far *far;    /* it lives on another node (cluster/actor_stub.h); NULL: here */
+    struct node_seat *seat;  /* other nodes call it (cluster/actor_seat.h); NULL: none does */
+    actor_end_t end;         /* how its process ended, or why it had none */
     uint64_t due_ns;         /* when it is made again, if it waits for that; else 0 */
     char name[64];
     char cause[512];
@@ -96,6 +99,8 @@ void node_actor_bury(node_t *node, node_actor_t *actor, const char *cause);
 void node_actor_note(node_t *node, const node_actor_t *actor);
 /* Fails a call that its actor can't answer. `why` is a sentence about the actor. */
 void node_actor_call_fail(node_t *node, node_task_t *call, mob_status_t status, const char *why);
+/* The same, with the error that is the actor's value, if it is one, or by what else is known. */
+void node_actor_call_die(node_t *node, node_task_t *call, const char *why);
 /* The actor's id in hexadecimal digits, as ObjectRef.hex gives it, with a zero at the end. */
 void node_actor_id_text(const node_t *node, const node_actor_t *actor,
                         char ret_text[2 * MOB_ID_SIZE + 1]);

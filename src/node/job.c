@@ -33,6 +33,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "node/cluster/actor_stub.h"
 #include "node/state.h"
 
 /* ---- beginning ---- */
@@ -150,6 +151,7 @@ static void actors_end(node_job_t *job) {
         node_client_t *w = n->clients[i];
         if (w != NULL && w->job == job && w->actor != NULL) node_actor_orphan(n, w->actor);
     }
+    node_far_job_ends(job);
 }
 
 void node_job_leave(node_job_t *job, bool driver_waits) {

@@ -37,6 +37,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "node/cluster/actor_seat.h"
 #include "node/runname.h"
 #include "node/state.h"
 
@@ -85,6 +86,7 @@ void node_actor_lost(node_t *n, node_actor_t *a, node_client_t *w) {
     if (a->life.state != ACTOR_ALIVE) return;
     actor_end_t end = end_of(a, w);
     a->pid = w->pid;
+    a->end = end;
     answers_note(a, w);
     if (actor_life_ended(&a->life, end, is_wanted(n, a, w))) return;
     /* The errors of its calls are no news if its end was wanted: by ray.kill, for want of handles,
@@ -184,6 +186,7 @@ void node_actor_creation_lost(node_t *n, node_task_t *t, bool begun) {
     }
     a->pid = w->pid;
     actor_end_t end = !begun ? ACTOR_UNBEGUN : a->shot ? ACTOR_SHOT : ACTOR_CRASHED;
+    a->end = end;
     if (actor_life_ended(&a->life, end, is_wanted(n, a, w))) {
         if (begun) restart_tell(a, w);
         creation_again(n, a);
@@ -252,6 +255,7 @@ void node_actor_call_lost(node_t *n, node_task_t *t, bool begun) {
     how_text(a, w, how, sizeof how);
     node_task_name(n, t, name, sizeof name);
     a->in_flight--;
+    if (node_seat_call_drop(n, t)) return;
     if (begun && t->cancelled != 0) { /* it is not run again, however often it might be */
         node_cancel_fail(n, t);
         return;

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "control/retry.h"
+#include "node/cluster/actor_stub.h"
 #include "node/forward.h"
 #include "node/runname.h"
 #include "node/state.h"
@@ -284,7 +285,7 @@ void node_task_ready(node_task_t *t, node_t *n) {
         if (!t->job->cancelling) task_drop(n, t);
         return;
     }
-    if (node_forward(n, t) || task_fails(n, t)) return;
+    if (node_forward(n, t) || node_far_takes(n, t) || task_fails(n, t)) return;
     char name[256];
     if (!sched_shape_fits_ever(t->job->sched, t->shape)) {
         node_task_name(n, t, name, sizeof name);
@@ -479,11 +480,15 @@ void node_task_dismiss(node_t *n, node_task_t *t) {
     uint64_t word = wire_word(t->generation, 0, WIRE_FREE);
     node_remake_t *remake = t->remake;
     node_visit_t *visit = t->visit;
+    node_actor_t *far = t->actor != NULL && t->actor->far != NULL && node_peer_is(worker)
+                            ? t->actor
+                            : NULL;
     int32_t retries = t->retries;
     task_close(n, t);
     atomic_store_explicit(&record->word, word, memory_order_release);
     if (remake != NULL) node_remake_end(n, remake, retries);
     if (visit != NULL) node_visit_end(n, visit);
+    if (far != NULL) node_far_answered(n, far);
 }
 
 static void note_event(node_t *n, const node_task_t *t, const node_client_t *worker) {
@@ -617,7 +622,7 @@ void node_task_retry(node_client_t *client, const wire_message_t *m) {
     }
     size_t size = m->failure.size <= MOB_STORY_MAX ? (size_t)m->failure.size : MOB_STORY_MAX;
     const char *why = (const char *)client->segment.base + SHM_CLIENT_SCRATCH;
-    if (t->visit != NULL) {
+    if (t->visit != NULL && t->kind == MOB_TASK) {
         node_visit_raised(client->node, t, why, size);
         node_client_tell(client, wire_answer(MOB_OK, 0));
         node_worker_free(client);

@@ -221,7 +221,7 @@ void node_visit_refuse(node_visit_t *v, mob_status_t status, const char *why) {
 
 void node_visit_open(node_visit_t *v, node_job_t *job, node_own_t *own, const frame_t *f) {
     node_task_t *t;
-    if (f->kind != MOB_TASK || f->flows) {
+    if (f->kind != (v->call != 0 ? MOB_ACTOR_CALL : MOB_TASK) || f->flows) {
         node_visit_unfit(v, MOB_EINVAL, "this node takes no such tasks");
         return;
     }

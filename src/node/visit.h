@@ -21,6 +21,10 @@ struct node_visit {
     bool may_start;     /* else it is not for the scheduler yet */
     bool is_owing;      /* it is among those */
 
+    /* of an actor's call; see cluster/actor_visit.c */
+    uint64_t call;   /* the room actor's number of it; 0: it is none, or has ended */
+    frame_id_t seat; /* its actor */
+
     /* of another node's; see cluster/guest.c */
     struct place_guest *guest; /* of the room place; NULL: that has done with it */
     frame_id_t *results;       /* the origin's names of them */

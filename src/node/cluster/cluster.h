@@ -16,6 +16,7 @@
 
 #include "member/member.h"
 #include "mesh/mesh.h"
+#include "node/cluster/acting.h"
 #include "node/cluster/guestjob.h"
 #include "node/cluster/holding.h"
 #include "node/cluster/package.h"
@@ -72,6 +73,7 @@ struct node_cluster {
     node_holding_t holding;
     node_placing_t placing;
     node_watches_t watches;
+    node_acting_t acting;
     struct node_pulling *pulling; /* NULL: not yet, or not any more */
     node_packages_t packages;
     int log_fd; /* cluster.log in the session's folder; -1: none */

@@ -138,6 +138,7 @@ static void began(void *context, uint64_t number) {
             (void)node_pulling_peer(c, row->incarnation, row->host, row->port);
     }
     if (status == MOB_OK) status = node_placing_start(c);
+    if (status == MOB_OK) status = node_acting_start(c);
     if (status != MOB_OK) {
         node_cluster_fail(c, status, *mob_last_error() ? mob_last_error() : "no memory");
         return;
@@ -174,6 +175,7 @@ static void died(void *context, uint64_t peer, uint64_t number) {
     mesh_peer_close(c->mesh, peer);
     node_roster_bury(&c->roster, peer, reason);
     node_placing_died(c, peer);
+    node_acting_died(c, peer);
     if (c->pulling != NULL) (void)node_pulling_died(c, peer);
     node_guestjob_died(c, peer);
     node_holding_died(c, peer, number); /* which says when the tombstone is closed */
@@ -185,19 +187,19 @@ static void struck(void *context, uint64_t number) { node_holding_struck(context
 
 /* Nothing that may run only once is begun here for other nodes: nobody needs to know. */
 static void term(void *context, uint64_t end_ns) { (void)context, (void)end_ns; }
-static void paused(void *context, bool is_paused) { node_placing_paused(context, is_paused); }
+static void paused(void *context, bool is_paused) {
+    node_placing_paused(context, is_paused);
+    node_acting_paused(context, is_paused);
+}
 
 static void leads(void *context, uint64_t leader, uint64_t fence) {
     node_placing_leads(context, leader, fence);
+    node_acting_leads(context, leader);
 }
 
-/* No room of this node keeps anything in the control state but membership itself. */
-static void master(void *context, uint64_t number) {
-    node_cluster_t *c = context;
-    member_said(c->member, number);
-}
-
-static void settled(void *context, uint64_t number) { (void)context, (void)number; }
+/* Beside membership the room actor alone has facts there: it says when they are said. */
+static void master(void *context, uint64_t number) { node_acting_master(context, number); }
+static void settled(void *context, uint64_t number) { node_acting_settled(context, number); }
 
 static const char *words_on(member_end_t why) {
     switch (why) {
@@ -261,6 +263,7 @@ void node_membership_silent(node_cluster_t *c, uint64_t peer, bool is_silent) {
     if (c->member == NULL || row == NULL) return;
     row->is_silent = is_silent;
     node_placing_silent(c, peer, is_silent);
+    node_acting_silent(c, peer, is_silent);
     (void)member_complain(c->member, peer, is_silent); /* without memory: at the next silence */
     tick_soon(c);
 }

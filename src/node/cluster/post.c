@@ -75,6 +75,8 @@ static mob_status_t message_give(node_cluster_t *c, uint64_t peer, node_post_t k
         return node_holding_receive(c, peer, bytes, size);
     case POST_PULL:
         return node_pulling_receive(c, peer, bytes, size);
+    case POST_ACTOR:
+        return node_acting_receive(c, peer, bytes, size);
     case POST_PLACE:
         return node_placing_receive(c, peer, bytes, size);
     case POST_VALUE:

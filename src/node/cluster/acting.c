@@ -1,0 +1,530 @@
+/*
+ * A message of the room, as it crosses nodes:
+ *
+ *     u32 count | ids | u32 size | freight | what the room wrote
+ *
+ * The ids are the references inside of it, which are the receiver's too from then on. The freight
+ * is what goes along: the frame of a creation (CREATE), what the constructor left or how the actor
+ * ended (MADE, ENDED), what callers elsewhere are to know (ALIVE, DEAD).
+ *
+ * The room must not be called from what it says. So what it says, and what the books have to tell
+ * it, are events, done in their order at the end of the round. Messages to this node itself are
+ * among them. Nothing that is named in an event goes meanwhile: objects are freed by the sweep of
+ * a later round.
+ *
+ * All messages are sent as answers, for which a link always has room: a call has a record of its
+ * caller's, and so they are bounded.
+ */
+#include "node/cluster/acting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "actor/actor.h"
+#include "actor/message.h"
+#include "actor/script.h"
+#include "base/bytes.h"
+#include "frame/id.h"
+#include "node/cluster/actor_seat.h"
+#include "node/cluster/actor_stub.h"
+#include "node/cluster/cluster.h"
+#include "node/cluster/guest.h"
+#include "node/cluster/post.h"
+#include "node/forward.h"
+#include "node/state.h"
+
+struct node_acting_event {
+    node_acting_event_t *next;
+    node_acting_word_t word;
+    node_cluster_t *cluster;
+    uint64_t from; /* whose message it came with; of an early LOOK, too */
+    uint64_t round;
+    size_t size;
+    uint8_t bytes[];
+};
+
+node_acting_key_t node_acting_key(frame_id_t id) {
+    node_acting_key_t key;
+    base_writer_t w = {.bytes = key.bytes};
+    frame_id_put(&w, id);
+    return key;
+}
+
+node_actor_t *node_acting_actor(node_t *n, frame_id_t id) {
+    mob_ref_t ref = node_proxy_find(n, id);
+    const node_object_t *o = ref.slot != 0 ? node_object_known(n, ref) : NULL;
+    return o != NULL ? o->actor : NULL;
+}
+
+static uint64_t now_ms(void) { return node_cluster_now_ns() / 1000000; }
+
+/* ---- events ---- */
+
+static node_acting_event_t *event_new(node_cluster_t *c, node_acting_word_t word, const void *bytes,
+                                      size_t size) {
+    node_acting_event_t *e = malloc(sizeof *e + size);
+    if (e == NULL) {
+        node_cluster_trouble(c, "no memory for what is to be said of an actor");
+        return NULL;
+    }
+    *e = (node_acting_event_t){.word = word, .cluster = c, .from = c->acting.from, .size = size};
+    if (size > 0) memcpy(e->bytes, bytes, size);
+    return e;
+}
+
+static void event_add(node_cluster_t *c, node_acting_event_t *e) {
+    node_acting_t *a = &c->acting;
+    e->next = NULL;
+    if (a->last != NULL)
+        a->last->next = e;
+    else
+        a->first = e;
+    a->last = e;
+    c->node->again = true;
+}
+
+void node_acting_tell(node_cluster_t *c, node_acting_word_t word, const void *bytes, size_t size) {
+    node_acting_event_t *e = event_new(c, word, bytes, size);
+    if (e != NULL) event_add(c, e);
+}
+
+/* ---- messages out ---- */
+
+/* What goes along with it, by its kind. */
+static mob_status_t freight_load(node_cluster_t *c, uint64_t to, const actor_message_t *m,
+                                 const void *body, size_t size, node_freight_t *f) {
+    if (m->kind == MESSAGE_CREATE) return node_far_creation(c, to, m->id, m->epoch, f);
+    if (m->kind == MESSAGE_CALL) return node_guest_frame_ids(body, size, &f->ids, &f->count);
+    if (m->kind == MESSAGE_ANSWER && size > 0)
+        return node_guest_answer_ids(body, size, &f->ids, &f->count);
+    if (m->kind == MESSAGE_MADE || m->kind == MESSAGE_ENDED) node_seat_words(c, m->id, f);
+    if (m->kind == MESSAGE_ALIVE || m->kind == MESSAGE_DEAD) node_far_words(c, m, f);
+    return MOB_OK;
+}
+
+static void letter_put(base_writer_t *w, const node_freight_t *f, const node_letter_parts_t *p) {
+    base_put_number(w, f->count, 4);
+    for (size_t i = 0; i < f->count; i++) frame_id_put(w, f->ids[i]);
+    base_put_number(w, f->size, 4);
+    base_put_bytes(w, f->bytes, f->size);
+    base_put_bytes(w, p->head, p->head_size);
+    base_put_bytes(w, p->body, p->body_size);
+}
+
+static mob_status_t letter_send(node_cluster_t *c, uint64_t to, const node_freight_t *f,
+                                const node_letter_parts_t *p) {
+    base_writer_t w = {0};
+    letter_put(&w, f, p);
+    w.bytes = malloc(w.size);
+    if (w.bytes == NULL) return MOB_ENOMEM;
+    w.size = 0;
+    letter_put(&w, f, p);
+    mob_status_t status = MOB_OK;
+    if (to == c->node->incarnation) {
+        uint64_t from = c->acting.from;
+        c->acting.from = to;
+        node_acting_tell(c, (node_acting_word_t){.what = NODE_ACTING_LETTER}, w.bytes, w.size);
+        c->acting.from = from;
+    } else {
+        node_letter_parts_t whole = {.body = w.bytes, .body_size = w.size};
+        status = node_post_send_refs(c, to, POST_ACTOR, &whole, f->ids, f->count, NULL, true);
+    }
+    free(w.bytes);
+    return status;
+}
+
+static void on_send(void *context, uint64_t to, const void *head, size_t head_size,
+                    const void *body, size_t body_size, bool is_answer) {
+    (void)is_answer;
+    node_cluster_t *c = context;
+    node_letter_parts_t parts = {
+        .head = head, .head_size = head_size, .body = body, .body_size = body_size};
+    node_freight_t freight = {0};
+    actor_message_t m;
+    if (!actor_message_peek(head, head_size, &m)) return;
+    mob_status_t status = freight_load(c, to, &m, body, body_size, &freight);
+    if (status == MOB_OK) status = letter_send(c, to, &freight, &parts);
+    /* a dead peer needs none */
+    if (status != MOB_OK && status != MOB_ECLOSED)
+        node_cluster_trouble(c, "what was to be said of an actor to node %016llx was lost: %s",
+                             (unsigned long long)to, mob_status_text(status));
+    free(freight.bytes);
+    free(freight.ids);
+}
+
+/* ---- what the room says ---- */
+
+/* Names of masters are membership's in all rooms; the state says whether it is still that one. */
+typedef struct {
+    script_fn script;
+    uint64_t master;
+} guarded_t;
+
+static size_t guarded_script(const script_keys_t *keys, const void *arguments, size_t size,
+                             void *answer) {
+    guarded_t guarded;
+    memcpy(&guarded, arguments, sizeof guarded);
+    if (!member_script_guard(keys, guarded.master)) {
+        *(uint8_t *)answer = ACTOR_SAY_UNSETTLED; /* it is asked again */
+        return 1;
+    }
+    script_keys_t named = *keys;
+    named.master = guarded.master;
+    return guarded.script(&named, (const uint8_t *)arguments + sizeof guarded,
+                          size - sizeof guarded, answer);
+}
+
+static uint64_t question_master(const node_acting_event_t *asked) {
+    guarded_t guarded;
+    memcpy(&guarded, asked->bytes, sizeof guarded);
+    return guarded.master;
+}
+
+static void on_answered(void *context, uint64_t master, const void *answer, size_t size) {
+    (void)master; /* the connection's */
+    node_acting_event_t *asked = context;
+    node_cluster_t *c = asked->cluster;
+    if (c->acting.room == NULL) {
+        free(asked);
+    } else if (answer == NULL) {
+        if (!vec_push(&c->acting.unasked, asked)) free(asked);
+    } else {
+        actor_answered(c->acting.room, asked->word.number, question_master(asked), answer, size);
+        free(asked);
+        c->node->again = true;
+    }
+}
+
+static void question_go(node_cluster_t *c, node_acting_event_t *asked) {
+    mob_status_t status =
+        node_cluster_ask(c, guarded_script, asked->bytes, asked->size, on_answered, asked);
+    if (status != MOB_OK && !vec_push(&c->acting.unasked, asked)) free(asked);
+}
+
+static void on_ask(void *context, script_fn script, const void *arguments, size_t size,
+                   uint64_t question) {
+    node_cluster_t *c = context;
+    guarded_t guarded = {script, c->acting.master};
+    uint8_t bytes[sizeof guarded + SCRIPT_VALUE_MAX];
+    memcpy(bytes, &guarded, sizeof guarded);
+    memcpy(bytes + sizeof guarded, arguments, size);
+    node_acting_event_t *asked = event_new(c, (node_acting_word_t){.number = question}, bytes,
+                                           sizeof guarded + size);
+    if (asked != NULL) question_go(c, asked);
+}
+
+static void on_said(void *context, uint64_t master) {
+    node_cluster_t *c = context;
+    member_said(c->member, master);
+}
+
+static bool on_is_dead(void *context, uint64_t peer) {
+    node_cluster_t *c = context;
+    return peer != c->node->incarnation && !member_knows(c->member, peer);
+}
+
+static void on_place(void *context, frame_id_t id) {
+    node_acting_tell(context, (node_acting_word_t){NODE_ACTING_PLACE, id, 0, 0}, NULL, 0);
+}
+
+/* Names are the node's own (name.c): no actor is created here with one. */
+static void on_created(void *context, frame_id_t id, mob_status_t status) {
+    (void)context, (void)id, (void)status;
+}
+
+static void on_ended(void *context, frame_id_t id) {
+    node_acting_tell(context, (node_acting_word_t){NODE_ACTING_ENDED, id, 0, 0}, NULL, 0);
+}
+
+/* What there is to know came along with the message. */
+static void on_make(void *context, frame_id_t id, uint64_t epoch, const void *spec, size_t size) {
+    (void)spec, (void)size;
+    node_acting_tell(context, (node_acting_word_t){NODE_ACTING_MAKE, id, epoch, 0}, NULL, 0);
+}
+
+static void on_stop(void *context, frame_id_t id, uint64_t epoch) {
+    node_acting_tell(context, (node_acting_word_t){NODE_ACTING_STOP, id, epoch, 0}, NULL, 0);
+}
+
+static void on_fetch(void *context, uint64_t call, frame_id_t id, uint64_t epoch, const void *bytes,
+                     size_t size) {
+    (void)epoch;
+    node_acting_tell(context, (node_acting_word_t){NODE_ACTING_FETCH, id, call, 0}, bytes, size);
+}
+
+static void on_run(void *context, uint64_t call, bool begins) {
+    node_acting_tell(context, (node_acting_word_t){NODE_ACTING_RUN, {0}, call, begins}, NULL, 0);
+}
+
+static void on_answer(void *context, uint64_t token, mob_status_t status, const void *bytes,
+                      size_t size) {
+    node_acting_tell(context, (node_acting_word_t){NODE_ACTING_RESULT, {0}, token, status}, bytes,
+                     size);
+}
+
+static void on_released(void *context, frame_id_t id) { (void)context, (void)id; }
+
+static void on_found(void *context, uint64_t token, mob_status_t status, frame_id_t id,
+                     uint8_t flags) {
+    (void)context, (void)token, (void)status, (void)id, (void)flags;
+}
+
+static const actor_ops_t ops = {
+    .send = on_send,
+    .ask = on_ask,
+    .said = on_said,
+    .is_dead = on_is_dead,
+    .place = on_place,
+    .created = on_created,
+    .ended = on_ended,
+    .make = on_make,
+    .stop = on_stop,
+    .fetch = on_fetch,
+    .run = on_run,
+    .answer = on_answer,
+    .released = on_released,
+    .found = on_found,
+};
+
+/* ---- messages in ---- */
+
+static mob_status_t kill_come(node_cluster_t *c, uint64_t from, const actor_message_t *m,
+                              const void *bytes, size_t size) {
+    node_t *n = c->node;
+    uint8_t answer[ACTOR_KILLED_MAX];
+    node_actor_kill(n, node_proxy_find(n, m->id), !m->no_restart);
+    node_letter_parts_t parts = {.head = answer,
+                                 .head_size = actor_message_killed(bytes, size, answer)};
+    (void)letter_send(c, from, &(node_freight_t){0}, &parts);
+    return MOB_OK;
+}
+
+/* Whether it is for an actor of this home that lives here: then the books know better. */
+static bool is_for_books(node_t *n, const actor_message_t *m) {
+    const node_actor_t *a = m->id.home == n->incarnation ? node_acting_actor(n, m->id) : NULL;
+    return m->kind == MESSAGE_KILL && a != NULL && a->far == NULL;
+}
+
+static mob_status_t early_keep(node_cluster_t *c, const void *bytes, size_t size) {
+    node_acting_event_t *e =
+        event_new(c, (node_acting_word_t){.what = NODE_ACTING_LETTER}, bytes, size);
+    if (e == NULL || !vec_push(&c->acting.early, e)) {
+        free(e);
+        return MOB_ENOMEM;
+    }
+    e->round = c->node->round;
+    c->node->again = true;
+    return MOB_OK;
+}
+
+/* What goes along is seen first, then the room sees the message. */
+static mob_status_t message_come(node_cluster_t *c, uint64_t from, const void *bytes, size_t size,
+                                 const uint8_t *freight, size_t freight_size) {
+    actor_message_t m;
+    if (!actor_message_peek(bytes, size, &m)) return MOB_EPROTO;
+    if (is_for_books(c->node, &m)) return kill_come(c, from, &m, bytes, size);
+    if (m.kind == MESSAGE_CREATE && freight_size > 0) {
+        uint8_t *copy = malloc(freight_size);
+        if (copy == NULL) return MOB_ENOMEM;
+        memcpy(copy, freight, freight_size);
+        node_seat_creation_came(c, m.id, copy, freight_size);
+    } else if (freight_size > 0) {
+        mob_status_t status = node_far_heard(c, from, &m, freight, freight_size);
+        if (status != MOB_OK) return status;
+    }
+    mob_status_t status = actor_receive(c->acting.room, from, bytes, size);
+    if (status == MOB_OK && m.kind == MESSAGE_MADE) node_far_made(c, from, &m);
+    return status;
+}
+
+/* A LOOK may come before the creation of its actor was read. */
+static mob_status_t letter_come(node_cluster_t *c, uint64_t from, const void *bytes, size_t size,
+                                bool may_wait) {
+    base_reader_t r = {.at = bytes, .left = size};
+    size_t count = base_take_number(&r, 4);
+    if (count > r.left / MOB_ID_SIZE) return base_fail(MOB_EPROTO, "an actor's message cut short");
+    frame_id_t *ids;
+    mob_status_t status = frame_ids_take(&r, count, &ids);
+    if (status != MOB_OK) return status;
+    if (count > 0 && from != c->node->incarnation)
+        status = node_holding_frame_came(c, from, ids, count);
+    free(ids);
+    if (status != MOB_OK) return status;
+    size_t freight_size = base_take_number(&r, 4);
+    const uint8_t *freight = base_take_bytes(&r, freight_size);
+    actor_message_t m;
+    if (r.short_of || !actor_message_peek(r.at, r.left, &m))
+        return base_fail(MOB_EPROTO, "an actor's message cut short");
+    bool waits = m.kind == MESSAGE_LOOK && m.id.home == c->node->incarnation &&
+                 !node_seat_adopt(c, m.id);
+    if (waits && may_wait) return early_keep(c, bytes, size);
+    status = message_come(c, from, r.at, r.left, freight, freight_size);
+    return status == MOB_EPROTO ? base_fail(status, "an actor's message that makes no sense")
+                                : status;
+}
+
+mob_status_t node_acting_receive(node_cluster_t *c, uint64_t peer, const void *bytes, size_t size) {
+    if (c->acting.room == NULL) return MOB_ECLOSED;
+    c->acting.from = peer;
+    mob_status_t status = letter_come(c, peer, bytes, size, true);
+    c->acting.from = 0;
+    c->node->again = true;
+    return status;
+}
+
+/* ---- the end of a round ---- */
+
+static void event_do(node_cluster_t *c, const node_acting_event_t *e) {
+    actor_t *room = c->acting.room;
+    const node_acting_word_t *w = &e->word;
+    switch (w->what) {
+    case NODE_ACTING_MADE:
+        actor_process_made(room, w->id, w->number);
+        break;
+    case NODE_ACTING_GONE:
+        actor_process_ended(room, w->id, w->number, (actor_end_t)w->value);
+        node_seat_gone(c, w->id);
+        break;
+    case NODE_ACTING_REFUSED:
+        actor_process_refused(room, w->id, w->number);
+        node_seat_gone(c, w->id);
+        break;
+    case NODE_ACTING_READY:
+        actor_call_ready(room, w->number);
+        break;
+    case NODE_ACTING_DONE:
+        actor_call_done(room, w->number, MOB_OK, e->bytes, e->size);
+        break;
+    case NODE_ACTING_LETTER:
+        (void)letter_come(c, e->from, e->bytes, e->size, true);
+        break;
+    case NODE_ACTING_PLACE:
+        node_far_place(c, w->id);
+        break;
+    case NODE_ACTING_ENDED:
+        node_far_ended(c, w->id);
+        break;
+    case NODE_ACTING_MAKE:
+        node_seat_make(c, w->id, w->number);
+        break;
+    case NODE_ACTING_STOP:
+        node_seat_stop(c, w->id, w->number);
+        break;
+    case NODE_ACTING_FETCH:
+        node_seat_fetch(c, w->number, w->id, e->from, e->bytes, e->size);
+        break;
+    case NODE_ACTING_RUN:
+        node_seat_run(c, w->number, w->value != 0);
+        break;
+    case NODE_ACTING_RESULT:
+        node_far_result(c, w->number, (mob_status_t)w->value, e->from, e->bytes, e->size);
+    }
+}
+
+/* Those of former rounds: every ring was read since, so there is no such actor, or it is known. */
+static void early_settle(node_cluster_t *c) {
+    node_acting_t *a = &c->acting;
+    size_t count = a->early.count;
+    for (size_t i = 0; i < count; i++) {
+        node_acting_event_t *e = a->early.items[i];
+        if (e->round == c->node->round) {
+            vec_push(&a->early, e); /* there is room: one was taken */
+            continue;
+        }
+        a->from = e->from;
+        (void)letter_come(c, e->from, e->bytes, e->size, false);
+        a->from = 0;
+        free(e);
+    }
+    memmove(a->early.items, a->early.items + count, (a->early.count - count) * sizeof(void *));
+    a->early.count -= count;
+    c->node->again |= a->early.count > 0;
+}
+
+void node_acting_settle(node_cluster_t *c) {
+    node_acting_t *a = &c->acting;
+    if (a->room == NULL) return;
+    node_forward_retry(a->others);
+    node_visits_answer(a->others);
+    if (a->early.count > 0) early_settle(c);
+    while (a->first != NULL && a->room != NULL) {
+        node_acting_event_t *e = a->first;
+        a->first = e->next;
+        if (a->first == NULL) a->last = NULL;
+        a->from = e->from;
+        event_do(c, e);
+        a->from = 0;
+        free(e);
+    }
+}
+
+static void on_timer(uv_timer_t *timer) {
+    node_cluster_t *c = timer->data;
+    node_acting_t *a = &c->acting;
+    if (a->room == NULL) return;
+    for (size_t i = a->unasked.count; i-- > 0;) question_go(c, vec_pop(&a->unasked));
+    actor_tick(a->room, now_ms());
+    node_far_tick(c);
+    c->node->again = true;
+}
+
+/* ---- its course ---- */
+
+mob_status_t node_acting_start(node_cluster_t *c) {
+    node_acting_t *a = &c->acting;
+    base_map_init(&a->seats, MOB_ID_SIZE);
+    base_map_init(&a->calls, sizeof(uint64_t));
+    base_map_init(&a->frames, MOB_ID_SIZE);
+    a->others = node_far_peer_new(c->node);
+    if (a->others == NULL) return MOB_ENOMEM;
+    a->master = member_master(c->member);
+    mob_status_t status = actor_new(&ops, c, c->node->incarnation, a->master, now_ms(), &a->room);
+    if (status != MOB_OK) return status;
+    actor_settled(a->room, a->settled);
+    uv_timer_init(&c->node->loop, &a->timer);
+    a->timer.data = c;
+    uv_timer_start(&a->timer, on_timer, ACTOR_TICK_MS, ACTOR_TICK_MS);
+    return MOB_OK;
+}
+
+void node_acting_end(node_cluster_t *c) {
+    node_acting_t *a = &c->acting;
+    if (a->room == NULL) return;
+    uv_timer_stop(&a->timer);
+    actor_free(a->room);
+    a->room = NULL;
+}
+
+void node_acting_died(node_cluster_t *c, uint64_t peer) {
+    if (c->acting.room == NULL) return;
+    node_far_node_died(c, peer);
+    actor_peer_died(c->acting.room, peer);
+    c->node->again = true;
+}
+
+void node_acting_silent(node_cluster_t *c, uint64_t peer, bool is_silent) {
+    if (c->acting.room != NULL) actor_peer_silent(c->acting.room, peer, is_silent);
+}
+
+void node_acting_leads(node_cluster_t *c, uint64_t leader) {
+    if (c->acting.room != NULL) actor_leader(c->acting.room, leader);
+}
+
+void node_acting_paused(node_cluster_t *c, bool is_paused) {
+    if (c->acting.room == NULL) return;
+    actor_pause(c->acting.room, is_paused);
+    c->node->again = true;
+}
+
+void node_acting_master(node_cluster_t *c, uint64_t master) {
+    c->acting.master = master;
+    if (c->acting.room == NULL)
+        member_said(c->member, master);
+    else
+        actor_master(c->acting.room, master);
+}
+
+void node_acting_settled(node_cluster_t *c, uint64_t master) {
+    c->acting.settled = master;
+    if (c->acting.room != NULL) actor_settled(c->acting.room, master);
+}

@@ -1,0 +1,494 @@
+/*
+ * Actors that live elsewhere.
+ *
+ * At its home such an actor is a book on its own slot, as any actor's, with a creation that no
+ * worker has:
+ *
+ *   leaves      it can't run here, or has waited here while another node has room. The room's
+ *               record is made, and asks for a node (PLACE), each time that it is to be made
+ *   is sent     its frame is written from its record, which stays READY
+ *   is made     the constructor has ended there (MADE): its value is the slot's. The creation is
+ *               kept if it may be made again, else it is done
+ *   is over     the room says so (ENDED): buried as any actor
+ *
+ * Elsewhere it is a book on the proxy of its id, from the first call or kill by a process there
+ * until no process has a handle and no call is left. It has no life of its own: what becomes of
+ * its calls the room says.
+ *
+ * Which node: one that has the labels, with the most CPUs free of those that have room now, as
+ * their heartbeats say. What was sent there since the last heartbeat is counted.
+ */
+#include "node/cluster/actor_stub.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "actor/actor.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "node/cluster/acting.h"
+#include "node/cluster/cluster.h"
+#include "node/cluster/guest.h"
+#include "node/cluster/guestjob.h"
+#include "node/cluster/proxy.h"
+#include "node/state.h"
+#include "sched/selector.h"
+#include "wire/direct.h"
+
+enum { STUB_LIMIT = 1 << 20 }; /* of calls at once, of an actor of which only its home knows more */
+
+static const uint64_t LEAVES_NS = 250000000;
+
+static bool is_home(const node_t *n, const node_actor_t *a) {
+    return a->far->id.home == n->incarnation;
+}
+
+static actor_t *room_of(const node_t *n) {
+    return n->cluster != NULL ? n->cluster->acting.room : NULL;
+}
+
+static node_actor_t *far_find(node_cluster_t *c, frame_id_t id) {
+    node_actor_t *a = node_acting_actor(c->node, id);
+    return a != NULL && a->far != NULL ? a : NULL;
+}
+
+static const char *name_of(const node_t *n, uint64_t node) {
+    const node_row_t *row = node_roster_find(&n->cluster->roster, node);
+    return row != NULL && row->name != NULL ? row->name : "?";
+}
+
+uint64_t node_far_where(const node_t *n, const node_actor_t *a, const char **ret_host) {
+    uint64_t node = a->far != NULL ? a->far->node : n->incarnation;
+    const node_row_t *row =
+        n->cluster != NULL && a->far != NULL ? node_roster_find(&n->cluster->roster, node) : NULL;
+    *ret_host = row != NULL             ? row->host
+                : n->cluster != NULL ? n->cluster->host
+                                     : "127.0.0.1";
+    return node;
+}
+
+/* ---- its book ---- */
+
+static bool far_set(node_t *n, node_actor_t *a, frame_id_t id) {
+    node_far_t *far = calloc(1, sizeof *far);
+    if (far == NULL || !vec_push(&n->cluster->acting.fars, a)) {
+        free(far);
+        return false;
+    }
+    far->id = id;
+    a->far = far;
+    if (actor_handle_open(room_of(n), id, 0) == MOB_OK) return true;
+    n->cluster->acting.fars.count--;
+    a->far = NULL;
+    free(far);
+    return false;
+}
+
+node_actor_t *node_far_open(node_t *n, node_object_t *o) {
+    if (room_of(n) == NULL || o->proxy == NULL) return NULL;
+    node_actor_t *a = calloc(1, sizeof *a);
+    if (a == NULL) return NULL;
+    a->id = (mob_ref_t){.slot = o->slot, .generation = o->generation};
+    a->limit = STUB_LIMIT;
+    actor_life_init(&a->life, 0);
+    actor_life_made(&a->life);
+    snprintf(a->name, sizeof a->name, "%s", "actor");
+    if (!far_set(n, a, o->proxy->id)) {
+        free(a);
+        return NULL;
+    }
+    o->actor = a;
+    return a;
+}
+
+void node_far_free(node_t *n, node_actor_t *a) {
+    node_acting_t *acting = &n->cluster->acting;
+    for (size_t i = acting->fars.count; i-- > 0;)
+        if (acting->fars.items[i] == a) vec_swap_remove(&acting->fars, i);
+    if (acting->room != NULL) actor_handle_close(acting->room, a->far->id);
+    free(a->far);
+    a->far = NULL;
+}
+
+/* ---- which node ---- */
+
+static const char *terms_of(const char *selector) {
+    return selector != NULL && selector[0] == '!' ? selector + 1 : selector;
+}
+
+static bool row_has(const node_row_t *row, const sched_amount_t *need, bool now) {
+    for (size_t i = 0; i < row->count; i++)
+        if (strcmp(row->totals[i].name, need->name) == 0)
+            return (now ? (uint64_t)row->free[i] : row->totals[i].amount) >= need->amount;
+    return false;
+}
+
+static int64_t cpus_of(const node_row_t *row) {
+    for (size_t i = 0; i < row->count; i++)
+        if (strcmp(row->totals[i].name, "CPU") == 0) return row->free[i];
+    return 0;
+}
+
+/* What is asked for, and where. */
+typedef struct {
+    sched_amount_t needs[SCHED_NEEDS_MAX];
+    size_t count;
+    const char *terms;
+} want_t;
+
+static void want_read(const node_task_t *t, want_t *ret_want) {
+    ret_want->count =
+        sched_shape_demand(t->job->sched, t->shape, ret_want->needs, SCHED_NEEDS_MAX);
+    ret_want->terms = terms_of(sched_shape_where(t->job->sched, t->shape)->selector);
+}
+
+static bool row_fits(const node_row_t *row, const want_t *want, bool now) {
+    if (row->until_ms != 0 || row->is_silent || !sched_selector_matches(want->terms, row->labels))
+        return false;
+    for (size_t i = 0; i < want->count; i++)
+        if (!row_has(row, &want->needs[i], now)) return false;
+    return true;
+}
+
+/* Another node; NULL: none is like that. */
+static node_row_t *row_pick(node_cluster_t *c, const want_t *want, bool now) {
+    node_row_t *best = NULL;
+    for (size_t i = 0; i < c->roster.order.count; i++) {
+        node_row_t *row = c->roster.order.items[i];
+        if (row->incarnation == c->node->incarnation || !row_fits(row, want, now)) continue;
+        if (best == NULL || cpus_of(row) > cpus_of(best)) best = row;
+    }
+    return best;
+}
+
+/* Until its next heartbeat says so itself. */
+static void row_take(node_row_t *row, const want_t *want) {
+    for (size_t k = 0; k < want->count; k++)
+        for (size_t i = 0; i < row->count; i++)
+            if (strcmp(row->totals[i].name, want->needs[k].name) == 0)
+                row->free[i] -= (int64_t)want->needs[k].amount;
+}
+
+static bool fits_here_now(node_cluster_t *c, const node_task_t *t, const want_t *want) {
+    frame_amount_t amounts[SCHED_NEEDS_MAX];
+    for (size_t i = 0; i < want->count; i++)
+        amounts[i] = (frame_amount_t){want->needs[i].name, want->needs[i].amount};
+    return sched_shape_fits_ever(t->job->sched, t->shape) &&
+           sched_shape_matches(t->job->sched, t->shape) &&
+           node_guest_fits(c, amounts, want->count, 1) > 0;
+}
+
+/* 0: none has room now. */
+static uint64_t node_pick(node_cluster_t *c, const node_task_t *t, bool may_stay) {
+    want_t want;
+    want_read(t, &want);
+    node_row_t *row = row_pick(c, &want, true);
+    if (row == NULL) return may_stay && fits_here_now(c, t, &want) ? c->node->incarnation : 0;
+    row_take(row, &want);
+    return row->incarnation;
+}
+
+/* ---- leaving ---- */
+
+/* In a group it stays with that: bundles are this node's. */
+static bool may_leave(node_t *n, const node_task_t *t) {
+    const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
+    return room_of(n) != NULL && t->kind == MOB_ACTOR_CREATE && t->actor != NULL &&
+           t->actor->far == NULL && t->actor->seat == NULL && !t->actor->life.made &&
+           where->group == NULL && !(where->flags & NODE_WHERE_REMOVED);
+}
+
+/* Its task is READY, and in no queue. `pick`: 0, or where to. False: no memory, and it is as it
+ * was. */
+static bool creation_leave(node_t *n, node_task_t *t, uint64_t pick) {
+    node_actor_t *a = t->actor;
+    frame_id_t id = node_proxy_id(n, a->id);
+    actor_spec_t spec = {.max_restarts = t->retries, .limit = a->limit > 0 ? a->limit : 1};
+    if (actor_create(room_of(n), id, &spec) != MOB_OK) return false;
+    if (!far_set(n, a, id)) {
+        actor_unwanted(room_of(n), id);
+        return false;
+    }
+    a->far->pick = pick;
+    a->far->is_final = t->retries == 0;
+    return true;
+}
+
+static void waiting_add(node_t *n, const node_actor_t *a) {
+    (void)vec_push(&n->cluster->acting.waiting, a->id); /* without memory it stays */
+}
+
+bool node_far_takes(node_t *n, node_task_t *t) {
+    if (!may_leave(n, t)) return false;
+    want_t want;
+    want_read(t, &want);
+    bool runs_here = sched_shape_fits_ever(t->job->sched, t->shape) &&
+                     sched_shape_matches(t->job->sched, t->shape);
+    if (!runs_here && row_pick(n->cluster, &want, false) != NULL)
+        return creation_leave(n, t, node_pick(n->cluster, t, false));
+    waiting_add(n, t->actor);
+    return false;
+}
+
+/* True: it need not be looked at again. */
+static bool waiting_look(node_cluster_t *c, mob_ref_t id, uint64_t now) {
+    node_t *n = c->node;
+    const node_object_t *o = node_object_known(n, id);
+    node_task_t *t = o != NULL && o->actor != NULL ? o->actor->creation : NULL;
+    if (t == NULL || !t->queue.queued || t->job == NULL || t->job->farewell.leaving ||
+        !may_leave(n, t))
+        return true;
+    if (now - t->queue.since_ns < LEAVES_NS) return false;
+    uint64_t pick = node_pick(c, t, false);
+    if (pick == 0) return false;
+    sched_task_remove(n->sched, &t->queue);
+    if (creation_leave(n, t, pick)) return true;
+    sched_task_readd(n->sched, &t->queue);
+    return false;
+}
+
+static void place_try(node_cluster_t *c, node_actor_t *a) {
+    node_far_t *far = a->far;
+    if (!far->is_placing || a->creation == NULL || a->creation->job == NULL) return;
+    uint64_t node = far->pick != 0 ? far->pick : node_pick(c, a->creation, true);
+    far->pick = 0;
+    if (node == 0) return;
+    far->is_placing = false;
+    actor_placed(c->acting.room, far->id, node);
+}
+
+/* It is made again: the room asks for a node. */
+static void restarting_note(node_t *n, node_actor_t *a) {
+    a->life.state = ACTOR_RESTARTING;
+    a->life.restarts++;
+    if (a->life.restarts_left > 0) a->life.restarts_left--;
+    if (a->job != NULL) node_failure_restart(a, a->far->how);
+    node_actor_note(n, a);
+}
+
+void node_far_place(node_cluster_t *c, frame_id_t id) {
+    node_actor_t *a = node_acting_actor(c->node, id);
+    if (a != NULL && a->far == NULL) {
+        actor_placed(c->acting.room, id, c->node->incarnation); /* it is here already */
+    } else if (a != NULL) {
+        if (a->life.state == ACTOR_ALIVE) restarting_note(c->node, a);
+        a->far->is_placing = true;
+        place_try(c, a);
+    }
+}
+
+void node_far_tick(node_cluster_t *c) {
+    node_acting_t *acting = &c->acting;
+    uint64_t now = base_clock_mono_ns();
+    for (size_t i = acting->waiting.count; i-- > 0;)
+        if (waiting_look(c, acting->waiting.items[i], now)) vec_swap_remove(&acting->waiting, i);
+    for (size_t i = acting->fars.count; i-- > 0;)
+        if (acting->fars.items[i]->far->is_placing) place_try(c, acting->fars.items[i]);
+}
+
+/* ---- its creation goes ---- */
+
+mob_status_t node_far_creation(node_cluster_t *c, uint64_t to, frame_id_t id, uint64_t epoch,
+                               node_freight_t *f) {
+    node_actor_t *a = far_find(c, id);
+    if (a == NULL) return MOB_OK; /* it is here already, and this node's message to itself */
+    node_task_t *t = a->creation;
+    uint8_t *frame;
+    size_t size;
+    if (t == NULL || t->job == NULL) return MOB_ESTALE;
+    mob_status_t status = MOB_OK;
+    if (to != c->node->incarnation)
+        status = node_guestjob_send_pool(c, to, node_pool_of(t->job, t->shape));
+    if (status == MOB_OK) status = node_frame_write(c->node, t, &frame, &size);
+    if (status != MOB_OK) return status;
+    base_writer_t w = {.bytes = f->bytes = malloc(NODE_GUEST_HEAD + size)};
+    if (w.bytes != NULL) {
+        base_put_number(&w, a->life.restarts, NODE_GUEST_HEAD);
+        base_put_bytes(&w, frame, size);
+        f->size = w.size;
+    }
+    free(frame);
+    if (w.bytes == NULL) return MOB_ENOMEM;
+    a->far->node = to;
+    a->far->epoch = epoch;
+    return node_guest_frame_ids(f->bytes, f->size, &f->ids, &f->count);
+}
+
+/* ---- what is heard of it ---- */
+
+/* The value that the constructor left, or its error, which is the actor's. */
+static void value_come(node_t *n, node_actor_t *a, const frame_value_t *v) {
+    if (v->error != MOB_OK && a->life.made) {
+        const char *words;
+        uint64_t size = v->size;
+        if (wire_error_words(v->bytes, v->size, &words, &size))
+            node_actor_refused(a, words, size);
+        return;
+    }
+    a->init_failed |= v->error != MOB_OK;
+    if (v->error != MOB_OK) node_slot_quiet(n, a->id);
+    (void)node_proxy_seal(n, a->id, (mob_format_t)v->format, (mob_status_t)v->error, v->bytes,
+                          v->size, NULL, 0); /* without space: its end says what it can */
+}
+
+static mob_status_t end_heard(node_cluster_t *c, uint64_t from, const actor_message_t *m,
+                              const uint8_t *bytes, size_t size) {
+    node_actor_t *a = far_find(c, m->id);
+    frame_done_t done;
+    if (a == NULL || !is_home(c->node, a) || a->far->node != from || a->far->epoch != m->epoch)
+        return MOB_OK;
+    mob_status_t status = frame_done_read(bytes, size, &done);
+    if (status != MOB_OK) return status;
+    if (done.end == FRAME_RESULTS && done.num_values == 1 && done.values[0].num_refs == 0)
+        value_come(c->node, a, &done.values[0]);
+    if (done.pid > 0) a->pid = done.pid;
+    if (done.end == FRAME_DIED)
+        snprintf(a->far->how, sizeof a->far->how, "%.*s", (int)done.text_size,
+                 done.text_size > 0 ? done.text : "");
+    frame_done_fini(&done);
+    return MOB_OK;
+}
+
+/* What callers elsewhere are to know: whether it is made again, its name, how it ended. */
+void node_far_words(node_cluster_t *c, const actor_message_t *m, node_freight_t *f) {
+    const node_actor_t *a = node_acting_actor(c->node, m->id);
+    if (a == NULL || m->id.home != c->node->incarnation) return;
+    const char *how = a->life.state == ACTOR_DEAD ? a->cause : a->far != NULL ? a->far->how : "";
+    size_t name_size = strlen(a->name), how_size = strlen(how);
+    base_writer_t w = {.bytes = f->bytes = malloc(3 + name_size + how_size)};
+    if (w.bytes == NULL) return;
+    base_put_number(&w, a->far == NULL || a->far->is_final, 1);
+    base_put_number(&w, name_size, 1);
+    base_put_bytes(&w, a->name, name_size);
+    base_put_bytes(&w, how, how_size);
+    f->size = w.size;
+}
+
+static mob_status_t words_heard(node_cluster_t *c, uint64_t from, const actor_message_t *m,
+                                const uint8_t *bytes, size_t size) {
+    node_actor_t *a = far_find(c, m->id);
+    base_reader_t r = {.at = bytes, .left = size};
+    bool is_final = base_take_number(&r, 1) != 0;
+    size_t name_size = base_take_number(&r, 1);
+    const char *name = base_take_bytes(&r, name_size);
+    if (r.short_of) return MOB_EPROTO;
+    if (a == NULL || is_home(c->node, a) || from != m->id.home) return MOB_OK;
+    a->far->is_final = is_final;
+    a->far->is_told = true;
+    snprintf(a->name, sizeof a->name, "%.*s", (int)name_size, name_size > 0 ? name : "");
+    if (r.left > 0)
+        snprintf(a->far->how, sizeof a->far->how, "%.*s", (int)r.left, (const char *)r.at);
+    return MOB_OK;
+}
+
+/* A call was lost, and its actor is not made again: how it ended. */
+static mob_status_t loss_heard(node_cluster_t *c, const actor_message_t *m, const uint8_t *bytes,
+                               size_t size) {
+    node_actor_t *a = far_find(c, m->id);
+    if (a == NULL) return MOB_OK;
+    a->far->is_final = true;
+    if (a->far->how[0] == 0)
+        snprintf(a->far->how, sizeof a->far->how, "%.*s", (int)size, (const char *)bytes);
+    return MOB_OK;
+}
+
+mob_status_t node_far_heard(node_cluster_t *c, uint64_t from, const actor_message_t *m,
+                            const uint8_t *bytes, size_t size) {
+    switch (m->kind) {
+    case MESSAGE_MADE:
+    case MESSAGE_ENDED:
+        return end_heard(c, from, m, bytes, size);
+    case MESSAGE_ALIVE:
+    case MESSAGE_DEAD:
+        return words_heard(c, from, m, bytes, size);
+    case MESSAGE_ANSWER:
+        return loss_heard(c, m, bytes, size);
+    default:
+        return MOB_EPROTO;
+    }
+}
+
+void node_far_made(node_cluster_t *c, uint64_t from, const actor_message_t *m) {
+    node_t *n = c->node;
+    node_actor_t *a = far_find(c, m->id);
+    if (a == NULL || !is_home(n, a) || a->far->node != from || a->far->epoch != m->epoch ||
+        a->life.state == ACTOR_DEAD || a->life.state == ACTOR_ALIVE)
+        return;
+    node_task_t *t = a->creation;
+    actor_life_made(&a->life);
+    a->far->how[0] = 0;
+    if (a->far->is_final && t != NULL) {
+        a->creation = NULL;
+        node_task_dismiss(n, t);
+    } else if (t != NULL && t->submitter != 0) {
+        node_task_park(n, t);
+    }
+    node_actor_note(n, a);
+    node_actor_try_end(n, a);
+}
+
+/* ---- its end ---- */
+
+void node_far_ended(node_cluster_t *c, frame_id_t id) {
+    node_actor_t *a = far_find(c, id);
+    char cause[sizeof a->far->how];
+    if (a == NULL || a->life.state == ACTOR_DEAD) return;
+    snprintf(cause, sizeof cause, "%s",
+             a->released          ? "nobody has a handle to it any more"
+             : a->far->how[0] != 0 ? a->far->how
+                                   : "its process ended");
+    a->quiet |= a->released || a->init_failed;
+    bool killed = a->life.killed;
+    actor_life_kill(&a->life);
+    (void)actor_life_ended(&a->life, ACTOR_IMPOSSIBLE, false);
+    a->life.killed = killed;
+    node_actor_bury(c->node, a, cause);
+}
+
+void node_far_buried(node_t *n, node_actor_t *a) {
+    if (room_of(n) != NULL && is_home(n, a)) actor_unwanted(room_of(n), a->far->id);
+}
+
+bool node_far_is_over(node_t *n, node_actor_t *a) {
+    if (!is_home(n, a)) return true;
+    if (a->life.state == ACTOR_ALIVE && !a->far->is_unwanted && room_of(n) != NULL) {
+        a->far->is_unwanted = true;
+        node_name_end(n, a); /* whoever finds it by name now would lose it */
+        actor_unwanted(room_of(n), a->far->id);
+    }
+    return false;
+}
+
+void node_far_kill(node_t *n, node_actor_t *a, bool may_restart) {
+    if (room_of(n) == NULL) return;
+    if (!may_restart && is_home(n, a)) actor_life_kill(&a->life);
+    if (!may_restart) a->quiet = true;
+    snprintf(a->far->how, sizeof a->far->how, "it was killed by ray.kill");
+    (void)actor_kill(room_of(n), a->far->id, 0, !may_restart);
+    n->again = true;
+}
+
+void node_far_job_ends(node_job_t *job) {
+    if (room_of(job->node) == NULL) return;
+    node_acting_t *acting = &job->node->cluster->acting;
+    for (size_t i = acting->fars.count; i-- > 0;) {
+        if (i >= acting->fars.count) continue; /* others went with it */
+        node_actor_t *a = acting->fars.items[i];
+        if (a->job == job) node_actor_orphan(job->node, a);
+    }
+}
+
+void node_far_node_died(node_cluster_t *c, uint64_t peer) {
+    const node_row_t *row = node_roster_find(&c->roster, peer);
+    for (size_t i = c->acting.fars.count; i-- > 0;) {
+        node_actor_t *a = c->acting.fars.items[i];
+        bool was_there = a->far->node == peer || actor_stub_node(c->acting.room, a->far->id) == peer;
+        if (!was_there && a->far->id.home != peer) continue;
+        if (was_there && !is_home(c->node, a)) a->far->node = peer;
+        snprintf(a->far->how, sizeof a->far->how, "%s %s (%016llx) died: %s",
+                 was_there ? "its node" : "the node of its owner,", name_of(c->node, peer),
+                 (unsigned long long)peer,
+                 row != NULL && row->reason != NULL ? row->reason : "nobody knows why");
+    }
+}
