@@ -269,6 +269,9 @@ BASE_RULE_LINE(ACTOR_OLD_ANSWER,
 BASE_RULE_LINE(ACTOR_SAY_AGAIN, "a fail-over loses who has a name, and nobody says it again")
 BASE_RULE_LINE(ACTOR_NAME_COMPARE,
                "an end is asked for twice, between the two another actor takes the name")
+BASE_RULE_LINE(ACTOR_NAME_NEWER,
+               "a fail-over loses an end and that another actor took the name since; the new owner "
+               "says so before the end is said again")
 BASE_RULE_LINE(ACTOR_KILL_KEPT,
                "a kill of a detached actor is confirmed, its home dies, and the actor lives on")
 

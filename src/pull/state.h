@@ -140,6 +140,7 @@ struct pull_want {
     pull_state_t state;
     void *user;
     uint64_t order, queued_ns;
+    uint64_t turn; /* when it was let in last; 0: never */
     ring_t of_pull, line, patience;
     size_t undescribed, missing; /* objects of unknown size; let in and not complete */
     size_t count;

@@ -9,6 +9,8 @@
  */
 #include "sim/actor_model.h"
 
+#include "actor/script.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +201,22 @@ void model_check_answered(model_t *m) {
             world_fail(m->world, "actor %zu was killed and lives on", i);
 }
 
+static const void *look(void *context, const char *key, size_t *ret_size) {
+    return redis_look(context, key, ret_size);
+}
+
+/* As somebody who looks for it is told. */
+static bool name_is_taken(model_t *m, int name) {
+    redis_t *redis = cluster_redis(m->cluster);
+    script_keys_t keys = {.context = redis, .master = redis_master(redis), .get = look};
+    uint8_t arguments[8 + ACTOR_NAME_SIZE], answer[SCRIPT_ANSWER_MAX];
+    base_writer_t w = {.bytes = arguments};
+    base_put_number(&w, keys.master, 8);
+    model_name(name, arguments + w.size);
+    (void)actor_script_find(&keys, arguments, sizeof arguments, answer);
+    return answer[0] != ACTOR_SAY_NONE;
+}
+
 void model_check_empty(model_t *m) {
     size_t up = 0;
     for (size_t i = 0; i < m->nodes.count; i++) {
@@ -212,13 +230,8 @@ void model_check_empty(model_t *m) {
                 n.actors, n.seats, n.calls, n.stubs, n.errands);
     }
     if (up == 0) return; /* nobody is left to clear up */
-    for (int name = 0; name < MODEL_NAMES; name++) {
-        char key[64];
-        size_t size;
-        snprintf(key, sizeof key, "actor:name:%02x%030x", name + 1, 0);
-        if (redis_look(cluster_redis(m->cluster), key, &size) != NULL)
-            world_fail(m->world, "name %d is still taken", name);
-    }
+    for (int name = 0; name < MODEL_NAMES; name++)
+        if (name_is_taken(m, name)) world_fail(m->world, "name %d is still taken", name);
     for (size_t i = 0; i < m->actors.count; i++)
         if (has_process(m, i)) world_fail(m->world, "actor %zu still runs", i);
 }
