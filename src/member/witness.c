@@ -82,6 +82,14 @@ static void renew_again(member_t *m, uint64_t now) {
     if (at < m->renew_ns) m->renew_ns = at;
 }
 
+/* The state has a list without a witness: whoever dies with that is buried late. */
+static void renew_with_witness(member_t *m, uint64_t now) {
+    if (m->number == 0 || m->lists[0].count > 0) return;
+    uint64_t at = m->sent[0].sent_ns + TIMES_NS(TIMES_AGAIN_MS);
+    if (at < now) at = now;
+    if (at < m->renew_ns) m->renew_ns = at;
+}
+
 /* What it said of itself. */
 static void peer_says(member_t *m, uint64_t now, peer_t *p, const pulse_t *pulse) {
     uint64_t fresh = BASE_RULE(MEMBER_PULSE_ECHO) ? pulse->echo : now;
@@ -96,6 +104,7 @@ static void peer_says(member_t *m, uint64_t now, peer_t *p, const pulse_t *pulse
     if (p->is_paused && BASE_RULE(MEMBER_WITNESS_PAUSED)) return;
     if (has_renewed && BASE_RULE(MEMBER_WITNESS_RENEWED)) return;
     p->until_ns = fresh + TIMES_NS(TIMES_FRESH_MS);
+    renew_with_witness(m, now);
 }
 
 mob_status_t member_pulse_read(member_t *m, uint64_t now, uint64_t peer, const void *bytes,

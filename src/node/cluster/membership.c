@@ -3,7 +3,9 @@
  * sends its heartbeats, and tells the rest of the daemon.
  *
  * Heartbeats go to each peer to which there is a connection, every MEMBER_RENEW_MS, with what this
- * node has free behind them. One that waited for a connection would be old when it came.
+ * node has free behind them. One that waited for a connection would be old when it came. While a
+ * peer is new they go more often, for a heartbeat counts only when it answers another one: a node
+ * that has heard nobody is buried late if it dies.
  *
  * What the room tells comes from inside of its own calls. So what may call it back is done at the
  * end of the turn: the tick's timer is set to go off at once.
@@ -17,7 +19,7 @@
 #include "node/cluster/post.h"
 #include "node/state.h"
 
-enum { LEAVE_MS = 3000, USAGE_MAX = 512 };
+enum { LEAVE_MS = 3000, USAGE_MAX = 512, SOON_MS = 20, NEW_MS = 300, LATE_MS = 2000 };
 
 static void on_tick(uv_timer_t *timer);
 
@@ -66,6 +68,33 @@ static void send_to(void *context, uint64_t peer, const void *bytes, size_t size
     (void)node_post_send(context, peer, POST_MEMBER, &parts, true); /* it may be lost */
 }
 
+/* ---- heartbeats ---- */
+
+/* False: it is new. */
+static bool pulse_send(node_cluster_t *c, const node_row_t *row, const uint8_t *usage,
+                       size_t size) {
+    uint8_t pulse[MEMBER_PULSE_SIZE];
+    uint64_t age_ms = uv_now(&c->node->loop) - row->met_ms;
+    if (row->until_ms != 0) return true;
+    if (!mesh_is_open(c->mesh, row->incarnation)) return age_ms > LATE_MS;
+    member_pulse_write(c->member, node_cluster_now_ns(), row->incarnation, pulse);
+    node_letter_parts_t parts = {
+        .head = pulse, .head_size = sizeof pulse, .body = usage, .body_size = size};
+    (void)node_post_send(c, row->incarnation, POST_PULSE, &parts, true); /* another one follows */
+    return age_ms > NEW_MS;
+}
+
+static void on_pulse(uv_timer_t *timer) {
+    node_cluster_t *c = timer->data;
+    uint8_t usage[USAGE_MAX];
+    if (c->state == CLUSTER_OVER) return;
+    size_t size = node_roster_usage_write(c->node, usage, sizeof usage);
+    bool are_known = true;
+    for (size_t i = 0; i < c->roster.order.count; i++)
+        are_known &= pulse_send(c, c->roster.order.items[i], usage, size);
+    uv_timer_start(timer, on_pulse, are_known ? MEMBER_RENEW_MS : SOON_MS, 0);
+}
+
 /* ---- who is there ---- */
 
 static void began(void *context, uint64_t number) {
@@ -78,8 +107,10 @@ static void began(void *context, uint64_t number) {
 static void joined(void *context, uint64_t peer, const void *blob, size_t size) {
     node_cluster_t *c = context;
     mob_status_t status = node_roster_add(&c->roster, peer, blob, size);
-    const node_row_t *row = node_roster_find(&c->roster, peer);
+    node_row_t *row = node_roster_find(&c->roster, peer);
+    if (row != NULL) row->met_ms = uv_now(&c->node->loop);
     if (status == MOB_OK) status = mesh_peer_add(c->mesh, peer, row->host, row->port);
+    if (status == MOB_OK) uv_timer_start(&c->pulse, on_pulse, 0, 0);
     if (status != MOB_OK && status != MOB_EEXISTS)
         node_cluster_trouble(c, "node %016llx can't be taken in: %s", (unsigned long long)peer,
                              mob_status_text(status));
@@ -159,27 +190,6 @@ static const member_ops_t ops = {.ask = ask,
                                  .over = over,
                                  .poisoned = poisoned};
 
-/* ---- heartbeats ---- */
-
-static void pulse_send(node_cluster_t *c, const node_row_t *row, const uint8_t *usage,
-                       size_t size) {
-    uint8_t pulse[MEMBER_PULSE_SIZE];
-    if (row->until_ms != 0 || !mesh_is_open(c->mesh, row->incarnation)) return;
-    member_pulse_write(c->member, node_cluster_now_ns(), row->incarnation, pulse);
-    node_letter_parts_t parts = {
-        .head = pulse, .head_size = sizeof pulse, .body = usage, .body_size = size};
-    (void)node_post_send(c, row->incarnation, POST_PULSE, &parts, true); /* another one follows */
-}
-
-static void on_pulse(uv_timer_t *timer) {
-    node_cluster_t *c = timer->data;
-    uint8_t usage[USAGE_MAX];
-    if (c->state == CLUSTER_OVER) return;
-    size_t size = node_roster_usage_write(c->node, usage, sizeof usage);
-    for (size_t i = 0; i < c->roster.order.count; i++)
-        pulse_send(c, c->roster.order.items[i], usage, size);
-}
-
 mob_status_t node_membership_pulse(node_cluster_t *c, uint64_t peer, const void *bytes,
                                    size_t size) {
     if (size < MEMBER_PULSE_SIZE) return base_fail(MOB_EPROTO, "a heartbeat that is cut short");
@@ -212,7 +222,7 @@ mob_status_t node_membership_start(node_cluster_t *c) {
     free(card);
     if (status != MOB_OK) return status;
     c->state = CLUSTER_JOINING;
-    uv_timer_start(&c->pulse, on_pulse, MEMBER_RENEW_MS, MEMBER_RENEW_MS);
+    uv_timer_start(&c->pulse, on_pulse, MEMBER_RENEW_MS, 0);
     tick_soon(c);
     return MOB_OK;
 }

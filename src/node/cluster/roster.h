@@ -11,6 +11,7 @@
 typedef struct {
     uint64_t incarnation;
     uint64_t since_ms, until_ms; /* wall clock; until_ms 0: it lives, for all that is known */
+    uint64_t met_ms;             /* when this node heard of it, by its loop's clock */
     char *host, *name, *hostname, *folder, *labels;
     uint16_t port;
     int32_t pid;
