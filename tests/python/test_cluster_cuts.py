@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(hosts.why_not() is not None, reason=str(hosts.why_not())),
 ]
 DEAD = 120  # seconds until a death is known: 5 in the design, if no renewal is late for want of a CPU
-STAYS = 8  # seconds in which somebody would have been declared dead wrongly
+STAYS = 6  # seconds in which somebody would have been declared dead wrongly
 
 
 @pytest.fixture
