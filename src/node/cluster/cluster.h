@@ -63,6 +63,7 @@ struct node_cluster {
     uint64_t sequence; /* of the message that is being received; 0: none */
     redis_settings_t settings;
     redis_keeper_t *keeper;
+    bool has_redis;     /* it answers, as far as is known */
     char welcome[1024]; /* what joiners are told, see join.h */
     member_t *member;
     uint64_t member_ns; /* since when it is registered */
