@@ -167,7 +167,10 @@ size_t actor_script_take(const script_keys_t *keys, const void *args, size_t siz
     actor_facts_t asked;
     kept_t kept;
     if (!can_decide(keys, args, size, &asked, &kept, answer)) return 1;
-    if (kept.is_there) return say_epoch(answer, kept.facts.epoch); /* asked before */
+    if (kept.is_there) { /* asked before; its epoch may be a leader's by now */
+        bool is_moved = BASE_RULE(ACTOR_TAKE_COMPARE) && kept.facts.at != ACTOR_AT_NONE;
+        return is_moved ? say_facts(answer, &kept.facts) : say_epoch(answer, kept.facts.epoch);
+    }
     kept_t owner;
     if (name_is_anothers(keys, &asked, &owner)) return say(answer, ACTOR_SAY_TAKEN);
     bool had_owner = owner_get(keys, asked.name, &owner);

@@ -258,6 +258,9 @@ BASE_RULE_LINE(ACTOR_END_KEPT,
                "a fail-over takes back that an epoch had begun and ended; the next leader asks "
                "for it again")
 BASE_RULE_LINE(ACTOR_EPOCH_COMPARE, "two leaders move the same epoch on, each to a node of its own")
+BASE_RULE_LINE(ACTOR_TAKE_COMPARE,
+               "a home takes a name and is buried before it is answered; told the epoch of now, "
+               "which a leader has made elsewhere, it moves that one on")
 BASE_RULE_LINE(ACTOR_EPOCH_TIME,
                "a fail-over loses an epoch that has run, and the next one gets the same number")
 BASE_RULE_LINE(ACTOR_SETTLED,

@@ -102,7 +102,7 @@ struct copy {
     ring_t active; /* of those that are read, by their last chunk */
     /* after its home's death */
     ring_t look;
-    uint64_t look_ns, look_question;
+    uint64_t look_ns, look_question;         /* when it was asked, or put off */
     uint32_t looks, found_count, found_next; /* looks that found nothing */
     pull_note_t *found;
     struct note *note;

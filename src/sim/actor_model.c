@@ -150,6 +150,12 @@ void model_check_created(node_t *node, size_t actor, mob_status_t status) {
         world_fail(m->world, "name %d was refused and nobody had it", a->name);
 }
 
+void model_check_ended(node_t *node, size_t actor) {
+    const model_actor_t *a = node->model->actors.items[actor];
+    if (!host_is_buried(node->host) && is_certain(a))
+        world_fail(node->model->world, "actor %zu has ended, and nothing happened to it", actor);
+}
+
 void model_check_found(node_t *node, int name, uint64_t asked_ns, mob_status_t status,
                        frame_id_t id) {
     model_t *m = node->model;

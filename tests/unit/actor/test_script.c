@@ -156,11 +156,27 @@ static void test_the_older_is_refused_what_it_says_late(void **state) {
     assert_int_equal(owner(&keys), 2);
 }
 
+/* A home takes a name and does not hear that it has it. It is buried, a leader moves the actor on,
+ * and the home asks again: what it is told must not be an epoch that it could move on. */
+static void test_a_take_that_is_repeated_late_is_told_how_it_is(void **state) {
+    (void)state;
+    keys_t keys = {.now_ms = 1000};
+    actor_facts_t a = actor(1), again = actor(1);
+    assert_int_equal(take(&keys, &a), ACTOR_SAY_OK);
+    assert_int_equal(take(&keys, &again), ACTOR_SAY_OK);
+    assert_int_equal(again.epoch, a.epoch);
+    a.node = 3;
+    a.request = (actor_request_t){3, 1};
+    assert_int_equal(ask(&keys, actor_script_move, &a), ACTOR_SAY_OK);
+    assert_int_equal(take(&keys, &again), ACTOR_SAY_OTHER);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_name_has_one_owner),
         cmocka_unit_test(test_who_takes_a_name_is_newer),
         cmocka_unit_test(test_an_end_that_is_lost_leaves_the_name_to_the_newer),
+        cmocka_unit_test(test_a_take_that_is_repeated_late_is_told_how_it_is),
         cmocka_unit_test(test_the_older_is_refused_what_it_says_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -190,6 +190,35 @@ static void test_a_want_that_waits_anew_was_let_in_in_its_turn(void **state) {
     pull_want_end(home->pull, older, now_ns);
 }
 
+static void look_is_empty(node_t *node) {
+    uint8_t answer = 0;
+    pull_answered(node->pull, &node->question, &answer, 1, now_ns);
+}
+
+/* A node is stopped while it looks for the last time. When it reads that there was no copy, another
+ * node may have one. */
+static void test_an_old_look_does_not_say_that_an_object_is_lost(void **state) {
+    (void)state;
+    enum { HOME = 9 };
+    node_t *node = &nodes[0];
+    frame_id_t id = object(HOME, 7);
+    assert_int_equal(pull_died(node->pull, HOME, now_ns), MOB_OK);
+    pull_want_t *w = want(node, PULL_GET, &id, 1);
+    for (int i = 0; i < 2; i++) {
+        look_is_empty(node);
+        pull_tick(node->pull, now_ns += 1000 * PULL_MS);
+    }
+    size_t asked = node->asked;
+    now_ns += 5000 * PULL_MS;
+    look_is_empty(node);
+    assert_int_equal(node->failed, 0);
+    assert_int_equal(node->asked, asked + 1);
+    look_is_empty(node);
+    assert_int_equal(node->failed, 1);
+    assert_int_equal(node->why, MOB_ELOST);
+    pull_want_end(node->pull, w, now_ns);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -201,6 +230,7 @@ int main(void) {
         TEST(test_the_primary_moves_and_a_death_makes_an_heir),
         TEST(test_a_want_waits_until_all_is_made),
         TEST(test_what_is_gone_fails),
+        TEST(test_an_old_look_does_not_say_that_an_object_is_lost),
         TEST(test_a_want_that_waits_anew_was_let_in_in_its_turn),
         TEST(test_wants_that_are_open_go_with_the_room),
     };
