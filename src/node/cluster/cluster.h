@@ -62,6 +62,8 @@ struct node_cluster {
     redis_keeper_t *keeper;
     char welcome[1024]; /* what joiners are told, see join.h */
     member_t *member;
+    uint64_t member_ns; /* since when it is registered */
+    bool has_begun;     /* its starter was told */
     node_roster_t roster;
     node_guestjobs_t guestjobs;
     node_proxies_t proxies;
