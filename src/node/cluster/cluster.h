@@ -41,6 +41,8 @@ typedef struct {
     const char *redis;     /* HOST:PORT; NULL with `join`, `sentinels`, or without any Redis */
     const char *sentinels; /* NAME@HOST:PORT,... */
     const char *founded;   /* 32 hex digits: the id of the cluster that it founds or finds again */
+    const char *buries;    /* CLUSTER:INCARNATION,...: nodes of this machine that are dead for
+                              certain, for the lock of their folders was free; NULL: none */
     const char *name;      /* of the node; NULL: its address */
     const char *python;    /* MAJOR.MINOR of its workers; NULL: they have none */
     const char *certificate, *key, *authority; /* files; all or none */

@@ -28,6 +28,7 @@ enum {
     LATE_MS = 2000,
     WITNESS_MS = 1000
 };
+enum { BURIES_MAX = 32 };
 
 static void on_tick(uv_timer_t *timer);
 static void begin_if_witnessed(node_cluster_t *c);
@@ -266,9 +267,27 @@ void node_membership_silent(node_cluster_t *c, uint64_t peer, bool is_silent) {
 
 /* ---- beginning and end ---- */
 
+/* Those of the dead nodes of this machine that were of this cluster. */
+static size_t buries_read(const node_cluster_t *c, uint64_t *ret_incarnations, size_t most) {
+    size_t count = 0;
+    const char *at = c->node->config.cluster.buries;
+    for (; at != NULL && count < most; at = strchr(at, ',')) {
+        unsigned long long high, low, incarnation;
+        if (*at == ',') at++;
+        if (sscanf(at, "%16llx%16llx:%16llx", &high, &low, &incarnation) == 3 && high == c->id[0] &&
+            low == c->id[1] && incarnation != c->node->incarnation)
+            ret_incarnations[count++] = incarnation;
+    }
+    return count;
+}
+
 mob_status_t node_membership_start(node_cluster_t *c) {
-    member_config_t config = {
-        .self = c->node->incarnation, .cluster = {c->id[0], c->id[1]}, .founds = c->founds};
+    uint64_t buries[BURIES_MAX];
+    member_config_t config = {.self = c->node->incarnation,
+                              .cluster = {c->id[0], c->id[1]},
+                              .founds = c->founds,
+                              .buries = buries,
+                              .buries_count = buries_read(c, buries, BURIES_MAX)};
     uint8_t *card;
     mob_status_t status = node_roster_card(c->node, MEMBER_BLOB_MAX, &card, &config.blob_size);
     if (status != MOB_OK) return status;
