@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import drivers
@@ -37,7 +39,10 @@ def nodes():
 
 @pytest.fixture
 def cluster():
-    """Without a node, for a test that ends some."""
+    """Without a node, for a test that ends some. These come last, for they end the driver's part
+    in the other cluster.
+    """
+    ray.shutdown()
     made = Cluster()
     yield made
     ray.shutdown()
@@ -208,6 +213,37 @@ def test_node_affinity(nodes):
         get(where.options(scheduling_strategy=gone).remote())
 
 
+def test_soft_node_affinity(nodes):
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    for node in nodes:
+        strategy = NodeAffinitySchedulingStrategy(node.node_id, soft=True)
+        assert get(where.options(scheduling_strategy=strategy).remote()) == node.node_id
+    gone = NodeAffinitySchedulingStrategy("00" * 8, soft=True)
+    assert get(where.options(scheduling_strategy=gone).remote()) in {n.node_id for n in nodes}
+
+
+def test_spread(nodes):
+    spread = where.options(scheduling_strategy="SPREAD")
+    seen = get([spread.remote() for _ in range(20)])
+    assert set(seen) == {node.node_id for node in nodes}
+
+
+def test_what_yields_stays(nodes, capfd):
+    @ray.remote(resources={"blue": 1})
+    def items():
+        yield 1
+
+    said = []
+
+    def is_told():
+        said.append(capfd.readouterr().err)
+        return "another node has it" in "".join(said)
+
+    items.remote()
+    assert support.wait_until(is_told), said
+
+
 def test_a_backlog_is_shared(nodes):
     @ray.remote
     def slow():
@@ -261,9 +297,14 @@ def test_tasks_go_back_to_where_they_came_from(nodes):
 
 
 def test_what_no_node_has_is_told(nodes, capfd):
+    said = []
+
+    def is_told():
+        said.append(capfd.readouterr().err)
+        return "green" in "".join(said)
+
     ref = where.options(resources={"green": 1}).remote()
-    said = ""
-    assert support.wait_until(lambda: "green" in (said := said + capfd.readouterr().err)), said
+    assert support.wait_until(is_told), said
     ray.cancel(ref)
 
 
@@ -279,7 +320,7 @@ def sleeps(path):
 refs = [sleeps.remote({str(path)!r}) for _ in range(4)]
 while not __import__("os").path.exists({str(path)!r}): time.sleep(0.01)
 """
-    result = drivers.run(code)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=LIMIT)
     assert result.returncode == 0, result.stderr
     assert get([blue.remote(i) for i in range(4)]) == [0, 1, 2, 3]
 
