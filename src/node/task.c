@@ -285,7 +285,7 @@ void node_task_ready(node_task_t *t, node_t *n) {
         if (!t->job->cancelling) task_drop(n, t);
         return;
     }
-    if (node_forward(n, t) || node_far_takes(n, t) || task_fails(n, t)) return;
+    if (node_forward(n, t) || node_far_takes(n, t) || task_fails(n, t) || node_offer_hold(t)) return;
     char name[256];
     if (!sched_shape_fits_ever(t->job->sched, t->shape)) {
         node_task_name(n, t, name, sizeof name);
@@ -470,6 +470,7 @@ void node_task_dismiss(node_t *n, node_task_t *t) {
     node_client_t *worker = t->worker;
     run_unlink(t);
     waiting_unlink(n, t);
+    node_offer_unhold(t);
     sched_task_remove(n->sched, &t->queue);
     lease_pass_on(n, t, worker);
     refs_release(n, t);

@@ -46,6 +46,7 @@ mob_status_t node_proxies_start(node_cluster_t *cluster) {
     p->others = c;
     p->own.submitter = c->number;
     base_map_init(&p->by_id, MOB_ID_SIZE);
+    atomic_store(&cluster->node->shared->clustered, 1);
     return MOB_OK;
 }
 
@@ -114,7 +115,7 @@ static node_object_t *slot_open(node_t *n) {
     store_slot_t *slot = &n->slots[ref.slot];
     ref.generation = store_slot_open(slot);
     slot->value.maker = UINT32_MAX;
-    atomic_fetch_or_explicit(&slot->word, STORE_ESCAPED | STORE_SEEN, memory_order_relaxed);
+    atomic_fetch_or_explicit(&slot->word, STORE_ESCAPED | STORE_SEEN | STORE_FOREIGN, memory_order_relaxed);
     node_object_t *o = node_object_find(n, ref);
     if (o != NULL) return o;
     store_slot_close(slot);
