@@ -200,8 +200,12 @@ typedef struct mob_ref {
 } mob_ref_t;
 
 enum { MOB_ID_SIZE = 20 };
-MOB_API void mob_ref_id(const mob_client_t *client, mob_ref_t ref, uint8_t ret_id[MOB_ID_SIZE]);
-MOB_API mob_status_t mob_ref_from_id(const mob_client_t *client, const uint8_t id[MOB_ID_SIZE],
+/* The object's id, the same on all nodes of a cluster. Asks the daemon if the object is another
+ * node's. */
+MOB_API void mob_ref_id(mob_client_t *client, mob_ref_t ref, uint8_t ret_id[MOB_ID_SIZE]);
+/* The reference of this node for an id; asks the daemon if the object is another node's. The object
+ * need not be there. MOB_ESTALE: it is none of this session. */
+MOB_API mob_status_t mob_ref_from_id(mob_client_t *client, const uint8_t id[MOB_ID_SIZE],
                                      mob_ref_t *ret_ref);
 MOB_API void mob_ref_retain(mob_client_t *client, mob_ref_t ref);
 MOB_API void mob_ref_release(mob_client_t *client, mob_ref_t ref);

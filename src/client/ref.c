@@ -140,28 +140,64 @@ void mob_ref_release(mob_client_t *c, mob_ref_t ref) {
     pthread_mutex_unlock(&c->mutex);
 }
 
-void mob_ref_id(const mob_client_t *c, mob_ref_t ref, uint8_t ret_id[MOB_ID_SIZE]) {
-    uint64_t incarnation = htobe64(c->incarnation), generation = htobe64(ref.generation);
-    uint32_t slot = htobe32(ref.slot);
-    memcpy(ret_id, &incarnation, 8);
-    memcpy(ret_id + 8, &slot, 4);
+/* ---- ids ---- */
+
+/* Asks the daemon; what it answers lies in the scratch page. */
+static mob_status_t ask_scratch(mob_client_t *c, wire_message_t request, void *ret, size_t size) {
+    wire_message_t answer;
+    pthread_mutex_lock(&c->mutex);
+    mob_status_t status = client_ask(c, &request, WIRE_ANSWER, &answer);
+    if (status == MOB_OK) status = (mob_status_t)answer.answer.status;
+    if (status == MOB_OK) memcpy(ret, c->own_segment.base + SHM_CLIENT_SCRATCH, size);
+    pthread_mutex_unlock(&c->mutex);
+    return status;
+}
+
+static bool is_foreign(const mob_client_t *c, mob_ref_t ref) {
+    return client_slot_valid(ref.slot) &&
+           atomic_load_explicit(&c->node->clustered, memory_order_relaxed) != 0 &&
+           atomic_load_explicit(&c->slots[ref.slot].word, memory_order_acquire) & STORE_FOREIGN;
+}
+
+void mob_ref_id(mob_client_t *c, mob_ref_t ref, uint8_t ret_id[MOB_ID_SIZE]) {
+    wire_id_t id = {.home = c->incarnation, .number = ref.slot, .generation = ref.generation};
+    /* without an answer: the session is over, and its references with it */
+    if (client_check(c) == MOB_OK && is_foreign(c, ref))
+        (void)ask_scratch(c, wire_about_object(WIRE_ID, ref.slot, ref.generation), &id, sizeof id);
+    uint64_t home = htobe64(id.home), generation = htobe64(id.generation);
+    uint32_t number = htobe32(id.number);
+    memcpy(ret_id, &home, 8);
+    memcpy(ret_id + 8, &number, 4);
     memcpy(ret_id + 12, &generation, 8);
 }
 
-mob_status_t mob_ref_from_id(const mob_client_t *c, const uint8_t id[MOB_ID_SIZE],
+static mob_status_t foreign_find(mob_client_t *c, wire_id_t id, mob_ref_t *ret_ref) {
+    wire_message_t request = {.id = {WIRE_OF_ID, id.number, id.home, id.generation}};
+    if (client_check(c) != MOB_OK ||
+        atomic_load_explicit(&c->node->clustered, memory_order_relaxed) == 0)
+        return MOB_ESTALE;
+    return ask_scratch(c, request, ret_ref, sizeof *ret_ref);
+}
+
+mob_status_t mob_ref_from_id(mob_client_t *c, const uint8_t bytes[MOB_ID_SIZE],
                              mob_ref_t *ret_ref) {
-    uint64_t incarnation, generation;
-    uint32_t slot;
-    memcpy(&incarnation, id, 8);
-    memcpy(&slot, id + 8, 4);
-    memcpy(&generation, id + 12, 8);
-    incarnation = be64toh(incarnation), slot = be32toh(slot), generation = be64toh(generation);
-    if (incarnation != c->incarnation || !client_slot_valid(slot))
+    wire_id_t id = {0};
+    memcpy(&id.home, bytes, 8);
+    memcpy(&id.number, bytes + 8, 4);
+    memcpy(&id.generation, bytes + 12, 8);
+    id.home = be64toh(id.home), id.number = be32toh(id.number);
+    id.generation = be64toh(id.generation);
+    mob_ref_t ref = {.slot = id.number, .generation = id.generation};
+    mob_status_t status = client_slot_valid(id.number) ? MOB_OK : MOB_ESTALE;
+    if (id.home != c->incarnation) status = foreign_find(c, id, &ref);
+    if (status == MOB_ESTALE)
         return base_fail(MOB_ESTALE, "this reference belongs to another session: refs and actor "
                                      "handles do not outlive ray.shutdown()");
-    *ret_ref = (mob_ref_t){.slot = slot, .generation = generation};
-    return MOB_OK;
+    if (status == MOB_OK) *ret_ref = ref;
+    return status;
 }
+
+/* ---- counts that are kept ---- */
 
 void mob_ref_keep(mob_client_t *c, mob_ref_t ref) {
     if (client_check(c) != MOB_OK || !client_slot_valid(ref.slot)) return;

@@ -70,6 +70,10 @@ static void ref_dealloc(ref_object_t *self) {
 }
 
 static void ref_id(const ref_object_t *self, uint8_t id[MOB_ID_SIZE]) {
+    if (self->local == NULL && core.client != NULL && self->stamp == core.stamp) {
+        mob_ref_id(core.client, self->ref, id);
+        return;
+    }
     for (int i = 0; i < 8; i++) id[i] = (uint8_t)(self->incarnation >> (56 - 8 * i));
     for (int i = 0; i < 4; i++) id[8 + i] = (uint8_t)(self->ref.slot >> (24 - 8 * i));
     for (int i = 0; i < 8; i++) id[12 + i] = (uint8_t)(self->ref.generation >> (56 - 8 * i));

@@ -36,6 +36,7 @@ typedef struct shm_node {
     alignas(64) _Atomic uint32_t fast; /* 1: tasks may be taken from queues */
     _Atomic uint32_t cpus;             /* how many processes can really run at a time */
     _Atomic uint32_t numbers;          /* the numbers of all clients are below this */
+    _Atomic uint32_t clustered;        /* 1: there are, or were, objects of other nodes here */
     /* 0: nothing runs, so the daemon does not look at the machine's memory: a worker that wakes to
      * work tells the daemon. Written by the daemon. */
     _Atomic uint32_t watched;

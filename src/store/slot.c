@@ -13,8 +13,9 @@ static uint64_t seal(store_slot_t *slot, uint64_t more) {
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
     for (;;) {
         if ((word & STORE_STATE) != STORE_PENDING) return 0;
-        uint64_t sealed =
-            STORE_SEALED | (word & (STORE_DROPPED | STORE_ESCAPED | STORE_SEEN)) | more;
+        uint64_t sealed = STORE_SEALED |
+                          (word & (STORE_DROPPED | STORE_ESCAPED | STORE_SEEN | STORE_FOREIGN)) |
+                          more;
         /* release: meta and value come first. acquire: each waiter sets its own bit, and looks
          * again after that. */
         if (atomic_compare_exchange_weak_explicit(&slot->word, &word, sealed, memory_order_acq_rel,

@@ -21,6 +21,9 @@
  * need be. If an error is freed without SEEN, the daemon tells the driver of it. So another process
  * that drops the last reference of such an error leaves the freeing to the daemon.
  *
+ * FOREIGN says that the slot stands for an object of another node, by whose id all nodes name it.
+ * The daemon sets it as long as it alone knows of the slot, and it stays until the slot is FREE.
+ *
  * ESCAPED says that the daemon counts the references (another process than the owner may have one),
  * so the owner asks the daemon instead of freeing the slot. The owner sets it before it publishes a
  * reference; the sealer, of a value that contains references or lies in a file; the daemon, before
@@ -80,6 +83,7 @@ enum {
     STORE_GOING = 128,
     STORE_SEEN = 256,
     STORE_GIVEN = 512,
+    STORE_FOREIGN = 1024, /* it stands for another node's object: the daemon knows that one's id */
     STORE_WAITER_SHIFT = 16,
     STORE_WAITER_BITS = 48,
     STORE_CLIENTS = 4096, /* numbers fit into 12 bits */

@@ -77,7 +77,11 @@ enum {
                           differs; answered with its number */
     WIRE_WORKER_UNFIT, /* failure, without a record: the sender, a worker, can't run anything, and
                           ends; answered */
-    WIRE_UP_END,       /* none: what follows the last of these */
+    WIRE_ID,     /* object: another node's (STORE_FOREIGN). Answered, with its wire_id_t in the
+                    scratch page */
+    WIRE_OF_ID,  /* id: another node's object. Answered, with the sender's mob_ref_t for it in the
+                    scratch page; MOB_ESTALE: this node has none */
+    WIRE_UP_END, /* none: what follows the last of these */
 
     /* daemon to client */
     WIRE_RUN = 64,  /* run */
@@ -180,6 +184,10 @@ typedef union wire_message {
         uint32_t kind, size; /* of the wire_name_t in the scratch page */
     } named;
     struct {
+        uint32_t kind, number; /* as wire_id_t's */
+        uint64_t home, generation;
+    } id;
+    struct {
         uint32_t kind, queue;
     } queue;
     struct {
@@ -270,6 +278,13 @@ static inline uint64_t wire_again(uint64_t generation, bool may_retry) {
 static inline wire_message_t wire_answer(uint32_t status, uint64_t value) {
     return (wire_message_t){.answer = {WIRE_ANSWER, status, value}};
 }
+
+/* The id of an object in all nodes: its node, and its slot there. */
+typedef struct wire_id {
+    uint64_t home, generation;
+    uint32_t number, unused;
+} wire_id_t;
+_Static_assert(sizeof(wire_id_t) == 24, "in the scratch page");
 
 /* Followed by the namespace and the name, each with its zero. */
 typedef struct wire_name {

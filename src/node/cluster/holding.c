@@ -143,7 +143,10 @@ mob_status_t node_holding_receive(node_cluster_t *cluster, uint64_t peer, const 
 }
 
 void node_holding_died(node_cluster_t *cluster, uint64_t peer, uint64_t number) {
-    if (cluster->holding.refs == NULL) return;
+    if (cluster->holding.refs == NULL) { /* nothing of it is here, so nobody waits for this node */
+        member_closed(cluster->member, number);
+        return;
+    }
     node_proxies_died(cluster, peer);
     refs_died(cluster->holding.refs, peer, number);
     cluster->node->again = true;

@@ -46,6 +46,7 @@ mob_status_t node_proxies_start(node_cluster_t *cluster) {
     p->others = c;
     p->own.submitter = c->number;
     base_map_init(&p->by_id, MOB_ID_SIZE);
+    atomic_store(&cluster->node->shared->clustered, 1);
     return MOB_OK;
 }
 
@@ -114,7 +115,7 @@ static node_object_t *slot_open(node_t *n) {
     store_slot_t *slot = &n->slots[ref.slot];
     ref.generation = store_slot_open(slot);
     slot->value.maker = UINT32_MAX;
-    atomic_fetch_or_explicit(&slot->word, STORE_ESCAPED | STORE_SEEN, memory_order_relaxed);
+    atomic_fetch_or_explicit(&slot->word, STORE_ESCAPED | STORE_SEEN | STORE_FOREIGN, memory_order_relaxed);
     node_object_t *o = node_object_find(n, ref);
     if (o != NULL) return o;
     store_slot_close(slot);
@@ -155,12 +156,12 @@ void node_proxy_free(node_t *n, uint32_t slot, node_proxy_t *proxy) {
 static void owner_died(node_t *n, const node_object_t *o) {
     char words[512];
     const node_row_t *row = node_roster_find(&n->cluster->roster, o->proxy->id.home);
+    bool has_reason = row != NULL && row->reason != NULL;
     snprintf(words, sizeof words,
-             "the node %s, on which this object's task was submitted or which put it, is dead%s%s, "
-             "and this node had no value of it",
+             "the node %s is dead%s%s. Its processes had put this object or submitted its task, "
+             "and no value of it is here: submit the task again on a node that lives",
              row != NULL && row->name != NULL ? row->name : "that it came from",
-             row != NULL && row->reason != NULL ? ": " : "",
-             row != NULL && row->reason != NULL ? row->reason : "");
+             has_reason ? ": " : "", has_reason ? row->reason : "");
     node_proxy_fail(n, ref_of(o), MOB_EOWNER, words);
 }
 
@@ -185,7 +186,8 @@ static node_object_t *proxy_get(node_t *n, frame_id_t id) {
     node_object_t *o = proxy_look(n, id);
     if (o == NULL) o = proxy_make(n, id);
     if (o == NULL) return NULL;
-    o->proxy->is_cached = o->proxy->is_lost = false;
+    o->proxy->is_cached = false;
+    o->proxy->is_lost = !member_knows(n->cluster->member, id.home);
     node_holding_held(n, id);
     return o;
 }
