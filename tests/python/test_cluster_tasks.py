@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import drivers
@@ -37,7 +39,10 @@ def nodes():
 
 @pytest.fixture
 def cluster():
-    """Without a node, for a test that ends some."""
+    """Without a node, for a test that ends some. These come last, for they end the driver's part
+    in the other cluster.
+    """
+    ray.shutdown()
     made = Cluster()
     yield made
     ray.shutdown()
@@ -261,9 +266,14 @@ def test_tasks_go_back_to_where_they_came_from(nodes):
 
 
 def test_what_no_node_has_is_told(nodes, capfd):
+    said = []
+
+    def is_told():
+        said.append(capfd.readouterr().err)
+        return "green" in "".join(said)
+
     ref = where.options(resources={"green": 1}).remote()
-    said = ""
-    assert support.wait_until(lambda: "green" in (said := said + capfd.readouterr().err)), said
+    assert support.wait_until(is_told), said
     ray.cancel(ref)
 
 
@@ -279,7 +289,7 @@ def sleeps(path):
 refs = [sleeps.remote({str(path)!r}) for _ in range(4)]
 while not __import__("os").path.exists({str(path)!r}): time.sleep(0.01)
 """
-    result = drivers.run(code)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=LIMIT)
     assert result.returncode == 0, result.stderr
     assert get([blue.remote(i) for i in range(4)]) == [0, 1, 2, 3]
 
