@@ -409,7 +409,7 @@ void node_actor_bury(node_t *n, node_actor_t *a, const char *cause) {
         calls_fail(n, a, head);
     }
     a->callers.count = 0;
-    node_calls_actor_died(n, a);
+    node_calls_give_up(n, a);
     if (a->far != NULL) node_far_buried(n, a);
     if (a->seat != NULL) node_seat_ended(n, a);
     node_job_t *job = a->job;

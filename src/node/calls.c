@@ -5,8 +5,8 @@
  *
  *   OPEN     the caller pushes, the actor takes; also while the actor is made again: then nobody
  *            takes, and the next worker is told of the queue as the first was
- *   CLOSED   the actor is dead or killed: the daemon fails what is pushed. Free when the caller has
- *            no handle any more
+ *   CLOSED   the actor is dead or killed, and the daemon fails what is pushed; or lives on another
+ *            node, and the daemon sends it there. Free when the caller has no handle any more
  *   ENDING   the caller has no handle any more, or is dead: the actor takes what is left, then says
  *            so (WIRE_CALLS_ENDED), and the queue is free
  *
@@ -161,7 +161,7 @@ void node_calls_close(node_t *n, node_actor_t *a) {
         atomic_store(&queue_of(n, pair_of(n, a->queues.items[i]))->closed, 1);
 }
 
-void node_calls_actor_died(node_t *n, node_actor_t *a) {
+void node_calls_give_up(node_t *n, node_actor_t *a) {
     node_calls_close(n, a);
     for (size_t i = a->queues.count; i-- > 0;) {
         node_pair_t *p = pair_of(n, a->queues.items[i]);

@@ -29,8 +29,9 @@ void node_calls_pause(node_t *node, node_actor_t *actor);
 bool node_calls_wait(node_t *node, const node_actor_t *actor);
 /* The actor is to die: no more calls for it. */
 void node_calls_close(node_t *node, node_actor_t *actor);
-/* The actor's worker is certainly dead: what lies in its queues fails. */
-void node_calls_actor_died(node_t *node, node_actor_t *actor);
+/* The actor has no worker, and gets none here: it is dead, or will live on another node. What lies
+ * in its queues, and what is pushed yet, goes through the daemon. */
+void node_calls_give_up(node_t *node, node_actor_t *actor);
 /* The caller has pushed into a queue and found it closed. */
 void node_calls_closed(node_client_t *caller, uint32_t record, uint64_t generation);
 /* The caller has no handle any more. */

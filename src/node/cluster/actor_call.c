@@ -118,7 +118,7 @@ static void lost(node_t *n, node_task_t *t, mob_status_t status) {
     if (*how == 0) how = "its process, or its node, died";
     if (a == NULL) {
         node_task_fail(n, t, MOB_EACTOR, "its actor is gone");
-    } else if (status == MOB_EACTOR || (a->far != NULL && a->far->is_final)) {
+    } else if (status == MOB_EACTOR || (a->far != NULL && node_far_is_final(n, a))) {
         snprintf(text, sizeof text, "it died while or before it ran %s: %s", name, how);
         node_actor_call_die(n, t, text);
     } else {

@@ -244,5 +244,7 @@ void node_seat_gone(node_cluster_t *c, frame_id_t id) {
 void node_seat_stop(node_cluster_t *c, frame_id_t id, uint64_t epoch) {
     node_seat_t *s = seat_find(c, id);
     if (s == NULL || s->actor == NULL || s->epoch != epoch) return;
-    node_actor_end(c->node, s->actor, MOB_EACTOR, "it was ended by its owner's node");
+    bool is_wanted = id.home == c->node->incarnation || member_knows(c->member, id.home);
+    node_actor_end(c->node, s->actor, MOB_EACTOR,
+                   is_wanted ? "it was killed by ray.kill" : "the node of its owner died");
 }

@@ -68,6 +68,10 @@ uint64_t node_far_where(const node_t *n, const node_actor_t *a, const char **ret
     return node;
 }
 
+bool node_far_is_final(const node_t *n, const node_actor_t *a) {
+    return is_home(n, a) ? a->life.restarts_left == 0 : a->far->is_final;
+}
+
 /* ---- its book ---- */
 
 static bool far_set(node_t *n, node_actor_t *a, frame_id_t id) {
@@ -211,7 +215,8 @@ static bool creation_leave(node_t *n, node_task_t *t, uint64_t pick) {
         return false;
     }
     a->far->pick = pick;
-    a->far->is_final = t->retries == 0;
+    node_calls_give_up(n, a);
+    node_far_pump(n, a);
     return true;
 }
 
@@ -358,7 +363,7 @@ void node_far_words(node_cluster_t *c, const actor_message_t *m, node_freight_t 
     size_t name_size = strlen(a->name), how_size = strlen(how);
     base_writer_t w = {.bytes = f->bytes = malloc(3 + name_size + how_size)};
     if (w.bytes == NULL) return;
-    base_put_number(&w, a->far == NULL || a->far->is_final, 1);
+    base_put_number(&w, a->far == NULL || node_far_is_final(c->node, a), 1);
     base_put_number(&w, name_size, 1);
     base_put_bytes(&w, a->name, name_size);
     base_put_bytes(&w, how, how_size);
@@ -375,21 +380,9 @@ static mob_status_t words_heard(node_cluster_t *c, uint64_t from, const actor_me
     if (r.short_of) return MOB_EPROTO;
     if (a == NULL || is_home(c->node, a) || from != m->id.home) return MOB_OK;
     a->far->is_final = is_final;
-    a->far->is_told = true;
     snprintf(a->name, sizeof a->name, "%.*s", (int)name_size, name_size > 0 ? name : "");
     if (r.left > 0)
         snprintf(a->far->how, sizeof a->far->how, "%.*s", (int)r.left, (const char *)r.at);
-    return MOB_OK;
-}
-
-/* A call was lost, and its actor is not made again: how it ended. */
-static mob_status_t loss_heard(node_cluster_t *c, const actor_message_t *m, const uint8_t *bytes,
-                               size_t size) {
-    node_actor_t *a = far_find(c, m->id);
-    if (a == NULL) return MOB_OK;
-    a->far->is_final = true;
-    if (a->far->how[0] == 0)
-        snprintf(a->far->how, sizeof a->far->how, "%.*s", (int)size, (const char *)bytes);
     return MOB_OK;
 }
 
@@ -402,8 +395,6 @@ mob_status_t node_far_heard(node_cluster_t *c, uint64_t from, const actor_messag
     case MESSAGE_ALIVE:
     case MESSAGE_DEAD:
         return words_heard(c, from, m, bytes, size);
-    case MESSAGE_ANSWER:
-        return loss_heard(c, m, bytes, size);
     default:
         return MOB_EPROTO;
     }
@@ -418,7 +409,7 @@ void node_far_made(node_cluster_t *c, uint64_t from, const actor_message_t *m) {
     node_task_t *t = a->creation;
     actor_life_made(&a->life);
     a->far->how[0] = 0;
-    if (a->far->is_final && t != NULL) {
+    if (node_far_is_final(n, a) && t != NULL) {
         a->creation = NULL;
         node_task_dismiss(n, t);
     } else if (t != NULL && t->submitter != 0) {

@@ -17,8 +17,7 @@ typedef struct node_far {
     uint64_t pick;        /* at its home: where it goes next, if that is decided; else 0 */
     bool is_placing;      /* at its home: a node is looked for */
     bool is_unwanted;     /* the room knows that its last handle is gone */
-    bool is_final;        /* it is not made again when its process dies */
-    bool is_told;         /* elsewhere: the home has said of it what it says */
+    bool is_final;        /* elsewhere: it is not made again when its process dies */
     char how[400];        /* how it ended, as far as it is known */
 } node_far_t;
 
@@ -51,6 +50,8 @@ void node_far_buried(node_t *node, node_actor_t *actor);
 void node_far_free(node_t *node, node_actor_t *actor);
 /* The job ends, and its actors with it. */
 void node_far_job_ends(node_job_t *job);
+/* Whether it is not made again when its process dies, as far as it is known. */
+bool node_far_is_final(const node_t *node, const node_actor_t *actor);
 /* Where it lives, or lived, for words: the node's id, and its address. */
 uint64_t node_far_where(const node_t *node, const node_actor_t *actor, const char **ret_host);
 

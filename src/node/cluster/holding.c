@@ -174,6 +174,7 @@ static bool own_lend(node_t *n, frame_id_t id) {
     if (o == NULL) return true; /* it is gone */
     node_holding_named(n, ref);
     node_object_hold(n, o, others_of(n), false);
+    node_object_settle(n, o); /* an actor of which nothing is left here but its calls */
     return is_held_by(o, others_of(n));
 }
 
