@@ -285,7 +285,8 @@ void node_task_ready(node_task_t *t, node_t *n) {
         if (!t->job->cancelling) task_drop(n, t);
         return;
     }
-    if (node_forward(n, t) || node_far_takes(n, t) || task_fails(n, t) || node_offer_hold(t)) return;
+    if (node_forward(n, t) || node_far_takes(n, t) || task_fails(n, t) || node_offer_hold(t))
+        return;
     char name[256];
     if (!sched_shape_fits_ever(t->job->sched, t->shape)) {
         node_task_name(n, t, name, sizeof name);
@@ -481,9 +482,8 @@ void node_task_dismiss(node_t *n, node_task_t *t) {
     uint64_t word = wire_word(t->generation, 0, WIRE_FREE);
     node_remake_t *remake = t->remake;
     node_visit_t *visit = t->visit;
-    node_actor_t *far = t->actor != NULL && t->actor->far != NULL && node_peer_is(worker)
-                            ? t->actor
-                            : NULL;
+    node_actor_t *far =
+        t->actor != NULL && t->actor->far != NULL && node_peer_is(worker) ? t->actor : NULL;
     int32_t retries = t->retries;
     task_close(n, t);
     atomic_store_explicit(&record->word, word, memory_order_release);
