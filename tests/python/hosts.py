@@ -116,4 +116,3 @@ class Hosts:
 def _ip(*words):
     done = subprocess.run(["ip", *words], capture_output=True, text=True)
     assert done.returncode == 0, f"ip {' '.join(words)}: {done.stderr}"
-

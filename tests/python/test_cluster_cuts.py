@@ -22,7 +22,9 @@ pytestmark = [
     ),
     pytest.mark.skipif(hosts.why_not() is not None, reason=str(hosts.why_not())),
 ]
-DEAD = 120  # seconds until a death is known: 5 in the design, if no renewal is late for want of a CPU
+DEAD = (
+    120  # seconds until a death is known: 5 in the design, if no renewal is late for want of a CPU
+)
 STAYS = 6  # seconds in which somebody would have been declared dead wrongly
 
 
@@ -33,9 +35,7 @@ def net(folder):
         for pid in [pid for pid, _ in support.processes()] + support.redis_processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        assert support.wait_until(
-            lambda: not support.processes() and not support.redis_processes()
-        )
+        assert support.wait_until(lambda: not support.processes() and not support.redis_processes())
 
 
 def cluster(net, *options):

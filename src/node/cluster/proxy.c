@@ -115,7 +115,8 @@ static node_object_t *slot_open(node_t *n) {
     store_slot_t *slot = &n->slots[ref.slot];
     ref.generation = store_slot_open(slot);
     slot->value.maker = UINT32_MAX;
-    atomic_fetch_or_explicit(&slot->word, STORE_ESCAPED | STORE_SEEN | STORE_FOREIGN, memory_order_relaxed);
+    atomic_fetch_or_explicit(&slot->word, STORE_ESCAPED | STORE_SEEN | STORE_FOREIGN,
+                             memory_order_relaxed);
     node_object_t *o = node_object_find(n, ref);
     if (o != NULL) return o;
     store_slot_close(slot);
