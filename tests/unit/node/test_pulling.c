@@ -11,12 +11,6 @@ enum { LARGE = 5 << 20, CHUNK = PULL_CHUNK };
 
 static net_port_t *ports[NODES];
 
-uint16_t __wrap_mesh_port(const mesh_t *mesh);
-uint16_t __wrap_mesh_port(const mesh_t *mesh) {
-    (void)mesh;
-    return 0;
-}
-
 /* ---- ports, for nothing but bulk data ---- */
 
 static net_verdict_t on_admit(void *context, const net_identity_t *peer) {
