@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/cluster/pulling.h"
 #include "node/state.h"
 #include "node/value.h"
 
@@ -238,6 +239,14 @@ void node_visit_begin(node_visit_t *v) {
         visit_close(v);
     else if (t->missing == 0)
         node_task_ready(t, v->peer->node);
+}
+
+bool node_visit_may_start(node_task_t *t) {
+    node_visit_t *v = t->visit;
+    if (!v->may_start) return false;
+    if (!v->has_fetched) node_pulling_arguments(t);
+    v->has_fetched = true;
+    return t->missing == 0;
 }
 
 /* ---- orders ---- */

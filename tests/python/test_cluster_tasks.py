@@ -224,8 +224,12 @@ def test_soft_node_affinity(nodes):
 
 
 def test_spread(nodes):
-    spread = where.options(scheduling_strategy="SPREAD")
-    seen = get([spread.remote() for _ in range(20)])
+    @ray.remote(num_cpus=0.1, scheduling_strategy="SPREAD")
+    def slow():
+        time.sleep(0.1)
+        return node_id()
+
+    seen = get([slow.remote() for _ in range(8)])
     assert set(seen) == {node.node_id for node in nodes}
 
 

@@ -264,7 +264,6 @@ void node_offers_settle(node_cluster_t *c) {
         uint32_t waiting = o->lane != NULL ? waiting_of(o) : 0;
         /* said also if it is as before: the room counts for itself what it takes and puts back */
         if (o->lane != NULL) place_lane_waiting(c->placing.place, o->lane, waiting, now);
-        o->waiting = waiting;
         if (waiting > 0 || o->sent > 0)
             o->idle_ns = 0;
         else if (o->idle_ns == 0)

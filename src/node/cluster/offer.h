@@ -17,7 +17,6 @@ typedef struct node_offer {
     bool holds;         /* ... no, the leader says where they run: they wait in this list */
     node_task_t *head, *tail;
     uint32_t held;
-    uint32_t waiting; /* as the room was told */
     uint32_t sent;    /* tasks that are at peers */
     uint64_t idle_ns; /* since when none waits and none is sent; 0: some do */
 } node_offer_t;
