@@ -101,8 +101,8 @@ void node_calls_need(node_client_t *caller, mob_ref_t id) {
      * without the daemon's knowing. */
     if (p != NULL)
         number = p->state == OPEN ? number_of(n, p) : 0;
-    else if (n->config.fast && a != NULL && a->far == NULL && a->life.state != ACTOR_DEAD && !a->life.killed &&
-             !a->released && !calls_pending(a, caller->number))
+    else if (n->config.fast && a != NULL && a->far == NULL && a->life.state != ACTOR_DEAD &&
+             !a->life.killed && !a->released && !calls_pending(a, caller->number))
         number = pair_open(caller, a);
     node_client_tell(caller, wire_about_queue(WIRE_CALLS_ARE, number));
 }

@@ -480,9 +480,8 @@ void node_task_dismiss(node_t *n, node_task_t *t) {
     uint64_t word = wire_word(t->generation, 0, WIRE_FREE);
     node_remake_t *remake = t->remake;
     node_visit_t *visit = t->visit;
-    node_actor_t *far = t->actor != NULL && t->actor->far != NULL && node_peer_is(worker)
-                            ? t->actor
-                            : NULL;
+    node_actor_t *far =
+        t->actor != NULL && t->actor->far != NULL && node_peer_is(worker) ? t->actor : NULL;
     int32_t retries = t->retries;
     task_close(n, t);
     atomic_store_explicit(&record->word, word, memory_order_release);

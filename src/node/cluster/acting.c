@@ -208,8 +208,8 @@ static void on_ask(void *context, script_fn script, const void *arguments, size_
     uint8_t bytes[sizeof guarded + SCRIPT_VALUE_MAX];
     memcpy(bytes, &guarded, sizeof guarded);
     memcpy(bytes + sizeof guarded, arguments, size);
-    node_acting_event_t *asked = event_new(c, (node_acting_word_t){.number = question}, bytes,
-                                           sizeof guarded + size);
+    node_acting_event_t *asked =
+        event_new(c, (node_acting_word_t){.number = question}, bytes, sizeof guarded + size);
     if (asked != NULL) question_go(c, asked);
 }
 
@@ -355,8 +355,8 @@ static mob_status_t letter_come(node_cluster_t *c, uint64_t from, const void *by
     actor_message_t m;
     if (r.short_of || !actor_message_peek(r.at, r.left, &m))
         return base_fail(MOB_EPROTO, "an actor's message cut short");
-    bool waits = m.kind == MESSAGE_LOOK && m.id.home == c->node->incarnation &&
-                 !node_seat_adopt(c, m.id);
+    bool waits =
+        m.kind == MESSAGE_LOOK && m.id.home == c->node->incarnation && !node_seat_adopt(c, m.id);
     if (waits && may_wait) return early_keep(c, bytes, size);
     status = message_come(c, from, r.at, r.left, freight, freight_size);
     return status == MOB_EPROTO ? base_fail(status, "an actor's message that makes no sense")

@@ -25,19 +25,19 @@ typedef struct {
 } node_acting_source_t;
 
 typedef struct {
-    struct actor *room; /* actor_t; NULL: it was not started, or has ended */
-    node_peer_t *others;               /* has the calls of actors elsewhere, and runs those from there */
-    uv_timer_t timer;                  /* the room's tick */
-    node_acting_event_t *first, *last; /* what is to be done at the end of the round */
-    VEC(node_acting_event_t *) early;  /* LOOKs for actors that this node has yet to read of */
+    struct actor *room;  /* actor_t; NULL: it was not started, or has ended */
+    node_peer_t *others; /* has the calls of actors elsewhere, and runs those from there */
+    uv_timer_t timer;    /* the room's tick */
+    node_acting_event_t *first, *last;  /* what is to be done at the end of the round */
+    VEC(node_acting_event_t *) early;   /* LOOKs for actors that this node has yet to read of */
     VEC(node_acting_event_t *) unasked; /* questions for which there was no answer */
-    base_map_t seats;                  /* node_seat_t by actor */
-    base_map_t calls;                  /* visits by the room's numbers */
-    base_map_t frames;                 /* creations that have come, by actor */
-    VEC(node_actor_t *) fars;          /* all actors that live elsewhere */
-    VEC(mob_ref_t) waiting;            /* actors whose creation waits here, and may go */
+    base_map_t seats;                   /* node_seat_t by actor */
+    base_map_t calls;                   /* visits by the room's numbers */
+    base_map_t frames;                  /* creations that have come, by actor */
+    VEC(node_actor_t *) fars;           /* all actors that live elsewhere */
+    VEC(mob_ref_t) waiting;             /* actors whose creation waits here, and may go */
     VEC(node_acting_source_t) sources;
-    uint64_t from; /* whose message is being received */
+    uint64_t from;            /* whose message is being received */
     uint64_t master, settled; /* of the control state, as membership names it */
 } node_acting_t;
 

@@ -161,9 +161,8 @@ void node_far_result(node_cluster_t *c, uint64_t token, mob_status_t status, uin
                      const uint8_t *bytes, size_t size) {
     node_t *n = c->node;
     frame_done_t done;
-    frame_id_t run = {.home = n->incarnation,
-                      .number = wire_entry_index(token),
-                      .generation = token >> 22};
+    frame_id_t run = {
+        .home = n->incarnation, .number = wire_entry_index(token), .generation = token >> 22};
     node_task_t *t = node_forward_find(c->acting.others, run);
     if (t == NULL) return;
     if (status != MOB_OK) {

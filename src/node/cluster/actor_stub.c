@@ -62,9 +62,7 @@ uint64_t node_far_where(const node_t *n, const node_actor_t *a, const char **ret
     uint64_t node = a->far != NULL ? a->far->node : n->incarnation;
     const node_row_t *row =
         n->cluster != NULL && a->far != NULL ? node_roster_find(&n->cluster->roster, node) : NULL;
-    *ret_host = row != NULL             ? row->host
-                : n->cluster != NULL ? n->cluster->host
-                                     : "127.0.0.1";
+    *ret_host = row != NULL ? row->host : n->cluster != NULL ? n->cluster->host : "127.0.0.1";
     return node;
 }
 
@@ -142,8 +140,7 @@ typedef struct {
 } want_t;
 
 static void want_read(const node_task_t *t, want_t *ret_want) {
-    ret_want->count =
-        sched_shape_demand(t->job->sched, t->shape, ret_want->needs, SCHED_NEEDS_MAX);
+    ret_want->count = sched_shape_demand(t->job->sched, t->shape, ret_want->needs, SCHED_NEEDS_MAX);
     ret_want->terms = terms_of(sched_shape_where(t->job->sched, t->shape)->selector);
 }
 
@@ -327,8 +324,7 @@ static void value_come(node_t *n, node_actor_t *a, const frame_value_t *v) {
     if (v->error != MOB_OK && a->life.made) {
         const char *words;
         uint64_t size = v->size;
-        if (wire_error_words(v->bytes, v->size, &words, &size))
-            node_actor_refused(a, words, size);
+        if (wire_error_words(v->bytes, v->size, &words, &size)) node_actor_refused(a, words, size);
         return;
     }
     a->init_failed |= v->error != MOB_OK;
@@ -426,7 +422,7 @@ void node_far_ended(node_cluster_t *c, frame_id_t id) {
     char cause[sizeof a->far->how];
     if (a == NULL || a->life.state == ACTOR_DEAD) return;
     snprintf(cause, sizeof cause, "%s",
-             a->released          ? "nobody has a handle to it any more"
+             a->released           ? "nobody has a handle to it any more"
              : a->far->how[0] != 0 ? a->far->how
                                    : "its process ended");
     a->quiet |= a->released || a->init_failed;
@@ -474,7 +470,8 @@ void node_far_node_died(node_cluster_t *c, uint64_t peer) {
     const node_row_t *row = node_roster_find(&c->roster, peer);
     for (size_t i = c->acting.fars.count; i-- > 0;) {
         node_actor_t *a = c->acting.fars.items[i];
-        bool was_there = a->far->node == peer || actor_stub_node(c->acting.room, a->far->id) == peer;
+        bool was_there =
+            a->far->node == peer || actor_stub_node(c->acting.room, a->far->id) == peer;
         if (!was_there && a->far->id.home != peer) continue;
         if (was_there && !is_home(c->node, a)) a->far->node = peer;
         snprintf(a->far->how, sizeof a->far->how, "%s %s (%016llx) died: %s",
