@@ -309,6 +309,50 @@ def test_kill(nodes, kind):
         assert is_gone(pid)
 
 
+def test_names(nodes):
+    @ray.remote(num_cpus=0, resources={"red": 0.1})
+    def finds(name):
+        return adds(ray.get_actor(name), 1)
+
+    @ray.remote(num_cpus=0, resources={"red": 0.1})
+    def takes(name):
+        try:
+            adds(Plain.options(name=name).remote(), 1)
+        except ValueError as error:
+            return str(error)
+
+    for kind in (Blue, Plain):
+        actor = kind.options(name="known").remote()
+        assert adds(actor, 1) == [1]
+        assert get(finds.remote("known")) == [2]
+        assert "known" in get(takes.remote("known"))
+        ray.kill(actor)
+        with pytest.raises(ActorDiedError):
+            get(actor.add.remote(1))
+        assert support.wait_until(lambda: get(takes.remote("known")) is None)
+        assert support.wait_until(lambda: not named("known"))
+
+
+def named(name):
+    try:
+        return ray.get_actor(name)
+    except ValueError:
+        return None
+
+
+def test_a_detached_actor_is_found_elsewhere(nodes):
+    @ray.remote(num_cpus=0, resources={"red": 0.1})
+    def makes():
+        actor = Plain.options(name="stays", lifetime="detached").remote(7)
+        return adds(actor, 1)
+
+    assert get(makes.remote()) == [8]
+    actor = ray.get_actor("stays")
+    assert adds(actor, 1) == [9] and get(actor.where.remote()) == nodes[2].node_id
+    ray.kill(actor)
+    assert support.wait_until(lambda: not named("stays"))
+
+
 def test_its_process_dies(nodes):
     actor = Blue.remote()
     get(actor.add.remote(1))
