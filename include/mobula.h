@@ -175,8 +175,8 @@ typedef struct mob_message {
     const char *text;
     size_t text_size;
     /* The last line has no end yet, and no newline was left out: the next message of the same pid,
-     * address and kind goes on there. The daemon sends a line without its end when the worker has not ended
-     * it for a short while, or when it is longer than one message holds. */
+     * address and kind goes on there. The daemon sends a line without its end when the worker has
+     * not ended it for a short while, or when it is longer than one message holds. */
     bool unfinished;
 } mob_message_t;
 /* Waits for the next message, for so long (-1: without end). For one thread at a time. The strings
@@ -436,7 +436,10 @@ typedef struct mob_where {
     int32_t priority;     /* -100 to 100: the higher goes first of what waits in its job; what has
                              waited for 10 s goes before all */
 } mob_where_t;
-enum { MOB_WHERE_CAPTURES = 1 }; /* what runs there submits its own tasks into the group, too */
+enum {
+    MOB_WHERE_CAPTURES = 1, /* what runs there submits its own tasks into the group, too */
+    MOB_WHERE_SPREAD = 2,   /* on as many nodes as there are; of one that is alone: nothing */
+};
 /* The same, met there. Tasks of a demand in a group that was removed fail with MOB_EGROUP. */
 MOB_API mob_status_t mob_shape_at(mob_client_t *client, const mob_resource_t *demand, size_t count,
                                   const mob_where_t *where, uint32_t *ret_shape);

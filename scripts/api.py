@@ -23,6 +23,7 @@ MODULES = {
     "ray.runtime_context": ["RuntimeContext"],
     "ray.runtime_env": None,
     "ray.job_config": ["JobConfig"],
+    "ray.cluster_utils": None,
     "ray.util": None,
     "ray.util.queue": None,
     "ray.util.multiprocessing": ["Pool"],

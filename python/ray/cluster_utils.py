@@ -420,11 +420,8 @@ class Cluster:
 
 
 def _alive(node) -> set:
-    """The ids of the nodes that live for all that this one knows."""
-    try:
-        return {row.node_id for row in roster.seen_by(node.raylet_socket_name, 5) if row.alive}
-    except (OSError, RuntimeError):  # it is dead itself
-        return set()
+    """The ids of the nodes that live for all that this one knows; none if it is dead itself."""
+    return {row.node_id for row in roster.look(node.raylet_socket_name) if row.alive}
 
 
 def _arguments(node_args, address) -> list:

@@ -234,7 +234,7 @@ static void on_limit(uv_timer_t *timer) {
         next = pipe->next;
         bool is_due = pipe->state != PIPE_UP || bulk_out_is_busy(pipe) || bulk_in_is_busy(pipe);
         is_busy |= is_due;
-        if (is_due && uv_now(&bulk->loop) - pipe->touched_ms >= BULK_LIMIT_MS)
+        if (is_due && bulk_now_ms() - pipe->touched_ms >= BULK_LIMIT_MS)
             bulk_pipe_end(pipe, base_fail(MOB_ETIMEOUT, "%s has moved no byte for %d s",
                                           pipe->address, BULK_LIMIT_MS / 1000));
     }

@@ -109,6 +109,7 @@ static mob_status_t shake_go_on(pipe_t *pipe) {
 }
 
 void bulk_dial_event(pipe_t *pipe) {
+    pipe->taken = 0;
     mob_status_t status = pipe->state == PIPE_DIALLING ? connected(pipe) : MOB_OK;
     if (status == MOB_OK) status = shake_go_on(pipe);
     if (status != MOB_OK) bulk_pipe_end(pipe, status);

@@ -12,8 +12,6 @@
 #include "base/copy.h"
 #include "bulk/state.h"
 
-enum { TURN = 64 }; /* pieces that are read before other connections have their turn */
-
 bool bulk_in_is_busy(const pipe_t *pipe) { return !pipe->is_out && pipe->head_size > 0; }
 
 /* ---- for whom ---- */
@@ -113,8 +111,9 @@ static mob_status_t taken(pipe_t *pipe, const uint8_t *at, size_t n) {
 /* ---- a connection ---- */
 
 void bulk_in_go(pipe_t *pipe) {
-    /* What TLS has taken from the socket wakes nobody: all of it is read. */
-    for (int i = 0; pipe->state == PIPE_UP && (i < TURN || pipe->tls != NULL); i++) {
+    /* What TLS has taken from the socket wakes nobody: all of it is read, and no more taken. */
+    pipe->taken = 0;
+    while (pipe->state == PIPE_UP && (pipe->taken < BULK_TURN || pipe->tls != NULL)) {
         size_t size;
         uint8_t *at = place(pipe, &size);
         size_t n = bulk_pipe_read(pipe, at, size);

@@ -171,6 +171,7 @@ static bool step(pipe_t *pipe) {
 }
 
 void bulk_out_go(pipe_t *pipe) {
+    pipe->taken = 0;
     strays_read(pipe);
     for (int i = 0; i < TURN && pipe->state == PIPE_UP && step(pipe); i++) {
     }

@@ -64,7 +64,7 @@ pipe_t *bulk_pipe_new(bulk_t *bulk, int fd, bool is_out, uint64_t peer, const ch
     pipe->peer = peer;
     pipe->poll.data = pipe;
     snprintf(pipe->address, sizeof pipe->address, "%.63s", address);
-    pipe->touched_ms = uv_now(&bulk->loop);
+    pipe->touched_ms = bulk_now_ms();
     pipe->next = bulk->pipes;
     if (pipe->next != NULL) pipe->next->previous = pipe;
     bulk->pipes = pipe;
@@ -110,7 +110,7 @@ void bulk_pipe_watch(pipe_t *pipe, bool writable) {
 }
 
 void bulk_pipe_touch(pipe_t *pipe) {
-    pipe->touched_ms = uv_now(&pipe->bulk->loop);
+    pipe->touched_ms = bulk_now_ms();
     bulk_limit_start(pipe->bulk);
 }
 
@@ -182,6 +182,7 @@ static size_t take(pipe_t *pipe, uint8_t *to, size_t size) {
     for (;;) {
         ssize_t n = recv(pipe->fd, to, size, 0);
         if (n > 0) {
+            pipe->taken += (size_t)n;
             bulk_pipe_touch(pipe);
             return (size_t)n;
         }
@@ -200,7 +201,8 @@ static size_t tls_take(pipe_t *pipe, uint8_t *to, size_t size) {
         size_t n;
         mob_status_t status = net_tls_read(pipe->tls, to, size, &n);
         if (status == MOB_OK && n > 0) return n;
-        size_t got = status == MOB_OK ? take(pipe, sealed, SCRATCH) : 0;
+        bool may = status == MOB_OK && pipe->taken < BULK_TURN;
+        size_t got = may ? take(pipe, sealed, SCRATCH) : 0;
         if (got > 0) status = net_tls_received(pipe->tls, sealed, got);
         mob_status_t gathered = got > 0 ? tls_gather(pipe) : MOB_OK;
         if (status == MOB_OK) status = gathered;

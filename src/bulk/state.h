@@ -74,6 +74,7 @@ struct pipe {
     pipe_state_t state;
     uint64_t peer;
     char address[64];
+    size_t taken;               /* bytes from the socket, in this turn */
     uint64_t touched_ms;        /* when it last got on */
     net_tls_t *tls;             /* NULL: without */
     net_handshake_t *handshake; /* until it is UP */
@@ -119,7 +120,8 @@ struct bulk {
     bool is_closing;
 };
 
-enum { SCRATCH = 64 << 10, PIECE = 256 << 10 };
+/* BULK_TURN: bytes that one connection takes before others have their turn. */
+enum { SCRATCH = 64 << 10, PIECE = 256 << 10, BULK_TURN = 2 << 20 };
 
 /* ---- bulk.c ---- */
 
@@ -128,6 +130,8 @@ void bulk_requests_read(bulk_t *bulk);
 void bulk_answer(bulk_t *bulk, item_t *item);
 /* Tells the owner, with the words of base_fail. */
 void bulk_trouble(bulk_t *bulk, uint64_t peer, mob_status_t status);
+/* The time as it is: the loop's own stands still while one connection has its turn. */
+static inline uint64_t bulk_now_ms(void) { return uv_hrtime() / 1000000; }
 /* Bytes are due from now on: the limit of time is looked at. */
 void bulk_limit_start(bulk_t *bulk);
 

@@ -82,11 +82,12 @@ struct member {
     uint64_t renew_ns; /* when the next is due */
     sent_t sent[RENEWALS_MAX];
     uint64_t echo_ms;
-    bool is_ever;     /* a renewal was answered that counts for the term */
-    uint64_t term_ns; /* its sending */
-    bool is_held;     /* answered after it has paused: it goes on when the state has settled */
-    uint64_t end_ns;  /* of the term, as told */
-    bool is_paused;   /* as told */
+    bool is_ever;      /* a renewal was answered that counts for the term */
+    uint64_t term_ns;  /* its sending */
+    bool is_held;      /* answered after it has paused: it goes on when the state has settled */
+    uint64_t end_ns;   /* of the term, as told */
+    bool is_paused;    /* as told */
+    bool is_witnessed; /* an answered renewal had somebody in its list */
     witnesses_t lists[LISTS_MAX]; /* of the renewals that were sent; the newest is the first */
     uint64_t marks[2];            /* sendings of answered renewals, the newer first */
     uint64_t answered_ns;         /* sending of the newest answered renewal, also one that does not

@@ -179,9 +179,16 @@ static const sent_t *sent_find(const member_t *m, uint64_t request) {
 static void renewed(member_t *m, uint64_t now, const sent_t *sent, const head_t *head) {
     m->echo_ms = head->now_ms;
     witness_mark(m, sent->sent_ns);
+    m->is_witnessed |= m->lists[0].count > 0 && m->lists[0].sent_ns == sent->sent_ns;
     run_of_answers(m, now, sent->sent_ns);
     if (head->settled == m->era) era_settled(m, head->settled);
     term_extend(m, now, sent->sent_ns);
+}
+
+void member_look(member_t *m, uint64_t now) {
+    uint64_t at = m->sent[0].sent_ns + TIMES_NS(TIMES_AGAIN_MS);
+    if (at < now) at = now;
+    if (m->number != 0 && at < m->renew_ns) m->renew_ns = at;
 }
 
 mob_status_t lease_answer(member_t *m, uint64_t now, uint64_t request, uint64_t status,

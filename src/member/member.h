@@ -96,6 +96,8 @@ mob_status_t member_new(const member_config_t *config, const member_ops_t *ops, 
                         member_t **ret_member);
 void member_free(member_t *member); /* NULL is fine */
 
+/* There may be a member that this node does not know of: it looks sooner than it would. */
+void member_look(member_t *member, uint64_t now_ns);
 /* What is due by now. Returns when it wants to be called again, at the latest. To be called before
  * anything else when the node's thread was late. */
 uint64_t member_tick(member_t *member, uint64_t now_ns);
@@ -138,6 +140,9 @@ void member_refused(member_t *member, uint64_t fence);
 /* ---- questions ---- */
 
 bool member_is_paused(const member_t *member, uint64_t now_ns);
+/* Whether the state has had a list of this node's witnesses with somebody in it: if it dies now, it
+ * is buried in time. */
+bool member_is_witnessed(const member_t *member);
 bool member_knows(const member_t *member, uint64_t peer); /* a member, not known to be dead */
 uint64_t member_tombstone(const member_t *member, uint64_t peer); /* its number, or 0 */
 /* Whether what this leader says with this fencing number is to be done: not if a higher one is

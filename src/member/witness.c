@@ -84,10 +84,7 @@ static void renew_again(member_t *m, uint64_t now) {
 
 /* The state has a list without a witness: whoever dies with that is buried late. */
 static void renew_with_witness(member_t *m, uint64_t now) {
-    if (m->number == 0 || m->lists[0].count > 0) return;
-    uint64_t at = m->sent[0].sent_ns + TIMES_NS(TIMES_AGAIN_MS);
-    if (at < now) at = now;
-    if (at < m->renew_ns) m->renew_ns = at;
+    if (m->lists[0].count == 0) member_look(m, now);
 }
 
 /* What it said of itself. */
@@ -183,6 +180,8 @@ const witnesses_t *witness_choose(member_t *m, uint64_t now) {
     m->lists[0].sent_ns = now;
     return &m->lists[0];
 }
+
+bool member_is_witnessed(const member_t *m) { return m->is_witnessed; }
 
 /* What it said lets this node go on until then; 0: it does not. */
 static uint64_t end_by(const member_t *m, uint64_t incarnation) {

@@ -268,8 +268,10 @@ static void hello_take(line_t *line) {
     if (status == MOB_OK && hello.from != line->from)
         status = base_fail(MOB_EPERM, "a node speaks in another one's name");
     peer_t *peer = status == MOB_OK ? base_map_get(&m->peers, &hello.from) : NULL;
-    if (status == MOB_OK && peer == NULL)
+    if (status == MOB_OK && peer == NULL) {
+        m->ops->stranger(m->context, hello.from);
         status = MOB_ESTALE; /* it dials again until it is known */
+    }
     if (status == MOB_OK && peer->is_closed) status = MOB_ECLOSED;
     if (status == MOB_OK) {
         line->peer = peer;

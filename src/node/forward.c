@@ -75,7 +75,8 @@ static bool frame_send(node_peer_t *p, const node_task_t *t) {
     size_t size;
     if (node_frame_write(p->node, t, &frame, &size) != MOB_OK) return false;
     bool sent = names_hold(p, t);
-    if (sent && node_peer_send_task(p, node_forward_run(p->node, t), frame, size) != MOB_OK) {
+    if (sent &&
+        node_peer_send(p, FRAME_TASK, node_forward_run(p->node, t), frame, size) != MOB_OK) {
         names_unhold(p, t);
         sent = false;
     }

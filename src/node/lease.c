@@ -82,6 +82,7 @@ void node_lane_open(node_job_t *job, uint32_t shape) {
         return;
     const sched_group_t *group = sched_shape_where(job->sched, shape)->group;
     if (group != NULL && sched_group_is_removed(group)) return;
+    if (node_offer_holds(job, shape)) return; /* no worker may take them before it is said where */
     /* the shape would keep the lane for nothing */
     if (lane > 0 && !sched_shape_fits_ever(job->sched, shape)) return;
     sched_shape_hold(job->sched, shape);

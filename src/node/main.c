@@ -221,15 +221,11 @@ static bool cluster_argument_read(node_cluster_config_t *config, const char *arg
     const struct {
         const char *name, **value;
     } known[] = {
-        {"--join=", &config->join},
-        {"--redis=", &config->redis},
-        {"--sentinels=", &config->sentinels},
-        {"--founded=", &config->founded},
-        {"--node-name=", &config->name},
-        {"--python=", &config->python},
-        {"--tls-cert=", &config->certificate},
-        {"--tls-key=", &config->key},
-        {"--tls-ca=", &config->authority},
+        {"--join=", &config->join},           {"--redis=", &config->redis},
+        {"--sentinels=", &config->sentinels}, {"--founded=", &config->founded},
+        {"--buries=", &config->buries},       {"--node-name=", &config->name},
+        {"--python=", &config->python},       {"--tls-cert=", &config->certificate},
+        {"--tls-key=", &config->key},         {"--tls-ca=", &config->authority},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         size_t size = strlen(known[i].name);

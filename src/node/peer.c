@@ -62,8 +62,8 @@ void node_peer_free(node_peer_t *p) {
 
 /* ---- loopback: what is sent ---- */
 
-static mob_status_t message_send(node_peer_t *p, frame_kind_t kind, frame_id_t run,
-                                 const uint8_t *body, size_t body_size) {
+mob_status_t node_peer_send(node_peer_t *p, frame_kind_t kind, frame_id_t run, const uint8_t *body,
+                            size_t body_size) {
     uint8_t *bytes;
     size_t size;
     mob_status_t status = frame_message_write(kind, run, body, body_size, &bytes, &size);
@@ -93,11 +93,6 @@ void node_peer_unhold(node_peer_t *p, mob_ref_t ref) {
     node_object_unhold(p->node, o, p->client->number);
 }
 
-mob_status_t node_peer_send_task(node_peer_t *p, frame_id_t run, const uint8_t *frame,
-                                 size_t size) {
-    return message_send(p, FRAME_TASK, run, frame, size);
-}
-
 static frame_id_t run_of(const node_peer_t *p, const node_task_t *t) {
     return (frame_id_t){
         .home = p->node->incarnation, .number = t->record, .generation = t->generation};
@@ -107,11 +102,11 @@ static void loop_cancel(node_peer_t *p, const node_task_t *t, bool force, bool r
     uint8_t body[FRAME_ORDER_BYTES];
     frame_order_write(&(frame_order_t){.force = force, .recursive = recursive}, body);
     /* without memory: it is not stopped, as with any cancel */
-    (void)message_send(p, FRAME_CANCEL, run_of(p, t), body, sizeof body);
+    (void)node_peer_send(p, FRAME_CANCEL, run_of(p, t), body, sizeof body);
 }
 
 static void loop_recall(node_peer_t *p, const node_task_t *t) {
-    (void)message_send(p, FRAME_RECALL, run_of(p, t), NULL, 0);
+    (void)node_peer_send(p, FRAME_RECALL, run_of(p, t), NULL, 0);
 }
 
 /* The value is moved from the peer's slot, which is one of this daemon's. */
@@ -131,7 +126,7 @@ static void loop_drop(node_peer_t *p, const frame_id_t *ids, size_t count) {
     size_t size;
     if (count == 0 || frame_drop_write(ids, count, &body, &size) != MOB_OK)
         return; /* without memory they stay until the peer ends */
-    (void)message_send(p, FRAME_DROP, (frame_id_t){0}, body, size);
+    (void)node_peer_send(p, FRAME_DROP, (frame_id_t){0}, body, size);
     free(body);
 }
 
@@ -145,7 +140,7 @@ static bool loop_stay(node_visit_t *v, uint32_t index, frame_value_t *ret_value)
 
 static bool loop_answer(node_visit_t *v, const uint8_t *body, size_t size) {
     (void)base_map_remove(&v->peer->visits, &v->run.number);
-    return message_send(v->peer, FRAME_DONE, v->run, body, size) == MOB_OK;
+    return node_peer_send(v->peer, FRAME_DONE, v->run, body, size) == MOB_OK;
 }
 
 /* Frees the slot of a result and what is in it. */

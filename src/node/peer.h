@@ -87,9 +87,9 @@ void node_peer_free(node_peer_t *peer);
 
 /* ---- loopback: what is sent ---- */
 
-/* Sends a task; the frame is borrowed. MOB_ENOMEM. */
-mob_status_t node_peer_send_task(node_peer_t *peer, frame_id_t run, const uint8_t *frame,
-                                 size_t size);
+/* Sends a message; the body is borrowed. MOB_ENOMEM. */
+mob_status_t node_peer_send(node_peer_t *peer, frame_kind_t kind, frame_id_t run,
+                            const uint8_t *body, size_t body_size);
 /* The object is named in what is about to be sent: the peer holds it until it drops it. True also
  * if there is no such object. False: no memory. */
 bool node_peer_hold(node_peer_t *peer, mob_ref_t ref);

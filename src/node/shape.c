@@ -48,7 +48,7 @@ static bool where_read(node_client_t *c, const char *copy, size_t size, sched_wh
     if (size < sizeof head) return false;
     memcpy(&head, copy, sizeof head);
     *where = (sched_where_t){.bundle = head.bundle,
-                             .flags = head.flags & MOB_WHERE_CAPTURES,
+                             .flags = head.flags & (MOB_WHERE_CAPTURES | MOB_WHERE_SPREAD),
                              .tag = head.environment,
                              .priority = head.priority};
     *ret_size = sizeof head + head.selector_size;
@@ -162,6 +162,9 @@ static void never_text(const node_job_t *job, uint32_t shape, char *ret_text, si
                  labels != NULL ? labels : "none");
     else
         (void)node_lacks_text(job->sched, shape, ret_text, size);
+    if (where->group == NULL && node_offer_fits_elsewhere(job, shape))
+        snprintf(ret_text + strlen(ret_text), size - strlen(ret_text),
+                 " (another node has it, but this runs on the node where it was submitted)");
 }
 
 void node_warn_if_never(node_job_t *job, uint32_t shape, mob_kind_t kind, const char *name) {

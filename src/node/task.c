@@ -280,12 +280,13 @@ void node_task_ready(node_task_t *t, node_t *n) {
         node_actor_call_ready(n, t);
         return;
     }
-    if (t->held || (t->visit != NULL && !t->visit->may_start)) return;
+    if (t->held || (t->visit != NULL && !node_visit_may_start(t))) return;
     if (t->job->farewell.leaving) { /* submitted before its job's end was known */
         if (!t->job->cancelling) task_drop(n, t);
         return;
     }
-    if (node_forward(n, t) || node_far_takes(n, t) || task_fails(n, t)) return;
+    if (node_forward(n, t) || node_far_takes(n, t) || task_fails(n, t) || node_offer_hold(t))
+        return;
     char name[256];
     if (!sched_shape_fits_ever(t->job->sched, t->shape)) {
         node_task_name(n, t, name, sizeof name);
@@ -470,6 +471,7 @@ void node_task_dismiss(node_t *n, node_task_t *t) {
     node_client_t *worker = t->worker;
     run_unlink(t);
     waiting_unlink(n, t);
+    node_offer_unhold(t);
     sched_task_remove(n->sched, &t->queue);
     lease_pass_on(n, t, worker);
     refs_release(n, t);
@@ -638,13 +640,19 @@ void node_task_retry(node_client_t *client, const wire_message_t *m) {
     node_worker_free(client);
 }
 
+/* One that died with its node has no number that is known. */
+static void worker_text(const node_death_t *d, char *ret_text, size_t size) {
+    ret_text[0] = 0;
+    if (d->pid != 0) snprintf(ret_text, size, " (pid %d)", (int)d->pid);
+}
+
 /* Its results say how its worker died. */
 static void task_crash(node_t *n, node_task_t *t, const node_death_t *d) {
-    char name[256], hint[80], text[720];
+    char name[256], hint[80], who[48], text[720];
     node_task_name(n, t, name, sizeof name);
     node_replay_hint(t, hint, sizeof hint);
-    snprintf(text, sizeof text,
-             "the worker (pid %d) that ran %s died: %s. To run it again here: %s", (int)d->pid,
+    worker_text(d, who, sizeof who);
+    snprintf(text, sizeof text, "the worker%s that ran %s died: %s. To run it again here: %s", who,
              name, d->how, hint);
     node_replay_keep(n, t);
     node_task_fail(n, t, d->oom ? MOB_EOOM : MOB_ECRASHED, text);
@@ -674,8 +682,9 @@ void node_task_died(node_t *n, node_task_t *t, const node_death_t *d) {
     case CONTROL_TASK_AGAIN:
         /* the driver was told when a worker was ended for want of memory */
         if (d->begun && !d->oom) {
-            int size =
-                snprintf(text, sizeof text, "its worker (pid %d) died: %s", (int)d->pid, d->how);
+            char who[48];
+            worker_text(d, who, sizeof who);
+            int size = snprintf(text, sizeof text, "its worker%s died: %s", who, d->how);
             node_failure_retry(t, t->retries, text, (size_t)size);
         }
         t->retries = left.retries;

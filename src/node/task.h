@@ -20,9 +20,9 @@ struct node_task {
         sched_task_t queue;
     };                 /* first: the scheduler gives this back */
     node_job_t *job;   /* its submitter's, or its detached actor's; NULL: that has ended */
-    node_task_t *next; /* in an actor's queue of one caller, or among those that wait
-                          for a worker */
-    node_task_t *prev; /* beside an actor's queues, if `aside` */
+    node_task_t *next; /* in an actor's queue of one caller, among those that wait for a
+                          worker, or in an offer (`held_by`) */
+    node_task_t *prev; /* beside an actor's queues, if `aside`; in an offer */
     node_task_t *run_prev, *run_next; /* among those that were handed to one worker */
     uint64_t generation;              /* the record's, as of now */
     uint32_t record, submitter, shape, held_shape, max_calls;
@@ -46,13 +46,15 @@ struct node_task {
     uint64_t block;       /* of the body; 0: in the record */
     mob_ref_t function;
     node_actor_t *actor;
-    bool stays;               /* no peer takes it */
-    uint8_t moves;            /* how often it came back from one */
-    struct node_offer *offer; /* by which it was sent to another node; NULL: it was not */
-    bool recalled;            /* it is at a peer, and is to come back: its submitter is dead */
-    uint32_t written;         /* results of a peer's that are written */
-    node_visit_t *visit;      /* it is a peer's; NULL: it is not */
-    node_remake_t *remake;    /* it makes lost objects again; NULL: it does not */
+    bool stays;                 /* no peer takes it */
+    uint8_t moves;              /* how often it came back from one */
+    struct node_offer *offer;   /* by which it was sent to another node; NULL: it was not */
+    struct node_offer *held_by; /* it waits there, for the leader says where it runs; NULL: no */
+    bool kept;                  /* that is here */
+    bool recalled;              /* it is at a peer, and is to come back: its submitter is dead */
+    uint32_t written;           /* results of a peer's that are written */
+    node_visit_t *visit;        /* it is a peer's; NULL: it is not */
+    node_remake_t *remake;      /* it makes lost objects again; NULL: it does not */
     node_client_t *worker;
     sched_lease_t lease;
     mob_ref_t refs[]; /* returns, deps, refs: private copies */

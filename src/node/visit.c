@@ -16,17 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/cluster/pulling.h"
 #include "node/state.h"
 #include "node/value.h"
 
 enum { AGAIN_MS = 10 };
 
 /* ---- its answer ---- */
-
-static frame_id_t id_of(const node_t *n, mob_ref_t ref) {
-    if (ref.slot == 0) return (frame_id_t){0};
-    return (frame_id_t){.home = n->incarnation, .number = ref.slot, .generation = ref.generation};
-}
 
 /* What the value contains, as ids, which the peer holds from now on. */
 static bool refs_write(node_visit_t *v, const node_object_t *o, frame_value_t *ret_value) {
@@ -37,7 +33,7 @@ static bool refs_write(node_visit_t *v, const node_object_t *o, frame_value_t *r
     for (; ret_value->num_refs < count; ret_value->num_refs++) {
         mob_ref_t ref = o->contents.items[ret_value->num_refs];
         if (!p->way->give(p, ref)) return false;
-        ret_value->refs[ret_value->num_refs] = id_of(p->node, ref);
+        ret_value->refs[ret_value->num_refs] = node_proxy_id(p->node, ref);
     }
     return true;
 }
@@ -243,6 +239,14 @@ void node_visit_begin(node_visit_t *v) {
         visit_close(v);
     else if (t->missing == 0)
         node_task_ready(t, v->peer->node);
+}
+
+bool node_visit_may_start(node_task_t *t) {
+    node_visit_t *v = t->visit;
+    if (!v->may_start) return false;
+    if (!v->has_fetched) node_pulling_arguments(t);
+    v->has_fetched = true;
+    return t->missing == 0;
 }
 
 /* ---- orders ---- */

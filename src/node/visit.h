@@ -20,6 +20,7 @@ struct node_visit {
     node_visit_t *next; /* among those that owe their answer */
     bool may_start;     /* else it is not for the scheduler yet */
     bool is_owing;      /* it is among those */
+    bool has_fetched;   /* its arguments were asked for */
 
     /* of an actor's call; see cluster/actor_visit.c */
     uint64_t call;   /* the room actor's number of it; 0: it is none, or has ended */
@@ -38,6 +39,9 @@ node_visit_t *node_visit_new(node_peer_t *peer, frame_id_t run, const frame_t *f
 /* Its frame becomes a task, or it is refused: with a job of NULL, which has ended, or a frame of a
  * kind that no node takes. */
 void node_visit_open(node_visit_t *visit, node_job_t *job, node_own_t *own, const frame_t *frame);
+/* Whether the task of a visit, whose arguments have values, may be scheduled. Those that lie on
+ * other nodes are fetched first: node_task_ready follows. */
+bool node_visit_may_start(node_task_t *task);
 /* It can't be opened: that is its end, once it begins. */
 void node_visit_unfit(node_visit_t *visit, mob_status_t status, const char *why);
 /* It may start, if it was not refused, as soon as its arguments are there. */

@@ -182,6 +182,7 @@ PyMODINIT_FUNC PyInit__core(void) {
         PyModule_AddIntConstant(module, "KV_SCAN", MOB_KV_SCAN) == 0 &&
         PyModule_AddIntConstant(module, "QUERY_GROUPS", MOB_QUERY_GROUPS) == 0 &&
         PyModule_AddIntConstant(module, "WHERE_CAPTURES", MOB_WHERE_CAPTURES) == 0 &&
+        PyModule_AddIntConstant(module, "WHERE_SPREAD", MOB_WHERE_SPREAD) == 0 &&
         PyModule_AddIntConstant(module, "TASK", MOB_TASK) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CREATE", MOB_ACTOR_CREATE) == 0 &&
         PyModule_AddIntConstant(module, "ACTOR_CALL", MOB_ACTOR_CALL) == 0)

@@ -96,7 +96,7 @@ static bool term_holds(piece_t term, const char *labels) {
 
 static piece_t selector_of(const char *text) {
     piece_t all = piece_of(text);
-    return all.size > 0 && all.start[0] == '!'
+    return all.size > 0 && (all.start[0] == '!' || all.start[0] == '~')
                ? (piece_t){.start = all.start + 1, .size = all.size - 1}
                : all;
 }
@@ -119,7 +119,7 @@ static bool terms_hold(piece_t terms, const char *labels) {
 }
 
 bool sched_selector_matches(const char *selector, const char *labels) {
-    if (!selector) return true;
+    if (!selector || selector[0] == '~') return true;
     piece_t rest = selector_of(selector);
     do {
         if (terms_hold(piece_split(&rest, '|'), labels)) return true;

@@ -10,7 +10,7 @@
  *   -key       it has not
  *
  * "!" before the whole says that what asks must fail where no node is like that, instead of
- * waiting for one (MUST).
+ * waiting for one (MUST). "~" says that any node will do, but one like that is better.
  */
 #ifndef SCHED_SELECTOR_H
 #define SCHED_SELECTOR_H
@@ -20,7 +20,7 @@
 /* Whether they are well written. */
 bool sched_labels_check(const char *labels);
 bool sched_selector_check(const char *selector);
-/* Both may be NULL: no selector matches every node. */
+/* Both may be NULL: no selector, and one that only prefers some nodes, matches every node. */
 bool sched_selector_matches(const char *selector, const char *labels);
 
 #endif

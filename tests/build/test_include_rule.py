@@ -33,12 +33,13 @@ SEES = {
     "pull": {"base", "control", "frame", "pull"},
     "place": {"base", "frame", "place"},
     "member": {"base", "control", "member"},
+    "bulk": {"base", "net", "frame", "bulk"},
     "mesh": {"base", "net", "link", "mesh"},
     "group": {"base", "control", "frame", "group"},
     "client": {"base", "wire", "shm", "store", "client"},
     "node": {
         *("base", "wire", "shm", "store", "sched", "control", "actor", "knot", "frame", "node"),
-        *("member", "redis", "net", "link", "mesh", "refs", "place", "pull"),
+        *("member", "redis", "net", "link", "mesh", "refs", "place", "pull", "bulk"),
     },
     "task": {"base", "wire", "shm", "store", "client", "task"},
     "sim": {

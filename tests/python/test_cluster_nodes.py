@@ -1,6 +1,4 @@
-"""Several nodes of one cluster on this machine: how they come and go, what shows them, and
-ray.cluster_utils.
-"""
+"""Several nodes of one cluster on this machine: how they come and go, and what shows them."""
 
 import os
 import re
@@ -10,9 +8,11 @@ import subprocess
 import sys
 import time
 
+import clusters
 import drivers
 import pytest
 import support
+from clusters import NOTICED, await_all, head, ids, join, kill, refused
 
 import ray
 from ray._private import redis_server, roster, sessions, token
@@ -24,13 +24,6 @@ pytestmark = [
         not support.has_redis(), reason="there is no redis-server (scripts/setup.sh installs it)"
     ),
 ]
-NOTICED = 5  # seconds from a node's death until all know it, on a machine that is not busy
-BUSY = 6  # times
-
-
-@ray.remote
-def echo(x):
-    return x
 
 
 @pytest.fixture(autouse=True)
@@ -38,10 +31,7 @@ def no_nodes():
     """Every test begins and ends without one."""
     assert sessions.live_nodes() == []
     yield
-    ray.shutdown()
-    drivers.command("stop", "--force")
-    assert support.wait_until(lambda: not support.processes() and not support.sessions())
-    assert support.redis_processes() == [] and support.redis_folders() == []
+    clusters.end_all()
 
 
 @pytest.fixture
@@ -52,48 +42,9 @@ def cluster():
     made.shutdown()
 
 
-def start(*options, **env):
-    """The node that `ray start` makes."""
-    before = {node.node_id for node in sessions.live_nodes()}
-    result = drivers.command("start", "--num-cpus=1", *options, env=env)
-    assert result.returncode == 0, result.stderr
-    (node,) = [node for node in sessions.live_nodes() if node.node_id not in before]
-    return node
-
-
-def head(*options, **env):
-    return start("--head", "--port=0", "--node-ip-address=127.0.0.1", *options, **env)
-
-
-def join(node, *options, **env):
-    return start(f"--address={node.address}", *options, **env)
-
-
-def refused(*options, **env):
-    """The words of a `ray start` that fails."""
-    before = len(sessions.live_nodes())
-    result = drivers.command("start", *options, env=env)
-    assert result.returncode == 1 and "Traceback" not in result.stderr, result.stderr
-    assert len(sessions.live_nodes()) == before
-    return result.stderr
-
-
-def ids(node, alive=True):
-    """The nodes that this one knows."""
-    return {row.node_id for row in roster.seen_by(node.socket) if row.alive == alive}
-
-
-def await_all(*nodes, seconds=NOTICED * BUSY):
-    """Until each of the nodes knows exactly these as alive."""
-    wanted = {node.node_id for node in nodes}
-    assert support.wait_until(lambda: all(ids(node) == wanted for node in nodes), seconds), [
-        roster.seen_by(node.socket) for node in nodes
-    ]
-
-
-def kill(node):
-    os.kill(node.pid, signal.SIGKILL)
-    assert support.wait_until(lambda: not support.alive(node.pid))
+@ray.remote
+def echo(x):
+    return x
 
 
 # ---- nodes come ----
@@ -158,6 +109,29 @@ def test_another_token_is_refused():
     words = refused(f"--address={first.address}", RAY_AUTH_TOKEN="not the token of it")
     assert "token" in words and first.address in words
     assert ids(first) == {first.node_id}
+
+
+def certificates(folder, name):
+    """The options of `ray start` for certificates by an authority of this name."""
+    command = (
+        f"cd {folder} && openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={name} "
+        f"-keyout {name}-ca.key -out {name}-ca.pem && openssl req -newkey rsa:2048 -nodes "
+        f"-subj /CN=node -keyout {name}.key -out {name}.csr && openssl x509 -req -days 2 "
+        f"-in {name}.csr -CA {name}-ca.pem -CAkey {name}-ca.key -CAcreateserial -out {name}.pem"
+    )
+    subprocess.run(["sh", "-c", command], check=True, capture_output=True)
+    base = f"{folder}/{name}"
+    return (f"--tls-cert={base}.pem", f"--tls-key={base}.key", f"--tls-ca={base}-ca.pem")
+
+
+def test_nodes_with_certificates(folder):
+    ours, others = certificates(folder, "ours"), certificates(folder, "others")
+    first = head(*ours)
+    second = join(first, *ours)
+    await_all(first, second)
+    assert first.address in refused(f"--address={first.address}", *others)
+    assert first.address in refused(f"--address={first.address}")
+    await_all(first, second)
 
 
 def test_join_of_nobody():
@@ -311,7 +285,7 @@ def test_a_node_that_is_killed_is_known_to_be_dead():
     await_all(first, second, third)
     ray.init(address=first.address)
     kill(second)
-    assert support.wait_until(lambda: not alive(second), NOTICED * BUSY)
+    assert support.wait_until(lambda: not alive(second), NOTICED)
     found = {node["NodeID"]: node for node in ray.nodes()}
     assert found[second.node_id]["DeathReason"] == 2
     assert found[second.node_id]["DeathReasonMessage"]
@@ -348,7 +322,7 @@ def test_a_head_finds_the_cluster_again_after_everything_was_killed():
     assert support.wait_until(lambda: support.redis_processes() == [])
     again = head()
     assert again.cluster == first.cluster
-    await_all(again)
+    assert again.node_id in ids(again)
 
 
 def test_a_head_of_another_token_takes_nothing_that_is_there():
@@ -444,8 +418,8 @@ def test_what_is_free(cluster, folder):
 
     assert support.wait_until(lambda: free(first) + free(second) == 3)
     assert ray.available_resources()["CPU"] == 3
+    assert support.wait_until(lambda: " 2.0/5.0 CPU\n" in drivers.command("status").stdout)
     words = drivers.command("status").stdout
-    assert " 2.0/5.0 CPU\n" in words
     active = words[words.index("Active:") : words.index("Idle:")]
     assert f"node_{first.node_id}" in active and first.node_id not in words[words.index("Idle:") :]
     support.touch(gate)
@@ -507,139 +481,3 @@ def test_an_address_of_a_node_elsewhere(folder):
 def test_clients_are_refused():
     with pytest.raises(NotImplementedError, match="ray.init"):
         ray.init("ray://127.0.0.1:10001")
-
-
-# ---- ray.cluster_utils ----
-
-
-def test_a_cluster_as_ray_has_it():
-    cluster = Cluster(
-        initialize_head=True, connect=True, head_node_args={"num_cpus": 2, "node_name": "head"}
-    )
-    first = cluster.head_node
-    assert cluster.connected and ray.is_initialized()
-    assert cluster.address == cluster.gcs_address == first.address == first.gcs_address
-    assert cluster.redis_address == first.redis_address
-    assert cluster.list_all_nodes() == [first] and cluster.worker_nodes == set()
-    assert ray.nodes()[0]["NodeName"] == "head" and first.head and first.is_head()
-    assert os.environ["RAY_AUTH_TOKEN"] == cluster._token
-
-    second = cluster.add_node(object_store_memory=80 << 20, env_vars={"A": "b"})
-    assert cluster.worker_nodes == {second} and not second.head
-    assert second.address == cluster.address and second.node_ip_address == "127.0.0.1"
-    assert second.unique_id == second.node_id != first.node_id
-    assert ray.cluster_resources()["CPU"] == 3
-    assert second.session_name == os.path.basename(second.get_session_dir_path())
-    assert second.get_logs_dir_path().startswith(second.get_session_dir_path())
-    with open(f"/proc/{second.all_processes['raylet'][0].process.pid}/environ") as file:
-        assert "\0A=b\0" in file.read()
-    assert cluster.remaining_processes_alive() and second.any_processes_alive()
-    assert {kind for kind, _ in first.live_processes()} == {"raylet", "gcs_server"}
-    assert [kind for kind, _ in second.live_processes()] == ["raylet"]
-
-    ray.shutdown()
-    before = cluster._token_before
-    cluster.shutdown()
-    assert os.environ.get("RAY_AUTH_TOKEN") == before
-    assert cluster.list_all_nodes() == [] and cluster.address is None
-    assert support.processes() == [] and support.sessions() == []
-    assert support.redis_processes() == []
-    cluster.shutdown()
-
-
-def test_nodes_of_a_cluster_come_and_go(cluster):
-    first = cluster.add_node()
-    second, third = cluster.add_node(wait=False), cluster.add_node(wait=False)
-    cluster.wait_for_nodes()
-    cluster.connect()
-    assert ray.cluster_resources()["CPU"] == 3
-    cluster.remove_node(second)
-    cluster.wait_for_nodes()
-    cluster.remove_node(third, allow_graceful=False)
-    cluster.wait_for_nodes(timeout=NOTICED * BUSY)
-    assert ray.cluster_resources()["CPU"] == 1
-    states = {node["NodeID"]: node["DeathReason"] for node in ray.nodes()}
-    assert states == {first.node_id: 0, second.node_id: 1, third.node_id: 2}
-    with pytest.raises(ValueError, match="in this cluster"):
-        cluster.remove_node(third)
-    with pytest.raises(ValueError, match="connected"):
-        cluster.remove_node(first)
-    assert not ray.is_initialized()
-
-
-def test_a_node_whose_daemon_is_killed(cluster):
-    first = cluster.add_node()
-    second = cluster.add_node()
-    second.kill_raylet()
-    assert not second.any_processes_alive() and not second.remaining_processes_alive()
-    assert not cluster.remaining_processes_alive()
-    with pytest.raises(RuntimeError, match="ended already"):
-        second.kill_raylet()
-    with pytest.raises(ValueError, match="gcs_server"):
-        second.kill_gcs_server()
-    with pytest.raises(TimeoutError, match="nodes after"):
-        cluster.wait_for_nodes(timeout=0.5)
-    cluster.remove_node(second)
-    cluster.wait_for_nodes(timeout=NOTICED * BUSY)
-    third = cluster.add_node()
-    assert _seen(first) == {first.node_id, third.node_id}
-
-
-def _seen(node):
-    return {row.node_id for row in roster.seen_by(node.raylet_socket_name) if row.alive}
-
-
-def test_redis_of_a_cluster_goes_and_comes_back(cluster):
-    first, second = cluster.add_node(), cluster.add_node()
-    cluster.connect()
-    first.kill_gcs_server()
-    assert not first.remaining_processes_alive() and first.any_processes_alive()
-    assert ray.get(echo.remote(1)) == 1
-    time.sleep(4)  # longer than a lease: nobody is dead for that
-    assert _seen(first) == {first.node_id, second.node_id}
-    first.start_gcs_server()
-    assert first.remaining_processes_alive()
-    third = cluster.add_node()
-    assert _seen(second) == {first.node_id, second.node_id, third.node_id}
-    ray.shutdown()
-
-
-def test_bad_arguments_of_a_cluster(cluster):
-    with pytest.raises(ValueError, match="initialize_head"):
-        Cluster(head_node_args={"num_cpus": 1})
-    with pytest.raises(RuntimeError, match="initialize_head"):
-        Cluster(connect=True)
-    with pytest.raises(TypeError, match="fly"):
-        cluster.add_node(fly=1)
-    with pytest.raises(RuntimeError, match="num_cpus"):
-        cluster.add_node(num_cpus=-1)
-    with pytest.raises(RuntimeError, match="no head"):
-        cluster.connect()
-    with pytest.warns(UserWarning, match="_system_config"):
-        cluster.add_node(_system_config={"a": 1}, min_worker_port=0)
-    with pytest.raises(RuntimeError, match="token|refused"):
-        Cluster.add_node(_stranger(cluster))
-
-
-def _stranger(cluster):
-    """One that has the address of a cluster, and another token."""
-    other = Cluster()
-    other.head_node = cluster.head_node
-    return other
-
-
-def test_a_program_that_ends_takes_its_cluster_along(folder):
-    path = support.script(
-        folder,
-        """
-from ray.cluster_utils import Cluster
-cluster = Cluster(initialize_head=True, connect=True)
-cluster.add_node(num_cpus=2)
-import ray
-print(ray.cluster_resources()["CPU"])
-""",
-    )
-    done = support.run_driver(path)
-    assert done.returncode == 0 and done.stdout == "3.0\n", done.stderr
-    assert support.processes() == [] and support.sessions() == []
-    assert support.redis_processes() == []

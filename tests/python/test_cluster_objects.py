@@ -20,15 +20,17 @@ pytestmark = [
     ),
 ]
 PATIENCE = 60  # seconds
+FUNCTIONS = 20  # of the tests, which stay as long as they may be used
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A head with a CPU, where the driver is, and a node that alone has `there`."""
+    """A head, where the driver is, and nodes that alone have `there` and `far`."""
     assert sessions.live_nodes() == []
     made = Cluster()
     made.add_node(num_cpus=2)
-    made.there = made.add_node(num_cpus=2, resources={"there": 4})
+    made.there = made.add_node(num_cpus=2, resources={"there": 100})
+    made.add_node(num_cpus=2, resources={"far": 100})
     ray.init(address=made.address)
     yield made
     ray.shutdown()
@@ -101,6 +103,33 @@ def test_references_in_references(cluster):
         return ray.get(ray.get(ray.get(refs[0])[0])[0])
 
     assert get(dig.remote([deep])) == "deep"
+
+
+def objects_at(node):
+    """How many objects the node has; functions are some."""
+    return int(drivers.command("memory", "--address", node.folder).stdout.split()[0])
+
+
+def wander(refs, hops):
+    """Half of the references are replaced by new ones at each hop."""
+    half = len(refs) // 2
+    new = [ray.put(value + 1) for value in ray.get(refs[:half])]
+    if not hops:
+        return refs[half:] + new
+    on = ray.remote(resources={hops[0]: 1})(wander)
+    return ray.get(on.remote(refs[half:] + new, hops[1:]))
+
+
+def test_references_wander_over_nodes_and_leave_nothing(cluster):
+    for hops in (["there", "far"], ["far", "there", "far"], ["there"], ["far", "far", "there"]):
+        refs = [ray.put(0) for _ in range(16)]
+        on = ray.remote(resources={hops[0]: 1})(wander)
+        found = get([on.remote(refs, hops[1:]) for _ in range(8)])
+        for back in found:
+            assert sum(get(back)) == 8 * len(hops)
+    del refs, back, found, on
+    nodes = sessions.live_nodes()
+    assert support.wait_until(lambda: max(map(objects_at, nodes)) <= FUNCTIONS)
 
 
 def test_a_value_that_is_made_later(cluster, tmp_path):

@@ -213,6 +213,41 @@ def test_node_affinity(nodes):
         get(where.options(scheduling_strategy=gone).remote())
 
 
+def test_soft_node_affinity(nodes):
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    for node in nodes:
+        strategy = NodeAffinitySchedulingStrategy(node.node_id, soft=True)
+        assert get(where.options(scheduling_strategy=strategy).remote()) == node.node_id
+    gone = NodeAffinitySchedulingStrategy("00" * 8, soft=True)
+    assert get(where.options(scheduling_strategy=gone).remote()) in {n.node_id for n in nodes}
+
+
+def test_spread(nodes):
+    @ray.remote(num_cpus=0.1, scheduling_strategy="SPREAD")
+    def slow():
+        time.sleep(0.1)
+        return node_id()
+
+    seen = get([slow.remote() for _ in range(8)])
+    assert set(seen) == {node.node_id for node in nodes}
+
+
+def test_what_yields_stays(nodes, capfd):
+    @ray.remote(resources={"blue": 1})
+    def items():
+        yield 1
+
+    said = []
+
+    def is_told():
+        said.append(capfd.readouterr().err)
+        return "another node has it" in "".join(said)
+
+    items.remote()
+    assert support.wait_until(is_told), said
+
+
 def test_a_backlog_is_shared(nodes):
     @ray.remote
     def slow():

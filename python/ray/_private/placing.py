@@ -109,9 +109,10 @@ def where(options: dict, demands, name: str, environment: int, priority: int) ->
     group, index, captures = _group(options, strategy)
     selector = _selector(options, strategy)
     if group is None:
-        if not (selector or environment or priority):
+        flags = _core.WHERE_SPREAD if strategy == "SPREAD" else 0
+        if not (selector or environment or priority or flags):
             return None
-        return (None, -1, 0, selector, environment, priority)
+        return (None, -1, flags, selector, environment, priority)
     from ray.util.placement_group import check_fits, check_placement_group_index
 
     check_placement_group_index(group, index)
@@ -166,7 +167,7 @@ def _selector(options, strategy):
     from ray.util import scheduling_strategies as known
 
     if isinstance(strategy, known.NodeAffinitySchedulingStrategy):
-        return None if strategy.soft else f"!ray.io/node-id={strategy.node_id.lower()}"
+        return f"{'~' if strategy.soft else '!'}ray.io/node-id={strategy.node_id.lower()}"
     if isinstance(strategy, known.NodeLabelSchedulingStrategy):
         return "&".join([_term(key, value) for key, value in strategy.hard.items()]) or None
     first = options.get("label_selector")

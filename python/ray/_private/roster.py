@@ -18,6 +18,16 @@ def seen_by(socket: str, timeout: "float | None" = 30) -> list:
     return [Row(*row) for row in _core.observe(socket, _core.QUERY_NODES, 0, timeout)]
 
 
+def look(socket: str, timeout: float = 5) -> list:
+    """The same; none from a daemon that ends, or does not answer in time."""
+    from ray.exceptions import RayError
+
+    try:
+        return seen_by(socket, timeout)
+    except (OSError, RuntimeError, RayError):
+        return []
+
+
 def seen_here() -> list:
     """What the daemon of this process's session knows, its own node first."""
     return [Row(*row) for row in _core.query("nodes")]

@@ -52,7 +52,10 @@ def find_socket(address=None) -> str:
         given = os.environ.get("RAY_ADDRESS") if address is None else None
         if given and given not in ("auto", "local"):
             return find_node(given).socket
-        for folder in [node.folder for node in live_nodes()] + live_sessions():
+        nodes = live_nodes()
+        if nodes:
+            return _chosen(nodes, nodes[0]).socket
+        for folder in live_sessions():
             return os.path.join(folder, "socket")
         raise ConnectionError(
             "no session of this user is running here. If one was started with another _temp_dir "
@@ -121,11 +124,7 @@ def _neighbour(nodes, address):
 
     host, _, port = address.rpartition(":")
     for node in {node.cluster: node for node in nodes if node.cluster}.values():
-        try:
-            rows = roster.seen_by(node.socket, 5)
-        except (OSError, RuntimeError):  # it ends, or does not answer
-            continue
-        for row in rows:
+        for row in roster.look(node.socket):
             if row.alive and str(row.port) == port and host in (row.host, row.hostname):
                 return node
     return None
@@ -181,13 +180,13 @@ def register(folder):
     os.symlink(folder, os.path.join(parent, "node_" + os.path.basename(folder)))
 
 
-def forget_dead():
+def forget_dead() -> list:
     """Removes what sessions have left whose daemon was killed, and what leads to nodes that are
-    gone.
+    gone. Those that were nodes of a cluster.
     """
     links = folders("node_")
-    for folder in {os.path.realpath(path) for path in folders("session_") + links}:
-        _remove_if_dead(folder)
+    found = {os.path.realpath(path) for path in folders("session_") + links}
+    dead = [node for node in map(_remove_if_dead, found) if node is not None and node.cluster]
     for link in links:
         if not os.path.exists(link):
             with contextlib.suppress(FileNotFoundError):  # somebody else was faster
@@ -196,26 +195,33 @@ def forget_dead():
         os.rmdir(parent_folder())
     except OSError:  # there are others, or there is none
         pass
+    return dead
 
 
-def _remove_if_dead(folder):
-    """The same as base_folder_clear in src/base/folder.c: whoever has the lock may remove it."""
+def _remove_if_dead(folder) -> "Node | None":
+    """The same as base_folder_clear in src/base/folder.c: whoever has the lock may remove it. The
+    node that it was.
+    """
     import fcntl
     import shutil
 
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
-        return
+        return None
+    node = None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(fd), os.lstat(folder)):
+            with contextlib.suppress(OSError, ValueError):  # a session of a program
+                node = Node(folder)
             shutil.rmtree(folder, ignore_errors=True)
             os.rmdir(os.path.dirname(folder))
     except OSError:  # its daemon holds it, or another process removes it; or there are others
         pass
     finally:
         os.close(fd)
+    return node
 
 
 def folders(prefix) -> list:

@@ -67,8 +67,8 @@ def init(
             else the newest cluster that this user started here with `ray start`; "local" for none:
             a session of this program's own. None is as "auto", and as "local" if there is no node.
             Of several nodes here that are in the cluster it is the one that RAY_NODE_ID names, else
-            the oldest. What follows about CPUs and memory describes a session of one's own; while joining
-            a node it is a ValueError.
+            the oldest. What follows about CPUs and memory describes a session of one's own; while
+            joining a node it is a ValueError.
         num_cpus: how many CPUs tasks may use; by default those this process may use.
         num_gpus: how many GPUs; by default those of CUDA_VISIBLE_DEVICES.
         resources: other resources and how much there is of each.

@@ -96,9 +96,9 @@ def main(args, tell=None) -> int:
     from ray._private import sessions
     from ray.exceptions import RayError
 
-    sessions.forget_dead()
+    dead = sessions.forget_dead()
     try:
-        pid, node, part = _start(options)
+        pid, node, part = _start(options, dead)
     except (ValueError, TypeError, OSError, RuntimeError, RayError) as error:
         print(f"ray start: {error}", file=sys.stderr)
         return 1
@@ -112,31 +112,51 @@ def main(args, tell=None) -> int:
     return status
 
 
-def _start(options):
+def _start(options, dead):
     from ray import _core
     from ray._private import clusters, services, sessions
 
-    ip = options.node_ip_address or _own_address(options, services)
+    ip = _own_address(options, services)
     part = clusters.head(ip, options) if options.head else clusters.joiner(options)
     with part as found:
         config = _config(options, ip)
-        config["cluster"] = found.words + _words(options)
+        config["cluster"] = found.words + _words(options, dead)
         pid, folder = _core.start_node(config)
         sessions.register(folder)
         return pid, sessions.Node(folder), found
 
 
 def _own_address(options, services):
-    """From where this machine reaches the node that it joins; a head: the world."""
+    """What was given; else from where this machine reaches the node that it joins; a head: the
+    world.
+    """
+    if options.node_ip_address:
+        _refuse_foreign(options.node_ip_address)
+        return options.node_ip_address
     if options.head:
         return services.route_address()
     host, _, port = options.address.rpartition(":")
     return services.route_address(host, int(port))
 
 
-def _words(options) -> list:
+def _refuse_foreign(ip):
+    import socket
+
+    try:
+        with socket.socket() as probe:
+            probe.bind((ip, 0))
+    except OSError as error:
+        raise ValueError(
+            f"--node-ip-address={ip} is no address of this machine: {error.strerror}"
+        ) from None
+
+
+def _words(options, dead) -> list:
+    """`dead`: nodes that have died on this machine, which the cluster may not know yet."""
     names = ("node_name", "tls_cert", "tls_key", "tls_ca")
     given = [(name.replace("_", "-"), getattr(options, name)) for name in names]
+    given.append(("buries", ",".join(f"{node.cluster}:{node.node_id}" for node in dead)))
+    given.append(("python", f"{sys.version_info[0]}.{sys.version_info[1]}"))
     return [f"--{name}={value}" for name, value in given if value]
 
 

@@ -17,6 +17,7 @@ def main(args) -> int:
     options = parser.parse_args(args)
     from ray import _core
     from ray._private import roster, sessions
+    from ray.exceptions import RayError
 
     try:
         socket = sessions.find_socket(options.address)
@@ -26,7 +27,7 @@ def main(args) -> int:
         jobs = _core.observe(socket, _core.QUERY_JOBS, 0, 30)
         groups = _core.observe(socket, _core.QUERY_GROUPS, 0, 30)[1]
         kept = _core.observe(socket, _core.QUERY_KEPT, 0, 30)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, RayError) as error:
         print(f"ray status: {error}", file=sys.stderr)
         return 1
     nodes[0] = nodes[0]._replace(amounts=resources)  # as they are now

@@ -6,6 +6,7 @@ import argparse
 import os
 import select
 import signal
+import socket
 import sys
 import time
 
@@ -53,24 +54,19 @@ def _with_heads_apart(nodes) -> tuple:
 
 
 def _is_head(node) -> bool:
-    rows = _rows(node)
-    return bool(rows) and rows[0].is_head
-
-
-def _rows(node) -> list:
-    """The nodes of its cluster; none if it does not say."""
     from ray._private import roster
 
-    try:
-        return roster.seen_by(node.socket, _LOOK)
-    except (OSError, RuntimeError):
-        return []
+    rows = roster.look(node.socket, _LOOK)
+    return bool(rows) and rows[0].is_head
 
 
 def _problem(node, ending):
     """Why it can't end: others need its Redis."""
+    from ray._private import roster
+
     ids = {each.node_id for each in ending}
-    others = [row for row in _rows(node) if row.alive and row.node_id not in ids]
+    rows = [row for row in roster.look(node.socket, _LOOK) if row.alive and row.node_id not in ids]
+    others = [row for row in rows if _is_there(row)]
     if not others:
         return None
     shown = ", ".join(f"{row.host}:{row.port}" for row in others[:5])
@@ -80,6 +76,17 @@ def _problem(node, ending):
         "Stop these first, by `ray stop` on their machines, or say --force: they can't go on "
         "without it"
     )
+
+
+def _is_there(row) -> bool:
+    """False: nobody listens at its address. It has just died, and the others will know it soon."""
+    try:
+        socket.create_connection((row.host, row.port), timeout=1).close()
+    except ConnectionRefusedError:
+        return False
+    except OSError:  # it can't be said
+        pass
+    return True
 
 
 def _stop_redis(nodes, options) -> int:

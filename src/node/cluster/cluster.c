@@ -107,6 +107,11 @@ static void on_trouble(void *context, const char *address, mob_status_t status) 
                          *words ? words : mob_status_text(status));
 }
 
+static void on_stranger(void *context, uint64_t incarnation) {
+    (void)incarnation;
+    node_membership_stranger(context);
+}
+
 static const void *on_welcome(void *context, size_t *ret_size) {
     node_cluster_t *c = context;
     *ret_size = strlen(c->welcome);
@@ -124,6 +129,7 @@ static const mesh_ops_t mesh_ops = {.receive = on_receive,
                                     .buried = on_buried,
                                     .renewal_age_ms = renewal_age_ms,
                                     .trouble = on_trouble,
+                                    .stranger = on_stranger,
                                     .welcome = on_welcome,
                                     .bulk = on_bulk};
 
@@ -282,7 +288,7 @@ void node_cluster_settle(node_cluster_t *c) {
 }
 
 bool node_cluster_is_ready(const node_t *n) {
-    return n->cluster == NULL || n->cluster->state == CLUSTER_MEMBER;
+    return n->cluster == NULL || n->cluster->is_alone || n->cluster->has_begun;
 }
 
 void node_cluster_began(node_cluster_t *c) {

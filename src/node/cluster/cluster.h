@@ -42,6 +42,8 @@ typedef struct {
     const char *redis;     /* HOST:PORT; NULL with `join`, `sentinels`, or without any Redis */
     const char *sentinels; /* NAME@HOST:PORT,... */
     const char *founded;   /* 32 hex digits: the id of the cluster that it founds or finds again */
+    const char *buries;    /* CLUSTER:INCARNATION,...: nodes of this machine that are dead for
+                              certain, for the lock of their folders was free; NULL: none */
     const char *name;      /* of the node; NULL: its address */
     const char *python;    /* MAJOR.MINOR of its workers; NULL: they have none */
     const char *certificate, *key, *authority; /* files; all or none */
@@ -63,6 +65,8 @@ struct node_cluster {
     redis_keeper_t *keeper;
     char welcome[1024]; /* what joiners are told, see join.h */
     member_t *member;
+    uint64_t member_ns; /* since when it is registered */
+    bool has_begun;     /* its starter was told */
     node_roster_t roster;
     node_guestjobs_t guestjobs;
     node_proxies_t proxies;

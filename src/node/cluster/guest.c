@@ -130,6 +130,9 @@ bool node_guest_unqueue(void *context, void *task) {
     node_visit_t *v = task;
     node_task_t *t = node_visit_task(v);
     if (t == NULL) return false; /* its answer is under way */
+    /* What it needs is on its way, and would have to come to another node just as well: it counts
+     * as begun. */
+    if (t->missing > 0) return false;
     v->may_start = false;
     if (!node_cancel_take(n, t)) {
         v->may_start = true;

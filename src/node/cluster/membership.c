@@ -20,9 +20,18 @@
 #include "node/cluster/pulling.h"
 #include "node/state.h"
 
-enum { LEAVE_MS = 3000, USAGE_MAX = 512, SOON_MS = 20, NEW_MS = 300, LATE_MS = 2000 };
+enum {
+    LEAVE_MS = 3000,
+    USAGE_MAX = 512,
+    SOON_MS = 20,
+    NEW_MS = 300,
+    LATE_MS = 2000,
+    WITNESS_MS = 1000
+};
+enum { BURIES_MAX = 32 };
 
 static void on_tick(uv_timer_t *timer);
+static void begin_if_witnessed(node_cluster_t *c);
 
 /* The room is to be asked what is due, now. */
 static void tick_soon(node_cluster_t *c) { uv_timer_start(&c->tick, on_tick, 0, 0); }
@@ -31,6 +40,7 @@ static void tick(node_cluster_t *c) {
     if (c->member == NULL || c->state == CLUSTER_OVER) return;
     uint64_t now = node_cluster_now_ns(), next = member_tick(c->member, now);
     if (c->state == CLUSTER_OVER) return;
+    begin_if_witnessed(c);
     uv_timer_start(&c->tick, on_tick, next > now ? (next - now) / 1000000 + 1 : 0, 0);
 }
 
@@ -82,7 +92,7 @@ static bool pulse_send(node_cluster_t *c, const node_row_t *row, const uint8_t *
     node_letter_parts_t parts = {
         .head = pulse, .head_size = sizeof pulse, .body = usage, .body_size = size};
     (void)node_post_send(c, row->incarnation, POST_PULSE, &parts, true); /* another one follows */
-    return age_ms > NEW_MS;
+    return age_ms > (member_is_witnessed(c->member) ? NEW_MS : LATE_MS);
 }
 
 static void on_pulse(uv_timer_t *timer) {
@@ -97,6 +107,25 @@ static void on_pulse(uv_timer_t *timer) {
 }
 
 /* ---- who is there ---- */
+
+/* Whether there are others. */
+static bool has_company(const node_cluster_t *c) {
+    for (size_t i = 0; i < c->roster.order.count; i++)
+        if (c->roster.order.items[i]->until_ms == 0) return true;
+    return false;
+}
+
+/* The starter is told that the node is ready when others have heard it, which takes milliseconds;
+ * or after a while, for it may be that no other one lives. */
+static void begin_if_witnessed(node_cluster_t *c) {
+    if (c->has_begun || c->state != CLUSTER_MEMBER) return;
+    uint64_t now = node_cluster_now_ns();
+    if (c->member_ns == 0) c->member_ns = now;
+    bool is_late = now - c->member_ns > WITNESS_MS * UINT64_C(1000000);
+    if (has_company(c) && !member_is_witnessed(c->member) && !is_late) return;
+    c->has_begun = true;
+    node_cluster_began(c);
+}
 
 static void began(void *context, uint64_t number) {
     node_cluster_t *c = context;
@@ -115,7 +144,7 @@ static void began(void *context, uint64_t number) {
         return;
     }
     c->state = CLUSTER_MEMBER;
-    node_cluster_began(c);
+    begin_if_witnessed(c);
 }
 
 static void joined(void *context, uint64_t peer, const void *blob, size_t size) {
@@ -223,6 +252,12 @@ mob_status_t node_membership_pulse(node_cluster_t *c, uint64_t peer, const void 
                                   size - MEMBER_PULSE_SIZE);
 }
 
+void node_membership_stranger(node_cluster_t *c) {
+    if (c->member == NULL || c->state == CLUSTER_OVER) return;
+    member_look(c->member, node_cluster_now_ns());
+    tick_soon(c);
+}
+
 void node_membership_silent(node_cluster_t *c, uint64_t peer, bool is_silent) {
     node_row_t *row = node_roster_find(&c->roster, peer);
     if (c->member == NULL || row == NULL) return;
@@ -235,9 +270,27 @@ void node_membership_silent(node_cluster_t *c, uint64_t peer, bool is_silent) {
 
 /* ---- beginning and end ---- */
 
+/* Those of the dead nodes of this machine that were of this cluster. */
+static size_t buries_read(const node_cluster_t *c, uint64_t *ret_incarnations, size_t most) {
+    size_t count = 0;
+    const char *at = c->node->config.cluster.buries;
+    for (; at != NULL && count < most; at = strchr(at, ',')) {
+        unsigned long long high, low, incarnation;
+        if (*at == ',') at++;
+        if (sscanf(at, "%16llx%16llx:%16llx", &high, &low, &incarnation) == 3 && high == c->id[0] &&
+            low == c->id[1] && incarnation != c->node->incarnation)
+            ret_incarnations[count++] = incarnation;
+    }
+    return count;
+}
+
 mob_status_t node_membership_start(node_cluster_t *c) {
-    member_config_t config = {
-        .self = c->node->incarnation, .cluster = {c->id[0], c->id[1]}, .founds = c->founds};
+    uint64_t buries[BURIES_MAX];
+    member_config_t config = {.self = c->node->incarnation,
+                              .cluster = {c->id[0], c->id[1]},
+                              .founds = c->founds,
+                              .buries = buries,
+                              .buries_count = buries_read(c, buries, BURIES_MAX)};
     uint8_t *card;
     mob_status_t status = node_roster_card(c->node, MEMBER_BLOB_MAX, &card, &config.blob_size);
     if (status != MOB_OK) return status;

@@ -11,6 +11,8 @@ void node_membership_end(node_cluster_t *cluster);
 /* A peer's heartbeat. MOB_EPROTO. */
 mob_status_t node_membership_pulse(node_cluster_t *cluster, uint64_t peer, const void *bytes,
                                    size_t size);
+/* A node dials that this one does not know: it may have registered since this one looked. */
+void node_membership_stranger(node_cluster_t *cluster);
 /* The link to the peer is silent, or is heard again. */
 void node_membership_silent(node_cluster_t *cluster, uint64_t peer, bool is_silent);
 /* Leaves: the daemon ends when that is done, or after a time limit. */

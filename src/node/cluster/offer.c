@@ -3,6 +3,8 @@
  *
  *   in the scheduler    tasks that wait there, for resources that are in use, or that this node
  *                       does not have: then they are offered at once
+ *   held here           tasks that are to be spread, or that prefer another node: the leader says
+ *                       where each runs, which may be here (`keep`)
  *   in queues           of a lane whose request for one more lease waits, so that all of its CPUs
  *                       are in use. The daemon takes them as a worker would
  *
@@ -39,10 +41,13 @@ static offer_key_t key_of(const node_job_t *job, uint32_t shape) {
 
 /* ---- what is asked for ---- */
 
-/* The selector without the mark of one that must fail where no node is like that. */
+/* The selector without the mark of one that must hold, or need not. */
 static const char *terms_of(const char *selector) {
-    return selector != NULL && selector[0] == '!' ? selector + 1 : selector;
+    bool is_marked = selector != NULL && (selector[0] == '!' || selector[0] == '~');
+    return is_marked ? selector + 1 : selector;
 }
+
+static bool is_soft(const char *selector) { return selector != NULL && selector[0] == '~'; }
 
 /* The node that the selector names; 0: it asks for something else. */
 static uint64_t node_of(const char *terms) {
@@ -60,12 +65,17 @@ static bool lane_make(node_cluster_t *c, node_offer_t *o) {
     if (count > PLACE_NAMES_MAX) return false;
     for (size_t i = 0; i < count; i++)
         amounts[i] = (frame_amount_t){.name = needs[i].name, .amount = needs[i].amount};
-    const char *terms = terms_of(sched_shape_where(o->job->sched, o->shape)->selector);
+    const sched_where_t *where = sched_shape_where(o->job->sched, o->shape);
+    const char *terms = terms_of(where->selector);
     uint64_t named = node_of(terms);
+    bool spreads = named == 0 && (where->flags & MOB_WHERE_SPREAD);
     place_demand_t demand = {.job = node_guestjob_id(o->job),
                              .amounts = amounts,
                              .count = count,
-                             .strategy = named != 0 ? PLACE_NODE : PLACE_ANY,
+                             .strategy = named != 0 ? PLACE_NODE
+                                         : spreads  ? PLACE_SPREAD
+                                                    : PLACE_ANY,
+                             .is_soft = is_soft(where->selector),
                              .node = named,
                              .selector = named != 0 ? NULL : terms,
                              .is_local = o->is_local};
@@ -99,7 +109,8 @@ static node_offer_t *offer_new(node_cluster_t *c, node_job_t *job, uint32_t shap
     }
     o->job = job;
     o->shape = shape;
-    o->is_local = sched_shape_fits_ever(job->sched, shape);
+    o->holds = node_offer_holds(job, shape);
+    o->is_local = !o->holds && sched_shape_fits_ever(job->sched, shape);
     if (!vec_push(&all->items, o)) {
         (void)base_map_remove(&all->by_shape, &key);
         free(o);
@@ -141,6 +152,63 @@ void node_offer_note(const node_task_t *t) {
     if (t->job->node->cluster != NULL && node_forward_may(t)) offer_open(t->job, t->shape);
 }
 
+/* ---- held ---- */
+
+bool node_offer_holds(const node_job_t *job, uint32_t shape) {
+    const node_cluster_t *c = job->node->cluster;
+    if (c == NULL || c->placing.place == NULL) return false;
+    const sched_where_t *where = sched_shape_where(job->sched, shape);
+    if (where->group != NULL) return false;
+    if (where->flags & MOB_WHERE_SPREAD) return true;
+    uint64_t named = is_soft(where->selector) ? node_of(terms_of(where->selector)) : 0;
+    return named != 0 && node_placing_peer(c, named) != NULL;
+}
+
+bool node_offer_hold(node_task_t *t) {
+    node_cluster_t *c = t->job->node->cluster;
+    if (t->held_by != NULL) return true;
+    if (t->kept || !node_forward_may(t) || !node_offer_holds(t->job, t->shape) ||
+        c->placing.peers.count == 0 || c->placing.leader == 0)
+        return false;
+    offer_open(t->job, t->shape);
+    offer_key_t key = key_of(t->job, t->shape);
+    node_offer_t *o = base_map_get(&c->placing.offers.by_shape, &key);
+    if (o == NULL || o->lane == NULL || !o->holds) return false;
+    t->held_by = o;
+    t->next = NULL;
+    t->prev = o->tail;
+    *(o->tail != NULL ? &o->tail->next : &o->head) = t;
+    o->tail = t;
+    o->held++;
+    return true;
+}
+
+void node_offer_unhold(node_task_t *t) {
+    node_offer_t *o = t->held_by;
+    if (o == NULL) return;
+    *(t->prev != NULL ? &t->prev->next : &o->head) = t->next;
+    *(t->next != NULL ? &t->next->prev : &o->tail) = t->prev;
+    t->held_by = NULL;
+    t->next = t->prev = NULL;
+    o->held--;
+}
+
+void node_offer_keep(node_offer_t *o, uint32_t count) {
+    node_t *n = o->job->node;
+    for (; count > 0 && o->head != NULL; count--) {
+        node_task_t *t = o->head;
+        node_offer_unhold(t);
+        t->kept = true;
+        node_task_ready(t, n);
+    }
+    n->again = true;
+}
+
+void node_offers_release(node_cluster_t *c) {
+    for (size_t i = 0; i < c->placing.offers.items.count; i++)
+        node_offer_keep(c->placing.offers.items.items[i], UINT32_MAX);
+}
+
 /* ---- how many wait ---- */
 
 /* A lane's or a group's request stands among the tasks. */
@@ -171,6 +239,7 @@ static uint32_t lane_of(const node_offer_t *o) {
 
 static uint32_t waiting_of(const node_offer_t *o) {
     if (o->job->farewell.leaving) return 0;
+    if (o->holds) return o->held;
     size_t before;
     uint64_t count = 0;
     if (first_of(o, &before) != NULL) count = sched_queued(o->job->sched, o->shape) - before;
@@ -195,7 +264,6 @@ void node_offers_settle(node_cluster_t *c) {
         uint32_t waiting = o->lane != NULL ? waiting_of(o) : 0;
         /* said also if it is as before: the room counts for itself what it takes and puts back */
         if (o->lane != NULL) place_lane_waiting(c->placing.place, o->lane, waiting, now);
-        o->waiting = waiting;
         if (waiting > 0 || o->sent > 0)
             o->idle_ns = 0;
         else if (o->idle_ns == 0)
@@ -233,7 +301,13 @@ static node_task_t *lane_take(const node_job_t *job, uint32_t lane) {
 }
 
 node_task_t *node_offer_take(node_offer_t *o) {
+    node_task_t *held = o->head;
     size_t before;
+    if (held != NULL) {
+        node_offer_unhold(held);
+        return held;
+    }
+    if (o->holds) return NULL;
     sched_task_t *q = first_of(o, &before);
     if (q != NULL) {
         sched_task_remove(o->job->node->sched, q);
@@ -256,7 +330,8 @@ bool node_offer_fits_elsewhere(const node_job_t *job, uint32_t shape) {
     node_t *n = job->node;
     if (n->cluster == NULL || !is_offered(job, shape)) return false;
     const node_roster_t *roster = &n->cluster->roster;
-    const char *terms = terms_of(sched_shape_where(job->sched, shape)->selector);
+    const char *selector = sched_shape_where(job->sched, shape)->selector;
+    const char *terms = is_soft(selector) ? NULL : terms_of(selector);
     sched_amount_t needs[SCHED_NEEDS_MAX];
     size_t count = sched_shape_demand(job->sched, shape, needs, SCHED_NEEDS_MAX);
     for (size_t i = 0; i < roster->order.count; i++) {

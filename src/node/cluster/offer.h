@@ -14,9 +14,11 @@ typedef struct node_offer {
     uint32_t shape;     /* held */
     place_lane_t *lane; /* NULL: the demand can't be told; its tasks stay here */
     bool is_local;      /* this node runs them too, as soon as they fit */
-    uint32_t waiting;   /* as the room was told */
-    uint32_t sent;      /* tasks that are at peers */
-    uint64_t idle_ns;   /* since when none waits and none is sent; 0: some do */
+    bool holds;         /* ... no, the leader says where they run: they wait in this list */
+    node_task_t *head, *tail;
+    uint32_t held;
+    uint32_t sent;    /* tasks that are at peers */
+    uint64_t idle_ns; /* since when none waits and none is sent; 0: some do */
 } node_offer_t;
 
 typedef struct {
@@ -32,6 +34,17 @@ void node_offers_settle(node_cluster_t *cluster);
 /* The job is about to be freed: none of its tasks is left. */
 void node_offers_forget(node_job_t *job);
 
+/* Whether the leader says where tasks of this shape run: they are to be spread, or rather run on
+ * another node than here. */
+bool node_offer_holds(const node_job_t *job, uint32_t shape);
+/* Keeps such a task until it is said where it runs. False: it is none, or nobody could say. */
+bool node_offer_hold(node_task_t *task);
+/* It waits there no longer; harmless if it does not. */
+void node_offer_unhold(node_task_t *task);
+/* Up to `count` of those that are held run here. */
+void node_offer_keep(node_offer_t *offer, uint32_t count);
+/* Nobody can say where what is held runs: it runs here. */
+void node_offers_release(node_cluster_t *cluster);
 /* The task was put into the scheduler's queue: it may be for others. */
 void node_offer_note(const node_task_t *task);
 /* The oldest that may go, READY, and nowhere else from now on; node_task_ready puts it back. NULL:

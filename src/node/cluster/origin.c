@@ -138,10 +138,9 @@ void node_origin_ended(void *context, uint32_t record, place_outcome_t outcome, 
         node_task_fail(n, t, MOB_EPROTO, "the node that ran it gave an answer that makes no sense");
 }
 
-/* The tasks that a node refused to all others, and that can run here, stand in the scheduler
- * anyway. */
 void node_origin_keep(void *context, void *lane, uint32_t count) {
-    (void)context, (void)lane, (void)count;
+    (void)context;
+    node_offer_keep(lane, count);
 }
 
 void node_origin_impossible(void *context, void *lane) {

@@ -243,6 +243,7 @@ void node_placing_settle(node_cluster_t *c) {
     }
     for (size_t i = 0; i < placing->dead.count; i++) node_visits_answer(placing->dead.items[i]);
     dead_settle(c);
+    if (placing->peers.count == 0 || placing->leader == 0) node_offers_release(c);
     if (placing->peers.count == 0) return;
     free_look(c);
     node_offers_settle(c);

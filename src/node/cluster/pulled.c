@@ -10,9 +10,6 @@
  * An object stays, by a use, as long as its copy is on its way or is read by another node. And its
  * value stays where it is while it is read: sendfile and the bulk thread's hash go there
  * (node_pulling_may_move, for space/). A primary copy stays without its proxy (shelf.c).
- *
- * Chunks of a value that is on disk are sent when it is back in memory, where its checksum was
- * looked at.
  */
 #include "node/cluster/pulled.h"
 
@@ -57,7 +54,7 @@ node_pulled_t *node_pulled_get(node_pulling_t *p, frame_id_t id, mob_ref_t ref) 
     }
     e->id = id;
     e->ref = ref;
-    for (size_t i = 0; i < PULL_ARGUMENTS; i++) e->asks[i].of = e;
+    for (size_t i = 0; i < PULL_CLASSES; i++) e->asks[i].of = e;
     return e;
 }
 
@@ -93,7 +90,7 @@ void node_pulled_update(node_pulling_t *p, node_pulled_t *e) {
         e->is_used = false;
         node_object_unuse_ref(n, e->ref);
     }
-    for (size_t i = 0; i < PULL_ARGUMENTS; i++)
+    for (size_t i = 0; i < PULL_CLASSES; i++)
         if (e->asks[i].want != NULL) return;
     if (e->state != PULLED_NONE || e->is_lost) return;
     block_free(p, e);
@@ -262,18 +259,6 @@ void node_pulled_fill(node_pulling_t *p, node_pulled_t *e) {
 
 /* ---- chunks that come ---- */
 
-static uint64_t offset_of(uint32_t chunk) { return (uint64_t)chunk * PULL_CHUNK; }
-
-/* How many bytes of a value the chunk has: what is behind them is room for references. */
-static size_t size_in(uint64_t bytes, uint32_t chunk) {
-    uint64_t offset = offset_of(chunk), left = offset < bytes ? bytes - offset : 0;
-    return left < PULL_CHUNK ? (size_t)left : PULL_CHUNK;
-}
-
-static uint64_t about_of(mob_format_t format, mob_status_t error, uint32_t ref_count) {
-    return (uint64_t)ref_count << 32 | (uint64_t)error << 8 | (uint64_t)format;
-}
-
 void node_pulled_fetch(node_pulling_t *p, uint64_t ticket, const frame_id_t *id, uint32_t chunk,
                        uint64_t source) {
     pull_copy_view_t view;
@@ -284,164 +269,23 @@ void node_pulled_fetch(node_pulling_t *p, uint64_t ticket, const frame_id_t *id,
         return;
     bulk_chunk_t want = {.id = *id, .ticket = ticket, .chunk = chunk, .version = view.version};
     /* without memory the chunk does not come, and the room asks for another source */
-    (void)bulk_fetch(p->bulk, source, &want, p->node->arena.base + e->block + offset_of(chunk),
-                     size_in(o->elsewhere->bytes, chunk), e->is_cold);
+    (void)bulk_fetch(p->bulk, source, &want,
+                     p->node->arena.base + e->block + node_pulled_offset(chunk),
+                     node_pulled_size_in(o->elsewhere->bytes, chunk), e->is_cold);
 }
 
 void node_pulled_came(node_pulling_t *p, const bulk_chunk_t *chunk, size_t size, bool is_whole) {
     const node_pulled_t *e = node_pulled_find(p, chunk->id);
     const node_object_t *o = e != NULL ? node_object_known(p->node, e->ref) : NULL;
     const node_elsewhere_t *what = o != NULL ? o->elsewhere : NULL;
-    bool is_it = what != NULL && size == size_in(what->bytes, chunk->chunk) &&
+    bool is_it = what != NULL && size == node_pulled_size_in(what->bytes, chunk->chunk) &&
                  chunk->about[0] == what->bytes &&
-                 chunk->about[1] == about_of(what->format, what->error, what->ref_count);
+                 chunk->about[1] == node_pulled_about(what->format, what->error, what->ref_count);
     pull_chunk_came(p->pull, chunk->ticket, &chunk->id, chunk->chunk, is_whole && is_it,
                     node_pulling_now());
 }
 
-/* ---- chunks that go ---- */
-
-typedef enum { SERVE_DONE, SERVE_WAITS, SERVE_NEVER } serve_t;
-
-static serve_t serve_from(node_pulling_t *p, const node_serving_t *s, const node_elsewhere_t *what,
-                          bulk_bytes_t from) {
-    pull_copy_view_t view;
-    if (!pull_copy_look(p->pull, &s->id, &view)) return SERVE_NEVER;
-    bulk_chunk_t chunk = {
-        .id = s->id,
-        .ticket = s->ticket,
-        .chunk = s->chunk,
-        .version = view.version,
-        .about = {what->bytes, about_of(what->format, what->error, what->ref_count)}};
-    from.offset += offset_of(s->chunk);
-    from.size = size_in(what->bytes, s->chunk);
-    if (from.bytes != NULL) from.bytes += offset_of(s->chunk);
-    mob_status_t status = bulk_serve(p->bulk, s->reader, &chunk, &from);
-    return status == MOB_OK ? SERVE_DONE : SERVE_NEVER;
-}
-
-static bulk_bytes_t block_bytes(const node_t *n, uint64_t block) {
-    return (bulk_bytes_t){.bytes = n->arena.base + block, .fd = n->arena.fd, .offset = block};
-}
-
-/* It is on disk: it comes back first. */
-static serve_t restore(node_pulling_t *p, const node_serving_t *s, node_object_t *o) {
-    node_t *n = p->node;
-    mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
-    if (o->moving) return SERVE_WAITS;
-    if (o->copy == NULL) { /* its file was damaged: what is made again may have other bytes */
-        node_pulling_note(p, (node_todo_t){.kind = TODO_GONE, .id = s->id});
-        return SERVE_NEVER;
-    }
-    if (node_restore_begin(n, o)) return SERVE_WAITS;
-    uint64_t extent = shm_heap_extent_for(o->copy->item.bytes);
-    node_space_want(n, 0, extent, extent, ref, true);
-    return SERVE_WAITS;
-}
-
-static serve_t serve_try(node_pulling_t *p, const node_serving_t *s) {
-    node_t *n = p->node;
-    node_pulled_t *e = node_pulled_find(p, s->id);
-    node_object_t *o = e != NULL ? node_object_known(n, e->ref) : NULL;
-    node_elsewhere_t what;
-    node_value_t value;
-    if (o == NULL || !pull_is_read_by(p->pull, &s->id, s->reader, s->ticket)) return SERVE_NEVER;
-    node_pulled_update(p, e); /* it stays from now on */
-    if (e->state == PULLED_COMING || e->state == PULLED_SEALING)
-        return o->elsewhere != NULL ? serve_from(p, s, o->elsewhere, block_bytes(n, e->block))
-                                    : SERVE_NEVER;
-    if (e->state == PULLED_NONE) return SERVE_NEVER;
-    if (node_object_is_away(n, o)) return restore(p, s, o);
-    if (!node_value_read(n, e->ref, &value)) return SERVE_NEVER;
-    what = (node_elsewhere_t){.bytes = store_meta_size(value.meta),
-                              .format = store_meta_format(value.meta),
-                              .error = store_meta_error(value.meta),
-                              .ref_count = value.ref_count};
-    if (!store_meta_in_file(value.meta))
-        return serve_from(p, s, &what, block_bytes(n, value.block));
-    int fd = o->large != NULL ? node_large_fd(o->large) : -1;
-    return fd < 0 ? SERVE_NEVER : serve_from(p, s, &what, (bulk_bytes_t){.fd = fd});
-}
-
-void node_pulled_serve(node_pulling_t *p, node_serving_t s) {
-    serve_t done = serve_try(p, &s);
-    if (done == SERVE_WAITS && !vec_push(&p->servings, s)) done = SERVE_NEVER;
-    if (done == SERVE_WAITS) node_pulling_wake(p, false);
-    if (done == SERVE_NEVER)
-        node_pulling_note(
-            p, (node_todo_t){.kind = TODO_SERVED, .reader = s.reader, .ticket = s.ticket});
-}
-
-void node_pulled_servings_settle(node_pulling_t *p) {
-    size_t kept = 0, count = p->servings.count;
-    for (size_t i = 0; i < count; i++) {
-        node_serving_t s = p->servings.items[i];
-        serve_t done = serve_try(p, &s);
-        if (done == SERVE_WAITS) p->servings.items[kept++] = s;
-        if (done == SERVE_NEVER)
-            node_pulling_note(
-                p, (node_todo_t){.kind = TODO_SERVED, .reader = s.reader, .ticket = s.ticket});
-    }
-    p->servings.count = kept;
-}
-
-/* ---- what was made here ---- */
-
-uint64_t node_pulling_size(const node_t *n, mob_ref_t ref) {
-    node_t *node = (node_t *)(uintptr_t)n;
-    const store_slot_t *slot = &n->slots[ref.slot];
-    const node_object_t *o = node_object_known(node, ref);
-    node_value_t value;
-    if (o == NULL) return 0;
-    if (node_object_is_away(node, o)) {
-        if (o->copy == NULL) return 0;
-        return store_block_size(store_meta_size(slot->meta), slot->value.large.ref_count);
-    }
-    if (!node_value_read(node, ref, &value) || store_meta_inline(value.meta)) return 0;
-    return store_block_size(store_meta_size(value.meta), value.ref_count);
-}
-
-mob_status_t node_pulled_offer(node_pulling_t *p, frame_id_t id) {
-    node_t *n = p->node;
-    mob_ref_t ref = node_proxy_find(n, id);
-    node_object_t *o = node_object_known(n, ref);
-    if (o == NULL) return MOB_EINVAL;
-    if (node_remake_if_gone(n, o)) {
-        node_wanting_lost(p, id);
-        return MOB_OK;
-    }
-    uint64_t size = node_pulling_size(n, ref);
-    node_pulled_t *e = size > 0 ? node_pulled_get(p, id, ref) : NULL;
-    if (e == NULL) return size > 0 ? MOB_ENOMEM : MOB_EINVAL;
-    pull_object_view_t view = {0};
-    (void)pull_object_look(p->pull, &id, &view);
-    if (e->state == PULLED_NONE) e->state = PULLED_MADE;
-    node_object_contents_hold(n, o);
-    mob_status_t status =
-        pull_object_add(p->pull, &id, view.version + 1, size, n->incarnation, node_pulling_now());
-    if (status == MOB_EEXISTS) return MOB_OK;
-    if (status != MOB_OK && e->state == PULLED_MADE) e->state = PULLED_NONE;
-    node_pulled_update(p, e);
-    return status;
-}
-
-mob_status_t node_pulling_made(node_cluster_t *c, frame_id_t id, uint32_t version, uint64_t size) {
-    node_pulling_t *p = c->pulling;
-    mob_ref_t ref = node_proxy_find(c->node, id);
-    node_pulled_t *e = node_pulled_get(p, id, ref);
-    if (e == NULL) return MOB_ENOMEM;
-    mob_status_t status = pull_copy_made(p->pull, &id, version, size, node_pulling_now());
-    if (status == MOB_OK) e->state = PULLED_MADE;
-    node_pulled_update(p, e);
-    node_pulling_wake(p, false);
-    return status;
-}
-
-mob_status_t node_pulling_found(node_cluster_t *c, frame_id_t id, uint32_t version, uint64_t size,
-                                uint64_t peer) {
-    node_pulling_wake(c->pulling, false);
-    return pull_object_add(c->pulling->pull, &id, version, size, peer, node_pulling_now());
-}
+/* ---- its end ---- */
 
 void node_pulling_freed(node_t *n, const node_object_t *o) {
     node_pulling_t *p = n->cluster != NULL ? n->cluster->pulling : NULL;

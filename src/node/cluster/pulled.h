@@ -39,8 +39,8 @@ struct node_pulled {
     bool is_lost;    /* no node has it, and it is made again here */
     mob_ref_t *list; /* of references inside, each with a use, as far as they have come */
     uint32_t listed;
-    uint64_t lost_bytes;                  /* that it had */
-    node_pull_ask_t asks[PULL_ARGUMENTS]; /* by their class */
+    uint64_t lost_bytes;                /* that it had */
+    node_pull_ask_t asks[PULL_CLASSES]; /* by their class */
 };
 
 /* What the room has asked for from within a call: done when it has returned. */
@@ -105,6 +105,20 @@ void node_pulling_wake(node_pulling_t *p, bool soon);
 
 /* ---- pulled.c: copies at this node ---- */
 
+static inline uint64_t node_pulled_offset(uint32_t chunk) { return (uint64_t)chunk * PULL_CHUNK; }
+
+/* How many bytes of a value the chunk has: what is behind them is room for references. */
+static inline size_t node_pulled_size_in(uint64_t bytes, uint32_t chunk) {
+    uint64_t offset = node_pulled_offset(chunk), left = offset < bytes ? bytes - offset : 0;
+    return left < PULL_CHUNK ? (size_t)left : PULL_CHUNK;
+}
+
+/* What a chunk says of its value beside its size. */
+static inline uint64_t node_pulled_about(mob_format_t format, mob_status_t error,
+                                         uint32_t ref_count) {
+    return (uint64_t)ref_count << 32 | (uint64_t)error << 8 | (uint64_t)format;
+}
+
 node_pulled_t *node_pulled_find(const node_pulling_t *p, frame_id_t id);
 /* Makes it if there is none; NULL: no memory. */
 node_pulled_t *node_pulled_get(node_pulling_t *p, frame_id_t id, mob_ref_t ref);
@@ -119,13 +133,16 @@ void node_pulled_extent_free(node_pulling_t *p, const frame_id_t *id);
 void node_pulled_fetch(node_pulling_t *p, uint64_t ticket, const frame_id_t *id, uint32_t chunk,
                        uint64_t source);
 void node_pulled_came(node_pulling_t *p, const bulk_chunk_t *chunk, size_t size, bool is_whole);
+/* All bytes are here, and so is the list: the slot has the value. */
+void node_pulled_fill(node_pulling_t *p, node_pulled_t *e);
+
+/* ---- serving.c: what others read ---- */
+
 void node_pulled_serve(node_pulling_t *p, node_serving_t serving);
 /* Chunks of values that have come from disk. */
 void node_pulled_servings_settle(node_pulling_t *p);
 /* An own object's value can be read by others from now on. */
 mob_status_t node_pulled_offer(node_pulling_t *p, frame_id_t id);
-/* All bytes are here, and so is the list: the slot has the value. */
-void node_pulled_fill(node_pulling_t *p, node_pulled_t *e);
 
 /* ---- shelf.c: primary copies that nothing here needs ---- */
 
@@ -137,7 +154,7 @@ void node_shelf_free(node_pulling_t *p, node_pulled_t *e);
 /* It was not moved in its time, and still nothing needs the proxy. */
 bool node_shelf_is_due(const node_pulling_t *p, const node_pulled_t *e);
 
-/* ---- wanting.c: gets and waits ---- */
+/* ---- wanting.c: gets, waits and arguments ---- */
 
 void node_wanting_ready(node_pulling_t *p, frame_id_t id, pull_class_t class);
 void node_wanting_failed(node_pulling_t *p, frame_id_t id, pull_class_t class, mob_status_t why);

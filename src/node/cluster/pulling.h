@@ -54,6 +54,11 @@ mob_status_t node_pulling_made(node_cluster_t *cluster, frame_id_t id, uint32_t 
  * MOB_EEXISTS: it has a value; MOB_ENOMEM. */
 mob_status_t node_pulling_found(node_cluster_t *cluster, frame_id_t id, uint32_t version,
                                 uint64_t size, uint64_t peer);
+/* A visit's task that was just opened: its arguments that are on other nodes begin to come, and it
+ * waits for them (`missing`). node_task_ready follows when all are here, or can't come: then their
+ * slots have errors, which its run raises. Not if nothing is missing. */
+void node_pulling_arguments(node_task_t *task);
+
 /* ---- for object.c ---- */
 
 /* Nothing here holds the proxy any more, which is about to be freed. True: it must stay for a

@@ -1,7 +1,10 @@
 /*
- * Gets and waits. A client that opens a value which is AWAY on another node asks as it does for one
- * on disk, and is told in the same way. There is one want of an object for all clients that wait
- * for it, and one for those that will need it soon (ray.wait, the rest of a list).
+ * Gets, waits and arguments. A client that opens a value which is AWAY on another node asks as it
+ * does for one on disk, and is told in the same way. There is one want of an object for all clients
+ * that wait for it, and one for those that will need it soon (ray.wait, the rest of a list). A
+ * visit's arguments come before a worker is given to it: it waits in their books, as for what is
+ * not made yet. After PULL_PATIENCE_NS without room it begins all the same, and its get goes before
+ * others'.
  *
  * A want ends as soon as the copy is here: who asked had pinned the slot before, so the value stays
  * while it is read, whatever the room does with the copy.
@@ -21,25 +24,44 @@ static void want_end(node_pulling_t *p, node_pull_ask_t *ask) {
 }
 
 static void wants_end(node_pulling_t *p, node_pulled_t *e) {
-    for (size_t i = 0; i < PULL_ARGUMENTS; i++) want_end(p, &e->asks[i]);
+    for (size_t i = 0; i < PULL_CLASSES; i++) want_end(p, &e->asks[i]);
     node_pulled_update(p, e);
+}
+
+/* Wants the object, which is elsewhere, if it is not wanted yet. MOB_ENOMEM. */
+static mob_status_t want_begin(node_pulling_t *p, const node_object_t *o, pull_class_t class) {
+    mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
+    frame_id_t id = node_proxy_id(p->node, ref);
+    node_pulled_t *e = node_pulled_get(p, id, ref);
+    if (e == NULL) return MOB_ENOMEM;
+    node_pulling_wake(p, false);
+    if (e->asks[class].want != NULL) return MOB_OK;
+    mob_status_t status = pull_want_new(p->pull, class, &id, 1, &e->asks[class], node_pulling_now(),
+                                        &e->asks[class].want);
+    if (status != MOB_OK) node_pulled_update(p, e);
+    return status;
 }
 
 bool node_pulling_want(node_t *n, node_object_t *o, bool waits) {
     node_pulling_t *p = n->cluster != NULL ? n->cluster->pulling : NULL;
     if (p == NULL || o->elsewhere == NULL) return false;
-    mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
-    frame_id_t id = node_proxy_id(n, ref);
-    pull_class_t class = waits ? PULL_GET : PULL_WAIT;
-    node_pulled_t *e = node_pulled_get(p, id, ref);
-    mob_status_t status = e != NULL ? MOB_OK : MOB_ENOMEM;
-    if (e != NULL && e->asks[class].want == NULL)
-        status = pull_want_new(p->pull, class, &id, 1, &e->asks[class], node_pulling_now(),
-                               &e->asks[class].want);
+    mob_status_t status = want_begin(p, o, waits ? PULL_GET : PULL_WAIT);
     if (status != MOB_OK && waits) node_restore_tell(n, o, status);
-    if (status != MOB_OK && e != NULL) node_pulled_update(p, e);
-    node_pulling_wake(p, false);
     return true;
+}
+
+void node_pulling_arguments(node_task_t *t) {
+    node_t *n = t->job->node;
+    node_pulling_t *p = n->cluster != NULL ? n->cluster->pulling : NULL;
+    uint32_t missing = t->missing;
+    for (uint32_t i = 0; p != NULL && i < t->num_deps; i++) {
+        node_object_t *o = node_object_known(n, t->refs[t->num_returns + i]);
+        /* without memory its run fetches it */
+        if (o != NULL && node_proxy_is_elsewhere(n, o) && o->copy == NULL &&
+            want_begin(p, o, PULL_ARGUMENTS) == MOB_OK && vec_push(&o->waiting, t))
+            t->missing++;
+    }
+    n->missing_arguments += missing == 0 && t->missing > 0;
 }
 
 void node_wanting_ready(node_pulling_t *p, frame_id_t id, pull_class_t class) {
@@ -72,7 +94,9 @@ void node_wanting_failed(node_pulling_t *p, frame_id_t id, pull_class_t class, m
     want_end(p, &e->asks[class]);
     node_object_t *o = node_object_known(p->node, node_proxy_find(p->node, id));
     bool is_passing = why == MOB_EFULL || why == MOB_ENOMEM || why == MOB_ESPACE;
-    if (o != NULL && is_passing) {
+    if (o != NULL && is_passing && class == PULL_ARGUMENTS) {
+        node_object_sealed(p->node, e->ref); /* its tasks begin, and wait as gets do */
+    } else if (o != NULL && is_passing) {
         node_restore_tell(p->node, o, why);
     } else if (o != NULL && node_proxy_is_elsewhere(p->node, o)) {
         words_on(p, id, why, words, sizeof words);
@@ -95,7 +119,7 @@ void node_pulling_refused(node_t *n, const node_object_t *o, mob_status_t status
     mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
     frame_id_t id = node_proxy_id(n, ref);
     node_pulled_t *e = node_pulled_find(p, id);
-    for (int i = 0; e != NULL && i < PULL_ARGUMENTS; i++)
+    for (int i = 0; e != NULL && i < PULL_CLASSES; i++)
         if (e->asks[i].want != NULL)
             node_pulling_note(
                 p, (node_todo_t){
@@ -118,7 +142,8 @@ void node_wanting_settle(node_pulling_t *p) {
     void *value;
     while (base_map_each(&p->all, &cursor, &key, &value)) {
         const node_pulled_t *e = value;
-        bool wants = e->asks[PULL_GET].want != NULL || e->asks[PULL_WAIT].want != NULL;
+        bool wants = e->asks[PULL_GET].want != NULL || e->asks[PULL_WAIT].want != NULL ||
+                     e->asks[PULL_ARGUMENTS].want != NULL;
         if (wants && (e->is_shelved || !is_needed(p, e))) (void)vec_push(&ids, e->id);
     }
     for (size_t i = 0; i < ids.count; i++) {

@@ -160,32 +160,6 @@ static bool is_empty(void) {
 }
 
 static void all_is_gone(void) {
-    for (int i = 0; i < 20000 && !is_empty(); i++) {
-        turns();
-        usleep(100);
-    }
-    if (!is_empty())
-        for (int i = 0; i < NODES; i++) {
-            pull_counts_t c;
-            const node_pulling_t *p = daemons[i].n->cluster->pulling;
-            pull_count(p->pull, &c);
-            print_message(
-                "%d: all %zu wants %zu copies %zu transfers %zu readings %zu objects %zu\n", i,
-                p->all.count, c.wants, c.copies, c.transfers, c.readings, c.objects);
-            size_t cu = 0;
-            const void *k;
-            void *v;
-            while (base_map_each(&p->all, &cu, &k, &v)) {
-                node_pulled_t *e = v;
-                pull_copy_view_t w = {0};
-                bool h = pull_copy_look(p->pull, &e->id, &w);
-                node_object_t *o = node_object_known(p->node, e->ref);
-                print_message("  state %d used %d look %d primary %d readers %zu complete %d "
-                              "leaving %d; o %p holders %zu uses %u\n",
-                              e->state, e->is_used, h, w.is_primary, w.readers, w.is_complete,
-                              w.is_leaving, (void *)o, o ? o->holders.count : 0, o ? o->uses : 0);
-            }
-        }
     UNTIL(is_empty());
     nothing_is_left();
 }
@@ -384,11 +358,36 @@ static void one_whose_node_has_died(void **state) {
     UNTIL(is_empty());
 }
 
+static void arguments_come_before_their_task_begins(void **state) {
+    (void)state;
+    mob_ref_t x = put_large(A, LARGE), y = put_large(A, 2 * CHUNK), z = put(B, 100),
+              p = given(A, B, x), q = given(A, B, y);
+    node_task_t *t = calloc(1, sizeof *t + 4 * sizeof *t->refs);
+    mob_ref_t deps[] = {p, q, z, p};
+    *t = (node_task_t){.job = JOB(B->n), .num_deps = 4, .kind = MOB_TASK, .queued = true};
+    memcpy(t->refs, deps, sizeof deps);
+    node_pulling_arguments(t);
+    assert_int_equal(t->missing, 3); /* one is named twice */
+    assert_int_equal(B->n->missing_arguments, 1);
+    UNTIL(t->missing == 0);
+    assert_int_equal(B->n->missing_arguments, 0);
+    is_right(B, p, LARGE);
+    is_right(B, q, 2 * CHUNK);
+    node_pulling_arguments(t);
+    assert_int_equal(t->missing, 0);
+    free(t);
+    drop(A, x);
+    drop(A, y);
+    drop(B, p);
+    drop(B, q);
+    drop(B, z);
+    all_is_gone();
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(int argc, char **argv) {
+int main(void) {
     signal(SIGPIPE, SIG_IGN);
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         TEST(a_large_value_comes),
         TEST(it_comes_to_two),
@@ -399,6 +398,7 @@ int main(int argc, char **argv) {
         TEST(what_is_inside_comes_too),
         TEST(a_result_that_stayed_where_it_was_made),
         TEST(one_whose_node_has_died),
+        TEST(arguments_come_before_their_task_begins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
