@@ -133,6 +133,16 @@ def test_affinity(nodes):
     assert get(Plain.options(scheduling_strategy=to).remote().where.remote()) == nodes[2].node_id
 
 
+def test_soft_affinity_and_spread(nodes):
+    to = NodeAffinitySchedulingStrategy(nodes[2].node_id, soft=True)
+    assert get(Plain.options(scheduling_strategy=to).remote().where.remote()) == nodes[2].node_id
+    to = NodeAffinitySchedulingStrategy("0123456789abcdef", soft=True)
+    assert get(Plain.options(scheduling_strategy=to).remote().where.remote())
+    made = [Plain.options(scheduling_strategy="SPREAD").remote() for _ in range(6)]
+    places = get([actor.where.remote() for actor in made])
+    assert [places.count(node.node_id) for node in nodes] == [2, 2, 2]
+
+
 def test_one_that_finds_no_room_goes_to_where_there_is(nodes):
     made = [ray.remote(num_cpus=1)(Counter).remote() for _ in range(4)]
     first = [actor.add.remote(1) for actor in made]

@@ -39,6 +39,7 @@ typedef struct {
     VEC(mob_ref_t) waiting;             /* actors whose creation waits here, and may go */
     VEC(node_acting_source_t) sources;
     node_name_search_t *searches; /* of names; see actor_name.c */
+    uint64_t spread;              /* actors that were spread */
     uint64_t search_count;        /* that there were */
     uint64_t from;                /* whose message is being received */
     uint64_t master, settled;     /* of the control state, as membership names it */
