@@ -286,10 +286,10 @@ static void silence_tick(actor_t *room) {
         peer_t *peer = actor_list_item(silent, peer_t, in_silent);
         if (room->now_ms - peer->silent_ms < ACTOR_PATIENCE_MS) continue;
         actor_list_each(&peer->stubs_node, at)
-            stub_fail_all(room, actor_list_item(at, stub_t, in_node));
+            stub_silent(room, actor_list_item(at, stub_t, in_node));
         actor_list_each(&peer->stubs_home, at) {
             stub_t *stub = actor_list_item(at, stub_t, in_home);
-            if (stub->sent == 0 && (stub->node == 0 || stub->is_over)) stub_fail_all(room, stub);
+            if (stub->sent == 0 && (stub->node == 0 || stub->is_over)) stub_silent(room, stub);
         }
     }
 }

@@ -237,7 +237,7 @@ void stub_answered(actor_t *room, uint64_t from, uint64_t number, answer_t what,
 void stub_read(actor_t *room, stub_t *stub, actor_say_t what, base_reader_t *r);
 void stub_home_died(actor_t *room, stub_t *stub);
 void stub_node_died(actor_t *room, stub_t *stub);
-void stub_fail_all(actor_t *room, stub_t *stub);
+void stub_silent(actor_t *room, stub_t *stub);
 
 /* ---- the room ---- */
 

@@ -13,8 +13,9 @@
  * not detached is; of a detached one the control state is asked, again and again.
  *
  * Silence: of the node that calls were sent to, or of the home that has yet to tell where. Then
- * every call here fails, "outcome unknown", and is forgotten: it is never sent again, so it runs at
- * most once, in the epoch in which it was sent.
+ * every call here that may not run again fails, "outcome unknown", and is forgotten: it is never
+ * sent again, so it runs at most once, in the epoch in which it was sent. One that may run again
+ * waits until the node is heard, or dead.
  */
 #include "actor/room.h"
 
@@ -183,9 +184,11 @@ void stub_tick(actor_t *room, stub_t *s) {
         question_ask(room, &s->ask, ASK_LOOK, s);
 }
 
-void stub_fail_all(actor_t *room, stub_t *s) {
-    actor_list_each(&s->calls, at)
-        call_fail(room, actor_list_item(at, call_t, in_stub), MOB_EUNAVAILABLE);
+void stub_silent(actor_t *room, stub_t *s) {
+    actor_list_each(&s->calls, at) {
+        call_t *call = actor_list_item(at, call_t, in_stub);
+        if (call->retries == 0) call_fail(room, call, MOB_EUNAVAILABLE);
+    }
     stub_go_on(room, s);
 }
 

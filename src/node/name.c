@@ -11,6 +11,9 @@
  *   nobody finds an actor that will not stay. The drop is carried out before any later request that
  *   this daemon makes.
  *
+ * In a cluster a name that is free here is asked for there, too (cluster/actor_name.h), and one
+ * that nobody has here is looked for there. Lists are of this node.
+ *
  * A detached actor is a job of its own, with its maker's setup, and ends with it: the maker's end
  * does not reach it. The daemon uses the actor's object, so it has a holder for as long as it
  * lives.
@@ -21,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/cluster/actor_name.h"
 #include "node/state.h"
 #include "wire/direct.h"
 
@@ -32,8 +36,23 @@ typedef struct {
     uint64_t generation;
     mob_ref_t actor;
     wire_message_t message; /* of a list */
-    node_named_t *named;    /* of a creation: the actor's, if it gets it */
+    node_named_t *named;    /* of a creation: the actor's, if it gets it; or what is looked for */
+    bool is_kept;           /* of a creation: the cluster was asked, too */
 } note_t;
+
+/* The cluster, if there is one that knows of names; NULL. */
+static node_cluster_t *cluster_of(const node_t *n) {
+    return n->cluster != NULL && !n->cluster->is_alone && n->cluster->acting.room != NULL
+               ? n->cluster
+               : NULL;
+}
+
+static void name_drop(node_t *n, const node_named_t *named, mob_ref_t actor, bool is_kept) {
+    /* first the count: whoever gets the name next must not meet what was noted of this one */
+    atomic_fetch_add(&n->shared->names_dropped, 1);
+    control_name_drop(n->control, CONTROL_NAME_ACTOR, named->name_space, named->name, actor);
+    if (is_kept && cluster_of(n) != NULL) node_actor_name_drop(n->cluster, named, actor);
+}
 
 static note_t *note_new(node_client_t *c) {
     note_t *note = calloc(1, sizeof *note);
@@ -138,9 +157,33 @@ static void creation_refuse(node_t *n, node_task_t *t) {
     node_actor_orphan(n, t->actor);
 }
 
+static void on_taken(void *context, const control_reply_t *reply);
+
+/* The cluster's answer, for a name that is the actor's on this node. */
+static void on_kept(void *context, mob_status_t status) {
+    note_t *note = context;
+    if (status != MOB_OK) name_drop(note->node, note->named, note->actor, false);
+    if (status == MOB_ECLOSED)
+        (void)base_fail(status,
+                        "Redis does not answer, and so nobody knows whether the name %s is "
+                        "free",
+                        note->named->name);
+    on_taken(note, &(control_reply_t){.status = status});
+}
+
+/* True: it answers. */
+static bool cluster_asks(note_t *note, const control_reply_t *reply) {
+    node_cluster_t *c = cluster_of(note->node);
+    if (reply->status != MOB_OK || note->named->name[0] == 0 || note->is_kept || c == NULL)
+        return false;
+    note->is_kept = true;
+    return node_actor_name_take(c, note->named, note->actor, on_kept, note) == MOB_OK;
+}
+
 static void on_taken(void *context, const control_reply_t *reply) {
     note_t *note = context;
     node_t *n = note->node;
+    if (cluster_asks(note, reply)) return;
     node_task_t *t = note_creation(note);
     node_named_t *named = note->named;
     bool has_name = reply->status == MOB_OK && named->name[0] != 0;
@@ -152,11 +195,7 @@ static void on_taken(void *context, const control_reply_t *reply) {
         node_actor_note(n, t->actor);
         creation_go_on(n, t);
     } else {
-        if (has_name) {
-            atomic_fetch_add(&n->shared->names_dropped, 1); /* as in node_name_end */
-            control_name_drop(n->control, CONTROL_NAME_ACTOR, named->name_space, named->name,
-                              note->actor);
-        }
+        if (has_name) name_drop(n, named, note->actor, note->is_kept);
         if (t != NULL) creation_refuse(n, t);
     }
     note_answer(note, status);
@@ -216,11 +255,7 @@ void node_name_end(node_t *n, node_actor_t *a) {
     node_named_t *named = a->named;
     if (named == NULL) return;
     a->named = NULL;
-    if (named->name[0] != 0) {
-        /* first the count: whoever gets the name next must not meet what was noted of this one */
-        atomic_fetch_add(&n->shared->names_dropped, 1);
-        control_name_drop(n->control, CONTROL_NAME_ACTOR, named->name_space, named->name, a->id);
-    }
+    if (named->name[0] != 0) name_drop(n, named, a->id, true);
     if (named->detached) node_object_unuse_ref(n, a->id);
     named_free(n, named);
     n->again = true;
@@ -228,25 +263,72 @@ void node_name_end(node_t *n, node_actor_t *a) {
 
 /* ---- finding ---- */
 
-static void on_found(void *context, const control_reply_t *reply) {
+static void found_tell(void *context, mob_status_t status, mob_ref_t actor, mob_ref_t info) {
     note_t *note = context;
     node_t *n = note->node;
     node_client_t *c = note_client(note);
-    node_object_t *o = reply->status == MOB_OK ? node_object_find(n, reply->names[0].actor) : NULL;
-    /* an actor that gave its name back meanwhile is about to end */
-    bool has_name = o != NULL && (o->group != NULL || (o->actor != NULL && o->actor->named));
-    if (c != NULL && has_name) {
-        mob_ref_t found[2] = {reply->names[0].actor, reply->names[0].info};
-        node_object_t *info = found[1].slot != 0 ? node_object_find(n, found[1]) : NULL;
+    node_object_t *o = status == MOB_OK ? node_object_find(n, actor) : NULL;
+    if (c != NULL && o != NULL) {
+        mob_ref_t found[2] = {actor, info};
+        node_object_t *described = info.slot != 0 ? node_object_find(n, info) : NULL;
+        /* this node does not hear when another one drops a name: what is noted of it is void */
+        if (o->proxy != NULL) atomic_fetch_add(&n->shared->names_dropped, 1);
         /* before the answer: the maker may let go of it meanwhile */
         node_object_hold(n, o, c->number, false);
-        if (info != NULL) node_object_hold(n, info, c->number, false);
+        if (described != NULL) node_object_hold(n, described, c->number, false);
         memcpy(c->segment.base + SHM_CLIENT_SCRATCH, found, sizeof found);
         node_client_tell(c, wire_answer(MOB_OK, 0));
     } else {
-        note_answer(note, MOB_ENONAME);
+        note_answer(note, status == MOB_OK ? MOB_ENONAME : status);
     }
+    free(note->named);
     free(note);
+}
+
+/* Whether it is there; an actor that gave its name back meanwhile is about to end. */
+static bool has_name(node_t *n, const control_reply_t *reply) {
+    const node_object_t *o =
+        reply->status == MOB_OK ? node_object_find(n, reply->names[0].actor) : NULL;
+    return o != NULL && (o->group != NULL || (o->actor != NULL && o->actor->named));
+}
+
+static void on_found(void *context, const control_reply_t *reply) {
+    note_t *note = context;
+    node_t *n = note->node;
+    node_cluster_t *c = cluster_of(n);
+    if (has_name(n, reply))
+        found_tell(note, MOB_OK, reply->names[0].actor, reply->names[0].info);
+    else if (c == NULL || note->named == NULL || note->named->is_group ||
+             node_actor_name_find(c, note->named, found_tell, note) != MOB_OK)
+        found_tell(note, MOB_ENONAME, (mob_ref_t){0}, (mob_ref_t){0});
+}
+
+/* For another node. */
+typedef struct {
+    node_t *node;
+    node_name_found_fn found;
+    void *context;
+} look_t;
+
+static void on_looked(void *context, const control_reply_t *reply) {
+    look_t look = *(look_t *)context;
+    free(context);
+    if (has_name(look.node, reply))
+        look.found(look.context, MOB_OK, reply->names[0].actor, reply->names[0].info);
+    else
+        look.found(look.context, MOB_ENONAME, (mob_ref_t){0}, (mob_ref_t){0});
+}
+
+mob_status_t node_name_look(node_t *n, const node_named_t *named, node_name_found_fn found,
+                            void *context) {
+    look_t *look = malloc(sizeof *look);
+    if (look == NULL) return MOB_ENOMEM;
+    *look = (look_t){n, found, context};
+    mob_status_t status = control_name_find(n->control, CONTROL_NAME_ACTOR, named->name_space,
+                                            named->name, on_looked, look);
+    if (status != MOB_OK) free(look);
+    n->again = true;
+    return status;
 }
 
 void node_name_find(node_client_t *c, const wire_message_t *m) {
@@ -257,9 +339,11 @@ void node_name_find(node_client_t *c, const wire_message_t *m) {
     }
     note_t *note = note_new(c);
     c->node->again = true;
+    if (note != NULL && (note->named = malloc(sizeof named)) != NULL) *note->named = named;
     if (note == NULL || control_name_find(c->node->control,
                                           named.is_group ? CONTROL_NAME_GROUP : CONTROL_NAME_ACTOR,
                                           named.name_space, named.name, on_found, note) != MOB_OK) {
+        if (note != NULL) free(note->named);
         free(note);
         node_client_tell(c, wire_answer(MOB_ENOMEM, 0));
     }

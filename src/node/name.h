@@ -20,6 +20,12 @@ bool node_name_read(node_client_t *client, uint64_t size, node_named_t *ret_name
 void node_name_create(node_client_t *client, const wire_message_t *message);
 /* WIRE_FIND, which is answered. */
 void node_name_find(node_client_t *client, const wire_message_t *message);
+/* Who has the name here: an actor, and what it is described by. MOB_OK: `found` follows, with
+ * MOB_OK or MOB_ENONAME; MOB_ENOMEM: it does not. */
+mob_status_t node_name_look(node_t *node, const node_named_t *named,
+                            void (*found)(void *context, mob_status_t status, mob_ref_t actor,
+                                          mob_ref_t info),
+                            void *context);
 /* MOB_QUERY_NAMES: `argument` 0: of the client's namespace, 1: all. */
 void node_name_list(node_client_t *client, const wire_message_t *message);
 /* The actor is dead, or was told to end: its name is free. */

@@ -185,6 +185,7 @@ void model_check_bounds(model_t *m) {
         model_call_t *c = &m->calls.items[i];
         const node_t *node = m->nodes.items[c->node];
         if (c->is_answered || !node_is_up(node) || now < node->woken_ns + BOUND_NS) continue;
+        if (c->retries != 0) continue; /* it may wait for the tombstone */
         uint64_t peer = actor_stub_node(node->room, m->actors.items[c->actor]->id);
         if (c->target != peer) c->target_ns = now;
         c->target = peer;

@@ -25,6 +25,7 @@
 #include "actor/script.h"
 #include "base/bytes.h"
 #include "frame/id.h"
+#include "node/cluster/actor_name.h"
 #include "node/cluster/actor_seat.h"
 #include "node/cluster/actor_stub.h"
 #include "node/cluster/cluster.h"
@@ -32,6 +33,8 @@
 #include "node/cluster/post.h"
 #include "node/forward.h"
 #include "node/state.h"
+
+enum { HEAD_SIZE = 1 + MOB_ID_SIZE + 8 }; /* of every message: kind, id, epoch */
 
 struct node_acting_event {
     node_acting_event_t *next;
@@ -322,6 +325,9 @@ static mob_status_t message_come(node_cluster_t *c, uint64_t from, const void *b
                                  const uint8_t *freight, size_t freight_size) {
     actor_message_t m;
     if (!actor_message_peek(bytes, size, &m)) return MOB_EPROTO;
+    const uint8_t *body = (const uint8_t *)bytes + HEAD_SIZE;
+    if (m.kind == NODE_NAME_ASK) return node_actor_name_asked(c, from, &m, body, size - HEAD_SIZE);
+    if (m.kind == NODE_NAME_TOLD) return node_actor_name_told(c, from, &m, body, size - HEAD_SIZE);
     if (is_for_books(c->node, &m)) return kill_come(c, from, &m, bytes, size);
     if (m.kind == MESSAGE_CREATE && freight_size > 0) {
         uint8_t *copy = malloc(freight_size);
@@ -498,6 +504,7 @@ void node_acting_end(node_cluster_t *c) {
 void node_acting_died(node_cluster_t *c, uint64_t peer) {
     if (c->acting.room == NULL) return;
     node_far_node_died(c, peer);
+    node_actor_names_died(c, peer);
     actor_peer_died(c->acting.room, peer);
     c->node->again = true;
 }

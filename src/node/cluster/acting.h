@@ -17,6 +17,7 @@
 #include "node/types.h"
 
 typedef struct node_acting_event node_acting_event_t;
+typedef struct node_name_search node_name_search_t;
 
 /* A result that came, and may have to wait for space: which node has it. */
 typedef struct {
@@ -37,8 +38,11 @@ typedef struct {
     VEC(node_actor_t *) fars;           /* all actors that live elsewhere */
     VEC(mob_ref_t) waiting;             /* actors whose creation waits here, and may go */
     VEC(node_acting_source_t) sources;
-    uint64_t from;            /* whose message is being received */
-    uint64_t master, settled; /* of the control state, as membership names it */
+    node_name_search_t *searches; /* of names; see actor_name.c */
+    uint64_t spread;              /* actors that were spread */
+    uint64_t search_count;        /* that there were */
+    uint64_t from;                /* whose message is being received */
+    uint64_t master, settled;     /* of the control state, as membership names it */
 } node_acting_t;
 
 /* This node is a member. MOB_ENOMEM. */

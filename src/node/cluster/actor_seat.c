@@ -128,6 +128,9 @@ static mob_status_t run_begin(node_cluster_t *c, node_seat_t *s, frame_t *f, uin
     t->actor->life.restarts = restarts;
     t->actor->seat = s;
     s->actor = t->actor;
+    /* its process is told the id that others know it by */
+    atomic_fetch_or_explicit(&n->slots[t->actor->id.slot].word, STORE_FOREIGN,
+                             memory_order_relaxed);
     if (t->missing == 0) node_task_ready(t, n);
     return MOB_OK;
 }
@@ -203,6 +206,21 @@ void node_seat_words(node_cluster_t *c, frame_id_t id, node_freight_t *f) {
     if (s == NULL || s->done == NULL || (f->bytes = malloc(s->done_size)) == NULL) return;
     memcpy(f->bytes, s->done, s->done_size);
     f->size = s->done_size;
+}
+
+/* ---- its own handle ---- */
+
+frame_id_t node_seat_id(node_t *n, const node_actor_t *a) {
+    frame_id_t id = a->seat->id;
+    if (id.home != n->incarnation && node_proxy_find(n, id).slot == 0)
+        (void)node_proxy_get(n, id); /* without memory: its home refuses the reference */
+    return id;
+}
+
+mob_ref_t node_seat_find(const node_client_t *client, frame_id_t id) {
+    const node_actor_t *a = client->actor;
+    bool is_it = a != NULL && a->seat != NULL && actor_id_equal(a->seat->id, id);
+    return is_it ? a->id : (mob_ref_t){0};
 }
 
 /* ---- its end ---- */

@@ -35,6 +35,12 @@ void node_seat_call_ready(node_t *node, node_task_t *call);
  * room tells its caller. */
 bool node_seat_call_drop(node_t *node, node_task_t *call);
 
+/* The id by which other nodes know the actor, which is about to be named by its process: this node
+ * has a proxy of it then, for a while. */
+frame_id_t node_seat_id(node_t *node, const node_actor_t *actor);
+/* The slot by which this process knows itself, if it is the actor of this id; else slot 0. */
+mob_ref_t node_seat_find(const node_client_t *client, frame_id_t id);
+
 /* ---- for acting.c ---- */
 
 /* Another node asks where this node's actor is: the room gets to know of it, if it lives here.

@@ -115,8 +115,10 @@ void node_far_free(node_t *n, node_actor_t *a) {
 
 /* ---- which node ---- */
 
+/* Without the mark of what must hold, or need not. */
 static const char *terms_of(const char *selector) {
-    return selector != NULL && selector[0] == '!' ? selector + 1 : selector;
+    bool is_marked = selector != NULL && (selector[0] == '!' || selector[0] == '~');
+    return is_marked ? selector + 1 : selector;
 }
 
 static bool row_has(const node_row_t *row, const sched_amount_t *need, bool now) {
@@ -137,11 +139,16 @@ typedef struct {
     sched_amount_t needs[SCHED_NEEDS_MAX];
     size_t count;
     const char *terms;
+    bool is_soft; /* a node with other labels will do */
+    bool spreads;
 } want_t;
 
 static void want_read(const node_task_t *t, want_t *ret_want) {
     ret_want->count = sched_shape_demand(t->job->sched, t->shape, ret_want->needs, SCHED_NEEDS_MAX);
-    ret_want->terms = terms_of(sched_shape_where(t->job->sched, t->shape)->selector);
+    const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
+    ret_want->terms = terms_of(where->selector);
+    ret_want->is_soft = where->selector != NULL && where->selector[0] == '~';
+    ret_want->spreads = where->flags & MOB_WHERE_SPREAD;
 }
 
 static bool row_fits(const node_row_t *row, const want_t *want, bool now) {
@@ -185,6 +192,10 @@ static uint64_t node_pick(node_cluster_t *c, const node_task_t *t, bool may_stay
     want_t want;
     want_read(t, &want);
     node_row_t *row = row_pick(c, &want, true);
+    if (row == NULL && want.is_soft) {
+        want.terms = NULL;
+        row = row_pick(c, &want, true);
+    }
     if (row == NULL) return may_stay && fits_here_now(c, t, &want) ? c->node->incarnation : 0;
     row_take(row, &want);
     return row->incarnation;
@@ -217,6 +228,34 @@ static bool creation_leave(node_t *n, node_task_t *t, uint64_t pick) {
     return true;
 }
 
+/* The next one in turn of those that have room now, this one among them; 0: none has. */
+static uint64_t spread_pick(node_cluster_t *c, const node_task_t *t, const want_t *want) {
+    size_t count = fits_here_now(c, t, want) ? 1 : 0, own = count;
+    for (size_t i = 0; i < c->roster.order.count; i++)
+        count += c->roster.order.items[i]->incarnation != c->node->incarnation &&
+                 row_fits(c->roster.order.items[i], want, true);
+    if (count == 0) return 0;
+    size_t turn = c->acting.spread++ % count;
+    if (turn < own) return c->node->incarnation;
+    for (size_t i = 0, at = own; i < c->roster.order.count; i++) {
+        node_row_t *row = c->roster.order.items[i];
+        if (row->incarnation == c->node->incarnation || !row_fits(row, want, true)) continue;
+        if (at++ < turn) continue;
+        row_take(row, want);
+        return row->incarnation;
+    }
+    return 0;
+}
+
+/* Where it goes at once, though it might run here; 0: it may stay. */
+static uint64_t wish_of(node_t *n, const node_task_t *t, const want_t *want) {
+    node_row_t *row = want->is_soft ? row_pick(n->cluster, want, true) : NULL;
+    if (row != NULL) row_take(row, want);
+    if (row != NULL) return row->incarnation;
+    uint64_t pick = want->spreads ? spread_pick(n->cluster, t, want) : 0;
+    return pick != n->incarnation ? pick : 0;
+}
+
 static void waiting_add(node_t *n, const node_actor_t *a) {
     (void)vec_push(&n->cluster->acting.waiting, a->id); /* without memory it stays */
 }
@@ -227,6 +266,9 @@ bool node_far_takes(node_t *n, node_task_t *t) {
     want_read(t, &want);
     bool runs_here = sched_shape_fits_ever(t->job->sched, t->shape) &&
                      sched_shape_matches(t->job->sched, t->shape);
+    uint64_t wish = wish_of(n, t, &want);
+    if (wish != 0 && creation_leave(n, t, wish)) return true;
+    if (want.is_soft) want.terms = NULL;
     if (!runs_here && row_pick(n->cluster, &want, false) != NULL)
         return creation_leave(n, t, node_pick(n->cluster, t, false));
     waiting_add(n, t->actor);

@@ -30,7 +30,7 @@ static node_seat_t *seat_find(const node_cluster_t *c, frame_id_t id) {
 static void frame_settle(const node_actor_t *a, node_t *n, frame_t *f) {
     f->demand.count = f->held.count = 0;
     f->where = (frame_where_t){.selector = ""};
-    f->actor = node_proxy_id(n, a->id);
+    f->actor = (frame_id_t){n->incarnation, a->id.slot, a->id.generation};
 }
 
 static mob_status_t visit_make(node_cluster_t *c, uint64_t call, node_seat_t *s, uint64_t from,

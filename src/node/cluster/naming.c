@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "node/cluster/actor_seat.h"
 #include "node/cluster/proxy.h"
 #include "node/state.h"
 
@@ -19,9 +20,9 @@ void node_naming_id(node_client_t *c, const wire_message_t *m) {
 }
 
 void node_naming_of_id(node_client_t *c, const wire_message_t *m) {
-    mob_ref_t ref = node_proxy_find(
-        c->node,
-        (frame_id_t){.home = m->id.home, .number = m->id.number, .generation = m->id.generation});
+    frame_id_t id = {.home = m->id.home, .number = m->id.number, .generation = m->id.generation};
+    mob_ref_t ref = node_seat_find(c, id);
+    if (ref.slot == 0) ref = node_proxy_find(c->node, id);
     if (ref.slot != 0)
         answer(c, &ref, sizeof ref);
     else

@@ -26,6 +26,7 @@
 
 #include "base/clock.h"
 #include "frame/id.h"
+#include "node/cluster/actor_seat.h"
 #include "node/cluster/cluster.h"
 #include "node/space/restore.h"
 #include "node/state.h"
@@ -87,6 +88,7 @@ frame_id_t node_proxy_id(node_t *n, mob_ref_t ref) {
     if (ref.slot == 0) return (frame_id_t){0};
     const node_object_t *o = node_object_known(n, ref);
     if (o != NULL && o->proxy != NULL) return o->proxy->id;
+    if (o != NULL && o->actor != NULL && o->actor->seat != NULL) return node_seat_id(n, o->actor);
     return (frame_id_t){.home = n->incarnation, .number = ref.slot, .generation = ref.generation};
 }
 
