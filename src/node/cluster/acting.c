@@ -30,6 +30,7 @@
 #include "node/cluster/actor_stub.h"
 #include "node/cluster/cluster.h"
 #include "node/cluster/guest.h"
+#include "node/cluster/membership.h"
 #include "node/cluster/post.h"
 #include "node/forward.h"
 #include "node/state.h"
@@ -218,7 +219,8 @@ static void on_ask(void *context, script_fn script, const void *arguments, size_
 
 static void on_said(void *context, uint64_t master) {
     node_cluster_t *c = context;
-    member_said(c->member, master);
+    c->acting.said = master;
+    node_membership_said(c);
 }
 
 static bool on_is_dead(void *context, uint64_t peer) {
@@ -525,10 +527,11 @@ void node_acting_paused(node_cluster_t *c, bool is_paused) {
 
 void node_acting_master(node_cluster_t *c, uint64_t master) {
     c->acting.master = master;
-    if (c->acting.room == NULL)
-        member_said(c->member, master);
-    else
-        actor_master(c->acting.room, master);
+    if (c->acting.room != NULL) actor_master(c->acting.room, master);
+}
+
+uint64_t node_acting_said(const node_cluster_t *c) {
+    return c->acting.room != NULL ? c->acting.said : UINT64_MAX;
 }
 
 void node_acting_settled(node_cluster_t *c, uint64_t master) {
