@@ -165,8 +165,9 @@ static void joined(void *context, uint64_t peer, const void *blob, size_t size) 
 
 /* A node that said goodbye has left; another one is dead. */
 static const char *reason_of(const node_row_t *row) {
-    return row != NULL && row->has_left ? "it was ended in peace"
-                                        : "it was not heard of any more, or its machine was not";
+    return row != NULL && row->has_left
+               ? "it was ended in peace"
+               : "its daemon or its machine died, or it was cut off from the others";
 }
 
 static void died(void *context, uint64_t peer, uint64_t number) {
