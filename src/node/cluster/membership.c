@@ -186,7 +186,8 @@ static void struck(void *context, uint64_t number) { node_holding_struck(context
 
 /* ---- this node's own right to go on ---- */
 
-/* Nothing that may run only once is begun here for other nodes: nobody needs to know. */
+/* Workers do not look at the term: what may run only once is held back by the daemon alone, while
+ * this node has paused (docs/cluster.md). */
 static void term(void *context, uint64_t end_ns) { (void)context, (void)end_ns; }
 static void paused(void *context, bool is_paused) {
     node_placing_paused(context, is_paused);
@@ -197,8 +198,6 @@ static void leads(void *context, uint64_t leader, uint64_t fence) {
     node_placing_leads(context, leader, fence);
     node_acting_leads(context, leader);
 }
-
-/* Beside membership the room actor alone has facts there: it says when they are said. */
 
 static void master(void *context, uint64_t number) {
     node_cluster_t *c = context;
