@@ -45,14 +45,13 @@ class Replicated:
         )
         self.watchers = [self._sentinel(port, ports[0]) for port in ports[3:]]
         for port in ports[3:]:
-            assert support.wait_until(
-                lambda port=port: (
-                    "num-other-sentinels\n2"
-                    in self.ask(port, "SENTINEL", "master", "ours", password=None)
-                ),
-                60,
-            )
+            assert support.wait_until(lambda port=port: self._knows_all(port), 60)
         self.address = "ours@" + ",".join(f"127.0.0.1:{port}" for port in ports[3:])
+
+    def _knows_all(self, port) -> bool:
+        """Whether this Sentinel knows the others, and both replicas."""
+        known = self.ask(port, "SENTINEL", "master", "ours", password=None)
+        return "num-other-sentinels\n2" in known and "num-slaves\n2" in known
 
     def _start(self, *words):
         return subprocess.Popen([redis_server.program(), *words], stdout=subprocess.DEVNULL)
