@@ -194,8 +194,10 @@ static void paused(void *context, bool is_paused) {
     node_acting_paused(context, is_paused);
 }
 
+/* A leader that has given up, and nobody else leads yet (0), is still whom others say to what they
+ * have: it may lead again with the same number, and they would not say it again. */
 static void leads(void *context, uint64_t leader, uint64_t fence) {
-    node_placing_leads(context, leader, fence);
+    if (leader != 0) node_placing_leads(context, leader, fence);
     node_acting_leads(context, leader);
 }
 
