@@ -21,7 +21,7 @@ static const char *terms_of(const char *selector) {
 static bool row_has(const node_row_t *row, const sched_amount_t *need, bool now) {
     for (size_t i = 0; i < row->count; i++)
         if (strcmp(row->totals[i].name, need->name) == 0)
-            return (now ? (uint64_t)row->free[i] : row->totals[i].amount) >= need->amount;
+            return (now ? row->free[i] : (int64_t)row->totals[i].amount) >= (int64_t)need->amount;
     return false;
 }
 
@@ -124,6 +124,13 @@ uint64_t node_actor_wish(node_cluster_t *c, const node_task_t *t) {
     if (row != NULL) return row->incarnation;
     uint64_t pick = want.spreads ? spread_pick(c, t, &want) : 0;
     return pick != c->node->incarnation ? pick : 0;
+}
+
+uint64_t node_actor_try(node_cluster_t *c, const node_task_t *t) {
+    want_t want;
+    want_read(t, &want);
+    const node_row_t *row = row_pick(c, &want, false);
+    return row != NULL ? row->incarnation : 0;
 }
 
 bool node_actor_fits_elsewhere(node_cluster_t *c, const node_task_t *t) {

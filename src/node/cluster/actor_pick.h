@@ -8,6 +8,8 @@
 /* A node that has room for the creation now, this one if it `may_stay` and no other has; 0: none.
  */
 uint64_t node_actor_pick(node_cluster_t *cluster, const node_task_t *creation, bool may_stay);
+/* One that may have room by now, though it had none at its last heartbeat; 0: none could ever. */
+uint64_t node_actor_try(node_cluster_t *cluster, const node_task_t *creation);
 /* Where it goes at once, though it might run here: it is to be spread, or would rather be there.
  * 0: it may stay. */
 uint64_t node_actor_wish(node_cluster_t *cluster, const node_task_t *creation);

@@ -175,6 +175,10 @@ static void place_try(node_cluster_t *c, node_actor_t *a) {
     if (!far->is_placing || a->creation == NULL || a->creation->job == NULL) return;
     uint64_t node = far->pick != 0 ? far->pick : node_actor_pick(c, a->creation, true);
     far->pick = 0;
+    if (node == 0 && !far->is_tried) { /* heartbeats are old: it says so if it has no room */
+        far->is_tried = true;
+        node = node_actor_try(c, a->creation);
+    }
     if (node == 0) return;
     far->is_placing = false;
     actor_placed(c->acting.room, far->id, node);
@@ -183,6 +187,7 @@ static void place_try(node_cluster_t *c, node_actor_t *a) {
 /* It is made again: the room asks for a node. */
 static void restarting_note(node_t *n, node_actor_t *a) {
     a->life.state = ACTOR_RESTARTING;
+    a->far->is_tried = false;
     a->life.restarts++;
     if (a->life.restarts_left > 0) a->life.restarts_left--;
     if (a->job != NULL) node_failure_restart(a, a->far->how);
