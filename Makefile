@@ -6,9 +6,9 @@
 PYTHON := .venv/bin/python
 # meson looks for ninja on the path.
 MESON := PATH=$(CURDIR)/.venv/bin:$$PATH meson
-# Two at a time, for most of them wait for something; all of a file by the same process, for they
+# Three at a time, for most of them wait for something; all of a file by the same process, for they
 # share a session.
-PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadfile tests/python
+PYTEST := $(PYTHON) -m pytest -q -n 3 --dist loadfile tests/python
 SEEDS := ../shared/seed_programs/run.py
 
 help:

@@ -72,7 +72,7 @@ if command -v dpkg-query >/dev/null; then
     installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null |
         sed -n 's/^installed //p' | tr '\n' ' ')"
     missing=$(missing_of build-essential libuv1-dev libmbedtls-dev libxxhash-dev libcmocka-dev \
-        clang-format openssl redis-server)
+        clang-format openssl redis-server iproute2)
     [ -x .venv/bin/python ] || python_is_complete ||
         missing="$missing$(missing_of python3 python3-venv python3-dev)"
     if [ -n "$missing" ]; then install_packages "$missing"; fi

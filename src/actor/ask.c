@@ -233,6 +233,7 @@ void actor_master(actor_t *room, uint64_t master) {
     room->said_left = 1;
     actor_list_each(&room->all_records, at) {
         record_t *record = actor_list_item(at, record_t, in_records);
+        if (record->phase == PHASE_DEAD) record->due_ms = room->now_ms + ACTOR_KEPT_MS;
         if (BASE_RULE(ACTOR_SAY_AGAIN) && record_has_facts(record))
             say_again(room, &record->say, ASK_SAY_RECORD, record);
     }

@@ -19,6 +19,9 @@
  * An epoch is over when its node has said so, or has a tombstone. Silence moves nothing. OVER tells
  * the node that it was heard.
  *
+ * A record that is DEAD is forgotten when its end was kept for a while by one master, and asked for
+ * again: else a fail-over that is heard of late has lost an end that nobody says again.
+ *
  * The creation is sent once over the link of the home, which loses nothing. A leader repeats it: it
  * is also the question what became of it.
  */
@@ -60,14 +63,6 @@ record_t *record_new(actor_t *room, const actor_facts_t *facts) {
     return r;
 }
 
-void watch_free(actor_t *room, watch_t *watch) {
-    peer_key_t key = peer_key(watch->record->facts.id, watch->peer, 0);
-    base_map_remove(&room->watches, &key);
-    actor_list_remove(&watch->in_record);
-    actor_list_remove(&watch->in_peer);
-    free(watch);
-}
-
 void record_free(actor_t *room, record_t *r) {
     actor_key_t key = actor_key(r->facts.id);
     actor_list_each(&r->watches, at) watch_free(room, actor_list_item(at, watch_t, in_record));
@@ -89,51 +84,6 @@ static void phase_set(actor_t *room, record_t *r, phase_t phase) {
         actor_list_add(&room->restless, &r->in_restless);
     bool has_node = phase == PHASE_MOVE || (phase >= PHASE_SENT && phase <= PHASE_ALIVE);
     if (!has_node) actor_list_remove(&r->in_placed);
-}
-
-/* ---- stubs are told ---- */
-
-static void watch_tell(actor_t *room, const watch_t *watch) {
-    const record_t *r = watch->record;
-    uint8_t head[HEAD_MAX];
-    base_writer_t w = head_begin(head, MESSAGE_ALIVE, r->facts.id, r->facts.epoch);
-    base_put_number(&w, r->facts.node, 8);
-    head_send(room, watch->peer, &w, NULL, 0);
-}
-
-static void watches_tell(actor_t *room, const record_t *r) {
-    actor_list_each(&r->watches, at) watch_tell(room, actor_list_item(at, watch_t, in_record));
-}
-
-mob_status_t record_watch(actor_t *room, frame_id_t id, uint64_t peer) {
-    if (id.home != room->self) return MOB_OK;
-    record_t *r = record_find(room, id);
-    if (r == NULL || r->phase == PHASE_DEAD) {
-        message_send(room, peer, MESSAGE_DEAD, id, 0);
-        return MOB_OK;
-    }
-    peer_key_t key = peer_key(id, peer, 0);
-    watch_t *watch = base_map_get(&room->watches, &key);
-    if (watch == NULL) {
-        peer_t *p = peer_of(room, peer);
-        watch = p != NULL ? calloc(1, sizeof *watch) : NULL;
-        if (watch == NULL || !base_map_put(&room->watches, &key, watch)) {
-            free(watch);
-            return MOB_ENOMEM;
-        }
-        watch->record = r;
-        watch->peer = peer;
-        actor_list_add(&r->watches, &watch->in_record);
-        actor_list_add(&p->watches, &watch->in_peer);
-    }
-    if (r->phase == PHASE_ALIVE) watch_tell(room, watch);
-    return MOB_OK;
-}
-
-void record_unwatch(actor_t *room, frame_id_t id, uint64_t peer) {
-    peer_key_t key = peer_key(id, peer, 0);
-    watch_t *watch = base_map_get(&room->watches, &key);
-    if (watch != NULL) watch_free(room, watch);
 }
 
 /* ---- steps ---- */
@@ -158,14 +108,6 @@ static void end_send(actor_t *room, record_t *r, actor_end_t how) {
 
 static void over_send(actor_t *room, const record_t *r) {
     message_send(room, r->facts.node, MESSAGE_OVER, r->facts.id, r->facts.epoch);
-}
-
-static void watches_end(actor_t *room, record_t *r) {
-    actor_list_each(&r->watches, at) {
-        watch_t *watch = actor_list_item(at, watch_t, in_record);
-        message_send(room, watch->peer, MESSAGE_DEAD, r->facts.id, 0);
-        watch_free(room, watch);
-    }
 }
 
 static void record_finish(actor_t *room, record_t *r) {
@@ -272,7 +214,8 @@ void record_seat_gone(actor_t *room, record_t *r, actor_end_t end) {
 
 void record_tick(actor_t *room, record_t *r) {
     if (r->phase == PHASE_DEAD) {
-        if (r->due_ms <= room->now_ms) record_free(room, r);
+        bool is_due = r->due_ms <= room->now_ms && r->ask.kind == ASK_NONE;
+        if (is_due) question_ask(room, &r->ask, ASK_END, r); /* a fail-over may have lost it */
         return;
     }
     if (r->phase == PHASE_LOAD && r->ask.kind == ASK_NONE)
@@ -332,15 +275,23 @@ void record_load(actor_t *room, record_t *r, const actor_facts_t *facts) {
     record_step(room, r);
 }
 
-static void take_answered(actor_t *room, record_t *r, actor_say_t what, uint64_t epoch) {
+/* OTHER: this node is buried, and a leader has gone on with its actor. */
+static void take_answered(actor_t *room, record_t *r, actor_say_t what, base_reader_t *reader) {
     frame_id_t id = r->facts.id;
+    actor_facts_t facts;
+    if (what == ACTOR_SAY_OTHER && actor_facts_take(reader, &facts) &&
+        actor_id_equal(facts.id, id)) {
+        room->ops->created(room->context, id, MOB_OK);
+        record_load(room, r, &facts);
+        return;
+    }
     if (what != ACTOR_SAY_OK) {
         watches_end(room, r);
         record_free(room, r);
         room->ops->created(room->context, id, what == ACTOR_SAY_TAKEN ? MOB_EEXISTS : MOB_EPROTO);
         return;
     }
-    r->facts.epoch = epoch;
+    r->facts.epoch = base_take_number(reader, 8);
     r->is_kept = r->is_named_ours = true;
     room->ops->created(room->context, id, MOB_OK);
     record_step(room, r);
@@ -366,8 +317,10 @@ static void record_decided(actor_t *room, record_t *r, ask_kind_t kind, uint64_t
 void record_answered(actor_t *room, record_t *r, ask_kind_t kind, actor_say_t what,
                      base_reader_t *reader) {
     actor_facts_t facts;
-    if (kind == ASK_TAKE) {
-        take_answered(room, r, what, base_take_number(reader, 8));
+    if (r->phase == PHASE_DEAD) {
+        record_free(room, r); /* its end is still kept, or somebody has gone on with it */
+    } else if (kind == ASK_TAKE) {
+        take_answered(room, r, what, reader);
     } else if (what == ACTOR_SAY_OK) {
         record_decided(room, r, kind, base_take_number(reader, 8));
     } else if (what == ACTOR_SAY_OTHER && actor_facts_take(reader, &facts) &&

@@ -229,6 +229,11 @@ mob_status_t actor_name_find(actor_t *room, const uint8_t name[ACTOR_NAME_SIZE],
     return MOB_OK;
 }
 
+/* The control state has it, or may have written it and not answered yet. */
+static bool record_may_be_kept(const record_t *record) {
+    return record->is_kept || record->ask.kind != ASK_NONE;
+}
+
 static void kill_come(actor_t *room, uint64_t from, frame_id_t id, uint64_t number,
                       bool no_restart) {
     record_t *record = record_find(room, id);
@@ -241,7 +246,7 @@ static void kill_come(actor_t *room, uint64_t from, frame_id_t id, uint64_t numb
     if (is_alive && (!no_restart || !record->life.killed)) record_kill(room, record, no_restart);
     record = record_find(room, id);
     bool has_to_be_kept = record != NULL && record->phase != PHASE_DEAD && no_restart &&
-                          (record->facts.flags & ACTOR_DETACHED) != 0 && record->is_kept;
+                          (record->facts.flags & ACTOR_DETACHED) != 0 && record_may_be_kept(record);
     if (BASE_RULE(ACTOR_KILL_KEPT) && has_to_be_kept && !record->is_kill_kept) return;
     uint8_t head[HEAD_MAX];
     base_writer_t w = head_begin(head, MESSAGE_KILLED, id, 0);

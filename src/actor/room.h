@@ -120,6 +120,9 @@ void record_kill(actor_t *room, record_t *record, bool no_restart);
 mob_status_t record_watch(actor_t *room, frame_id_t id, uint64_t peer);
 void record_unwatch(actor_t *room, frame_id_t id, uint64_t peer);
 void watch_free(actor_t *room, watch_t *watch);
+/* Where the actor is, to all; that it is dead, to all, which forgets them. */
+void watches_tell(actor_t *room, const record_t *r);
+void watches_end(actor_t *room, record_t *r);
 void record_made(actor_t *room, uint64_t from, frame_id_t id, uint64_t epoch);
 void record_refused(actor_t *room, uint64_t from, frame_id_t id, uint64_t epoch);
 void record_ended(actor_t *room, uint64_t from, frame_id_t id, uint64_t epoch, actor_end_t end,

@@ -1,12 +1,16 @@
 /*
  * Two kinds of keys: an actor's facts, by its id with the home first, so that those of one home lie
- * together; and a name's owner, an id.
+ * together; and a name's last owner, an id. The name is free if that actor has ended.
  *
  * Every decision compares the epoch that the asker believes in with the one that is kept. So there
  * is one authority, whoever asks: a home that is buried and does not know it yet, or one of two
  * leaders, finds that the epoch is another one.
  *
  * An end is kept for a while, so that what is said of an older time does not bring the actor back.
+ *
+ * Of two actors that say to a new master that they have a name, the one with the newer epoch has
+ * it: it took the name when the other one had ended, and that end was lost. So whoever takes a name
+ * gets an epoch above its last owner's, by whatever clock that was minted.
  */
 #include "actor/script.h"
 
@@ -78,30 +82,39 @@ static void facts_set(const script_keys_t *keys, const actor_facts_t *facts) {
     keys->set(keys->context, key, value, w.size, facts->at == ACTOR_AT_END ? END_KEPT_MS : 0);
 }
 
-/* Whose the name is. False: nobody's. */
+/* Who had the name last, if that is known. */
 static bool owner_get(const script_keys_t *keys, const uint8_t name[ACTOR_NAME_SIZE],
-                      frame_id_t *ret_id) {
+                      kept_t *ret_owner) {
     char key[SCRIPT_KEY_MAX];
     name_name(key, name);
     size_t size;
     const void *value = keys->get(keys->context, key, &size);
     if (value == NULL) return false;
     base_reader_t r = {.at = value, .left = size};
-    *ret_id = actor_id_take(&r);
-    return true;
+    kept_get(keys, actor_id_take(&r), ret_owner);
+    return ret_owner->is_there || ret_owner->is_poisoned;
 }
 
-static void owner_set(const script_keys_t *keys, const actor_facts_t *facts) {
+static void owner_set(const script_keys_t *keys, const actor_facts_t *facts, uint64_t ttl_ms) {
     char key[SCRIPT_KEY_MAX];
     actor_key_t id = actor_key(facts->id);
     name_name(key, facts->name);
-    keys->set(keys->context, key, &id, sizeof id, 0);
+    keys->set(keys->context, key, &id, sizeof id, ttl_ms);
 }
 
-static bool name_is_anothers(const script_keys_t *keys, const actor_facts_t *facts) {
-    frame_id_t owner;
-    return (facts->flags & ACTOR_NAMED) != 0 && owner_get(keys, facts->name, &owner) &&
-           !actor_id_equal(owner, facts->id);
+/* Another actor that has the name, and has not ended, as far as is known. */
+static bool name_is_anothers(const script_keys_t *keys, const actor_facts_t *facts,
+                             kept_t *ret_owner) {
+    if ((facts->flags & ACTOR_NAMED) == 0 || !owner_get(keys, facts->name, ret_owner)) return false;
+    if (ret_owner->is_poisoned) return true;
+    return ret_owner->facts.at != ACTOR_AT_END && !actor_id_equal(ret_owner->facts.id, facts->id);
+}
+
+/* Another actor has the name, or has had it since. */
+static bool name_has_passed(const script_keys_t *keys, const actor_facts_t *facts) {
+    kept_t owner;
+    if (!owner_get(keys, facts->name, &owner)) return false;
+    return name_is_anothers(keys, facts, &owner) || owner.facts.epoch > facts->epoch;
 }
 
 static void end_set(const script_keys_t *keys, const actor_facts_t *facts) {
@@ -110,10 +123,18 @@ static void end_set(const script_keys_t *keys, const actor_facts_t *facts) {
     end.spec_size = 0;
     facts_set(keys, &end);
     if ((facts->flags & ACTOR_NAMED) == 0) return;
-    if (BASE_RULE(ACTOR_NAME_COMPARE) && name_is_anothers(keys, facts)) return;
-    char key[SCRIPT_KEY_MAX];
-    name_name(key, facts->name);
-    keys->del(keys->context, key);
+    if (BASE_RULE(ACTOR_NAME_COMPARE) && name_has_passed(keys, facts)) return;
+    owner_set(keys, facts, END_KEPT_MS);
+}
+
+/* Nobody else has the name now. False: another one has it, and keeps it. */
+static bool name_claim(const script_keys_t *keys, const actor_facts_t *facts) {
+    kept_t owner;
+    if (!name_is_anothers(keys, facts, &owner)) return true;
+    if (owner.is_poisoned || owner.facts.epoch >= facts->epoch || !BASE_RULE(ACTOR_NAME_NEWER))
+        return false;
+    end_set(keys, &owner.facts);
+    return true;
 }
 
 /* A fail-over may have lost the newest number, but not the time. */
@@ -146,11 +167,16 @@ size_t actor_script_take(const script_keys_t *keys, const void *args, size_t siz
     actor_facts_t asked;
     kept_t kept;
     if (!can_decide(keys, args, size, &asked, &kept, answer)) return 1;
-    if (kept.is_there) return say_epoch(answer, kept.facts.epoch); /* asked before */
-    if (name_is_anothers(keys, &asked)) return say(answer, ACTOR_SAY_TAKEN);
-    asked.epoch = epoch_mint(keys, 0);
+    if (kept.is_there) { /* asked before; its epoch may be a leader's by now */
+        bool is_moved = BASE_RULE(ACTOR_TAKE_COMPARE) && kept.facts.at != ACTOR_AT_NONE;
+        return is_moved ? say_facts(answer, &kept.facts) : say_epoch(answer, kept.facts.epoch);
+    }
+    kept_t owner;
+    if (name_is_anothers(keys, &asked, &owner)) return say(answer, ACTOR_SAY_TAKEN);
+    bool had_owner = owner_get(keys, asked.name, &owner);
+    asked.epoch = epoch_mint(keys, had_owner ? owner.facts.epoch : 0);
     asked.at = ACTOR_AT_NONE;
-    owner_set(keys, &asked);
+    owner_set(keys, &asked, 0);
     facts_set(keys, &asked);
     return say_epoch(answer, asked.epoch);
 }
@@ -258,8 +284,8 @@ size_t actor_script_say(const script_keys_t *keys, const void *args, size_t size
         end_set(keys, &said);
         return say_epoch(answer, said.epoch);
     }
-    if (name_is_anothers(keys, &said)) return say(answer, ACTOR_SAY_TAKEN);
-    if ((said.flags & ACTOR_NAMED) != 0) owner_set(keys, &said);
+    if (!name_claim(keys, &said)) return say(answer, ACTOR_SAY_TAKEN);
+    if ((said.flags & ACTOR_NAMED) != 0) owner_set(keys, &said, 0);
     facts_set(keys, &said);
     return say_epoch(answer, said.epoch);
 }
@@ -284,17 +310,16 @@ size_t actor_script_read(const script_keys_t *keys, const void *args, size_t siz
 
 size_t actor_script_find(const script_keys_t *keys, const void *args, size_t size, void *answer) {
     base_reader_t r = {.at = args, .left = size};
-    kept_t kept;
-    frame_id_t id;
+    kept_t owner;
     if (!can_tell(keys, &r, answer)) return 1;
     const uint8_t *name = base_take_bytes(&r, ACTOR_NAME_SIZE);
-    if (name == NULL || !owner_get(keys, name, &id)) return say(answer, ACTOR_SAY_NONE);
-    kept_get(keys, id, &kept);
-    if (!kept.is_there) return say(answer, ACTOR_SAY_POISONED);
+    if (name == NULL || !owner_get(keys, name, &owner)) return say(answer, ACTOR_SAY_NONE);
+    if (owner.is_poisoned) return say(answer, ACTOR_SAY_POISONED);
+    if (owner.facts.at == ACTOR_AT_END) return say(answer, ACTOR_SAY_NONE);
     base_writer_t w = {.bytes = answer};
     base_put_number(&w, ACTOR_SAY_OK, 1);
-    actor_id_put(&w, id);
-    base_put_number(&w, kept.facts.flags, 1);
+    actor_id_put(&w, owner.facts.id);
+    base_put_number(&w, owner.facts.flags, 1);
     return w.size;
 }
 

@@ -19,7 +19,7 @@ typedef enum {
 } actor_say_t;
 
 /* All of these have the facts as arguments, as the asker wants them. */
-/* Takes the name; its first epoch is minted. OK, TAKEN. */
+/* Takes the name; its first epoch is minted. OK, OTHER, TAKEN. */
 size_t actor_script_take(const script_keys_t *keys, const void *args, size_t size, void *answer);
 /* From the epoch in the facts to a newly minted one, at the node in the facts. OK, OTHER, NONE. */
 size_t actor_script_move(const script_keys_t *keys, const void *args, size_t size, void *answer);

@@ -258,6 +258,9 @@ BASE_RULE_LINE(ACTOR_END_KEPT,
                "a fail-over takes back that an epoch had begun and ended; the next leader asks "
                "for it again")
 BASE_RULE_LINE(ACTOR_EPOCH_COMPARE, "two leaders move the same epoch on, each to a node of its own")
+BASE_RULE_LINE(ACTOR_TAKE_COMPARE,
+               "a home takes a name and is buried before it is answered; told the epoch of now, "
+               "which a leader has made elsewhere, it moves that one on")
 BASE_RULE_LINE(ACTOR_EPOCH_TIME,
                "a fail-over loses an epoch that has run, and the next one gets the same number")
 BASE_RULE_LINE(ACTOR_SETTLED,
@@ -269,6 +272,9 @@ BASE_RULE_LINE(ACTOR_OLD_ANSWER,
 BASE_RULE_LINE(ACTOR_SAY_AGAIN, "a fail-over loses who has a name, and nobody says it again")
 BASE_RULE_LINE(ACTOR_NAME_COMPARE,
                "an end is asked for twice, between the two another actor takes the name")
+BASE_RULE_LINE(ACTOR_NAME_NEWER,
+               "a fail-over loses an end and that another actor took the name since; the new owner "
+               "says so before the end is said again")
 BASE_RULE_LINE(ACTOR_KILL_KEPT,
                "a kill of a detached actor is confirmed, its home dies, and the actor lives on")
 

@@ -24,11 +24,11 @@ typedef struct mesh_ops {
     void (*buried)(void *context, uint64_t by);
     /* How long ago this node sent its last renewal in the control state that was answered. */
     uint64_t (*renewal_age_ms)(void *context);
-    /* A peer's connection for bulk data: the callee takes what is in it. NULL: there are none. */
-    void (*bulk)(void *context, net_handover_t *handover);
     /* A node dials that is no peer: it may have joined just now. It is not let in, and dials
      * again. */
     void (*stranger)(void *context, uint64_t incarnation);
+    /* A peer's connection for bulk data: the callee takes what is in it. NULL: there are none. */
+    void (*bulk)(void *context, net_handover_t *handover);
     /* Somebody could not come in, or could not be reached: mob_last_error has the words. */
     void (*trouble)(void *context, const char *address, mob_status_t status);
     /* What a node is told that knows the token and wants to join: borrowed for the time of the

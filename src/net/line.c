@@ -218,8 +218,8 @@ static mob_status_t shake_send(net_line_t *line) {
 static net_verdict_t verdict_on(const net_port_t *port, const net_identity_t *peer) {
     const net_identity_t *own = &port->own;
     if (strcmp(peer->version, own->version) != 0 || peer->python_major != own->python_major ||
-        peer->python_minor != own->python_minor ||
-        peer->purpose < NET_FRAMES || peer->purpose >= NET_PURPOSES)
+        peer->python_minor != own->python_minor || peer->purpose < NET_FRAMES ||
+        peer->purpose >= NET_PURPOSES)
         return NET_WRONG_VERSION;
     if (peer->cluster != 0 && peer->cluster != own->cluster) return NET_WRONG_CLUSTER;
     if (peer->wanted != 0 && peer->wanted != own->incarnation) return NET_WRONG_NODE;

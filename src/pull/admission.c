@@ -204,6 +204,7 @@ static void want_ready(pull_t *pull, pull_want_t *want) {
 static void want_admitted(pull_t *pull, pull_want_t *want) {
     want_unqueue(want);
     want->state = PULL_ADMITTED;
+    want->turn = ++pull->last;
     want->missing = 0;
     for (size_t i = 0; i < want->count; i++)
         want->missing += want->items[i].copy->state != COPY_COMPLETE;
@@ -339,3 +340,4 @@ void pull_want_end(pull_t *pull, pull_want_t *want, uint64_t now_ns) {
 }
 
 pull_state_t pull_want_state(const pull_want_t *want) { return want->state; }
+uint64_t pull_want_turn(const pull_want_t *want) { return want->turn; }

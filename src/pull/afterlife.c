@@ -5,7 +5,8 @@
  * lists and no node has is answered by NOT_HERE, for the birth is another.
  *
  * A copy that was complete shortly before the home's death may not be told yet. So a receiver looks
- * again, LOOKS times in all, before it says that the object is lost.
+ * again, LOOKS times in all, before it says that the object is lost. An answer that was asked for
+ * long ago is no such look: the node was stopped meanwhile, and another one may have a copy by now.
  *
  * A dead node's lines are struck off by everybody who hears of its death: whoever comes second
  * finds none, and no leader is needed.
@@ -17,7 +18,8 @@
 #include "pull/state.h"
 
 enum { LOOKS = 3 };
-#define LOOK_NS (1000 * PULL_MS)
+#define LOOK_NS  (1000 * PULL_MS)
+#define FRESH_NS (2 * LOOK_NS)
 
 /* ---- looking ---- */
 
@@ -25,6 +27,7 @@ void pull_look(pull_t *pull, copy_t *copy) {
     ring_remove(&copy->look);
     copy->question = 0;
     copy->look_question = ++pull->last;
+    copy->look_ns = pull->now_ns;
     uint8_t id[PULL_ID_SIZE];
     pull_id_write(&copy->id, id);
     pull_question_t question = {.kind = PULL_FIND, .number = copy->look_question, .id = copy->id};
@@ -38,7 +41,9 @@ static void look_later(pull_t *pull, copy_t *copy) {
 
 /* Nothing was found, or nothing of it is there. */
 static void look_failed(pull_t *pull, copy_t *copy) {
-    if (++copy->looks >= LOOKS)
+    if (pull->now_ns - copy->look_ns > FRESH_NS)
+        pull_look(pull, copy);
+    else if (++copy->looks >= LOOKS)
         pull_copy_fail(pull, copy, MOB_ELOST);
     else
         look_later(pull, copy);

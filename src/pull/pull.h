@@ -211,5 +211,8 @@ void pull_count(const pull_t *pull, pull_counts_t *ret_counts);
 
 typedef enum { PULL_ASKING, PULL_WAITING, PULL_ADMITTED, PULL_READY, PULL_FAILED } pull_state_t;
 pull_state_t pull_want_state(const pull_want_t *want);
+/* When the want was let in last, as a number that grows from want to want; 0: never. One that was
+ * let in may wait again: an object was made again meanwhile, and is larger. */
+uint64_t pull_want_turn(const pull_want_t *want);
 
 #endif

@@ -102,7 +102,7 @@ struct copy {
     ring_t active; /* of those that are read, by their last chunk */
     /* after its home's death */
     ring_t look;
-    uint64_t look_ns, look_question;
+    uint64_t look_ns, look_question;         /* when it was asked, or put off */
     uint32_t looks, found_count, found_next; /* looks that found nothing */
     pull_note_t *found;
     struct note *note;
@@ -140,6 +140,7 @@ struct pull_want {
     pull_state_t state;
     void *user;
     uint64_t order, queued_ns;
+    uint64_t turn; /* when it was let in last; 0: never */
     ring_t of_pull, line, patience;
     size_t undescribed, missing; /* objects of unknown size; let in and not complete */
     size_t count;

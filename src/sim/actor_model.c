@@ -9,6 +9,8 @@
  */
 #include "sim/actor_model.h"
 
+#include "actor/script.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +150,12 @@ void model_check_created(node_t *node, size_t actor, mob_status_t status) {
         world_fail(m->world, "name %d was refused and nobody had it", a->name);
 }
 
+void model_check_ended(node_t *node, size_t actor) {
+    const model_actor_t *a = node->model->actors.items[actor];
+    if (!host_is_buried(node->host) && is_certain(a))
+        world_fail(node->model->world, "actor %zu has ended, and nothing happened to it", actor);
+}
+
 void model_check_found(node_t *node, int name, uint64_t asked_ns, mob_status_t status,
                        frame_id_t id) {
     model_t *m = node->model;
@@ -200,6 +208,22 @@ void model_check_answered(model_t *m) {
             world_fail(m->world, "actor %zu was killed and lives on", i);
 }
 
+static const void *look(void *context, const char *key, size_t *ret_size) {
+    return redis_look(context, key, ret_size);
+}
+
+/* As somebody who looks for it is told. */
+static bool name_is_taken(model_t *m, int name) {
+    redis_t *redis = cluster_redis(m->cluster);
+    script_keys_t keys = {.context = redis, .master = redis_master(redis), .get = look};
+    uint8_t arguments[8 + ACTOR_NAME_SIZE], answer[SCRIPT_ANSWER_MAX];
+    base_writer_t w = {.bytes = arguments};
+    base_put_number(&w, keys.master, 8);
+    model_name(name, arguments + w.size);
+    (void)actor_script_find(&keys, arguments, sizeof arguments, answer);
+    return answer[0] != ACTOR_SAY_NONE;
+}
+
 void model_check_empty(model_t *m) {
     size_t up = 0;
     for (size_t i = 0; i < m->nodes.count; i++) {
@@ -213,13 +237,8 @@ void model_check_empty(model_t *m) {
                 n.actors, n.seats, n.calls, n.stubs, n.errands);
     }
     if (up == 0) return; /* nobody is left to clear up */
-    for (int name = 0; name < MODEL_NAMES; name++) {
-        char key[64];
-        size_t size;
-        snprintf(key, sizeof key, "actor:name:%02x%030x", name + 1, 0);
-        if (redis_look(cluster_redis(m->cluster), key, &size) != NULL)
-            world_fail(m->world, "name %d is still taken", name);
-    }
+    for (int name = 0; name < MODEL_NAMES; name++)
+        if (name_is_taken(m, name)) world_fail(m->world, "name %d is still taken", name);
     for (size_t i = 0; i < m->actors.count; i++)
         if (has_process(m, i)) world_fail(m->world, "actor %zu still runs", i);
 }

@@ -88,6 +88,8 @@ void model_handle(node_t *node);
 void model_kill(node_t *node);
 void model_find(node_t *node);
 void model_crash(model_t *model); /* of a process */
+/* The node does not hear the control state for a while, perhaps until it is buried. */
+void model_deafen(node_t *node);
 /* Of the control state; sometimes with the death of this node, or of any. */
 void model_fail_over(model_t *model, node_t *node);
 
@@ -101,6 +103,7 @@ void model_check_make(node_t *node, size_t actor, uint64_t epoch);
 void model_check_run(node_t *node, size_t call, const process_t *process);
 void model_check_answer(node_t *node, size_t call, mob_status_t status);
 void model_check_created(node_t *node, size_t actor, mob_status_t status);
+void model_check_ended(node_t *node, size_t actor);
 void model_check_found(node_t *node, int name, uint64_t asked_ns, mob_status_t status,
                        frame_id_t id);
 /* Every wait on a silent node is over in time. */

@@ -2,6 +2,8 @@
  * processes that take their time, arguments that come late, runs that last. */
 #include "sim/actor_model.h"
 
+#include "actor/script.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,13 +52,27 @@ static void fail_over(void *context, uint64_t argument) {
     if (!node->model->is_calm) model_fail_over(node->model, node);
 }
 
+static void deafen(void *context, uint64_t argument) {
+    (void)argument;
+    node_t *node = context;
+    if (!node->model->is_calm) model_deafen(node);
+}
+
+/* What is bad just now: a fail-over; or that a home does not hear that it has a name. */
+static void trouble(node_t *node, script_fn script) {
+    world_t *world = node->model->world;
+    if (node->model->is_rough && chance(node, 1, 100))
+        world_later(world, between(node, 0, 20 * WORLD_MS), 0, fail_over, node, 0);
+    if (node->model->is_late && script == actor_script_take && chance(node, 1, 6))
+        world_later(world, between(node, 0, 2 * WORLD_MS), 0, deafen, node, 0);
+}
+
 static void node_ask(void *context, script_fn script, const void *arguments, size_t size,
                      uint64_t question) {
     node_t *node = context;
     question_t *q = world_alloc(node->model->world, sizeof *q);
     *q = (question_t){node, question};
-    if (node->model->is_rough && chance(node, 1, 100))
-        world_later(node->model->world, between(node, 0, 20 * WORLD_MS), 0, fail_over, node, 0);
+    trouble(node, script);
     host_ask(node->host, script, arguments, size, node_replied, q);
 }
 
@@ -98,6 +114,13 @@ static void name_again(void *context, uint64_t name) {
     if (!node->model->is_calm) model_create(node, (int)name);
 }
 
+/* Some node makes the next actor of a name as soon as it is free. */
+static void name_next(node_t *node, int name) {
+    model_t *m = node->model;
+    node_t *next = m->nodes.items[between(node, 0, m->nodes.count - 1)];
+    later(next, between(node, 0, 5 * WORLD_MS), name_again, next, (uint64_t)name);
+}
+
 static void node_created(void *context, frame_id_t id, mob_status_t status) {
     node_t *node = context;
     size_t actor = model_actor_of(node->model, id);
@@ -108,6 +131,8 @@ static void node_created(void *context, frame_id_t id, mob_status_t status) {
         a->taken_ns = world_now_ns(node->model->world);
     else if (status != MOB_OK)
         a->ended_ns = world_now_ns(node->model->world);
+    if (status == MOB_OK && node->model->is_rough && chance(node, 1, 8)) /* and the end before */
+        world_later(node->model->world, between(node, 0, 5 * WORLD_MS), 0, fail_over, node, 0);
     if (status != MOB_OK && chance(node, 2, 3))
         later(node, between(node, 0, 300 * WORLD_MS), name_again, node, (uint64_t)a->name);
 }
@@ -117,7 +142,9 @@ static void node_ended(void *context, frame_id_t id) {
     size_t actor = model_actor_of(node->model, id);
     model_actor_t *a = node->model->actors.items[actor];
     world_tell(node->model->world, "actor %zu is dead, says node %zu", actor, node->index);
+    model_check_ended(node, actor);
     if (a->ended_ns == 0) a->ended_ns = world_now_ns(node->model->world);
+    if (a->name >= 0 && node->model->is_rough) name_next(node, a->name);
 }
 
 /* ---- the seat's ---- */

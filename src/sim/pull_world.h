@@ -44,6 +44,7 @@ typedef struct pull_call {
     bool is_answered, is_over;
     uint64_t number;    /* they are counted */
     pull_state_t state; /* after the last event */
+    uint64_t turn;      /* the same */
     uint64_t waits_ns;  /* since when it waits for room */
 } pull_call_t;
 

@@ -46,7 +46,7 @@ typedef struct {
 struct redis {
     world_t *world;
     copy_t now, old; /* `old` while there are two masters */
-    bool away, is_split, is_old_backed, is_unreliable;
+    bool away, is_split, is_old_backed, is_unreliable, is_lagging;
     VEC(machine_t *) cut;
     VEC(machine_t *) on_old; /* machines that still talk to the old master */
     VEC(machine_t *) slow;   /* whose requests are long on their way */
@@ -320,7 +320,8 @@ static void request_run(void *context, uint64_t argument) {
         request_let_go(q);
         return;
     }
-    bool is_late = r->is_unreliable && base_random_chance(world_random(r->world), 1, 20);
+    bool is_late =
+        r->is_unreliable && base_random_chance(world_random(r->world), 1, r->is_lagging ? 3 : 20);
     machine_later(q->from, world_between(r->world, 50 * WORLD_US, (is_late ? 200 : 2) * WORLD_MS),
                   (uint64_t)(uintptr_t)q->from ^ 2, request_answered, q, 0);
 }
@@ -349,6 +350,7 @@ void redis_ask(redis_t *r, machine_t *from, script_fn script, const void *argume
 /* ---- what goes wrong ---- */
 
 void redis_unreliable(redis_t *r) { r->is_unreliable = true; }
+void redis_lag(redis_t *r) { r->is_lagging = true; }
 void redis_leave(redis_t *r) { r->away = true; }
 void redis_come_back(redis_t *r) { r->away = false; }
 bool redis_is_away(const redis_t *r) { return r->away; }

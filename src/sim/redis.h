@@ -28,6 +28,8 @@ void redis_ask(redis_t *redis, machine_t *from, script_fn script, const void *ar
 
 /* From now on answers get lost and come late, for no other reason. */
 void redis_unreliable(redis_t *redis);
+/* Of an unreliable one: many answers come late, perhaps after news of the next master. */
+void redis_lag(redis_t *redis);
 /* Nobody hears it any more; everybody does again. */
 void redis_leave(redis_t *redis);
 void redis_come_back(redis_t *redis);

@@ -271,6 +271,20 @@ static void risk_look(model_t *m, node_t *node) {
                        !redis_is_heard(cluster_redis(m->cluster), host_machine(node->host));
 }
 
+static void hear_again(void *context, uint64_t argument) {
+    (void)argument;
+    node_t *node = context;
+    redis_heal(cluster_redis(node->model->cluster), host_machine(node->host));
+    risk_look(node->model, node);
+}
+
+void model_deafen(node_t *node) {
+    model_t *m = node->model;
+    model_doom(m, node);
+    redis_cut(cluster_redis(m->cluster), host_machine(node->host));
+    world_later(m->world, between(m, 0, 7 * WORLD_S), 0, hear_again, node, 0);
+}
+
 static void wake_node(model_t *m, node_t *node) {
     if (node_is_up(node)) return;
     world_tell(m->world, "node %zu goes on", node->index);
@@ -378,6 +392,7 @@ static void close_all(model_t *m) {
     }
     for (size_t j = 0; j < m->actors.count; j++) {
         model_actor_t *a = m->actors.items[j];
+        a->is_doomed = true;
         if (killer != NULL && (a->flags & ACTOR_DETACHED) != 0 &&
             actor_kill(killer->room, a->id, a->flags, true) != MOB_OK)
             abort();
@@ -391,6 +406,7 @@ static void actor_run(world_t *world, size_t hosts) {
     for (size_t i = 0; i < count; i++) model_join(m);
     uint64_t most = (chance(m, 1, 2) ? 300 : chance(m, 1, 2) ? 30 : 800) * WORLD_MS;
     m->is_rough = chance(m, 1, 3);
+    if (m->is_rough) redis_lag(cluster_redis(m->cluster));
     m->is_late = chance(m, 1, 4);
     if (m->is_late) most = 800 * WORLD_MS;
     if (count >= MANY) most = 30 * WORLD_MS;

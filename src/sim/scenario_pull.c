@@ -94,12 +94,14 @@ static void heal(pull_run_t *run) {
     for (size_t i = 0; i < run->nodes.count; i++) {
         pull_node_t *node = run->nodes.items[i];
         stop(node, false);
+        pull_check_event(run);
         for (size_t j = 0; j < i; j++) pull_pair_cut(run, node, run->nodes.items[j], false);
     }
     for (size_t i = 0; i < run->nodes.count; i++) {
         pull_node_t *node = run->nodes.items[i];
         if (!pull_node_is_dead(node))
             pull_memory_set(node->pull, node->capacity * PULL_CHUNK, pull_node_clock(node));
+        pull_check_event(run);
     }
 }
 
@@ -110,12 +112,17 @@ static void stalls_watch(void *context, uint64_t argument) {
     world_later(((pull_run_t *)context)->world, WORLD_S / 2, 0, stalls_watch, context, argument);
 }
 
+/* What is done here is no event of the world. So it is checked by itself: with the next event it
+ * would seem to be one. */
 static void work(pull_run_t *run) {
     for (int step = 0;
          step < (run->is_slow ? STEPS / 2 : STEPS) && world_failure(run->world) == NULL; step++) {
         pull_work_random(run);
+        pull_check_event(run);
         if (chance(run, 1, 3)) pull_work_random(run);
+        pull_check_event(run);
         misfortune(run);
+        pull_check_event(run);
         uint64_t most = chance(run, 1, run->is_slow ? 10 : 30) ? 15 * WORLD_S : 60 * WORLD_MS;
         world_run(run->world, world_now_ns(run->world) + world_between(run->world, 0, most));
     }

@@ -18,6 +18,7 @@
 #include "node/cluster/actor_seat.h"
 #include "node/cluster/actor_stub.h"
 #include "node/cluster/cluster.h"
+#include "node/cluster/membership.h"
 #include "node/forward.h"
 #include "node/state.h"
 #include "node/visit.h"
@@ -140,7 +141,8 @@ static void on_ask(void *context, script_fn script, const void *arguments, size_
 
 static void on_said(void *context, uint64_t master) {
     node_cluster_t *c = context;
-    member_said(c->member, master);
+    c->acting.said = master;
+    node_membership_said(c);
 }
 
 static bool on_is_dead(void *context, uint64_t peer) {
@@ -339,7 +341,7 @@ mob_status_t node_acting_start(node_cluster_t *c) {
     base_map_init(&a->frames, MOB_ID_SIZE);
     a->others = node_far_peer_new(c->node);
     if (a->others == NULL) return MOB_ENOMEM;
-    a->master = member_master(c->member);
+    a->master = a->said = member_master(c->member); /* there is nothing to say to it yet */
     mob_status_t status = actor_new(&ops, c, c->node->incarnation, a->master, now_ms(), &a->room);
     if (status != MOB_OK) return status;
     actor_settled(a->room, a->settled);
@@ -381,10 +383,11 @@ void node_acting_paused(node_cluster_t *c, bool is_paused) {
 
 void node_acting_master(node_cluster_t *c, uint64_t master) {
     c->acting.master = master;
-    if (c->acting.room == NULL)
-        member_said(c->member, master);
-    else
-        actor_master(c->acting.room, master);
+    if (c->acting.room != NULL) actor_master(c->acting.room, master);
+}
+
+uint64_t node_acting_said(const node_cluster_t *c) {
+    return c->acting.room != NULL ? c->acting.said : UINT64_MAX;
 }
 
 void node_acting_settled(node_cluster_t *c, uint64_t master) {

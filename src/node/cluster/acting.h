@@ -43,6 +43,7 @@ typedef struct {
     uint64_t search_count;        /* that there were */
     uint64_t from;                /* whose message is being received */
     uint64_t master, settled;     /* of the control state, as membership names it */
+    uint64_t said;                /* the newest master that was told all */
 } node_acting_t;
 
 /* This node is a member. MOB_ENOMEM. */
@@ -61,6 +62,8 @@ void node_acting_leads(node_cluster_t *cluster, uint64_t leader);
 void node_acting_paused(node_cluster_t *cluster, bool is_paused);
 /* The control state has a new master. The room's facts are said to it: then member_said. */
 void node_acting_master(node_cluster_t *cluster, uint64_t master);
+/* The newest master that this room has said to what it has to say. */
+uint64_t node_acting_said(const node_cluster_t *cluster);
 void node_acting_settled(node_cluster_t *cluster, uint64_t master);
 
 /* ---- for actor_stub.c and actor_seat.c ---- */

@@ -182,11 +182,14 @@ static mob_status_t port_open(node_cluster_t *c) {
 
 static void keeper_changed(void *context, bool is_there, mob_status_t status) {
     node_cluster_t *c = context;
-    const char *words = mob_last_error();
+    const char *words = *mob_last_error() ? mob_last_error() : mob_status_text(status);
+    c->has_redis = is_there;
     if (is_there)
         node_cluster_trouble(c, "Redis answers");
     else
-        node_cluster_trouble(c, "Redis: %s", *words ? words : mob_status_text(status));
+        node_cluster_trouble(c, "Redis: %s", words);
+    if (!is_there && status == MOB_EPERM && c->state == CLUSTER_JOINING)
+        node_cluster_fail(c, status, c->trouble); /* it will not take the password later either */
 }
 
 static const redis_keeper_ops_t keeper_ops = {.changed = keeper_changed};
@@ -225,7 +228,11 @@ static void on_join_limit(uv_timer_t *timer) {
     node_cluster_t *c = timer->data;
     char why[700];
     snprintf(why, sizeof why, "the node could not join its cluster within %d s: %s", JOIN_MS / 1000,
-             c->trouble[0] != 0 ? c->trouble : "Redis does not answer");
+             c->has_redis ? "Redis answers, but has lost something, and the cluster's nodes "
+                            "have to agree on it first, which takes 90 s if one of them is "
+                            "dead. Try again"
+             : c->trouble[0] != 0 ? c->trouble
+                                  : "Redis does not answer");
     node_cluster_fail(c, MOB_ETIMEOUT, why);
 }
 

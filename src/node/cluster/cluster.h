@@ -63,8 +63,10 @@ struct node_cluster {
     uint64_t sequence; /* of the message that is being received; 0: none */
     redis_settings_t settings;
     redis_keeper_t *keeper;
+    bool has_redis;     /* it answers, as far as is known */
     char welcome[1024]; /* what joiners are told, see join.h */
     member_t *member;
+    uint64_t master;    /* of the control state, as the room member names it */
     uint64_t member_ns; /* since when it is registered */
     bool has_begun;     /* its starter was told */
     node_roster_t roster;

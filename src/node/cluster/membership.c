@@ -198,7 +198,20 @@ static void leads(void *context, uint64_t leader, uint64_t fence) {
 }
 
 /* Beside membership the room actor alone has facts there: it says when they are said. */
-static void master(void *context, uint64_t number) { node_acting_master(context, number); }
+
+static void master(void *context, uint64_t number) {
+    node_cluster_t *c = context;
+    c->master = number;
+    node_acting_master(c, number);
+    node_pulling_master(c, number);
+    node_membership_said(c);
+}
+
+void node_membership_said(node_cluster_t *c) {
+    bool all = node_acting_said(c) >= c->master && node_pulling_said(c) >= c->master;
+    if (all && c->member != NULL) member_said(c->member, c->master);
+}
+
 static void settled(void *context, uint64_t number) { node_acting_settled(context, number); }
 
 static const char *words_on(member_end_t why) {

@@ -13,6 +13,9 @@ mob_status_t node_membership_pulse(node_cluster_t *cluster, uint64_t peer, const
                                    size_t size);
 /* A node dials that this one does not know: it may have registered since this one looked. */
 void node_membership_stranger(node_cluster_t *cluster);
+/* One of this node's rooms has said its facts to the master of the control state: once all have,
+ * the room member says so. */
+void node_membership_said(node_cluster_t *cluster);
 /* The link to the peer is silent, or is heard again. */
 void node_membership_silent(node_cluster_t *cluster, uint64_t peer, bool is_silent);
 /* Leaves: the daemon ends when that is done, or after a time limit. */

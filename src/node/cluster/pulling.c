@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "node/cluster/cluster.h"
+#include "node/cluster/membership.h"
 #include "node/cluster/post.h"
 #include "node/cluster/pulled.h"
 #include "node/state.h"
@@ -112,6 +113,7 @@ static void on_ask(void *context, const pull_question_t *question, script_fn scr
 static void on_said(void *context, uint64_t master) {
     node_pulling_t *p = context;
     p->said = master;
+    node_membership_said(p->cluster);
 }
 
 static mob_status_t on_object_state(void *context, const frame_id_t *id) {

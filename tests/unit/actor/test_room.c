@@ -11,14 +11,17 @@
 
 #include "../random.h"
 #include "actor/actor.h"
+#include "actor/script.h"
 
 enum { SELF = 7, MESSAGES = 64 };
+enum { KILL = 11, KILLED = 12 }; /* kinds of messages */
 
 typedef struct {
     actor_t *room;
     uint8_t messages[MESSAGES][512];
     size_t sizes[MESSAGES], count;
-    uint64_t epoch, call;
+    uint64_t epoch, call, question;
+    size_t confirmed; /* kills, to peer 9 */
     int made, ran, answers, ends;
     mob_status_t status;
 } node_t;
@@ -27,6 +30,7 @@ static void on_send(void *context, uint64_t to, const void *head, size_t head_si
                     const void *body, size_t body_size, bool is_answer) {
     node_t *n = context;
     (void)is_answer;
+    n->confirmed += to == 9 && *(const uint8_t *)head == KILLED;
     if (to != SELF || n->count == MESSAGES || head_size + body_size > 512) return;
     memcpy(n->messages[n->count], head, head_size);
     if (body_size > 0) memcpy(n->messages[n->count] + head_size, body, body_size);
@@ -34,7 +38,8 @@ static void on_send(void *context, uint64_t to, const void *head, size_t head_si
 }
 static void on_ask(void *context, script_fn script, const void *arguments, size_t size,
                    uint64_t question) {
-    (void)context, (void)script, (void)arguments, (void)size, (void)question;
+    (void)script, (void)arguments, (void)size;
+    ((node_t *)context)->question = question;
 }
 static void on_said(void *context, uint64_t master) { (void)context, (void)master; }
 static bool is_dead(void *context, uint64_t peer) {
@@ -194,11 +199,79 @@ static void test_what_makes_no_sense_changes_nothing(void **state) {
     actor_free(n.room);
 }
 
+/* A detached actor with a name, whose home asks for the name and is not answered yet. */
+static void begin_named(node_t *n) {
+    *n = (node_t){0};
+    assert_int_equal(actor_new(&ops, n, SELF, 1, 1000, &n->room), MOB_OK);
+    actor_settled(n->room, 1);
+    actor_spec_t spec = {.flags = ACTOR_NAMED | ACTOR_DETACHED, .name = "n", .limit = 1};
+    assert_int_equal(actor_create(n->room, ID, &spec), MOB_OK);
+    assert_true(n->question != 0);
+}
+
+static void answer_ok(node_t *n) {
+    uint8_t bytes[9] = {ACTOR_SAY_OK, 42};
+    actor_answered(n->room, n->question, 1, bytes, sizeof bytes);
+}
+
+static void kill_come(node_t *n) {
+    uint8_t bytes[64];
+    base_writer_t w = {.bytes = bytes};
+    base_put_number(&w, KILL, 1);
+    actor_id_put(&w, ID);
+    base_put_number(&w, 0, 8);
+    base_put_number(&w, 5, 8);
+    base_put_number(&w, 1, 1);
+    assert_int_equal(actor_receive(n->room, 9, bytes, w.size), MOB_OK);
+}
+
+/* The control state has the actor, the home has not heard so. It confirms a kill and dies: a leader
+ * would find the actor, and make it. */
+static void test_a_kill_is_confirmed_when_it_can_not_be_lost(void **state) {
+    (void)state;
+    node_t n;
+    begin_named(&n);
+    kill_come(&n);
+    assert_int_equal(n.confirmed, 0);
+    answer_ok(&n); /* the name is taken */
+    kill_come(&n);
+    assert_int_equal(n.confirmed, 0);
+    answer_ok(&n); /* that it is to die is kept */
+    kill_come(&n);
+    assert_int_equal(n.confirmed, 1);
+    answer_ok(&n);
+    assert_int_equal(n.ends, 1);
+    actor_free(n.room);
+}
+
+/* A fail-over may take back an end, and be heard of late: so it is asked for again. */
+static void test_an_end_is_asked_for_again_before_it_is_forgotten(void **state) {
+    (void)state;
+    node_t n;
+    begin_named(&n);
+    kill_come(&n);
+    for (int i = 0; i < 3; i++) answer_ok(&n); /* the name, the kill, the end */
+    assert_int_equal(n.ends, 1);
+    uint64_t last = n.question;
+    actor_tick(n.room, 1000 + ACTOR_KEPT_MS - 1);
+    assert_int_equal(n.question, last);
+    actor_tick(n.room, 1000 + ACTOR_KEPT_MS);
+    assert_true(n.question > last);
+    actor_tick(n.room, 1000 + 2 * ACTOR_KEPT_MS);
+    assert_int_equal(actor_counts(n.room).actors, 1);
+    answer_ok(&n);
+    assert_int_equal(actor_counts(n.room).actors, 0);
+    assert_int_equal(n.ends, 1);
+    actor_free(n.room);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_call_is_run_and_answered),
         cmocka_unit_test(test_a_begun_call_fails_with_its_process),
         cmocka_unit_test(test_a_silent_home_fails_the_wait),
+        cmocka_unit_test(test_a_kill_is_confirmed_when_it_can_not_be_lost),
+        cmocka_unit_test(test_an_end_is_asked_for_again_before_it_is_forgotten),
         cmocka_unit_test(test_what_makes_no_sense_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

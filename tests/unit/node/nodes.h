@@ -122,12 +122,6 @@ void __wrap_member_closed(member_t *member, uint64_t number) {
     ((daemon_t *)(void *)member)->closed = number;
 }
 
-uint16_t __wrap_mesh_port(const mesh_t *mesh);
-uint16_t __wrap_mesh_port(const mesh_t *mesh) {
-    (void)mesh;
-    return 0;
-}
-
 /* ---- a daemon's turns ---- */
 
 static inline void round_of(daemon_t *d) {

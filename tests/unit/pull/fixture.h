@@ -21,6 +21,7 @@ typedef struct node {
     pull_t *pull;
     size_t extents, ready, failed, lost, sealed, asked;
     mob_status_t why;
+    pull_question_t question; /* the last one */
 } node_t;
 
 typedef struct {
@@ -60,11 +61,11 @@ static void on_send(void *context, uint64_t peer, const void *bytes, size_t size
 
 static void on_ask(void *context, const pull_question_t *question, script_fn script,
                    const void *arguments, size_t size) {
-    (void)question;
     (void)script;
     (void)arguments;
     (void)size;
     ((node_t *)context)->asked++;
+    ((node_t *)context)->question = *question;
 }
 
 static void on_said(void *context, uint64_t master) {

@@ -152,6 +152,73 @@ static void test_wants_that_are_open_go_with_the_room(void **state) {
     for (int i = 0; i < 5; i++) item_do(&queue[queue_first++]);
 }
 
+/* A get of two objects waits for room. One of them is lost, and made again larger. The get is let
+ * in by what it was told of it, a younger one behind it too; then it reads of the larger one, and
+ * waits anew, behind what the younger one holds by now. */
+static void test_a_want_that_waits_anew_was_let_in_in_its_turn(void **state) {
+    (void)state;
+    node_t *home = &nodes[0];
+    frame_id_t again = object(1, 7), big = object(3, 8), ids[] = {again, object(3, 9)},
+               others[] = {object(3, 9), object(3, 10)};
+    make(3, 8, 10);
+    make(3, 9, 8);
+    make(3, 10, 4);
+    uint64_t chunk = PULL_CHUNK;
+    assert_int_equal(pull_copy_made(nodes[1].pull, &again, 1, 2 * chunk, now_ns), MOB_OK);
+    assert_int_equal(pull_object_add(home->pull, &again, 1, 2 * chunk, 2, now_ns), MOB_OK);
+    pull_want_t *first = want(home, PULL_GET, &big, 1);
+    run();
+    pull_want_t *older = want(home, PULL_GET, ids, 2), *younger = want(home, PULL_GET, others, 2);
+    run();
+    assert_int_equal(pull_want_state(older), PULL_WAITING);
+    assert_int_equal(pull_want_state(younger), PULL_WAITING);
+    assert_int_equal(pull_want_turn(older), 0);
+    assert_int_equal(pull_died(home->pull, 2, now_ns), MOB_OK);
+    assert_int_equal(home->lost, 1);
+    assert_int_equal(pull_copy_made(nodes[2].pull, &again, 2, 8 * chunk, now_ns), MOB_OK);
+    assert_int_equal(pull_object_add(home->pull, &again, 2, 8 * chunk, 3, now_ns), MOB_OK);
+    pull_want_end(home->pull, first, now_ns);
+    assert_int_equal(pull_want_state(older), PULL_WAITING);
+    assert_int_equal(pull_want_state(younger), PULL_ADMITTED);
+    uint64_t turn = pull_want_turn(younger);
+    assert_true(pull_want_turn(older) > 0 && pull_want_turn(older) < turn);
+    run();
+    pull_want_end(home->pull, younger, now_ns);
+    run();
+    assert_int_equal(pull_want_state(older), PULL_READY);
+    assert_true(pull_want_turn(older) > turn);
+    pull_want_end(home->pull, older, now_ns);
+}
+
+static void look_is_empty(node_t *node) {
+    uint8_t answer = 0;
+    pull_answered(node->pull, &node->question, &answer, 1, now_ns);
+}
+
+/* A node is stopped while it looks for the last time. When it reads that there was no copy, another
+ * node may have one. */
+static void test_an_old_look_does_not_say_that_an_object_is_lost(void **state) {
+    (void)state;
+    enum { HOME = 9 };
+    node_t *node = &nodes[0];
+    frame_id_t id = object(HOME, 7);
+    assert_int_equal(pull_died(node->pull, HOME, now_ns), MOB_OK);
+    pull_want_t *w = want(node, PULL_GET, &id, 1);
+    for (int i = 0; i < 2; i++) {
+        look_is_empty(node);
+        pull_tick(node->pull, now_ns += 1000 * PULL_MS);
+    }
+    size_t asked = node->asked;
+    now_ns += 5000 * PULL_MS;
+    look_is_empty(node);
+    assert_int_equal(node->failed, 0);
+    assert_int_equal(node->asked, asked + 1);
+    look_is_empty(node);
+    assert_int_equal(node->failed, 1);
+    assert_int_equal(node->why, MOB_ELOST);
+    pull_want_end(node->pull, w, now_ns);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -163,6 +230,8 @@ int main(void) {
         TEST(test_the_primary_moves_and_a_death_makes_an_heir),
         TEST(test_a_want_waits_until_all_is_made),
         TEST(test_what_is_gone_fails),
+        TEST(test_an_old_look_does_not_say_that_an_object_is_lost),
+        TEST(test_a_want_that_waits_anew_was_let_in_in_its_turn),
         TEST(test_wants_that_are_open_go_with_the_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
