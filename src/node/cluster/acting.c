@@ -1,8 +1,8 @@
 /*
- * Events. The room must not be called from what it says. So what it says, and what the books have to tell
- * it, are events, done in their order at the end of the round. Messages to this node itself are
- * among them. Nothing that is named in an event goes meanwhile: objects are freed by the sweep of
- * a later round.
+ * Events. The room must not be called from what it says. So what it says, and what the books have
+ * to tell it, are events, done in their order at the end of the round. Messages to this node itself
+ * are among them. Nothing that is named in an event goes meanwhile: objects are freed by the sweep
+ * of a later round.
  */
 #include "node/cluster/acting.h"
 
@@ -354,9 +354,18 @@ mob_status_t node_acting_start(node_cluster_t *c) {
 void node_acting_end(node_cluster_t *c) {
     node_acting_t *a = &c->acting;
     if (a->room == NULL) return;
-    uv_timer_stop(&a->timer);
+    uv_close((uv_handle_t *)&a->timer, NULL);
     actor_free(a->room);
     a->room = NULL;
+    while (a->first != NULL) {
+        node_acting_event_t *e = a->first;
+        a->first = e->next;
+        free(e);
+    }
+    while (a->early.count > 0) free(vec_pop(&a->early));
+    while (a->unasked.count > 0) free(vec_pop(&a->unasked));
+    vec_free(&a->early);
+    vec_free(&a->unasked);
 }
 
 void node_acting_died(node_cluster_t *c, uint64_t peer) {
