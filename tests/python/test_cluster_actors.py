@@ -397,6 +397,18 @@ def test_its_process_dies(nodes):
         get(actor.add.remote(1))
 
 
+def test_it_ends_itself(nodes):
+    @ray.remote(num_cpus=0, resources={"blue": 1}, max_restarts=2)
+    class Ends:
+        def end(self):
+            ray.actor.exit_actor()
+
+    actor = Ends.remote()
+    for _ in range(2):
+        with pytest.raises(ActorDiedError, match="ended itself"):
+            get(actor.end.remote())
+
+
 def test_restarts(nodes):
     actor = Blue.options(max_restarts=1).remote()
     pid = get(actor.pid.remote())

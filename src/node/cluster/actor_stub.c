@@ -269,6 +269,8 @@ static mob_status_t end_heard(node_cluster_t *c, uint64_t from, const actor_mess
     if (done.end == FRAME_RESULTS && done.num_values == 1 && done.values[0].num_refs == 0)
         value_come(c->node, a, &done.values[0]);
     if (done.pid > 0) a->pid = done.pid;
+    if (done.end == FRAME_DIED && done.status == MOB_ECANCELLED)
+        a->life.restarts_left = 0; /* it is not made again */
     if (done.end == FRAME_DIED)
         snprintf(a->far->how, sizeof a->far->how, "%.*s", (int)done.text_size,
                  done.text_size > 0 ? done.text : "");
