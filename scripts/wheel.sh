@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds a wheel for each CPython from 3.10 to 3.13 that is on this machine, on the path or with
 # pyenv, has auditwheel tag it for manylinux, and tries each in an environment of its own
-# (try_wheel.sh). They are in dist/ then, debug information included, so that gdb shows names.
+# (try_wheel.sh). They are in dist/ then, with as much debug information as gdb needs for names and
+# lines.
 set -eu
 cd "$(dirname "$0")/.."
 most=$((5 * 1024 * 1024)) # bytes of a wheel
@@ -33,7 +34,7 @@ for version in 3.10 3.11 3.12 3.13; do
     "$python" -m venv "build-wheel/$version"
     "build-wheel/$version/bin/python" -m pip wheel -q --disable-pip-version-check --no-deps \
         -w "build-wheel/raw-$version" --config-settings "build-dir=build-wheel/meson-$version" \
-        --config-settings setup-args=-Dtests=disabled .
+        --config-settings setup-args=-Dtests=disabled --config-settings setup-args=-Dc_args=-g1 .
     told=build-wheel/auditwheel-$version.log
     PATH=$PWD/.venv-wheel/bin:$PATH .venv-wheel/bin/auditwheel repair -w "build-wheel/$version" \
         "build-wheel/raw-$version"/*.whl >"$told" 2>&1 || {
