@@ -15,10 +15,10 @@ import diallers
 import drivers
 import pytest
 import support
-from diallers import Dialler, identity
+from diallers import LIMIT, Dialler, identity
 
 import ray
-from ray._private import sessions
+from ray._private import redis_server, sessions
 
 pytestmark = [
     pytest.mark.one_path("the port and Redis; tasks only show that a node lives"),
@@ -384,3 +384,135 @@ def test_changed_claims(first):
                 assert one.hear(1) == bytes([diallers.WRONG_TOKEN])
 
     survives(first, attack)
+
+
+# ---- garbage in Redis ----
+
+
+class Redis:
+    """The cluster's, by whoever knows its password."""
+
+    def __init__(self, node):
+        server = redis_server.of_cluster(node.cluster)
+        self._link = socket.create_connection((server.host, server.port), timeout=LIMIT)
+        self._answers = self._link.makefile("rb")
+        self.ask("AUTH", server.password)
+
+    def ask(self, *words):
+        words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        said = b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+        self._link.sendall(b"*%d\r\n" % len(words) + said)
+        return self._answer()
+
+    def _answer(self):
+        line = self._answers.readline()
+        if line[:1] == b"$":
+            size = int(line[1:])
+            return None if size < 0 else self._answers.read(size + 2)[:-2]
+        if line[:1] == b"*":
+            return [self._answer() for _ in range(int(line[1:]))]
+        assert line[:1] != b"-", line
+        return line[1:-2]
+
+    def keys(self, what) -> list:
+        return [key.decode() for key in self.ask("KEYS", f"*:{what}*")]
+
+    def close(self):
+        self._answers.close()
+        self._link.close()
+
+
+@pytest.fixture
+def two(first):
+    """Another node beside it, and their Redis."""
+    other = clusters.join(first)
+    clusters.await_all(first, other)
+    with contextlib.closing(Redis(first)) as redis:
+        yield other, redis
+    drivers.command("stop", "--address", other.folder)
+    clusters.await_all(first)
+
+
+def noted(word, *nodes) -> bool:
+    """In the file cluster.log of one of them."""
+    for node in nodes:
+        with open(f"{node.folder}/cluster.log") as file:
+            if word in file.read():
+                return True
+    return False
+
+
+SIZES = [0, 1, 7, 9, 100, 5000, 1 << 20]
+
+
+def both_live(*nodes):
+    assert all(support.alive(node.pid) for node in nodes)
+    assert ray.get(support.echo.remote(7), timeout=20) == 7
+
+
+@pytest.mark.parametrize("what", ["m/count", "m/era", "m/fence", "m/lead"])
+def test_garbage_in_what_membership_keeps(first, two, what):
+    other, redis = two
+    (key,) = redis.keys(what)
+    rng = random.Random(11)
+    for size in SIZES:
+        redis.ask("SET", key, rng.randbytes(size))
+        time.sleep(0.3)
+        both_live(first, other)
+    assert support.wait_until(lambda: noted(f"the value of {what}", first, other))
+    redis.ask("DEL", key)
+    clusters.await_all(first, other)
+    redis.ask("DEL", key)
+    redis.ask("LPUSH", key, "a list")
+    assert support.wait_until(lambda: noted(f"the key {key}", first, other))
+    both_live(first, other)
+    redis.ask("DEL", key)
+    clusters.await_all(first, other)
+    third = clusters.join(first)
+    clusters.await_all(first, other, third)
+    assert drivers.command("stop", "--address", third.folder).returncode == 0
+
+
+def test_garbage_in_what_a_node_is(first, two):
+    """The node goes on when its record is as it was: without one it would end."""
+    other, redis = two
+    (key,) = redis.keys(f"m/n/{other.node_id}")
+    record = redis.ask("GET", key)
+    for size in SIZES:
+        redis.ask("SET", key, os.urandom(size))
+        time.sleep(0.3)
+        both_live(first, other)
+    assert support.wait_until(lambda: noted(f"the value of m/n/{other.node_id}", first, other))
+    redis.ask("SET", key, record)
+    third = clusters.join(first)
+    clusters.await_all(first, other, third)
+    assert drivers.command("stop", "--address", third.folder).returncode == 0
+
+
+@ray.remote
+class Named:
+    def where(self):
+        return ray.get_runtime_context().get_node_id()
+
+
+def test_garbage_in_names_and_copies(first, two):
+    other, redis = two
+    actor = Named.options(name="named", lifetime="detached").remote()
+    assert ray.get(actor.where.remote())
+    spread = ray.remote(lambda size: bytes(size)).options(scheduling_strategy="SPREAD")
+    refs = [spread.remote(1 << 20) for _ in range(6)]
+    ray.wait(refs, num_returns=len(refs))
+    keys = redis.keys("an/")
+    assert keys
+    keys += redis.keys("pull") + redis.keys("m/l/")
+    for size in SIZES:
+        for key in keys:
+            redis.ask("SET", key, os.urandom(size))
+        time.sleep(0.6)
+        both_live(first, other)
+        assert ray.get(ray.get_actor("named").where.remote(), timeout=20)
+        assert all(len(value) == 1 << 20 for value in ray.get(refs, timeout=20))
+    for key in keys:
+        redis.ask("DEL", key)
+    clusters.await_all(first, other)
+    ray.kill(actor)
