@@ -244,17 +244,29 @@ static uint32_t records_granted(daemon_t *d) {
 
 static frame_job_t job_of(const daemon_t *d) { return node_guestjob_id(d->n->jobs.items.items[1]); }
 
+/* One that is often not thought of. */
+static const uint64_t NUMBERS[] = {0,          1,         2,         3,         255,   1000,
+                                   1001,       1002,      4096,      4097,      65535, 65536,
+                                   UINT32_MAX, INT32_MAX, INT64_MAX, UINT64_MAX};
+
+static uint64_t odd_number(void) {
+    return NUMBERS[next_random() % (sizeof NUMBERS / sizeof *NUMBERS)];
+}
+
+/* Half of those who write amounts lie about them. */
+static uint64_t amount(void) { return next_random() % 2 ? SCHED_UNIT : odd_number(); }
+
 /* A frame of B's that names B's objects and A's. */
 static size_t frame_of(mob_kind_t kind, uint8_t **ret_bytes) {
     frame_id_t ids[3] = {known[4], known[2], known[3]};
-    frame_amount_t one = {"CPU", SCHED_UNIT};
+    frame_amount_t one = {"CPU", amount()}, held = {"CPU", amount()};
     frame_t f = {.kind = (uint8_t)kind,
                  .max_retries = 1,
                  .limit = 1,
                  .job = job_of(B),
                  .actor = kind == MOB_ACTOR_CALL ? known[2] : (frame_id_t){0},
                  .demand = {&one, 1},
-                 .held = {&one, 1},
+                 .held = {&held, 1},
                  .where = {.selector = ""},
                  .ids = ids,
                  .num_returns = 1,

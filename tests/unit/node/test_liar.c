@@ -19,10 +19,6 @@ enum { A_LIFE = 2000, LIES = 60000, LARGEST = 70000 };
 
 /* ---- lies ---- */
 
-static const uint64_t NUMBERS[] = {0,          1,         2,         3,         255,   1000,
-                                   1001,       1002,      4096,      4097,      65535, 65536,
-                                   UINT32_MAX, INT32_MAX, INT64_MAX, UINT64_MAX};
-
 static void number_put(uint8_t *bytes, size_t size, size_t at, size_t width, uint64_t number) {
     for (size_t i = 0; i < width && at + i < size; i++) bytes[at + i] = (uint8_t)(number >> 8 * i);
 }
@@ -42,8 +38,7 @@ static size_t change(uint8_t *bytes, size_t size) {
         for (size_t i = 0; i < more; i++) bytes[size + i] = (uint8_t)next_random();
         return size + more;
     case 3:
-        number_put(bytes, size, at, widths[next_random() % 4],
-                   NUMBERS[next_random() % (sizeof NUMBERS / sizeof *NUMBERS)]);
+        number_put(bytes, size, at, widths[next_random() % 4], odd_number());
         return size;
     case 4: /* two numbers change places */
         other = size > 1 ? 1 + next_random() % (size - 1) : 0;
