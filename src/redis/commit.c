@@ -1,4 +1,5 @@
-/* An attempt that is made of a time which is off is refused too: it differs in nothing but that. */
+/* An attempt that is made of a time which is off is refused too: it differs in nothing but that. A
+ * key that somebody else has put there is named in the error. */
 #include "redis/commit.h"
 
 const char redis_commit_lua[] =
@@ -10,16 +11,19 @@ const char redis_commit_lua[] =
     "local told = string.format('%.0f', now)\n"
     "local wrong = {'differs', told}\n"
     "local function say(word) wrong[#wrong + 1] = word end\n"
+    "local function sure(key, value)\n"
+    "  if type(value) ~= 'table' or not value.err then return value end\n"
+    "  error('the key ' .. key .. ' holds no value of ours, delete it: ' .. value.err)\n"
+    "end\n"
     "local function found(key)\n"
-    "  local value = redis.call('GET', prefix .. key)\n"
+    "  local value = sure(prefix .. key, redis.pcall('GET', prefix .. key))\n"
     "  return value and '+' .. value or '-'\n"
     "end\n"
     "local function behind(first, after, most)\n"
     "  local least = '[' .. first\n"
     "  if after ~= '' then least = '(' .. after end\n"
-    "  local keys = redis.call('ZRANGEBYLEX', index, least, '(' .. first .. '\\255', 'LIMIT', 0, "
-    "most)\n"
-    "  return keys\n"
+    "  return sure(index, redis.pcall('ZRANGEBYLEX', index, least, '(' .. first .. '\\255', "
+    "'LIMIT', 0, most))\n"
     "end\n"
     "local function live(first, after)\n"
     "  while true do\n"
@@ -59,7 +63,7 @@ const char redis_commit_lua[] =
     "    local key, value, ttl = take(), take(), take()\n"
     "    if ttl == '0' then redis.call('SET', prefix .. key, value)\n"
     "    else redis.call('SET', prefix .. key, value, 'PX', ttl) end\n"
-    "    redis.call('ZADD', index, 0, key)\n"
+    "    sure(index, redis.pcall('ZADD', index, 0, key))\n"
     "  else\n"
     "    local key = take()\n"
     "    redis.call('DEL', prefix .. key)\n"

@@ -187,6 +187,7 @@ uint32_t node_guest_fits(void *context, const frame_amount_t *amounts, size_t co
     node_guest_free_amounts(c, free);
     for (size_t k = 0; k < count; k++) {
         uint64_t fit = 0;
+        if (amounts[k].amount == 0) continue; /* a frame of a peer's may say anything */
         for (size_t i = 0; i < sched_resource_count(c->node->sched) && i < PLACE_NAMES_MAX; i++) {
             const char *name;
             uint64_t total;
