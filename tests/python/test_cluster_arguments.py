@@ -5,6 +5,7 @@ submitted, or run.
 import contextlib
 import os
 import signal
+import time
 
 import drivers
 import numpy
@@ -60,6 +61,11 @@ def make(size):
 
 
 @ray.remote
+def make_by_put(size):
+    return [ray.put(numpy.ones(size, numpy.uint8))]
+
+
+@ray.remote
 def where(*args):
     return ray.get_runtime_context().get_node_id()
 
@@ -69,6 +75,14 @@ def size_of(array, path=None):
     if path is not None:
         open(path, "w").close()
     return len(array)
+
+
+@ray.remote
+def sleeps(path):
+    with open(os.path.join(path, str(os.getpid())), "w"):
+        pass
+    while os.path.exists(path):
+        time.sleep(0.01)
 
 
 @contextlib.contextmanager
@@ -107,3 +121,49 @@ def test_a_task_is_cancelled_while_its_arguments_come(nodes, tmp_path):
             get(late)
     assert get(size_of.options(**at("blue")).remote(value)) == LARGE
     assert not begun.exists()
+
+
+def test_a_task_goes_to_its_large_arguments(nodes):
+    here, blue, green = (node.node_id for node in nodes)
+    large = in_time([make.options(**at(name)).remote(LARGE) for name in ("blue", "green")])
+    for _ in range(3):
+        assert get([where.remote(large[0]), where.remote(large[1])]) == [blue, green]
+    larger = in_time([make.options(**at("green")).remote(2 * LARGE)])[0]
+    assert get(where.remote(large[0], larger)) == green
+    # a task that was submitted before its argument was there, too
+    assert get(where.remote(make.options(**at("blue")).remote(LARGE))) == blue
+
+
+def test_a_task_goes_to_what_was_put_elsewhere(nodes):
+    inner = get(make_by_put.options(**at("green")).remote(LARGE))
+    assert get(where.remote(inner[0])) == nodes[2].node_id
+
+
+def test_small_arguments_are_no_reason_to_leave(nodes):
+    here = nodes[0].node_id
+    small = in_time([make.options(**at("blue")).remote(500_000)])[0]
+    large = in_time([make.options(**at("blue")).remote(LARGE)])[0]
+    own = ray.put(numpy.ones(2 * LARGE, numpy.uint8))
+    assert get(where.remote(small)) == here
+    assert get(where.remote(own)) == here
+    assert get(where.remote(large, own)) == here
+    get(large)  # it is here, too, from now on
+    assert get(where.remote(large)) == here
+
+
+def test_a_task_does_not_wait_for_the_node_of_its_arguments(nodes, tmp_path):
+    here, blue, green = nodes
+    large = in_time([make.options(**at("blue")).remote(LARGE)])[0]
+    busy = [sleeps.options(**at("blue")).remote(str(tmp_path)) for _ in range(2)]
+    assert support.wait_until(lambda: len(os.listdir(tmp_path)) == 2)
+    assert get(where.remote(large)) in (here.node_id, green.node_id)
+    for name in os.listdir(tmp_path):
+        os.remove(tmp_path / name)
+    tmp_path.rmdir()
+    get(busy)
+
+
+def test_what_must_be_here_stays(nodes):
+    large = in_time([make.options(**at("blue")).remote(LARGE)])[0]
+    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(nodes[0].node_id, False)
+    assert get(where.options(scheduling_strategy=here).remote(large)) == nodes[0].node_id
