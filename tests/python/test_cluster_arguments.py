@@ -40,6 +40,18 @@ def nodes():
     drivers.command("stop", "--force")
 
 
+@pytest.fixture
+def cluster():
+    """Without a node, for a test that ends some. These come last, for they end the driver's part
+    in the other cluster.
+    """
+    ray.shutdown()
+    made = Cluster()
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
 def get(refs):
     return ray.get(refs, timeout=LIMIT)
 
@@ -85,6 +97,11 @@ def sleeps(path):
         time.sleep(0.01)
 
 
+def goes(node, *args):
+    """Whether a task with these arguments goes to that node, as soon as it is known to have room."""
+    return support.wait_until(lambda: get(where.remote(*args)) == node)
+
+
 @contextlib.contextmanager
 def stopped(node):
     """Its daemon stands still, for less time than others wait until they think it dead."""
@@ -124,19 +141,23 @@ def test_a_task_is_cancelled_while_its_arguments_come(nodes, tmp_path):
 
 
 def test_a_task_goes_to_its_large_arguments(nodes):
-    here, blue, green = (node.node_id for node in nodes)
+    _, blue, green = (node.node_id for node in nodes)
     large = in_time([make.options(**at(name)).remote(LARGE) for name in ("blue", "green")])
-    for _ in range(3):
-        assert get([where.remote(large[0]), where.remote(large[1])]) == [blue, green]
+    assert goes(blue, large[0]) and goes(green, large[1])
     larger = in_time([make.options(**at("green")).remote(2 * LARGE)])[0]
-    assert get(where.remote(large[0], larger)) == green
-    # a task that was submitted before its argument was there, too
-    assert get(where.remote(make.options(**at("blue")).remote(LARGE))) == blue
+    assert goes(green, large[0], larger)
+
+
+def test_a_task_goes_to_an_argument_that_was_not_there_when_it_was_submitted(nodes):
+    def is_there():
+        return get(where.remote(make.options(**at("blue")).remote(LARGE))) == nodes[1].node_id
+
+    assert support.wait_until(is_there)
 
 
 def test_a_task_goes_to_what_was_put_elsewhere(nodes):
     inner = get(make_by_put.options(**at("green")).remote(LARGE))
-    assert get(where.remote(inner[0])) == nodes[2].node_id
+    assert goes(nodes[2].node_id, inner[0])
 
 
 def test_small_arguments_are_no_reason_to_leave(nodes):
@@ -167,3 +188,21 @@ def test_what_must_be_here_stays(nodes):
     large = in_time([make.options(**at("blue")).remote(LARGE)])[0]
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(nodes[0].node_id, False)
     assert get(where.options(scheduling_strategy=here).remote(large)) == nodes[0].node_id
+
+
+def test_what_was_lost_with_its_node(cluster):
+    cluster.add_node(num_cpus=2)
+    dies = cluster.add_node(num_cpus=2, resources={"blue": 2}, node_name="mortal")
+    ray.init(address=cluster.address)
+    there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(dies.node_id, True)
+    anywhere = make.options(scheduling_strategy=there).remote(LARGE)
+    bound = make.options(**at("blue")).remote(LARGE)
+    in_time([anywhere, bound])
+    assert goes(dies.node_id, anywhere)
+    cluster.add_node(num_cpus=2, resources={"blue": 2})
+    dies.kill_raylet()
+    assert get(size_of.remote(anywhere)) == LARGE  # it was made again
+    with pytest.raises(ray.exceptions.ObjectLostError, match="blue: 0.01, but this node has 0"):
+        get(bound)
+    with pytest.raises(ray.exceptions.ObjectLostError):
+        get(size_of.remote(bound))
