@@ -195,7 +195,9 @@ def test_what_was_lost_with_its_node(cluster):
     dies = cluster.add_node(num_cpus=2, resources={"blue": 2}, node_name="mortal")
     ray.init(address=cluster.address)
     there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(dies.node_id, True)
-    anywhere = make.options(scheduling_strategy=there).remote(LARGE)
+    prefers = {"scheduling_strategy": there}
+    assert support.wait_until(lambda: get(where.options(**prefers).remote()) == dies.node_id)
+    anywhere = make.options(**prefers).remote(LARGE)
     bound = make.options(**at("blue")).remote(LARGE)
     in_time([anywhere, bound])
     assert goes(dies.node_id, anywhere)
