@@ -67,6 +67,7 @@ typedef enum mob_status {
     MOB_EPLACE,       /* the task asks for a node that is not there */
     MOB_EACTORPLACE,  /* the actor does */
     MOB_EOWNER,       /* the node that the object was made on is dead, and no other has its value */
+    MOB_ENODE,        /* the node died that ran the task */
     MOB_STATUS_COUNT
 } mob_status_t;
 

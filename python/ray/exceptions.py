@@ -337,7 +337,11 @@ class OutOfMemoryError(RayError):
 
 
 class NodeDiedError(RayError):
-    """The node is dead or can't be reached."""
+    """The node that ran the task is dead, or can't be reached, more often than max_retries allows.
+
+    far = ray.remote(max_retries=0, resources={"far": 1})(lambda: time.sleep(60))
+    ray.get(far.remote())               # raises NodeDiedError when that node dies
+    """
 
 
 class ObjectLostError(RayError):

@@ -43,6 +43,7 @@ static const struct {
     [MOB_EPLACE] = {"task_unschedulable", "the task asks for a node that is not there"},
     [MOB_EACTORPLACE] = {"actor_unschedulable", "the actor asks for a node that is not there"},
     [MOB_EOWNER] = {"owner_died", "the node that the object was made on is dead"},
+    [MOB_ENODE] = {"node_died", "the node died that ran the task"},
     [MOB_ESTOPPED] = {"daemon_stopped", "the daemon is stopped, or does not answer"},
     [MOB_EOVER] = {"over", "there are no more items, or nobody reads them any more"},
 };

@@ -37,6 +37,14 @@ static mob_status_t task_check(const mob_task_t *task, bool flows, uint32_t limi
     return MOB_OK;
 }
 
+/* What is AWAY may be at another node, and the daemon knows whether the task had better go there.
+ */
+static bool is_at_hand(const mob_client_t *c, mob_ref_t argument) {
+    return client_is_sealed(c, argument) &&
+           !(atomic_load_explicit(&c->slots[argument.slot].word, memory_order_relaxed) &
+             STORE_AWAY);
+}
+
 /* The lane in which workers may take the task by themselves: it has nothing special and nothing to
  * wait for. SHM_NO_LANE: none. */
 static uint32_t lane_of(const mob_client_t *c, const mob_task_t *task) {
@@ -44,7 +52,7 @@ static uint32_t lane_of(const mob_client_t *c, const mob_task_t *task) {
         atomic_load_explicit(&c->node->fast, memory_order_relaxed) == 0)
         return SHM_NO_LANE;
     for (uint32_t i = 0; i < task->dep_count; i++)
-        if (!client_is_sealed(c, task->deps[i])) return SHM_NO_LANE;
+        if (!is_at_hand(c, task->deps[i])) return SHM_NO_LANE;
     for (uint32_t lane = c->lanes; lane < c->lanes + SHM_LANES; lane++)
         if (atomic_load_explicit(&c->node->lanes[lane].shape, memory_order_relaxed) ==
             task->shape + 1)

@@ -16,6 +16,9 @@
  * forgotten it. The value may have another size, and other references inside, than the lost one. No
  * process reads both: while one reads the old value in place it is pinned, and so not lost.
  *
+ * It runs at its home alone: other nodes are not asked. If it needs what this node does not have,
+ * the object is lost, at once.
+ *
  * A run counts as a retry. Without one left, without a lineage, or if an argument is gone for good,
  * the object is lost, and its value is the error that says so. An error of the run is the object's
  * value, as it would have been the first time.
@@ -96,7 +99,23 @@ static bool arguments_are_known(node_t *n, const node_lineage_t *l) {
     return true;
 }
 
-/* NULL: it has begun; else why not. */
+/* What is to be made again is run at its home. Whether it can't, for only another node has what it
+ * needs: then its results say so at once. */
+static bool remake_refuse(node_t *n, node_task_t *t) {
+    char needs[300];
+    const node_job_t *job = t->job;
+    if (n->cluster == NULL || sched_shape_where(job->sched, t->shape)->group != NULL ||
+        sched_shape_fits_ever(job->sched, t->shape))
+        return false;
+    if (!node_lacks_text(job->sched, t->shape, needs, sizeof needs))
+        snprintf(needs, sizeof needs, "another node than this one");
+    snprintf(t->remake->words, sizeof t->remake->words,
+             "its task needs %s, and a task is run again where its result is from", needs);
+    node_task_fail(n, t, MOB_EPLACE, t->remake->words);
+    return true;
+}
+
+/* NULL: it has begun, or has ended; else why not. */
 static const char *lineage_run(node_t *n, node_lineage_t *l) {
     if (l->retries == 0) return "its task has run as often as its max_retries allows";
     if (!arguments_are_known(n, l))
@@ -107,12 +126,12 @@ static const char *lineage_run(node_t *n, node_lineage_t *l) {
     node_task_t *t = task_make(n, l);
     if (t == NULL) return "the node has no memory for another task";
     l->running = true;
-    if (t->missing == 0) node_task_ready(t, n);
+    if (!remake_refuse(n, t) && t->missing == 0) node_task_ready(t, n);
     return NULL;
 }
 
 /* One of the lost objects gets what the run made of it. */
-static void result_settle(node_t *n, node_object_t *o, mob_ref_t fresh) {
+static void result_settle(node_t *n, const node_remake_t *r, node_object_t *o, mob_ref_t fresh) {
     node_value_t found = {0};
     bool there = node_value_read(n, fresh, &found) && !store_meta_in_file(found.meta);
     mob_status_t error = there ? store_meta_error(found.meta) : MOB_OK;
@@ -128,15 +147,16 @@ static void result_settle(node_t *n, node_object_t *o, mob_ref_t fresh) {
     if (there) node_value_free(n, fresh, &found);
     if (wanted)
         object_lose(n, o,
-                    error != MOB_OK ? mob_status_text(error)
-                                    : "its task gave another kind of value this time");
+                    r->words[0] != 0  ? r->words
+                    : error != MOB_OK ? mob_status_text(error)
+                                      : "its task gave another kind of value this time");
 }
 
 void node_remake_end(node_t *n, node_remake_t *r, int32_t retries) {
     node_lineage_t *l = r->lineage;
     l->retries = retries;
     for (uint32_t i = 0; i < l->num_returns; i++)
-        result_settle(n, node_object_known(n, l->returns[i]), r->run.fresh[i]);
+        result_settle(n, r, node_object_known(n, l->returns[i]), r->run.fresh[i]);
     remake_free(n, r);
     node_lineage_settle(n, l);
 }

@@ -10,6 +10,7 @@
 struct node_remake {
     node_lineage_t *lineage;
     node_run_t run;
+    char words[400]; /* why it is not run; "": it is */
 };
 
 typedef struct {

@@ -648,18 +648,22 @@ static void worker_text(const node_death_t *d, char *ret_text, size_t size) {
 
 /* Its results say how its worker died. */
 static void task_crash(node_t *n, node_task_t *t, const node_death_t *d) {
-    char name[256], hint[80], who[48], text[720];
+    char name[256], hint[80], who[48], text[1100];
     node_task_name(n, t, name, sizeof name);
     node_replay_hint(t, hint, sizeof hint);
     worker_text(d, who, sizeof who);
-    snprintf(text, sizeof text, "the worker%s that ran %s died: %s. To run it again here: %s", who,
-             name, d->how, hint);
+    if (d->with_node)
+        snprintf(text, sizeof text, "the node that ran %s is dead: %s. To run it again here: %s",
+                 name, d->how, hint);
+    else
+        snprintf(text, sizeof text, "the worker%s that ran %s died: %s. To run it again here: %s",
+                 who, name, d->how, hint);
     node_replay_keep(n, t);
-    node_task_fail(n, t, d->oom ? MOB_EOOM : MOB_ECRASHED, text);
+    node_task_fail(n, t, d->oom ? MOB_EOOM : d->with_node ? MOB_ENODE : MOB_ECRASHED, text);
 }
 
 void node_task_died(node_t *n, node_task_t *t, const node_death_t *d) {
-    char text[320];
+    char text[640];
     control_retry_t left = {.retries = t->retries, .oom_runs = t->oom_runs};
     control_death_t death = {.begun = d->begun,
                              .oom = d->oom,
@@ -684,7 +688,8 @@ void node_task_died(node_t *n, node_task_t *t, const node_death_t *d) {
         if (d->begun && !d->oom) {
             char who[48];
             worker_text(d, who, sizeof who);
-            int size = snprintf(text, sizeof text, "its worker%s died: %s", who, d->how);
+            int size = snprintf(text, sizeof text, "its %s%s died: %s",
+                                d->with_node ? "node" : "worker", who, d->how);
             node_failure_retry(t, t->retries, text, (size_t)size);
         }
         t->retries = left.retries;

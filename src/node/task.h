@@ -133,6 +133,7 @@ void node_task_disown(node_task_t *task);
 /* How the worker of a task died. */
 typedef struct {
     bool begun, oom, oom_again; /* as control_death_t's */
+    bool with_node;             /* its node died; `how` names that */
     pid_t pid;
     const char *how;
 } node_death_t;

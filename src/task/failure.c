@@ -134,6 +134,8 @@ static const char *error_class(mob_status_t error) {
         return "RayTaskError";
     case MOB_ECRASHED:
         return "WorkerCrashedError";
+    case MOB_ENODE:
+        return "NodeDiedError";
     case MOB_EACTOR:
         return "ActorDiedError";
     case MOB_EUNAVAILABLE:

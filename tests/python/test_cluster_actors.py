@@ -493,7 +493,7 @@ def test_retries_among_calls(nodes, tmp_path):
 
 def test_its_node_dies_among_calls(cluster, tmp_path):
     cluster.add_node(num_cpus=1)
-    dies = cluster.add_node(num_cpus=1, resources={"blue": 4})
+    dies = cluster.add_node(num_cpus=1, resources={"blue": 4}, node_name="mortal")
     ray.init(address=cluster.address)
     path = str(tmp_path / "runs")
     once, again = Blue.remote(), Blue.options(max_restarts=1, max_task_retries=-1).remote()
@@ -509,7 +509,8 @@ def test_its_node_dies_among_calls(cluster, tmp_path):
             assert get(ref) == i
             done += 1
         except ActorDiedError as error:
-            assert dies.node_id in str(error)
+            assert "mortal (127.0.0.1:" in str(error)
+            assert f"node_id {dies.node_id})" in str(error)
     runs = runs_of(path)
     assert done <= len(runs) == len(set(runs)) < 200
     with pytest.raises(ActorDiedError):

@@ -331,7 +331,7 @@ while not __import__("os").path.exists({str(path)!r}): time.sleep(0.01)
 
 def test_a_node_dies_while_tasks_run(cluster, tmp_path):
     here = cluster.add_node(num_cpus=1)
-    dies = cluster.add_node(num_cpus=2, resources={"blue": 2})
+    dies = cluster.add_node(num_cpus=2, resources={"blue": 2}, node_name="mortal")
     ray.init(address=cluster.address)
 
     @ray.remote(resources={"blue": 1}, max_retries=3)
@@ -351,6 +351,36 @@ def test_a_node_dies_while_tasks_run(cluster, tmp_path):
     stays = cluster.add_node(num_cpus=2, resources={"blue": 2})
     dies.kill_raylet()
     assert get(again) == stays.node_id
-    with pytest.raises(ray.exceptions.RayError):
+    with pytest.raises(ray.exceptions.NodeDiedError) as info:
         get(once)
+    for words in ("waits", "mortal (127.0.0.1:", dies.node_id):
+        assert words in str(info.value)
     assert get(where.remote()) == here.node_id
+
+
+def test_a_nodes_death_is_told_once_for_many_tasks(cluster, capfd):
+    cluster.add_node(num_cpus=1)
+    dies = cluster.add_node(num_cpus=2, resources={"blue": 9}, node_name="mortal")
+    ray.init(address=cluster.address)
+
+    @ray.remote(resources={"blue": 1}, num_cpus=0, max_retries=1)
+    def waits(of):
+        while node_id() == of:
+            time.sleep(0.01)
+        return node_id()
+
+    refs = [waits.remote(dies.node_id) for _ in range(9)]
+    assert ray.wait(refs, timeout=1)[0] == []
+    stays = cluster.add_node(num_cpus=2, resources={"blue": 9})
+    dies.kill_raylet()
+    assert get(refs) == [stays.node_id] * 9
+    said = []
+
+    def is_told():
+        said.append(capfd.readouterr().err)
+        return "more like this" in "".join(said)
+
+    assert support.wait_until(is_told), said
+    text = "".join(said)
+    told = [line for line in text.splitlines() if "its node died: mortal (127.0.0.1:" in line]
+    assert len(told) == 2 and dies.node_id in told[0] and "8 more like this" in told[1], text

@@ -23,6 +23,7 @@ _CLASSES = {
     "deadlock": "DeadlockError",
     "get_timeout": "GetTimeoutError",
     "no_space": "OutOfDiskError",
+    "node_died": "NodeDiedError",
     "object_freed": "ObjectFreedError",
     "object_lost": "ObjectLostError",
     "out_of_disk": "OutOfDiskError",

@@ -110,12 +110,27 @@ void node_far_answered(node_t *n, node_actor_t *a) {
 
 /* ---- back ---- */
 
+/* How a call was lost. The room says so as soon as the actor's node is not heard. */
+static void how_lost(node_t *n, const node_actor_t *a, char *ret_how, size_t capacity) {
+    const node_row_t *row =
+        a->far != NULL ? node_roster_find(&n->cluster->roster, a->far->node) : NULL;
+    char words[NODE_ROSTER_WORDS];
+    bool is_gone = row != NULL && (row->is_silent || row->until_ms != 0);
+    if (is_gone) node_roster_words(&n->cluster->roster, row->incarnation, words, sizeof words);
+    if (a->far != NULL && a->far->how[0] != 0)
+        snprintf(ret_how, capacity, "%s", a->far->how);
+    else if (is_gone)
+        snprintf(ret_how, capacity, "its node %s: %s",
+                 row->until_ms != 0 ? "died" : "is not heard any more", words);
+    else
+        snprintf(ret_how, capacity, "its process, or its node, died");
+}
+
 static void lost(node_t *n, node_task_t *t, mob_status_t status) {
-    char text[900], name[256];
+    char text[1200], name[256], how[NODE_ROSTER_WORDS + 64] = "";
     const node_actor_t *a = t->actor;
     node_task_name(n, t, name, sizeof name);
-    const char *how = a != NULL && a->far != NULL ? a->far->how : "";
-    if (*how == 0) how = "its process, or its node, died";
+    if (a != NULL) how_lost(n, a, how, sizeof how);
     if (a == NULL) { /* its job has ended: nobody need be told */
         for (uint32_t i = 0; i < t->num_returns; i++) node_slot_quiet(n, t->refs[i]);
         node_task_fail(n, t, MOB_EACTOR, "its actor is gone");

@@ -50,11 +50,6 @@ static node_actor_t *far_find(node_cluster_t *c, frame_id_t id) {
     return a != NULL && a->far != NULL ? a : NULL;
 }
 
-static const char *name_of(const node_t *n, uint64_t node) {
-    const node_row_t *row = node_roster_find(&n->cluster->roster, node);
-    return row != NULL && row->name != NULL ? row->name : "?";
-}
-
 uint64_t node_far_where(const node_t *n, const node_actor_t *a, const char **ret_host) {
     uint64_t node = a->far != NULL ? a->far->node : n->incarnation;
     const node_row_t *row =
@@ -394,16 +389,15 @@ void node_far_job_ends(node_job_t *job) {
 }
 
 void node_far_node_died(node_cluster_t *c, uint64_t peer) {
-    const node_row_t *row = node_roster_find(&c->roster, peer);
+    char words[NODE_ROSTER_WORDS];
+    node_roster_words(&c->roster, peer, words, sizeof words);
     for (size_t i = c->acting.fars.count; i-- > 0;) {
         node_actor_t *a = c->acting.fars.items[i];
         bool was_there =
             a->far->node == peer || actor_stub_node(c->acting.room, a->far->id) == peer;
         if (!was_there && a->far->id.home != peer) continue;
         if (was_there && !is_home(c->node, a)) a->far->node = peer;
-        snprintf(a->far->how, sizeof a->far->how, "%s %s (%016llx) died: %s",
-                 was_there ? "its node" : "the node of its owner,", name_of(c->node, peer),
-                 (unsigned long long)peer,
-                 row != NULL && row->reason != NULL ? row->reason : "nobody knows why");
+        snprintf(a->far->how, sizeof a->far->how, "%s died: %s",
+                 was_there ? "its node" : "the node of its owner", words);
     }
 }

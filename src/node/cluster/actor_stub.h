@@ -19,7 +19,7 @@ typedef struct node_far {
     bool is_placing;      /* at its home: a node is looked for */
     bool is_unwanted;     /* the room knows that its last handle is gone */
     bool is_final;        /* elsewhere: it is not made again when its process dies */
-    char how[400];        /* how it ended, as far as it is known */
+    char how[440];        /* how it ended, as far as it is known */
 } node_far_t;
 
 /* What goes along with a message of the room. */

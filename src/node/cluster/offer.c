@@ -3,8 +3,9 @@
  *
  *   in the scheduler    tasks that wait there, for resources that are in use, or that this node
  *                       does not have: then they are offered at once
- *   held here           tasks that are to be spread, or that prefer another node: the leader says
- *                       where each runs, which may be here (`keep`)
+ *   held here           tasks that are to be spread, that prefer another node, or whose arguments
+ *                       are there (`hint`, locality.h): the leader says where each runs, which may
+ *                       be here (`keep`)
  *   in queues           of a lane whose request for one more lease waits, so that all of its CPUs
  *                       are in use. The daemon takes them as a worker would
  *
@@ -22,6 +23,7 @@
 #include "base/clock.h"
 #include "node/cluster/cluster.h"
 #include "node/cluster/guestjob.h"
+#include "node/cluster/locality.h"
 #include "node/forward.h"
 #include "node/state.h"
 #include "sched/selector.h"
@@ -33,10 +35,11 @@ static const char NODE_LABEL[] = "ray.io/node-id=";
 
 typedef struct {
     uint32_t job, shape;
+    uint64_t hint;
 } offer_key_t;
 
-static offer_key_t key_of(const node_job_t *job, uint32_t shape) {
-    return (offer_key_t){job->number, shape};
+static offer_key_t key_of(const node_job_t *job, uint32_t shape, uint64_t hint) {
+    return (offer_key_t){job->number, shape, hint};
 }
 
 /* ---- what is asked for ---- */
@@ -78,6 +81,7 @@ static bool lane_make(node_cluster_t *c, node_offer_t *o) {
                              .is_soft = is_soft(where->selector),
                              .node = named,
                              .selector = named != 0 ? NULL : terms,
+                             .hint = o->hint,
                              .is_local = o->is_local};
     return place_lane_new(c->placing.place, &demand, o, &o->lane) == MOB_OK;
 }
@@ -99,9 +103,9 @@ static bool is_offered(const node_job_t *job, uint32_t shape) {
     return where->group == NULL && !(where->flags & NODE_WHERE_REMOVED);
 }
 
-static node_offer_t *offer_new(node_cluster_t *c, node_job_t *job, uint32_t shape) {
+static node_offer_t *offer_new(node_cluster_t *c, node_job_t *job, uint32_t shape, uint64_t hint) {
     node_offers_t *all = &c->placing.offers;
-    offer_key_t key = key_of(job, shape);
+    offer_key_t key = key_of(job, shape, hint);
     node_offer_t *o = calloc(1, sizeof *o);
     if (o == NULL || !base_map_put(&all->by_shape, &key, o)) {
         free(o);
@@ -109,7 +113,8 @@ static node_offer_t *offer_new(node_cluster_t *c, node_job_t *job, uint32_t shap
     }
     o->job = job;
     o->shape = shape;
-    o->holds = node_offer_holds(job, shape);
+    o->hint = hint;
+    o->holds = hint != 0 || node_offer_holds(job, shape);
     o->is_local = !o->holds && sched_shape_fits_ever(job->sched, shape);
     if (!vec_push(&all->items, o)) {
         (void)base_map_remove(&all->by_shape, &key);
@@ -121,19 +126,19 @@ static node_offer_t *offer_new(node_cluster_t *c, node_job_t *job, uint32_t shap
     return o;
 }
 
-/* Without memory nothing is offered: it waits here. */
-static void offer_open(node_job_t *job, uint32_t shape) {
+/* NULL: not this, or no memory: it waits here. */
+static node_offer_t *offer_open(node_job_t *job, uint32_t shape, uint64_t hint) {
     node_cluster_t *c = job->node->cluster;
-    offer_key_t key = key_of(job, shape);
-    if (c == NULL || c->placing.place == NULL || job->farewell.leaving ||
-        base_map_get(&c->placing.offers.by_shape, &key) != NULL || !is_offered(job, shape))
-        return;
-    (void)offer_new(c, job, shape);
+    offer_key_t key = key_of(job, shape, hint);
+    if (c == NULL || c->placing.place == NULL) return NULL;
+    node_offer_t *o = base_map_get(&c->placing.offers.by_shape, &key);
+    if (o != NULL || job->farewell.leaving || !is_offered(job, shape)) return o;
+    return offer_new(c, job, shape, hint);
 }
 
 static void offer_free(node_cluster_t *c, size_t at) {
     node_offer_t *o = c->placing.offers.items.items[at];
-    offer_key_t key = key_of(o->job, o->shape);
+    offer_key_t key = key_of(o->job, o->shape, o->hint);
     if (o->lane != NULL) place_lane_free(c->placing.place, o->lane);
     sched_shape_drop(o->job->sched, o->shape);
     (void)base_map_remove(&c->placing.offers.by_shape, &key);
@@ -149,7 +154,7 @@ void node_offers_forget(node_job_t *job) {
 }
 
 void node_offer_note(const node_task_t *t) {
-    if (t->job->node->cluster != NULL && node_forward_may(t)) offer_open(t->job, t->shape);
+    if (t->job->node->cluster != NULL && node_forward_may(t)) (void)offer_open(t->job, t->shape, 0);
 }
 
 /* ---- held ---- */
@@ -165,14 +170,14 @@ bool node_offer_holds(const node_job_t *job, uint32_t shape) {
 }
 
 bool node_offer_hold(node_task_t *t) {
-    node_cluster_t *c = t->job->node->cluster;
+    const node_cluster_t *c = t->job->node->cluster;
     if (t->held_by != NULL) return true;
-    if (t->kept || !node_forward_may(t) || !node_offer_holds(t->job, t->shape) ||
-        c->placing.peers.count == 0 || c->placing.leader == 0)
+    if (c == NULL || c->placing.place == NULL || c->placing.peers.count == 0 ||
+        c->placing.leader == 0 || t->kept || !node_forward_may(t))
         return false;
-    offer_open(t->job, t->shape);
-    offer_key_t key = key_of(t->job, t->shape);
-    node_offer_t *o = base_map_get(&c->placing.offers.by_shape, &key);
+    uint64_t hint = node_locality_hint(t);
+    if (hint == 0 && !node_offer_holds(t->job, t->shape)) return false;
+    node_offer_t *o = offer_open(t->job, t->shape, hint);
     if (o == NULL || o->lane == NULL || !o->holds) return false;
     t->held_by = o;
     t->next = NULL;
@@ -253,7 +258,7 @@ static void lanes_look(node_t *n) {
     NODE_EACH_JOB(n, job)
     for (uint32_t l = 0; l < SHM_LANES; l++)
         if (job->lanes[l].shape != 0 && job->lanes[l].request.queued)
-            offer_open(job, job->lanes[l].shape);
+            (void)offer_open(job, job->lanes[l].shape, 0);
 }
 
 void node_offers_settle(node_cluster_t *c) {
@@ -326,22 +331,23 @@ static bool row_has(const node_row_t *row, const sched_amount_t *need) {
     return false;
 }
 
-bool node_offer_fits_elsewhere(const node_job_t *job, uint32_t shape) {
+bool node_offer_fits_at(const node_job_t *job, uint32_t shape, uint64_t node) {
     node_t *n = job->node;
-    if (n->cluster == NULL || !is_offered(job, shape)) return false;
-    const node_roster_t *roster = &n->cluster->roster;
+    const node_row_t *row = node_roster_find(&n->cluster->roster, node);
+    if (row == NULL || row->until_ms != 0 || node == n->incarnation || !is_offered(job, shape))
+        return false;
     const char *selector = sched_shape_where(job->sched, shape)->selector;
-    const char *terms = is_soft(selector) ? NULL : terms_of(selector);
     sched_amount_t needs[SCHED_NEEDS_MAX];
-    size_t count = sched_shape_demand(job->sched, shape, needs, SCHED_NEEDS_MAX);
-    for (size_t i = 0; i < roster->order.count; i++) {
-        const node_row_t *row = roster->order.items[i];
-        if (row->until_ms != 0 || row->incarnation == n->incarnation ||
-            !sched_selector_matches(terms, row->labels))
-            continue;
-        size_t k = 0;
-        while (k < count && row_has(row, &needs[k])) k++;
-        if (k == count) return true;
-    }
+    if (!is_soft(selector) && !sched_selector_matches(terms_of(selector), row->labels))
+        return false;
+    size_t count = sched_shape_demand(job->sched, shape, needs, SCHED_NEEDS_MAX), k = 0;
+    while (k < count && row_has(row, &needs[k])) k++;
+    return k == count;
+}
+
+bool node_offer_fits_elsewhere(const node_job_t *job, uint32_t shape) {
+    const node_cluster_t *c = job->node->cluster;
+    for (size_t i = 0; c != NULL && i < c->roster.order.count; i++)
+        if (node_offer_fits_at(job, shape, c->roster.order.items[i]->incarnation)) return true;
     return false;
 }

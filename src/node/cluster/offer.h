@@ -1,6 +1,6 @@
 /*
  * Offers: tasks of this node that wait and that others may run, as lanes of the room place; one for
- * each job and shape. offer.c has what is offered, and when.
+ * each job, shape and node that would be best. offer.c has what is offered, and when.
  */
 #ifndef NODE_CLUSTER_OFFER_H
 #define NODE_CLUSTER_OFFER_H
@@ -12,6 +12,7 @@
 typedef struct node_offer {
     node_job_t *job;
     uint32_t shape;     /* held */
+    uint64_t hint;      /* the node that has most of their arguments' bytes; 0: none */
     place_lane_t *lane; /* NULL: the demand can't be told; its tasks stay here */
     bool is_local;      /* this node runs them too, as soon as they fit */
     bool holds;         /* ... no, the leader says where they run: they wait in this list */
@@ -22,7 +23,7 @@ typedef struct node_offer {
 } node_offer_t;
 
 typedef struct {
-    base_map_t by_shape; /* by job's place and shape */
+    base_map_t by_shape; /* by job's place, shape and hint */
     VEC(node_offer_t *) items;
 } node_offers_t;
 
@@ -51,6 +52,8 @@ void node_offer_note(const node_task_t *task);
  * there is none. */
 node_task_t *node_offer_take(node_offer_t *offer);
 
+/* Whether that node, which is another one, lives and could ever run what the shape asks for. */
+bool node_offer_fits_at(const node_job_t *job, uint32_t shape, uint64_t node);
 /* Whether another live node could ever run what the shape asks for. */
 bool node_offer_fits_elsewhere(const node_job_t *job, uint32_t shape);
 

@@ -102,10 +102,9 @@ static node_task_t *task_of(node_cluster_t *c, uint32_t record) {
 }
 
 static void node_lost(node_t *n, node_task_t *t) {
-    char how[128];
-    snprintf(how, sizeof how, "its node %016llx died",
-             (unsigned long long)t->worker->peer->incarnation);
-    node_task_died(n, t, &(node_death_t){.begun = true, .how = how});
+    char how[NODE_ROSTER_WORDS];
+    node_roster_words(&n->cluster->roster, t->worker->peer->incarnation, how, sizeof how);
+    node_task_died(n, t, &(node_death_t){.begun = true, .with_node = true, .how = how});
 }
 
 void node_origin_put_back(void *context, uint32_t record, int32_t retries, uint8_t moves) {

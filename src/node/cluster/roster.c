@@ -198,6 +198,18 @@ node_row_t *node_roster_find(const node_roster_t *roster, uint64_t incarnation) 
     return base_map_get(&roster->rows, &incarnation);
 }
 
+void node_roster_words(const node_roster_t *roster, uint64_t incarnation, char *ret_words,
+                       size_t capacity) {
+    const node_row_t *row = node_roster_find(roster, incarnation);
+    unsigned long long id = incarnation;
+    if (row == NULL)
+        snprintf(ret_words, capacity, "node_id %016llx", id);
+    else
+        snprintf(ret_words, capacity, "%.100s (%.100s:%u, node_id %016llx)%s%s",
+                 *row->name != 0 ? row->name : row->hostname, row->host, row->port, id,
+                 row->reason != NULL ? ": " : "", row->reason != NULL ? row->reason : "");
+}
+
 mob_status_t node_roster_add(node_roster_t *roster, uint64_t incarnation, const void *card,
                              size_t size) {
     base_reader_t r = {.at = card, .left = size};

@@ -23,6 +23,8 @@ typedef struct {
     size_t count;
 } node_row_t;
 
+enum { NODE_ROSTER_WORDS = 400 }; /* enough for most */
+
 typedef struct {
     base_map_t rows;         /* by incarnation */
     VEC(node_row_t *) order; /* by their coming; the dead are bounded */
@@ -39,6 +41,10 @@ mob_status_t node_roster_add(node_roster_t *roster, uint64_t incarnation, const 
                              size_t size);
 node_row_t *node_roster_find(const node_roster_t *roster, uint64_t incarnation); /* NULL: none */
 void node_roster_bury(node_roster_t *roster, uint64_t incarnation, const char *reason);
+
+/* A node for people: its name, address and id, and why it is dead, if it is. Cut to `capacity`. */
+void node_roster_words(const node_roster_t *roster, uint64_t incarnation, char *ret_words,
+                       size_t capacity);
 
 /* What this node has free, for its pulse; how many bytes that is. */
 size_t node_roster_usage_write(node_t *node, uint8_t *bytes, size_t capacity);

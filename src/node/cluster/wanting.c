@@ -50,6 +50,13 @@ bool node_pulling_want(node_t *n, node_object_t *o, bool waits) {
     return true;
 }
 
+uint64_t node_pulling_primary(const node_t *n, const node_object_t *o) {
+    const node_pulling_t *p = n->cluster != NULL ? n->cluster->pulling : NULL;
+    frame_id_t id = {.home = n->incarnation, .number = o->slot, .generation = o->generation};
+    pull_object_view_t view;
+    return p != NULL && pull_object_look(p->pull, &id, &view) ? view.primary : 0;
+}
+
 void node_pulling_arguments(node_task_t *t) {
     node_t *n = t->job->node;
     node_pulling_t *p = n->cluster != NULL ? n->cluster->pulling : NULL;

@@ -103,6 +103,21 @@ static void test_the_dead_stay_for_a_while(void **state) {
     assert_string_equal(node_roster_find(&roster, 1000)->reason, "so");
 }
 
+static void test_a_node_is_told_in_words(void **state) {
+    (void)state;
+    char words[NODE_ROSTER_WORDS], few[8];
+    node_roster_words(&roster, 8, words, sizeof words);
+    assert_string_equal(words, "node_id 0000000000000008");
+    assert_int_equal(node_roster_add(&roster, 8, card, card_size), MOB_OK);
+    node_roster_words(&roster, 8, words, sizeof words);
+    assert_string_equal(words, "one (127.0.0.1:0, node_id 0000000000000008)");
+    node_roster_bury(&roster, 8, "so");
+    node_roster_words(&roster, 8, words, sizeof words);
+    assert_string_equal(words, "one (127.0.0.1:0, node_id 0000000000000008): so");
+    node_roster_words(&roster, 8, few, sizeof few);
+    assert_string_equal(few, "one (12");
+}
+
 static void test_how_to_join_is_told_in_words(void **state) {
     (void)state;
     uint64_t id[2];
@@ -139,6 +154,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_cards_that_make_no_sense_change_nothing, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_the_dead_stay_for_a_while, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_node_is_told_in_words, setup, teardown),
         cmocka_unit_test_setup_teardown(test_how_to_join_is_told_in_words, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
