@@ -16,6 +16,9 @@
  * forgotten it. The value may have another size, and other references inside, than the lost one. No
  * process reads both: while one reads the old value in place it is pinned, and so not lost.
  *
+ * A run is here, where the task was submitted, and goes to no other node: so what only another node
+ * can run is not made again.
+ *
  * A run counts as a retry. Without one left, without a lineage, or if an argument is gone for good,
  * the object is lost, and its value is the error that says so. An error of the run is the object's
  * value, as it would have been the first time.
@@ -96,6 +99,12 @@ static bool arguments_are_known(node_t *n, const node_lineage_t *l) {
     return true;
 }
 
+/* Whether the run could never begin: its task may have run where there is what this node lacks. */
+static bool is_for_others(const node_task_t *t) {
+    return sched_shape_where(t->job->sched, t->shape)->group == NULL &&
+           !sched_shape_fits_ever(t->job->sched, t->shape);
+}
+
 /* NULL: it has begun; else why not. */
 static const char *lineage_run(node_t *n, node_lineage_t *l) {
     if (l->retries == 0) return "its task has run as often as its max_retries allows";
@@ -107,7 +116,10 @@ static const char *lineage_run(node_t *n, node_lineage_t *l) {
     node_task_t *t = task_make(n, l);
     if (t == NULL) return "the node has no memory for another task";
     l->running = true;
-    if (t->missing == 0) node_task_ready(t, n);
+    if (is_for_others(t))
+        node_task_fail(n, t, MOB_EPLACE, "this node lacks what the task needs");
+    else if (t->missing == 0)
+        node_task_ready(t, n);
     return NULL;
 }
 
