@@ -101,13 +101,15 @@ class Spread(Chaos):
         place = self.rng.choice(sorted(self.nodes))
         node = self.nodes[place]
         if kind == "driver":
+            self.killer.go_on(everybody=True)  # its node is asked what is left
             for driver in self.drivers_at(place):
                 self.kill_driver(driver)
         elif kind == "stop":
             drivers = [driver.pid for driver in self.drivers_at(place)]
             self.killer.stop(node.children() + drivers)
         elif kind == "halt":
-            self.killer.stop([node.pid])
+            if self.is_buried(node):
+                self.killer.stop([node.pid])
         elif kind == "daemon":
             self.kill_daemon(place)
         elif kind == "redis":
@@ -118,11 +120,15 @@ class Spread(Chaos):
     def is_quiet(self) -> bool:
         return not self.redis_due and time.monotonic() > self.quiet + QUIET
 
+    def is_buried(self, node: Node) -> bool:
+        """Whether all that its killed drivers had is gone."""
+        return all(funeral.node is not node for funeral in self.funerals)
+
     def kill_daemon(self, place: int) -> None:
         """It is stopped first, so that no process of it begins anything that is not known here."""
         node = self.nodes[place]
-        buried = all(funeral.node is not node for funeral in self.funerals)
-        if not buried or len(self.fallen) == MOST_FALLEN or not self.is_quiet():
+        busy = not self.is_buried(node)
+        if busy or len(self.fallen) == MOST_FALLEN or not self.is_quiet():
             return
         os.kill(node.pid, signal.SIGSTOP)
         node.seen.update(node.children())

@@ -471,6 +471,7 @@ static void on_timer(uv_timer_t *timer) {
     node_acting_t *a = &c->acting;
     if (a->room == NULL) return;
     for (size_t i = a->unasked.count; i-- > 0;) question_go(c, vec_pop(&a->unasked));
+    node_actor_names_tick(c);
     actor_tick(a->room, now_ms());
     node_far_tick(c);
     c->node->again = true;
@@ -499,6 +500,7 @@ void node_acting_end(node_cluster_t *c) {
     node_acting_t *a = &c->acting;
     if (a->room == NULL) return;
     uv_timer_stop(&a->timer);
+    node_actor_names_end(c);
     actor_free(a->room);
     a->room = NULL;
 }
