@@ -85,6 +85,7 @@ class Spread(Chaos):
         node.descriptors["socket"] += LINKS * NODES
         self.nodes[place], self.lives[place] = node, self.life
         self.announce(node, str(place))
+        self.say(f"place {place} is taken by {node.address}")
         self.life += 1
         self.quiet = time.monotonic()
 
@@ -135,6 +136,7 @@ class Spread(Chaos):
         for pid in node.seen:
             self.killer.times[pid] = EVER
         self.killer.kill(node.pid, "daemon")
+        self.say(f"the daemon of place {place} was killed")
         self.killer.stopped.pop(node.pid, None)
         del self.nodes[place]
         self.fallen.append(Fallen(place, node, self.lives[place], self.drivers_at(place)))
@@ -144,6 +146,7 @@ class Spread(Chaos):
             return
         for server in redis_server.servers():
             self.killer.kill(server.pid(), "redis")
+        self.say("Redis was killed")
         self.redis_due = time.monotonic() + self.rng.uniform(0.1, LONGEST_AWAY)
 
     def look(self) -> None:
@@ -165,6 +168,7 @@ class Spread(Chaos):
     def start_redis(self) -> None:
         for server in redis_server.servers():
             server.run(redis_server.program())
+        self.say("Redis is back")
         self.redis_due, self.quiet = 0.0, time.monotonic()
 
     def look_at_fallen(self, fallen: Fallen) -> None:
@@ -221,6 +225,17 @@ class Spread(Chaos):
         ray = [str(node.ray) for node in self.nodes.values()][:1]
         if ray:
             subprocess.run([*ray, "stop", "--force"], stdout=subprocess.DEVNULL, timeout=120)
+
+    def say(self, text: str) -> None:
+        print(f"{time.monotonic() - self.begin:8.1f} s  {text}", flush=True)
+
+    def fail(self, text: str) -> None:
+        """With what the nodes say of each other."""
+        super().fail(text)
+        for place, node in self.nodes.items():
+            with open(f"{node.folder}/cluster.log", errors="replace") as log:
+                for line in log.read().splitlines()[-5:]:
+                    self.say(f"place {place}: {line}")
 
     def lines(self) -> list[str]:
         found = super().lines()
