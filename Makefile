@@ -1,7 +1,7 @@
 # Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but
 # make.
-.PHONY: help setup build run run-cluster test test-ml test-ml-made proof chaos sim wheel
-.PHONY: bench bench-c bench-memory bench-plots sanitize format clean
+.PHONY: help setup build run run-cluster test test-ml test-ml-made proof chaos chaos-cluster sim
+.PHONY: wheel bench bench-c bench-memory bench-plots sanitize format clean
 
 PYTHON := .venv/bin/python
 # meson looks for ninja on the path.
@@ -24,6 +24,7 @@ help:
 	@echo "                  idleness, fairness"
 	@echo "make chaos        kills of everything at random, and an exact look at what they led to;"
 	@echo "                  three minutes; ARGS='--seed 7 --kills 200' for others"
+	@echo "make chaos-cluster  the same for four nodes, of which daemons and Redis are killed"
 	@echo "make sim          the cluster's protocols in a simulator: many seeds, and every rule left"
 	@echo "                  out once, which must be found; up to ten minutes"
 	@echo "make bench        Mobula beside Ray and multiprocessing.Pool, into docs/figures"
@@ -67,6 +68,9 @@ proof: build
 
 chaos: build
 	@$(PYTHON) bench/chaos/run.py $(ARGS)
+
+chaos-cluster: build
+	@$(PYTHON) bench/chaos/run.py --cluster --life 60 --patience 15 $(ARGS)
 
 sim: build
 	@PATH=$(CURDIR)/.venv/bin:$$PATH ninja -C build --quiet src/sim/sim

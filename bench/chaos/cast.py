@@ -23,7 +23,7 @@ SPACE = "chaos"  # of the keepers' names
 
 GROUPS = {"one": 1, "two": 2}
 
-_KINDS = {
+KINDS = {
     "P": (Plain, {"max_restarts": -1}),
     "Q": (Plain, {"max_restarts": -1, "max_task_retries": -1}),
     "C": (Plain, {}),
@@ -35,6 +35,11 @@ _KINDS = {
 
 
 class Cast:
+    kinds = KINDS
+    keepers = KEEPERS
+    shootable = "PQ"
+    mortal = "C"  # these are replaced when they have died
+
     def __init__(self, shift) -> None:
         self.shift = shift
         self.made = 0
@@ -46,12 +51,13 @@ class Cast:
         return self.actors["N"][1]
 
     def begin(self) -> None:
-        for kind in _KINDS:
+        for kind in self.kinds:
             self.make(kind)
 
     def make(self, kind: str) -> None:
         """A new actor of the kind; the one before it ends with its last handle."""
-        cls, options = _KINDS[kind]
+        cls, _ = self.kinds[kind]
+        options = self.options(kind)
         self.made += 1
         if kind == "N":
             self.name = f"named-{self.made}"
@@ -62,6 +68,9 @@ class Cast:
             ray.remote(cls).options(**options).remote(self.shift.runs, number),
         )
 
+    def options(self, kind: str) -> dict:
+        return self.kinds[kind][1]
+
     def find(self, kind: str) -> tuple:
         if kind in KEEPERS:
             return kind, ray.get_actor(KEEPERS[kind], SPACE)
@@ -71,7 +80,7 @@ class Cast:
     def calls(self) -> None:
         """Some calls of each of some actors, all under way at once."""
         shift, rng, submitted = self.shift, self.shift.rng, []
-        for kind in rng.sample([*_KINDS, *KEEPERS], 3):
+        for kind in rng.sample([*self.kinds, *self.keepers], 3):
             number, actor = self.find(kind)
             for id in shift.ids(number, rng.randrange(5, 40)):
                 seconds = rng.uniform(0, 0.01) if rng.random() < 0.2 else 0.0
@@ -79,17 +88,18 @@ class Cast:
                 if kind == "G" and rng.random() < 0.8:
                     call = call.options(concurrency_group=rng.choice([*GROUPS]))
                 submitted.append((id, call.remote(shift.runs, id, seconds)))
-            if kind in "PQ" and rng.random() < 0.1:
+            if kind in self.shootable and rng.random() < 0.1:
                 note(shift.told, SHOT, number)
                 ray.kill(actor, no_restart=False)
-        dead = False
+        dead = set()
         for id, ref in submitted:
             value = shift.result(id, ref)
-            dead |= id.startswith("C") and isinstance(value, ActorDiedError)
-        if dead:
-            self.make("C")
+            if id[0] in self.mortal and isinstance(value, ActorDiedError):
+                dead.add(id[0])
+        for kind in sorted(dead):
+            self.make(kind)
         if rng.random() < 0.05:
-            self.make(rng.choice([*_KINDS]))
+            self.make(rng.choice([*self.kinds]))
 
     def end(self) -> None:
         self.actors.clear()

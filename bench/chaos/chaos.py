@@ -31,13 +31,18 @@ SLACK = 2 << 20  # bytes of the store that may be in use when nobody has anythin
 
 
 class Chaos:
+    weights = WEIGHTS
+    kept = KEPT
+    lossy = False  # whether values may be lost
+
     def __init__(self, root: str, options: argparse.Namespace) -> None:
         self.root, self.options = root, options
         self.rng = random.Random(options.seed)
         self.killer = Killer(self.rng)
         given = dict(part.split("=") for part in options.mix.split(",") if part)
         self.gone = options.patience  # seconds in which all of what was killed is gone
-        self.weights = {k: float(given.get(k, 0)) for k in WEIGHTS} if given else WEIGHTS
+        if given:
+            self.weights = {kind: float(given.get(kind, 0)) for kind in self.weights}
         self.begin = time.monotonic()
         self.whole = False  # it came to its end
         self.life = 0
@@ -68,6 +73,17 @@ class Chaos:
         self.start_node()
         while len(self.drivers) < DRIVERS:
             self.start_driver()
+        self.strike_all()
+        if self.wrong:
+            return
+        if self.rng.random() < 0.5 or self.killer.kills >= self.options.kills:
+            self.end_calmly()
+        else:
+            self.end_by_kill()
+        self.life += 1
+
+    def strike_all(self) -> None:
+        """All strikes of a life."""
         pause = self.options.seconds / self.options.kills
         wanted = self.killer.kills + self.options.life
         due = time.monotonic()
@@ -76,13 +92,6 @@ class Chaos:
             self.wait(due)
             for _ in range(self.rng.randrange(1, 2 * BURST)):
                 self.strike()
-        if self.wrong:
-            return
-        if self.rng.random() < 0.5 or self.killer.kills >= self.options.kills:
-            self.end_calmly()
-        else:
-            self.end_by_kill()
-        self.life += 1
 
     def is_last_over(self) -> bool:
         """Whether all kills are done and the tasks that are still open are enough."""
@@ -96,9 +105,13 @@ class Chaos:
         if self.node.left_by_others:
             self.fail(f"folders of dead nodes are left: {self.node.left_by_others}")
         self.keeper(self.rng.choice(("make", "die")))
-        path = f"{self.root}/node"
+        self.announce(self.node)
+
+    def announce(self, node: Node, place: str = "") -> None:
+        """Lets drivers join it."""
+        path = f"{self.root}/node{place}"
         with open(path + "~", "w") as file:
-            json.dump({"life": self.life, "address": self.node.folder}, file)
+            json.dump({"life": self.life, "address": node.folder}, file)
         os.rename(path + "~", path)
 
     def keeper(self, what: str) -> None:
@@ -111,9 +124,12 @@ class Chaos:
         if done.returncode not in (0, -9):
             self.fail(f"the keepers' driver ({what}) ended with {done.returncode}: {done.stderr}")
 
-    def start_driver(self) -> None:
+    def start_driver(self, place: str = "") -> None:
         self.named += 1
-        self.drivers.append(Driver(self.root, f"d{self.named}", self.options.seed))
+        self.drivers.append(Driver(self.root, f"d{self.named}", self.options.seed, place))
+
+    def node_of(self, driver: Driver) -> Node:
+        return self.node
 
     # What is done to it.
 
@@ -140,13 +156,16 @@ class Chaos:
         self.killer.kill(driver.pid, "driver")
         driver.process.wait()
         self.drivers.remove(driver)
-        self.funerals.append(Funeral(driver, self.node, self.gone))
-        self.start_driver()
+        self.funerals.append(Funeral(driver, self.node_of(driver), self.gone))
+        self.start_driver(driver.place)
 
     def look(self) -> None:
         if not is_alive(self.node.pid):
             self.fail("the daemon died, and nobody had killed it")
             return
+        self.look_at_drivers()
+
+    def look_at_drivers(self) -> None:
         for driver in self.drivers:
             if driver.process.poll() is not None:
                 self.fail(driver.complaint() or f"{driver.name} ended too early")
@@ -166,7 +185,7 @@ class Chaos:
     def judge(self, driver: Driver, complete: bool) -> None:
         """Looks at the histories of a driver's shifts that are over."""
         for folder in driver.shifts():
-            verdict = Verdict(folder, self.killer.times, complete)
+            verdict = Verdict(folder, self.killer.times, complete, self.lossy)
             self.results.update(verdict.results)
             self.counts["tasks"] += len(verdict.submitted)
             self.counts["runs"] += verdict.runs
@@ -218,32 +237,39 @@ class Chaos:
         self.bury()
         open(f"{self.root}/calm-{self.life}", "w").close()
         for driver in self.drivers:
-            ended = await_true(
-                lambda d=driver: d.has_ended(self.life) or d.process.poll() is not None,
-                CALM_SECONDS,
-            )
-            if not ended or not driver.was_told(self.life, CALM):
-                self.fail(f"{driver.name} did not come to its end: {self.state(driver)}")
+            if not self.await_calm(driver, self.life):
                 return
-            self.judge(driver, complete=True)
         self.keeper("end")
         self.memory.append(self.node.memory())
-        if not await_true(lambda: not self.left_over(), 2 * self.gone):
-            self.fail(f"when all was over there were left: {self.left_over()}")
+        self.look_at_rest(self.node)
         self.node.stop()
         left = self.node.folders() + named_memory()
         if left:
             self.fail(f"after ray stop there are left: {left}")
         self.counts["nodes ended in peace"] += 1
 
-    def left_over(self) -> str:
+    def await_calm(self, driver: Driver, life: int) -> bool:
+        """Whether it ended in peace."""
+        ended = await_true(
+            lambda: driver.has_ended(life) or driver.process.poll() is not None, CALM_SECONDS
+        )
+        if not ended or not driver.was_told(life, CALM):
+            self.fail(f"{driver.name} did not come to its end: {self.state(driver)}")
+            return False
+        self.judge(driver, complete=True)
+        return True
+
+    def look_at_rest(self, node: Node) -> None:
+        if not await_true(lambda: not self.left_over(node), 2 * self.gone):
+            self.fail(f"when all was over there were left: {self.left_over(node)}")
+
+    def left_over(self, node: Node) -> str:
         """What a node still has that nobody uses. The functions and arguments of tasks that failed
         stay for `ray replay`, each perhaps alone in an extent.
         """
-        node = self.node
         descriptors = node.more_descriptors()
         objects = node.objects()
-        kept = [row for row in objects if row[5] in KEPT]
+        kept = [row for row in objects if row[5] in self.kept]
         may_use = SLACK + len(kept) * EXTENT
         used = {
             name: amount
@@ -254,7 +280,7 @@ class Chaos:
             "jobs": node.jobs(),
             "processes": [described(pid) for pid in node.processes()],
             "resources": used,
-            "objects": [row for row in objects if row[5] not in KEPT][:5],
+            "objects": [row for row in objects if row[5] not in self.kept][:5],
             "objects of failed tasks": len(kept) if len(kept) > MOST_KEPT else 0,
             "descriptors": descriptors,
         }
@@ -274,7 +300,7 @@ class Chaos:
         """Ends what this run has started, whatever became of it."""
         if self.options.hold and self.wrong:
             print("\n".join(self.wrong))
-            print(f"held: {self.root}, daemon {self.node.pid}", flush=True)
+            print(f"held: {self.root}", flush=True)
             time.sleep(100_000)
         open(f"{self.root}/over", "w").close()
         for driver in self.drivers:
@@ -285,11 +311,14 @@ class Chaos:
             except subprocess.TimeoutExpired:
                 self.fail(f"{driver.name} did not end")
                 driver.process.kill()
-        if self.node is not None and is_alive(self.node.pid):
-            self.node.stop()
+        self.stop_all()
         if not await_true(lambda: not with_mark(f"RAY_TMPDIR={self.root}"), self.gone):
             left = map(described, with_mark(f"RAY_TMPDIR={self.root}"))
             self.fail(f"at the very end there are left: {', '.join(left)}")
+
+    def stop_all(self) -> None:
+        if self.node is not None and is_alive(self.node.pid):
+            self.node.stop()
 
     # What is told.
 

@@ -17,14 +17,17 @@ DRIVERS = 3
 
 
 class Driver:
-    def __init__(self, root: str, name: str, seed: int) -> None:
+    """`place`: which of several nodes it is on, by its number; none: the only one."""
+
+    def __init__(self, root: str, name: str, seed: int, place: str = "") -> None:
+        self.place = place
         self.root, self.name = root, name
         mark = f"{root}/{name}."  # of this run: others may run beside it
         self.mark = f"{MARK}={mark}"
         self.log = f"{root}/{name}.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, str(HERE / "driver.py"), root, name, str(seed)],
+                [sys.executable, str(HERE / "driver.py"), root, name, str(seed), place],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, MARK: mark},

@@ -91,10 +91,11 @@ def await_true(condition, seconds: float) -> bool:
 class Node:
     """Its folder is RAY_TMPDIR's, so no other node of this user is found or disturbed."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *options: str, cpus: int = CPUS) -> None:
+        """`options`: of `ray start`, for one that is not the only one."""
         self.parent = Path(root) / f"mobula-{os.geteuid()}"
         ray = str(Path(sys.executable).parent / "ray")
-        command = [ray, "start", "--head", "--port", "0", "--num-cpus", str(CPUS)]
+        command = [ray, "start", *(options or ("--head", "--port=0")), "--num-cpus", str(cpus)]
         self.ray = ray
         before = set(self.folders())
         subprocess.run(

@@ -1,6 +1,6 @@
 """Kills at random, and an exact look at what they led to.
 
-    .venv/bin/python bench/chaos/run.py [--seed N] [--kills 1000] [--tasks 50000] [--seconds 180]
+    .venv/bin/python bench/chaos/run.py [--seed N] [--kills 1000] [--tasks 50000] [--seconds 180] [--cluster]
 
 A `ray start` node with three drivers, each a job, which submit tasks, call actors, put, get, cancel
 and find actors by name. Meanwhile workers, actors, zygotes, drivers and now and then the daemon are
@@ -14,6 +14,8 @@ told to be calm and what is left is looked at. `--seconds` is the pace: it goes 
 that many kills and tasks. Ends with 1 and tells the seed if anything was wrong. `--hold` keeps
 everything as it is at the first thing that hangs or raises, for a debugger. A run of 10,000 kills
 or more is also written into docs/figures.
+
+With `--cluster` there are four nodes, with drivers on three: spread.py says what is done to them.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import tempfile
 from pathlib import Path
 
 from chaos import Chaos
+from spread import Spread
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 import pages  # noqa: E402
@@ -48,6 +51,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--patience", type=float, default=5, help="seconds until what was killed is gone (5)"
     )
+    parser.add_argument(
+        "--cluster", action="store_true", help="four nodes, of which daemons and Redis are killed"
+    )
     parser.add_argument("--mix", default="", help="weights of what is hit, as in worker=1,driver=9")
     parser.add_argument("--hold", action="store_true", help="keep everything for a debugger")
     options = parser.parse_args()
@@ -64,15 +70,16 @@ def main() -> int:
     root = os.path.realpath(tempfile.mkdtemp(prefix="mobula-chaos-"))
     os.environ["RAY_TMPDIR"] = root
     os.environ.pop("RAY_ADDRESS", None)
+    os.environ["RAY_AUTH_TOKEN"] = os.urandom(32).hex()
     if options.hold:
         os.environ["CHAOS_HOLD"] = "1"
-    chaos = Chaos(root, options)
+    chaos = (Spread if options.cluster else Chaos)(root, options)
     try:
         chaos.run()
     finally:
         chaos.end()
     print(chaos.summary(), flush=True)
-    if options.kills >= WHOLE:
+    if options.kills >= WHOLE and not options.cluster:
         pages.write("chaos", {"stamp": began, "lines": chaos.lines()})
     if chaos.wrong:
         print(f"seed {options.seed}: {len(chaos.wrong)} wrong, the histories are in {root}")

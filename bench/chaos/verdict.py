@@ -12,6 +12,7 @@ from history import BEGIN, DIES, END, RESULT, SHOT, SUBMIT, Line, read
 
 CRASHED, CANCELLED = "WorkerCrashedError", "TaskCancelledError"
 REMOVED = "TaskPlacementGroupRemoved"
+LOST, GONE = "OwnerDiedError", "ObjectLostError"
 AWAY, DEAD = "ActorUnavailableError", "ActorDiedError"
 
 # The first letter of an id: its results, and how often it may begin (None: without end).
@@ -36,16 +37,26 @@ RULES: dict[str, tuple[set, int | None]] = {
     "G": ({"value", AWAY}, 1),
     "K": ({"value", AWAY}, 1),
     "L": ({"value"}, None),
+    # In a cluster (travel.py): values that may be lost with the node where they are, and actors.
+    "v": ({"value", LOST}, 0),
+    "R": ({"value", AWAY}, 1),
+    "S": ({"value"}, None),
+    "D": ({"value", DEAD}, 1),
 }
-ORDERED = "PQCNKL"  # one call at a time
+LARGE = "tor"  # whose values may be large
+ORDERED = "PQCNKLRSD"  # one call at a time
 
 
 class Verdict:
     """`killed`: when each process was killed, by its number; `complete`: the driver was there to
-    the end, so it was told of everything that it had submitted.
+    the end, so it was told of everything that it had submitted; `lossy`: large values may be lost
+    with the node where they are.
     """
 
-    def __init__(self, folder: str, killed: dict[int, int], complete: bool) -> None:
+    def __init__(
+        self, folder: str, killed: dict[int, int], complete: bool, lossy: bool = False
+    ) -> None:
+        self.lost = {GONE} if lossy else set()
         self.killed = killed
         self.wrong: list[str] = []
         self.results: Counter = Counter()  # by kind and result
@@ -78,9 +89,9 @@ class Verdict:
             return
         word = self.told[id].more
         self.results[id[0], word] += 1
-        if word not in allowed:
+        if word not in allowed | (self.lost if id[0] in LARGE else set()):
             self.fail(f"{id}: {word}")
-        if word == "value" and id not in self.ends and id[0] != "u":
+        if word == "value" and id not in self.ends and id[0] not in "uv":
             self.fail(f"{id} has a value, but never ran to its end")
         if word in (CRASHED, AWAY):
             self.look_at_crash(id, word)
@@ -108,7 +119,7 @@ class Verdict:
     def look_at_runs(self, id: str) -> None:
         lines = self.begins[id]
         if id.endswith(".made"):  # a constructor
-            if id[0] == "C" and len(lines) > 1:
+            if id[0] in "CD" and len(lines) > 1:
                 self.fail(f"{id}: made {len(lines)} times")
             return
         most = RULES[id[0]][1]

@@ -44,6 +44,16 @@ def checksum(runs, id, content):
 
 
 @ray.remote
+def dig(runs, id, refs):
+    """What the references lead to: references, which must outlive those."""
+    note(runs, BEGIN, id)
+    found = [inner for (inner,) in ray.get(refs)]
+    ray.get(found)
+    note(runs, END, id)
+    return found
+
+
+@ray.remote
 def boxed(runs, id, count):
     """References that its worker made: they must outlive it."""
     note(runs, BEGIN, id)

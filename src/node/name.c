@@ -163,11 +163,6 @@ static void on_taken(void *context, const control_reply_t *reply);
 static void on_kept(void *context, mob_status_t status) {
     note_t *note = context;
     if (status != MOB_OK) name_drop(note->node, note->named, note->actor, false);
-    if (status == MOB_ECLOSED)
-        (void)base_fail(status,
-                        "Redis does not answer, and so nobody knows whether the name %s is "
-                        "free",
-                        note->named->name);
     on_taken(note, &(control_reply_t){.status = status});
 }
 

@@ -327,6 +327,7 @@ static void on_timer(uv_timer_t *timer) {
     node_acting_t *a = &c->acting;
     if (a->room == NULL) return;
     for (size_t i = a->unasked.count; i-- > 0;) question_go(c, vec_pop(&a->unasked));
+    node_actor_names_tick(c);
     actor_tick(a->room, now_ms());
     node_far_tick(c);
     c->node->again = true;
@@ -355,6 +356,7 @@ void node_acting_end(node_cluster_t *c) {
     node_acting_t *a = &c->acting;
     if (a->room == NULL) return;
     uv_close((uv_handle_t *)&a->timer, NULL);
+    node_actor_names_end(c);
     actor_free(a->room);
     a->room = NULL;
     while (a->first != NULL) {

@@ -18,6 +18,7 @@
 
 typedef struct node_acting_event node_acting_event_t;
 typedef struct node_name_search node_name_search_t;
+typedef struct node_name_asked node_name_asked_t;
 
 /* A result that came, and may have to wait for space: which node has it. */
 typedef struct {
@@ -39,6 +40,7 @@ typedef struct {
     VEC(mob_ref_t) waiting;             /* actors whose creation waits here, and may go */
     VEC(node_acting_source_t) sources;
     node_name_search_t *searches; /* of names; see actor_name.c */
+    node_name_asked_t *unheard;   /* questions about names that were not answered */
     uint64_t spread;              /* actors that were spread */
     uint64_t search_count;        /* that there were */
     uint64_t from;                /* whose message is being received */

@@ -11,6 +11,10 @@
  *     ASK    epoch: the finder's number | space size 1, space, name
  *     TOLD   epoch: the same | id: the actor, or none | id: what it is described by, or none
  *
+ * What is not answered, because Redis is away or another one has become the master, is asked again
+ * until it is, with the same words: a name that is this actor's already is given to it again. So is
+ * what gives a name back: it would stay taken as long as this node lives.
+ *
  * An actor that is about to end has no name any more, whatever the control state says.
  */
 #include "node/cluster/actor_name.h"
@@ -36,14 +40,16 @@ struct node_name_search {
     node_named_t named;
 };
 
-typedef struct {
+struct node_name_asked {
+    node_name_asked_t *next; /* of those that were not answered */
     node_cluster_t *cluster;
     node_named_t named;
-    mob_ref_t actor;
+    frame_id_t id;            /* the actor; home 0: it is searched for */
+    uint64_t dead;            /* a home that counts as nothing */
     node_name_taken_fn taken; /* NULL: it is given back */
     void *context;
     uint64_t number; /* of a search */
-} asked_t;
+};
 
 /* ---- scripts ---- */
 
@@ -98,21 +104,51 @@ static size_t script(const script_keys_t *keys, const void *arguments, size_t si
     return say(answer, SAY_OK, 0);
 }
 
-static mob_status_t ask(asked_t *asked, frame_id_t id, uint64_t dead, bool drops,
-                        redis_reply_fn reply) {
+static void on_taken(void *context, uint64_t master, const void *answer, size_t size);
+static void on_kept(void *context, uint64_t master, const void *answer, size_t size);
+
+static mob_status_t ask(node_name_asked_t *asked) {
+    bool searches = frame_id_is_none(asked->id);
     arguments_t a;
     memset(&a, 0, sizeof a);
     a.master = asked->cluster->acting.master;
-    a.dead = dead;
-    a.id = id;
-    a.drops = drops;
+    a.dead = asked->dead;
+    a.id = asked->id;
+    a.drops = !searches && asked->taken == NULL;
     key_write(&asked->named, a.key);
-    return node_cluster_ask(asked->cluster, script, &a, sizeof a, reply, asked);
+    return node_cluster_ask(asked->cluster, script, &a, sizeof a, searches ? on_kept : on_taken,
+                            asked);
 }
 
-static asked_t *asked_new(node_cluster_t *c, const node_named_t *named) {
-    asked_t *asked = calloc(1, sizeof *asked);
-    if (asked != NULL) *asked = (asked_t){.cluster = c, .named = *named};
+static void unheard_add(node_name_asked_t *asked) {
+    asked->next = asked->cluster->acting.unheard;
+    asked->cluster->acting.unheard = asked;
+}
+
+/* False: there will be no answer. */
+static bool ask_later(node_name_asked_t *asked) {
+    if (asked->cluster->state == CLUSTER_OVER) return false;
+    unheard_add(asked);
+    return true;
+}
+
+void node_actor_names_tick(node_cluster_t *c) {
+    node_name_asked_t *next, *asked = c->acting.unheard;
+    c->acting.unheard = NULL;
+    for (; asked != NULL; asked = next) {
+        next = asked->next;
+        if (ask(asked) != MOB_OK) unheard_add(asked);
+    }
+}
+
+void node_actor_names_end(node_cluster_t *c) {
+    for (node_name_asked_t *asked; (asked = c->acting.unheard) != NULL; free(asked))
+        c->acting.unheard = asked->next;
+}
+
+static node_name_asked_t *asked_new(node_cluster_t *c, const node_named_t *named) {
+    node_name_asked_t *asked = calloc(1, sizeof *asked);
+    if (asked != NULL) *asked = (node_name_asked_t){.cluster = c, .named = *named};
     return asked;
 }
 
@@ -128,14 +164,16 @@ static uint8_t answer_read(const void *answer, size_t size, uint64_t *ret_home) 
 
 static void on_taken(void *context, uint64_t master, const void *answer, size_t size) {
     (void)master;
-    asked_t *asked = context;
+    node_name_asked_t *asked = context;
     node_cluster_t *c = asked->cluster;
     uint64_t home;
     uint8_t what = answer_read(answer, size, &home);
+    if (what == SAY_AGAIN && ask_later(asked)) return;
     bool is_dead = home != c->node->incarnation && !member_knows(c->member, home);
-    if (what == SAY_TAKEN && is_dead && asked->taken != NULL &&
-        ask(asked, node_proxy_id(c->node, asked->actor), home, false, on_taken) == MOB_OK)
-        return;
+    if (what == SAY_TAKEN && is_dead && asked->taken != NULL) {
+        asked->dead = home;
+        if (ask(asked) == MOB_OK) return;
+    }
     mob_status_t status = what == SAY_OK ? MOB_OK : what == SAY_TAKEN ? MOB_EEXISTS : MOB_ECLOSED;
     if (asked->taken != NULL) asked->taken(asked->context, status);
     free(asked);
@@ -144,12 +182,12 @@ static void on_taken(void *context, uint64_t master, const void *answer, size_t 
 
 static mob_status_t write_ask(node_cluster_t *c, const node_named_t *named, mob_ref_t actor,
                               node_name_taken_fn taken, void *context) {
-    asked_t *asked = asked_new(c, named);
+    node_name_asked_t *asked = asked_new(c, named);
     if (asked == NULL) return MOB_ENOMEM;
-    asked->actor = actor;
+    asked->id = node_proxy_id(c->node, actor);
     asked->taken = taken;
     asked->context = context;
-    mob_status_t status = ask(asked, node_proxy_id(c->node, actor), 0, taken == NULL, on_taken);
+    mob_status_t status = ask(asked);
     if (status != MOB_OK) free(asked);
     return status;
 }
@@ -208,11 +246,12 @@ static void search_end(node_cluster_t *c, node_name_search_t *s, mob_status_t st
 
 static void on_kept(void *context, uint64_t master, const void *answer, size_t size) {
     (void)master;
-    asked_t *asked = context;
+    node_name_asked_t *asked = context;
     node_cluster_t *c = asked->cluster;
     uint64_t home;
     static const frame_id_t none[2];
     uint8_t what = answer_read(answer, size, &home);
+    if (what == SAY_AGAIN && ask_later(asked)) return;
     node_name_search_t *s = search_take(c, asked->number);
     free(asked);
     if (s == NULL) return;
@@ -229,8 +268,8 @@ static void on_kept(void *context, uint64_t master, const void *answer, size_t s
 mob_status_t node_actor_name_find(node_cluster_t *c, const node_named_t *named,
                                   node_name_found_fn found, void *context) {
     node_name_search_t *s = calloc(1, sizeof *s);
-    asked_t *asked = asked_new(c, named);
-    if (s == NULL || asked == NULL || ask(asked, (frame_id_t){0}, 0, false, on_kept) != MOB_OK) {
+    node_name_asked_t *asked = asked_new(c, named);
+    if (s == NULL || asked == NULL || ask(asked) != MOB_OK) {
         free(s);
         free(asked);
         return MOB_ENOMEM;

@@ -10,8 +10,8 @@
 #include "node/name.h"
 #include "node/types.h"
 
-/* The answer. MOB_OK; MOB_EEXISTS: another actor has the name; MOB_ENONAME: nobody has it;
- * MOB_ECLOSED: the control state did not answer. */
+/* The answer, which waits until there is a control state. MOB_OK; MOB_EEXISTS: another actor has
+ * the name; MOB_ENONAME: nobody has it; MOB_ECLOSED: this node's part in the cluster is over. */
 typedef void (*node_name_taken_fn)(void *context, mob_status_t status);
 /* What was found has been held for nobody yet: it is to be, in this call. */
 typedef void (*node_name_found_fn)(void *context, mob_status_t status, mob_ref_t actor,
@@ -36,6 +36,10 @@ mob_status_t node_actor_name_asked(node_cluster_t *cluster, uint64_t peer,
                                    size_t size);
 mob_status_t node_actor_name_told(node_cluster_t *cluster, uint64_t peer,
                                   const actor_message_t *message, const uint8_t *body, size_t size);
+/* Asks again what was not answered; now and then. */
+void node_actor_names_tick(node_cluster_t *cluster);
+/* What was not answered will not be. */
+void node_actor_names_end(node_cluster_t *cluster);
 /* A peer died: what it was asked has no answer. */
 void node_actor_names_died(node_cluster_t *cluster, uint64_t peer);
 
