@@ -68,11 +68,6 @@ mob_status_t __wrap_member_pulse_read(member_t *member, uint64_t now_ns, uint64_
     (void)member, (void)now_ns, (void)peer, (void)bytes, (void)size;
     return MOB_OK;
 }
-uint64_t __wrap_member_master(const member_t *member);
-uint64_t __wrap_member_master(const member_t *member) {
-    (void)member;
-    return 1;
-}
 void __wrap_member_said(member_t *member, uint64_t master);
 void __wrap_member_said(member_t *member, uint64_t master) { (void)member, (void)master; }
 mob_status_t __wrap_node_cluster_ask(node_cluster_t *c, script_fn script, const void *arguments,
