@@ -1,6 +1,6 @@
 # Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but
 # make.
-.PHONY: help setup build run test test-ml test-ml-made proof chaos sim wheel
+.PHONY: help setup build run run-cluster test test-ml test-ml-made proof chaos sim wheel
 .PHONY: bench bench-c bench-memory bench-plots sanitize format clean
 
 PYTHON := .venv/bin/python
@@ -13,6 +13,7 @@ SEEDS := ../shared/seed_programs/run.py
 
 help:
 	@echo "make run          build, then a short tour"
+	@echo "make run-cluster  the same on three nodes of this machine, with one that is killed"
 	@echo "make build        .venv/bin/python imports ray, .venv/bin/ray is the command line;"
 	@echo "                  build/ holds the rest"
 	@echo "make test         all tests; ends with the names of those that failed"
@@ -41,6 +42,9 @@ build: setup
 
 run: build
 	@$(PYTHON) examples/tour.py
+
+run-cluster: build
+	@$(PYTHON) examples/cluster_tour.py
 
 test: build
 	@scripts/setup.sh types

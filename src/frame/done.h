@@ -34,8 +34,9 @@ typedef struct {
     bool begun;          /* DIED, CANCELLED: it had begun */
     bool oom, oom_again; /* DIED: as control_death_t's */
     int32_t pid;         /* DIED: the worker's */
-    uint8_t status;      /* REFUSED: why, mob_status_t */
-    const char *text;    /* DIED: how; RAISED: what; REFUSED: why. Not ended by 0 */
+    uint8_t status;   /* mob_status_t. REFUSED: why; DIED, of an actor: MOB_ECANCELLED if it ended
+                         by itself, on purpose */
+    const char *text; /* DIED: how; RAISED: what; REFUSED: why. Not ended by 0 */
     size_t text_size;
 } frame_done_t;
 

@@ -5,6 +5,8 @@ are called from other nodes than theirs.
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import drivers
@@ -269,6 +271,28 @@ def test_async_and_threaded(nodes):
     assert time.monotonic() - began < 5
 
 
+def test_concurrency_groups(nodes):
+    @ray.remote(num_cpus=0, resources={"blue": 1}, concurrency_groups={"io": 1})
+    class Waits:
+        def __init__(self):
+            self.goes = False
+
+        def wait(self):
+            limit = time.monotonic() + LIMIT
+            while not self.goes and time.monotonic() < limit:
+                time.sleep(0.01)
+            return self.goes
+
+        @ray.method(concurrency_group="io")
+        def go(self):
+            self.goes = True
+
+    actor = Waits.remote()
+    waits = actor.wait.remote()
+    get(actor.go.remote())
+    assert get(waits)
+
+
 def test_methods_that_yield_are_refused(nodes):
     @ray.remote(num_cpus=0, resources={"blue": 1})
     class Yields:
@@ -373,6 +397,18 @@ def test_its_process_dies(nodes):
         get(actor.add.remote(1))
 
 
+def test_it_ends_itself(nodes):
+    @ray.remote(num_cpus=0, resources={"blue": 1}, max_restarts=2)
+    class Ends:
+        def end(self):
+            ray.actor.exit_actor()
+
+    actor = Ends.remote()
+    for _ in range(2):
+        with pytest.raises(ActorDiedError, match="ended itself"):
+            get(actor.end.remote())
+
+
 def test_restarts(nodes):
     actor = Blue.options(max_restarts=1).remote()
     pid = get(actor.pid.remote())
@@ -381,6 +417,43 @@ def test_restarts(nodes):
     assert get(actor.pid.remote()) != pid
     with pytest.raises(ActorDiedError, match="as often as max_restarts allows"):
         get(actor.leave.remote())
+
+
+def test_restarts_at_home_among_calls_from_elsewhere(nodes):
+    @ray.remote(num_cpus=0, resources={"red": 0.1})
+    def naps(actor):
+        done = unavailable = 0
+        for ref in [actor.nap.remote(0.02) for _ in range(50)]:
+            try:
+                done += get(ref) == 0.02
+            except ActorUnavailableError:
+                unavailable += 1
+        return done, unavailable
+
+    for retries, expected in ((-1, (50, 0)), (0, (49, 1))):
+        actor = Plain.options(max_restarts=1, max_task_retries=retries).remote()
+        pid, calls = get(actor.pid.remote()), naps.remote(actor)
+        time.sleep(0.5)
+        os.kill(pid, signal.SIGKILL)
+        assert get(calls) == expected
+
+
+def test_they_end_with_their_driver(nodes):
+    code = f"""
+import os, signal, ray
+ray.init(address={nodes[0].address!r})
+@ray.remote(num_cpus=0, resources={{"blue": 1}})
+class Actor:
+    def pid(self):
+        return os.getpid()
+actors = [Actor.remote() for _ in range(3)]
+print(*ray.get([actor.pid.remote() for actor in actors]), flush=True)
+"""
+    for end in ("", "os.kill(os.getpid(), signal.SIGKILL)"):
+        driver = [sys.executable, "-c", code + end]
+        result = subprocess.run(driver, capture_output=True, text=True, timeout=LIMIT)
+        pids = result.stdout.split()
+        assert len(pids) == 3 and all(is_gone(pid) for pid in pids), result.stderr
 
 
 def runs_of(path):
@@ -476,3 +549,12 @@ def test_its_makers_node_dies(cluster):
     assert is_gone(pid)
     with pytest.raises(ActorDiedError):
         get(actor.add.remote(1))
+
+
+def test_a_node_that_comes_later(cluster):
+    cluster.add_node(num_cpus=1)
+    ray.init(address=cluster.address)
+    place = Blue.remote().where.remote()
+    assert ray.wait([place], timeout=0.5)[0] == []
+    later = cluster.add_node(num_cpus=1, resources={"blue": 1})
+    assert get(place) == later.node_id

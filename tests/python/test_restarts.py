@@ -688,17 +688,19 @@ def test_the_driver_is_told_once(capfd):
         """Of a name that no other test was told of a moment ago."""
 
     actor = ray.remote(Told).options(max_restarts=-1).remote()
+    began = time.monotonic()
     for _ in range(4):
         kill(ray.get(actor.pid.remote()))
     ray.get(actor.pid.remote())
-    told = ""
+    told, windows = "", 1 + int(time.monotonic() - began) // 5  # what is alike is counted for 5 s
     for _ in range(200):
         told += capfd.readouterr().err
         if "is restarted" in told:
             break
         time.sleep(0.01)
     # the others are counted: "3 more like this: The actor Told ..."
-    assert told.count("(raylet) The actor Told (pid") == 1 and "restarted without end" in told
+    assert 1 <= told.count("(raylet) The actor Told (pid") <= windows
+    assert "restarted without end" in told
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,8 @@ typedef struct {
 /* The bytes are copied. Without memory it is lost, with a word in cluster.log. */
 void node_acting_tell(node_cluster_t *cluster, node_acting_word_t word, const void *bytes,
                       size_t size);
+/* The message comes again when every ring was read once more. MOB_ENOMEM. */
+mob_status_t node_acting_wait(node_cluster_t *cluster, const void *bytes, size_t size);
 /* The book of the actor with this id, which may live anywhere; NULL: none here. */
 node_actor_t *node_acting_actor(node_t *node, frame_id_t id);
 /* What a map of actors is asked by: 20 bytes. */

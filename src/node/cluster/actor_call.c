@@ -131,7 +131,8 @@ static void lost(node_t *n, node_task_t *t, mob_status_t status) {
     const node_actor_t *a = t->actor;
     node_task_name(n, t, name, sizeof name);
     if (a != NULL) how_lost(n, a, how, sizeof how);
-    if (a == NULL) {
+    if (a == NULL) { /* its job has ended: nobody need be told */
+        for (uint32_t i = 0; i < t->num_returns; i++) node_slot_quiet(n, t->refs[i]);
         node_task_fail(n, t, MOB_EACTOR, "its actor is gone");
     } else if (status == MOB_EACTOR || (a->far != NULL && node_far_is_final(n, a))) {
         snprintf(text, sizeof text, "it died while or before it ran %s: %s", name, how);

@@ -235,6 +235,7 @@ void node_seat_ended(node_t *n, node_actor_t *a) {
     bool raised = !s->is_adopted && a->init_failed && !is_pending(n, a->id) && value_keep(n, s, a);
     frame_done_t died = {.end = FRAME_DIED,
                          .begun = true,
+                         .status = a->end == ACTOR_LEFT ? MOB_ECANCELLED : MOB_OK,
                          .pid = a->pid,
                          .text = a->cause,
                          .text_size = strlen(a->cause)};

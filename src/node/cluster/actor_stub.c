@@ -14,9 +14,6 @@
  * Elsewhere it is a book on the proxy of its id, from the first call or kill by a process there
  * until no process has a handle and no call is left. It has no life of its own: what becomes of
  * its calls the room says.
- *
- * Which node: one that has the labels, with the most CPUs free of those that have room now, as
- * their heartbeats say. What was sent there since the last heartbeat is counted.
  */
 #include "node/cluster/actor_stub.h"
 
@@ -28,12 +25,12 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "node/cluster/acting.h"
+#include "node/cluster/actor_pick.h"
 #include "node/cluster/cluster.h"
 #include "node/cluster/guest.h"
 #include "node/cluster/guestjob.h"
 #include "node/cluster/proxy.h"
 #include "node/state.h"
-#include "sched/selector.h"
 #include "wire/direct.h"
 
 enum { STUB_LIMIT = 1 << 20 }; /* of calls at once, of an actor of which only its home knows more */
@@ -108,94 +105,6 @@ void node_far_free(node_t *n, node_actor_t *a) {
     a->far = NULL;
 }
 
-/* ---- which node ---- */
-
-/* Without the mark of what must hold, or need not. */
-static const char *terms_of(const char *selector) {
-    bool is_marked = selector != NULL && (selector[0] == '!' || selector[0] == '~');
-    return is_marked ? selector + 1 : selector;
-}
-
-static bool row_has(const node_row_t *row, const sched_amount_t *need, bool now) {
-    for (size_t i = 0; i < row->count; i++)
-        if (strcmp(row->totals[i].name, need->name) == 0)
-            return (now ? (uint64_t)row->free[i] : row->totals[i].amount) >= need->amount;
-    return false;
-}
-
-static int64_t cpus_of(const node_row_t *row) {
-    for (size_t i = 0; i < row->count; i++)
-        if (strcmp(row->totals[i].name, "CPU") == 0) return row->free[i];
-    return 0;
-}
-
-/* What is asked for, and where. */
-typedef struct {
-    sched_amount_t needs[SCHED_NEEDS_MAX];
-    size_t count;
-    const char *terms;
-    bool is_soft; /* a node with other labels will do */
-    bool spreads;
-} want_t;
-
-static void want_read(const node_task_t *t, want_t *ret_want) {
-    ret_want->count = sched_shape_demand(t->job->sched, t->shape, ret_want->needs, SCHED_NEEDS_MAX);
-    const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
-    ret_want->terms = terms_of(where->selector);
-    ret_want->is_soft = where->selector != NULL && where->selector[0] == '~';
-    ret_want->spreads = where->flags & MOB_WHERE_SPREAD;
-}
-
-static bool row_fits(const node_row_t *row, const want_t *want, bool now) {
-    if (row->until_ms != 0 || row->is_silent || !sched_selector_matches(want->terms, row->labels))
-        return false;
-    for (size_t i = 0; i < want->count; i++)
-        if (!row_has(row, &want->needs[i], now)) return false;
-    return true;
-}
-
-/* Another node; NULL: none is like that. */
-static node_row_t *row_pick(node_cluster_t *c, const want_t *want, bool now) {
-    node_row_t *best = NULL;
-    for (size_t i = 0; i < c->roster.order.count; i++) {
-        node_row_t *row = c->roster.order.items[i];
-        if (row->incarnation == c->node->incarnation || !row_fits(row, want, now)) continue;
-        if (best == NULL || cpus_of(row) > cpus_of(best)) best = row;
-    }
-    return best;
-}
-
-/* Until its next heartbeat says so itself. */
-static void row_take(node_row_t *row, const want_t *want) {
-    for (size_t k = 0; k < want->count; k++)
-        for (size_t i = 0; i < row->count; i++)
-            if (strcmp(row->totals[i].name, want->needs[k].name) == 0)
-                row->free[i] -= (int64_t)want->needs[k].amount;
-}
-
-static bool fits_here_now(node_cluster_t *c, const node_task_t *t, const want_t *want) {
-    frame_amount_t amounts[SCHED_NEEDS_MAX];
-    for (size_t i = 0; i < want->count; i++)
-        amounts[i] = (frame_amount_t){want->needs[i].name, want->needs[i].amount};
-    return sched_shape_fits_ever(t->job->sched, t->shape) &&
-           sched_shape_matches(t->job->sched, t->shape) &&
-           node_guest_fits(c, amounts, want->count, 1) > 0;
-}
-
-/* 0: none has room now. */
-static uint64_t node_pick(node_cluster_t *c, const node_task_t *t, bool may_stay) {
-    want_t want;
-    want_read(t, &want);
-    node_row_t *row = row_pick(c, &want, true);
-    if (row == NULL && want.is_soft) {
-        want.terms = NULL;
-        row = row_pick(c, &want, true);
-    }
-    if (row == NULL) return may_stay && fits_here_now(c, t, &want) ? c->node->incarnation : 0;
-    row_take(row, &want);
-    return row->incarnation;
-}
-
 /* ---- leaving ---- */
 
 /* In a group it stays with that: bundles are this node's. */
@@ -223,49 +132,18 @@ static bool creation_leave(node_t *n, node_task_t *t, uint64_t pick) {
     return true;
 }
 
-/* The next one in turn of those that have room now, this one among them; 0: none has. */
-static uint64_t spread_pick(node_cluster_t *c, const node_task_t *t, const want_t *want) {
-    size_t count = fits_here_now(c, t, want) ? 1 : 0, own = count;
-    for (size_t i = 0; i < c->roster.order.count; i++)
-        count += c->roster.order.items[i]->incarnation != c->node->incarnation &&
-                 row_fits(c->roster.order.items[i], want, true);
-    if (count == 0) return 0;
-    size_t turn = c->acting.spread++ % count;
-    if (turn < own) return c->node->incarnation;
-    for (size_t i = 0, at = own; i < c->roster.order.count; i++) {
-        node_row_t *row = c->roster.order.items[i];
-        if (row->incarnation == c->node->incarnation || !row_fits(row, want, true)) continue;
-        if (at++ < turn) continue;
-        row_take(row, want);
-        return row->incarnation;
-    }
-    return 0;
-}
-
-/* Where it goes at once, though it might run here; 0: it may stay. */
-static uint64_t wish_of(node_t *n, const node_task_t *t, const want_t *want) {
-    node_row_t *row = want->is_soft ? row_pick(n->cluster, want, true) : NULL;
-    if (row != NULL) row_take(row, want);
-    if (row != NULL) return row->incarnation;
-    uint64_t pick = want->spreads ? spread_pick(n->cluster, t, want) : 0;
-    return pick != n->incarnation ? pick : 0;
-}
-
 static void waiting_add(node_t *n, const node_actor_t *a) {
     (void)vec_push(&n->cluster->acting.waiting, a->id); /* without memory it stays */
 }
 
 bool node_far_takes(node_t *n, node_task_t *t) {
     if (!may_leave(n, t)) return false;
-    want_t want;
-    want_read(t, &want);
     bool runs_here = sched_shape_fits_ever(t->job->sched, t->shape) &&
                      sched_shape_matches(t->job->sched, t->shape);
-    uint64_t wish = wish_of(n, t, &want);
+    uint64_t wish = node_actor_wish(n->cluster, t);
     if (wish != 0 && creation_leave(n, t, wish)) return true;
-    if (want.is_soft) want.terms = NULL;
-    if (!runs_here && row_pick(n->cluster, &want, false) != NULL)
-        return creation_leave(n, t, node_pick(n->cluster, t, false));
+    if (!runs_here && node_actor_fits_elsewhere(n->cluster, t))
+        return creation_leave(n, t, node_actor_pick(n->cluster, t, false));
     waiting_add(n, t->actor);
     return false;
 }
@@ -279,7 +157,7 @@ static bool waiting_look(node_cluster_t *c, mob_ref_t id, uint64_t now) {
         !may_leave(n, t))
         return true;
     if (now - t->queue.since_ns < LEAVES_NS) return false;
-    uint64_t pick = node_pick(c, t, false);
+    uint64_t pick = node_actor_pick(c, t, false);
     if (pick == 0) return false;
     sched_task_remove(n->sched, &t->queue);
     if (creation_leave(n, t, pick)) return true;
@@ -290,8 +168,12 @@ static bool waiting_look(node_cluster_t *c, mob_ref_t id, uint64_t now) {
 static void place_try(node_cluster_t *c, node_actor_t *a) {
     node_far_t *far = a->far;
     if (!far->is_placing || a->creation == NULL || a->creation->job == NULL) return;
-    uint64_t node = far->pick != 0 ? far->pick : node_pick(c, a->creation, true);
+    uint64_t node = far->pick != 0 ? far->pick : node_actor_pick(c, a->creation, true);
     far->pick = 0;
+    if (node == 0 && !far->is_tried) { /* heartbeats are old: it says so if it has no room */
+        far->is_tried = true;
+        node = node_actor_try(c, a->creation);
+    }
     if (node == 0) return;
     far->is_placing = false;
     actor_placed(c->acting.room, far->id, node);
@@ -300,6 +182,7 @@ static void place_try(node_cluster_t *c, node_actor_t *a) {
 /* It is made again: the room asks for a node. */
 static void restarting_note(node_t *n, node_actor_t *a) {
     a->life.state = ACTOR_RESTARTING;
+    a->far->is_tried = false;
     a->life.restarts++;
     if (a->life.restarts_left > 0) a->life.restarts_left--;
     if (a->job != NULL) node_failure_restart(a, a->far->how);
@@ -381,6 +264,8 @@ static mob_status_t end_heard(node_cluster_t *c, uint64_t from, const actor_mess
     if (done.end == FRAME_RESULTS && done.num_values == 1 && done.values[0].num_refs == 0)
         value_come(c->node, a, &done.values[0]);
     if (done.pid > 0) a->pid = done.pid;
+    if (done.end == FRAME_DIED && done.status == MOB_ECANCELLED)
+        a->life.restarts_left = 0; /* it is not made again */
     if (done.end == FRAME_DIED)
         snprintf(a->far->how, sizeof a->far->how, "%.*s", (int)done.text_size,
                  done.text_size > 0 ? done.text : "");

@@ -15,6 +15,7 @@ typedef struct node_far {
     frame_id_t id;
     uint64_t node, epoch; /* at its home: where its creation was sent last */
     uint64_t pick;        /* at its home: where it goes next, if that is decided; else 0 */
+    bool is_tried;        /* at its home: some node was asked that seemed to have no room */
     bool is_placing;      /* at its home: a node is looked for */
     bool is_unwanted;     /* the room knows that its last handle is gone */
     bool is_final;        /* elsewhere: it is not made again when its process dies */

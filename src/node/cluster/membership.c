@@ -165,8 +165,9 @@ static void joined(void *context, uint64_t peer, const void *blob, size_t size) 
 
 /* A node that said goodbye has left; another one is dead. */
 static const char *reason_of(const node_row_t *row) {
-    return row != NULL && row->has_left ? "it was ended in peace"
-                                        : "it was not heard of any more, or its machine was not";
+    return row != NULL && row->has_left
+               ? "it was ended in peace"
+               : "its daemon or its machine died, or it was cut off from the others";
 }
 
 static void died(void *context, uint64_t peer, uint64_t number) {
@@ -185,19 +186,20 @@ static void struck(void *context, uint64_t number) { node_holding_struck(context
 
 /* ---- this node's own right to go on ---- */
 
-/* Nothing that may run only once is begun here for other nodes: nobody needs to know. */
+/* Workers do not look at the term: what may run only once is held back by the daemon alone, while
+ * this node has paused (docs/cluster.md). */
 static void term(void *context, uint64_t end_ns) { (void)context, (void)end_ns; }
 static void paused(void *context, bool is_paused) {
     node_placing_paused(context, is_paused);
     node_acting_paused(context, is_paused);
 }
 
+/* A leader that has given up, and nobody else leads yet (0), is still whom others say to what they
+ * have: it may lead again with the same number, and they would not say it again. */
 static void leads(void *context, uint64_t leader, uint64_t fence) {
-    node_placing_leads(context, leader, fence);
+    if (leader != 0) node_placing_leads(context, leader, fence);
     node_acting_leads(context, leader);
 }
-
-/* Beside membership the room actor alone has facts there: it says when they are said. */
 
 static void master(void *context, uint64_t number) {
     node_cluster_t *c = context;
