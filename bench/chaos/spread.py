@@ -201,6 +201,8 @@ class Spread(Chaos):
         while (self.funerals or self.fallen or self.redis_due) and not self.wrong:
             self.look()
             time.sleep(0.02)
+        if self.wrong:
+            return
         for life in self.lives.values():
             open(f"{self.root}/calm-{life}", "w").close()
         for driver in self.drivers:
