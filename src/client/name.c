@@ -53,6 +53,11 @@ mob_status_t client_create_named(mob_client_t *c, const mob_task_t *task, uint32
                          "another name, get that actor with ray.get_actor, or pass "
                          "get_if_exists=True",
                          named->name, named->name_space);
+    if (answer.answer.status == MOB_ETIMEOUT)
+        return base_fail(MOB_ETIMEOUT,
+                         "the actor %s could not be made: the cluster's Redis, which has the names "
+                         "of actors, does not answer",
+                         named->name);
     return base_fail((mob_status_t)answer.answer.status, "the %s %s could not be made: %s",
                      is_group ? "placement group" : "actor", named->name,
                      mob_status_text((mob_status_t)answer.answer.status));
@@ -74,7 +79,12 @@ static mob_status_t name_find(mob_client_t *c, const char *name_space, const cha
     pthread_mutex_lock(&c->mutex);
     wire_message_t request = {.named = {WIRE_FIND, name_write(c, &named, is_group)}}, answer;
     status = client_ask(c, &request, WIRE_ANSWER, &answer);
-    if (status == MOB_OK && answer.answer.status != MOB_OK)
+    if (status == MOB_OK && answer.answer.status == MOB_ETIMEOUT)
+        status = base_fail(MOB_ETIMEOUT,
+                           "whether an actor named '%s' is there in the namespace '%s' is not "
+                           "known: the cluster's Redis, which has the names, does not answer",
+                           name, name_space);
+    else if (status == MOB_OK && answer.answer.status != MOB_OK)
         status = base_fail((mob_status_t)answer.answer.status,
                            "no %s named '%s' is there in the namespace '%s'",
                            is_group ? "placement group" : "actor", name, name_space);

@@ -12,8 +12,9 @@
  *     TOLD   epoch: the same | id: the actor, or none | id: what it is described by, or none
  *
  * What is not answered, because Redis is away or another one has become the master, is asked again
- * until it is, with the same words: a name that is this actor's already is given to it again. So is
- * what gives a name back: it would stay taken as long as this node lives.
+ * with the same words: a name that is this actor's already is given to it again. For PATIENCE_NS:
+ * whoever waits is told then. What gives a name back is asked until it is answered: the name would
+ * stay taken as long as this node lives.
  *
  * An actor that is about to end has no name any more, whatever the control state says.
  */
@@ -23,6 +24,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "frame/id.h"
 #include "node/cluster/acting.h"
 #include "node/cluster/cluster.h"
@@ -30,6 +32,7 @@
 #include "node/cluster/proxy.h"
 #include "node/state.h"
 
+static const uint64_t PATIENCE_NS = 5000000000;
 enum { KEY_SIZE = 40, SAY_OK = 1, SAY_TAKEN, SAY_NONE, SAY_AGAIN };
 
 struct node_name_search {
@@ -49,6 +52,7 @@ struct node_name_asked {
     node_name_taken_fn taken; /* NULL: it is given back */
     void *context;
     uint64_t number; /* of a search */
+    uint64_t since_ns;
 };
 
 /* ---- scripts ---- */
@@ -125,9 +129,11 @@ static void unheard_add(node_name_asked_t *asked) {
     asked->cluster->acting.unheard = asked;
 }
 
-/* False: there will be no answer. */
+/* False: there will be no answer, or not in time. */
 static bool ask_later(node_name_asked_t *asked) {
-    if (asked->cluster->state == CLUSTER_OVER) return false;
+    bool is_drop = !frame_id_is_none(asked->id) && asked->taken == NULL;
+    bool is_late = base_clock_mono_ns() - asked->since_ns > PATIENCE_NS;
+    if (asked->cluster->state == CLUSTER_OVER || (is_late && !is_drop)) return false;
     unheard_add(asked);
     return true;
 }
@@ -148,7 +154,9 @@ void node_actor_names_end(node_cluster_t *c) {
 
 static node_name_asked_t *asked_new(node_cluster_t *c, const node_named_t *named) {
     node_name_asked_t *asked = calloc(1, sizeof *asked);
-    if (asked != NULL) *asked = (node_name_asked_t){.cluster = c, .named = *named};
+    if (asked != NULL)
+        *asked =
+            (node_name_asked_t){.cluster = c, .named = *named, .since_ns = base_clock_mono_ns()};
     return asked;
 }
 
@@ -174,7 +182,10 @@ static void on_taken(void *context, uint64_t master, const void *answer, size_t 
         asked->dead = home;
         if (ask(asked) == MOB_OK) return;
     }
-    mob_status_t status = what == SAY_OK ? MOB_OK : what == SAY_TAKEN ? MOB_EEXISTS : MOB_ECLOSED;
+    mob_status_t status = what == SAY_OK             ? MOB_OK
+                          : what == SAY_TAKEN        ? MOB_EEXISTS
+                          : c->state == CLUSTER_OVER ? MOB_ECLOSED
+                                                     : MOB_ETIMEOUT;
     if (asked->taken != NULL) asked->taken(asked->context, status);
     free(asked);
     c->node->again = true;
@@ -261,8 +272,10 @@ static void on_kept(void *context, uint64_t master, const void *answer, size_t s
     c->acting.searches = s;
     if (is_there && message_send(c, home, NODE_NAME_ASK, s->number, none, &s->named) == MOB_OK)
         return;
-    search_end(c, search_take(c, s->number), what == SAY_AGAIN ? MOB_ECLOSED : MOB_ENONAME,
-               (mob_ref_t){0}, (mob_ref_t){0});
+    mob_status_t status = what != SAY_AGAIN          ? MOB_ENONAME
+                          : c->state == CLUSTER_OVER ? MOB_ECLOSED
+                                                     : MOB_ETIMEOUT;
+    search_end(c, search_take(c, s->number), status, (mob_ref_t){0}, (mob_ref_t){0});
 }
 
 mob_status_t node_actor_name_find(node_cluster_t *c, const node_named_t *named,
