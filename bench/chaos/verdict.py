@@ -12,6 +12,7 @@ from history import BEGIN, DIES, END, RESULT, SHOT, SUBMIT, Line, read
 
 CRASHED, CANCELLED = "WorkerCrashedError", "TaskCancelledError"
 REMOVED = "TaskPlacementGroupRemoved"
+FELLED = "NodeDiedError"  # a task's node died: as CRASHED, in a cluster
 LOST, GONE = "OwnerDiedError", "ObjectLostError"
 AWAY, DEAD = "ActorUnavailableError", "ActorDiedError"
 
@@ -20,10 +21,10 @@ RULES: dict[str, tuple[set, int | None]] = {
     "t": ({"value"}, None),
     "n": ({"value"}, None),
     "u": ({"value"}, None),  # a generator that is closed early, and so does not run to its end
-    "o": ({"value", CRASHED}, 1),
-    "r": ({"value", CRASHED}, 4),
-    "f": ({"value", CRASHED}, 4),
-    "g": ({CRASHED}, 4),
+    "o": ({"value", CRASHED, FELLED}, 1),
+    "r": ({"value", CRASHED, FELLED}, 4),
+    "f": ({"value", CRASHED, FELLED}, 4),
+    "g": ({CRASHED, FELLED}, 4),
     "h": ({"value"}, None),
     "w": ({CANCELLED}, 0),
     "x": ({"value", CANCELLED}, None),
@@ -93,7 +94,7 @@ class Verdict:
             self.fail(f"{id}: {word}")
         if word == "value" and id not in self.ends and id[0] not in "uv":
             self.fail(f"{id} has a value, but never ran to its end")
-        if word in (CRASHED, AWAY):
+        if word in (CRASHED, FELLED, AWAY):
             self.look_at_crash(id, word)
 
     def look_at_crash(self, id: str, word: str) -> None:
