@@ -300,7 +300,8 @@ def numbers():
 print(*ray.get(numbers.remote()))
 """
     for given, expected in (({}, "1 None None"), ({"OPENBLAS_NUM_THREADS": "3"}, "1 3 None")):
-        result = support.run_driver(support.script(folder, code), env=given)
+        env = {**given, "RAY_TMPDIR": folder}  # so that no node of this user's is joined
+        result = support.run_driver(support.script(folder, code), env=env)
         assert result.stdout.strip() == expected, result.stderr
 
 
