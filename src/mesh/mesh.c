@@ -169,13 +169,11 @@ static const link_ops_t link_ops = {.dial = link_dial,
 
 /* ---- joining ---- */
 
-/* The answer has come, or never will. */
+/* The answer has come, or never will; the connection has ended. */
 static void ask_end(line_t *line, mob_status_t status) {
     asker_t asker = *line->asker;
     mesh_t *m = line->mesh;
-    net_line_t *net_line = line->line;
     line_free(line);
-    if (status == MOB_OK) net_line_end(net_line);
     if (!m->is_closed)
         asker.welcomed(asker.context, status, asker.answer + 2,
                        asker.size > 2 ? asker.size - 2 : 0);
@@ -190,6 +188,7 @@ static void ask_bytes(line_t *line, const uint8_t *bytes, size_t size) {
     size_t wanted = asker->size < 2 ? 2 : 2 + (size_t)asker->answer[0] + 256u * asker->answer[1];
     if (asker->size < 2 || (asker->size < wanted && asker->size < sizeof asker->answer)) return;
     asker->size = wanted < asker->size ? wanted : asker->size;
+    net_line_end(line->line);
     ask_end(line, MOB_OK);
 }
 
@@ -392,7 +391,13 @@ static void hellos_expire(mesh_t *m) {
         if (line->peer == NULL && now_ns() - line->began_ns > HELLO_MS * UINT64_C(1000000))
             late = line;
     }
-    if (late != NULL) line_end(late); /* one a tick will do */
+    if (late == NULL) return; /* one a tick will do */
+    if (late->asker == NULL) {
+        line_end(late);
+        return;
+    }
+    net_line_end(late->line);
+    ask_end(late, base_fail(MOB_ETIMEOUT, "it does not say how to join"));
 }
 
 static void on_tick(uv_timer_t *timer) {

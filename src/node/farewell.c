@@ -104,7 +104,7 @@ static void farewell_end(node_job_t *job) {
         node_streams_end(other); /* it hangs up when it has read everything */
         waits = true;
     }
-    if (ends && !waits) node_end(n);
+    if (ends && !waits) node_cluster_leave(n);
 }
 
 static void workers_kill(node_job_t *job) {

@@ -1,5 +1,6 @@
 """Several nodes of one cluster on this machine: how they come and go, and what shows them."""
 
+import contextlib
 import os
 import re
 import signal
@@ -269,14 +270,24 @@ def test_the_password_of_redis_is_no_argument_and_in_no_open_file():
 # ---- nodes go ----
 
 
-def test_a_node_that_is_stopped_is_gone_at_once():
+@pytest.mark.parametrize("has_driver", [False, True], ids=["alone", "with a driver"])
+def test_a_node_that_is_stopped_is_gone_at_once(folder, has_driver):
     first = head()
     second = join(first)
     await_all(first, second)
-    assert drivers.command("stop", "--address", second.address).returncode == 0
-    await_all(first)
+    with contextlib.ExitStack() as stack:
+        if has_driver:
+            driver = stack.enter_context(drivers.Driver(folder, {"address": second.folder}))
+            driver.call(has_worker)
+        assert drivers.command("stop", "--address", second.address).returncode == 0
+        await_all(first)
     (row,) = [row for row in roster.seen_by(first.socket) if not row.alive]
-    assert row.node_id == second.node_id and row.reason and row.until_ms >= row.since_ms > 0
+    assert row.node_id == second.node_id and row.until_ms >= row.since_ms > 0
+    assert row.reason == "it was ended in peace"
+
+
+def has_worker():
+    return ray.get(echo.remote(1))
 
 
 def test_a_node_that_is_killed_is_known_to_be_dead():

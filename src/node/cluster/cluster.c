@@ -26,6 +26,7 @@
 #include "node/state.h"
 #include "node/watch.h"
 
+static const char FULL[] = "this file is full: nothing more is written here\n";
 enum { ROOM_BYTES = 16 << 20, JOIN_MS = 10000, LOG_MAX = 1 << 20 };
 
 uint64_t node_cluster_now_ns(void) {
@@ -46,9 +47,10 @@ void node_cluster_trouble(node_cluster_t *c, const char *format, ...) {
     struct tm parts;
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", gmtime_r(&now, &parts));
     int size = snprintf(line, sizeof line, "%s %s\n", when, c->trouble);
-    if (c->log_fd < 0 || size < 0 || c->log_bytes + (size_t)size > LOG_MAX) return;
+    if (c->log_fd < 0 || size < 0 || c->log_bytes > LOG_MAX) return;
     c->log_bytes += (size_t)size;
     (void)!write(c->log_fd, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1);
+    if (c->log_bytes > LOG_MAX) (void)!write(c->log_fd, FULL, sizeof FULL - 1);
 }
 
 void node_cluster_fail(node_cluster_t *c, mob_status_t status, const char *why) {
@@ -256,7 +258,10 @@ static void log_open(node_cluster_t *c) {
 static mob_status_t part_take(node_cluster_t *c) {
     const node_cluster_config_t *config = &c->node->config.cluster;
     uv_timer_start(&c->limit, on_join_limit, JOIN_MS, 0);
-    if (config->join != NULL) return node_join_ask(c);
+    if (config->join != NULL) {
+        node_join_welcome_write(c); /* for whoever asks this node too early */
+        return node_join_ask(c);
+    }
     c->founds = true;
     c->is_alone = config->redis == NULL && config->sentinels == NULL;
     if (!c->is_alone) return node_cluster_go_on(c);
@@ -313,6 +318,7 @@ void node_cluster_began(node_cluster_t *c) {
 
 void node_cluster_leave(node_t *n) {
     node_cluster_t *c = n->cluster;
+    if (c != NULL && c->state == CLUSTER_LEAVING) return;
     if (c == NULL || c->is_alone || c->state != CLUSTER_MEMBER)
         node_end(n);
     else

@@ -92,7 +92,7 @@ mob_status_t node_cluster_start(node_t *node);
 void node_cluster_settle(node_cluster_t *cluster);
 /* Whether the starter may be told that the node is ready. */
 bool node_cluster_is_ready(const node_t *node);
-/* All jobs have ended: leaves the cluster, then ends the daemon. */
+/* All jobs have ended: leaves the cluster, if there is one, and then ends the daemon. */
 void node_cluster_leave(node_t *node);
 
 /* ---- for the other files of this folder ---- */

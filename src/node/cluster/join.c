@@ -35,6 +35,11 @@ mob_status_t node_join_address_read(const char *what, const char *text, char *re
 
 void node_join_welcome_write(node_cluster_t *c) {
     const node_cluster_config_t *config = &c->node->config.cluster;
+    if (c->id[0] == 0 && !c->is_alone) {
+        snprintf(c->welcome, sizeof c->welcome,
+                 "%srefused it has not joined its own cluster yet: try again\n", FIRST);
+        return;
+    }
     if (c->is_alone) {
         snprintf(c->welcome, sizeof c->welcome,
                  "%srefused it runs without Redis, so no other node can join: install Debian's "
