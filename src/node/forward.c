@@ -50,7 +50,8 @@ frame_id_t node_forward_run(const node_t *n, const node_task_t *t) {
 /* ---- out ---- */
 
 bool node_forward_may(const node_task_t *t) {
-    return t->kind == MOB_TASK && !t->flows && !t->stays && t->visit == NULL && t->remake == NULL;
+    return t->kind == MOB_TASK && !t->flows && !t->stays && t->visit == NULL &&
+           (t->remake == NULL || t->remake->goes);
 }
 
 /* What the frame names is the peer's too, until it says otherwise: function, deps, refs. */

@@ -81,7 +81,10 @@ static mob_status_t frame_make(node_t *n, const node_task_t *t, const wire_recor
     if (f->ids == NULL || !demand_of(t, t->shape, &f->demand) ||
         !demand_of(t, t->held_shape, &f->held))
         return MOB_ENOMEM;
-    for (size_t i = 0; i < frame_id_count(f); i++) f->ids[i] = node_proxy_id(n, t->refs[i]);
+    for (uint32_t i = 0; i < t->num_returns; i++)
+        f->ids[i] = node_proxy_id(n, node_remake_result(t, i));
+    for (size_t i = t->num_returns; i < frame_id_count(f); i++)
+        f->ids[i] = node_proxy_id(n, t->refs[i]);
     return MOB_OK;
 }
 

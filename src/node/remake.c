@@ -16,8 +16,11 @@
  * forgotten it. The value may have another size, and other references inside, than the lost one. No
  * process reads both: while one reads the old value in place it is pinned, and so not lost.
  *
- * It runs at its home alone: other nodes are not asked. If it needs what this node does not have,
- * the object is lost, at once.
+ * It runs at its home. Only if that can never run it, it is offered to other nodes as any task is;
+ * if none of them can, the object is lost, at once. Its frame names the lost objects, not the fresh
+ * slots. A small result comes into its fresh slot, and moves. A large one stays at the node that
+ * made it, under a version that no copy of the object had before, and the object lies there from
+ * then on: AWAY still, with `elsewhere`.
  *
  * A run counts as a retry. Without one left, without a lineage, or if an argument is gone for good,
  * the object is lost, and its value is the error that says so. An error of the run is the object's
@@ -30,6 +33,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "node/cluster/offer.h"
+#include "node/cluster/proxy.h"
+#include "node/cluster/pulling.h"
 #include "node/space/restore.h"
 #include "node/state.h"
 #include "node/value.h"
@@ -99,18 +105,28 @@ static bool arguments_are_known(node_t *n, const node_lineage_t *l) {
     return true;
 }
 
-/* What is to be made again is run at its home. Whether it can't, for only another node has what it
- * needs: then its results say so at once. */
+static bool results_are_known(node_t *n, const node_lineage_t *l) {
+    for (uint32_t i = 0; i < l->num_returns; i++)
+        if (node_object_known(n, l->returns[i]) == NULL) return false;
+    return true;
+}
+
+/* Where it runs, if this node can't ever. True: nowhere; then its results say so at once. */
 static bool remake_refuse(node_t *n, node_task_t *t) {
     char needs[300];
     const node_job_t *job = t->job;
+    node_remake_t *r = t->remake;
     if (n->cluster == NULL || sched_shape_where(job->sched, t->shape)->group != NULL ||
         sched_shape_fits_ever(job->sched, t->shape))
         return false;
+    bool is_whole = results_are_known(n, r->lineage);
+    r->goes = is_whole && node_offer_fits_elsewhere(job, t->shape);
+    if (r->goes) return false;
     if (!node_lacks_text(job->sched, t->shape, needs, sizeof needs))
         snprintf(needs, sizeof needs, "another node than this one");
-    snprintf(t->remake->words, sizeof t->remake->words,
-             "its task needs %s, and a task is run again where its result is from", needs);
+    snprintf(r->words, sizeof r->words, "its task needs %s, %s", needs,
+             is_whole ? "and no node has that"
+                      : "and is not sent there, for another result of it is not there any more");
     node_task_fail(n, t, MOB_EPLACE, t->remake->words);
     return true;
 }
@@ -159,6 +175,54 @@ void node_remake_end(node_t *n, node_remake_t *r, int32_t retries) {
         result_settle(n, r, node_object_known(n, l->returns[i]), r->run.fresh[i]);
     remake_free(n, r);
     node_lineage_settle(n, l);
+}
+
+/* ---- at another node ---- */
+
+mob_ref_t node_remake_result(const node_task_t *t, uint32_t i) {
+    return t->remake != NULL ? t->remake->lineage->returns[i] : t->refs[i];
+}
+
+bool node_remake_send(node_t *n, node_remake_t *r) {
+    const node_lineage_t *l = r->lineage;
+    if (!results_are_known(n, l)) return false;
+    r->version = 1;
+    for (uint32_t i = 0; i < l->num_returns; i++) {
+        uint32_t version = node_pulling_version(n, l->returns[i]);
+        if (version >= r->version) r->version = version + 1;
+    }
+    return true;
+}
+
+/* AWAY as before, but there is somebody to ask. */
+static mob_status_t object_found(node_t *n, node_object_t *o, const node_elsewhere_t *what) {
+    store_slot_t *slot = &n->slots[o->slot];
+    node_elsewhere_t *elsewhere = malloc(sizeof *elsewhere);
+    if (elsewhere == NULL) return MOB_ENOMEM;
+    *elsewhere = *what;
+    free(o->elsewhere);
+    o->elsewhere = elsewhere;
+    slot->value.large.block = 0; /* nobody reads it while it is AWAY */
+    slot->value.large.ref_count = what->ref_count;
+    slot->meta = store_meta(what->bytes, what->format, what->error, false);
+    return MOB_OK;
+}
+
+mob_status_t node_remake_elsewhere(node_t *n, const node_task_t *t, mob_ref_t fresh,
+                                   const node_elsewhere_t *what) {
+    uint32_t i = 0;
+    while (i < t->num_returns && t->refs[i].slot != fresh.slot) i++;
+    node_object_t *o = node_object_known(n, node_remake_result(t, i));
+    if (o != NULL && o->remaking) {
+        mob_status_t status = object_found(n, o, what);
+        if (status != MOB_OK) return status;
+        o->remaking = false;
+        if (o->askers.count > 0) (void)node_pulling_want(n, o, true);
+        node_object_sealed(n, ref_of(o));
+        node_object_settle(n, o); /* its last holder may have gone meanwhile */
+    }
+    node_slot_write_error(n, fresh, MOB_ELOST, "the value stayed on the node that made it", NULL);
+    return MOB_OK;
 }
 
 /* ---- what is wanted ---- */

@@ -241,6 +241,10 @@ static bool may_run_elsewhere(const node_task_t *t) {
 
 mob_status_t node_task_doom(const node_task_t *t, const char **ret_words) {
     const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
+    if (t->remake != NULL && t->remake->goes && !may_run_elsewhere(t)) {
+        *ret_words = "no node is left that could make it again";
+        return MOB_EPLACE;
+    }
     bool makes_actor = t->kind == MOB_ACTOR_CREATE;
     if (where->flags & NODE_WHERE_REMOVED ||
         (where->group != NULL && sched_group_is_removed(where->group))) {

@@ -68,7 +68,11 @@ def in_time(refs):
 
 
 @ray.remote
-def make(size):
+def make(size, log=None):
+    """`log` is told where it was made."""
+    if log is not None:
+        with open(log, "a") as file:
+            file.write(ray.get_runtime_context().get_node_id() + "\n")
     return numpy.ones(size, numpy.uint8)
 
 
@@ -97,9 +101,16 @@ def sleeps(path):
         time.sleep(0.01)
 
 
-def goes(node, *args):
-    """Whether a task with these arguments goes to that node, as soon as it is known to have room."""
-    return support.wait_until(lambda: get(where.remote(*args)) == node)
+def goes(node, make_args):
+    """Whether a task with such arguments goes to that node, as soon as it is known to have room.
+    They are made anew for each try, for a task that runs here brings them here.
+    """
+    return support.wait_until(lambda: get(where.remote(*make_args())) == node)
+
+
+def lie_at(*names, size=LARGE):
+    """Values that were made there."""
+    return in_time([make.options(**at(name)).remote(size) for name in names])
 
 
 @contextlib.contextmanager
@@ -115,7 +126,7 @@ def stopped(node):
 
 def test_no_worker_waits_for_arguments_from_elsewhere(nodes, tmp_path):
     _, blue, green = nodes
-    value = in_time([make.options(**at("green")).remote(LARGE)])[0]
+    value = lie_at("green")[0]
     get([where.options(num_cpus=2, **at("blue")).remote() for _ in range(2)])
     begun = tmp_path / "begun"
     with stopped(green):
@@ -128,7 +139,7 @@ def test_no_worker_waits_for_arguments_from_elsewhere(nodes, tmp_path):
 
 
 def test_a_task_is_cancelled_while_its_arguments_come(nodes, tmp_path):
-    value = in_time([make.options(**at("green")).remote(LARGE)])[0]
+    value = lie_at("green")[0]
     begun = tmp_path / "begun"
     with stopped(nodes[2]):
         late = size_of.options(**at("blue")).remote(value, str(begun))
@@ -142,28 +153,22 @@ def test_a_task_is_cancelled_while_its_arguments_come(nodes, tmp_path):
 
 def test_a_task_goes_to_its_large_arguments(nodes):
     _, blue, green = (node.node_id for node in nodes)
-    large = in_time([make.options(**at(name)).remote(LARGE) for name in ("blue", "green")])
-    assert goes(blue, large[0]) and goes(green, large[1])
-    larger = in_time([make.options(**at("green")).remote(2 * LARGE)])[0]
-    assert goes(green, large[0], larger)
+    assert goes(blue, lambda: lie_at("blue")) and goes(green, lambda: lie_at("green"))
+    assert goes(green, lambda: lie_at("blue") + lie_at("green", size=2 * LARGE))
 
 
 def test_a_task_goes_to_an_argument_that_was_not_there_when_it_was_submitted(nodes):
-    def is_there():
-        return get(where.remote(make.options(**at("blue")).remote(LARGE))) == nodes[1].node_id
-
-    assert support.wait_until(is_there)
+    assert goes(nodes[1].node_id, lambda: [make.options(**at("blue")).remote(LARGE)])
 
 
 def test_a_task_goes_to_what_was_put_elsewhere(nodes):
-    inner = get(make_by_put.options(**at("green")).remote(LARGE))
-    assert goes(nodes[2].node_id, inner[0])
+    assert goes(nodes[2].node_id, lambda: get(make_by_put.options(**at("green")).remote(LARGE)))
 
 
 def test_small_arguments_are_no_reason_to_leave(nodes):
     here = nodes[0].node_id
-    small = in_time([make.options(**at("blue")).remote(500_000)])[0]
-    large = in_time([make.options(**at("blue")).remote(LARGE)])[0]
+    small = lie_at("blue", size=500_000)[0]
+    large = lie_at("blue")[0]
     own = ray.put(numpy.ones(2 * LARGE, numpy.uint8))
     assert get(where.remote(small)) == here
     assert get(where.remote(own)) == here
@@ -174,7 +179,7 @@ def test_small_arguments_are_no_reason_to_leave(nodes):
 
 def test_a_task_does_not_wait_for_the_node_of_its_arguments(nodes, tmp_path):
     here, blue, green = nodes
-    large = in_time([make.options(**at("blue")).remote(LARGE)])[0]
+    large = lie_at("blue")[0]
     busy = [sleeps.options(**at("blue")).remote(str(tmp_path)) for _ in range(2)]
     assert support.wait_until(lambda: len(os.listdir(tmp_path)) == 2)
     assert get(where.remote(large)) in (here.node_id, green.node_id)
@@ -185,28 +190,36 @@ def test_a_task_does_not_wait_for_the_node_of_its_arguments(nodes, tmp_path):
 
 
 def test_what_must_be_here_stays(nodes):
-    large = in_time([make.options(**at("blue")).remote(LARGE)])[0]
+    large = lie_at("blue")[0]
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(nodes[0].node_id, False)
     assert get(where.options(scheduling_strategy=here).remote(large)) == nodes[0].node_id
 
 
-def test_what_was_lost_with_its_node(cluster):
+def test_what_was_lost_with_its_node(cluster, tmp_path):
     cluster.add_node(num_cpus=2)
     dies = cluster.add_node(num_cpus=2, resources={"blue": 2}, node_name="mortal")
     ray.init(address=cluster.address)
     there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(dies.node_id, True)
-    prefers = {"scheduling_strategy": there}
-    bound = in_time([make.options(**at("blue")).remote(LARGE)])[0]
+    log = tmp_path / "made"
+    bound = in_time([make.options(**at("blue")).remote(LARGE, str(log))])[0]
     for _ in range(10):  # that node may look full for a moment
-        anywhere = in_time([make.options(**prefers).remote(LARGE)])[0]
-        if goes(dies.node_id, anywhere):
+        log.write_text("")
+        anywhere = make.options(scheduling_strategy=there).remote(LARGE, str(log))
+        in_time([anywhere])
+        if log.read_text().split() == [dies.node_id]:
             break
     else:
         pytest.fail("no value was made where its task would rather run")
-    cluster.add_node(num_cpus=2, resources={"blue": 2})
+    heir = cluster.add_node(num_cpus=2, resources={"blue": 2})
     dies.kill_raylet()
-    assert get(size_of.remote(anywhere)) == LARGE  # it was made again
+    assert get(size_of.remote(anywhere)) == LARGE  # it was made again, here or there
+    log.write_text("")
+    assert get(size_of.options(**at("blue")).remote(bound)) == LARGE
+    assert log.read_text().split() == [heir.node_id]  # it was made again there
+    assert get(bound).all()
+    again = lie_at("blue")[0]
+    heir.kill_raylet()
     with pytest.raises(ray.exceptions.ObjectLostError, match="blue: 0.01, but this node has 0"):
-        get(bound)
+        get(again)
     with pytest.raises(ray.exceptions.ObjectLostError):
-        get(size_of.remote(bound))
+        get(size_of.remote(again))

@@ -227,9 +227,12 @@ void node_placing_blocked(node_visit_t *v, bool is_blocked) {
 bool node_guest_stay(node_visit_t *v, uint32_t index, frame_value_t *ret_value) {
     node_t *n = v->peer->node;
     frame_id_t id = v->results[index];
-    const node_object_t *o = node_object_known(n, v->here.fresh[index]);
-    /* a result that has a value here from another run went into a slot of its own */
-    mob_ref_t ref = o != NULL && o->proxy != NULL ? v->here.fresh[index] : node_proxy_find(n, id);
+    mob_ref_t ref = v->here.fresh[index];
+    const node_object_t *o = node_object_known(n, ref);
+    /* One whose proxy has a value from another run went into a slot of its own. It is the proxy's
+     * if that value is lost; else the proxy keeps what it has. */
+    if ((o == NULL || o->proxy == NULL) && node_proxy_adopt(n, id, ref, &ref) == MOB_ENOMEM)
+        return false;
     uint64_t bytes = node_pulling_size(n, ref);
     mob_status_t status =
         bytes > 0 ? node_pulling_made(n->cluster, id, v->version, bytes) : MOB_ELOST;

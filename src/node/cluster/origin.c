@@ -33,8 +33,10 @@ static bool ids_write(node_t *n, const node_task_t *t, node_placing_parcel_t *pa
     if (ids == NULL) return false;
     parcel->ids = ids;
     parcel->count = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (t->refs[i].slot != 0) ids[parcel->count++] = node_proxy_id(n, t->refs[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        mob_ref_t ref = i < t->num_returns ? node_remake_result(t, i) : t->refs[i];
+        if (ref.slot != 0) ids[parcel->count++] = node_proxy_id(n, ref);
+    }
     if (t->function.slot != 0) ids[parcel->count++] = node_proxy_id(n, t->function);
     return true;
 }
@@ -45,6 +47,7 @@ static mob_status_t parcel_make(node_cluster_t *c, node_task_t *t, uint64_t to,
     node_placing_t *placing = &c->placing;
     uint8_t *frame;
     size_t size;
+    if (t->remake != NULL && !node_remake_send(c->node, t->remake)) return MOB_EPROTO;
     mob_status_t status = node_guestjob_send_pool(c, to, node_pool_of(t->job, t->shape));
     if (status != MOB_OK) return status;
     status = node_frame_write(c->node, t, &frame, &size);
@@ -53,7 +56,7 @@ static mob_status_t parcel_make(node_cluster_t *c, node_task_t *t, uint64_t to,
     placing->frame = frame;
     if (!ids_write(c->node, t, &placing->parcel)) return MOB_ENOMEM;
     placing->parcel.body = frame;
-    placing->parcel.run = t->generation;
+    placing->parcel.run = t->remake != NULL ? t->remake->version : t->generation;
     placing->parcel.is_task = true;
     *ret_task = (place_task_t){t->record, t->retries, t->moves, frame, size};
     return MOB_OK;
@@ -168,17 +171,31 @@ static bool contents_note(node_t *n, node_object_t *o, const frame_value_t *v) {
     return true;
 }
 
+/* Which run of the task it is, as its values' versions say: no two of an object have the same. */
+static uint32_t version_of(const node_task_t *t) {
+    return t->remake != NULL ? t->remake->version : node_guest_version(t->generation);
+}
+
+/* The own object that the result `to` is for. */
+static mob_ref_t result_of(const node_task_t *t, mob_ref_t to) {
+    for (uint32_t i = 0; i < t->num_returns; i++)
+        if (t->refs[i].slot == to.slot) return node_remake_result(t, i);
+    return to;
+}
+
 mob_status_t node_origin_fetch(node_peer_t *p, const node_task_t *t, const frame_value_t *v,
                                mob_ref_t to) {
     node_t *n = p->node;
-    frame_id_t id = {.home = n->incarnation, .number = to.slot, .generation = to.generation};
+    mob_ref_t of = result_of(t, to);
+    frame_id_t id = {.home = n->incarnation, .number = of.slot, .generation = of.generation};
     if (v->stayed_bytes > STORE_LARGEST || v->pulled_bytes > 2 * STORE_LARGEST) return MOB_ELOST;
-    node_object_t *o = node_object_share(n, to);
-    if (o == NULL) return MOB_ENOMEM;
-    mob_status_t status = node_pulling_found(n->cluster, id, node_guest_version(t->generation),
-                                             v->pulled_bytes, p->incarnation);
+    node_object_t *o = node_object_share(n, of);
+    if (o == NULL) return t->remake != NULL ? MOB_ELOST : MOB_ENOMEM;
+    mob_status_t status =
+        node_pulling_found(n->cluster, id, version_of(t), v->pulled_bytes, p->incarnation);
     if (status == MOB_ESTALE) return MOB_ELOST;
     if (status != MOB_OK && status != MOB_EEXISTS) return status;
+    if (t->remake != NULL) node_object_contents_release(n, o); /* of the value that is lost */
     if (!contents_note(n, o, v)) {
         node_object_contents_release(n, o);
         return MOB_ENOMEM;
@@ -188,5 +205,6 @@ mob_status_t node_origin_fetch(node_peer_t *p, const node_task_t *t, const frame
                              .format = (mob_format_t)v->format,
                              .error = (mob_status_t)v->error,
                              .ref_count = v->num_refs};
-    return node_proxy_seal_elsewhere(n, to, &what);
+    return t->remake != NULL ? node_remake_elsewhere(n, t, to, &what)
+                             : node_proxy_seal_elsewhere(n, to, &what);
 }

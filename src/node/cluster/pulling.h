@@ -54,6 +54,8 @@ mob_status_t node_pulling_made(node_cluster_t *cluster, frame_id_t id, uint32_t 
  * MOB_EEXISTS: it has a value; MOB_ENOMEM. */
 mob_status_t node_pulling_found(node_cluster_t *cluster, frame_id_t id, uint32_t version,
                                 uint64_t size, uint64_t peer);
+/* Which version of an own object's value was known last; 0: none was. */
+uint32_t node_pulling_version(const node_t *node, mob_ref_t ref);
 /* Where the primary copy of an own object's value is, which is elsewhere; 0: that is not known. */
 uint64_t node_pulling_primary(const node_t *node, const node_object_t *object);
 /* A visit's task that was just opened: its arguments that are on other nodes begin to come, and it

@@ -50,12 +50,20 @@ bool node_pulling_want(node_t *n, node_object_t *o, bool waits) {
     return true;
 }
 
-uint64_t node_pulling_primary(const node_t *n, const node_object_t *o) {
+/* What this node, as its home, knows of the object; all zero: nothing. */
+static pull_object_view_t own_look(const node_t *n, mob_ref_t ref) {
     const node_pulling_t *p = n->cluster != NULL ? n->cluster->pulling : NULL;
-    frame_id_t id = {.home = n->incarnation, .number = o->slot, .generation = o->generation};
-    pull_object_view_t view;
-    return p != NULL && pull_object_look(p->pull, &id, &view) ? view.primary : 0;
+    frame_id_t id = {.home = n->incarnation, .number = ref.slot, .generation = ref.generation};
+    pull_object_view_t view = {0};
+    if (p != NULL) (void)pull_object_look(p->pull, &id, &view);
+    return view;
 }
+
+uint64_t node_pulling_primary(const node_t *n, const node_object_t *o) {
+    return own_look(n, (mob_ref_t){.slot = o->slot, .generation = o->generation}).primary;
+}
+
+uint32_t node_pulling_version(const node_t *n, mob_ref_t ref) { return own_look(n, ref).version; }
 
 void node_pulling_arguments(node_task_t *t) {
     node_t *n = t->job->node;
@@ -196,9 +204,13 @@ void node_wanting_lost(node_pulling_t *p, frame_id_t id) {
 static void remade(node_pulling_t *p, node_pulled_t *e) {
     frame_id_t id = e->id;
     const store_slot_t *slot = &p->node->slots[e->ref.slot];
+    const node_object_t *o = node_object_known(p->node, e->ref);
     lost_set(p, e, false);
-    bool is_same = node_object_known(p->node, e->ref) != NULL &&
-                   store_meta_error(slot->meta) == MOB_OK &&
+    if (o != NULL && o->elsewhere != NULL) { /* another node has made it, and can be asked */
+        node_pulled_update(p, e);
+        return;
+    }
+    bool is_same = o != NULL && store_meta_error(slot->meta) == MOB_OK &&
                    node_pulling_size(p->node, e->ref) == e->lost_bytes;
     if (!is_same || node_pulled_offer(p, id) != MOB_OK)
         pull_object_free(p->pull, &id, node_pulling_now());
