@@ -61,9 +61,13 @@ typedef struct actor_ops {
                   size_t size);
     /* Run it now, or, if `begins` is false, forget it: it will not be run here. */
     void (*run)(void *context, uint64_t call, bool begins);
+    /* Break off this call, which has begun: actor_call_done follows as ever. `recursive`: and what
+     * it has submitted. */
+    void (*cancel)(void *context, uint64_t call, bool recursive);
 
     /* Stub. The answer to the call with this token: MOB_OK and the result; what the run said;
-     * MOB_EACTOR: the actor is dead; MOB_EUNAVAILABLE: nobody knows whether it ran. */
+     * MOB_EACTOR: the actor is dead; MOB_EUNAVAILABLE: nobody knows whether it ran;
+     * MOB_ECANCELLED: it was cancelled, and is not run (again). */
     void (*answer)(void *context, uint64_t token, mob_status_t status, const void *bytes,
                    size_t size);
     /* No handle is open here any more and no call waits: the node may give back its reference. */
@@ -135,10 +139,14 @@ mob_status_t actor_handle_open(actor_t *room, frame_id_t id, uint8_t flags);
 void actor_handle_close(actor_t *room, frame_id_t id);
 /* A call of one of this node's callers (number and epoch in one). Calls of one caller are begun in
  * the order of these calls. `retries`: how often it may be run again after its actor's process
- * died, -1 without end. `token` comes back with the one answer. A call is a use of the handle.
+ * died, -1 without end. `token` comes back with the one answer, and is never used for another call
+ * of this node. A call is a use of the handle.
  * MOB_ESTALE: no handle is open; MOB_ENOMEM. */
 mob_status_t actor_call(actor_t *room, frame_id_t id, uint64_t caller, uint64_t token,
                         int32_t retries, const void *bytes, size_t size);
+/* The call with this token is to stop, wherever it is: it is never begun from now on, and a run of
+ * it is broken off. It is answered as ever. One that is not known has been answered. */
+void actor_cancel(actor_t *room, uint64_t token, bool recursive);
 /* ray.kill, from any node. It is told to the authority until that has noted it. MOB_ENOMEM. */
 mob_status_t actor_kill(actor_t *room, frame_id_t id, uint8_t flags, bool no_restart);
 /* Whose name it is; ops.found has the answer. MOB_ENOMEM. */

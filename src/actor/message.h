@@ -23,6 +23,7 @@ enum {
     MESSAGE_KILLED,
     MESSAGE_CALL,
     MESSAGE_ANSWER,
+    MESSAGE_CANCEL,
 };
 
 typedef struct {

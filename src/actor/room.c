@@ -28,6 +28,7 @@ static void maps_init(actor_t *room) {
         base_map_init(by_id[i], sizeof(actor_key_t));
     base_map_init(&room->watches, sizeof(peer_key_t));
     base_map_init(&room->callers, sizeof(peer_key_t));
+    base_map_init(&room->asked, sizeof(peer_key_t));
 }
 
 mob_status_t actor_new(const actor_ops_t *ops, void *context, uint64_t self, uint64_t master,
@@ -79,9 +80,9 @@ void actor_free(actor_t *room) {
     errands_free(&room->errands);
     errands_free(&room->finds);
     peers_free(room);
-    base_map_t *maps[] = {&room->peers,   &room->records,  &room->watches, &room->seats,
-                          &room->callers, &room->runs,     &room->stubs,   &room->calls,
-                          &room->kills,   &room->questions};
+    base_map_t *maps[] = {&room->peers,   &room->records, &room->watches,  &room->seats,
+                          &room->callers, &room->runs,    &room->asked,    &room->stubs,
+                          &room->calls,   &room->kills,   &room->questions};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) base_map_fini(maps[i]);
     vec_free(&room->walk_dead);
     free(room);
@@ -369,8 +370,15 @@ static mob_status_t call_come(actor_t *room, const head_t *h, base_reader_t *r) 
 static mob_status_t answer_come(actor_t *room, const head_t *h, base_reader_t *r) {
     uint64_t token = base_take_number(r, 8), what = base_take_number(r, 1);
     uint64_t status = base_take_number(r, 2);
-    if (r->short_of || what > ANSWER_LOST || status >= MOB_STATUS_COUNT) return MOB_EPROTO;
+    if (r->short_of || what > ANSWER_CANCELLED || status >= MOB_STATUS_COUNT) return MOB_EPROTO;
     stub_answered(room, h->from, token, (answer_t)what, (mob_status_t)status, r->at, r->left);
+    return MOB_OK;
+}
+
+static mob_status_t cancel_come(actor_t *room, const head_t *h, base_reader_t *r) {
+    uint64_t token = base_take_number(r, 8), recursive = base_take_number(r, 1);
+    if (!base_reader_is_done(r) || recursive > 1) return MOB_EPROTO;
+    run_cancel(room, h->from, h->id, token, recursive != 0);
     return MOB_OK;
 }
 
@@ -440,6 +448,8 @@ mob_status_t actor_receive(actor_t *room, uint64_t from, const void *bytes, size
         return call_come(room, &h, &r);
     case MESSAGE_ANSWER:
         return answer_come(room, &h, &r);
+    case MESSAGE_CANCEL:
+        return cancel_come(room, &h, &r);
     default:
         return r.left > 0 ? MOB_EPROTO : plain_come(room, &h, kind);
     }

@@ -185,7 +185,7 @@ typedef struct {
 typedef struct {
     caller_t *caller;
     uint64_t number; /* in the node's books */
-    uint64_t token;  /* at the stub */
+    uint64_t token;  /* at the stub; by that, and the stub's node, in the room's `asked` */
     bool is_ready, is_begun;
     actor_link_t in_caller;
 } run_t;
@@ -193,6 +193,7 @@ typedef struct {
 mob_status_t run_come(actor_t *room, uint64_t from, frame_id_t id, uint64_t epoch, uint64_t number,
                       uint64_t token, const void *bytes, size_t size);
 void run_pump(actor_t *room, seat_t *seat);
+void run_cancel(actor_t *room, uint64_t from, frame_id_t id, uint64_t token, bool recursive);
 /* The process is gone: what was begun is lost, the rest goes back. */
 void run_end_all(actor_t *room, seat_t *seat);
 void caller_drop(actor_t *room, caller_t *caller);
@@ -217,23 +218,23 @@ typedef struct {
 
 typedef struct {
     stub_t *stub;
-    uint64_t number; /* in messages */
     uint64_t caller, token;
     int32_t retries;
-    bool is_sent, is_back;
+    bool is_sent, is_back, is_cancelled;
     size_t size;
     actor_link_t in_stub;
     uint8_t bytes[];
 } call_t;
 
-typedef enum { ANSWER_DONE, ANSWER_BOUNCED, ANSWER_LOST } answer_t;
+/* BOUNCED: it was not begun, for its epoch is over; CANCELLED: for it was cancelled. */
+typedef enum { ANSWER_DONE, ANSWER_BOUNCED, ANSWER_LOST, ANSWER_CANCELLED } answer_t;
 
 void stub_free(actor_t *room, stub_t *stub);
 void stub_tick(actor_t *room, stub_t *stub);
 void stub_alive(actor_t *room, uint64_t from, frame_id_t id, uint64_t epoch, uint64_t node);
 void stub_dead(actor_t *room, uint64_t from, frame_id_t id);
-void stub_answered(actor_t *room, uint64_t from, uint64_t number, answer_t what,
-                   mob_status_t status, const void *bytes, size_t size);
+void stub_answered(actor_t *room, uint64_t from, uint64_t token, answer_t what, mob_status_t status,
+                   const void *bytes, size_t size);
 void stub_read(actor_t *room, stub_t *stub, actor_say_t what, base_reader_t *r);
 void stub_home_died(actor_t *room, stub_t *stub);
 void stub_node_died(actor_t *room, stub_t *stub);
@@ -260,7 +261,7 @@ struct actor {
     uint64_t master, settled;
     bool is_paused, is_saying;
     size_t said_left; /* facts that the new master has not answered for */
-    base_map_t peers, records, watches, seats, callers, runs, stubs, calls, questions, kills;
+    base_map_t peers, records, watches, seats, callers, runs, asked, stubs, calls, questions, kills;
     actor_link_t all_records, all_seats, all_stubs;
     actor_link_t restless; /* records that wait for time, or for a repeat */
     actor_link_t paused;   /* seats that have something to begin */

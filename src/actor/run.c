@@ -8,6 +8,10 @@
  *
  * A call is begun or not, and that is all that a stub is told when the process ends: LOST or
  * BOUNCED. While the node pauses none is begun.
+ *
+ * CANCEL comes after its CALL, by the same link. So a call that is not here then was answered, and
+ * the stub knows what to do with that. One that was not begun is taken out: those behind it keep
+ * their order.
  */
 #include "actor/room.h"
 
@@ -28,7 +32,9 @@ static void run_answer(actor_t *room, const run_t *run, answer_t what) {
 }
 
 static void run_free(actor_t *room, run_t *run) {
+    peer_key_t key = peer_key(run->caller->seat->facts.id, run->caller->peer, run->token);
     base_map_remove(&room->runs, &run->number);
+    base_map_remove(&room->asked, &key);
     actor_list_remove(&run->in_caller);
     free(run);
 }
@@ -81,6 +87,12 @@ mob_status_t run_come(actor_t *room, uint64_t from, frame_id_t id, uint64_t epoc
     }
     *run = (run_t){.caller = c, .number = room->numbers = book, .token = token};
     actor_list_add(&c->calls, &run->in_caller);
+    peer_key_t key = peer_key(id, from, token);
+    if (!base_map_put(&room->asked, &key, run)) {
+        run_free(room, run);
+        caller_free_if_done(room, c);
+        return MOB_ENOMEM;
+    }
     room->ops->fetch(room->context, run->number, id, s->facts.epoch, bytes, size);
     return MOB_OK;
 }
@@ -133,6 +145,24 @@ void actor_call_done(actor_t *room, uint64_t call, mob_status_t status, const vo
     run_free(room, run);
     s->running--;
     s->has_answered = true;
+    caller_free_if_done(room, c);
+    run_pump(room, s);
+}
+
+void run_cancel(actor_t *room, uint64_t from, frame_id_t id, uint64_t token, bool recursive) {
+    peer_key_t key = peer_key(id, from, token);
+    run_t *run = base_map_get(&room->asked, &key);
+    if (run == NULL) return;
+    caller_t *c = run->caller;
+    seat_t *s = c->seat;
+    if (run->is_begun) {
+        room->ops->cancel(room->context, run->number, recursive);
+        return;
+    }
+    room->ops->run(room->context, run->number, false);
+    run_answer(room, run, ANSWER_CANCELLED);
+    run_free(room, run);
+    caller_line_up(c);
     caller_free_if_done(room, c);
     run_pump(room, s);
 }

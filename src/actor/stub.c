@@ -12,6 +12,9 @@
  * Its home tells where the actor is, when it is ALIVE there. If the home is dead, an actor that is
  * not detached is; of a detached one the control state is asked, again and again.
  *
+ * A call that is cancelled is never sent from then on. If it was sent, its seat is told, and
+ * answers; if it comes back, that is its end.
+ *
  * Silence: of the node that calls were sent to, or of the home that has yet to tell where. Then
  * every call here that may not run again fails, "outcome unknown", and is forgotten: it is never
  * sent again, so it runs at most once, in the epoch in which it was sent. One that may run again
@@ -34,7 +37,7 @@ static void call_remove(actor_t *room, call_t *call) {
     stub_t *s = call->stub;
     if (s->unsent == &call->in_stub) s->unsent = call->in_stub.next;
     if (call->is_sent && !call->is_back) s->sent--;
-    base_map_remove(&room->calls, &call->number);
+    base_map_remove(&room->calls, &call->token);
     actor_list_remove(&call->in_stub);
 }
 
@@ -45,11 +48,15 @@ static void call_fail(actor_t *room, call_t *call, mob_status_t status) {
 }
 
 /* It is to go again, at its place. */
-static void call_back(call_t *call) {
+static void call_back(actor_t *room, call_t *call) {
     stub_t *s = call->stub;
+    s->is_over = true;
+    if (call->is_cancelled && BASE_RULE(ACTOR_CANCEL_STANDS)) {
+        call_fail(room, call, MOB_ECANCELLED);
+        return;
+    }
     call->is_back = true;
     s->sent--;
-    s->is_over = true;
     if (BASE_RULE(ACTOR_REQUEUE_ORDER) && BASE_RULE(ACTOR_DRAIN)) return;
     call->is_sent = call->is_back = false;
     actor_list_add(&s->calls, &call->in_stub);
@@ -60,8 +67,9 @@ static void call_back(call_t *call) {
 static void call_lost(actor_t *room, call_t *call) {
     stub_t *s = call->stub;
     s->is_over = true;
-    if (!s->is_dead && (!BASE_RULE(ACTOR_SENT_IS_BEGUN) || actor_call_again(&call->retries)))
-        call_back(call);
+    bool again = !BASE_RULE(ACTOR_SENT_IS_BEGUN) || actor_call_again(&call->retries);
+    if (!s->is_dead && (again || call->is_cancelled))
+        call_back(room, call);
     else
         call_fail(room, call, s->is_dead ? MOB_EACTOR : MOB_EUNAVAILABLE);
 }
@@ -71,7 +79,7 @@ static void call_send(actor_t *room, call_t *call) {
     uint8_t head[HEAD_MAX];
     base_writer_t w = head_begin(head, MESSAGE_CALL, s->id, s->epoch);
     base_put_number(&w, call->caller, 8);
-    base_put_number(&w, call->number, 8);
+    base_put_number(&w, call->token, 8);
     call->is_sent = true;
     call->is_back = false;
     s->sent++;
@@ -211,9 +219,9 @@ void stub_node_died(actor_t *room, stub_t *s) {
     stub_go_on(room, s);
 }
 
-void stub_answered(actor_t *room, uint64_t from, uint64_t number, answer_t what,
-                   mob_status_t status, const void *bytes, size_t size) {
-    call_t *call = base_map_get(&room->calls, &number);
+void stub_answered(actor_t *room, uint64_t from, uint64_t token, answer_t what, mob_status_t status,
+                   const void *bytes, size_t size) {
+    call_t *call = base_map_get(&room->calls, &token);
     if (call == NULL || !call->is_sent || call->is_back || call->stub->node != from) return;
     stub_t *s = call->stub;
     if (what == ANSWER_DONE) {
@@ -222,8 +230,10 @@ void stub_answered(actor_t *room, uint64_t from, uint64_t number, answer_t what,
         free(call);
     } else if (what == ANSWER_LOST) {
         call_lost(room, call);
+    } else if (what == ANSWER_CANCELLED) {
+        call_fail(room, call, MOB_ECANCELLED);
     } else {
-        call_back(call);
+        call_back(room, call);
     }
     stub_go_on(room, s);
 }
@@ -287,14 +297,11 @@ mob_status_t actor_call(actor_t *room, frame_id_t id, uint64_t caller, uint64_t 
     stub_t *s = stub_find(room, id);
     if (s == NULL || s->handles == 0) return MOB_ESTALE;
     call_t *call = malloc(sizeof *call + size);
-    uint64_t number = room->numbers + 1;
-    if (call == NULL || !base_map_put(&room->calls, &number, call)) {
+    if (call == NULL || !base_map_put(&room->calls, &token, call)) {
         free(call);
         return MOB_ENOMEM;
     }
-    room->numbers = number;
     *call = (call_t){.stub = s,
-                     .number = number,
                      .caller = caller,
                      .token = token,
                      .retries = retries < 0 ? -1 : retries,
@@ -304,6 +311,23 @@ mob_status_t actor_call(actor_t *room, frame_id_t id, uint64_t caller, uint64_t 
     if (s->unsent == &s->calls) s->unsent = &call->in_stub;
     stub_go_on(room, s);
     return MOB_OK;
+}
+
+void actor_cancel(actor_t *room, uint64_t token, bool recursive) {
+    call_t *call = base_map_get(&room->calls, &token);
+    if (call == NULL) return;
+    stub_t *s = call->stub;
+    call->is_cancelled = true;
+    if (!call->is_sent || call->is_back) {
+        call_fail(room, call, MOB_ECANCELLED);
+        stub_go_on(room, s);
+        return;
+    }
+    uint8_t head[HEAD_MAX];
+    base_writer_t w = head_begin(head, MESSAGE_CANCEL, s->id, s->epoch);
+    base_put_number(&w, token, 8);
+    base_put_number(&w, recursive, 1);
+    head_send(room, s->node, &w, NULL, 0);
 }
 
 uint64_t actor_stub_node(const actor_t *room, frame_id_t id) {

@@ -241,6 +241,8 @@ BASE_RULE_LINE(ACTOR_REQUEUE_ORDER, "calls 1 and 2 come back, call 1 is put behi
 BASE_RULE_LINE(ACTOR_BOUNCE,
                "call 1 came back from e, call 2 of e comes late to the node and runs there in "
                "e+1 before it")
+BASE_RULE_LINE(ACTOR_CANCEL_STANDS,
+               "a call is cancelled while it is on its way back, and is sent in the next epoch")
 BASE_RULE_LINE(ACTOR_CALLERS_APART, "a call waits for what a later call of another caller gives")
 BASE_RULE_LINE(ACTOR_TOLD_ALIVE,
                "a stub is told of an epoch before its constructor has ended, and its calls "

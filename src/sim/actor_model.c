@@ -1,7 +1,8 @@
 /*
  * The checks of the scenario `actor`. Each is made where the event happens, with all nodes in view:
  * an epoch is made once, and none after a newer one; a call is run as often as its retries allow;
- * one caller's calls are in order within an epoch; none is begun after a newer epoch has begun one;
+ * one caller's calls are in order within an epoch; none is begun after a newer epoch has begun one,
+ * or, if it was cancelled, in an epoch that was made since;
  * a name has one owner, as every asker sees it.
  *
  * An owner counts as certain from the answer to its creation until something happens that may have
@@ -88,6 +89,8 @@ void model_check_run(node_t *node, size_t call, const process_t *p) {
         world_fail(m->world, "call %zu is run %u times with %d retries", call, c->runs, c->retries);
     if (c->is_answered && c->status != MOB_EUNAVAILABLE)
         world_fail(m->world, "call %zu is begun after it was answered", call);
+    if (c->cancelled_ns != 0 && p->made_ns > c->cancelled_ns)
+        world_fail(m->world, "call %zu was cancelled, and is sent again", call);
     check_order(node, c, p->epoch);
 }
 
@@ -96,6 +99,8 @@ void model_check_answer(node_t *node, size_t call, mob_status_t status) {
     if (c->is_answered) world_fail(node->model->world, "call %zu is answered twice", call);
     if (status == MOB_OK && c->runs == 0)
         world_fail(node->model->world, "call %zu has a result and never ran", call);
+    if (status == MOB_ECANCELLED && c->cancelled_ns == 0)
+        world_fail(node->model->world, "call %zu was not cancelled, and is answered so", call);
     c->is_answered = true;
     c->status = status;
 }

@@ -30,6 +30,7 @@ typedef struct process {
     uint64_t epoch;
     node_t *node;
     enum { PROCESS_MAKES, PROCESS_ALIVE, PROCESS_GONE } state;
+    uint64_t made_ns; /* its constructor has ended */
 } process_t;
 
 typedef struct {
@@ -54,6 +55,7 @@ typedef struct {
     uint32_t runs;
     int64_t needs; /* a call that must be over before this one's argument is there; -1 */
     uint64_t target, target_ns; /* where it is sent to, since when */
+    uint64_t cancelled_ns;      /* 0: it was not */
     bool is_answered;
     mob_status_t status;
 } model_call_t;
@@ -84,6 +86,7 @@ bool node_is_up(const node_t *node);
 /* Random work of one node. */
 void model_create(node_t *node, int name); /* -1: without */
 void model_call(node_t *node);
+void model_cancel(node_t *node);
 void model_handle(node_t *node);
 void model_kill(node_t *node);
 void model_find(node_t *node);

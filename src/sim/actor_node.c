@@ -176,6 +176,7 @@ static void process_goes_on(void *context, uint64_t argument) {
                            : (chance(p->node, 1, 2) ? ACTOR_UNBEGUN : ACTOR_CRASHED));
     } else {
         p->state = PROCESS_ALIVE;
+        p->made_ns = world_now_ns(p->node->model->world);
         actor_process_made(p->node->room, a->id, p->epoch);
     }
 }
@@ -191,7 +192,7 @@ static void node_make(void *context, frame_id_t id, uint64_t epoch, const void *
                actor, node->index);
     model_check_make(node, actor, epoch);
     process_t *p = world_alloc(m->world, sizeof *p);
-    *p = (process_t){actor, epoch, node, PROCESS_MAKES};
+    *p = (process_t){.actor = actor, .epoch = epoch, .node = node, .state = PROCESS_MAKES};
     if (!vec_push(&m->processes, p)) abort();
     bool is_slow = chance(node, 1, 10);
     later(node, between(node, 0, is_slow ? 2 * WORLD_S : 20 * WORLD_MS), process_goes_on, p, 0);
@@ -208,6 +209,7 @@ typedef struct {
     uint64_t number; /* the room's */
     size_t call;
     process_t *process;
+    bool is_done;
 } run_t;
 
 static void run_look(void *context, uint64_t argument) {
@@ -232,7 +234,10 @@ static void node_fetch(void *context, uint64_t number, frame_id_t id, uint64_t e
     }
     memcpy(&call, bytes, size);
     run_t *run = world_alloc(m->world, sizeof *run);
-    *run = (run_t){node, number, call, model_process(m, model_actor_of(m, id), epoch, node)};
+    *run = (run_t){.node = node,
+                   .number = number,
+                   .call = call,
+                   .process = model_process(m, model_actor_of(m, id), epoch, node)};
     uint64_t key[2] = {node->index, number};
     if (!base_map_put(&m->running, key, run)) abort();
     bool is_slow = chance(node, 1, 10);
@@ -242,7 +247,8 @@ static void node_fetch(void *context, uint64_t number, frame_id_t id, uint64_t e
 static void run_done(void *context, uint64_t argument) {
     (void)argument;
     run_t *run = context;
-    if (run->process->state != PROCESS_ALIVE) return;
+    if (run->process->state != PROCESS_ALIVE || run->is_done) return;
+    run->is_done = true;
     actor_call_done(run->node->room, run->number, MOB_OK, NULL, 0);
 }
 
@@ -260,6 +266,18 @@ static void node_run(void *context, uint64_t number, bool begins) {
     if (run->process == NULL) return;
     bool is_long = chance(node, 1, 8) && !node->model->is_calm;
     later(node, between(node, 0, is_long ? 3 * WORLD_S : 30 * WORLD_MS), run_done, run, 0);
+}
+
+/* It is broken off, or ends as it would. */
+static void node_cancel(void *context, uint64_t number, bool recursive) {
+    node_t *node = context;
+    uint64_t key[2] = {node->index, number};
+    run_t *run = base_map_get(&node->model->running, key);
+    (void)recursive;
+    if (run == NULL || node->model->calls.items[run->call].cancelled_ns == 0)
+        world_fail(node->model->world, "a call is broken off that was not cancelled");
+    else if (chance(node, 1, 2))
+        later(node, between(node, 0, WORLD_MS), run_done, run, 0);
 }
 
 /* ---- the stub's ---- */
@@ -305,6 +323,7 @@ const actor_ops_t node_ops = {
     .stop = node_stop,
     .fetch = node_fetch,
     .run = node_run,
+    .cancel = node_cancel,
     .answer = node_answer,
     .released = node_released,
     .found = node_found,

@@ -159,6 +159,17 @@ void model_call(node_t *node) {
     }
 }
 
+/* One of the last calls, if it is this node's. */
+void model_cancel(node_t *node) {
+    model_t *m = node->model;
+    size_t count = m->calls.count, back = between(m, 1, 8);
+    model_call_t *c = count >= back ? &m->calls.items[count - back] : NULL;
+    if (c == NULL || c->node != node->index || c->is_answered) return;
+    world_tell(m->world, "call %zu is cancelled", count - back);
+    c->cancelled_ns = world_now_ns(m->world);
+    actor_cancel(node->room, count - back, chance(m, 1, 2));
+}
+
 static void tell_unwanted(void *context, uint64_t actor) {
     node_t *node = context;
     actor_unwanted(node->room, node->model->actors.items[actor]->id);
@@ -243,8 +254,12 @@ static void work(model_t *m) {
     case 6:
         model_crash(m);
         break;
+    case 7:
+        model_cancel(node);
+        break;
     default:
         model_call(node);
+        if (chance(m, 1, 4)) model_cancel(node);
         break;
     }
 }

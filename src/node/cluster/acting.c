@@ -183,6 +183,11 @@ static void on_run(void *context, uint64_t call, bool begins) {
     node_acting_tell(context, (node_acting_word_t){NODE_ACTING_RUN, {0}, call, begins}, NULL, 0);
 }
 
+static void on_cancel(void *context, uint64_t call, bool recursive) {
+    node_acting_tell(context, (node_acting_word_t){NODE_ACTING_CANCEL, {0}, call, recursive}, NULL,
+                     0);
+}
+
 static void on_answer(void *context, uint64_t token, mob_status_t status, const void *bytes,
                       size_t size) {
     node_acting_tell(context, (node_acting_word_t){NODE_ACTING_RESULT, {0}, token, status}, bytes,
@@ -208,6 +213,7 @@ static const actor_ops_t ops = {
     .stop = on_stop,
     .fetch = on_fetch,
     .run = on_run,
+    .cancel = on_cancel,
     .answer = on_answer,
     .released = on_released,
     .found = on_found,
@@ -279,6 +285,9 @@ static void event_do(node_cluster_t *c, const node_acting_event_t *e) {
         break;
     case NODE_ACTING_RUN:
         node_seat_run(c, w->number, w->value != 0);
+        break;
+    case NODE_ACTING_CANCEL:
+        node_seat_cancel(c, w->number, w->value != 0);
         break;
     case NODE_ACTING_RESULT:
         node_far_result(c, w->number, (mob_status_t)w->value, e->from, e->bytes, e->size);

@@ -85,6 +85,7 @@ typedef enum {
     NODE_ACTING_STOP,
     NODE_ACTING_FETCH,
     NODE_ACTING_RUN,
+    NODE_ACTING_CANCEL,
     NODE_ACTING_RESULT,
 } node_acting_what_t;
 

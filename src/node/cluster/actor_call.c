@@ -11,7 +11,8 @@
  * from those of another.
  *
  * A call that was lost fails. Its actor is dead for its callers if it is not made again; else
- * nobody knows whether the call ran.
+ * nobody knows whether the call ran. If it was cancelled, that is how it ends, however it comes
+ * back.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,6 +127,13 @@ static void how_lost(node_t *n, const node_actor_t *a, char *ret_how, size_t cap
         snprintf(ret_how, capacity, "its process, or its node, died");
 }
 
+/* It was cancelled, and has not begun in its actor's last process. */
+static void cancelled(node_t *n, node_task_t *t) {
+    node_actor_t *a = t->actor;
+    node_forward_return(n, t);
+    if (a != NULL) node_far_answered(n, a);
+}
+
 static void lost(node_t *n, node_task_t *t, mob_status_t status) {
     char text[1200], name[256], how[NODE_ROSTER_WORDS + 64] = "";
     const node_actor_t *a = t->actor;
@@ -181,6 +189,14 @@ void node_far_result(node_cluster_t *c, uint64_t token, mob_status_t status, uin
         .home = n->incarnation, .number = wire_entry_index(token), .generation = token >> 22};
     node_task_t *t = node_forward_find(c->acting.others, run);
     if (t == NULL) return;
+    if (status == MOB_ECANCELLED) {
+        cancelled(n, t);
+        return;
+    }
+    if (status != MOB_OK && t->cancelled != 0) {
+        node_cancel_fail(n, t);
+        return;
+    }
     if (status != MOB_OK) {
         lost(n, t, status);
         return;
@@ -190,16 +206,22 @@ void node_far_result(node_cluster_t *c, uint64_t token, mob_status_t status, uin
         return;
     }
     bool is_end = done.end == FRAME_RESULTS || (done.end == FRAME_CANCELLED && done.begun);
-    if (!is_end) refused(n, t, &done);
+    bool is_unbegun = done.end == FRAME_CANCELLED && !done.begun && t->cancelled != 0;
+    if (is_unbegun)
+        cancelled(n, t);
+    else if (!is_end)
+        refused(n, t, &done);
     frame_done_fini(&done);
     if (is_end) results_come(c, t, from, bytes, size);
 }
 
 /* ---- the peer ---- */
 
-/* A call that was sent goes on: an actor's calls are not stopped on other nodes. */
+/* By force no call of an actor is (control/cancel.h). */
 static void far_cancel(node_peer_t *p, const node_task_t *t, bool force, bool recursive) {
-    (void)p, (void)t, (void)force, (void)recursive;
+    actor_t *room = p->node->cluster->acting.room;
+    (void)force;
+    if (room != NULL) actor_cancel(room, wire_entry(t->record, t->generation), recursive);
 }
 
 /* Its submitter is dead: it runs all the same, as one that lies in a queue here. */

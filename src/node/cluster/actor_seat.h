@@ -60,6 +60,8 @@ void node_seat_words(node_cluster_t *cluster, frame_id_t id, node_freight_t *ret
 void node_seat_fetch(node_cluster_t *cluster, uint64_t call, frame_id_t id, uint64_t from,
                      const uint8_t *bytes, size_t size);
 void node_seat_run(node_cluster_t *cluster, uint64_t call, bool begins);
+/* It was begun, and is to stop. */
+void node_seat_cancel(node_cluster_t *cluster, uint64_t call, bool recursive);
 /* The end of a visit: tells the room. */
 bool node_seat_answer(node_visit_t *visit, const uint8_t *body, size_t size);
 

@@ -108,6 +108,11 @@ void node_seat_run(node_cluster_t *c, uint64_t call, bool begins) {
     }
 }
 
+void node_seat_cancel(node_cluster_t *c, uint64_t call, bool recursive) {
+    node_visit_t *v = base_map_get(&c->acting.calls, &call);
+    if (v != NULL) node_visit_cancel(v, false, recursive); /* else it has ended */
+}
+
 void node_seat_call_ready(node_t *n, node_task_t *t) {
     node_visit_t *v = t->visit;
     node_seat_t *s = seat_find(n->cluster, v->seat);

@@ -22,7 +22,7 @@ typedef struct {
     size_t sizes[MESSAGES], count;
     uint64_t epoch, call, question;
     size_t confirmed; /* kills, to peer 9 */
-    int made, ran, answers, ends;
+    int made, ran, cancelled, answers, ends;
     mob_status_t status;
 } node_t;
 
@@ -72,6 +72,10 @@ static void on_run(void *context, uint64_t call, bool begins) {
     (void)call;
     ((node_t *)context)->ran += begins;
 }
+static void on_cancel(void *context, uint64_t call, bool recursive) {
+    (void)call;
+    ((node_t *)context)->cancelled += recursive;
+}
 static void on_answer(void *context, uint64_t token, mob_status_t status, const void *bytes,
                       size_t size) {
     node_t *n = context;
@@ -85,9 +89,9 @@ static void on_found(void *context, uint64_t token, mob_status_t status, frame_i
     (void)context, (void)token, (void)status, (void)id, (void)flags;
 }
 
-static const actor_ops_t ops = {on_send,    on_ask,    on_said,     is_dead, on_place,
-                                on_created, on_ended,  on_make,     on_stop, on_fetch,
-                                on_run,     on_answer, on_released, on_found};
+static const actor_ops_t ops = {on_send,    on_ask,    on_said,   is_dead,     on_place,
+                                on_created, on_ended,  on_make,   on_stop,     on_fetch,
+                                on_run,     on_cancel, on_answer, on_released, on_found};
 static const frame_id_t ID = {SELF, 1, 1};
 
 static void deliver(node_t *n) {
@@ -127,6 +131,43 @@ static void test_a_call_is_run_and_answered(void **state) {
     deliver(&n);
     assert_int_equal(n.answers, 1);
     assert_int_equal(n.status, MOB_OK);
+    actor_free(n.room);
+}
+
+static void test_a_call_that_waits_there_is_cancelled(void **state) {
+    (void)state;
+    node_t n;
+    begin(&n);
+    for (uint64_t token = 5; token < 8; token++)
+        assert_int_equal(actor_call(n.room, ID, 1, token, 0, "c", 1), MOB_OK);
+    deliver(&n);
+    actor_cancel(n.room, 6, false);
+    actor_cancel(n.room, 9, false); /* there is none */
+    deliver(&n);
+    assert_int_equal(n.answers, 1);
+    assert_int_equal(n.status, MOB_ECANCELLED);
+    actor_call_ready(n.room, n.call);
+    assert_int_equal(n.ran, 0); /* behind the first one */
+    actor_call_ready(n.room, n.call - 2);
+    assert_int_equal(n.ran, 1);
+    actor_call_done(n.room, n.call - 2, MOB_OK, NULL, 0);
+    assert_int_equal(n.ran, 2);
+    actor_free(n.room);
+}
+
+static void test_a_call_that_runs_there_is_cancelled(void **state) {
+    (void)state;
+    node_t n;
+    begin(&n);
+    assert_int_equal(actor_call(n.room, ID, 1, 5, 0, "c", 1), MOB_OK);
+    deliver(&n);
+    actor_call_ready(n.room, n.call);
+    actor_cancel(n.room, 5, true);
+    deliver(&n);
+    assert_int_equal(n.cancelled, 1);
+    actor_process_ended(n.room, ID, n.epoch, ACTOR_CRASHED);
+    deliver(&n);
+    assert_int_equal(n.answers, 1);
     actor_free(n.room);
 }
 
@@ -268,6 +309,8 @@ static void test_an_end_is_asked_for_again_before_it_is_forgotten(void **state) 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_call_is_run_and_answered),
+        cmocka_unit_test(test_a_call_that_waits_there_is_cancelled),
+        cmocka_unit_test(test_a_call_that_runs_there_is_cancelled),
         cmocka_unit_test(test_a_begun_call_fails_with_its_process),
         cmocka_unit_test(test_a_silent_home_fails_the_wait),
         cmocka_unit_test(test_a_kill_is_confirmed_when_it_can_not_be_lost),
