@@ -366,5 +366,5 @@ int main(int argc, char **argv) {
     node_session_close(n);
     /* Not by return: that waits for the threads, and one may wait for a disk that does not
      * answer. */
-    _exit(0);
+    _exit(node_cluster_is_put_out(n) ? 1 : 0);
 }

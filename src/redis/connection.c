@@ -8,6 +8,7 @@
  */
 #include "redis/connection.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,7 +179,8 @@ static void on_password(void *context, const redisReply *reply) {
 static void on_connected(redisAsyncContext *redis, int failed) {
     redis_connection_t *c = redis->data;
     if (failed != REDIS_OK) { /* hiredis frees it, and says nothing more */
-        gone(c, base_fail(MOB_ESYS, "Redis at %s can't be reached: %s", c->where, redis->errstr));
+        const char *why = redis->errstr[0] != 0 ? redis->errstr : strerror(errno);
+        gone(c, base_fail(MOB_ESYS, "Redis at %s can't be reached: %s", c->where, why));
         return;
     }
     redis_word_t words[] = {{"AUTH", 4}, {c->password, strlen(c->password)}};

@@ -105,7 +105,7 @@ def main(args, tell=None) -> int:
     (tell or _tell)(node, part)
     if not options.block:
         return 0
-    status = _stay(pid)
+    status = _stay(pid, node.folder)
     sessions.forget_dead()
     if status == 0:
         _end_redis(node)
@@ -116,6 +116,7 @@ def _start(options, dead):
     from ray import _core
     from ray._private import clusters, services, sessions
 
+    _look_up(options)
     ip = _own_address(options, services)
     part = clusters.head(ip, options) if options.head else clusters.joiner(options)
     with part as found:
@@ -124,6 +125,18 @@ def _start(options, dead):
         pid, folder = _core.start_node(config)
         sessions.register(folder)
         return pid, sessions.Node(folder), found
+
+
+def _look_up(options):
+    """Names of machines, once: the daemons keep what they stand for now, and tell it each other."""
+    from ray._private import addresses
+
+    if options.address:
+        options.address = addresses.in_digits(options.address)
+    if options.redis:
+        options.redis = addresses.in_digits(options.redis)
+    if options.redis_sentinel:
+        options.redis_sentinel = addresses.sentinels_in_digits(options.redis_sentinel)
 
 
 def _own_address(options, services):
@@ -179,7 +192,9 @@ def _problem(options):
 
 
 def _problem_of_cluster(options):
-    if options.address and not _is_address(options.address):
+    from ray._private import addresses
+
+    if options.address and not addresses.is_address(options.address):
         return f"--address is HOST:PORT of a node of the cluster, not {options.address!r}"
     for name in ("redis", "redis_sentinel"):
         spelled = "--" + name.replace("_", "-")
@@ -192,9 +207,9 @@ def _problem_of_cluster(options):
             )
     if options.redis and options.redis_sentinel:
         return "say --redis or --redis-sentinel, not both"
-    if options.redis and not _is_address(options.redis):
+    if options.redis and not addresses.is_address(options.redis):
         return f"--redis is HOST:PORT, not {options.redis!r}"
-    if options.redis_sentinel and not _are_sentinels(options.redis_sentinel):
+    if options.redis_sentinel and not addresses.are_sentinels(options.redis_sentinel):
         return f"--redis-sentinel is NAME@HOST:PORT,HOST:PORT,..., not {options.redis_sentinel!r}"
     if options.redis_port and (options.redis or options.redis_sentinel or options.address):
         return "--redis-port is for a Redis that the head starts itself"
@@ -203,16 +218,6 @@ def _problem_of_cluster(options):
         return "--tls-cert, --tls-key and --tls-ca are given together"
     missing = [path for path in files if path and not os.path.isfile(path)]
     return f"there is no file {missing[0]}" if missing else None
-
-
-def _is_address(text) -> bool:
-    host, _, port = text.rpartition(":")
-    return bool(host) and port.isdecimal() and 0 < int(port) < 65536
-
-
-def _are_sentinels(text) -> bool:
-    name, _, addresses = text.partition("@")
-    return bool(name) and all(_is_address(address) for address in addresses.split(","))
 
 
 def _problem_of_node(options):
@@ -292,7 +297,7 @@ def _end_redis(node):
             print(words, file=sys.stderr)
 
 
-def _stay(pid) -> int:
+def _stay(pid, folder) -> int:
     """Waits for the daemon's end; SIGTERM and Ctrl-C end it."""
     asked = False
 
@@ -303,9 +308,42 @@ def _stay(pid) -> int:
 
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
-    print("\n--block: this command ends with the node.", flush=True)
-    _, status = os.waitpid(pid, 0)
-    if asked or os.waitstatus_to_exitcode(status) == 0:
-        return 0
-    print("ray start: the node's daemon has died.", file=sys.stderr)
+    with _opened_log(folder) as log:
+        print("\n--block: this command ends with the node.", flush=True)
+        _tell_systemd()
+        code = _exit_code(pid)
+        if asked or code == 0:
+            return 0
+        why = f"was killed by signal {-code}" if code < 0 else _last_line(log)
+    print(f"ray start: the node's daemon has died: {why}", file=sys.stderr)
     return 1
+
+
+def _opened_log(folder):
+    """The daemon removes its name; what is open can still be read."""
+    try:
+        return open(os.path.join(folder, "cluster.log"))
+    except OSError:  # the daemon has ended already, or its disk is full
+        return open(os.devnull)
+
+
+def _exit_code(pid) -> int:
+    """Of this child. The first process of a container gets everybody's orphans, too."""
+    while True:
+        ended, status = os.wait()
+        if ended == pid:
+            return os.waitstatus_to_exitcode(status)
+
+
+def _last_line(log) -> str:
+    return log.read().rstrip("\n").rpartition("\n")[2] or "cluster.log says nothing"
+
+
+def _tell_systemd():
+    """That the node is there, where a unit of Type=notify waits for that."""
+    import socket
+
+    path = os.environ.get("NOTIFY_SOCKET")
+    if path:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
+            link.sendto(b"READY=1", "\0" + path[1:] if path.startswith("@") else path)

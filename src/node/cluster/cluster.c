@@ -61,12 +61,19 @@ void node_cluster_fail(node_cluster_t *c, mob_status_t status, const char *why) 
 
 void node_cluster_over(node_cluster_t *c, bool has_left, const char *why) {
     node_membership_end(c);
-    if (!has_left)
+    c->is_put_out = !has_left;
+    if (!has_left) {
+        node_cluster_trouble(c, "this node is no member any more: %s", why);
         node_warn(c->node,
                   "This node is no member of its cluster any more: %s. It ends, with all that runs "
                   "on it; start it again by `ray start`.",
                   why);
+    }
     node_end(c->node);
+}
+
+bool node_cluster_is_put_out(const node_t *n) {
+    return n->cluster != NULL && n->cluster->is_put_out;
 }
 
 /* ---- the mesh ---- */

@@ -69,6 +69,7 @@ struct node_cluster {
     uint64_t master;    /* of the control state, as the room member names it */
     uint64_t member_ns; /* since when it is registered */
     bool has_begun;     /* its starter was told */
+    bool is_put_out;    /* it is over, and had not left */
     node_roster_t roster;
     node_guestjobs_t guestjobs;
     node_proxies_t proxies;
@@ -92,6 +93,8 @@ mob_status_t node_cluster_start(node_t *node);
 void node_cluster_settle(node_cluster_t *cluster);
 /* Whether the starter may be told that the node is ready. */
 bool node_cluster_is_ready(const node_t *node);
+/* Whether the daemon ends because its cluster goes on without it. */
+bool node_cluster_is_put_out(const node_t *node);
 /* All jobs have ended: leaves the cluster, if there is one, and then ends the daemon. */
 void node_cluster_leave(node_t *node);
 
@@ -105,7 +108,8 @@ mob_status_t node_cluster_ask(node_cluster_t *cluster, script_fn script, const v
                               size_t size, redis_reply_fn reply, void *context);
 /* Registered, or alone: drivers find the node from now on, and the starter is told. */
 void node_cluster_began(node_cluster_t *cluster);
-/* This incarnation is over: the daemon ends. Its drivers are told why, unless it has left. */
+/* This incarnation is over: the daemon ends. Its drivers are told why, and so is cluster.log,
+ * unless it has left. */
 void node_cluster_over(node_cluster_t *cluster, bool has_left, const char *why);
 /* Something is not as it should be: a line in cluster.log. */
 void node_cluster_trouble(node_cluster_t *cluster, const char *format, ...)

@@ -1,0 +1,126 @@
+"""What runs nodes as services: `ray start --block` for it, and the files of examples/cluster."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import clusters
+import drivers
+import pytest
+import support
+
+from ray._private import sessions
+
+FILES = Path(__file__).resolve().parents[2] / "examples" / "cluster"
+pytestmark = pytest.mark.one_path("nodes and their commands; no task runs in it")
+needs_redis = pytest.mark.skipif(
+    not support.has_redis(), reason="there is no redis-server (scripts/setup.sh installs it)"
+)
+
+
+@pytest.fixture(autouse=True)
+def no_nodes():
+    """Every test begins and ends without one."""
+    assert sessions.live_nodes() == []
+    yield
+    clusters.end_all()
+
+
+@contextlib.contextmanager
+def blocked(*options, **env):
+    """A `ray start --block`, and its node."""
+    before = {node.node_id for node in sessions.live_nodes()}
+    with subprocess.Popen(
+        [drivers.RAY, "start", "--num-cpus=1", *options, "--block"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=drivers.environment(env),
+    ) as process:
+        try:
+            next(line for line in process.stdout if "--block" in line)
+            (node,) = [node for node in sessions.live_nodes() if node.node_id not in before]
+            yield process, node
+        finally:
+            process.terminate()
+
+
+# ---- ray start --block ----
+
+
+@pytest.mark.parametrize("is_abstract", [False, True])
+def test_block_says_when_the_node_is_there(folder, is_abstract):
+    path = f"{folder}/notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind("\0" + path if is_abstract else path)
+        systemd.settimeout(drivers.LIMIT)
+        said = "@" + path if is_abstract else path
+        with blocked("--head", "--port=0", NOTIFY_SOCKET=said) as (_, node):
+            assert systemd.recv(100) == b"READY=1"
+            assert support.alive(node.pid)
+
+
+def test_block_tells_which_signal_killed_the_daemon():
+    with blocked("--head", "--port=0") as (process, node):
+        os.kill(node.pid, signal.SIGKILL)
+        assert process.wait(drivers.LIMIT) == 1
+        assert "killed by signal 9" in process.stderr.read()
+
+
+@needs_redis
+def test_block_tells_why_the_cluster_put_its_node_out():
+    head = clusters.head()
+    with blocked(f"--address={head.address}") as (process, node):
+        clusters.await_all(head, node)
+        os.kill(node.pid, signal.SIGSTOP)
+        try:
+            clusters.await_all(head)
+        finally:
+            os.kill(node.pid, signal.SIGCONT)
+        assert process.wait(drivers.LIMIT) == 1
+        assert "the cluster took it for dead" in process.stderr.read()
+
+
+# ---- names of machines ----
+
+
+@needs_redis
+def test_a_node_joins_by_the_name_of_a_machine():
+    head = clusters.head()
+    port = head.address.rpartition(":")[2]
+    clusters.await_all(head, clusters.start(f"--address=localhost:{port}"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--address=nowhere.invalid:1"],
+        ["--head", "--redis=nowhere.invalid:1"],
+        ["--head", "--redis-sentinel=ours@127.0.0.1:1,nowhere.invalid:1"],
+    ],
+    ids=" ".join,
+)
+def test_a_name_of_no_machine(options):
+    words = clusters.refused(*options)
+    assert "nowhere.invalid, of nowhere.invalid:1, is no name of a machine" in words
+
+
+# ---- the files ----
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+def test_the_units_of_systemd(folder):
+    """As they are, but for the path of `ray`, which has to be there."""
+    units = sorted(FILES.glob("*.service"))
+    assert len(units) == 2
+    for unit in units:
+        path = Path(folder) / unit.name
+        path.write_text(unit.read_text().replace("/opt/mobula/bin/ray", drivers.RAY))
+        done = subprocess.run(
+            ["systemd-analyze", "verify", path], capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
