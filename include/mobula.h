@@ -663,15 +663,16 @@ MOB_API void mob_events_end(mob_client_t *client);
 typedef enum mob_query {
     MOB_QUERY_RESOURCES = 1,
     MOB_QUERY_EVENTS = 2,
-    MOB_QUERY_ACTORS = 3,
+    MOB_QUERY_ACTORS = 3, /* of all nodes: slot, generation, class, state, pid, restarts, how it
+                             died, its home, where it lives */
     MOB_QUERY_SHAPE = 4,
     MOB_QUERY_SPACE = 5,   /* a text: which processes have the object store's memory */
     MOB_QUERY_OBJECTS = 6, /* at most `argument` of them, and which processes hold each */
     MOB_QUERY_JOBS = 7, /* number, driver's pid, start and end in ms (0: it goes on), whether it is
                            a detached actor's, whether its driver died, namespace, entrypoint */
     MOB_QUERY_DEMANDS = 8,   /* what waits for resources: ((name, amount), ...), how many */
-    MOB_QUERY_NAMES = 9,     /* of actors: (namespace, name, slot, generation); `argument` 0: of the
-                                asker's namespace */
+    MOB_QUERY_NAMES = 9,     /* of actors of all nodes: (namespace, name, slot, generation, home);
+                                `argument` 0: of the asker's namespace */
     MOB_QUERY_DEADLOCK = 10, /* a text: the last deadlock that was found */
     MOB_QUERY_KEPT = 12,     /* (key, value) of each key that goes with its job: see mob_kv */
     MOB_QUERY_GROUPS = 13,   /* placement groups; `argument`: of this slot only, 0: all */

@@ -72,7 +72,11 @@ static mob_status_t question_ask(mob_client_t *c, wire_message_t request, const 
 mob_status_t mob_query(mob_client_t *c, mob_query_t query, uint64_t argument, void **ret_answer,
                        size_t *ret_size) {
     wire_message_t request = {.query = {WIRE_QUERY, (uint32_t)query, argument}};
-    return question_ask(c, request, NULL, 0, ret_answer, ret_size);
+    mob_status_t status = question_ask(c, request, NULL, 0, ret_answer, ret_size);
+    return status == MOB_ETIMEOUT
+               ? base_fail(status, "a node of the cluster did not answer in time, so its part of "
+                                   "the list is not known: ray.nodes() has who is there. Try again")
+               : status;
 }
 
 mob_status_t mob_kv(mob_client_t *c, mob_kv_t what, const void *items, size_t size,

@@ -36,6 +36,7 @@ typedef struct control_actor {
     mob_ref_t id;
     control_actor_state_t state;
     int32_t pid;       /* 0: it has no process */
+    uint64_t node;     /* where it lives, or lived */
     uint32_t restarts; /* that there were */
     char name[64];
     char cause[192]; /* of its death */

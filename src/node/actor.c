@@ -29,7 +29,15 @@
 #include "node/runname.h"
 #include "node/state.h"
 
+/* Its home is another node, which has it in its list. */
+static bool is_elsewheres(const node_t *n, const node_actor_t *a) {
+    return n->cluster != NULL &&
+           node_proxy_owns(n, n->grants.slots.owner[a->id.slot / STORE_SLOT_BLOCK]);
+}
+
 void node_actor_note(node_t *n, const node_actor_t *a) {
+    const char *host;
+    if (is_elsewheres(n, a)) return;
     static const control_actor_state_t states[] = {[ACTOR_PENDING] = CONTROL_ACTOR_PENDING,
                                                    [ACTOR_ALIVE] = CONTROL_ACTOR_ALIVE,
                                                    [ACTOR_RESTARTING] = CONTROL_ACTOR_RESTARTING,
@@ -37,7 +45,8 @@ void node_actor_note(node_t *n, const node_actor_t *a) {
     control_actor_t note = {.id = a->id,
                             .state = states[a->life.state],
                             .restarts = a->life.restarts,
-                            .pid = a->worker ? a->worker->pid : 0};
+                            .node = node_far_where(n, a, &host)};
+    if (a->worker != NULL || a->far != NULL) note.pid = a->worker != NULL ? a->worker->pid : a->pid;
     snprintf(note.name, sizeof note.name, "%s", a->name);
     size_t size = base_utf8_whole(a->cause, strnlen(a->cause, sizeof note.cause - 1));
     if (a->life.state == ACTOR_DEAD) memcpy(note.cause, a->cause, size);

@@ -12,7 +12,7 @@
  *   this daemon makes.
  *
  * In a cluster a name that is free here is asked for there, too (cluster/actor_name.h), and one
- * that nobody has here is looked for there. Lists are of this node.
+ * that nobody has here is looked for there. listing.h has the lists.
  *
  * A detached actor is a job of its own, with its maker's setup, and ends with it: the maker's end
  * does not reach it. The daemon uses the actor's object, so it has a holder for as long as it
@@ -26,7 +26,6 @@
 
 #include "node/cluster/actor_name.h"
 #include "node/state.h"
-#include "wire/direct.h"
 
 /* Who asked, for a request under way. */
 typedef struct {
@@ -35,9 +34,8 @@ typedef struct {
     uint32_t record; /* of a creation */
     uint64_t generation;
     mob_ref_t actor;
-    wire_message_t message; /* of a list */
-    node_named_t *named;    /* of a creation: the actor's, if it gets it; or what is looked for */
-    bool is_kept;           /* of a creation: the cluster was asked, too */
+    node_named_t *named; /* of a creation: the actor's, if it gets it; or what is looked for */
+    bool is_kept;        /* of a creation: the cluster was asked, too */
 } note_t;
 
 /* The cluster, if there is one that knows of names; NULL. */
@@ -339,39 +337,6 @@ void node_name_find(node_client_t *c, const wire_message_t *m) {
                                           named.is_group ? CONTROL_NAME_GROUP : CONTROL_NAME_ACTOR,
                                           named.name_space, named.name, on_found, note) != MOB_OK) {
         if (note != NULL) free(note->named);
-        free(note);
-        node_client_tell(c, wire_answer(MOB_ENOMEM, 0));
-    }
-}
-
-static void on_listed(void *context, const control_reply_t *reply) {
-    note_t *note = context;
-    node_client_t *c = note_client(note);
-    uint8_t *space = c != NULL ? node_question_space(c, &note->message) : NULL;
-    if (space != NULL) {
-        wire_writer_t w = {.data = space, .capacity = note->message.query.capacity};
-        wire_write_tuple(&w, (uint32_t)reply->count);
-        for (size_t i = 0; i < reply->count; i++) {
-            wire_write_tuple(&w, 4);
-            wire_write_str(&w, reply->names[i].name_space, strlen(reply->names[i].name_space));
-            wire_write_str(&w, reply->names[i].name, strlen(reply->names[i].name));
-            wire_write_int(&w, reply->names[i].actor.slot);
-            wire_write_int(&w, (int64_t)reply->names[i].actor.generation);
-        }
-        mob_status_t status = w.size > w.capacity ? MOB_ELIMIT : reply->status;
-        node_client_tell(c, wire_answer(status, w.size));
-    }
-    free(note);
-}
-
-void node_name_list(node_client_t *c, const wire_message_t *m) {
-    const char *own = c->job->setup->given.name_space;
-    note_t *note = note_new(c);
-    c->node->again = true;
-    if (note != NULL) note->message = *m;
-    if (note == NULL ||
-        control_name_list(c->node->control, CONTROL_NAME_ACTOR, m->query.argument != 0 ? NULL : own,
-                          on_listed, note) != MOB_OK) {
         free(note);
         node_client_tell(c, wire_answer(MOB_ENOMEM, 0));
     }

@@ -26,8 +26,6 @@ mob_status_t node_name_look(node_t *node, const node_named_t *named,
                             void (*found)(void *context, mob_status_t status, mob_ref_t actor,
                                           mob_ref_t info),
                             void *context);
-/* MOB_QUERY_NAMES: `argument` 0: of the client's namespace, 1: all. */
-void node_name_list(node_client_t *client, const wire_message_t *message);
 /* The actor is dead, or was told to end: its name is free. */
 void node_name_end(node_t *node, node_actor_t *actor);
 

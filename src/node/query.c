@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "node/demand.h"
 #include "node/inbox.h"
+#include "node/listing.h"
 #include "node/state.h"
 #include "wire/direct.h"
 
@@ -44,23 +45,6 @@ static void write_events(node_t *n, wire_writer_t *w) {
         wire_write_int(w, e->worker);
         wire_write_int(w, (int64_t)e->start_ns);
         wire_write_int(w, (int64_t)e->end_ns);
-    }
-}
-
-static void write_actors(node_t *n, wire_writer_t *w) {
-    static const char *const states[] = {"PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD"};
-    size_t count = control_actor_count(n->control);
-    wire_write_tuple(w, (uint32_t)count);
-    for (size_t i = 0; i < count; i++) {
-        const control_actor_t *a = control_actor_at(n->control, i);
-        wire_write_tuple(w, 7);
-        wire_write_int(w, a->id.slot);
-        wire_write_int(w, (int64_t)a->id.generation);
-        wire_write_str(w, a->name, strlen(a->name));
-        wire_write_str(w, states[a->state], strlen(states[a->state]));
-        wire_write_int(w, a->pid);
-        wire_write_int(w, a->restarts);
-        wire_write_str(w, a->cause, strlen(a->cause));
     }
 }
 
@@ -144,7 +128,7 @@ void node_questions_forget(node_client_t *c) {
  * have done so. */
 void node_query(node_client_t *c, const wire_message_t *m) {
     if (m->query.what == MOB_QUERY_NAMES) {
-        if (node_question_space(c, m) != NULL) node_name_list(c, m);
+        if (node_question_space(c, m) != NULL) node_listing_ask(c, m);
         return;
     }
     node_question_t q = {.client = c->number,
@@ -186,7 +170,7 @@ static bool answer_write(node_client_t *asker, uint32_t query, uint64_t argument
         write_events(n, w);
         return true;
     case MOB_QUERY_ACTORS:
-        write_actors(n, w);
+        node_listing_write(n, w); /* for who looks from outside, at this node */
         return true;
     case MOB_QUERY_SHAPE:
         write_shape(asker->job, w, argument);
@@ -236,6 +220,10 @@ static bool answer_write(node_client_t *asker, uint32_t query, uint64_t argument
 static void question_answer(node_client_t *c, const wire_message_t *m) {
     uint8_t *space = node_question_space(c, m);
     if (space == NULL) return;
+    if (m->query.what == MOB_QUERY_ACTORS) {
+        node_listing_ask(c, m);
+        return;
+    }
     wire_writer_t w = {.data = space, .capacity = m->query.capacity};
     if (!answer_write(c, m->query.what, m->query.argument, &w))
         node_client_tell(c, wire_answer(MOB_EINVAL, 0));

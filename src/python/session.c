@@ -454,8 +454,8 @@ PyObject *core_names_dropped(PyObject *module, PyObject *unused) {
     return PyLong_FromUnsignedLong(count);
 }
 
-/* actor_names(all): (namespace, name, slot, generation) of each; of all namespaces, or of this
- * job's. */
+/* actor_names(all): (namespace, name, slot, generation, home) of each; of all namespaces, or of
+ * this job's. */
 PyObject *core_actor_names(PyObject *module, PyObject *all) {
     (void)module;
     return core_connected() ? core_ask(MOB_QUERY_NAMES, PyObject_IsTrue(all) == 1) : NULL;

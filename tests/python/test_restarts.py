@@ -91,7 +91,7 @@ def wait_until(condition):
 def state(actor):
     """(state, num_restarts, cause) as the daemon tells."""
     ref = actor._actor_id.hex()
-    for slot, generation, _, word, _, restarts, cause in ray._core.query("actors"):
+    for slot, generation, _, word, _, restarts, cause, *_ in ray._core.query("actors"):
         if ref.endswith(f"{slot:08x}{generation:016x}"):
             return word, restarts, cause
     return None

@@ -521,7 +521,7 @@ def _find_actor(space, name):
 
 def _actor_names(all_namespaces):
     return [
-        (space, name, 1, _core.local_cell(ref).number)
+        (space, name, 1, _core.local_cell(ref).number, ref.hex()[:16])
         for (space, name), (ref, _) in _named.items()
         if all_namespaces or space == session.namespace
     ]

@@ -92,8 +92,8 @@ def get_actor(name: str, namespace: "str | None" = None):
 
 
 def list_named_actors(all_namespaces: bool = False) -> list:
-    """The names of all actors that have one: of this job's namespace, or, as dicts with "namespace"
-    and "name", of all.
+    """The names of all actors of the cluster that have one: of this job's namespace, or, as dicts
+    with "namespace" and "name", of all.
 
         print(ray.util.list_named_actors())                         # ["counter"]
         print(ray.util.list_named_actors(all_namespaces=True))      # [{"name": ..., "namespace": ...}]
@@ -109,7 +109,7 @@ def list_named_actors(all_namespaces: bool = False) -> list:
 
 def name_of(actor_id: str) -> str:
     """The name of an actor by its id; "" if it has none."""
-    for _, name, slot, generation in _core.actor_names(True):
-        if actor_id[16:] == f"{slot:08x}{generation:016x}":
+    for _, name, slot, generation, home in _core.actor_names(True):
+        if actor_id == f"{home}{slot:08x}{generation:016x}":
             return name
     return ""

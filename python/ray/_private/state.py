@@ -106,7 +106,8 @@ def available_resources_per_node() -> dict:
 
 def actors(actor_id: "str | None" = None, *, actor_state_name: "str | None" = None) -> dict:
     """The actor of this id, as `handle._actor_id.hex()` gives it: a dict, empty if nothing is known
-    of it. Without an id all actors by theirs, or those in this state; of the dead only the last.
+    of it. Without an id all actors of the cluster by theirs, or those in this state; of the dead
+    only the last of each node.
 
     It has what the daemon remembers of an actor, and so fewer keys than Ray's.
 
@@ -117,20 +118,20 @@ def actors(actor_id: "str | None" = None, *, actor_state_name: "str | None" = No
             f"actor_state_name must be one of {', '.join(_ACTOR_STATES)}, and is "
             f"{actor_state_name!r}"
         )
-    node = nodes()[0]
-    found = {row["ActorID"]: row for row in (_actor(node, *row) for row in _core.query("actors"))}
+    hosts = {row["NodeID"]: row["NodeManagerAddress"] for row in nodes()}
+    found = {row["ActorID"]: row for row in (_actor(hosts, *row) for row in _core.query("actors"))}
     if actor_id is not None:
         return found.get(actor_id, {})
     return {key: row for key, row in found.items() if actor_state_name in (None, row["State"])}
 
 
-def _actor(node, slot, generation, name, state, pid, restarts, cause):
+def _actor(hosts, slot, generation, name, state, pid, restarts, cause, home, node):
     return {
-        "ActorID": f"{node['NodeID']}{slot:08x}{generation & 0xFFFFFFFFFFFFFFFF:016x}",
+        "ActorID": f"{home}{slot:08x}{generation & 0xFFFFFFFFFFFFFFFF:016x}",
         "ActorClassName": name,
         "State": state,
         "Pid": pid,
-        "Address": {"NodeID": node["NodeID"], "IPAddress": node["NodeManagerAddress"]},
+        "Address": {"NodeID": node, "IPAddress": hosts.get(node, "")},
         "NumRestarts": restarts,
         "DeathCause": cause,
     }

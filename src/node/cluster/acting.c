@@ -18,6 +18,7 @@
 #include "node/cluster/actor_seat.h"
 #include "node/cluster/actor_stub.h"
 #include "node/cluster/cluster.h"
+#include "node/cluster/gather.h"
 #include "node/cluster/membership.h"
 #include "node/forward.h"
 #include "node/state.h"
@@ -337,6 +338,7 @@ static void on_timer(uv_timer_t *timer) {
     if (a->room == NULL) return;
     for (size_t i = a->unasked.count; i-- > 0;) question_go(c, vec_pop(&a->unasked));
     node_actor_names_tick(c);
+    node_gather_tick(c);
     actor_tick(a->room, now_ms());
     node_far_tick(c);
     c->node->again = true;
@@ -366,6 +368,7 @@ void node_acting_end(node_cluster_t *c) {
     if (a->room == NULL) return;
     uv_close((uv_handle_t *)&a->timer, NULL);
     node_actor_names_end(c);
+    node_gather_end(c);
     actor_free(a->room);
     a->room = NULL;
     while (a->first != NULL) {
@@ -383,6 +386,7 @@ void node_acting_died(node_cluster_t *c, uint64_t peer) {
     if (c->acting.room == NULL) return;
     node_far_node_died(c, peer);
     node_actor_names_died(c, peer);
+    node_gather_died(c, peer);
     actor_peer_died(c->acting.room, peer);
     c->node->again = true;
 }

@@ -39,13 +39,14 @@ typedef struct {
     VEC(node_actor_t *) fars;           /* all actors that live elsewhere */
     VEC(mob_ref_t) waiting;             /* actors whose creation waits here, and may go */
     VEC(node_acting_source_t) sources;
-    node_name_search_t *searches; /* of names; see actor_name.c */
-    node_name_asked_t *unheard;   /* questions about names that were not answered */
-    uint64_t spread;              /* actors that were spread */
-    uint64_t search_count;        /* that there were */
-    uint64_t from;                /* whose message is being received */
-    uint64_t master, settled;     /* of the control state, as membership names it */
-    uint64_t said;                /* the newest master that was told all */
+    node_name_search_t *searches;      /* of names; see actor_name.c */
+    node_name_asked_t *unheard;        /* questions about names that were not answered */
+    struct node_gathering *gatherings; /* lists that are made */
+    uint64_t spread;                   /* actors that were spread */
+    uint64_t search_count;             /* that there were, and lists */
+    uint64_t from;                     /* whose message is being received */
+    uint64_t master, settled;          /* of the control state, as membership names it */
+    uint64_t said;                     /* the newest master that was told all */
 } node_acting_t;
 
 /* This node is a member. MOB_ENOMEM. */

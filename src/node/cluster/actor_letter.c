@@ -24,6 +24,7 @@
 #include "node/cluster/actor_seat.h"
 #include "node/cluster/actor_stub.h"
 #include "node/cluster/cluster.h"
+#include "node/cluster/gather.h"
 #include "node/cluster/guest.h"
 #include "node/cluster/post.h"
 #include "node/state.h"
@@ -121,6 +122,8 @@ static mob_status_t message_come(node_cluster_t *c, uint64_t from, const void *b
     const uint8_t *body = (const uint8_t *)bytes + HEAD_SIZE;
     if (m.kind == NODE_NAME_ASK) return node_actor_name_asked(c, from, &m, body, size - HEAD_SIZE);
     if (m.kind == NODE_NAME_TOLD) return node_actor_name_told(c, from, &m, body, size - HEAD_SIZE);
+    if (m.kind == NODE_GATHER_ASK) return node_gather_asked(c, from, &m, body, size - HEAD_SIZE);
+    if (m.kind == NODE_GATHER_TOLD) return node_gather_told(c, from, &m, body, size - HEAD_SIZE);
     if (is_for_books(c->node, &m)) return kill_come(c, from, &m, bytes, size);
     if (m.kind == MESSAGE_CREATE && freight_size > 0) {
         uint8_t *copy = malloc(freight_size);
