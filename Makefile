@@ -1,7 +1,7 @@
 # Every target first makes the machine ready (scripts/setup.sh), so a fresh clone needs nothing but
 # make.
 .PHONY: help setup build run run-cluster test test-ml test-ml-made proof chaos chaos-cluster sim
-.PHONY: wheel bench bench-c bench-memory bench-plots sanitize format clean
+.PHONY: wheel bench bench-c bench-cluster bench-memory bench-plots sanitize format clean
 
 PYTHON := .venv/bin/python
 # meson looks for ninja on the path.
@@ -28,6 +28,7 @@ help:
 	@echo "make sim          the cluster's protocols in a simulator: many seeds, and every rule left"
 	@echo "                  out once, which must be found; up to ten minutes"
 	@echo "make bench        Mobula beside Ray and multiprocessing.Pool, into docs/figures"
+	@echo "make bench-cluster  several nodes on this machine, beside Ray's"
 	@echo "make bench-memory objects on disk, and very many of them, beside Ray"
 	@echo "make bench-c      tasks a second between two C processes"
 	@echo "make bench-plots  how its costs grow: measures the curves, and draws them into docs/figures"
@@ -81,6 +82,10 @@ sim: build
 bench: build
 	@scripts/setup.sh bench
 	@$(PYTHON) bench/run.py --mobula $(PYTHON) --ray .venv-bench/bin/python
+
+bench-cluster: build
+	@scripts/setup.sh bench
+	@$(PYTHON) bench/cluster.py --mobula $(PYTHON) --ray .venv-bench/bin/python
 
 bench-memory: build
 	@scripts/setup.sh bench

@@ -11,20 +11,17 @@ docs/figures; a run of some rows, or without Ray, into bench/partial.
 from __future__ import annotations
 
 import argparse
-import json
 import mmap
 import os
 import shutil
-import subprocess
 import tempfile
 import threading
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+import fresh
 import pages
-import procs
 from table import number
 
 HERE = Path(__file__).resolve().parent
@@ -97,40 +94,16 @@ def disk(folder: str) -> dict[str, float]:
     return {"write": GIB / 1e9 / written, "read": GIB / 1e9 / read, "both": GIB / 1e9 / both}
 
 
-def measure(python: str, row: Row, folder: str, count: int) -> float | str:
-    mark = uuid.uuid4().hex
-    process = subprocess.Popen(
-        [python, str(HERE / "workload_memory.py"), row.key, folder, str(count)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, procs.MARK: mark},
-    )
-    try:
-        out, err = process.communicate(timeout=row.limit)
-        lines = [line for line in out.splitlines() if line.startswith('{"value"')]
-        if lines:
-            return json.loads(lines[-1])["value"]
-        return "error: " + (err.strip().splitlines() or ["nothing was printed"])[-1][:60]
-    except subprocess.TimeoutExpired:
-        return f"not in {row.limit:g} s"
-    finally:
-        names = procs.family(process.pid, mark)
-        process.kill()
-        process.communicate()
-        procs.end(names, 3.0)
-
-
-def best(row: Row, figures: list) -> float | str:
-    numbers = [figure for figure in figures if not isinstance(figure, str)]
-    if not numbers:
-        return figures[-1] if figures else ""
-    return min(numbers) if row.less else max(numbers)
+def measure(python: str, row: Row, folder: str, count: int) -> fresh.Figure:
+    command = [python, str(HERE / "workload_memory.py"), row.key, folder, str(count)]
+    return fresh.measure(command, row.limit)
 
 
 def cells(row: Row, figures: dict[str, list]) -> list[str]:
     """A row of the table, from every window's figures."""
-    mine, other, limit = (best(row, figures.get(name, [])) for name in ("Mobula", "Ray", "disk"))
+    mine, other, limit = (
+        fresh.best(figures.get(name, []), row.less) for name in ("Mobula", "Ray", "disk")
+    )
     times = share = ""
     if not isinstance(mine, str) and not isinstance(other, str):
         times = number(other / mine if row.less else mine / other)
@@ -156,7 +129,7 @@ def markdown(results: dict) -> str:
             continue
         made = cells(row, results["rows"][row.key])
         for column in (1, 2):
-            if made[column].startswith(("error: ", "not in ")):
+            if fresh.is_reason(made[column]):
                 notes.append(f"{HEAD[column]}, {row.title}: {made[column]}")
                 made[column] = "error"
         rows.append(made)

@@ -27,6 +27,7 @@ COLUMNS = 100
 KINDS = {
     "bench": ("Mobula beside Ray and multiprocessing.Pool", "make bench", "table"),
     "node": ("Nodes, drivers, names and restarts", "bench/run.py --page node", "table"),
+    "cluster": ("Several nodes on this machine", "make bench-cluster", "cluster"),
     "memory": ("Objects on disk, and very many of them", "make bench-memory", "memory"),
     "c": ("Between two C processes", "make bench-c", "c_rate"),
     "scaling": ("How costs grow", "make bench-plots", "curve_table"),

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Makes a machine ready for every make target: Debian packages, then .venv with the build and test
 # tools. Does nothing, quickly, when all is there. `setup.sh bench` also makes .venv-bench, which
-# holds Ray for comparison; `setup.sh plots` makes .venv-plots, which holds matplotlib; `setup.sh
-# types` makes .venv-types, which holds what checks types; `setup.sh wheel` makes .venv-wheel, which
-# holds auditwheel; `setup.sh own` makes .venv-own, for scripts/clients_own.py; `setup.sh ml` makes the
-# environments of `make test-ml`: .venv-tf, .venv-torch and .venv-clients.
+# holds Ray for comparison, and installs iperf3; `setup.sh plots` makes .venv-plots, which holds
+# matplotlib; `setup.sh types` makes .venv-types, which holds what checks types; `setup.sh wheel`
+# makes .venv-wheel, which holds auditwheel; `setup.sh own` makes .venv-own, for
+# scripts/clients_own.py; `setup.sh ml` makes the environments of `make test-ml`: .venv-tf,
+# .venv-torch and .venv-clients.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -86,7 +87,14 @@ fi
 
 make_environment .venv scripts/requirements.txt
 case ${1-} in
-bench | own | plots | types | wheel) make_environment ".venv-$1" "scripts/requirements-$1.txt" ;;
+bench)
+    if [ -n "${installed-}" ]; then
+        missing=$(missing_of iperf3)
+        if [ -n "$missing" ]; then install_packages "$missing"; fi
+    fi
+    make_environment .venv-bench scripts/requirements-bench.txt
+    ;;
+own | plots | types | wheel) make_environment ".venv-$1" "scripts/requirements-$1.txt" ;;
 ml)
     make_environment .venv-tf scripts/requirements-tf.txt
     make_torch_environment

@@ -106,3 +106,12 @@ def test_rows_of_memory_and_c(pages):
     assert "| 3.00 GB/s | error |  | 4.00 GB/s | 0.75 |" in page and "error: no" in page
     output = "C tasks, one at a time               1060000/s\nnoise\nC calls   12/s\n"
     assert c_rate.rows(output) == {"C tasks, one at a time": 1060000, "C calls": 12}
+
+
+def test_rows_of_a_cluster(pages):
+    import cluster
+
+    figures = {"Mobula": [1.0, 2.0], "Ray": ["not in 240 s"], "beside": [4.0]}
+    page = cluster.markdown({"windows": 2, "rows": {"pull": figures}})
+    assert "| pull of 1 GiB | 2.00 GB/s | error |  | 3.20 GB/s | 4.00 GB/s: a socket |" in page
+    assert "Ray, pull of 1 GiB: not in 240 s" in page
