@@ -124,3 +124,24 @@ def test_the_units_of_systemd(folder):
             ["systemd-analyze", "verify", path], capture_output=True, text=True, timeout=60
         )
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_the_script_of_slurm_is_one_of_bash():
+    done = subprocess.run(
+        ["bash", "-n", FILES / "slurm.sh"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_script_of_slurm_finds_the_address_that_the_head_prints():
+    """The same words of sed, on what `ray start --head` says."""
+    (command,) = [
+        line.split("(", 1)[1].split(" <<<")[0]
+        for line in (FILES / "slurm.sh").read_text().split("\n")
+        if line.startswith("RAY_ADDRESS=$(sed")
+    ]
+    head = drivers.command("start", "--head", "--port=0", "--num-cpus=1")
+    (node,) = sessions.live_nodes()
+    done = subprocess.run(command, shell=True, input=head.stdout, capture_output=True, text=True)
+    assert done.stdout.strip() == (node.address if node.cluster else ""), head.stdout
