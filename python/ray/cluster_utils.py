@@ -9,7 +9,7 @@ import sys
 import time
 
 from ray import _core
-from ray._private import redis_server, roster, services, sessions
+from ray._private import leftovers, redis_server, roster, services, sessions
 
 __all__ = ["Cluster"]
 
@@ -21,9 +21,18 @@ _NOTHING_TO_DO = frozenset(
     "min_worker_port node_manager_port object_manager_port raylet_socket_name "
     "plasma_store_socket_name".split()
 )
-_START = (
-    "import sys; del sys.path[0]; sys.path.insert(0, sys.argv[1]); from ray.scripts import start; "
+_PATH = "import sys; del sys.path[0]; sys.path.insert(0, sys.argv[1]); "
+_START = _PATH + (
+    "from ray.scripts import start; "
     "sys.exit(start.main(sys.argv[2:], lambda node, part: print(node.folder)))"
+)
+_START_WATCHED = _PATH + (
+    "from ray._private import leftovers; "
+    "sys.exit(leftovers.start(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]))"
+)
+_WATCH = (
+    "import runpy, sys; del sys.path[0]; file = sys.argv.pop(1); "
+    "runpy.run_path(file, run_name='__main__')"
 )
 
 
@@ -231,7 +240,7 @@ class Cluster:
         initialize_head: whether the head is started at once; else it is the first that is added.
         connect: whether this program joins the head at once.
         head_node_args: what the head has: see add_node.
-        shutdown_at_exit: whether the nodes end with this program.
+        shutdown_at_exit: whether the nodes end with this program, however it ends.
     """
 
     def __init__(
@@ -252,6 +261,8 @@ class Cluster:
         self._token = os.urandom(32).hex()
         self._token_before = None
         self._pid = os.getpid()
+        self._watcher = None
+        self._is_watched = shutdown_at_exit
         if shutdown_at_exit:
             atexit.register(self._at_exit)
         if initialize_head:
@@ -389,6 +400,7 @@ class Cluster:
         self._forget_token()
         for node in reversed(nodes):
             self.remove_node(node)
+        self._watch_end()
         atexit.unregister(self._at_exit)
 
     def _at_exit(self):
@@ -403,16 +415,53 @@ class Cluster:
         if self._token_before is not None:
             os.environ["RAY_AUTH_TOKEN"] = self._token_before
 
+    def _watch_begin(self, path):
+        if self._watcher is None or self._watcher.poll() is not None:
+            self._watcher = subprocess.Popen(
+                [sys.executable, "-c", _WATCH, leftovers.__file__, str(os.getpid()), path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+
+    def _watch_end(self):
+        if self._watcher is None:
+            return
+        try:
+            with self._watcher.stdin as pipe:
+                pipe.write(b"end\n")
+        except OSError:  # it was killed
+            pass
+        self._watcher.wait()
+        self._watcher = None
+
     def _started(self, arguments, env_vars):
         """The folder of the node that `ray start` makes."""
         path = services.program_folder()
+        command = [sys.executable, "-c", _START, path]
+        pipes = []
+        if self._is_watched:
+            self._watch_begin(path)
+            pipes = [self._watcher.stdin.fileno()]
+            command = [
+                sys.executable,
+                "-c",
+                _START_WATCHED,
+                path,
+                str(os.getpid()),
+                *map(str, pipes),
+            ]
         done = subprocess.run(
-            [sys.executable, "-c", _START, path, *arguments],
+            [*command, *arguments],
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
             timeout=_START_LIMIT,
             env={**os.environ, **(env_vars or {}), "RAY_AUTH_TOKEN": self._token},
+            pass_fds=pipes,
+            start_new_session=self._is_watched,  # a signal to this program's group is not for it
         )
         if done.returncode != 0:
             raise RuntimeError(f"the node could not be started: {done.stderr.strip()}")

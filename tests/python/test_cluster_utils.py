@@ -1,6 +1,10 @@
 """ray.cluster_utils: clusters of several nodes on this machine, for tests."""
 
+import contextlib
 import os
+import signal
+import subprocess
+import sys
 import time
 
 import clusters
@@ -172,3 +176,65 @@ print(ray.cluster_resources()["CPU"])
     assert done.returncode == 0 and done.stdout == "3.0\n", done.stderr
     assert support.processes() == [] and support.sessions() == []
     assert support.redis_processes() == []
+
+
+KILLED = """
+import os, signal, sys, time
+import ray
+from ray.cluster_utils import Cluster
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+cluster.add_node(num_cpus=1)
+if sys.argv[1] == "connects":
+    cluster.connect()
+    ray.get(ray.remote(lambda: 1).remote())
+if sys.argv[1] == "forks" and os.fork() == 0:
+    time.sleep(300)
+    os._exit(0)
+if sys.argv[1] == "headless":
+    cluster.head_node.kill_raylet()
+print("there", flush=True)
+if sys.argv[1] == "starts":
+    cluster.add_node(num_cpus=1)
+time.sleep(300)
+"""
+
+
+@pytest.mark.parametrize("how", ["waits", "connects", "forks", "headless", "starts"])
+def test_nothing_is_left_of_a_program_that_is_killed(how):
+    program = subprocess.Popen(
+        [sys.executable, "-c", KILLED, how],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert program.stdout.readline() == "there\n"
+        assert len(sessions.live_nodes()) == (1 if how == "headless" else 2)
+        os.kill(program.pid, signal.SIGKILL)
+        program.wait()
+        assert support.wait_until(
+            lambda: (
+                sessions.live_nodes() == []
+                and support.sessions() == []
+                and support.redis_processes() == []
+                and support.redis_folders() == []
+            ),
+            60,
+        )
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # the process that it has forked
+            os.killpg(program.pid, signal.SIGKILL)
+        program.stdout.close()
+
+
+def test_nodes_that_are_to_stay_do():
+    code = KILLED.replace("Cluster(", "Cluster(shutdown_at_exit=False, ")
+    program = subprocess.Popen(
+        [sys.executable, "-c", code, "waits"], stdout=subprocess.PIPE, text=True
+    )
+    assert program.stdout.readline() == "there\n"
+    program.kill()
+    program.wait()
+    program.stdout.close()
+    assert len(sessions.live_nodes()) == 2
