@@ -445,6 +445,7 @@ mob_status_t redis_keeper_open(uv_loop_t *loop, const redis_settings_t *settings
     k->sentinels = settings->sentinels;
     snprintf(k->password, sizeof k->password, "%s",
              settings->password != NULL ? settings->password : "");
+    memcpy(k->sentinels.password, k->password, sizeof k->password);
     snprintf(k->prefix, sizeof k->prefix, "{%016" PRIx64 "}:", settings->cluster);
     snprintf(k->index, sizeof k->index, "%sindex", k->prefix);
     uv_timer_init(loop, &k->timer);
@@ -459,6 +460,7 @@ static void on_closed(uv_handle_t *handle) {
     while (k->first != NULL) question_free(question_pop(k));
     redis_attempt_free(k->attempt);
     explicit_bzero(k->password, sizeof k->password);
+    explicit_bzero(k->sentinels.password, sizeof k->sentinels.password);
     free(k);
 }
 

@@ -32,11 +32,12 @@ def free_ports(count) -> list:
 
 
 class Replicated:
-    """A master with two replicas, and three Sentinels."""
+    """A master with two replicas, and three Sentinels. `is_open`: these want no password."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, is_open=False):
         ports = free_ports(6)
         self.folder = folder
+        self.is_open = is_open
         self.servers = [self._server(i, port, ports[0]) for i, port in enumerate(ports[:3])]
         for port in ports[:3]:
             assert support.wait_until(lambda port=port: "PONG" in self.ask(port, "PING"))
@@ -50,7 +51,8 @@ class Replicated:
 
     def _knows_all(self, port) -> bool:
         """Whether this Sentinel knows the others, and both replicas."""
-        known = self.ask(port, "SENTINEL", "master", "ours", password=None)
+        password = None if self.is_open else PASSWORD
+        known = self.ask(port, "SENTINEL", "master", "ours", password=password)
         return "num-other-sentinels\n2" in known and "num-slaves\n2" in known
 
     def _start(self, *words):
@@ -74,6 +76,7 @@ class Replicated:
                 f'sentinel auth-pass ours "{PASSWORD}"\n'
                 "sentinel down-after-milliseconds ours 1000\n"
                 "sentinel failover-timeout ours 5000\n"
+                + ("" if self.is_open else f'requirepass "{PASSWORD}"\n')
             )
         return self._start(path, "--sentinel")
 
@@ -94,8 +97,8 @@ class Replicated:
 
 
 @pytest.fixture
-def replicated(folder):
-    made = Replicated(folder)
+def replicated(request, folder):
+    made = Replicated(folder, **getattr(request, "param", {}))
     yield made
     made.end()
     clusters.end_all()
@@ -126,3 +129,17 @@ def test_the_master_of_redis_dies_while_work_goes_on(replicated):
     clusters.await_all(*nodes[:2], seconds=BUSY)  # it is the new master that knows of this death
     clusters.await_all(*nodes[:2], clusters.join(first, **env), seconds=BUSY)
     assert ray.get(remote.remote(), timeout=BUSY) == there
+
+
+@pytest.mark.parametrize("replicated", [{"is_open": True}], indirect=True)
+def test_sentinels_may_want_no_password(replicated):
+    env = {"RAY_REDIS_PASSWORD": PASSWORD}
+    first = clusters.head(f"--redis-sentinel={replicated.address}", **env)
+    clusters.await_all(first, clusters.join(first, **env), seconds=BUSY)
+
+
+def test_a_wrong_password_of_sentinels(replicated):
+    words = clusters.refused(
+        "--head", f"--redis-sentinel={replicated.address}", RAY_REDIS_PASSWORD="wrong"
+    )
+    assert "password" in words and "wrong" not in words
