@@ -6,6 +6,7 @@
 
 uint64_t base_clock_mono_ns(void);   /* never goes back; for durations */
 uint64_t base_clock_wall_ns(void);   /* since 1970; for people */
+uint64_t base_clock_boot_ns(void);   /* as mono, and goes on while the machine sleeps */
 uint32_t base_clock_coarse_ms(void); /* cheap, a few ms behind, wraps after seven weeks; for ages */
 
 #endif

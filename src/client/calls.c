@@ -28,6 +28,7 @@
  * reads `rests`; both sequentially consistent.
  */
 #include "client/client.h"
+#include "shm/term.h"
 
 enum { ASK_AGAIN = 64 }; /* calls, after the daemon had no queue for this pair */
 
@@ -173,6 +174,7 @@ static bool queue_has(mob_client_t *c, const client_calls_t *calls) {
 }
 
 bool client_calls_have(mob_client_t *c) {
+    if (c->calls.count > 0 && shm_term_await(c->node)) return false;
     for (size_t i = 0; i < c->calls.count; i++)
         if (queue_has(c, &c->calls.items[i])) return true;
     return false;
@@ -311,6 +313,7 @@ static bool queue_take(mob_client_t *c, client_calls_t *calls, bool all, client_
 bool client_call_take(mob_client_t *c, client_claim_fn claim) {
     size_t count = c->calls.count;
     bool unready = false;
+    if (count > 0 && shm_term_await(c->node)) return false;
     for (size_t tried = 0; tried < 2 * count && !c->run_unclaimable; tried++) {
         bool again = tried >= count;
         if (again && !unready) return false;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "shm/term.h"
 
 /* The daemon may hand over a task behind another whose result it needs, and that one may have to
  * run again. */
@@ -20,6 +21,21 @@ static bool arguments_are_there(mob_client_t *c, const client_order_t *order) {
     return true;
 }
 
+/* What is the actor's alone waits at its worker when the node's term is over. The daemon may have
+ * taken it back. */
+static bool order_waits(mob_client_t *c, const wire_message_t *message) {
+    const wire_record_t *record = &c->records[message->run.record % WIRE_MAX_RECORDS];
+    uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire);
+    return record->kind != MOB_TASK &&
+           wire_word_is(word, message->run.generation, WIRE_READY_STATE) && shm_term_await(c->node);
+}
+
+/* A task that is not run again goes back to the daemon when the node's term is over. */
+static bool order_returns(mob_client_t *c, const client_order_t *order) {
+    return !order->may_retry && c->records[order->record].kind == MOB_TASK &&
+           shm_term_is_over(c->node);
+}
+
 static bool order_claim(mob_client_t *c, const wire_message_t *message) {
     client_order_t order = {.record =
                                 message->run.record < WIRE_MAX_RECORDS ? message->run.record : 0,
@@ -30,7 +46,7 @@ static bool order_claim(mob_client_t *c, const wire_message_t *message) {
                             .made = message->run.flags & WIRE_RUN_MADE};
     uint64_t word = atomic_load_explicit(&c->records[order.record].word, memory_order_acquire);
     if (!wire_word_is(word, order.generation, WIRE_READY_STATE)) return false; /* taken back */
-    if (!arguments_are_there(c, &order)) {
+    if (order_returns(c, &order) || !arguments_are_there(c, &order)) {
         client_push(c, wire_about_record(WIRE_UNREADY, order.record, order.generation));
         return false;
     }
@@ -49,7 +65,18 @@ static bool entry_claim(mob_client_t *c, uint64_t entry, bool leased) {
     return client_run_claim(c, &order);
 }
 
-static bool task_claim(mob_client_t *c, uint64_t entry) { return entry_claim(c, entry, true); }
+/* A task that is not run again leaves its queue when the node's term is over, so that others behind
+ * it can go on: the daemon has it from then on. */
+static bool task_claim(mob_client_t *c, uint64_t entry) {
+    const wire_record_t *record = &c->records[wire_entry_index(entry)];
+    if (record->max_retries != 0 || !shm_term_is_over(c->node)) return entry_claim(c, entry, true);
+    uint64_t word = atomic_load_explicit(&record->word, memory_order_acquire);
+    if (wire_entry_names(entry, word))
+        client_push(c, wire_about_record(WIRE_POSTPONE, wire_entry_index(entry),
+                                         wire_word_generation(word)));
+    return false;
+}
+
 static bool call_claim(mob_client_t *c, uint64_t entry) { return entry_claim(c, entry, false); }
 
 /* The next record that the daemon told this worker to run. Notes what it said of queues of calls in
@@ -76,19 +103,24 @@ static bool order_take(mob_client_t *c, wire_message_t *ret_order) {
     return false;
 }
 
-void client_order_again(mob_client_t *c, uint32_t record, uint64_t generation, bool may_retry) {
-    wire_message_t order = {.run = {WIRE_RUN, .record = record, .generation = generation,
-                                    .flags = may_retry ? WIRE_RUN_MAY_RETRY : 0}};
-    if (client_group_hold(c, &order, true)) {
+/* Before all others. */
+static void order_put_first(mob_client_t *c, const wire_message_t *order) {
+    if (client_group_hold(c, order, true)) {
         /* its turn comes when its group has room */
     } else if (c->order_next > 0) {
-        c->orders.items[--c->order_next] = order;
-    } else if (vec_push(&c->orders, order)) {
-        memmove(c->orders.items + 1, c->orders.items, (c->orders.count - 1) * sizeof order);
-        c->orders.items[0] = order;
+        c->orders.items[--c->order_next] = *order;
+    } else if (vec_push(&c->orders, *order)) {
+        memmove(c->orders.items + 1, c->orders.items, (c->orders.count - 1) * sizeof *order);
+        c->orders.items[0] = *order;
     } else {
         c->told_to_exit = true; /* no memory: this worker ends, and the call is not lost */
     }
+}
+
+void client_order_again(mob_client_t *c, uint32_t record, uint64_t generation, bool may_retry) {
+    wire_message_t order = {.run = {WIRE_RUN, .record = record, .generation = generation,
+                                    .flags = may_retry ? WIRE_RUN_MAY_RETRY : 0}};
+    order_put_first(c, &order);
     shm_bell_ring(&c->node->bells[c->number]); /* the taker may sleep */
 }
 
@@ -116,9 +148,22 @@ static bool may_begin(const mob_client_t *c) {
     return !c->told_to_exit || (c->actor.slot != 0 && !c->run_unclaimable);
 }
 
+/* Carries out what the daemon told this worker to run, up to the first that can begin. */
+static bool orders_claim(mob_client_t *c) {
+    wire_message_t order;
+    while (order_take(c, &order)) {
+        if (!may_begin(c)) continue;
+        if (order_waits(c, &order)) {
+            order_put_first(c, &order);
+            return false;
+        }
+        if (order_claim(c, &order)) return true;
+    }
+    return false;
+}
+
 /* Takes a run that can begin now. MOB_ETIMEOUT: there is none. MOB_ELIMIT: none may begin. */
 static mob_status_t run_take(mob_client_t *c, mob_run_t **ret_run) {
-    wire_message_t order;
     bool claimed = false, full = c->running >= c->limit;
     if (forgets && c->running == 0) client_lease_run(c, 0);
     forgets = false;
@@ -126,7 +171,7 @@ static mob_status_t run_take(mob_client_t *c, mob_run_t **ret_run) {
      * this worker's memory with old functions. */
     if (c->forgets.count >= MOST_FORGETS) return forget_take(c, ret_run);
     if (!full) {
-        while (!claimed && order_take(c, &order)) claimed = may_begin(c) && order_claim(c, &order);
+        claimed = orders_claim(c);
         if (!claimed && !c->run_unclaimable) claimed = client_call_take(c, call_claim);
         if (!claimed && !c->told_to_exit && client_lease_begin(c))
             claimed = client_queue_take(c, client_lane(c), task_claim);

@@ -47,7 +47,7 @@ void node_ahead_give(node_t *n) {
                 sched_task_readd(n->sched, q);
                 continue;
             }
-            node_task_run_on(n, t, w);
+            if (!node_term_hold(n, t)) node_task_run_on(n, t, w);
             given = true;
         }
     }

@@ -183,12 +183,7 @@ void node_calls_closed(node_client_t *caller, uint32_t record, uint64_t generati
         node_client_fault(caller, "spoke of a record that is not its own");
         return;
     }
-    mob_ref_t actor = n->records[record].actor;
-    node_task_t *t = node_task_take_over(n, record, wire_entry(record, generation), caller->number);
-    if (t != NULL && t->kind == MOB_ACTOR_CALL)
-        node_actor_call(n, t, actor);
-    else if (t != NULL && t->missing == 0)
-        node_task_ready(t, n); /* its lane was closed */
+    node_queued_return(n, record, generation, caller->number); /* a task, if its lane was closed */
 }
 
 static void pair_end(node_t *n, node_pair_t *p) {

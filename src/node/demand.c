@@ -25,7 +25,8 @@ static void demand_add(demands_t *demands, const node_job_t *job, uint32_t shape
 static void demands_find(node_t *n, demands_t *demands) {
     for (uint32_t r = 0; r < n->grants.records.granted; r++) {
         const node_task_t *t = n->tasks[r];
-        if (t != NULL && t->job != NULL && (t->queue.queued || t->held_by != NULL))
+        if (t != NULL && t->job != NULL &&
+            (t->queue.queued || t->held_by != NULL || t->awaits_term))
             demand_add(demands, t->job, t->shape, 1);
     }
     NODE_EACH_JOB(n, job)

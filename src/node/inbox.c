@@ -218,6 +218,9 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
     case WIRE_CLOSED:
         node_calls_closed(c, m->record.record, m->record.generation);
         break;
+    case WIRE_POSTPONE:
+        node_queued_postpone(n, m->record.record, m->record.generation);
+        break;
     case WIRE_CALLS_ENDED:
         node_calls_ended(c, m->queue.queue);
         break;

@@ -142,6 +142,23 @@ node_task_t *node_task_take_over(node_t *n, uint32_t index, uint64_t entry, uint
     return t;
 }
 
+void node_queued_return(node_t *n, uint32_t index, uint64_t generation, uint32_t owner) {
+    mob_ref_t actor = n->records[index].actor;
+    node_task_t *t = node_task_take_over(n, index, wire_entry(index, generation), owner);
+    if (t != NULL && t->kind == MOB_ACTOR_CALL)
+        node_actor_call(n, t, actor);
+    else if (t != NULL && t->missing == 0)
+        node_task_ready(t, n);
+}
+
+/* The submitter may have died since, and the record be another's. */
+void node_queued_postpone(node_t *n, uint32_t index, uint64_t generation) {
+    if (index >= n->grants.records.granted) return;
+    uint32_t owner = n->grants.records.owner[index / WIRE_RECORD_BLOCK];
+    bool is_there = owner > 0 && owner < SHM_MAX_CLIENTS && n->clients[owner] != NULL;
+    if (is_there) node_queued_return(n, index, generation, owner);
+}
+
 void node_task_adopt(node_t *n, uint32_t index, uint64_t entry, uint32_t owner) {
     if (!node_grant_record_is(n, index, owner)) return;
     for (;;) {

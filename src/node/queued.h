@@ -26,6 +26,10 @@ void node_tasks_find_taken(node_client_t *worker);
 /* Takes a record that `entry` names, and that no worker has begun, out of a queue of its owner's:
  * the record is the daemon's to run or to fail. NULL: it is begun, done, or makes no sense. */
 node_task_t *node_task_take_over(node_t *node, uint32_t record, uint64_t entry, uint32_t owner);
+/* The same, and it goes through the daemon from now on. */
+void node_queued_return(node_t *node, uint32_t record, uint64_t generation, uint32_t owner);
+/* A worker found a task in a queue that may not begin now (WIRE_POSTPONE). */
+void node_queued_postpone(node_t *node, uint32_t record, uint64_t generation);
 /* Keeps a book on a record that stays in its dead owner's queue, if no worker has begun it. */
 void node_task_adopt(node_t *node, uint32_t record, uint64_t entry, uint32_t owner);
 /* Whether something that the client submitted is not done. */

@@ -59,6 +59,10 @@ static void tasks_start(node_t *n) {
             continue;
         }
         node_task_t *t = (node_task_t *)q;
+        if (node_term_hold(n, t)) {
+            sched_lease_release(n->sched, &lease);
+            continue;
+        }
         t->lease = lease;
         if (t->visit != NULL) node_placing_begun(t->visit);
         node_client_t *w = node_worker_idle(node_pool_of(t->job, t->shape));

@@ -56,6 +56,7 @@
 #include "node/space/space.h"
 #include "node/space/spill.h"
 #include "node/task.h"
+#include "node/term.h"
 #include "node/text.h"
 #include "node/types.h"
 #include "node/zygote.h"
@@ -149,6 +150,7 @@ struct node {
     uint32_t flows;             /* tasks that give out items */
     node_queued_t queued;
     node_cancels_t cancels;
+    node_term_t term;
     node_actors_t actors;
     node_groups_t groups;
     node_pairs_t pairs;

@@ -284,7 +284,7 @@ void node_task_ready(node_task_t *t, node_t *n) {
         node_actor_call_ready(n, t);
         return;
     }
-    if (t->held || (t->visit != NULL && !node_visit_may_start(t))) return;
+    if (t->held || t->awaits_term || (t->visit != NULL && !node_visit_may_start(t))) return;
     if (t->job->farewell.leaving) { /* submitted before its job's end was known */
         if (!t->job->cancelling) task_drop(n, t);
         return;
@@ -476,6 +476,7 @@ void node_task_dismiss(node_t *n, node_task_t *t) {
     run_unlink(t);
     waiting_unlink(n, t);
     node_offer_unhold(t);
+    node_term_unhold(n, t);
     sched_task_remove(n->sched, &t->queue);
     lease_pass_on(n, t, worker);
     refs_release(n, t);

@@ -21,8 +21,8 @@ struct node_task {
     };                 /* first: the scheduler gives this back */
     node_job_t *job;   /* its submitter's, or its detached actor's; NULL: that has ended */
     node_task_t *next; /* in an actor's queue of one caller, among those that wait for a
-                          worker, or in an offer (`held_by`) */
-    node_task_t *prev; /* beside an actor's queues, if `aside`; in an offer */
+                          worker, in an offer (`held_by`), or for a term (`awaits_term`) */
+    node_task_t *prev; /* beside an actor's queues, if `aside`; in an offer; for a term */
     node_task_t *run_prev, *run_next; /* among those that were handed to one worker */
     uint64_t generation;              /* the record's, as of now */
     uint32_t record, submitter, shape, held_shape, max_calls;
@@ -34,11 +34,12 @@ struct node_task {
     bool dynamic; /* as mob_task_t's */
     bool flows;   /* it gives out items: refs[1] is the flow's slot */
     bool waiting_for_worker;
-    bool queued;  /* workers take it from its submitter's queue, or one has: the daemon learns which
-                     one when that says so, or dies */
-    bool aside;   /* a call of an actor out of order that waits for an argument */
-    bool held;    /* a creation that waits for the actor's name */
-    bool adopted; /* a call of a dead caller's that was seen in its queue */
+    bool queued; /* workers take it from its submitter's queue, or one has: the daemon learns which
+                    one when that says so, or dies */
+    bool aside;  /* a call of an actor out of order that waits for an argument */
+    bool held;   /* a creation that waits for the actor's name */
+    bool awaits_term;                   /* the node's term is over: see term.h */
+    bool adopted;                       /* a call of a dead caller's that was seen in its queue */
     bool interrupted;                   /* cancelled, and its worker breaks the run off */
     bool cancel_force, cancel_children; /* how */
     uint64_t cancelled; /* the generation under which it was; 0: it was not. It is not run again */

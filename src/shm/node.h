@@ -43,6 +43,11 @@ typedef struct shm_node {
     /* Counts the names of actors that were given up: what a client was told of a name holds as long
      * as this stays. Written by the daemon. */
     _Atomic uint32_t names_dropped;
+    /* 1: a worker waits for a later term: see shm/term.h. */
+    _Atomic uint32_t term_awaited;
+    /* Until when, by CLOCK_BOOTTIME, workers may begin what runs at most once; 0: for ever, for the
+     * node is in no cluster. Written by the daemon. */
+    _Atomic uint64_t term_ns;
     /* 1: a task waits for a CPU: a worker that blocks or has nothing to do tells the daemon.
      * Written by the daemon. */
     alignas(64) _Atomic uint32_t wanted;

@@ -77,11 +77,13 @@ enum {
                           differs; answered with its number */
     WIRE_WORKER_UNFIT, /* failure, without a record: the sender, a worker, can't run anything, and
                           ends; answered */
-    WIRE_ID,     /* object: another node's (STORE_FOREIGN). Answered, with its wire_id_t in the
-                    scratch page */
-    WIRE_OF_ID,  /* id: another node's object. Answered, with the sender's mob_ref_t for it in the
-                    scratch page; MOB_ESTALE: this node has none */
-    WIRE_UP_END, /* none: what follows the last of these */
+    WIRE_ID,       /* object: another node's (STORE_FOREIGN). Answered, with its wire_id_t in the
+                      scratch page */
+    WIRE_OF_ID,    /* id: another node's object. Answered, with the sender's mob_ref_t for it in the
+                      scratch page; MOB_ESTALE: this node has none */
+    WIRE_POSTPONE, /* record: a task in a queue that may not begin, for the node's term is over
+                      (shm/term.h): the daemon is to keep it */
+    WIRE_UP_END,   /* none: what follows the last of these */
 
     /* daemon to client */
     WIRE_RUN = 64,  /* run */

@@ -6,6 +6,7 @@ from ray import _core
 
 # Times are of the wall clock, in milliseconds; until_ms is 0 while the node lives. `amounts`:
 # (resource, how much there is, how much is free). `folder`: of its session, on its machine.
+# `reason`: why it is dead, or what keeps a living one from its work.
 Row = namedtuple(
     "Row",
     "node_id alive host port name hostname pid is_head folder labels since_ms until_ms reason "

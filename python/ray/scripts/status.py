@@ -46,8 +46,8 @@ def _print_nodes(nodes, demands):
     idle = [row for row in nodes if row.alive and row not in used]
     since = time.time() * 1000 - _SHOWN_MS
     failed = [row for row in nodes if not row.alive and row.until_ms > since and _has_failed(row)]
-    print("Active:\n" + _lines([f" 1 {_name(row)}" for row in used], " (no active nodes)"))
-    print("Idle:\n" + _lines([f" 1 {_name(row)}" for row in idle], " (no idle nodes)"))
+    print("Active:\n" + _lines([f" 1 {_living(row)}" for row in used], " (no active nodes)"))
+    print("Idle:\n" + _lines([f" 1 {_living(row)}" for row in idle], " (no idle nodes)"))
     print("Pending:\n (no pending nodes)\nRecent failures:")
     print(_lines([f" {_name(row)}: {_failure(row)}" for row in failed], " (no failures)") + "\n")
 
@@ -69,6 +69,11 @@ def _has_failed(row) -> bool:
 def _failure(row) -> str:
     when = datetime.datetime.fromtimestamp(row.until_ms / 1000)
     return f"{row.reason or 'it died'} ({when:%H:%M:%S}, ip: {row.host}, {row.hostname})"
+
+
+def _living(row) -> str:
+    """`reason`: it has paused."""
+    return f"{_name(row)}: {row.reason}" if row.reason else _name(row)
 
 
 def _name(row) -> str:

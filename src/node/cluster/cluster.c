@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "net/token.h"
 #include "node/cluster/join.h"
 #include "node/cluster/membership.h"
@@ -29,11 +30,7 @@
 static const char FULL[] = "this file is full: nothing more is written here\n";
 enum { ROOM_BYTES = 16 << 20, JOIN_MS = 10000, LOG_MAX = 1 << 20 };
 
-uint64_t node_cluster_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
+uint64_t node_cluster_now_ns(void) { return base_clock_boot_ns(); }
 
 /* ---- what goes wrong ---- */
 
@@ -252,7 +249,8 @@ static mob_status_t timers_init(node_cluster_t *c) {
         error = uv_timer_init(&c->node->loop, timers[i]);
         timers[i]->data = c;
     }
-    return node_watch(error, "making a cluster's timers");
+    mob_status_t status = node_watch(error, "making a cluster's timers");
+    return status == MOB_OK ? node_pause_start(c) : status;
 }
 
 static void log_open(node_cluster_t *c) {

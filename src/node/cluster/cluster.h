@@ -20,6 +20,7 @@
 #include "node/cluster/guestjob.h"
 #include "node/cluster/holding.h"
 #include "node/cluster/package.h"
+#include "node/cluster/pause.h"
 #include "node/cluster/placing.h"
 #include "node/cluster/proxy.h"
 #include "node/cluster/roster.h"
@@ -79,6 +80,7 @@ struct node_cluster {
     node_acting_t acting;
     struct node_pulling *pulling; /* NULL: not yet, or not any more */
     node_packages_t packages;
+    node_pause_t pause;
     int log_fd; /* cluster.log in the session's folder; -1: none */
     size_t log_bytes;
     char trouble[512];      /* the newest line of it */

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "node/cluster/cluster.h"
+#include "node/cluster/pause.h"
 #include "node/cluster/post.h"
 #include "node/cluster/pulling.h"
 #include "node/state.h"
@@ -186,12 +187,18 @@ static void struck(void *context, uint64_t number) { node_holding_struck(context
 
 /* ---- this node's own right to go on ---- */
 
-/* Workers do not look at the term: what may run only once is held back by the daemon alone, while
- * this node has paused (docs/cluster.md). */
-static void term(void *context, uint64_t end_ns) { (void)context, (void)end_ns; }
+static void term(void *context, uint64_t end_ns) {
+    const node_cluster_t *c = context;
+    node_term_set(c->node, end_ns);
+}
+
 static void paused(void *context, bool is_paused) {
     node_placing_paused(context, is_paused);
     node_acting_paused(context, is_paused);
+    if (is_paused)
+        node_pause_begin(context);
+    else
+        node_pause_over(context);
 }
 
 /* A leader that has given up, and nobody else leads yet (0), is still whom others say to what they
@@ -314,6 +321,7 @@ mob_status_t node_membership_start(node_cluster_t *c) {
     free(card);
     if (status != MOB_OK) return status;
     c->state = CLUSTER_JOINING;
+    node_term_set(c->node, 0);
     uv_timer_start(&c->pulse, on_pulse, MEMBER_RENEW_MS, 0);
     tick_soon(c);
     return MOB_OK;
@@ -323,6 +331,7 @@ void node_membership_end(node_cluster_t *c) {
     uv_timer_stop(&c->tick);
     uv_timer_stop(&c->pulse);
     uv_timer_stop(&c->limit);
+    node_pause_end(c);
 }
 
 static void on_leave_limit(uv_timer_t *timer) {

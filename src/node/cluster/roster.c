@@ -279,7 +279,8 @@ static void write_text(wire_writer_t *w, const char *text) {
     wire_write_str(w, text != NULL ? text : "", text != NULL ? strlen(text) : 0);
 }
 
-static void row_write(const node_row_t *row, wire_writer_t *w) {
+/* `reason`: why it is dead, or has paused. */
+static void row_write(const node_row_t *row, const char *reason, wire_writer_t *w) {
     char id[17];
     snprintf(id, sizeof id, "%016llx", (unsigned long long)row->incarnation);
     wire_write_tuple(w, 14);
@@ -295,7 +296,7 @@ static void row_write(const node_row_t *row, wire_writer_t *w) {
     write_text(w, row->labels);
     wire_write_int(w, (int64_t)row->since_ms);
     wire_write_int(w, (int64_t)row->until_ms);
-    write_text(w, row->reason);
+    write_text(w, reason);
     wire_write_tuple(w, (uint32_t)row->count);
     for (size_t i = 0; i < row->count; i++) {
         wire_write_tuple(w, 3);
@@ -310,8 +311,8 @@ void node_roster_write(node_t *n, wire_writer_t *w) {
     const node_roster_t *roster = n->cluster != NULL ? &n->cluster->roster : NULL;
     bool has_own = own_row(n, &own);
     wire_write_tuple(w, (uint32_t)((roster != NULL ? roster->order.count : 0) + has_own));
-    if (has_own) row_write(&own, w);
+    if (has_own) row_write(&own, n->cluster != NULL ? node_pause_words(n->cluster) : NULL, w);
     for (size_t i = 0; roster != NULL && i < roster->order.count; i++)
-        row_write(roster->order.items[i], w);
+        row_write(roster->order.items[i], roster->order.items[i]->reason, w);
     row_fini(&own);
 }
