@@ -23,7 +23,7 @@ enum {
     MESSAGE_KILLED,
     MESSAGE_CALL,
     MESSAGE_ANSWER,
-    MESSAGE_CANCEL,
+    MESSAGE_CALL_CANCEL,
 };
 
 typedef struct {

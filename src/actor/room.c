@@ -448,7 +448,7 @@ mob_status_t actor_receive(actor_t *room, uint64_t from, const void *bytes, size
         return call_come(room, &h, &r);
     case MESSAGE_ANSWER:
         return answer_come(room, &h, &r);
-    case MESSAGE_CANCEL:
+    case MESSAGE_CALL_CANCEL:
         return cancel_come(room, &h, &r);
     default:
         return r.left > 0 ? MOB_EPROTO : plain_come(room, &h, kind);

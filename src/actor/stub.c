@@ -324,7 +324,7 @@ void actor_cancel(actor_t *room, uint64_t token, bool recursive) {
         return;
     }
     uint8_t head[HEAD_MAX];
-    base_writer_t w = head_begin(head, MESSAGE_CANCEL, s->id, s->epoch);
+    base_writer_t w = head_begin(head, MESSAGE_CALL_CANCEL, s->id, s->epoch);
     base_put_number(&w, token, 8);
     base_put_number(&w, recursive, 1);
     head_send(room, s->node, &w, NULL, 0);
