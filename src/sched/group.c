@@ -18,6 +18,14 @@
  * asks for something in the bundle. What is free in it is written when the group is placed; until
  * then nothing waits there, so nobody looks.
  *
+ * Where bundles are on several nodes, each of them moves by itself, and the group stays in WAITS:
+ *
+ *   bundle    lease                      tickets          moved on by
+ *   AWAY      none                       none             reserve -> HELD
+ *   HELD      held                       none             open -> OPEN; close -> AWAY
+ *   OPEN      held                       of what waits    close -> CLOSED or AWAY
+ *   CLOSED    held                       none             the last lease inside ends -> AWAY
+ *
  * A job has a part inside each bundle that it asks in, for as long as it has a ticket or a lease
  * there. A bundle's lease goes back when the group was removed and nothing is held inside: what a
  * dying worker had is given to nobody before that worker is certainly dead.
@@ -218,7 +226,7 @@ static mob_status_t inside_open(sched_bundle_t *bundle) {
     inside->bundle = bundle;
     bundle->inside = inside;
     /* which GPUs it gets makes no difference to what fits */
-    inside_fill(bundle, bundle->group->placed ? bundle->lease.gpu_mask : bundle->devices);
+    inside_fill(bundle, bundle->lease.job ? bundle->lease.gpu_mask : bundle->devices);
     return MOB_OK;
 }
 
@@ -228,6 +236,11 @@ static uint64_t mask_choose(uint64_t mask, uint64_t wanted) {
     for (; mask && wanted; mask &= mask - 1, wanted >>= 1)
         if (wanted & 1) chosen |= mask & -mask;
     return chosen;
+}
+
+static void entries_renew(const sched_group_t *group) {
+    for (sched_entry_t *entry = group->entries; entry; entry = entry->next)
+        sched_entry_renew(entry);
 }
 
 void sched_group_place(sched_group_t *group, sched_lease_t *lease) {
@@ -243,10 +256,55 @@ void sched_group_place(sched_group_t *group, sched_lease_t *lease) {
                                         .lasting = true,
                                         .gpu_mask = mask_choose(mask, bundle->devices)});
         if (bundle->inside) inside_fill(bundle, bundle->lease.gpu_mask);
+        bundle->open = true;
     }
     group->placed = true;
-    for (sched_entry_t *entry = group->entries; entry; entry = entry->next)
-        sched_entry_renew(entry);
+    entries_renew(group);
+}
+
+bool sched_bundle_is_held(const sched_group_t *group, uint32_t bundle) {
+    return group->bundles[bundle].lease.job;
+}
+
+bool sched_bundle_is_open(const sched_group_t *group, uint32_t bundle) {
+    return group->bundles[bundle].open;
+}
+
+bool sched_bundle_reserve(sched_group_t *group, uint32_t b) {
+    sched_bundle_t *bundle = &group->bundles[b];
+    if (group->removed || bundle->lease.job) return false;
+    const sched_pool_t *now = &group->job->sched->now;
+    const sched_shape_t *shape = bundle_shape(bundle);
+    int64_t gpus = sched_shape_amount(shape, SCHED_GPU);
+    if (sched_shape_missing(shape, now)) return false;
+    sched_lease_set(&bundle->lease,
+                    (sched_lease_t){.job = group->job,
+                                    .shape = bundle->shape,
+                                    .state = SCHED_LEASE_HELD,
+                                    .lasting = true,
+                                    .gpu_mask = gpus ? sched_pool_gpus_choose(now, gpus) : 0});
+    return true;
+}
+
+void sched_bundle_open(sched_group_t *group, uint32_t b) {
+    sched_bundle_t *bundle = &group->bundles[b];
+    assert(!group->removed && bundle->lease.job && !bundle->open);
+    if (bundle->inside) inside_fill(bundle, bundle->lease.gpu_mask);
+    bundle->open = true;
+    entries_renew(group);
+}
+
+/* One that is closed goes back when nothing is held inside. */
+static void bundle_settle(sched_bundle_t *bundle) {
+    if (bundle->open || (bundle->inside && bundle->inside->leases)) return;
+    sched_lease_release(bundle->group->job->sched, &bundle->lease);
+}
+
+void sched_bundle_close(sched_group_t *group, uint32_t b) {
+    if (group->removed) return; /* all of it goes back */
+    group->bundles[b].open = false;
+    entries_renew(group);
+    bundle_settle(&group->bundles[b]);
 }
 
 /* A removed group's bundle goes back when nothing is held inside; the last one ends the group. */
@@ -265,8 +323,7 @@ static void bundles_settle(sched_group_t *group) {
 void sched_group_remove(sched_group_t *group) {
     assert(!group->removed);
     group->removed = true;
-    for (sched_entry_t *entry = group->entries; entry; entry = entry->next)
-        sched_entry_renew(entry);
+    entries_renew(group);
     bundles_settle(group);
 }
 
@@ -292,24 +349,36 @@ static void part_settle(sched_job_t *part) {
 
 void sched_bundle_changed(sched_job_t *part, int leases) {
     sched_t *inside = part->sched;
-    sched_group_t *group = inside->bundle->group;
+    sched_bundle_t *bundle = inside->bundle;
     inside->leases += (size_t)leases;
     if (leases < 0) part_settle(part);
-    if (group->removed)
-        bundles_settle(group);
-    else
+    if (bundle->group->removed)
+        bundles_settle(bundle->group);
+    else if (bundle->open)
         sched_stir(inside);
+    else
+        bundle_settle(bundle);
 }
 
 /* ---- Entries ------------------------------------------------------------- */
 
-/* Whether the demand, alone, fits into the bundle. */
-static bool bundle_meets(const sched_bundle_t *bundle, const sched_shape_t *shape) {
+/* How often the demand fits into it. */
+static int64_t bundle_capacity(const sched_bundle_t *bundle, const sched_shape_t *shape) {
     const sched_shape_t *has = bundle_shape(bundle);
-    for (uint32_t i = 0; i < shape->count; i++)
-        if (shape->needs[i].amount > sched_shape_amount(has, shape->needs[i].resource))
-            return false;
-    return true;
+    int64_t most = INT32_MAX;
+    for (uint32_t i = 0; i < shape->count; i++) {
+        int64_t times = sched_shape_amount(has, shape->needs[i].resource) / shape->needs[i].amount;
+        if (times < most) most = times;
+    }
+    return most;
+}
+
+uint32_t sched_bundle_capacity(const sched_job_t *job, uint32_t shape, uint32_t b) {
+    const sched_shape_t *asked = sched_job_shape(job, shape);
+    const sched_group_t *group = asked->where.group;
+    bool is_meant = asked->where.bundle < 0 || (uint32_t)asked->where.bundle == b;
+    if (!is_meant || !group->job) return 0;
+    return (uint32_t)bundle_capacity(&group->bundles[b], asked);
 }
 
 static void ticket_return(const sched_ticket_t *ticket) {
@@ -351,7 +420,7 @@ mob_status_t sched_entry_new(sched_job_t *job, sched_shape_t *shape) {
     group->users++;
     shape->entry = entry;
     for (uint32_t b = first; b < end; b++) {
-        if (!bundle_meets(&group->bundles[b], shape)) continue;
+        if (bundle_capacity(&group->bundles[b], shape) == 0) continue;
         mob_status_t status = ticket_get(entry, b);
         if (status) return status; /* the shape's end frees the entry */
     }
@@ -373,9 +442,10 @@ void sched_entry_free(sched_entry_t *entry) {
 
 void sched_entry_renew(sched_entry_t *entry) {
     const sched_task_t *head = entry->shape->queue.head;
-    bool waits = head && entry->group->placed && !entry->group->removed;
     for (uint32_t i = 0; i < entry->count; i++) {
         sched_task_t *ticket = &entry->tickets[i].task;
+        const sched_bundle_t *bundle = &entry->group->bundles[entry->tickets[i].bundle];
+        bool waits = head && bundle->open && !entry->group->removed;
         if (ticket->queued && waits && ticket->order == head->order) continue;
         sched_task_remove(ticket->job->sched, ticket);
         if (!waits) continue;

@@ -31,6 +31,7 @@ struct sched_entry {
 typedef struct sched_bundle {
     sched_group_t *group;
     sched_lease_t lease; /* of the node */
+    bool open;           /* what waits for it may start */
     uint32_t shape;      /* in the group's job */
     uint64_t devices;    /* of those that the group asks for: which are its, from the lowest */
     sched_t *inside;     /* NULL: nobody has asked for anything in it */

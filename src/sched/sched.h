@@ -247,7 +247,9 @@ int64_t sched_cpus_free(const sched_t *sched);
 /*
  * Bundles that are set aside together or not at all. A group waits for them as a task does that
  * needs them all at once: the caller adds its request by sched_task_add with sched_group_shape, and
- * calls sched_group_place when sched_task_next gives the request out. group.c has its states.
+ * calls sched_group_place when sched_task_next gives the request out. group.c has its states. Where
+ * its bundles are on several nodes, each has such a group, of all bundles, and sets its own aside
+ * one by one: who sees to it that all are or none is outside of this room.
  *
  * Each bundle is then a lasting lease of its job, and has a scheduler inside for what is asked for
  * in it: jobs have their turns there as on the node, and a task that waits lends its CPUs there. A
@@ -276,6 +278,24 @@ bool sched_group_is_used(const sched_group_t *group);
 /* The request's lease becomes the bundles', and what waits for the group may start. */
 void sched_group_place(sched_group_t *group, sched_lease_t *lease);
 bool sched_group_is_placed(const sched_group_t *group);
+/*
+ * Bundle by bundle, where the others are on other nodes. Such a group is never placed as a whole,
+ * and its request is in no queue.
+ */
+/* Sets the bundle aside, if the node has that free now; false: it has not, or something runs there
+ * from before it was closed. */
+bool sched_bundle_reserve(sched_group_t *group, uint32_t bundle);
+/* What waits for a bundle that was set aside may start. */
+void sched_bundle_open(sched_group_t *group, uint32_t bundle);
+/* Nothing starts in it any more. It goes back once nothing is held inside. */
+void sched_bundle_close(sched_group_t *group, uint32_t bundle);
+/* Whether it is set aside here; also while it is to go back. */
+bool sched_bundle_is_held(const sched_group_t *group, uint32_t bundle);
+/* Whether what waits for it may start there. */
+bool sched_bundle_is_open(const sched_group_t *group, uint32_t bundle);
+/* How many tasks of a shape, which is to be met in this group, an empty bundle could run at once;
+ * 0: it can't run any, or the shape asks for another bundle. */
+uint32_t sched_bundle_capacity(const sched_job_t *job, uint32_t shape, uint32_t bundle);
 /* Nothing starts in it any more. Bundles go back once nothing is held inside. Take its request out
  * of its queue before. */
 void sched_group_remove(sched_group_t *group);

@@ -81,6 +81,61 @@ static void all_or_nothing(void **state) {
     sched_free(sched);
 }
 
+/* The others are on other nodes. */
+static void bundles_come_and_go_one_by_one(void **state) {
+    (void)state;
+    sched_t *sched = node(AMOUNTS({"CPU", 3}, {"GPU", 2}));
+    bundle(0, AMOUNTS({"CPU", 2}, {"GPU", 1}));
+    bundle(1, AMOUNTS({"CPU", 2}));
+    bundle(2, AMOUNTS({"CPU", 1}, {"GPU", 1}));
+    sched_group_t *group = group_new(job, 3);
+    sched_task_t any = {0}, there = {0}, other = {0};
+    sched_lease_t lease = {0}, second = {0};
+    uint32_t small = shape_in(job, group, -1, AMOUNTS({"CPU", 1}));
+    uint32_t last = shape_in(job, group, 2, AMOUNTS({"GPU", 1}));
+    assert_int_equal(sched_bundle_capacity(job, small, 0), 2);
+    assert_int_equal(sched_bundle_capacity(job, last, 0), 0);
+    assert_int_equal(sched_bundle_capacity(job, last, 2), 1);
+    sched_task_add(job, &any, small, 0);
+    sched_task_add(job, &there, last, 0);
+
+    assert_true(sched_bundle_reserve(group, 0));
+    assert_false(sched_bundle_reserve(group, 0));
+    assert_false(sched_bundle_reserve(group, 1)); /* one CPU is left */
+    assert_true(sched_bundle_reserve(group, 2));
+    assert_true(available(sched, "CPU") == 0 && available(sched, "GPU") == 0);
+    assert_null(sched_task_next(sched, 0, &lease)); /* it is not said yet that they stay */
+    sched_bundle_close(group, 2);
+    assert_false(sched_bundle_is_held(group, 2));
+    assert_true(available(sched, "CPU") == 1);
+
+    sched_bundle_open(group, 0);
+    assert_ptr_equal(sched_task_next(sched, 0, &lease), &any);
+    assert_null(sched_task_next(sched, 0, &second)); /* its bundle is elsewhere */
+    sched_task_add(job, &other, small, 0);
+    sched_bundle_close(group, 0);
+    assert_null(sched_task_next(sched, 0, &second)); /* nothing starts there any more */
+    assert_true(sched_bundle_is_held(group, 0) && available(sched, "CPU") == 1);
+    assert_false(sched_bundle_reserve(group, 0));
+    sched_lease_release(sched, &lease);
+    assert_false(sched_bundle_is_held(group, 0));
+    assert_true(available(sched, "CPU") == 3);
+
+    assert_true(sched_bundle_reserve(group, 0) && sched_bundle_reserve(group, 2));
+    sched_bundle_open(group, 0);
+    sched_bundle_open(group, 2);
+    assert_ptr_equal(sched_task_next(sched, 0, &lease), &there);
+    assert_ptr_equal(sched_task_next(sched, 0, &second), &other);
+    sched_group_remove(group);
+    sched_lease_release(sched, &lease);
+    sched_lease_release(sched, &second);
+    assert_true(available(sched, "CPU") == 3 && available(sched, "GPU") == 2);
+    sched_shape_drop(job, small);
+    sched_shape_drop(job, last);
+    group_done(group);
+    sched_free(sched);
+}
+
 static void apart_never_fits(void **state) {
     (void)state;
     sched_t *sched = node(AMOUNTS({"CPU", 4}));
@@ -555,6 +610,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_or_nothing),
         cmocka_unit_test(apart_never_fits),
+        cmocka_unit_test(bundles_come_and_go_one_by_one),
         cmocka_unit_test(gpus_are_packed),
         cmocka_unit_test(a_bundle_is_a_small_node),
         cmocka_unit_test(any_bundle_takes_the_first),
