@@ -35,6 +35,7 @@ enum {
 };
 
 typedef struct group group_t;
+struct group_spec;
 
 typedef struct {
     frame_demand_t demand; /* no names twice */
@@ -81,9 +82,8 @@ typedef struct {
     /* Whether this node knows its tombstone. */
     bool (*is_dead)(void *context, uint64_t node);
     /* Sets a bundle aside in this node's scheduler; false: there is no room, or it does not match.
-     */
-    bool (*reserve)(void *context, const group_key_t *key, const frame_demand_t *demand,
-                    const char *selector);
+     * What is asked for says spec.h; borrowed for the call. */
+    bool (*reserve)(void *context, const group_key_t *key, const struct group_spec *spec);
     /* The bundle may be used from now on. */
     void (*commit)(void *context, const group_key_t *key);
     /* It goes back; what runs in it is to end. Also of one that was never committed. */

@@ -93,8 +93,7 @@ static bool part_reserve(group_t *room, const group_part_t *part, const group_sp
     for (size_t i = 0; i < part->range_count; i++)
         for (uint32_t b = 0; b < part->ranges[i].count; b++) {
             key.bundle = part->ranges[i].first + b;
-            const group_run_t *run = group_spec_run(spec, key.bundle);
-            if (room->ops->reserve(room->context, &key, &run->demand, run->selector)) continue;
+            if (room->ops->reserve(room->context, &key, spec)) continue;
             for (;;) { /* backwards */
                 if (b == 0 && i == 0) return false;
                 b = b > 0 ? b - 1 : part->ranges[--i].count - 1;

@@ -53,8 +53,7 @@ void group_local_release(group_t *room, group_watch_t *watch) {
 static bool local_reserve(group_t *room, group_watch_t *watch) {
     group_key_t key = {.id = group_id_frame(&watch->id)};
     for (; key.bundle < watch->spec->count; key.bundle++) {
-        const group_run_t *run = group_spec_run(watch->spec, key.bundle);
-        if (room->ops->reserve(room->context, &key, &run->demand, run->selector)) continue;
+        if (room->ops->reserve(room->context, &key, watch->spec)) continue;
         while (key.bundle-- > 0) room->ops->release(room->context, &key);
         return false;
     }

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "group/script.h"
+#include "group/spec.h"
 
 static const char *const names[MODEL_NAMES] = {"red", "green", "blue"};
 const char *group_model_name(int name) { return name < 0 ? "" : names[name]; }
@@ -151,13 +152,13 @@ static bool op_matches(void *context, const char *selector, const char *labels) 
     return *selector == 0 || strcmp(selector, labels) == 0;
 }
 
-static bool op_reserve(void *context, const group_key_t *key, const frame_demand_t *demand,
-                       const char *selector) {
+static bool op_reserve(void *context, const group_key_t *key, const group_spec_t *spec) {
     group_model_node_t *node = context;
-    group_model_hold_t hold = {.key = *key, .amount = demand->items[0].amount};
+    const group_run_t *run = group_spec_run(spec, key->bundle);
+    group_model_hold_t hold = {.key = *key, .amount = run->demand.items[0].amount};
     if (hold_find(node, key) != NULL)
         world_fail(node->model->world, "group %u: a bundle is reserved twice", key->id.number);
-    if (!op_matches(node, selector, node->labels) || group_model_free_now(node) < hold.amount)
+    if (!op_matches(node, run->selector, node->labels) || group_model_free_now(node) < hold.amount)
         return false;
     if (!vec_push(&node->holds, hold)) abort();
     (void)group_model_free_now(node);

@@ -25,9 +25,8 @@ static void on_ask(void *c, script_fn script, const void *arguments, size_t size
 }
 static void on_said(void *c, uint64_t master) { (void)c, (void)master; }
 static bool on_is_dead(void *c, uint64_t node) { return (void)c, (void)node, false; }
-static bool on_reserve(void *c, const group_key_t *key, const frame_demand_t *demand,
-                       const char *selector) {
-    (void)key, (void)demand, (void)selector;
+static bool on_reserve(void *c, const group_key_t *key, const struct group_spec *spec) {
+    (void)key, (void)spec;
     return ((node_t *)c)->held < 4 && ++((node_t *)c)->held > 0;
 }
 static void on_commit(void *c, const group_key_t *key) { (void)key, ((node_t *)c)->committed++; }
