@@ -464,6 +464,11 @@ MOB_API void mob_environment_use(mob_client_t *client, uint32_t number);
 
 /* Removes a placement group: what runs in it is killed, what waits for it fails. Does not wait. */
 MOB_API mob_status_t mob_group_remove(mob_client_t *client, mob_ref_t group);
+/* As mob_ref_from_id, for the id of a placement group, which may be of another node of the cluster
+ * that this one has not heard of: then that is asked. Of a group that is gone there comes the name
+ * of nothing. No count; the group's bundles do not depend on it. */
+MOB_API mob_status_t mob_group_from_id(mob_client_t *client, const uint8_t id[MOB_ID_SIZE],
+                                       mob_ref_t *ret_group);
 /* The placement group of that name; one count. MOB_ENONAME: there is none. */
 MOB_API mob_status_t mob_group_find(mob_client_t *client, const char *name_space, const char *name,
                                     mob_ref_t *ret_group);

@@ -171,16 +171,17 @@ void mob_ref_id(mob_client_t *c, mob_ref_t ref, uint8_t ret_id[MOB_ID_SIZE]) {
     memcpy(ret_id + 12, &generation, 8);
 }
 
-static mob_status_t foreign_find(mob_client_t *c, wire_id_t id, mob_ref_t *ret_ref) {
-    wire_message_t request = {.id = {WIRE_OF_ID, id.number, id.home, id.generation}};
+static mob_status_t foreign_find(mob_client_t *c, uint32_t kind, wire_id_t id, mob_ref_t *ret_ref) {
+    wire_message_t request = {.id = {kind, id.number, id.home, id.generation}};
     if (client_check(c) != MOB_OK ||
         atomic_load_explicit(&c->node->clustered, memory_order_relaxed) == 0)
         return MOB_ESTALE;
     return ask_scratch(c, request, ret_ref, sizeof *ret_ref);
 }
 
-mob_status_t mob_ref_from_id(mob_client_t *c, const uint8_t bytes[MOB_ID_SIZE],
-                             mob_ref_t *ret_ref) {
+/* `kind`: how the daemon is asked for what another node has made. */
+static mob_status_t from_id(mob_client_t *c, uint32_t kind, const uint8_t bytes[MOB_ID_SIZE],
+                            mob_ref_t *ret_ref) {
     wire_id_t id = {0};
     memcpy(&id.home, bytes, 8);
     memcpy(&id.number, bytes + 8, 4);
@@ -189,12 +190,20 @@ mob_status_t mob_ref_from_id(mob_client_t *c, const uint8_t bytes[MOB_ID_SIZE],
     id.generation = be64toh(id.generation);
     mob_ref_t ref = {.slot = id.number, .generation = id.generation};
     mob_status_t status = client_slot_valid(id.number) ? MOB_OK : MOB_ESTALE;
-    if (id.home != c->incarnation) status = foreign_find(c, id, &ref);
+    if (id.home != c->incarnation) status = foreign_find(c, kind, id, &ref);
     if (status == MOB_ESTALE)
         return base_fail(MOB_ESTALE, "this reference belongs to another session: refs and actor "
                                      "handles do not outlive ray.shutdown()");
     if (status == MOB_OK) *ret_ref = ref;
     return status;
+}
+
+mob_status_t mob_ref_from_id(mob_client_t *c, const uint8_t id[MOB_ID_SIZE], mob_ref_t *ret_ref) {
+    return from_id(c, WIRE_OF_ID, id, ret_ref);
+}
+
+mob_status_t mob_group_from_id(mob_client_t *c, const uint8_t id[MOB_ID_SIZE], mob_ref_t *ret_ref) {
+    return from_id(c, WIRE_GROUP_OF_ID, id, ret_ref);
 }
 
 /* ---- counts that are kept ---- */

@@ -14,6 +14,7 @@
  * took: looking never takes more than a hundredth of the daemon's time.
  */
 #include "node/deadlock.h"
+#include "node/cluster/group_over.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,9 +60,9 @@ __attribute__((format(printf, 2, 3))) static void say(words_t *w, const char *fo
 static void strand_say(node_t *n, words_t *w, const node_strand_t *s) {
     char name[NODE_NAME_BYTES];
     if (s->group != NULL) {
-        say(w, "the placement group %s%s(%016llx%08x%016llx)", s->group->name,
-            *s->group->name ? " " : "", (unsigned long long)n->incarnation, s->group->id.slot,
-            (unsigned long long)s->group->id.generation);
+        char id[2 * MOB_ID_SIZE + 1];
+        node_group_id_text(s->group, id);
+        say(w, "the placement group %s%s(%s)", s->group->name, *s->group->name ? " " : "", id);
         return;
     }
     node_task_t *t = n->tasks[s->record];

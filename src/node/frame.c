@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/cluster/group_over.h"
 #include "node/cluster/guestjob.h"
 #include "node/cluster/holding.h"
 #include "node/cluster/proxy.h"
@@ -39,10 +40,10 @@ static bool demand_of(const node_task_t *t, uint32_t shape, frame_demand_t *ret_
     return true;
 }
 
-static frame_where_t where_of(node_t *n, const node_task_t *t) {
+static frame_where_t where_of(const node_task_t *t) {
     const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
     const node_group_t *g = where->group != NULL ? sched_group_user(where->group) : NULL;
-    frame_where_t made = {.group = node_proxy_id(n, g != NULL ? g->id : (mob_ref_t){0}),
+    frame_where_t made = {.group = g != NULL ? node_group_id(g) : (frame_id_t){0},
                           .bundle = where->bundle,
                           .flags =
                               where->group != NULL && g == NULL ? NODE_WHERE_REMOVED : where->flags,
@@ -68,7 +69,7 @@ static mob_status_t frame_make(node_t *n, const node_task_t *t, const wire_recor
         .function = node_proxy_id(n, t->function),
         .actor = node_proxy_id(n, copy->actor),
         .parent = parent_of(n, copy->parent),
-        .where = where_of(n, t),
+        .where = where_of(t),
         .num_returns = t->num_returns,
         .num_deps = t->num_deps,
         .num_refs = t->num_refs,
@@ -120,7 +121,8 @@ mob_ref_t node_frame_ref(node_t *n, frame_id_t id) {
     return ref;
 }
 
-/* A group that is gone, or of another node, is one that was removed. */
+/* A group that is not known here is one that was removed: a task comes here for a bundle that it
+ * has. */
 static sched_where_t where_read(const node_job_t *job, const frame_where_t *given) {
     node_t *n = job->node;
     sched_where_t where = {.bundle = given->bundle,
@@ -129,7 +131,7 @@ static sched_where_t where_read(const node_job_t *job, const frame_where_t *give
                            .tag = node_environment_find(job, given->environment)};
     if (given->selector[0] != 0) where.selector = given->selector;
     if (given->group.home == 0) return where;
-    const node_group_t *g = node_group_find(n, node_proxy_find(n, given->group));
+    const node_group_t *g = node_group_known(n, given->group);
     if (g == NULL)
         return (sched_where_t){.bundle = -1, .flags = NODE_WHERE_REMOVED, .tag = where.tag};
     where.group = g->sched;

@@ -28,84 +28,14 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "node/cluster/group_guest.h"
+#include "node/cluster/group_home.h"
+#include "node/cluster/group_over.h"
 #include "node/forward.h"
+#include "node/group_spec.h"
 #include "node/state.h"
 
-enum { MOST_REMOVED = 1000, MOST_BUNDLES = 10000 };
-static const char *const STRATEGIES[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"};
-static const char *const STATES[] = {"PENDING", "CREATED", "REMOVED"};
-
-/* ---- what its maker says ---- */
-
-typedef struct {
-    mob_group_t head;
-    const uint8_t *at, *end;
-} spec_t;
-
-static bool spec_begin(const uint8_t *bytes, size_t size, spec_t *spec) {
-    if (size < sizeof spec->head) return false;
-    memcpy(&spec->head, bytes, sizeof spec->head);
-    spec->at = bytes + sizeof spec->head;
-    spec->end = bytes + size;
-    return spec->head.strategy <= MOB_STRICT_SPREAD && spec->head.bundles >= 1 &&
-           spec->head.bundles <= MOST_BUNDLES && spec->head.value_size <= size;
-}
-
-/* A text with its zero; NULL: there is none. */
-static const char *text_take(const uint8_t **at, const uint8_t *end) {
-    const char *text = (const char *)*at;
-    const uint8_t *zero = memchr(*at, 0, (size_t)(end - *at));
-    if (zero == NULL) return NULL;
-    *at = zero + 1;
-    return text;
-}
-
-/* The next bundle; its names lie in the spec. False: it makes no sense. */
-static bool spec_bundle(spec_t *spec, sched_amount_t *amounts, sched_bundle_want_t *want) {
-    mob_bundle_t head;
-    if ((size_t)(spec->end - spec->at) < sizeof head) return false;
-    memcpy(&head, spec->at, sizeof head);
-    const uint8_t *at = spec->at + sizeof head;
-    if (head.resources > SCHED_NEEDS_MAX || head.size > (size_t)(spec->end - at)) return false;
-    const uint8_t *end = spec->at = at + head.size;
-    for (uint32_t i = 0; i < head.resources; i++) {
-        if ((size_t)(end - at) < sizeof(uint64_t)) return false;
-        memcpy(&amounts[i].amount, at, sizeof(uint64_t));
-        at += sizeof(uint64_t);
-        amounts[i].name = text_take(&at, end);
-        if (amounts[i].name == NULL) return false;
-    }
-    const char *selector = text_take(&at, end);
-    *want = (sched_bundle_want_t){.demand = amounts,
-                                  .count = head.resources,
-                                  .selector = selector && *selector ? selector : NULL};
-    return selector != NULL && at == end;
-}
-
-/* The scheduler's group. MOB_EPROTO: the spec makes no sense. */
-static mob_status_t sched_make(node_group_t *g, sched_job_t *job) {
-    spec_t spec;
-    if (!spec_begin(g->spec, g->spec_size, &spec)) return MOB_EPROTO;
-    uint32_t count = spec.head.bundles;
-    size_t lines = g->spec_size / (sizeof(uint64_t) + 1) + 1, used = 0;
-    sched_amount_t *amounts = calloc(lines + SCHED_NEEDS_MAX, sizeof *amounts);
-    sched_bundle_want_t *wants = calloc(count, sizeof *wants);
-    mob_status_t status = amounts != NULL && wants != NULL ? MOB_OK : MOB_ENOMEM;
-    for (uint32_t b = 0; status == MOB_OK && b < count; b++) {
-        if (spec_bundle(&spec, amounts + used, &wants[b]))
-            used += wants[b].count;
-        else
-            status = MOB_EPROTO;
-    }
-    if (status == MOB_OK && (size_t)(spec.end - spec.at) != spec.head.value_size)
-        status = MOB_EPROTO;
-    if (status == MOB_OK)
-        status =
-            sched_group_new(job, wants, count, spec.head.strategy == MOB_STRICT_SPREAD, &g->sched);
-    free(amounts);
-    free(wants);
-    return status;
-}
+enum { MOST_REMOVED = 1000 };
 
 static mob_group_t head_of(const node_group_t *g) {
     mob_group_t head;
@@ -115,7 +45,8 @@ static mob_group_t head_of(const node_group_t *g) {
 
 /* ---- making one ---- */
 
-static void group_free(node_group_t *g) {
+static void book_free(node_group_t *g) {
+    node_group_over_free(g);
     free(g->name);
     free(g->name_space);
     free(g->spec);
@@ -123,7 +54,7 @@ static void group_free(node_group_t *g) {
 }
 
 /* Copies what the record says. */
-static node_group_t *group_read(node_client_t *c, const node_task_t *t, const node_named_t *named) {
+static node_group_t *book_read(node_client_t *c, const node_task_t *t, const node_named_t *named) {
     node_t *n = c->node;
     wire_record_t copy;
     wire_body_t body;
@@ -143,7 +74,7 @@ static node_group_t *group_read(node_client_t *c, const node_task_t *t, const no
     g->name = strdup(named != NULL ? named->name : "");
     g->name_space = strdup(named != NULL ? named->name_space : "");
     if (g->spec == NULL || g->name == NULL || g->name_space == NULL) {
-        group_free(g);
+        book_free(g);
         return NULL;
     }
     memcpy(g->spec, body.args, body.args_size);
@@ -153,28 +84,30 @@ static node_group_t *group_read(node_client_t *c, const node_task_t *t, const no
 /* Whose share of the node its bundles are. */
 static sched_job_t *share_of(node_group_t *g, node_job_t *maker) {
     node_groups_t *groups = &g->node->groups;
-    spec_t spec;
-    if (!spec_begin(g->spec, g->spec_size, &spec) || !spec.head.detached) {
+    node_group_spec_t spec;
+    if (!node_group_spec_begin(g->spec, g->spec_size, &spec) || !spec.head.detached) {
         g->job = maker;
         return maker->sched;
     }
-    if (groups->detached == NULL) (void)sched_job_new(g->node->sched, &groups->detached);
-    return groups->detached;
+    if (groups->jobless == NULL) (void)sched_job_new(g->node->sched, &groups->jobless);
+    return groups->jobless;
 }
 
 /* Enters it into the books. Not MOB_OK: it is freed. */
-static mob_status_t group_open(node_group_t *g, node_job_t *maker) {
+static mob_status_t book_open(node_group_t *g, node_job_t *maker) {
     node_t *n = g->node;
     sched_job_t *share = share_of(g, maker);
     node_object_t *o = node_object_find(n, g->id);
-    mob_status_t status = share != NULL && o != NULL ? sched_make(g, share) : MOB_ENOMEM;
+    mob_status_t status = share != NULL && o != NULL
+                              ? node_group_spec_sched(g->spec, g->spec_size, share, &g->sched)
+                              : MOB_ENOMEM;
     if (status == MOB_OK && !vec_push(&n->groups.items, g)) {
         sched_group_remove(g->sched);
         sched_group_free(g->sched);
         status = MOB_ENOMEM;
     }
     if (status != MOB_OK) {
-        group_free(g);
+        book_free(g);
         return status;
     }
     sched_group_user_set(g->sched, g);
@@ -208,13 +141,54 @@ static void never_warn(const node_group_t *g, const node_job_t *maker) {
 }
 
 /* It waits for its bundles from now on. */
-static void group_request(node_group_t *g, const node_job_t *maker) {
-    sched_job_t *share = g->job != NULL ? g->job->sched : g->node->groups.detached;
+static void book_request(node_group_t *g, const node_job_t *maker) {
+    sched_job_t *share = g->job != NULL ? g->job->sched : g->node->groups.jobless;
     g->request.job = share;
+    if (node_group_leaves(g, maker)) return;
     if (sched_group_fits_ever(g->sched))
         sched_task_add(share, &g->request, sched_group_shape(g->sched), base_clock_mono_ns());
     else if (maker != NULL)
         never_warn(g, maker);
+}
+
+/* ---- of another node ---- */
+
+node_group_t *node_group_guest_new(node_t *n, frame_id_t id, uint8_t *spec, size_t spec_size) {
+    node_groups_t *groups = &n->groups;
+    node_group_t *g = calloc(1, sizeof *g);
+    if (g == NULL) {
+        free(spec);
+        return NULL;
+    }
+    *g = (node_group_t){.node = n,
+                        .made_ns = base_clock_wall_ns(),
+                        .spec = spec,
+                        .spec_size = spec_size,
+                        .name = strdup(""),
+                        .name_space = strdup("")};
+    g->ask.group = g;
+    if (groups->jobless == NULL) (void)sched_job_new(n->sched, &groups->jobless);
+    bool is_fine = g->name != NULL && g->name_space != NULL && groups->jobless != NULL &&
+                   node_group_over_new(g, id) != NULL &&
+                   node_group_spec_sched(spec, spec_size, groups->jobless, &g->sched) == MOB_OK;
+    if (is_fine && vec_push(&groups->items, g)) {
+        sched_group_user_set(g->sched, g);
+        return g;
+    }
+    if (g->sched != NULL) {
+        sched_group_remove(g->sched);
+        sched_group_free(g->sched);
+    }
+    book_free(g);
+    return NULL;
+}
+
+void node_group_guest_bind(node_group_t *g, mob_ref_t ref) {
+    node_object_t *o = node_object_find(g->node, ref);
+    if (g->id.slot != 0 || o == NULL) return;
+    g->id = ref;
+    node_object_use(o);
+    o->group = g;
 }
 
 /* ---- its name ---- */
@@ -226,8 +200,6 @@ typedef struct {
     char *name_space, *name;
 } note_t;
 
-static void group_end(node_group_t *g, const char *why);
-
 static void on_named(void *context, const control_reply_t *reply) {
     note_t *note = context;
     node_t *n = note->node;
@@ -238,10 +210,10 @@ static void on_named(void *context, const control_reply_t *reply) {
     if (g != NULL && reply->status == MOB_OK) {
         g->naming = false;
         g->has_name = true;
-        group_request(g, asks ? c->job : NULL);
+        book_request(g, asks ? c->job : NULL);
     } else if (g != NULL) {
         node_slot_quiet(n, g->id);
-        group_end(g, "its name is another group's");
+        node_group_end(g, "its name is another group's");
     } else if (reply->status == MOB_OK) {
         control_name_drop(n->control, CONTROL_NAME_GROUP, note->name_space, note->name, note->id);
     }
@@ -275,7 +247,7 @@ static void name_ask(node_client_t *c, node_group_t *g) {
         free(note->name_space);
         free(note);
     }
-    group_end(g, "the daemon has no memory for it");
+    node_group_end(g, "the daemon has no memory for it");
     node_client_tell(c, wire_answer(MOB_ENOMEM, 0));
 }
 
@@ -286,9 +258,9 @@ void node_group_create(node_client_t *c, uint32_t record, uint64_t generation,
     node_task_t *t = node_task_submit_open(c, record, generation, &actor);
     if (t == NULL) return;
     bool has_name = named != NULL && named->name[0] != 0;
-    node_group_t *g = t->kind == MOB_GROUP ? group_read(c, t, named) : NULL;
+    node_group_t *g = t->kind == MOB_GROUP ? book_read(c, t, named) : NULL;
     base_fail_clear();
-    mob_status_t status = g != NULL ? group_open(g, c->job) : MOB_ENOMEM;
+    mob_status_t status = g != NULL ? book_open(g, c->job) : MOB_ENOMEM;
     if (t->kind != MOB_GROUP || status == MOB_EPROTO) {
         node_task_fail(n, t, MOB_EPROTO, "this is no placement group");
         node_client_fault(c, "asked for a placement group that makes no sense");
@@ -305,7 +277,7 @@ void node_group_create(node_client_t *c, uint32_t record, uint64_t generation,
         name_ask(c, g);
         return;
     }
-    group_request(g, c->job);
+    book_request(g, c->job);
     if (named != NULL) node_client_tell(c, wire_answer(MOB_OK, 0));
 }
 
@@ -327,8 +299,7 @@ static bool value_write(const node_group_t *g) {
     }
     memcpy(to, g->spec + g->spec_size - size, size);
     char text[2 * MOB_ID_SIZE + 1];
-    snprintf(text, sizeof text, "%016llx%08x%016llx", (unsigned long long)n->incarnation,
-             g->id.slot, (unsigned long long)g->id.generation);
+    node_group_id_text(g, text);
     for (uint32_t i = 0; head.id_at < size && size - head.id_at >= MOB_ID_SIZE && i < MOB_ID_SIZE;
          i++) {
         unsigned byte;
@@ -345,10 +316,17 @@ static bool value_write(const node_group_t *g) {
 }
 
 void node_group_place(node_group_t *g, sched_lease_t *lease) {
-    node_t *n = g->node;
     sched_group_place(g->sched, lease);
+    node_group_made(g);
+}
+
+void node_group_made(node_group_t *g) {
+    node_t *n = g->node;
+    bool is_again = g->placed_ns != 0;
     g->state = NODE_GROUP_CREATED;
-    g->placed_ns = base_clock_wall_ns();
+    if (!is_again) g->placed_ns = base_clock_wall_ns();
+    node_group_over_tell(g);
+    if (is_again) return;
     if (value_write(g))
         (void)store_slot_seal(&n->slots[g->id.slot], true);
     else
@@ -385,6 +363,20 @@ static void task_end(node_t *n, node_task_t *t) {
     }
 }
 
+void node_group_stir(node_group_t *g) {
+    node_t *n = g->node;
+    const char *words;
+    for (uint32_t r = 0; r < n->grants.records.granted; r++) {
+        node_task_t *t = n->tasks[r];
+        if (!task_is_in(t, g) || !t->queue.queued) continue;
+        if (node_task_doom(t, &words) == MOB_OK)
+            node_offer_note(t);
+        else
+            task_end(n, t);
+    }
+    n->again = true;
+}
+
 /* What belongs to a job that ends does so in that job's way: its workers have some time for it, and
  * the group is over after that. */
 static void inside_end(node_group_t *g) {
@@ -416,27 +408,40 @@ static void name_end(node_group_t *g) {
 static void removed_note(node_group_t *g) {
     node_groups_t *groups = &g->node->groups;
     if (groups->removed.count < MOST_REMOVED) {
-        if (!vec_push(&groups->removed, g)) group_free(g);
+        if (!vec_push(&groups->removed, g)) book_free(g);
         return;
     }
-    group_free(groups->removed.items[groups->removed_first]);
+    book_free(groups->removed.items[groups->removed_first]);
     groups->removed.items[groups->removed_first] = g;
     groups->removed_first = (groups->removed_first + 1) % MOST_REMOVED;
 }
 
 /* Whether it holds nothing any more: then it is forgotten but for people. */
-static bool group_settle(node_group_t *g) {
+static bool book_settle(node_group_t *g) {
     if (!sched_group_is_over(g->sched)) return false;
     sched_group_user_set(g->sched, NULL);
     sched_group_free(g->sched);
     g->sched = NULL;
     if (g->job != NULL) g->job->groups--;
     g->job = NULL;
-    removed_note(g);
+    if (g->id.slot != 0)
+        removed_note(g);
+    else
+        book_free(g); /* nobody here knew of it */
     return true;
 }
 
-static void group_end(node_group_t *g, const char *why) {
+/* Of one that was made here: who waits for it is told. */
+static void maker_end(node_group_t *g, const char *why) {
+    node_t *n = g->node;
+    char text[200];
+    name_end(g);
+    snprintf(text, sizeof text, "The placement group was removed before it was placed: %s", why);
+    node_slot_fail(n, g->id, MOB_EGROUP, text, NULL);
+    node_object_sealed(n, g->id);
+}
+
+void node_group_end(node_group_t *g, const char *why) {
     node_t *n = g->node;
     node_groups_t *groups = &n->groups;
     bool used = sched_group_is_used(g->sched);
@@ -448,18 +453,15 @@ static void group_end(node_group_t *g, const char *why) {
     g->state = NODE_GROUP_REMOVED;
     sched_task_remove(n->sched, &g->request);
     sched_group_remove(g->sched);
-    name_end(g);
     node_object_t *o = node_object_known(n, g->id);
     if (o != NULL) o->group = NULL;
-    char text[200];
-    snprintf(text, sizeof text, "The placement group was removed before it was placed: %s", why);
-    node_slot_fail(n, g->id, MOB_EGROUP, text, NULL);
-    node_object_sealed(n, g->id);
+    if (!node_group_is_guest(g)) maker_end(g, why);
+    node_group_over_end(g);
     if (used) inside_end(g);
     node_bells_ring(n);
     n->again = true;
-    node_object_unuse_ref(n, g->id);
-    if (!group_settle(g) && !vec_push(&groups->draining, g))
+    if (g->id.slot != 0) node_object_unuse_ref(n, g->id);
+    if (!book_settle(g) && !vec_push(&groups->draining, g))
         g->node = NULL; /* without memory it is never freed; its bundles are */
 }
 
@@ -483,11 +485,12 @@ bool node_group_early(node_client_t *c, mob_ref_t id, const wire_message_t *m) {
                         .client = c->number, .epoch = c->epoch, .round = n->round, .message = *m}));
 }
 
-static void group_remove(node_t *n, mob_ref_t id) {
+static void removal_come(node_t *n, mob_ref_t id) {
     node_group_t *g = node_group_find(n, id);
     if (g == NULL) return;
+    if (node_group_is_guest(g)) node_group_guest_remove(g);
     node_slot_quiet(n, id); /* who removes it knows */
-    group_end(g, "by ray.util.remove_placement_group");
+    node_group_end(g, "by ray.util.remove_placement_group");
 }
 
 static void early_settle(node_t *n) {
@@ -502,7 +505,7 @@ static void early_settle(node_t *n) {
         else if (e.message.kind == WIRE_SHAPE)
             node_shape(c, &e.message, true);
         else
-            group_remove(n, (mob_ref_t){.slot = e.message.object.slot,
+            removal_come(n, (mob_ref_t){.slot = e.message.object.slot,
                                         .generation = e.message.object.generation});
     }
     n->groups.early.count = kept;
@@ -511,7 +514,7 @@ static void early_settle(node_t *n) {
 
 void node_group_remove(node_client_t *c, const wire_message_t *m) {
     mob_ref_t id = {.slot = m->object.slot, .generation = m->object.generation};
-    if (!node_group_early(c, id, m)) group_remove(c->node, id);
+    if (!node_group_early(c, id, m)) removal_come(c->node, id);
 }
 
 void node_groups_end(node_job_t *job) {
@@ -520,7 +523,7 @@ void node_groups_end(node_job_t *job) {
         node_group_t *g = i < groups->items.count ? groups->items.items[i] : NULL;
         if (g == NULL || g->job != job) continue;
         node_slot_quiet(job->node, g->id);
-        group_end(g, "its job has ended");
+        node_group_end(g, "its job has ended");
     }
 }
 
@@ -528,70 +531,5 @@ void node_groups_settle(node_t *n) {
     node_groups_t *groups = &n->groups;
     early_settle(n);
     for (size_t i = groups->draining.count; i-- > 0;)
-        if (group_settle(groups->draining.items[i])) vec_swap_remove(&groups->draining, i);
-}
-
-/* ---- for people ---- */
-
-static void bundles_write(const node_group_t *g, wire_writer_t *w) {
-    spec_t spec;
-    sched_amount_t amounts[SCHED_NEEDS_MAX];
-    sched_bundle_want_t want;
-    (void)spec_begin(g->spec, g->spec_size, &spec);
-    wire_write_tuple(w, spec.head.bundles);
-    for (uint32_t b = 0; b < spec.head.bundles; b++) {
-        (void)spec_bundle(&spec, amounts, &want);
-        wire_write_tuple(w, (uint32_t)want.count);
-        for (size_t i = 0; i < want.count; i++) {
-            wire_write_tuple(w, 2);
-            wire_write_str(w, amounts[i].name, strlen(amounts[i].name));
-            wire_write_float(w, (double)amounts[i].amount / SCHED_UNIT);
-        }
-    }
-}
-
-static void group_write(const node_group_t *g, wire_writer_t *w) {
-    mob_group_t head = head_of(g);
-    bool possible =
-        g->sched != NULL && g->state == NODE_GROUP_PENDING && sched_group_fits_ever(g->sched);
-    wire_write_tuple(w, 12);
-    wire_write_int(w, g->id.slot);
-    wire_write_int(w, (int64_t)g->id.generation);
-    wire_write_str(w, g->name, strlen(g->name));
-    wire_write_str(w, g->name_space, strlen(g->name_space));
-    wire_write_str(w, STRATEGIES[head.strategy], strlen(STRATEGIES[head.strategy]));
-    wire_write_str(w, STATES[g->state], strlen(STATES[g->state]));
-    wire_write_bool(w, possible);
-    wire_write_bool(w, head.detached != 0);
-    wire_write_int(w, g->job_number);
-    wire_write_int(w, (int64_t)g->made_ns);
-    wire_write_int(w, (int64_t)g->placed_ns);
-    bundles_write(g, w);
-}
-
-typedef struct {
-    node_group_t *const *items;
-    size_t count;
-} list_t;
-
-void node_groups_write(node_t *n, uint64_t slot, wire_writer_t *w) {
-    const node_groups_t *groups = &n->groups;
-    const list_t lists[] = {{groups->removed.items, groups->removed.count},
-                            {groups->draining.items, groups->draining.count},
-                            {groups->items.items, groups->items.count}};
-    uint32_t count = 0;
-    wire_write_tuple(w, 2);
-    wire_write_int(w, (int64_t)n->incarnation);
-    for (int writes = 0; writes <= 1; writes++) {
-        if (writes) wire_write_tuple(w, count);
-        for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
-            for (size_t i = 0; i < lists[l].count; i++) {
-                const node_group_t *g = lists[l].items[i];
-                if (slot != 0 && g->id.slot != slot) continue;
-                if (writes)
-                    group_write(g, w);
-                else
-                    count++;
-            }
-    }
+        if (book_settle(groups->draining.items[i])) vec_swap_remove(&groups->draining, i);
 }

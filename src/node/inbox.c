@@ -5,6 +5,7 @@
  * asks again, and a client that does not is served in turn with the others.
  */
 #include "node/inbox.h"
+#include "node/cluster/group_guest.h"
 #include "node/cluster/naming.h"
 #include "node/space/restore.h"
 #include "node/state.h"
@@ -32,6 +33,7 @@ static bool is_question(uint32_t kind) {
     case WIRE_KV:
     case WIRE_ID:
     case WIRE_OF_ID:
+    case WIRE_GROUP_OF_ID:
         return true;
     default:
         return false;
@@ -181,6 +183,9 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         break;
     case WIRE_OF_ID:
         node_naming_of_id(c, m);
+        break;
+    case WIRE_GROUP_OF_ID:
+        node_group_of_id(c, m);
         break;
     case WIRE_GROUP_REMOVE:
         node_group_remove(c, m);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "node/cluster/group_over.h"
 #include "node/demand.h"
 #include "node/inbox.h"
 #include "node/listing.h"
@@ -146,10 +147,11 @@ static void write_where(const node_job_t *job, wire_writer_t *w, uint64_t shape)
     const sched_where_t *where =
         valid ? sched_shape_where(job->sched, (uint32_t)shape) : &(sched_where_t){0};
     const node_group_t *g = where->group != NULL ? sched_group_user(where->group) : NULL;
-    wire_write_tuple(w, g != NULL ? 4 : 0);
+    wire_write_tuple(w, g != NULL ? 3 : 0);
     if (g == NULL) return;
-    wire_write_int(w, g->id.slot);
-    wire_write_int(w, (int64_t)g->id.generation);
+    char id[2 * MOB_ID_SIZE + 1];
+    node_group_id_text(g, id);
+    wire_write_str(w, id, strlen(id));
     wire_write_int(w, where->bundle);
     wire_write_int(w, where->flags);
 }

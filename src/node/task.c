@@ -23,6 +23,7 @@
 #include "base/utf8.h"
 #include "control/retry.h"
 #include "node/cluster/actor_stub.h"
+#include "node/cluster/group_over.h"
 #include "node/forward.h"
 #include "node/runname.h"
 #include "node/state.h"
@@ -253,6 +254,7 @@ mob_status_t node_task_doom(const node_task_t *t, const char **ret_words) {
                          : "The placement group corresponding to this task has been removed.";
         return makes_actor ? MOB_EACTORGROUP : MOB_EGROUP;
     }
+    if (node_group_bars(t, ret_words)) return makes_actor ? MOB_EACTORPLACE : MOB_EPLACE;
     if (where->selector != NULL && where->selector[0] == '!' &&
         !sched_shape_matches(t->job->sched, t->shape) && !may_run_elsewhere(t)) {
         *ret_words =

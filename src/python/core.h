@@ -82,7 +82,8 @@ typedef struct collector {
 /* ref.c */
 int core_ref_ready(PyObject *module);
 bool core_ref_check(PyObject *object);
-PyObject *core_ref_new(mob_ref_t ref); /* STEALS one count */
+PyObject *core_ref_new(mob_ref_t ref);   /* STEALS one count */
+PyObject *core_ref_count(mob_ref_t ref); /* takes a count of its own; NULL: the object is gone */
 /* The reference, if it is one of this session; else NULL with an exception. BORROWED */
 ref_object_t *core_ref_of(PyObject *object);
 /* The same for an actor's: the exception is of its own. BORROWED */
@@ -329,7 +330,8 @@ int core_where(PyObject *where, mob_where_t *ret_where);
 PyObject *core_create_group(PyObject *module, PyObject *args);
 PyObject *core_remove_group(PyObject *module, PyObject *id);
 PyObject *core_find_group(PyObject *module, PyObject *args);
-PyObject *core_groups(PyObject *module, PyObject *slot);
+PyObject *core_groups(PyObject *module, PyObject *id);
+PyObject *core_restore_group(PyObject *module, PyObject *id);
 PyObject *core_shape_where(PyObject *module, PyObject *shape);
 PyObject *core_current_shape(PyObject *module, PyObject *unused);
 PyObject *core_set_capture(PyObject *module, PyObject *number);

@@ -9,8 +9,11 @@ static int id_read(PyObject *id, mob_ref_t *ret_ref) {
         PyErr_SetString(PyExc_TypeError, "an id has 20 bytes");
         return -1;
     }
-    mob_status_t status =
-        mob_ref_from_id(core.client, (const uint8_t *)PyBytes_AS_STRING(id), ret_ref);
+    const uint8_t *bytes = (const uint8_t *)PyBytes_AS_STRING(id);
+    mob_status_t status;
+    CORE_ALLOW_THREADS_BEGIN
+    status = mob_group_from_id(client, bytes, ret_ref);
+    CORE_ALLOW_THREADS_END
     if (status == MOB_OK) return 0;
     core_raise(status);
     return -1;
@@ -65,16 +68,23 @@ PyObject *core_find_group(PyObject *module, PyObject *args) {
     return status == MOB_OK ? core_ref_new(ref) : core_raise(status);
 }
 
-/* groups(slot): rows of the placement group whose reference has this slot; of all for 0. */
-PyObject *core_groups(PyObject *module, PyObject *slot) {
+/* groups(id): rows of this placement group, perhaps of others, too; of all for None. */
+PyObject *core_groups(PyObject *module, PyObject *id) {
     (void)module;
-    unsigned long number = PyLong_AsUnsignedLong(slot);
-    if (PyErr_Occurred() || !core_connected()) return NULL;
-    return core_ask(MOB_QUERY_GROUPS, number);
+    mob_ref_t ref = {0};
+    if (!core_connected() || (id != Py_None && id_read(id, &ref) < 0)) return NULL;
+    return core_ask(MOB_QUERY_GROUPS, ref.slot);
 }
 
-/* shape_where(shape): (slot, generation, bundle, flags) of the group that the demand is met in, or
- * (). */
+/* restore_group(id): the reference that is there once the group is placed. */
+PyObject *core_restore_group(PyObject *module, PyObject *id) {
+    (void)module;
+    mob_ref_t ref;
+    if (!core_connected() || id_read(id, &ref) < 0) return NULL;
+    return core_ref_count(ref);
+}
+
+/* shape_where(shape): (id, bundle, flags) of the group that the demand is met in, or (). */
 PyObject *core_shape_where(PyObject *module, PyObject *shape) {
     (void)module;
     unsigned long number = PyLong_AsUnsignedLong(shape);

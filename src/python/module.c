@@ -115,6 +115,7 @@ static PyMethodDef methods[] = {
     {"remove_group", core_remove_group, METH_O, NULL},
     {"find_group", core_find_group, METH_VARARGS, NULL},
     {"groups", core_groups, METH_O, NULL},
+    {"restore_group", core_restore_group, METH_O, NULL},
     {"shape_where", core_shape_where, METH_O, NULL},
     {"current_shape", core_current_shape, METH_NOARGS, NULL},
     {"set_capture", core_set_capture, METH_O, NULL},

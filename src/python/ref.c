@@ -180,8 +180,11 @@ PyObject *core_ref_restore(PyObject *module, PyObject *id) {
     if (core.client == NULL) return core_raise(MOB_ESTALE);
     mob_status_t status =
         mob_ref_from_id(core.client, (const uint8_t *)PyBytes_AS_STRING(id), &ref);
-    if (status != MOB_OK) return core_raise(status);
-    status = mob_ref_restore(core.client, ref);
+    return status == MOB_OK ? core_ref_count(ref) : core_raise(status);
+}
+
+PyObject *core_ref_count(mob_ref_t ref) {
+    mob_status_t status = mob_ref_restore(core.client, ref);
     if (status == MOB_ESTALE)
         return fail("owner_died", "the object of this reference is gone: the job that pickled the "
                                   "reference has ended, and no other one holds the object");

@@ -83,7 +83,10 @@ enum {
                       scratch page; MOB_ESTALE: this node has none */
     WIRE_POSTPONE, /* record: a task in a queue that may not begin, for the node's term is over
                       (shm/term.h): the daemon is to keep it */
-    WIRE_UP_END,   /* none: what follows the last of these */
+    WIRE_GROUP_OF_ID, /* id: another node's placement group. Answered, once this node knows it,
+                         with the sender's mob_ref_t for it in the scratch page: of no object if
+                         the group is gone */
+    WIRE_UP_END,      /* none: what follows the last of these */
 
     /* daemon to client */
     WIRE_RUN = 64,  /* run */

@@ -40,6 +40,7 @@ SEES = {
     "node": {
         *("base", "wire", "shm", "store", "sched", "control", "actor", "knot", "frame", "node"),
         *("member", "redis", "net", "link", "mesh", "refs", "place", "pull", "bulk"),
+        "group",
     },
     "task": {"base", "wire", "shm", "store", "client", "task"},
     "sim": {

@@ -25,10 +25,7 @@ def _group_of(shape):
         if len(_known) > 1000:
             _known.clear()
         found = _core.shape_where(shape)
-        node = _core.session()["node_id"]
-        _known[key] = (
-            (bytes.fromhex(f"{node}{found[0]:08x}{found[1]:016x}"), *found[2:]) if found else None
-        )
+        _known[key] = (bytes.fromhex(found[0]), *found[1:]) if found else None
     return _known[key]
 
 

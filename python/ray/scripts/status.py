@@ -25,7 +25,7 @@ def main(args) -> int:
         resources = _core.observe(socket, _core.QUERY_RESOURCES, 0, 30)
         demands = _core.observe(socket, _core.QUERY_DEMANDS, 0, 30)
         jobs = _core.observe(socket, _core.QUERY_JOBS, 0, 30)
-        groups = _core.observe(socket, _core.QUERY_GROUPS, 0, 30)[1]
+        groups = _core.observe(socket, _core.QUERY_GROUPS, 0, 30)
         kept = _core.observe(socket, _core.QUERY_KEPT, 0, 30)
     except (OSError, RuntimeError, RayError) as error:
         print(f"ray status: {error}", file=sys.stderr)
@@ -110,7 +110,7 @@ def _groups(rows) -> list:
     """(bundles, strategy, how many) of placement groups that wait."""
     counts = {}
     for row in rows:
-        strategy, state, bundles = row[4], row[5], row[11]
+        strategy, state, bundles = row[3], row[4], row[10]
         if state == "PENDING":
             counts[bundles, strategy] = counts.get((bundles, strategy), 0) + 1
     return [(*key, count) for key, count in sorted(counts.items())]

@@ -54,7 +54,7 @@ class PlacementGroup:
             from ray.exceptions import OwnerDiedError
 
             try:
-                self._ready = _core._restore(self.id.binary())
+                self._ready = _core.restore_group(self.id.binary())
             except OwnerDiedError:  # it was removed, and nobody kept this
                 self._ready = _failing(self)
         return self._ready
@@ -64,13 +64,13 @@ class PlacementGroup:
         group was removed.
         """
         found, _ = _core.wait([self.ready()], num_returns=1, timeout=timeout_seconds)
-        return bool(found) and _row(self)[5] == "CREATED"
+        return bool(found) and _row(self)[4] in ("CREATED", "RESCHEDULING")
 
     @property
     def bundle_specs(self) -> "list[dict]":
         """What each bundle has."""
         if self._bundles is None:
-            self._bundles = [dict(bundle) for bundle in _row(self)[11]]
+            self._bundles = [dict(bundle) for bundle in _row(self)[10]]
         return self._bundles
 
     @property
@@ -109,8 +109,7 @@ def placement_group(
     Args:
         bundles: what each bundle has, by the names of resources.
         strategy: "PACK" and "SPREAD": on as few nodes as can be, or as many; "STRICT_PACK": on one;
-            "STRICT_SPREAD": each bundle on a node of its own. There is one node: all but the last
-            mean the same, and STRICT_SPREAD of several bundles waits.
+            "STRICT_SPREAD": each bundle on a node of its own.
         name: by which `ray.util.get_placement_group` finds it in this namespace.
         lifetime: None: it is removed at the end of its job. "detached": only by
             `ray.util.remove_placement_group`.
@@ -188,7 +187,7 @@ def placement_group_table(placement_group: "PlacementGroup | None" = None) -> di
         _check(placement_group)
         row = _row(placement_group, missing=None)
         return {} if row is None else _described(row)
-    described = map(_described, _core.groups(0)[1])
+    described = map(_described, _core.groups(None))
     return {found["placement_group_id"]: found for found in described}
 
 
@@ -357,8 +356,8 @@ def _check(group):
 
 def _row(group, missing=_MISSING):
     wanted = group.id.hex()
-    for row in _core.groups(int(wanted[16:24], 16))[1]:
-        if f"{row[0]:08x}{row[1]:016x}" == wanted[16:]:
+    for row in _core.groups(group.id.binary()):
+        if row[0] == wanted:
             return row
     if missing is _MISSING:
         raise ValueError(f"nothing is known of the placement group {wanted}: it was removed")
@@ -366,17 +365,14 @@ def _row(group, missing=_MISSING):
 
 
 def _described(row):
-    slot, generation, name, _, strategy, state, possible, _, _, made, placed, bundles = row
-    node = _core.session()["node_id"]
+    id, name, _, strategy, state, possible, _, _, made, placed, bundles, nodes = row
     latency = (placed - made) / 1e6 if placed else 0
     queued = "QUEUED" if possible else "INFEASIBLE"
     return {
-        "placement_group_id": f"{node}{slot:08x}{generation:016x}",
+        "placement_group_id": id,
         "name": name,
         "bundles": {index: dict(bundle) for index, bundle in enumerate(bundles)},
-        "bundles_to_node_id": {
-            index: node if state == "CREATED" else "" for index in range(len(bundles))
-        },
+        "bundles_to_node_id": dict(enumerate(nodes)),
         "strategy": strategy,
         "state": state,
         "stats": {

@@ -298,6 +298,7 @@ mob_status_t node_cluster_start(node_t *n) {
 void node_cluster_settle(node_cluster_t *c) {
     node_guestjobs_settle(c);
     node_pulling_settle(c);
+    node_grouping_settle(c);
     node_acting_settle(c);
     node_placing_settle(c);
     node_holding_settle(c);

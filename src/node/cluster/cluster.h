@@ -17,6 +17,7 @@
 #include "member/member.h"
 #include "mesh/mesh.h"
 #include "node/cluster/acting.h"
+#include "node/cluster/grouping.h"
 #include "node/cluster/guestjob.h"
 #include "node/cluster/holding.h"
 #include "node/cluster/package.h"
@@ -78,6 +79,7 @@ struct node_cluster {
     node_placing_t placing;
     node_watches_t watches;
     node_acting_t acting;
+    node_grouping_t grouping;
     struct node_pulling *pulling; /* NULL: not yet, or not any more */
     node_packages_t packages;
     node_pause_t pause;

@@ -140,6 +140,7 @@ static void began(void *context, uint64_t number) {
     }
     if (status == MOB_OK) status = node_placing_start(c);
     if (status == MOB_OK) status = node_acting_start(c);
+    if (status == MOB_OK) status = node_grouping_start(c);
     if (status != MOB_OK) {
         node_cluster_fail(c, status, *mob_last_error() ? mob_last_error() : "no memory");
         return;
@@ -178,6 +179,7 @@ static void died(void *context, uint64_t peer, uint64_t number) {
     node_roster_bury(&c->roster, peer, reason);
     node_placing_died(c, peer);
     node_acting_died(c, peer);
+    node_grouping_died(c, peer);
     if (c->pulling != NULL) (void)node_pulling_died(c, peer);
     node_guestjob_died(c, peer);
     node_holding_died(c, peer, number); /* which says when the tombstone is closed */
@@ -206,6 +208,7 @@ static void paused(void *context, bool is_paused) {
 static void leads(void *context, uint64_t leader, uint64_t fence) {
     if (leader != 0) node_placing_leads(context, leader, fence);
     node_acting_leads(context, leader);
+    node_grouping_leads(context, leader, fence);
 }
 
 static void master(void *context, uint64_t number) {
@@ -213,15 +216,20 @@ static void master(void *context, uint64_t number) {
     c->master = number;
     node_acting_master(c, number);
     node_pulling_master(c, number);
+    node_grouping_master(c, number);
     node_membership_said(c);
 }
 
 void node_membership_said(node_cluster_t *c) {
-    bool all = node_acting_said(c) >= c->master && node_pulling_said(c) >= c->master;
+    bool all = node_acting_said(c) >= c->master && node_pulling_said(c) >= c->master &&
+               node_grouping_said(c) >= c->master;
     if (all && c->member != NULL) member_said(c->member, c->master);
 }
 
-static void settled(void *context, uint64_t number) { node_acting_settled(context, number); }
+static void settled(void *context, uint64_t number) {
+    node_acting_settled(context, number);
+    node_grouping_settled(context, number);
+}
 
 static const char *words_on(member_end_t why) {
     switch (why) {

@@ -6,6 +6,10 @@
  *   held here           tasks that are to be spread, that prefer another node, or whose arguments
  *                       are there (`hint`, locality.h): the leader says where each runs, which may
  *                       be here (`keep`)
+ *   in a group          tasks that wait for bundles of a placement group, some of which are on
+ *                       other nodes: an offer for each such node. As many are sent as these
+ *                       bundles can run at once. There they wait again, if others were sent there;
+ *                       and they may wait for those that are here: so one more goes each EXTRA_NS
  *   in queues           of a lane whose request for one more lease waits, so that all of its CPUs
  *                       are in use. The daemon takes them as a worker would
  *
@@ -22,6 +26,7 @@
 
 #include "base/clock.h"
 #include "node/cluster/cluster.h"
+#include "node/cluster/group_over.h"
 #include "node/cluster/guestjob.h"
 #include "node/cluster/locality.h"
 #include "node/forward.h"
@@ -31,6 +36,7 @@
 enum { WALK_MAX = 256 }; /* tasks that are looked at, for one that may go */
 
 static const uint64_t IDLE_NS = 1000000000;
+static const uint64_t EXTRA_NS = 100000000;
 static const char NODE_LABEL[] = "ray.io/node-id=";
 
 typedef struct {
@@ -59,6 +65,15 @@ static uint64_t node_of(const char *terms) {
     if (terms == NULL || strncmp(terms, NODE_LABEL, label) != 0) return 0;
     uint64_t node = strtoull(terms + label, &end, 16);
     return *end == 0 && end == terms + label + 16 ? node : 0;
+}
+
+/* What the bundles have is not the node's to give any more: nothing is asked for. */
+static bool group_lane_make(node_cluster_t *c, node_offer_t *o) {
+    place_demand_t demand = {.job = node_guestjob_id(o->job),
+                             .strategy = PLACE_NODE,
+                             .node = o->hint,
+                             .is_local = o->is_local};
+    return place_lane_new(c->placing.place, &demand, o, &o->lane) == MOB_OK;
 }
 
 static bool lane_make(node_cluster_t *c, node_offer_t *o) {
@@ -114,15 +129,23 @@ static node_offer_t *offer_new(node_cluster_t *c, node_job_t *job, uint32_t shap
     o->job = job;
     o->shape = shape;
     o->hint = hint;
-    o->holds = hint != 0 || node_offer_holds(job, shape);
-    o->is_local = !o->holds && sched_shape_fits_ever(job->sched, shape);
+    const sched_group_t *group = sched_shape_where(job->sched, shape)->group;
+    if (group != NULL) {
+        const node_group_t *g = sched_group_user(group);
+        o->in_group = true;
+        o->capacity = node_group_capacity(g, job->sched, shape, hint);
+        o->is_local = node_group_capacity(g, job->sched, shape, job->node->incarnation) > 0;
+    } else {
+        o->holds = hint != 0 || node_offer_holds(job, shape);
+        o->is_local = !o->holds && sched_shape_fits_ever(job->sched, shape);
+    }
     if (!vec_push(&all->items, o)) {
         (void)base_map_remove(&all->by_shape, &key);
         free(o);
         return NULL;
     }
     sched_shape_hold(job->sched, shape);
-    (void)lane_make(c, o);
+    (void)(o->in_group ? group_lane_make(c, o) : lane_make(c, o));
     return o;
 }
 
@@ -132,7 +155,9 @@ static node_offer_t *offer_open(node_job_t *job, uint32_t shape, uint64_t hint) 
     offer_key_t key = key_of(job, shape, hint);
     if (c == NULL || c->placing.place == NULL) return NULL;
     node_offer_t *o = base_map_get(&c->placing.offers.by_shape, &key);
-    if (o != NULL || job->farewell.leaving || !is_offered(job, shape)) return o;
+    bool in_group = sched_shape_where(job->sched, shape)->group != NULL;
+    if (o != NULL || job->farewell.leaving || !(in_group ? hint != 0 : is_offered(job, shape)))
+        return o;
     return offer_new(c, job, shape, hint);
 }
 
@@ -153,8 +178,27 @@ void node_offers_forget(node_job_t *job) {
         if (c->placing.offers.items.items[i]->job == job) offer_free(c, i);
 }
 
+/* One for each node that may run it; or none, if it is not to be met in a group. */
+static void shape_offer(node_job_t *job, uint32_t shape) {
+    const sched_group_t *in = sched_shape_where(job->sched, shape)->group;
+    const node_group_t *g = in != NULL ? sched_group_user(in) : NULL;
+    if (in == NULL) (void)offer_open(job, shape, 0);
+    for (size_t i = 0; g != NULL && g->over != NULL && i < g->over->others.count; i++)
+        if (node_placing_peer(job->node->cluster, g->over->others.items[i]) != NULL)
+            (void)offer_open(job, shape, g->over->others.items[i]);
+}
+
 void node_offer_note(const node_task_t *t) {
-    if (t->job->node->cluster != NULL && node_forward_may(t)) (void)offer_open(t->job, t->shape, 0);
+    if (t->job->node->cluster != NULL && node_forward_may(t)) shape_offer(t->job, t->shape);
+}
+
+void node_offers_regroup(const node_group_t *g) {
+    node_offers_t *all = &g->node->cluster->placing.offers;
+    for (size_t i = 0; i < all->items.count; i++) {
+        node_offer_t *o = all->items.items[i];
+        if (sched_shape_where(o->job->sched, o->shape)->group == g->sched)
+            o->capacity = node_group_capacity(g, o->job->sched, o->shape, o->hint);
+    }
 }
 
 /* ---- held ---- */
@@ -242,6 +286,13 @@ static uint32_t lane_of(const node_offer_t *o) {
     return l;
 }
 
+/* How many more may be sent now, of one in a group. */
+static uint32_t group_room(const node_offer_t *o) {
+    uint32_t most = o->capacity + o->extra;
+    bool is_there = node_placing_peer(o->job->node->cluster, o->hint) != NULL;
+    return is_there && most > o->sent ? most - o->sent : 0;
+}
+
 static uint32_t waiting_of(const node_offer_t *o) {
     if (o->job->farewell.leaving) return 0;
     if (o->holds) return o->held;
@@ -250,7 +301,21 @@ static uint32_t waiting_of(const node_offer_t *o) {
     if (first_of(o, &before) != NULL) count = sched_queued(o->job->sched, o->shape) - before;
     uint32_t l = lane_of(o);
     if (l < SHM_LANES) count += node_lane_queued(o->job, l);
+    if (o->in_group && count > group_room(o)) count = group_room(o);
     return count < PLACE_WANT_MAX ? (uint32_t)count : PLACE_WANT_MAX;
+}
+
+/* Whether one more is due. */
+static void group_grow(node_offer_t *o, uint64_t now) {
+    if (o->sent < o->capacity) {
+        o->extra = 0;
+        o->full_ns = 0;
+    } else if (o->full_ns == 0) {
+        o->full_ns = now;
+    } else if (now - o->full_ns >= EXTRA_NS && o->capacity > 0 && group_room(o) == 0) {
+        o->extra++;
+        o->full_ns = now;
+    }
 }
 
 /* Lanes whose tasks have no books: nobody has noted them. */
@@ -258,7 +323,7 @@ static void lanes_look(node_t *n) {
     NODE_EACH_JOB(n, job)
     for (uint32_t l = 0; l < SHM_LANES; l++)
         if (job->lanes[l].shape != 0 && job->lanes[l].request.queued)
-            (void)offer_open(job, job->lanes[l].shape, 0);
+            shape_offer(job, job->lanes[l].shape);
 }
 
 void node_offers_settle(node_cluster_t *c) {
@@ -266,6 +331,7 @@ void node_offers_settle(node_cluster_t *c) {
     lanes_look(c->node);
     for (size_t i = c->placing.offers.items.count; i-- > 0;) {
         node_offer_t *o = c->placing.offers.items.items[i];
+        if (o->in_group) group_grow(o, now);
         uint32_t waiting = o->lane != NULL ? waiting_of(o) : 0;
         /* said also if it is as before: the room counts for itself what it takes and puts back */
         if (o->lane != NULL) place_lane_waiting(c->placing.place, o->lane, waiting, now);
@@ -312,7 +378,7 @@ node_task_t *node_offer_take(node_offer_t *o) {
         node_offer_unhold(held);
         return held;
     }
-    if (o->holds) return NULL;
+    if (o->holds || (o->in_group && group_room(o) == 0)) return NULL;
     sched_task_t *q = first_of(o, &before);
     if (q != NULL) {
         sched_task_remove(o->job->node->sched, q);

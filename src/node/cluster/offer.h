@@ -12,7 +12,12 @@
 typedef struct node_offer {
     node_job_t *job;
     uint32_t shape;     /* held */
-    uint64_t hint;      /* the node that has most of their arguments' bytes; 0: none */
+    uint64_t hint;      /* the node that has most of their arguments' bytes; 0: none. Of a demand
+                           in a placement group: the node with bundles that it may be met in */
+    bool in_group;      /* it is such a demand */
+    uint32_t capacity;  /* tasks that run at once in these bundles */
+    uint32_t extra;     /* so many more may be sent, for those there may wait for them */
+    uint64_t full_ns;   /* since when as many are sent as may be; 0: they are not */
     place_lane_t *lane; /* NULL: the demand can't be told; its tasks stay here */
     bool is_local;      /* this node runs them too, as soon as they fit */
     bool holds;         /* ... no, the leader says where they run: they wait in this list */
@@ -46,6 +51,8 @@ void node_offer_unhold(node_task_t *task);
 void node_offer_keep(node_offer_t *offer, uint32_t count);
 /* Nobody can say where what is held runs: it runs here. */
 void node_offers_release(node_cluster_t *cluster);
+/* The bundles of the group have other places. */
+void node_offers_regroup(const node_group_t *group);
 /* The task was put into the scheduler's queue: it may be for others. */
 void node_offer_note(const node_task_t *task);
 /* The oldest that may go, READY, and nowhere else from now on; node_task_ready puts it back. NULL:

@@ -147,7 +147,9 @@ void node_origin_keep(void *context, void *lane, uint32_t count) {
 
 void node_origin_impossible(void *context, void *lane) {
     node_cluster_t *c = context;
+    const node_offer_t *offer = lane;
     node_task_t *t;
+    if (offer->in_group) return; /* its bundles get other places */
     while ((t = node_offer_take(lane)) != NULL)
         node_task_fail(c->node, t, MOB_EPLACE,
                        "The task is not schedulable: The node specified via "

@@ -77,6 +77,8 @@ static mob_status_t message_give(node_cluster_t *c, uint64_t peer, node_post_t k
         return node_pulling_receive(c, peer, bytes, size);
     case POST_ACTOR:
         return node_acting_receive(c, peer, bytes, size);
+    case POST_GROUP:
+        return node_grouping_receive(c, peer, bytes, size);
     case POST_PLACE:
         return node_placing_receive(c, peer, bytes, size);
     case POST_VALUE:

@@ -15,7 +15,7 @@ typedef enum {
     POST_PLACE,     /* ... of place */
     POST_PULL,      /* ... of pull */
     POST_ACTOR,     /* ... of actor */
-    POST_GROUP,     /* ... of group */
+    POST_GROUP,     /* ... of group, and what books on groups say */
     POST_JOB,       /* job.h: setups, ends and output of jobs on other nodes */
     POST_VALUE,     /* value.h: whether an object has its value, and small values */
     POST_KINDS

@@ -122,10 +122,10 @@ def _groups(address, timeout):
     from ray import _core
     from ray._private import sessions
 
-    node, rows = _core.observe(sessions.find_socket(address), _core.QUERY_GROUPS, 0, timeout)
-    for slot, generation, name, _, strategy, state, _, detached, job, _, _, bundles in rows:
+    rows = _core.observe(sessions.find_socket(address), _core.QUERY_GROUPS, 0, timeout)
+    for id, name, _, strategy, state, _, detached, job, _, _, bundles, _ in rows:
         yield PlacementGroupState(
-            placement_group_id=f"{node & 0xFFFFFFFFFFFFFFFF:016x}{slot:08x}{generation:016x}",
+            placement_group_id=id,
             name=name,
             creator_job_id=job.to_bytes(4, "little").hex(),
             state=state,

@@ -1,0 +1,304 @@
+"""Placement groups whose bundles are on several nodes of a cluster."""
+
+import time
+
+import drivers
+import pytest
+import support
+
+import ray
+from ray._private import sessions
+from ray.cluster_utils import Cluster
+from ray.exceptions import TaskPlacementGroupRemoved
+from ray.util.placement_group import get_current_placement_group
+from ray.util.scheduling_strategies import (
+    NodeAffinitySchedulingStrategy,
+    PlacementGroupSchedulingStrategy,
+)
+
+pytestmark = [
+    pytest.mark.one_path("what goes to other nodes goes through the daemons in any case"),
+    pytest.mark.skipif(
+        not support.has_redis(), reason="there is no redis-server (scripts/setup.sh installs it)"
+    ),
+]
+LIMIT = 60
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    """The driver's node, one with `blue`, and one with `red`: their ids."""
+    assert sessions.live_nodes() == []
+    made = Cluster()
+    here = made.add_node(num_cpus=2)
+    blue = made.add_node(num_cpus=2, resources={"blue": 2}, labels={"color": "blue"})
+    red = made.add_node(num_cpus=2, resources={"red": 2})
+    ray.init(address=made.address)
+    yield here.node_id, blue.node_id, red.node_id
+    ray.shutdown()
+    made.shutdown()
+    drivers.command("stop", "--force")
+
+
+@pytest.fixture
+def group():
+    """Makes groups, and removes them after the test."""
+    made = []
+
+    def make(*args, **options):
+        made.append(ray.util.placement_group(*args, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        ray.util.remove_placement_group(one)
+    assert support.wait_until(
+        lambda: ray.available_resources().get("CPU") == ray.cluster_resources()["CPU"], LIMIT
+    ), ray.available_resources()
+
+
+@pytest.fixture
+def cluster():
+    """Without a node, for a test that ends some. These come last, for they end the driver's part
+    in the other cluster.
+    """
+    ray.shutdown()
+    made = Cluster()
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def get(refs):
+    return ray.get(refs, timeout=LIMIT)
+
+
+def within(group, index=-1, **options):
+    return PlacementGroupSchedulingStrategy(group, index, **options)
+
+
+def places(group):
+    return list(ray.util.placement_group_table(group)["bundles_to_node_id"].values())
+
+
+@ray.remote
+def where():
+    return ray.get_runtime_context().get_node_id()
+
+
+@ray.remote
+def nap(seconds):
+    time.sleep(seconds)
+    return ray.get_runtime_context().get_node_id()
+
+
+def test_bundles_are_where_their_resources_are(nodes, group):
+    here, blue, red = nodes
+    made = group([{"CPU": 1}, {"CPU": 1, "blue": 1}, {"red": 2}])
+    assert made.wait(LIMIT)
+    table = ray.util.placement_group_table(made)
+    assert table["state"] == "CREATED"
+    assert table["bundles_to_node_id"][1] == blue and table["bundles_to_node_id"][2] == red
+    assert support.wait_until(
+        lambda: (
+            ray.available_resources().get("CPU") == 4
+            and ray.available_resources().get("blue") == 1
+            and "red" not in {k for k, v in ray.available_resources().items() if v}
+        ),
+        LIMIT,
+    ), ray.available_resources()
+
+
+@pytest.mark.parametrize("strategy", ["SPREAD", "STRICT_SPREAD"])
+def test_spread_bundles_are_on_nodes_of_their_own(nodes, group, strategy):
+    made = group([{"CPU": 1}] * 3, strategy=strategy)
+    assert get(made.ready()) == made
+    assert sorted(places(made)) == sorted(nodes)
+
+
+def test_a_packed_group_that_fits_here_stays_here(nodes, group):
+    for strategy in ("PACK", "STRICT_PACK"):
+        made = group([{"CPU": 1}] * 2, strategy=strategy)
+        assert made.wait(LIMIT)
+        assert places(made) == [nodes[0]] * 2
+        ray.util.remove_placement_group(made)
+
+
+def test_a_packed_group_that_does_not_fit_here_is_elsewhere(nodes, group):
+    made = group([{"CPU": 1}, {"CPU": 1, "blue": 1}], strategy="STRICT_PACK")
+    assert made.wait(LIMIT)
+    assert places(made) == [nodes[1]] * 2
+
+
+def test_pack_takes_several_nodes_if_it_must(nodes, group):
+    made = group([{"CPU": 2}] * 3)
+    assert made.wait(LIMIT)
+    assert sorted(places(made)) == sorted(nodes)
+
+
+def test_a_bundle_asks_for_labels(nodes, group):
+    made = group([{"CPU": 1}], bundle_label_selector=[{"color": "blue"}])
+    assert made.wait(LIMIT)
+    assert places(made) == [nodes[1]]
+
+
+def test_tasks_run_where_their_bundle_is(nodes, group):
+    made = group([{"CPU": 1}] * 3, strategy="STRICT_SPREAD")
+    refs = [where.options(scheduling_strategy=within(made, i)).remote() for i in (0, 1, 2) * 4]
+    assert get(refs) == places(made) * 4
+
+
+def test_tasks_of_any_bundle_run_in_all_of_them(nodes, group):
+    made = group([{"CPU": 1}] * 3, strategy="STRICT_SPREAD")
+    refs = [nap.options(scheduling_strategy=within(made)).remote(0.5) for _ in range(6)]
+    assert set(get(refs)) == set(nodes)
+
+
+def test_tasks_wait_for_a_group_that_waits(nodes, group):
+    first = group([{"blue": 2}])
+    assert first.wait(LIMIT)
+    second = group([{"blue": 1}, {"red": 1}])
+    ref = where.options(num_cpus=0, scheduling_strategy=within(second, 0)).remote()
+    assert not second.wait(0.3)
+    assert ray.util.placement_group_table(second)["state"] == "PENDING"
+    ray.util.remove_placement_group(first)
+    assert get(ref) == nodes[1]
+    assert second.wait(LIMIT)
+
+
+def test_many_tasks_in_one_bundle(nodes, group):
+    made = group([{"CPU": 1}, {"CPU": 1, "blue": 1}], strategy="SPREAD")
+    refs = [where.options(scheduling_strategy=within(made, 1)).remote() for _ in range(200)]
+    assert set(get(refs)) == {nodes[1]}
+
+
+def test_a_task_in_a_bundle_waits_for_another_one(nodes, group):
+    """The second runs in the CPU that the first lends, in a bundle of another node than theirs."""
+    made = group([{"blue": 1, "CPU": 1}], strategy="SPREAD")
+
+    @ray.remote
+    def outer(strategy):
+        return ray.get(where.options(scheduling_strategy=strategy).remote())
+
+    assert get(outer.options(scheduling_strategy=within(made)).remote(within(made, 0))) == nodes[1]
+
+
+def test_children_go_into_the_group(nodes, group):
+    made = group([{"CPU": 1}, {"CPU": 1, "blue": 1}, {"CPU": 1, "red": 1}], strategy="SPREAD")
+
+    @ray.remote
+    def child():
+        current = get_current_placement_group()
+        return current.id.hex(), current.bundle_count, places(current)
+
+    @ray.remote
+    def parent():
+        return ray.get([child.remote() for _ in range(4)])
+
+    strategy = within(made, 2, placement_group_capture_child_tasks=True)
+    found = get(parent.options(scheduling_strategy=strategy).remote())
+    assert found == [(made.id.hex(), 3, places(made))] * 4
+
+
+def test_a_handle_works_on_a_node_without_bundles(nodes, group):
+    made = group([{"CPU": 1, "blue": 1}], strategy="STRICT_PACK")
+    local = group([{"CPU": 1}])
+    assert local.wait(LIMIT) and places(local) == [nodes[0]]
+
+    @ray.remote
+    def use(groups):
+        found = []
+        for one in groups:
+            assert one.wait(LIMIT)
+            ref = where.options(scheduling_strategy=within(one, 0)).remote()
+            found.append((ray.get(ref), places(one), one.bundle_specs))
+        return found
+
+    strategy = NodeAffinitySchedulingStrategy(nodes[2], soft=False)
+    found = get(use.options(scheduling_strategy=strategy).remote([made, local]))
+    assert found == [
+        (nodes[1], [nodes[1]], [{"CPU": 1, "blue": 1}]),
+        (nodes[0], [nodes[0]], [{"CPU": 1}]),
+    ]
+
+
+def test_what_runs_in_a_removed_group_is_killed(nodes, group):
+    made = group([{"CPU": 1}] * 3, strategy="STRICT_SPREAD")
+    running = [nap.options(scheduling_strategy=within(made, i)).remote(1000) for i in range(3)]
+    waiting = [nap.options(scheduling_strategy=within(made, i)).remote(1000) for i in range(3)]
+    assert made.wait(LIMIT)
+    assert ray.wait(running, timeout=0.5) == ([], running)
+    ray.util.remove_placement_group(made)
+    for ref in running + waiting:
+        with pytest.raises(TaskPlacementGroupRemoved):
+            get(ref)
+    with pytest.raises(TaskPlacementGroupRemoved):
+        get(where.options(scheduling_strategy=within(made, 1)).remote())
+    assert ray.util.placement_group_table(made)["state"] == "REMOVED"
+
+
+def test_any_node_may_remove_it(nodes, group):
+    made = group([{"CPU": 1}] * 3, strategy="STRICT_SPREAD")
+    ref = nap.options(scheduling_strategy=within(made, 0)).remote(1000)
+    assert made.wait(LIMIT)
+
+    @ray.remote
+    def remove(one):
+        ray.util.remove_placement_group(one)
+        late = where.options(scheduling_strategy=within(one, 0)).remote()
+        with pytest.raises(TaskPlacementGroupRemoved):
+            ray.get(late)
+
+    strategy = NodeAffinitySchedulingStrategy(nodes[2], soft=False)
+    get(remove.options(num_cpus=0, scheduling_strategy=strategy).remote(made))
+    with pytest.raises(TaskPlacementGroupRemoved):
+        get(ref)
+
+
+def test_a_group_that_can_never_be_placed_waits(nodes, group, capfd):
+    made = group([{"green": 1}, {"CPU": 1}], strategy="SPREAD", name="impossible")
+    assert not made.wait(0.5)
+    table = ray.util.placement_group_table(made)
+    assert table["stats"]["scheduling_state"] == "INFEASIBLE"
+    assert support.wait_until(lambda: "impossible asks for what" in capfd.readouterr().err, LIMIT)
+    assert "{'green': 1.0} * 1" in drivers.command("status").stdout
+
+
+def test_what_is_removed_while_it_waits(nodes, group):
+    made = group([{"blue": 2}, {"blue": 1}])
+    ref = where.options(num_cpus=0, scheduling_strategy=within(made)).remote()
+    assert not made.wait(0.3)
+    ray.util.remove_placement_group(made)
+    with pytest.raises(TaskPlacementGroupRemoved):
+        get(ref)
+    with pytest.raises(TaskPlacementGroupRemoved):
+        get(made.ready())
+
+
+def test_a_group_made_by_a_task_of_another_node(nodes, group):
+    @ray.remote
+    def make():
+        made = ray.util.placement_group([{"CPU": 1}] * 2, strategy="STRICT_SPREAD")
+        assert made.wait(LIMIT)
+        return made
+
+    strategy = NodeAffinitySchedulingStrategy(nodes[1], soft=False)
+    made = get(make.options(num_cpus=0, scheduling_strategy=strategy).remote())
+    found = [where.options(scheduling_strategy=within(made, i)).remote() for i in range(2)]
+    assert get(found) == places(made)
+    ray.util.remove_placement_group(made)
+
+
+def test_the_end_of_a_job_ends_its_groups(nodes, tmp_path):
+    ray.shutdown()
+    code = """
+import ray
+ray.init()
+made = ray.util.placement_group([{"CPU": 1}] * 3, strategy="STRICT_SPREAD")
+assert made.wait(60)
+"""
+    assert support.run_driver(support.script(tmp_path, code)).returncode == 0
+    ray.init()
+    assert support.wait_until(
+        lambda: ray.available_resources().get("CPU") == ray.cluster_resources()["CPU"], LIMIT
+    )
