@@ -14,6 +14,7 @@ import pytest
 import support
 
 from ray._private import sessions
+from ray.scripts import start
 
 FILES = Path(__file__).resolve().parents[2] / "examples" / "cluster"
 pytestmark = pytest.mark.one_path("nodes and their commands; no task runs in it")
@@ -145,3 +146,68 @@ def test_the_script_of_slurm_finds_the_address_that_the_head_prints():
     (node,) = sessions.live_nodes()
     done = subprocess.run(command, shell=True, input=head.stdout, capture_output=True, text=True)
     assert done.stdout.strip() == (node.address if node.cluster else ""), head.stdout
+
+
+# ---- the manifest of Kubernetes ----
+
+
+@pytest.fixture
+def manifest():
+    """Its objects, by kind and name."""
+    yaml = pytest.importorskip("yaml")  # dask brings it
+    found = list(yaml.safe_load_all((FILES / "kubernetes.yaml").read_text()))
+    assert len(found) > 5
+    return {(each["kind"], each["metadata"]["name"]): each for each in found}
+
+
+def _named(manifest, kind):
+    return {name: each for (its_kind, name), each in manifest.items() if its_kind == kind}
+
+
+def _containers(manifest):
+    for each in _named(manifest, "StatefulSet").values():
+        yield from each["spec"]["template"]["spec"]["containers"]
+
+
+def test_the_manifest_fits_the_schema(manifest):
+    validate = pytest.importorskip("kubernetes_validate")
+    for each in manifest.values():
+        validate.validate(each, validate.latest_version(), strict=True)
+
+
+def test_the_commands_of_the_manifest_are_commands_of_ours(manifest):
+    commands = [each["command"] for each in _containers(manifest) if each["name"] == "node"]
+    assert len(commands) == 2
+    for program, what, *options in commands:
+        assert (program, what) == ("ray", "start")
+        parsed = start._parser().parse_args(options)
+        assert start._problem(parsed) is None and parsed.block
+
+
+def test_what_the_manifest_names_is_there(manifest):
+    """Services that are called, volumes and secrets that are used, pods that are selected."""
+    services = _named(manifest, "Service")
+    called = {"mobula"} | {f"mobula-redis-{i}" for i in range(3)}
+    assert called <= set(services)
+    options = " ".join(
+        word for each in _containers(manifest) for word in each["command"] if "=" in word
+    )
+    assert {name for name in called if f"{name}:" in options} == called
+    for each in _named(manifest, "StatefulSet").values():
+        spec, pod = each["spec"], each["spec"]["template"]
+        assert spec["serviceName"] in services
+        assert spec["selector"]["matchLabels"] == pod["metadata"]["labels"]
+        volumes = {volume["name"] for volume in pod["spec"].get("volumes", [])}
+        volumes |= {claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", [])}
+        for container in pod["spec"]["containers"]:
+            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+            for variable in container["env"]:
+                secret = variable["valueFrom"].get("secretKeyRef", {"name": "mobula"})
+                assert secret["name"] == "mobula"
+                assert secret.get("key", "token") in ("token", "redis-password")
+
+
+def test_the_script_of_the_manifest_is_one_of_the_shell(manifest):
+    script = manifest["ConfigMap", "mobula-redis"]["data"]["start"]
+    done = subprocess.run(["sh", "-n"], input=script, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
