@@ -28,9 +28,13 @@ static bool is_end(const mob_client_t *c, mob_ref_t head) {
     return store_meta_is_end(c->slots[head.slot].meta);
 }
 
-/* The run that makes the items may wait for the reader. */
-static void maker_wake(mob_client_t *c, const store_flow_t *flow) {
-    if (!(atomic_load(&flow->made) & STORE_WAITS)) return;
+/* The run that makes the items may wait for the reader, or be at another node. */
+static void maker_wake(mob_client_t *c, mob_ref_t link) {
+    const store_flow_t *flow = &c->slots[link.slot].value.flow;
+    uint64_t made = atomic_load(&flow->made);
+    if (made & STORE_FAR)
+        client_push(c, wire_about_object(WIRE_TAKEN_OF, link.slot, link.generation));
+    if (!(made & STORE_WAITS)) return;
     uint64_t word = atomic_load(&c->records[flow->maker & (WIRE_MAX_RECORDS - 1)].word);
     /* By now it may be another record's worker: then this is a ring for nothing. */
     shm_bell_ring(&c->node->bells[wire_word_worker(word)]);
@@ -42,7 +46,7 @@ static void taken_note(mob_client_t *c, mob_flow_t *flow) {
     /* When the task is over, its word is a value's: nobody reads that. */
     if (store_flow_limit(shared) == 0 || !client_is_pending(c, flow->link)) return;
     atomic_store(&shared->taken, flow->taken);
-    maker_wake(c, shared);
+    maker_wake(c, flow->link);
 }
 
 mob_status_t mob_flow_look(const mob_client_t *c, const mob_flow_t *flow) {
@@ -91,7 +95,7 @@ void mob_flow_close(mob_client_t *c, mob_flow_t *flow) {
     if (client_is_pending(c, flow->link)) {
         store_flow_t *shared = &c->slots[flow->link.slot].value.flow;
         atomic_fetch_or(&shared->taken, STORE_CLOSED);
-        maker_wake(c, shared);
+        maker_wake(c, flow->link);
     }
     items_drop(c, flow->head);
     client_ref_release(c, flow->link);

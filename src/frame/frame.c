@@ -21,7 +21,7 @@
 #include "frame/id.h"
 
 enum {
-    VERSION = 2,
+    VERSION = 3,
     RETRIES_EXCEPTIONS = 1,
     FLOWS = 2,
     DYNAMIC = 4,
@@ -69,6 +69,7 @@ static void put_frame(base_writer_t *w, const frame_t *f, uint64_t whole) {
     base_put_number(w, f->name_size, 1);
     base_put_number(w, (uint32_t)f->max_retries, 4);
     base_put_number(w, f->limit, 4);
+    base_put_number(w, f->flow_limit, 4);
     base_put_number(w, f->job.home, 8);
     base_put_number(w, f->job.number, 4);
     base_put_number(w, f->num_returns, 4);
@@ -168,6 +169,7 @@ static mob_status_t frame_take(base_reader_t *r, frame_t *f) {
     f->name_size = (size_t)base_take_number(r, 1);
     f->max_retries = (int32_t)base_take_number(r, 4);
     f->limit = (uint32_t)base_take_number(r, 4);
+    f->flow_limit = (uint32_t)base_take_number(r, 4);
     f->job.home = base_take_number(r, 8);
     f->job.number = (uint32_t)base_take_number(r, 4);
     f->num_returns = (uint32_t)base_take_number(r, 4);

@@ -50,6 +50,7 @@ typedef struct {
     uint8_t kind; /* mob_kind_t */
     bool retries_exceptions;
     bool flows;          /* it gives out items */
+    uint32_t flow_limit; /* so many that were not taken; 0: any number */
     bool dynamic;        /* as mob_task_t's */
     bool untold;         /* as mob_task_t's */
     bool out_of_order;   /* a creation's: see mob_task_t */

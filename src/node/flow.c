@@ -5,6 +5,8 @@
  */
 #include "node/flow.h"
 
+#include "node/cluster/inflow.h"
+#include "node/forward.h"
 #include "node/state.h"
 #include "store/flow.h"
 
@@ -62,8 +64,8 @@ void node_flow_mend(node_t *n, const node_task_t *t) {
     store_flow_t *f = flow_of(n, t);
     uint64_t made = store_flow_made(f);
     mob_ref_t tail, last;
-    /* nobody waits any more */
-    atomic_fetch_and(&f->made, ~STORE_WAITS);
+    /* nobody waits any more, and no other node makes items */
+    atomic_fetch_and(&f->made, ~(STORE_WAITS | STORE_FAR));
     if (made == 0 || !link_ref(n, f->links[made % 2], &tail) ||
         !link_ref(n, f->links[(made - 1) % 2], &last) ||
         n->slots[last.slot].value.item.next != store_link(tail))
@@ -89,6 +91,18 @@ void node_flow_end(node_t *n, const node_task_t *t) {
     tail_settle(n, tail);
 }
 
+void node_flow_stop(node_t *n, const node_task_t *t) {
+    mob_ref_t tail = node_flow_tail(n, t->refs[1]);
+    if (tail.slot == 0) return;
+    node_flow_mend(n, t);
+    if (!is_pending(n, tail)) return;
+    store_slot_t *slot = &n->slots[tail.slot];
+    slot->value.item.next = 0;
+    slot->meta = store_meta(0, (mob_format_t)STORE_FORMAT_END, MOB_OK, true);
+    item_seal(n, flow_of(n, t), tail, store_flow_made(flow_of(n, t)));
+    tail_settle(n, tail);
+}
+
 void node_flow_fail(node_t *n, const node_task_t *t, mob_status_t status, const char *text,
                     const node_actor_t *actor) {
     mob_ref_t tail = node_flow_tail(n, t->refs[1]);
@@ -104,6 +118,64 @@ void node_flow_fail(node_t *n, const node_task_t *t, mob_status_t status, const 
 void node_flow_quiet(node_t *n, const node_task_t *t) {
     mob_ref_t tail = node_flow_tail(n, t->refs[1]);
     if (tail.slot != 0) node_slot_quiet(n, tail);
+}
+
+uint32_t node_flow_limit(node_t *n, mob_ref_t flow) {
+    return is_pending(n, flow) ? store_flow_limit(&n->slots[flow.slot].value.flow) : 0;
+}
+
+/* ---- the daemon as the maker ---- */
+
+void node_flow_far(node_t *n, const node_task_t *t) {
+    if (is_pending(n, t->refs[1])) atomic_fetch_or(&flow_of(n, t)->made, STORE_FAR);
+}
+
+bool node_flow_look(node_t *n, const node_task_t *t, uint64_t *ret_made, uint64_t *ret_taken,
+                    bool *ret_closed) {
+    mob_ref_t tail = node_flow_tail(n, t->refs[1]);
+    if (tail.slot == 0 || !is_pending(n, tail)) return false;
+    const store_flow_t *f = flow_of(n, t);
+    uint64_t taken = atomic_load(&f->taken);
+    *ret_made = store_flow_made(f);
+    *ret_taken = taken & ~STORE_CLOSED;
+    *ret_closed = (taken & STORE_CLOSED) ||
+                  (atomic_load_explicit(&f->made, memory_order_relaxed) & STORE_RAISED);
+    return true;
+}
+
+/* The reader holds what the daemon counts, unless it has let go of it before. */
+static void reader_hold(node_t *n, node_object_t *o, uint32_t reader, uint64_t word) {
+    const node_client_t *c = n->clients[reader];
+    if (o != NULL && !(word & STORE_DROPPED) && c != NULL) node_object_hold(n, o, reader, false);
+}
+
+void node_flow_publish(node_t *n, const node_task_t *t, mob_ref_t next, bool is_away, bool raised) {
+    store_flow_t *f = flow_of(n, t);
+    mob_ref_t tail = node_flow_tail(n, t->refs[1]);
+    store_slot_t *slot = &n->slots[tail.slot];
+    uint64_t made = store_flow_made(f), word;
+    uint32_t reader = store_flow_reader(f);
+    bool escaped = node_object_known(n, tail) != NULL;
+    slot->value.item.next = store_link(next);
+    f->links[(made + 1) % 2] = store_link(next);
+    atomic_store(&f->made, (made + 1) | STORE_FAR | (raised ? STORE_RAISED : 0));
+    if (made == 0)
+        word = is_away ? store_slot_seal_away(slot) : store_slot_seal(slot, escaped);
+    else
+        word = is_away ? store_slot_seal_away_given(slot, reader)
+                       : store_slot_seal_given(slot, escaped, reader);
+    if (made > 0) reader_hold(n, node_object_known(n, tail), reader, word);
+    /* the next one first: see store/flow.h */
+    if (word & STORE_DROPPED) (void)store_slot_abandon(&n->slots[next.slot]);
+    node_slot_wake(n, word);
+    node_object_sealed(n, tail);
+    if (raised) node_bells_ring(n);
+}
+
+void node_flow_named(node_t *n, const node_task_t *t, node_object_t *tail) {
+    const store_flow_t *f = flow_of(n, t);
+    uint64_t word = atomic_load_explicit(&n->slots[tail->slot].word, memory_order_acquire);
+    if (store_flow_made(f) > 0) reader_hold(n, tail, store_flow_reader(f), word);
 }
 
 void node_flows_mark(node_t *n, uint8_t *marks) {
@@ -137,6 +209,7 @@ static void flow_close(node_t *n, const node_task_t *t) {
     store_flow_t *f = flow_of(n, t);
     if (!is_pending(n, t->refs[1])) return;
     atomic_fetch_or(&f->taken, STORE_CLOSED);
+    if (node_forward_is(t)) node_inflow_note(t);
     for (int i = 0; i < TRIES; i++) {
         mob_ref_t tail = node_flow_tail(n, t->refs[1]);
         if (tail.slot == 0 || store_slot_abandon(&n->slots[tail.slot])) return;

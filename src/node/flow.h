@@ -19,8 +19,29 @@ void node_flow_fail(node_t *node, const node_task_t *task, mob_status_t status, 
                     const node_actor_t *actor);
 /* The driver is not told how it fails. */
 void node_flow_quiet(node_t *node, const node_task_t *task);
+/* The same, and the end of the flow stands behind its last item, published: no run will make more.
+ * Nothing happens to a flow that is sealed. The caller rings the bells. */
+void node_flow_stop(node_t *node, const node_task_t *task);
 /* The item that the task makes next; slot 0: none. */
 mob_ref_t node_flow_tail(node_t *node, mob_ref_t flow);
+/* How many items may wait to be taken; 0: any number. */
+uint32_t node_flow_limit(node_t *node, mob_ref_t flow);
+
+/* ---- the daemon as the maker: the task is at another node ---- */
+
+/* From now on the reader tells the daemon what it has taken. Undone by node_flow_mend. */
+void node_flow_far(node_t *node, const node_task_t *task);
+/* How far the flow is: how many items there are, how many of them the reader has taken, and whether
+ * it takes no more. False: the flow is over, or what its submitter wrote there makes no sense. */
+bool node_flow_look(node_t *node, const node_task_t *task, uint64_t *ret_made, uint64_t *ret_taken,
+                    bool *ret_closed);
+/* The tail, whose value is written or lies elsewhere (`is_away`), is an item, and `next` the tail:
+ * who waits goes on. `raised`: it is the task's error. */
+void node_flow_publish(node_t *node, const node_task_t *task, mob_ref_t next, bool is_away,
+                       bool raised);
+/* The tail was named to another node: its book has the hold that the reader will have. */
+void node_flow_named(node_t *node, const node_task_t *task, node_object_t *tail);
+
 /* Marks the tails of the flows in the books, by slot: they stay although their owner is gone. */
 enum { NODE_TAIL = 2 };
 void node_flows_mark(node_t *node, uint8_t *marks);

@@ -14,9 +14,12 @@
  *
  * Results come by value, or stay with the peer: see node_way_t's `fetch`.
  *
- * What can't be sent runs here: a peer that has no room, that has refused the task, or tasks that
- * give out items. A value for which the store has no space is put aside and tried again; meanwhile
- * the task counts as running.
+ * A task that gives out items (cluster/inflow.h) goes to other nodes only, not by loopback: its end
+ * is in the books when all of its items are. Its results are one for its peer, `done`: the end of
+ * the items and the flow's slot follow from that.
+ *
+ * What can't be sent runs here: a peer that has no room, or has refused the task. A value for which
+ * the store has no space is put aside and tried again; meanwhile the task counts as running.
  */
 #include "node/forward.h"
 
@@ -27,6 +30,7 @@
 #include "base/clock.h"
 #include "frame/done.h"
 #include "frame/id.h"
+#include "node/cluster/inflow.h"
 #include "node/state.h"
 #include "node/value.h"
 
@@ -50,7 +54,7 @@ frame_id_t node_forward_run(const node_t *n, const node_task_t *t) {
 /* ---- out ---- */
 
 bool node_forward_may(const node_task_t *t) {
-    return t->kind == MOB_TASK && !t->flows && !t->stays && t->visit == NULL &&
+    return t->kind == MOB_TASK && !t->stays && t->visit == NULL &&
            (t->remake == NULL || t->remake->goes);
 }
 
@@ -95,7 +99,8 @@ void node_forward_claim(node_peer_t *p, node_task_t *t) {
 
 bool node_forward(node_t *n, node_task_t *t) {
     node_peer_t *p = n->peer;
-    if (p == NULL || !node_forward_may(t) || !node_loop_has_room(&p->out) || !frame_send(p, t))
+    if (p == NULL || t->flows || !node_forward_may(t) || !node_loop_has_room(&p->out) ||
+        !frame_send(p, t))
         return false;
     node_forward_claim(p, t);
     return true;
@@ -139,7 +144,8 @@ static mob_status_t result_write(node_peer_t *p, const node_task_t *t, const fra
 /* Writes what is not written yet; `patient`: what has no space may wait. MOB_ESPACE: so it does. */
 static mob_status_t results_write(node_peer_t *p, node_task_t *t, const frame_done_t *d,
                                   bool patient) {
-    for (; t->written < t->num_returns; t->written++) {
+    if (t->flows && !node_inflow_finish(p->node, t, patient)) return MOB_ESPACE;
+    for (; t->written < d->num_values; t->written++) {
         mob_ref_t to = t->refs[t->written];
         mob_status_t status = result_write(p, t, &d->values[t->written], to);
         if (status == MOB_OK) continue;
@@ -168,10 +174,21 @@ static bool result_seal(node_t *n, mob_ref_t ref) {
     return slot_wake(n, store_slot_seal(slot, escaped)) || failed;
 }
 
+/* The end stands behind the items. That the task has failed is told once, by an item. */
+static void flow_complete(node_t *n, const node_task_t *t) {
+    uint64_t made, taken;
+    bool closed;
+    bool told = node_flow_look(n, t, &made, &taken, &closed) && closed;
+    if (told) node_slot_quiet(n, t->refs[0]);
+    node_flow_stop(n, t);
+    n->slots[t->refs[1].slot].meta = store_meta(0, MOB_FORMAT_DIRECT, MOB_OK, true);
+}
+
 /* As for a worker of this node: DONE, sealed, woken, freed. */
 static void task_complete(node_peer_t *p, node_task_t *t) {
     node_t *n = p->node;
-    bool crowd = false;
+    bool crowd = t->flows;
+    if (t->flows) flow_complete(n, t);
     node_lineage_keep(n, t);
     (void)wire_record_move(&n->records[t->record],
                            wire_word(t->generation, p->client->number, WIRE_TAKEN),
@@ -247,7 +264,7 @@ static mob_status_t task_back(node_peer_t *p, node_task_t *t, const frame_done_t
     mob_status_t status = MOB_OK;
     switch (d->end) {
     case FRAME_RESULTS:
-        if (d->num_values != t->num_returns) return MOB_EPROTO;
+        if (d->num_values != (t->flows ? 1 : t->num_returns)) return MOB_EPROTO;
         status = results_write(p, t, d, patient);
         if (status == MOB_OK) task_complete(p, t);
         break;

@@ -8,7 +8,7 @@
 
 /* Loopback: sends a task that is ready to the peer, if it takes it. False: it is to run here. */
 bool node_forward(node_t *node, node_task_t *task);
-/* Whether the task is of a kind that peers take. */
+/* Whether the task is of a kind that other nodes take. */
 bool node_forward_may(const node_task_t *task);
 /* The task, which is READY and nowhere else, is TAKEN by the peer. */
 void node_forward_claim(node_peer_t *peer, node_task_t *task);

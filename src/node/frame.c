@@ -59,6 +59,7 @@ static mob_status_t frame_make(node_t *n, const node_task_t *t, const wire_recor
         .kind = t->kind,
         .retries_exceptions = t->retries_exceptions,
         .flows = t->flows,
+        .flow_limit = t->flows ? node_flow_limit(n, t->refs[1]) : 0,
         .dynamic = t->dynamic,
         .out_of_order = copy->flags & WIRE_OUT_OF_ORDER,
         .untold = copy->flags & WIRE_UNTOLD,
@@ -82,7 +83,8 @@ static mob_status_t frame_make(node_t *n, const node_task_t *t, const wire_recor
     if (f->ids == NULL || !demand_of(t, t->shape, &f->demand) ||
         !demand_of(t, t->held_shape, &f->held))
         return MOB_ENOMEM;
-    for (uint32_t i = 0; i < t->num_returns; i++)
+    /* a flow's slot is what two ends on one node share: it has no name elsewhere */
+    for (uint32_t i = 0; i < (t->flows ? 1 : t->num_returns); i++)
         f->ids[i] = node_proxy_id(n, node_remake_result(t, i));
     for (size_t i = t->num_returns; i < frame_id_count(f); i++)
         f->ids[i] = node_proxy_id(n, t->refs[i]);

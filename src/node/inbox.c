@@ -6,6 +6,7 @@
  */
 #include "node/inbox.h"
 #include "node/cluster/group_guest.h"
+#include "node/cluster/inflow.h"
 #include "node/cluster/naming.h"
 #include "node/space/restore.h"
 #include "node/state.h"
@@ -207,6 +208,9 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         break;
     case WIRE_READS:
         c->reads = true;
+        break;
+    case WIRE_TAKEN_OF:
+        node_inflow_read(n, object_of(m));
         break;
     case WIRE_RING:
         node_bells_ring(n);

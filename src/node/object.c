@@ -380,7 +380,7 @@ void node_object_sealed(node_t *n, mob_ref_t ref) {
     if (!(word & STORE_DROPPED) || !slot_is_current(n, ref)) return;
     /* Its last reference went while the task ran. */
     if (o != NULL) {
-        node_object_unhold(n, o, n->grants.slots.owner[ref.slot / STORE_SLOT_BLOCK]);
+        node_object_unhold(n, o, node_slot_keeper(n, ref.slot, word));
     } else {
         slot_release(n, ref.slot, ref.generation);
     }

@@ -24,6 +24,7 @@
 #include "control/retry.h"
 #include "node/cluster/actor_stub.h"
 #include "node/cluster/group_over.h"
+#include "node/cluster/inflow.h"
 #include "node/forward.h"
 #include "node/runname.h"
 #include "node/state.h"
@@ -163,6 +164,7 @@ static void task_close(node_t *n, node_task_t *t) {
     n->open_tasks[t->submitter]--;
     n->tasks[t->record] = NULL;
     n->flows -= t->flows;
+    if (t->inflow != NULL) node_inflow_end(n, t);
     free(t);
 }
 
@@ -384,6 +386,7 @@ void node_task_reset(node_t *n, node_task_t *t) {
         n->slots[t->refs[i].slot].value.maker = t->record;
     }
     if (t->flows) node_flow_mend(n, t);
+    if (t->inflow != NULL) node_inflow_end(n, t);
     t->queued = false;
     n->records[t->record].flags &= (uint8_t) ~(WIRE_RAISED | WIRE_TOLD); /* of the last run */
     atomic_store_explicit(&n->records[t->record].word,
@@ -482,6 +485,7 @@ void node_task_dismiss(node_t *n, node_task_t *t) {
     sched_task_remove(n->sched, &t->queue);
     lease_pass_on(n, t, worker);
     refs_release(n, t);
+    if (t->visit != NULL && t->flows) node_flow_stop(n, t); /* its origin decides what follows */
     if (t->block != 0)
         shm_block_release(n->arena.base, n->extents, t->block,
                           shm_tag(true, t->record, t->generation));

@@ -54,6 +54,7 @@ struct node_task {
     bool kept;                  /* that is here */
     bool recalled;              /* it is at a peer, and is to come back: its submitter is dead */
     uint32_t written;           /* results of a peer's that are written */
+    node_inflow_t *inflow;      /* its items come from the peer that has it; NULL: none do */
     node_visit_t *visit;        /* it is a peer's; NULL: it is not */
     node_remake_t *remake;      /* it makes lost objects again; NULL: it does not */
     node_client_t *worker;

@@ -28,6 +28,8 @@ typedef struct node_lineage node_lineage_t;
 typedef struct node_remake node_remake_t;
 typedef struct node_peer node_peer_t;
 typedef struct node_visit node_visit_t;
+typedef struct node_inflow node_inflow_t;
+typedef struct node_outflow node_outflow_t;
 typedef struct node_cluster node_cluster_t;
 
 /* Owner of what a dead client was granted and is still in use; no client has this number. */

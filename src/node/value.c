@@ -89,30 +89,46 @@ static mob_status_t refs_write(node_t *n, mob_ref_t to, uint64_t block, uint64_t
     return MOB_OK;
 }
 
-mob_status_t node_value_write(node_t *n, mob_ref_t to, mob_format_t format, mob_status_t error,
-                              const uint8_t *bytes, uint64_t size, const mob_ref_t *refs,
-                              uint32_t count) {
+/* `most`: bytes that may lie in the slot itself. */
+static mob_status_t value_put(node_t *n, mob_ref_t to, const frame_value_t *v,
+                              const mob_ref_t *refs, uint64_t most) {
     store_slot_t *slot = &n->slots[to.slot];
-    bool small = size <= STORE_INLINE && count == 0;
-    uint64_t block = 0;
+    uint64_t block = 0, size = v->size;
+    uint32_t count = v->num_refs;
+    bool small = size <= most && count == 0;
     if (!small) {
         mob_status_t status = shm_heap_alloc(&n->heap, store_block_size(size, count),
                                              shm_tag(false, to.slot, to.generation), &block);
         if (status == MOB_OK && count > 0) status = refs_write(n, to, block, size, refs, count);
         if (status != MOB_OK) return status;
     }
-    if (size > 0) memcpy(small ? slot->value.small : n->arena.base + block, bytes, size);
+    if (size > 0) memcpy(small ? slot->value.small : n->arena.base + block, v->bytes, size);
     if (!small) {
         slot->value.large.block = block;
         slot->value.large.ref_count = count;
     }
-    slot->meta = store_meta(size, format, error, small);
+    slot->meta = store_meta(size, (mob_format_t)v->format, (mob_status_t)v->error, small);
     if (count > 0) node_object_escape(n, to); /* holds what is inside */
     return MOB_OK;
 }
 
-/* The references inside, as ids. */
-static mob_status_t refs_frame(node_t *n, const node_object_t *o, frame_value_t *ret_value) {
+mob_status_t node_value_write(node_t *n, mob_ref_t to, mob_format_t format, mob_status_t error,
+                              const uint8_t *bytes, uint64_t size, const mob_ref_t *refs,
+                              uint32_t count) {
+    frame_value_t v = {.format = (uint8_t)format,
+                       .error = (uint8_t)error,
+                       .bytes = bytes,
+                       .size = size,
+                       .num_refs = count};
+    return value_put(n, to, &v, refs, STORE_INLINE);
+}
+
+mob_status_t node_value_write_item(node_t *n, mob_ref_t to, const frame_value_t *v,
+                                   const mob_ref_t *refs) {
+    return value_put(n, to, v, refs, STORE_ITEM_INLINE);
+}
+
+mob_status_t node_value_refs(node_t *n, const node_object_t *o, frame_value_t *ret_value) {
     size_t count = o->contents.count;
     ret_value->refs = calloc(count + 1, sizeof *ret_value->refs);
     if (ret_value->refs == NULL) return MOB_ENOMEM;
@@ -124,8 +140,7 @@ static mob_status_t refs_frame(node_t *n, const node_object_t *o, frame_value_t 
 mob_status_t node_value_frame(node_t *n, mob_ref_t ref, frame_value_t *ret_value) {
     node_object_t *o = node_object_known(n, ref);
     node_value_t found;
-    if (o == NULL) return MOB_ELOST;
-    if (node_object_is_away(n, o)) return MOB_ELIMIT;
+    if (o != NULL && node_object_is_away(n, o)) return MOB_ELIMIT;
     if (!node_value_read(n, ref, &found)) return MOB_ELOST;
     bool is_inline = store_meta_inline(found.meta);
     if (!is_inline &&
@@ -138,9 +153,10 @@ mob_status_t node_value_frame(node_t *n, mob_ref_t ref, frame_value_t *ret_value
                                  .bytes = is_inline ? n->slots[ref.slot].value.small
                                                     : n->arena.base + found.block};
     if (is_inline || found.ref_count == 0) return MOB_OK;
+    if (o == NULL) return MOB_ELOST;
     node_object_contents_hold(n, o);
     /* without the daemon's copy of what is inside, the value can only be moved as it is */
-    return o->contents.count == found.ref_count ? refs_frame(n, o, ret_value) : MOB_ELIMIT;
+    return o->contents.count == found.ref_count ? node_value_refs(n, o, ret_value) : MOB_ELIMIT;
 }
 
 void node_value_free(node_t *n, mob_ref_t ref, const node_value_t *v) {

@@ -28,10 +28,15 @@ bool node_value_move(node_t *node, mob_ref_t from, const node_value_t *value, mo
 mob_status_t node_value_write(node_t *node, mob_ref_t to, mob_format_t format, mob_status_t error,
                               const uint8_t *bytes, uint64_t size, const mob_ref_t *refs,
                               uint32_t ref_count);
+/* The same, of an item of a flow, behind whose bytes in its slot there is a link. */
+mob_status_t node_value_write_item(node_t *node, mob_ref_t to, const frame_value_t *value,
+                                   const mob_ref_t *refs);
 /* What the sealed slot has, as it goes into a message: `bytes` are borrowed from the store for this
- * turn, `refs` are to be freed, `at` is none. MOB_ELIMIT: it is too large for that, or not in
- * memory; MOB_ELOST: it makes no sense; MOB_ENOMEM. */
+ * turn, `refs` are to be freed, `at` is none. Without a book nothing may be inside. MOB_ELIMIT: it
+ * is too large for that, or not in memory; MOB_ELOST: it makes no sense; MOB_ENOMEM. */
 mob_status_t node_value_frame(node_t *node, mob_ref_t ref, frame_value_t *ret_value);
+/* What is inside the object, as ids; to be freed. MOB_ENOMEM. */
+mob_status_t node_value_refs(node_t *node, const node_object_t *object, frame_value_t *ret_value);
 /* The value's memory is free. */
 void node_value_free(node_t *node, mob_ref_t ref, const node_value_t *value);
 

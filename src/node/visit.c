@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/cluster/outflow.h"
 #include "node/cluster/pulling.h"
 #include "node/state.h"
 #include "node/value.h"
@@ -73,9 +74,10 @@ static bool value_write(node_visit_t *v, uint32_t index, frame_value_t *ret_valu
 
 static bool values_write(node_visit_t *v) {
     frame_done_t *d = &v->end;
-    d->values = calloc((size_t)v->here.num_returns + 1, sizeof *d->values);
+    uint32_t count = v->outflow != NULL ? 1 : v->here.num_returns; /* a flow's slot stays here */
+    d->values = calloc((size_t)count + 1, sizeof *d->values);
     if (d->values == NULL) return false;
-    for (; d->num_values < v->here.num_returns; d->num_values++)
+    for (; d->num_values < count; d->num_values++)
         if (!value_write(v, d->num_values, &d->values[d->num_values])) {
             d->num_values++; /* so that what it holds is undone */
             return false;
@@ -92,6 +94,7 @@ static void values_undo(node_visit_t *v) {
 
 static void visit_free(node_visit_t *v) {
     v->peer->visit_count--;
+    if (v->outflow != NULL) node_outflow_free(v);
     free(v->named);
     free(v->results);
     free(v->text);
@@ -103,6 +106,7 @@ static bool visit_answer(node_visit_t *v) {
     node_peer_t *p = v->peer;
     uint8_t *body;
     size_t size;
+    if (v->outflow != NULL && !node_outflow_is_over(v)) return false;
     bool said = v->end.end != FRAME_RESULTS || values_write(v);
     if (said && frame_done_write(&v->end, &body, &size) == MOB_OK) {
         said = p->way->answer(v, body, size);
@@ -215,9 +219,15 @@ void node_visit_refuse(node_visit_t *v, mob_status_t status, const char *why) {
     visit_close(v);
 }
 
+/* Items go to other nodes, and by the name of the first result. */
+static bool may_flow(const node_visit_t *v, const frame_t *f) {
+    bool is_far = v->guest != NULL || v->call != 0;
+    return is_far && f->num_returns == 2 && v->results[0].home == v->run.home;
+}
+
 void node_visit_open(node_visit_t *v, node_job_t *job, node_own_t *own, const frame_t *f) {
     node_task_t *t;
-    if (f->kind != (v->call != 0 ? MOB_ACTOR_CALL : MOB_TASK) || f->flows) {
+    if (f->kind != (v->call != 0 ? MOB_ACTOR_CALL : MOB_TASK) || (f->flows && !may_flow(v, f))) {
         node_visit_unfit(v, MOB_EINVAL, "this node takes no such tasks");
         return;
     }
@@ -225,11 +235,14 @@ void node_visit_open(node_visit_t *v, node_job_t *job, node_own_t *own, const fr
         node_visit_unfit(v, MOB_ECANCELLED, "its job has ended");
         return;
     }
-    mob_status_t status = node_run_init(job, own, f, &v->here, &t);
-    if (status == MOB_OK)
-        t->visit = v;
-    else
+    mob_status_t status = f->flows ? node_outflow_new(v) : MOB_OK;
+    if (status == MOB_OK) status = node_run_init(job, own, f, &v->here, &t);
+    if (status != MOB_OK) {
         node_visit_unfit(v, status, mob_status_text(status));
+        return;
+    }
+    t->visit = v;
+    if (f->flows) node_outflow_open(v, f->flow_limit);
 }
 
 void node_visit_begin(node_visit_t *v) {

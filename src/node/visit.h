@@ -30,6 +30,7 @@ struct node_visit {
     struct place_guest *guest; /* of the room place; NULL: that has done with it */
     frame_id_t *results;       /* the origin's names of them */
     uint32_t version;          /* of the values that it makes */
+    node_outflow_t *outflow;   /* its items, on their way to the origin; NULL: it makes none */
 };
 
 /* ---- its beginning ---- */

@@ -66,9 +66,12 @@
  * Memory: `next`, the links and the item's value are published by `made` (release) for the daemon,
  * and by the seal (acquire-release) for the reader.
  *
- * Many nodes: a maker elsewhere is a peer's: there the flow is between the worker and its daemon,
- * which is the reader, and sends each item by its number in a frame; the origin's daemon is the
- * maker here, by the five steps, and drops what it has by `made`. Links are slots and never travel.
+ * Many nodes: a task may run elsewhere. There the flow is between the worker and its daemon, which
+ * is the reader, and sends each item with its number (node/cluster/outflow.c). Here the daemon is
+ * the maker, by the five steps, and leaves out what there is by `made` (node/cluster/inflow.c). So
+ * long FAR stands in `made`, and the reader tells the daemon when it has stored `taken`, instead of
+ * ringing a bell: the daemon stores FAR, then looks at `taken`, as with WAITS. Links are slots and
+ * never travel.
  */
 #ifndef STORE_FLOW_H
 #define STORE_FLOW_H
@@ -77,6 +80,7 @@
 
 #define STORE_WAITS  (UINT64_C(1) << 63) /* in `made`: the maker waits for the reader */
 #define STORE_RAISED (UINT64_C(1) << 62) /* in `made`: the last item is the task's error */
+#define STORE_FAR    (UINT64_C(1) << 61) /* in `made`: the task is at another node */
 #define STORE_CLOSED (UINT64_C(1) << 63) /* in `taken`: the reader is gone */
 /* The format of what is no item: the end. */
 enum { STORE_FORMAT_END = 0x3f };
@@ -96,7 +100,7 @@ static inline uint32_t store_flow_reader(const store_flow_t *flow) {
 }
 static inline uint32_t store_flow_limit(const store_flow_t *flow) { return flow->reader >> 12; }
 static inline uint64_t store_flow_made(const store_flow_t *flow) {
-    return atomic_load_explicit(&flow->made, memory_order_acquire) & (STORE_RAISED - 1);
+    return atomic_load_explicit(&flow->made, memory_order_acquire) & (STORE_FAR - 1);
 }
 static inline bool store_flow_is_closed(const store_flow_t *flow) {
     return atomic_load_explicit(&flow->taken, memory_order_relaxed) & STORE_CLOSED;
@@ -107,7 +111,7 @@ static inline bool store_meta_is_end(uint64_t meta) {
 /* Whether item n - 1 leaves space for item n. Sequentially consistent: the maker has said that it
  * waits. */
 static inline bool store_flow_has_room(const store_flow_t *flow) {
-    uint64_t made = atomic_load(&flow->made) & (STORE_RAISED - 1);
+    uint64_t made = atomic_load(&flow->made) & (STORE_FAR - 1);
     uint64_t taken = atomic_load(&flow->taken);
     return store_flow_limit(flow) == 0 || (taken & STORE_CLOSED) ||
            made - taken < store_flow_limit(flow);

@@ -30,6 +30,11 @@ uint64_t store_slot_seal(store_slot_t *slot, bool escaped) {
 
 uint64_t store_slot_seal_away(store_slot_t *slot) { return seal(slot, STORE_ESCAPED | STORE_AWAY); }
 
+uint64_t store_slot_seal_away_given(store_slot_t *slot, uint32_t reader) {
+    return seal(slot,
+                STORE_ESCAPED | STORE_AWAY | STORE_GIVEN | (uint64_t)reader << STORE_WAITER_SHIFT);
+}
+
 uint64_t store_slot_seal_given(store_slot_t *slot, bool escaped, uint32_t reader) {
     return seal(slot, (escaped ? STORE_ESCAPED : 0) | STORE_GIVEN |
                           (uint64_t)reader << STORE_WAITER_SHIFT);

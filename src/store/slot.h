@@ -94,8 +94,8 @@ typedef struct store_flow {
     uint32_t maker;  /* as the slot's */
     uint32_t reader; /* limit << 12 | the reader's number. Written by the reader, before its task
                         is published */
-    _Atomic uint64_t made;  /* STORE_WAITS, STORE_RAISED, and how many items there are. Written by
-                               the maker */
+    _Atomic uint64_t made;  /* STORE_WAITS, STORE_RAISED, STORE_FAR, and how many items there are.
+                               Written by the maker */
     _Atomic uint64_t taken; /* STORE_CLOSED, and how many of them the reader has taken: counted only
                                if there is a limit. Written by the reader */
     uint64_t links[2];      /* of the slots of the next item, links[made % 2], and the one before */
@@ -166,6 +166,8 @@ uint64_t store_slot_open(store_slot_t *slot);
 uint64_t store_slot_seal(store_slot_t *slot, bool escaped);
 /* The same, ESCAPED and AWAY: the value is on another node. */
 uint64_t store_slot_seal_away(store_slot_t *slot);
+/* The same of an item of a flow, which client `reader` holds from now on. */
+uint64_t store_slot_seal_away_given(store_slot_t *slot, uint32_t reader);
 /* The same as store_slot_seal for an item of a flow, which client `reader` holds from now on. */
 uint64_t store_slot_seal_given(store_slot_t *slot, bool escaped, uint32_t reader);
 /* The number in a GIVEN slot's word. */

@@ -86,6 +86,8 @@ enum {
     WIRE_GROUP_OF_ID, /* id: another node's placement group. Answered, once this node knows it,
                          with the sender's mob_ref_t for it in the scratch page: of no object if
                          the group is gone */
+    WIRE_TAKEN_OF,    /* object: a flow of a task at another node: the sender has taken an item of
+                         it, or has closed it */
     WIRE_UP_END,      /* none: what follows the last of these */
 
     /* daemon to client */

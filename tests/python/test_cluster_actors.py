@@ -293,17 +293,6 @@ def test_concurrency_groups(nodes):
     assert get(waits)
 
 
-def test_methods_that_yield_are_refused(nodes):
-    @ray.remote(num_cpus=0, resources={"blue": 1})
-    class Yields:
-        def items(self):
-            yield 1
-
-    with pytest.raises(ValueError, match="can't be called on an actor that lives on another node"):
-        for ref in Yields.remote().items.options(num_returns="streaming").remote():
-            get(ref)
-
-
 def is_gone(pid):
     return support.wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
 

@@ -233,21 +233,6 @@ def test_spread(nodes):
     assert set(seen) == {node.node_id for node in nodes}
 
 
-def test_what_yields_stays(nodes, capfd):
-    @ray.remote(resources={"blue": 1})
-    def items():
-        yield 1
-
-    said = []
-
-    def is_told():
-        said.append(capfd.readouterr().err)
-        return "another node has it" in "".join(said)
-
-    items.remote()
-    assert support.wait_until(is_told), said
-
-
 def test_a_backlog_is_shared(nodes):
     @ray.remote
     def slow():

@@ -26,6 +26,7 @@
 #include "node/cluster/actor_stub.h"
 #include "node/cluster/cluster.h"
 #include "node/cluster/guest.h"
+#include "node/cluster/inflow.h"
 #include "node/cluster/origin.h"
 #include "node/cluster/proxy.h"
 #include "node/forward.h"
@@ -65,9 +66,12 @@ static mob_status_t call_send(node_t *n, const node_actor_t *a, node_task_t *t) 
     uint8_t *bytes;
     size_t size;
     if (acting->room == NULL) return MOB_ECLOSED;
-    if (t->flows) return MOB_EINVAL;
     mob_status_t status = frame_make(n, t, &bytes, &size);
     if (status != MOB_OK) return status;
+    if (t->flows && !node_inflow_begin(n, t)) {
+        free(bytes);
+        return MOB_ENOMEM;
+    }
     node_forward_claim(acting->others, t);
     status = actor_call(acting->room, a->far->id, caller_of(n, t),
                         wire_entry(t->record, t->generation), t->retries, bytes, size);
@@ -76,10 +80,6 @@ static mob_status_t call_send(node_t *n, const node_actor_t *a, node_task_t *t) 
 }
 
 static const char *words_of(mob_status_t status) {
-    if (status == MOB_EINVAL)
-        return "a method that yields (num_returns=\"streaming\" or \"dynamic\") can't be called on "
-               "an actor that lives on another node yet: let it return a list, or put the actor on "
-               "this node";
     if (status == MOB_EPROTO) return "the call was changed after it was submitted";
     return mob_status_text(status);
 }

@@ -17,6 +17,7 @@
 #include "node/cluster/actor_seat.h"
 #include "node/cluster/cluster.h"
 #include "node/cluster/guest.h"
+#include "node/cluster/outflow.h"
 #include "node/cluster/proxy.h"
 #include "node/state.h"
 #include "node/visit.h"
@@ -85,6 +86,7 @@ static void visit_drop(node_t *n, node_visit_t *v) {
     uint64_t call = v->call;
     v->call = 0;
     if (call != 0) (void)base_map_remove(&n->cluster->acting.calls, &call);
+    node_outflow_close(v);
     v->end.end = FRAME_REFUSED; /* it has made nothing */
     if (t != NULL)
         node_task_dismiss(n, t);

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "net/token.h"
+#include "node/cluster/inflow.h"
 #include "node/cluster/join.h"
 #include "node/cluster/membership.h"
 #include "node/cluster/post.h"
@@ -284,6 +285,7 @@ mob_status_t node_cluster_start(node_t *n) {
     n->cluster = c;
     node_roster_init(&c->roster);
     node_guestjobs_start(c);
+    node_outflows_start(c);
     log_open(c);
     mob_status_t status = timers_init(c);
     if (status == MOB_OK && n->config.cluster.founded != NULL)
@@ -299,6 +301,8 @@ void node_cluster_settle(node_cluster_t *c) {
     node_guestjobs_settle(c);
     node_pulling_settle(c);
     node_grouping_settle(c);
+    node_outflows_settle(c); /* before the ends of the tasks that make them */
+    node_inflows_settle(c);
     node_acting_settle(c);
     node_placing_settle(c);
     node_holding_settle(c);

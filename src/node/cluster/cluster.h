@@ -20,6 +20,7 @@
 #include "node/cluster/grouping.h"
 #include "node/cluster/guestjob.h"
 #include "node/cluster/holding.h"
+#include "node/cluster/outflow.h"
 #include "node/cluster/package.h"
 #include "node/cluster/pause.h"
 #include "node/cluster/placing.h"
@@ -80,6 +81,8 @@ struct node_cluster {
     node_watches_t watches;
     node_acting_t acting;
     node_grouping_t grouping;
+    node_inflow_t *inflows; /* of this node's tasks; inflow.h */
+    node_outflows_t outflows;
     struct node_pulling *pulling; /* NULL: not yet, or not any more */
     node_packages_t packages;
     node_pause_t pause;

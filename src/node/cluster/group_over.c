@@ -111,8 +111,7 @@ bool node_group_bars(const node_task_t *t, const char **ret_words) {
                      ? "The bundle of the placement group that the actor asks for is on another "
                        "node, and actors in such bundles can't be made yet."
                      : "The bundle of the placement group that the task asks for is on another "
-                       "node, and this task runs only where it was submitted: it yields, or was "
-                       "sent here from another node.";
+                       "node, and this task does not go there: it was sent here from another node.";
     return true;
 }
 

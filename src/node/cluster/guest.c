@@ -20,6 +20,7 @@
 #include "frame/id.h"
 #include "node/cluster/cluster.h"
 #include "node/cluster/guestjob.h"
+#include "node/cluster/outflow.h"
 #include "node/cluster/proxy.h"
 #include "node/cluster/pulling.h"
 #include "node/state.h"
@@ -149,6 +150,7 @@ void node_guest_drop(void *context, void *task) {
     node_visit_t *v = task;
     node_task_t *t = node_visit_task(v);
     v->guest = NULL;
+    node_outflow_close(v);
     v->end.end = FRAME_REFUSED; /* it has made nothing */
     if (t != NULL)
         node_task_dismiss(c->node, t);
@@ -224,14 +226,14 @@ void node_placing_blocked(node_visit_t *v, bool is_blocked) {
 
 /* ---- its end ---- */
 
-bool node_guest_stay(node_visit_t *v, uint32_t index, frame_value_t *ret_value) {
+bool node_guest_keep(const node_visit_t *v, frame_id_t id, mob_ref_t from,
+                     frame_value_t *ret_value) {
     node_t *n = v->peer->node;
-    frame_id_t id = v->results[index];
-    mob_ref_t ref = v->here.fresh[index];
+    mob_ref_t ref = from;
     const node_object_t *o = node_object_known(n, ref);
     /* One whose proxy has a value from another run went into a slot of its own. It is the proxy's
      * if that value is lost; else the proxy keeps what it has. */
-    if ((o == NULL || o->proxy == NULL) && node_proxy_adopt(n, id, ref, &ref) == MOB_ENOMEM)
+    if ((o == NULL || o->proxy == NULL) && node_proxy_adopt(n, id, from, &ref) == MOB_ENOMEM)
         return false;
     uint64_t bytes = node_pulling_size(n, ref);
     mob_status_t status =
@@ -244,6 +246,10 @@ bool node_guest_stay(node_visit_t *v, uint32_t index, frame_value_t *ret_value) 
     ret_value->at = id;
     ret_value->pulled_bytes = bytes;
     return true;
+}
+
+bool node_guest_stay(node_visit_t *v, uint32_t index, frame_value_t *ret_value) {
+    return node_guest_keep(v, v->results[index], v->here.fresh[index], ret_value);
 }
 
 bool node_guest_answer(node_visit_t *v, const uint8_t *body, size_t size) {

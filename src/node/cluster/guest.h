@@ -24,6 +24,10 @@ bool node_guest_stay(node_visit_t *visit, uint32_t index, frame_value_t *ret_val
 bool node_guest_answer(node_visit_t *visit, const uint8_t *body, size_t size);
 void node_guest_settle(node_visit_t *visit);
 
+/* The large value of the visit's sealed slot `from` stays here under this id, its home's: what is
+ * said of it, beside what is inside. It is the id's proxy's from now on. False: no memory. */
+bool node_guest_keep(const node_visit_t *visit, frame_id_t id, mob_ref_t from,
+                     frame_value_t *ret_value);
 /* The version of the values that this run makes, from the number before its frame. */
 uint32_t node_guest_version(uint64_t run);
 /* The references in a frame, or in the answer to one, without those that are none; to be freed.

@@ -115,6 +115,7 @@ void node_holding_end(node_cluster_t *cluster) {
     refs_free(cluster->holding.refs);
     cluster->holding.refs = NULL;
     node_watches_end(cluster);
+    node_outflows_end(cluster);
     node_proxies_end(cluster);
 }
 

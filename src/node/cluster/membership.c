@@ -177,6 +177,7 @@ static void died(void *context, uint64_t peer, uint64_t number) {
     const char *reason = reason_of(node_roster_find(&c->roster, peer));
     mesh_peer_close(c->mesh, peer);
     node_roster_bury(&c->roster, peer, reason);
+    node_outflows_died(c, peer);
     node_placing_died(c, peer);
     node_acting_died(c, peer);
     node_grouping_died(c, peer);

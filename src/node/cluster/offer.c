@@ -13,7 +13,7 @@
  *   in queues           of a lane whose request for one more lease waits, so that all of its CPUs
  *                       are in use. The daemon takes them as a worker would
  *
- * Only tasks that node_forward_may lets go: what yields, and what makes or calls an actor, stays.
+ * Only tasks that node_forward_may lets go: what makes or calls an actor stays.
  * They stand among the others. So the number that the room is told is that of the tasks behind the
  * first that may go, and too high if more of them may not: it asks for a place too many then.
  *

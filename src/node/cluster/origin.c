@@ -18,6 +18,7 @@
 #include "node/cluster/cluster.h"
 #include "node/cluster/guest.h"
 #include "node/cluster/guestjob.h"
+#include "node/cluster/inflow.h"
 #include "node/cluster/post.h"
 #include "node/cluster/proxy.h"
 #include "node/cluster/pulling.h"
@@ -35,6 +36,7 @@ static bool ids_write(node_t *n, const node_task_t *t, node_placing_parcel_t *pa
     parcel->count = 0;
     for (uint32_t i = 0; i < count; i++) {
         mob_ref_t ref = i < t->num_returns ? node_remake_result(t, i) : t->refs[i];
+        if (t->flows && i == 1) continue; /* the flow's slot: see frame.c */
         if (ref.slot != 0) ids[parcel->count++] = node_proxy_id(n, ref);
     }
     if (t->function.slot != 0) ids[parcel->count++] = node_proxy_id(n, t->function);
@@ -55,6 +57,7 @@ static mob_status_t parcel_make(node_cluster_t *c, node_task_t *t, uint64_t to,
     free(placing->frame);
     placing->frame = frame;
     if (!ids_write(c->node, t, &placing->parcel)) return MOB_ENOMEM;
+    if (t->flows && !node_inflow_begin(c->node, t)) return MOB_ENOMEM;
     placing->parcel.body = frame;
     placing->parcel.run = t->remake != NULL ? t->remake->version : t->generation;
     placing->parcel.is_task = true;
@@ -185,28 +188,35 @@ static mob_ref_t result_of(const node_task_t *t, mob_ref_t to) {
     return to;
 }
 
-mob_status_t node_origin_fetch(node_peer_t *p, const node_task_t *t, const frame_value_t *v,
-                               mob_ref_t to) {
-    node_t *n = p->node;
-    mob_ref_t of = result_of(t, to);
+mob_status_t node_origin_note(node_t *n, mob_ref_t of, uint32_t version, uint64_t from,
+                              bool is_again, const frame_value_t *v, node_elsewhere_t *ret_what) {
     frame_id_t id = {.home = n->incarnation, .number = of.slot, .generation = of.generation};
     if (v->stayed_bytes > STORE_LARGEST || v->pulled_bytes > 2 * STORE_LARGEST) return MOB_ELOST;
     node_object_t *o = node_object_share(n, of);
-    if (o == NULL) return t->remake != NULL ? MOB_ELOST : MOB_ENOMEM;
-    mob_status_t status =
-        node_pulling_found(n->cluster, id, version_of(t), v->pulled_bytes, p->incarnation);
+    if (o == NULL) return is_again ? MOB_ELOST : MOB_ENOMEM;
+    mob_status_t status = node_pulling_found(n->cluster, id, version, v->pulled_bytes, from);
     if (status == MOB_ESTALE) return MOB_ELOST;
     if (status != MOB_OK && status != MOB_EEXISTS) return status;
-    if (t->remake != NULL) node_object_contents_release(n, o); /* of the value that is lost */
+    if (is_again) node_object_contents_release(n, o); /* of the value that is lost */
     if (!contents_note(n, o, v)) {
         node_object_contents_release(n, o);
         return MOB_ENOMEM;
     }
-    node_elsewhere_t what = {.pulled_bytes = v->pulled_bytes,
-                             .bytes = v->stayed_bytes,
-                             .format = (mob_format_t)v->format,
-                             .error = (mob_status_t)v->error,
-                             .ref_count = v->num_refs};
+    *ret_what = (node_elsewhere_t){.pulled_bytes = v->pulled_bytes,
+                                   .bytes = v->stayed_bytes,
+                                   .format = (mob_format_t)v->format,
+                                   .error = (mob_status_t)v->error,
+                                   .ref_count = v->num_refs};
+    return MOB_OK;
+}
+
+mob_status_t node_origin_fetch(node_peer_t *p, const node_task_t *t, const frame_value_t *v,
+                               mob_ref_t to) {
+    node_t *n = p->node;
+    node_elsewhere_t what;
+    mob_status_t status = node_origin_note(n, result_of(t, to), version_of(t), p->incarnation,
+                                           t->remake != NULL, v, &what);
+    if (status != MOB_OK) return status;
     return t->remake != NULL ? node_remake_elsewhere(n, t, to, &what)
                              : node_proxy_seal_elsewhere(n, to, &what);
 }

@@ -2,6 +2,7 @@
 #ifndef NODE_CLUSTER_ORIGIN_H
 #define NODE_CLUSTER_ORIGIN_H
 
+#include "node/cluster/proxy.h"
 #include "node/peer.h"
 #include "place/place.h"
 
@@ -18,5 +19,11 @@ void node_origin_cancel(node_peer_t *peer, const node_task_t *task, bool force, 
 void node_origin_recall(node_peer_t *peer, const node_task_t *task);
 mob_status_t node_origin_fetch(node_peer_t *peer, const node_task_t *task,
                                const frame_value_t *value, mob_ref_t to);
+
+/* The value of an own object stayed at the node `from`: what is to be said of it here. `version`:
+ * of the run. `is_again`: it had a value, which is lost. MOB_ELOST: it can't be had; MOB_ENOMEM. */
+mob_status_t node_origin_note(node_t *node, mob_ref_t of, uint32_t version, uint64_t from,
+                              bool is_again, const frame_value_t *value,
+                              node_elsewhere_t *ret_what);
 
 #endif

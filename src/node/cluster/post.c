@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "node/cluster/cluster.h"
+#include "node/cluster/flowpost.h"
 #include "node/cluster/membership.h"
 #include "node/cluster/pulling.h"
 #include "node/state.h"
@@ -83,6 +84,8 @@ static mob_status_t message_give(node_cluster_t *c, uint64_t peer, node_post_t k
         return node_placing_receive(c, peer, bytes, size);
     case POST_VALUE:
         return node_watch_receive(c, peer, bytes, size);
+    case POST_FLOW:
+        return node_flowpost_receive(c, peer, bytes, size);
     default:
         return base_fail(MOB_EPROTO, "a message of no kind that is known");
     }

@@ -18,6 +18,7 @@ typedef enum {
     POST_GROUP,     /* ... of group, and what books on groups say */
     POST_JOB,       /* job.h: setups, ends and output of jobs on other nodes */
     POST_VALUE,     /* value.h: whether an object has its value, and small values */
+    POST_FLOW,      /* flowpost.h: items of tasks that yield */
     POST_KINDS
 } node_post_t;
 

@@ -45,7 +45,7 @@ mob_status_t node_proxies_start(node_cluster_t *cluster) {
     c->role = NODE_PEER;
     c->state = NODE_REMOTE;
     p->others = c;
-    p->own.submitter = c->number;
+    p->own.submitter = p->items.submitter = c->number;
     base_map_init(&p->by_id, MOB_ID_SIZE);
     atomic_store(&cluster->node->shared->clustered, 1);
     return MOB_OK;
@@ -55,6 +55,8 @@ void node_proxies_end(node_cluster_t *cluster) {
     base_map_fini(&cluster->proxies.by_id);
     vec_free(&cluster->proxies.own.slots.free);
     vec_free(&cluster->proxies.own.slots.spans);
+    vec_free(&cluster->proxies.items.slots.free);
+    vec_free(&cluster->proxies.items.slots.spans);
 }
 
 bool node_proxy_owns(const node_t *n, uint32_t client) {
@@ -306,9 +308,8 @@ void node_proxy_describe(node_t *n, const node_object_t *o, node_elsewhere_t *re
     ret_what->pulled_bytes = store_block_size(ret_what->bytes, ret_what->ref_count);
 }
 
-mob_status_t node_proxy_seal_elsewhere(node_t *n, mob_ref_t ref, const node_elsewhere_t *what) {
+mob_status_t node_proxy_put_elsewhere(node_t *n, mob_ref_t ref, const node_elsewhere_t *what) {
     store_slot_t *slot = &n->slots[ref.slot];
-    if (!is_pending(n, ref.slot)) return MOB_OK;
     atomic_fetch_or_explicit(&slot->word, STORE_ESCAPED, memory_order_acq_rel);
     node_object_t *o = node_object_find(n, ref);
     node_elsewhere_t *elsewhere = o != NULL ? malloc(sizeof *elsewhere) : NULL;
@@ -319,7 +320,14 @@ mob_status_t node_proxy_seal_elsewhere(node_t *n, mob_ref_t ref, const node_else
     slot->value.large.block = 0; /* nobody reads it while it is AWAY */
     slot->value.large.ref_count = what->ref_count;
     slot->meta = store_meta(what->bytes, what->format, what->error, false);
-    slot_sealed(n, ref, store_slot_seal_away(slot));
+    return MOB_OK;
+}
+
+mob_status_t node_proxy_seal_elsewhere(node_t *n, mob_ref_t ref, const node_elsewhere_t *what) {
+    if (!is_pending(n, ref.slot)) return MOB_OK;
+    mob_status_t status = node_proxy_put_elsewhere(n, ref, what);
+    if (status != MOB_OK) return status;
+    slot_sealed(n, ref, store_slot_seal_away(&n->slots[ref.slot]));
     if (what->error != MOB_OK) node_bells_ring(n);
     return MOB_OK;
 }

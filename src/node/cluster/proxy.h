@@ -34,6 +34,7 @@ typedef struct node_elsewhere {
 typedef struct {
     node_client_t *others; /* owns proxies, and holds own objects that other nodes hold */
     node_own_t own;        /* what their slots are taken from */
+    node_own_t items;      /* and those of items of flows, which their readers free */
     base_map_t by_id;      /* to node_object_t */
     bool unasked;          /* for want of memory the home of some was not asked */
 } node_proxies_t;
@@ -71,6 +72,8 @@ void node_proxy_describe(node_t *node, const node_object_t *object, node_elsewhe
 /* The PENDING slot has a value, at another node: SEALED and AWAY. Who waits is woken. Nothing
  * happens if it is sealed. MOB_ENOMEM. */
 mob_status_t node_proxy_seal_elsewhere(node_t *node, mob_ref_t ref, const node_elsewhere_t *what);
+/* The same without the seal, which is the caller's: store_slot_seal_away, or as an item. */
+mob_status_t node_proxy_put_elsewhere(node_t *node, mob_ref_t ref, const node_elsewhere_t *what);
 /* A result of another node's task was made here, in the sealed slot `from`, and stays: its value is
  * the proxy's from now on, which is made if there is none, and `from` has none any more. Nobody
  * holds the proxy by that. MOB_EEXISTS: it has a value here, and keeps it, or a run makes it;

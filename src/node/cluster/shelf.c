@@ -40,18 +40,11 @@ static mob_ref_t slot_open(node_t *n) {
     return (mob_ref_t){0};
 }
 
-/* What is on disk comes back. */
-static void restore(node_t *n, node_object_t *o) {
-    if (o->moving || o->copy == NULL || node_restore_begin(n, o)) return;
-    uint64_t extent = shm_heap_extent_for(o->copy->item.bytes);
-    node_space_want(n, 0, extent, extent, ref_of(o), true);
-}
-
 /* The value goes from one slot to the other. False: not now. */
 static bool value_move(node_t *n, node_object_t *from, mob_ref_t to) {
     node_value_t value;
     mob_ref_t ref = ref_of(from);
-    if (node_object_is_away(n, from)) restore(n, from);
+    if (node_object_is_away(n, from)) node_restore_own(n, from);
     if (from->moving || node_object_is_away(n, from) || !node_value_read(n, ref, &value) ||
         !node_value_move(n, ref, &value, to))
         return false;

@@ -134,14 +134,18 @@ uint32_t node_own_owner(const node_own_t *own) {
     return own->submitter != 0 ? own->submitter : NODE_ORPHAN;
 }
 
+/* One more block. False: no memory. */
+static bool stock_grow(const grant_t *g, uint32_t owner, node_stock_t *stock) {
+    /* so that all of them can be given back */
+    if (!vec_reserve(&stock->free, (stock->spans.count + 1) * g->block)) return false;
+    node_span_t s = grant(g, owner, g->block);
+    for (uint32_t i = s.count; i-- > 0;)
+        if (s.first + i != 0) stock->free.items[stock->free.count++] = s.first + i;
+    return true;
+}
+
 static bool stock_take(const grant_t *g, uint32_t owner, node_stock_t *stock, uint32_t *ret_index) {
-    if (stock->free.count == 0) {
-        /* so that all of them can be given back */
-        if (!vec_reserve(&stock->free, (stock->spans.count + 1) * g->block)) return false;
-        node_span_t s = grant(g, owner, g->block);
-        for (uint32_t i = s.count; i-- > 0;)
-            if (s.first + i != 0) stock->free.items[stock->free.count++] = s.first + i;
-    }
+    if (stock->free.count == 0 && !stock_grow(g, owner, stock)) return false;
     if (stock->free.count == 0) return false;
     *ret_index = vec_pop(&stock->free);
     return true;
@@ -149,6 +153,28 @@ static bool stock_take(const grant_t *g, uint32_t owner, node_stock_t *stock, ui
 
 bool node_own_slot(node_t *n, node_own_t *own, uint32_t *ret_slot) {
     grant_t g = slots_for(n, &own->slots.spans);
+    return stock_take(&g, node_own_owner(own), &own->slots, ret_slot);
+}
+
+/* Those that were freed meanwhile; there was room for all when they were granted. */
+static void slots_sweep(node_t *n, node_stock_t *stock) {
+    for (size_t k = 0; k < stock->spans.count; k++) {
+        node_span_t s = stock->spans.items[k];
+        for (uint32_t i = s.first; i < s.first + s.count; i++)
+            if (i != 0 && n->objects[i] == NULL &&
+                atomic_load_explicit(&n->slots[i].word, memory_order_acquire) == STORE_FREE)
+                (void)vec_push(&stock->free, i);
+    }
+}
+
+bool node_own_slot_swept(node_t *n, node_own_t *own, uint32_t *ret_slot) {
+    grant_t g = slots_for(n, &own->slots.spans);
+    if (own->slots.free.count == 0) {
+        slots_sweep(n, &own->slots);
+        /* so that a sweep is worth its time */
+        if (own->slots.free.count < own->slots.spans.count * g.block / 4)
+            (void)stock_grow(&g, node_own_owner(own), &own->slots);
+    }
     return stock_take(&g, node_own_owner(own), &own->slots, ret_slot);
 }
 

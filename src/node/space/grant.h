@@ -42,6 +42,8 @@ uint32_t node_own_owner(const node_own_t *own);
  * none. */
 bool node_own_slot(node_t *node, node_own_t *own, uint32_t *ret_slot);
 bool node_own_record(node_t *node, node_own_t *own, uint32_t *ret_record);
+/* The same of a stock whose slots are freed by others, who say nothing: none is given back. */
+bool node_own_slot_swept(node_t *node, node_own_t *own, uint32_t *ret_slot);
 void node_own_slot_back(node_own_t *own, uint32_t slot);
 void node_own_record_back(node_own_t *own, uint32_t record);
 /* The client is certainly dead: its blocks are nobody's once nothing names what lies there. */

@@ -151,6 +151,13 @@ void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on
     if (waits) node_space_want(n, 0, size, size, ref, goes_on);
 }
 
+void node_restore_own(node_t *n, node_object_t *o) {
+    if (o->moving || o->copy == NULL || node_restore_begin(n, o)) return;
+    uint64_t extent = shm_heap_extent_for(o->copy->item.bytes);
+    mob_ref_t ref = {.slot = o->slot, .generation = o->generation};
+    node_space_want(n, 0, extent, extent, ref, true);
+}
+
 void node_restore_refuse(node_t *n, mob_ref_t ref, mob_status_t status) {
     node_object_t *o = node_object_known(n, ref);
     if (o == NULL) return;

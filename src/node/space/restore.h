@@ -10,6 +10,8 @@
 void node_restore(node_client_t *client, mob_ref_t ref, bool waits, bool goes_on);
 /* Begins to read it; false: there is no space. */
 bool node_restore_begin(node_t *node, node_object_t *object);
+/* The daemon itself needs it, and looks again. */
+void node_restore_own(node_t *node, node_object_t *object);
 /* Tells the clients that wait for the value. */
 void node_restore_tell(node_t *node, node_object_t *object, mob_status_t status);
 /* There will be no space: clients that wait for the value are told. */

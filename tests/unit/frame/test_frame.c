@@ -45,6 +45,7 @@ static void sample_fill(sample_t *s) {
     f->kind = (uint8_t)(next_random() % (MOB_ACTOR_CALL + 1));
     f->retries_exceptions = next_random() % 2;
     f->flows = next_random() % 2;
+    f->flow_limit = (uint32_t)next_random();
     f->dynamic = next_random() % 2;
     f->out_of_order = next_random() % 2;
     f->untold = next_random() % 2;
@@ -94,6 +95,7 @@ static void frames_are_equal(const frame_t *a, const frame_t *b) {
     assert_int_equal(a->kind, b->kind);
     assert_int_equal(a->retries_exceptions, b->retries_exceptions);
     assert_int_equal(a->flows, b->flows);
+    assert_int_equal(a->flow_limit, b->flow_limit);
     assert_int_equal(a->dynamic, b->dynamic);
     assert_int_equal(a->out_of_order, b->out_of_order);
     assert_int_equal(a->untold, b->untold);
