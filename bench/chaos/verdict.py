@@ -42,7 +42,7 @@ RULES: dict[str, tuple[set, int | None]] = {
     "v": ({"value", LOST}, 0),
     "R": ({"value", AWAY}, 1),
     "S": ({"value"}, None),
-    "D": ({"value", DEAD}, 1),
+    "D": ({"value", DEAD, AWAY}, 1),
 }
 LARGE = "tor"  # whose values may be large
 ORDERED = "PQCNKLRSD"  # one call at a time

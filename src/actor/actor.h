@@ -25,7 +25,7 @@ typedef struct actor actor_t;
 
 enum {
     ACTOR_TICK_MS = 250,      /* at least so often is actor_tick to be called */
-    ACTOR_PATIENCE_MS = 2500, /* of a peer's silence after it was told: then calls fail that may
+    ACTOR_PATIENCE_MS = 2000, /* of a peer's silence after it was told: then calls fail that may
                                  not run again */
     ACTOR_CONTROL_MS = 5000,  /* of the control state's silence: then calls fail */
     ACTOR_KEPT_MS = 10000,    /* ends are remembered so long */

@@ -9,9 +9,11 @@ import os
 import signal
 import subprocess
 
+import drivers
 import hosts
 import pytest
 import support
+import test_cluster_pause
 
 from ray._private import redis_server, roster
 
@@ -81,6 +83,24 @@ def test_a_node_that_is_cut_off_is_dead_to_the_others_and_ends_when_it_hears_of_
     net.heal([lone], others)
     assert support.wait_until(lambda: has_ended(nodes[3]), DEAD)
     await_living(nodes[:3], *nodes[:3])
+
+
+def test_a_node_that_is_cut_off_begins_no_more_calls_and_ends_with_them(net, folder):
+    nodes = cluster(net)
+    await_living(nodes, *nodes)
+    lone, others = net.all[3], net.all[:3]
+    with drivers.Driver(folder, {"address": nodes[3].folder}, lone.env) as driver:
+        driver.call(test_cluster_pause.actor_make, folder)
+        net.cut([lone], others)
+        assert support.wait_until(lambda: "paused" in test_cluster_pause.words(nodes[3]), DEAD)
+        paths = [f"{folder}/call-{i}" for i in range(4)]
+        driver.call(test_cluster_pause.calls_send, paths)
+        driver.call(test_cluster_pause.tasks_send, [f"{folder}/task"], 0)
+        assert stays(lambda: not any(map(os.path.exists, [*paths, f"{folder}/task"])))
+        await_living(nodes[:3], *nodes[:3])
+        net.heal([lone], others)
+        assert support.wait_until(lambda: has_ended(nodes[3]), DEAD)
+    assert not any(map(os.path.exists, [*paths, f"{folder}/task"]))
 
 
 def test_of_two_halves_the_one_without_redis_is_dead(net):

@@ -10,9 +10,9 @@
  * The frame has the number of the run before it, as those of tasks: it tells the values of one run
  * from those of another.
  *
- * A call that was lost fails. Its actor is dead for its callers if it is not made again; else
- * nobody knows whether the call ran. If it was cancelled, that is how it ends, however it comes
- * back.
+ * A call that was lost fails. Its actor is dead for its callers if it is not made again, but not as
+ * long as its node is silent only; else nobody knows whether the call ran. If it was cancelled,
+ * that is how it ends, however it comes back.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,18 +111,31 @@ void node_far_answered(node_t *n, node_actor_t *a) {
 
 /* ---- back ---- */
 
+/* Where it lives, as far as is known here; else its home, which has yet to say where. NULL: it is
+ * here. */
+static const node_row_t *row_of(const node_t *n, const node_actor_t *a) {
+    if (a->far == NULL) return NULL;
+    uint64_t node = a->far->node;
+    if (node == 0) node = actor_stub_node(n->cluster->acting.room, a->far->id);
+    return node_roster_find(&n->cluster->roster, node != 0 ? node : a->far->id.home);
+}
+
+static bool is_silent(const node_row_t *row) {
+    return row != NULL && row->is_silent && row->until_ms == 0;
+}
+
 /* How a call was lost. The room says so as soon as the actor's node is not heard. */
 static void how_lost(node_t *n, const node_actor_t *a, char *ret_how, size_t capacity) {
-    const node_row_t *row =
-        a->far != NULL ? node_roster_find(&n->cluster->roster, a->far->node) : NULL;
+    const node_row_t *row = row_of(n, a);
     char words[NODE_ROSTER_WORDS];
     bool is_gone = row != NULL && (row->is_silent || row->until_ms != 0);
     if (is_gone) node_roster_words(&n->cluster->roster, row->incarnation, words, sizeof words);
-    if (a->far != NULL && a->far->how[0] != 0)
+    if (is_silent(row))
+        snprintf(ret_how, capacity, "its node is not heard any more: %s", words);
+    else if (a->far != NULL && a->far->how[0] != 0)
         snprintf(ret_how, capacity, "%s", a->far->how);
     else if (is_gone)
-        snprintf(ret_how, capacity, "its node %s: %s",
-                 row->until_ms != 0 ? "died" : "is not heard any more", words);
+        snprintf(ret_how, capacity, "its node died: %s", words);
     else
         snprintf(ret_how, capacity, "its process, or its node, died");
 }
@@ -134,6 +147,12 @@ static void cancelled(node_t *n, node_task_t *t) {
     if (a != NULL) node_far_answered(n, a);
 }
 
+/* It lives, and is dead soon, or heard again; or it is made again. */
+static bool is_dead(const node_t *n, const node_actor_t *a, mob_status_t status) {
+    if (status == MOB_EACTOR) return true;
+    return a->far != NULL && node_far_is_final(n, a) && !is_silent(row_of(n, a));
+}
+
 static void lost(node_t *n, node_task_t *t, mob_status_t status) {
     char text[1200], name[256], how[NODE_ROSTER_WORDS + 64] = "";
     const node_actor_t *a = t->actor;
@@ -142,14 +161,17 @@ static void lost(node_t *n, node_task_t *t, mob_status_t status) {
     if (a == NULL) { /* its job has ended: nobody need be told */
         for (uint32_t i = 0; i < t->num_returns; i++) node_slot_quiet(n, t->refs[i]);
         node_task_fail(n, t, MOB_EACTOR, "its actor is gone");
-    } else if (status == MOB_EACTOR || (a->far != NULL && node_far_is_final(n, a))) {
+    } else if (is_dead(n, a, status)) {
         snprintf(text, sizeof text, "it died while or before it ran %s: %s", name, how);
         node_actor_call_die(n, t, text);
     } else {
         snprintf(text, sizeof text,
-                 "The actor %s is unavailable: %s. It may be restarted. The task %s may or may not "
-                 "have been executed on the actor.",
-                 a->name, how, name);
+                 "The actor %s is unavailable: %s. %s. The task %s may or may not have been "
+                 "executed on the actor.",
+                 a->name, how,
+                 is_silent(row_of(n, a)) ? "It may be heard again, or be dead soon"
+                                         : "It may be restarted",
+                 name);
         node_task_fail(n, t, MOB_EUNAVAILABLE, text);
     }
 }
