@@ -168,8 +168,17 @@ void witness_mark(member_t *m, uint64_t sent_ns) {
     m->marks[0] = sent_ns;
 }
 
+/* A node that leaves has said goodbye, and hears nobody. It goes on by nobody's word, so any list is
+ * right, and the newest that names somebody is best: with an empty one the node would be buried late
+ * if it ended before it has left. */
+static witnesses_t list_last(const member_t *m) {
+    for (int i = 0; i < LISTS_MAX; i++)
+        if (m->lists[i].count > 0) return m->lists[i];
+    return m->lists[0];
+}
+
 const witnesses_t *witness_choose(member_t *m, uint64_t now) {
-    witnesses_t next = list_next(m, now, &m->lists[0]);
+    witnesses_t next = m->is_leaving ? list_last(m) : list_next(m, now, &m->lists[0]);
     bool is_same = next.count == m->lists[0].count &&
                    memcmp(next.items, m->lists[0].items, sizeof next.items) == 0;
     bool is_full = is_possible(m, &m->lists[LISTS_MAX - 1]);

@@ -34,7 +34,8 @@ typedef struct {
     member_t *member;
     asked_t asked[QUESTIONS];
     size_t asked_count, asked_ever;
-    bool is_cut; /* from the state */
+    bool is_cut;  /* from the state */
+    bool is_mute; /* nobody hears it any more */
     bool is_paused, is_gone;
     uint64_t began, end_ns, leader, fence, master, settled, struck, joined, died, died_number;
     member_end_t over;
@@ -187,7 +188,7 @@ static void town_beat(void) {
         for (uint64_t b = 1; b <= NODES; b++) {
             node_t *from = &nodes[a - 1], *to = &nodes[b - 1];
             if (a == b || from->member == NULL || to->member == NULL) continue;
-            if (from->is_gone || to->is_gone) continue;
+            if (from->is_gone || to->is_gone || from->is_mute) continue;
             member_pulse_write(from->member, clock_ms * MS, b, pulse);
             assert_int_equal(member_pulse_read(to->member, clock_ms * MS, a, pulse, sizeof pulse),
                              MOB_OK);

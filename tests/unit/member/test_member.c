@@ -235,6 +235,25 @@ static void test_leaving_waits_for_the_state_to_settle(void **state) {
     assert_int_equal(nodes[0].died, 3);
 }
 
+/* It has said goodbye to its peers, so nothing of what they send answers it. Its end comes while a
+ * new state has not settled. */
+static void test_a_leaver_that_ends_before_is_buried_like_any_other(void **state) {
+    (void)state;
+    town_start(2);
+    nodes[0].is_cut = nodes[1].is_cut = true; /* for so long that nobody names witnesses */
+    town_run(4000);
+    nodes[1].is_mute = true;
+    member_leave(nodes[1].member, clock_ms * MS);
+    nodes[0].is_cut = nodes[1].is_cut = false;
+    copy_number++;
+    town_run(3000);
+    assert_int_equal(nodes[1].over, 0);
+    nodes[1].is_gone = true;
+    member_said(nodes[0].member, nodes[0].master);
+    town_run(12000);
+    assert_int_equal(nodes[0].died, 2);
+}
+
 /* Nobody is left who could settle the state, but they themselves. */
 static void test_all_leave(void **state) {
     (void)state;
@@ -268,6 +287,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_leaving_before_it_has_joined, town_begin, town_end),
         cmocka_unit_test_setup_teardown(test_leaving_waits_for_the_state_to_settle, town_begin,
                                         town_end),
+        cmocka_unit_test_setup_teardown(test_a_leaver_that_ends_before_is_buried_like_any_other,
+                                        town_begin, town_end),
         cmocka_unit_test_setup_teardown(test_all_leave, town_begin, town_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
