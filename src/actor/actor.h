@@ -137,6 +137,9 @@ void actor_call_done(actor_t *room, uint64_t call, mob_status_t status, const vo
 /* A handle of the actor is in use on this node; counted. MOB_ENOMEM. */
 mob_status_t actor_handle_open(actor_t *room, frame_id_t id, uint8_t flags);
 void actor_handle_close(actor_t *room, frame_id_t id);
+/* It is a detached one, which the opener did not know: when its home dies the control state says
+ * where it is. */
+void actor_handle_detached(actor_t *room, frame_id_t id);
 /* A call of one of this node's callers (number and epoch in one). Calls of one caller are begun in
  * the order of these calls. `retries`: how often it may be run again after its actor's process
  * died, -1 without end. `token` comes back with the one answer, and is never used for another call
@@ -160,6 +163,8 @@ typedef struct {
 } actor_counts_t;
 
 actor_counts_t actor_counts(const actor_t *room);
+/* What the record here has for ops.make, borrowed; NULL: there is none here. */
+const void *actor_spec_of(const actor_t *room, frame_id_t id, size_t *ret_size);
 /* Where the stub sends calls now; 0: nowhere. */
 uint64_t actor_stub_node(const actor_t *room, frame_id_t id);
 

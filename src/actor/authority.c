@@ -420,6 +420,12 @@ mob_status_t actor_create(actor_t *room, frame_id_t id, const actor_spec_t *spec
     return MOB_OK;
 }
 
+const void *actor_spec_of(const actor_t *room, frame_id_t id, size_t *ret_size) {
+    const record_t *r = record_find(room, id);
+    *ret_size = r != NULL ? r->facts.spec_size : 0;
+    return r != NULL ? r->facts.spec : NULL;
+}
+
 void actor_placed(actor_t *room, frame_id_t id, uint64_t node) {
     record_t *r = record_find(room, id);
     if (r == NULL || !r->is_placing) return;

@@ -292,6 +292,11 @@ void actor_handle_close(actor_t *room, frame_id_t id) {
     stub_release(room, s);
 }
 
+void actor_handle_detached(actor_t *room, frame_id_t id) {
+    stub_t *s = stub_find(room, id);
+    if (s != NULL) s->flags |= ACTOR_DETACHED;
+}
+
 mob_status_t actor_call(actor_t *room, frame_id_t id, uint64_t caller, uint64_t token,
                         int32_t retries, const void *bytes, size_t size) {
     stub_t *s = stub_find(room, id);

@@ -163,7 +163,10 @@ bool node_actor_created(node_t *n, node_task_t *t) {
     node_actor_note(n, a);
     /* killed while it waited for its worker; at its job's end the worker was told to end */
     if (a->life.killed && !a->orphaned) node_client_kill(worker);
-    if (a->seat != NULL) node_seat_made(n, a);
+    if (a->seat != NULL)
+        node_seat_made(n, a);
+    else if (a->named != NULL && a->named->spec != NULL)
+        (void)node_seat_adopt(n->cluster, node_proxy_id(n, a->id)); /* its leader is to know it */
     node_actor_pump(n, a);
     node_actor_try_end(n, a);
     return keeps;

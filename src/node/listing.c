@@ -9,7 +9,8 @@
  * `node` is where it lives, or lived last. What a name's row does not have is 0.
  *
  * An actor is in the list of its home, wherever it lives: not in that of the node where it is a
- * guest (node_actor_note).
+ * guest (node_actor_note). The name of one whose home is dead is in that of the node where it
+ * lives.
  */
 #include "node/listing.h"
 
@@ -19,6 +20,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "node/cluster/actor_orphan.h"
 #include "node/cluster/gather.h"
 #include "node/state.h"
 
@@ -116,15 +118,20 @@ uint32_t node_rows_piece(const node_rows_t *rows, size_t at, size_t most, size_t
 
 /* ---- this node's own ---- */
 
-static bool name_add(node_t *n, node_rows_t *rows, const control_name_t *name) {
-    row_t row = {.home = n->incarnation,
-                 .slot = name->actor.slot,
-                 .generation = name->actor.generation,
-                 .first = name->name_space,
-                 .first_size = strlen(name->name_space),
-                 .second = name->name,
-                 .second_size = strlen(name->name)};
+bool node_rows_add_name(node_rows_t *rows, frame_id_t id, const char *space, const char *name) {
+    row_t row = {.home = id.home,
+                 .slot = id.number,
+                 .generation = id.generation,
+                 .first = space,
+                 .first_size = strlen(space),
+                 .second = name,
+                 .second_size = strlen(name)};
     return row_add(rows, &row);
+}
+
+static bool name_add(node_t *n, node_rows_t *rows, const control_name_t *name) {
+    frame_id_t id = {n->incarnation, name->actor.slot, name->actor.generation};
+    return node_rows_add_name(rows, id, name->name_space, name->name);
 }
 
 static bool actor_add(node_t *n, node_rows_t *rows, const control_actor_t *a) {
@@ -147,6 +154,7 @@ typedef struct {
     node_t *node;
     node_listed_fn listed;
     void *context;
+    char space[MOB_NAME_MAX + 1];
 } wish_t;
 
 static void on_names(void *context, const control_reply_t *reply) {
@@ -156,6 +164,7 @@ static void on_names(void *context, const control_reply_t *reply) {
     free(context);
     for (size_t i = 0; status == MOB_OK && i < reply->count; i++)
         if (!name_add(wish.node, &rows, &reply->names[i])) status = MOB_ENOMEM;
+    if (status == MOB_OK && !node_orphans_list(wish.node, wish.space, &rows)) status = MOB_ENOMEM;
     wish.listed(wish.context, status, &rows);
     node_rows_fini(&rows);
     wish.node->again = true;
@@ -164,7 +173,8 @@ static void on_names(void *context, const control_reply_t *reply) {
 static mob_status_t names_list(node_t *n, const char *space, node_listed_fn listed, void *context) {
     wish_t *wish = malloc(sizeof *wish);
     if (wish == NULL) return MOB_ENOMEM;
-    *wish = (wish_t){n, listed, context};
+    *wish = (wish_t){.node = n, .listed = listed, .context = context};
+    snprintf(wish->space, sizeof wish->space, "%s", space);
     n->again = true;
     mob_status_t status = control_name_list(n->control, CONTROL_NAME_ACTOR,
                                             space[0] != 0 ? space : NULL, on_names, wish);

@@ -3,6 +3,7 @@
 #ifndef NODE_LISTING_H
 #define NODE_LISTING_H
 
+#include "frame/frame.h"
 #include "mobula.h"
 #include "node/types.h"
 #include "wire/direct.h"
@@ -34,6 +35,8 @@ mob_status_t node_listing_own(node_t *node, node_list_t what, const char *name_s
                               node_listed_fn listed, void *context);
 /* Adds what another node has sent: whole rows. MOB_EPROTO: they make no sense; MOB_ENOMEM. */
 mob_status_t node_rows_add(node_rows_t *rows, const void *bytes, size_t size, uint32_t count);
+/* Adds one name. False: no memory. */
+bool node_rows_add_name(node_rows_t *rows, frame_id_t id, const char *name_space, const char *name);
 /* How many of the rows from `at` on fit into `most` bytes, at least one; their bytes. */
 uint32_t node_rows_piece(const node_rows_t *rows, size_t at, size_t most, size_t *ret_size);
 void node_rows_fini(node_rows_t *rows);

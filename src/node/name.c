@@ -25,6 +25,8 @@
 #include <string.h>
 
 #include "node/cluster/actor_name.h"
+#include "node/cluster/actor_will.h"
+#include "node/cluster/keep.h"
 #include "node/state.h"
 
 /* Who asked, for a request under way. */
@@ -95,6 +97,7 @@ bool node_name_read(node_client_t *c, uint64_t size, node_named_t *ret_named) {
 static void named_free(node_t *n, node_named_t *named) {
     if (named == NULL) return;
     node_object_unuse_ref(n, named->info);
+    free(named->spec);
     free(named);
 }
 
@@ -182,6 +185,8 @@ static void on_taken(void *context, const control_reply_t *reply) {
     bool has_name = reply->status == MOB_OK && named->name[0] != 0;
     mob_status_t status = t == NULL ? MOB_ECANCELLED : reply->status;
     if (status == MOB_OK && named->detached && !actor_detach(n, t->actor, t)) status = MOB_ELIMIT;
+    if (status == MOB_OK && named->detached && cluster_of(n) != NULL)
+        node_will_write(n->cluster, t, named);
     if (status == MOB_OK) {
         t->actor->named = named;
         note->named = NULL;
@@ -244,11 +249,21 @@ void node_name_create(node_client_t *c, const wire_message_t *m) {
         actor_create(c, m, &read);
 }
 
+/* What it would have left. */
+static void will_drop(node_t *n, const node_named_t *named, mob_ref_t actor) {
+    node_will_about_t about;
+    if (cluster_of(n) != NULL && node_will_about(named->spec, named->spec_size, &about))
+        node_keep_drop(n->cluster, node_proxy_id(n, actor), about.will_size);
+}
+
 void node_name_end(node_t *n, node_actor_t *a) {
     node_named_t *named = a->named;
     if (named == NULL) return;
     a->named = NULL;
-    if (named->name[0] != 0) name_drop(n, named, a->id, true);
+    /* a detached actor that ends with this node goes on elsewhere, under its name */
+    bool stays = named->spec != NULL && a->orphaned;
+    if (named->name[0] != 0) name_drop(n, named, a->id, !stays);
+    if (named->spec != NULL && !stays) will_drop(n, named, a->id);
     if (named->detached) node_object_unuse_ref(n, a->id);
     named_free(n, named);
     n->again = true;

@@ -11,6 +11,8 @@ typedef struct {
     char name_space[MOB_NAME_MAX + 1], name[MOB_NAME_MAX + 1]; /* name "": it has none */
     mob_ref_t info;                                            /* a use; slot 0: none */
     bool detached; /* the daemon holds the actor: a use */
+    uint8_t *spec; /* of a detached actor in a cluster: see cluster/actor_will.h; else NULL */
+    size_t spec_size;
     bool is_group; /* what has the name is a placement group */
 } node_named_t;
 

@@ -15,10 +15,12 @@
 #include "frame/id.h"
 #include "node/cluster/actor_letter.h"
 #include "node/cluster/actor_name.h"
+#include "node/cluster/actor_orphan.h"
 #include "node/cluster/actor_seat.h"
 #include "node/cluster/actor_stub.h"
 #include "node/cluster/cluster.h"
 #include "node/cluster/gather.h"
+#include "node/cluster/keep.h"
 #include "node/cluster/membership.h"
 #include "node/forward.h"
 #include "node/state.h"
@@ -164,10 +166,9 @@ static void on_ended(void *context, frame_id_t id) {
     node_acting_tell(context, (node_acting_word_t){NODE_ACTING_ENDED, id, 0, 0}, NULL, 0);
 }
 
-/* What there is to know came along with the message. */
+/* The rest of what there is to know came along with the message. */
 static void on_make(void *context, frame_id_t id, uint64_t epoch, const void *spec, size_t size) {
-    (void)spec, (void)size;
-    node_acting_tell(context, (node_acting_word_t){NODE_ACTING_MAKE, id, epoch, 0}, NULL, 0);
+    node_acting_tell(context, (node_acting_word_t){NODE_ACTING_MAKE, id, epoch, 0}, spec, size);
 }
 
 static void on_stop(void *context, frame_id_t id, uint64_t epoch) {
@@ -276,7 +277,7 @@ static void event_do(node_cluster_t *c, const node_acting_event_t *e) {
         node_far_ended(c, w->id);
         break;
     case NODE_ACTING_MAKE:
-        node_seat_make(c, w->id, w->number);
+        node_seat_make(c, w->id, w->number, e->bytes, e->size);
         break;
     case NODE_ACTING_STOP:
         node_seat_stop(c, w->id, w->number);
@@ -339,8 +340,10 @@ static void on_timer(uv_timer_t *timer) {
     for (size_t i = a->unasked.count; i-- > 0;) question_go(c, vec_pop(&a->unasked));
     node_actor_names_tick(c);
     node_gather_tick(c);
+    node_keeps_tick(c);
     actor_tick(a->room, now_ms());
     node_far_tick(c);
+    node_orphans_tick(c);
     c->node->again = true;
 }
 
@@ -369,6 +372,8 @@ void node_acting_end(node_cluster_t *c) {
     uv_close((uv_handle_t *)&a->timer, NULL);
     node_actor_names_end(c);
     node_gather_end(c);
+    node_keeps_end(c);
+    node_orphans_forget(c);
     actor_free(a->room);
     a->room = NULL;
     while (a->first != NULL) {
@@ -380,6 +385,7 @@ void node_acting_end(node_cluster_t *c) {
     while (a->unasked.count > 0) free(vec_pop(&a->unasked));
     vec_free(&a->early);
     vec_free(&a->unasked);
+    vec_free(&a->orphans);
 }
 
 void node_acting_died(node_cluster_t *c, uint64_t peer) {
@@ -396,7 +402,9 @@ void node_acting_silent(node_cluster_t *c, uint64_t peer, bool is_silent) {
 }
 
 void node_acting_leads(node_cluster_t *c, uint64_t leader) {
-    if (c->acting.room != NULL) actor_leader(c->acting.room, leader);
+    if (c->acting.room == NULL) return;
+    if (leader != c->node->incarnation) node_orphans_forget(c);
+    actor_leader(c->acting.room, leader);
 }
 
 void node_acting_paused(node_cluster_t *c, bool is_paused) {

@@ -20,6 +20,15 @@ typedef struct node_acting_event node_acting_event_t;
 typedef struct node_name_search node_name_search_t;
 typedef struct node_name_asked node_name_asked_t;
 
+/* A detached actor whose home is dead, and that this node, the leader, looks after: see
+ * actor_orphan.h. */
+typedef struct node_orphan {
+    frame_id_t id;
+    uint8_t *will; /* NULL: it was not read yet */
+    size_t size;
+    bool is_reading, is_placing;
+} node_orphan_t;
+
 /* A result that came, and may have to wait for space: which node has it. */
 typedef struct {
     uint32_t record;
@@ -41,6 +50,8 @@ typedef struct {
     VEC(node_acting_source_t) sources;
     node_name_search_t *searches;      /* of names; see actor_name.c */
     node_name_asked_t *unheard;        /* questions about names that were not answered */
+    struct node_keep *keeps;           /* questions about wills that were not answered */
+    VEC(node_orphan_t) orphans;        /* that this node looks after as the leader */
     struct node_gathering *gatherings; /* lists that are made */
     uint64_t spread;                   /* actors that were spread */
     uint64_t search_count;             /* that there were, and lists */

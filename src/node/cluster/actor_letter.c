@@ -21,6 +21,7 @@
 #include "frame/id.h"
 #include "node/cluster/acting.h"
 #include "node/cluster/actor_name.h"
+#include "node/cluster/actor_orphan.h"
 #include "node/cluster/actor_seat.h"
 #include "node/cluster/actor_stub.h"
 #include "node/cluster/cluster.h"
@@ -36,6 +37,8 @@ enum { HEAD_SIZE = 1 + MOB_ID_SIZE + 8 }; /* of every message: kind, id, epoch *
 /* What goes along with it, by its kind. */
 static mob_status_t freight_load(node_cluster_t *c, uint64_t to, const actor_message_t *m,
                                  const void *body, size_t size, node_freight_t *f) {
+    if (m->kind == MESSAGE_CREATE && m->id.home != c->node->incarnation)
+        return node_orphan_creation(c, m->id, body, size, f);
     if (m->kind == MESSAGE_CREATE) return node_far_creation(c, to, m->id, m->epoch, f);
     if (m->kind == MESSAGE_CALL) return node_guest_frame_ids(body, size, &f->ids, &f->count);
     if (m->kind == MESSAGE_ANSWER && size > 0)
@@ -125,12 +128,12 @@ static mob_status_t message_come(node_cluster_t *c, uint64_t from, const void *b
     if (m.kind == NODE_GATHER_ASK) return node_gather_asked(c, from, &m, body, size - HEAD_SIZE);
     if (m.kind == NODE_GATHER_TOLD) return node_gather_told(c, from, &m, body, size - HEAD_SIZE);
     if (is_for_books(c->node, &m)) return kill_come(c, from, &m, bytes, size);
-    if (m.kind == MESSAGE_CREATE && freight_size > 0) {
+    if (m.kind == MESSAGE_CREATE && freight_size > 0 && !node_seat_has(c, m.id, m.epoch)) {
         uint8_t *copy = malloc(freight_size);
         if (copy == NULL) return MOB_ENOMEM;
         memcpy(copy, freight, freight_size);
         node_seat_creation_came(c, m.id, copy, freight_size);
-    } else if (freight_size > 0) {
+    } else if (m.kind != MESSAGE_CREATE && freight_size > 0) {
         mob_status_t status = node_far_heard(c, from, &m, freight, freight_size);
         if (status != MOB_OK) return status;
     }

@@ -3,8 +3,8 @@
  *
  *     u64 home | the actor's id            of an actor that has the name
  *
- * What a node that is dead has left there counts as nothing: the next one that takes the name says
- * that it knows of the death, and of whose.
+ * What a node that is dead has left there counts as nothing, unless it is of a detached actor that
+ * goes on without its home: whoever asks says that it knows of the death, and of whose.
  *
  * A finder asks the home, which answers with the references in a frame, so that they are held:
  *
@@ -23,17 +23,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "actor/script.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "frame/id.h"
 #include "node/cluster/acting.h"
+#include "node/cluster/actor_orphan.h"
 #include "node/cluster/cluster.h"
 #include "node/cluster/post.h"
 #include "node/cluster/proxy.h"
 #include "node/state.h"
 
 static const uint64_t PATIENCE_NS = 5000000000;
-enum { KEY_SIZE = 40, SAY_OK = 1, SAY_TAKEN, SAY_NONE, SAY_AGAIN };
+enum { KEY_SIZE = 40, SAY_OK = 1, SAY_TAKEN, SAY_NONE, SAY_AGAIN, SAY_ORPHAN };
 
 struct node_name_search {
     node_name_search_t *next;
@@ -84,6 +86,24 @@ static size_t say(void *answer, uint8_t what, uint64_t home) {
     return w.size;
 }
 
+/* Whether the actor of a dead home is a detached one that goes on: what is kept of it is in the
+ * answer then, behind a byte. */
+static size_t orphan_say(const script_keys_t *keys, uint64_t master, frame_id_t id, void *answer) {
+    uint8_t asked[8 + MOB_ID_SIZE], *say = answer;
+    base_writer_t w = {.bytes = asked};
+    base_put_number(&w, master, 8);
+    actor_id_put(&w, id);
+    script_keys_t named = *keys;
+    named.master = master;
+    size_t size = actor_script_read(&named, asked, w.size, answer);
+    base_reader_t r = {.at = say + 1, .left = size - 1};
+    actor_facts_t facts;
+    bool goes_on = say[0] == ACTOR_SAY_OTHER && actor_facts_take(&r, &facts) &&
+                   (facts.flags & ACTOR_DETACHED) != 0 && facts.at != ACTOR_AT_END;
+    say[0] = SAY_ORPHAN;
+    return goes_on ? size : 0;
+}
+
 static size_t script(const script_keys_t *keys, const void *arguments, size_t size, void *answer) {
     arguments_t a;
     size_t kept_size;
@@ -95,12 +115,17 @@ static size_t script(const script_keys_t *keys, const void *arguments, size_t si
     bool is_there = value != NULL && !r.short_of;
     bool is_own = is_there && kept.home == a.id.home && kept.number == a.id.number &&
                   kept.generation == a.id.generation;
+    if (is_there && !is_own && !a.drops && kept.home == a.dead) {
+        size_t said = orphan_say(keys, a.master, kept, answer);
+        if (said > 0) return said;
+        is_there = false;
+    }
     if (a.id.home == 0) return say(answer, is_there ? SAY_OK : SAY_NONE, kept.home);
     if (a.drops) {
         if (is_own) keys->del(keys->context, a.key);
         return say(answer, SAY_OK, 0);
     }
-    if (is_there && !is_own && kept.home != a.dead) return say(answer, SAY_TAKEN, kept.home);
+    if (is_there && !is_own) return say(answer, SAY_TAKEN, kept.home);
     uint8_t bytes[MOB_ID_SIZE];
     base_writer_t w = {.bytes = bytes};
     frame_id_put(&w, a.id);
@@ -165,7 +190,7 @@ static uint8_t answer_read(const void *answer, size_t size, uint64_t *ret_home) 
     base_reader_t r = {.at = answer, .left = answer != NULL ? size : 0};
     uint8_t what = (uint8_t)base_take_number(&r, 1);
     *ret_home = base_take_number(&r, 8);
-    return r.short_of ? SAY_AGAIN : what;
+    return what == SAY_ORPHAN ? what : r.short_of ? SAY_AGAIN : what;
 }
 
 /* ---- taking ---- */
@@ -184,6 +209,7 @@ static void on_taken(void *context, uint64_t master, const void *answer, size_t 
     }
     mob_status_t status = what == SAY_OK             ? MOB_OK
                           : what == SAY_TAKEN        ? MOB_EEXISTS
+                          : what == SAY_ORPHAN       ? MOB_EEXISTS
                           : c->state == CLUSTER_OVER ? MOB_ECLOSED
                                                      : MOB_ETIMEOUT;
     if (asked->taken != NULL) asked->taken(asked->context, status);
@@ -263,9 +289,19 @@ static void on_kept(void *context, uint64_t master, const void *answer, size_t s
     static const frame_id_t none[2];
     uint8_t what = answer_read(answer, size, &home);
     if (what == SAY_AGAIN && ask_later(asked)) return;
+    bool is_dead = what == SAY_OK && home != c->node->incarnation && !member_knows(c->member, home);
+    if (is_dead && asked->dead != home) {
+        asked->dead = home;
+        if (ask(asked) == MOB_OK) return;
+    }
     node_name_search_t *s = search_take(c, asked->number);
     free(asked);
     if (s == NULL) return;
+    if (what == SAY_ORPHAN) {
+        node_orphan_find(c, &s->named, (const uint8_t *)answer + 1, size - 1, s->found, s->context);
+        free(s);
+        return;
+    }
     bool is_there = what == SAY_OK && home != c->node->incarnation && member_knows(c->member, home);
     s->home = home;
     s->next = c->acting.searches;
@@ -352,7 +388,12 @@ void node_actor_names_died(node_cluster_t *c, uint64_t peer) {
     VEC(uint64_t) over = {0};
     for (const node_name_search_t *s = c->acting.searches; s != NULL; s = s->next)
         if (s->home == peer) (void)vec_push(&over, s->number);
-    for (size_t i = 0; i < over.count; i++)
-        search_end(c, search_take(c, over.items[i]), MOB_ENONAME, (mob_ref_t){0}, (mob_ref_t){0});
+    for (size_t i = 0; i < over.count; i++) { /* it may be a detached one, and go on */
+        node_name_search_t *s = search_take(c, over.items[i]);
+        if (node_actor_name_find(c, &s->named, s->found, s->context) == MOB_OK)
+            free(s);
+        else
+            search_end(c, s, MOB_ENONAME, (mob_ref_t){0}, (mob_ref_t){0});
+    }
     vec_free(&over);
 }

@@ -97,6 +97,25 @@ uint64_t node_actor_pick(node_cluster_t *c, const node_task_t *t, bool may_stay)
     return row->incarnation;
 }
 
+uint64_t node_actor_pick_frame(node_cluster_t *c, const frame_t *f) {
+    want_t want = {.terms = terms_of(f->where.selector), .is_soft = f->where.selector[0] == '~'};
+    for (; want.count < f->demand.count && want.count < SCHED_NEEDS_MAX; want.count++)
+        want.needs[want.count] = (sched_amount_t){.name = f->demand.items[want.count].name,
+                                                  .amount = f->demand.items[want.count].amount};
+    const char *labels = sched_labels(c->node->sched);
+    for (int tries = 0; tries < 2; tries++) {
+        node_row_t *row = row_pick(c, &want, true);
+        if (row != NULL) row_take(row, &want);
+        if (row != NULL) return row->incarnation;
+        if (sched_selector_matches(want.terms, labels != NULL ? labels : "") &&
+            node_guest_fits(c, f->demand.items, f->demand.count, 1) > 0)
+            return c->node->incarnation;
+        if (!want.is_soft) break;
+        want.terms = NULL;
+    }
+    return 0;
+}
+
 /* The next one in turn of those that have room now, this one among them; 0: none has. */
 static uint64_t spread_pick(node_cluster_t *c, const node_task_t *t, const want_t *want) {
     size_t count = fits_here_now(c, t, want) ? 1 : 0, own = count;

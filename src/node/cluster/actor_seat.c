@@ -21,6 +21,8 @@
 #include "base/bytes.h"
 #include "frame/done.h"
 #include "node/cluster/acting.h"
+#include "node/cluster/actor_orphan.h"
+#include "node/cluster/actor_will.h"
 #include "node/cluster/cluster.h"
 #include "node/cluster/guest.h"
 #include "node/cluster/guestjob.h"
@@ -39,13 +41,18 @@ static node_seat_t *seat_find(const node_cluster_t *c, frame_id_t id) {
     return base_map_get(&c->acting.seats, &key);
 }
 
-static node_seat_t *seat_new(node_cluster_t *c, frame_id_t id, uint64_t epoch) {
+static node_seat_t *seat_new(node_cluster_t *c, frame_id_t id, uint64_t epoch, const void *spec,
+                             size_t size) {
     node_acting_key_t key = node_acting_key(id);
     node_seat_t *s = calloc(1, sizeof *s);
-    if (s == NULL || !base_map_put(&c->acting.seats, &key, s)) {
+    if (s != NULL && size > 0) s->spec = malloc(size);
+    if (s == NULL || (size > 0 && s->spec == NULL) || !base_map_put(&c->acting.seats, &key, s)) {
+        if (s != NULL) free(s->spec);
         free(s);
         return NULL;
     }
+    if (size > 0) memcpy(s->spec, spec, size);
+    s->spec_size = size;
     s->id = id;
     s->epoch = epoch;
     s->here.record = UINT32_MAX;
@@ -89,6 +96,12 @@ bool node_seat_adopt(node_cluster_t *c, frame_id_t id) {
     if (a == NULL) return o == NULL;
     if (a->far != NULL || a->seat != NULL || a->life.state == ACTOR_DEAD) return true;
     actor_spec_t spec = {.limit = a->limit > 0 ? a->limit : 1};
+    if (a->named != NULL && a->named->spec != NULL) {
+        spec.flags = ACTOR_DETACHED;
+        spec.max_restarts = a->life.restarts_left;
+        spec.bytes = a->named->spec;
+        spec.size = a->named->spec_size;
+    }
     (void)actor_create(c->acting.room, id, &spec); /* known: it is on its way already */
     return true;
 }
@@ -106,14 +119,11 @@ static void adopted_make(node_cluster_t *c, node_actor_t *a, node_seat_t *s) {
 /* ---- one that was sent here ---- */
 
 /* The slot is the daemon's own, not a proxy of the actor's id. */
-static mob_status_t run_begin(node_cluster_t *c, node_seat_t *s, frame_t *f, uint32_t restarts) {
-    node_t *n = c->node;
-    bool has_ended;
+static mob_status_t run_begin(node_job_t *job, node_seat_t *s, frame_t *f, uint32_t restarts) {
+    node_t *n = job->node;
+    node_cluster_t *c = n->cluster;
     node_task_t *t;
-    node_job_t *job = node_guestjob_find(n, f->job, &has_ended);
-    if (job == NULL) return MOB_ECANCELLED;
     if (f->kind != MOB_ACTOR_CREATE || f->num_returns != 1) return MOB_EPROTO;
-    if (node_guest_fits(c, f->demand.items, f->demand.count, 1) == 0) return MOB_EFULL;
     s->is_final = f->max_retries == 0;
     f->max_retries = 0;
     f->ids[0] = (frame_id_t){0};
@@ -135,6 +145,48 @@ static mob_status_t run_begin(node_cluster_t *c, node_seat_t *s, frame_t *f, uin
     return MOB_OK;
 }
 
+static mob_status_t guest_begin(node_cluster_t *c, node_seat_t *s, frame_t *f, uint32_t restarts) {
+    bool has_ended;
+    node_job_t *job = node_guestjob_find(c->node, f->job, &has_ended);
+    if (job == NULL) return MOB_ECANCELLED;
+    if (node_guest_fits(c, f->demand.items, f->demand.count, 1) == 0) return MOB_EFULL;
+    return run_begin(job, s, f, restarts);
+}
+
+static mob_status_t will_begin(node_cluster_t *c, node_seat_t *s, const node_will_t *will,
+                               frame_t *f, uint32_t restarts) {
+    node_job_t *job;
+    if (node_guest_fits(c, f->demand.items, f->demand.count, 1) == 0) return MOB_EFULL;
+    mob_status_t status = node_orphan_job(c->node, will->setup, will->setup_size, &job);
+    if (status != MOB_OK) return status;
+    status = run_begin(job, s, f, restarts);
+    if (status == MOB_OK)
+        job->actor = s->actor;
+    else
+        node_job_leave(job, false);
+    return status;
+}
+
+/* Its home is dead: it is made by what it has left, in a job of this node's own. */
+static mob_status_t orphan_make(node_cluster_t *c, node_seat_t *s, const base_reader_t *r,
+                                uint32_t restarts) {
+    node_will_t will;
+    mob_ref_t *objects = NULL;
+    uint8_t *bytes = NULL;
+    frame_t f;
+    mob_status_t status = MOB_EPROTO;
+    if (node_will_read(r->at, r->left, &will)) status = node_will_objects(c->node, &will, &objects);
+    if (status == MOB_OK) status = node_will_frame(c->node, &will, objects, &f, &bytes);
+    if (status == MOB_OK) {
+        status = will_begin(c, s, &will, &f, restarts);
+        frame_fini(&f);
+    }
+    free(bytes);
+    free(objects);
+    node_will_fini(&will);
+    return status;
+}
+
 static mob_status_t sent_make(node_cluster_t *c, node_seat_t *s) {
     creation_t *creation = creation_take(c, s->id);
     if (creation == NULL || creation->size < NODE_GUEST_HEAD) {
@@ -142,21 +194,29 @@ static mob_status_t sent_make(node_cluster_t *c, node_seat_t *s) {
         return MOB_EPROTO;
     }
     base_reader_t r = {.at = creation->bytes, .left = creation->size};
-    uint32_t restarts = (uint32_t)base_take_number(&r, NODE_GUEST_HEAD);
+    uint64_t head = base_take_number(&r, NODE_GUEST_HEAD);
     frame_t f;
-    mob_status_t status = frame_read(r.at, r.left, &f);
-    if (status == MOB_OK) {
-        status = run_begin(c, s, &f, restarts);
+    mob_status_t status;
+    if (head & NODE_ORPHAN_CREATION) {
+        status = orphan_make(c, s, &r, (uint32_t)head);
+    } else if ((status = frame_read(r.at, r.left, &f)) == MOB_OK) {
+        status = guest_begin(c, s, &f, (uint32_t)head);
         frame_fini(&f);
     }
     creation_free(creation);
     return status;
 }
 
-void node_seat_make(node_cluster_t *c, frame_id_t id, uint64_t epoch) {
+bool node_seat_has(node_cluster_t *c, frame_id_t id, uint64_t epoch) {
+    const node_seat_t *s = seat_find(c, id);
+    return s != NULL && s->epoch >= epoch;
+}
+
+void node_seat_make(node_cluster_t *c, frame_id_t id, uint64_t epoch, const void *spec,
+                    size_t size) {
     node_actor_t *own = id.home == c->node->incarnation ? node_acting_actor(c->node, id) : NULL;
     if (seat_find(c, id) != NULL) node_seat_gone(c, id); /* it has ended, or there were no other */
-    node_seat_t *s = seat_new(c, id, epoch);
+    node_seat_t *s = seat_new(c, id, epoch, spec, size);
     if (s == NULL) {
         node_acting_tell(c, (node_acting_word_t){NODE_ACTING_REFUSED, id, epoch, 0}, NULL, 0);
     } else if (own != NULL && own->far == NULL) {
@@ -243,7 +303,10 @@ void node_seat_ended(node_t *n, node_actor_t *a) {
     a->seat = NULL;
     s->actor = NULL;
     a->released |= !s->is_adopted; /* nobody else looks at its book */
-    tell(n->cluster, s, NODE_ACTING_GONE, a->init_failed ? ACTOR_REFUSED : a->end);
+    if (!s->is_adopted)
+        tell(n->cluster, s, NODE_ACTING_GONE, a->init_failed ? ACTOR_REFUSED : a->end);
+    else if (s->spec == NULL || !a->orphaned) /* else this node ends, and the actor goes on */
+        tell(n->cluster, s, NODE_ACTING_GONE, a->init_failed ? ACTOR_REFUSED : ACTOR_LEFT);
 }
 
 void node_seat_gone(node_cluster_t *c, frame_id_t id) {
@@ -257,13 +320,15 @@ void node_seat_gone(node_cluster_t *c, frame_id_t id) {
     (void)base_map_remove(&c->acting.seats, &key);
     if (!s->is_adopted && s->here.fresh != NULL) node_run_fini(c->node, &s->here);
     free(s->done);
+    free(s->spec);
     free(s);
 }
 
 void node_seat_stop(node_cluster_t *c, frame_id_t id, uint64_t epoch) {
     node_seat_t *s = seat_find(c, id);
     if (s == NULL || s->actor == NULL || s->epoch != epoch) return;
-    bool is_wanted = id.home == c->node->incarnation || member_knows(c->member, id.home);
+    bool is_wanted =
+        id.home == c->node->incarnation || s->spec != NULL || member_knows(c->member, id.home);
     node_actor_end(c->node, s->actor, MOB_EACTOR,
                    is_wanted ? "it was killed by ray.kill" : "the node of its owner died");
 }

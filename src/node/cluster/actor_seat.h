@@ -19,7 +19,9 @@ typedef struct node_seat {
     bool is_adopted;     /* an actor of this home, which was here before the room knew of it */
     bool is_final;       /* it is not made again elsewhere */
     node_run_t here;     /* its creation, if it is not adopted */
-    uint8_t *done;       /* what its constructor left, or how it ended: a frame_done_t */
+    uint8_t *spec;       /* of a detached one, as the room has it; else NULL */
+    size_t spec_size;
+    uint8_t *done; /* what its constructor left, or how it ended: a frame_done_t */
     size_t done_size;
 } node_seat_t;
 
@@ -48,7 +50,11 @@ mob_ref_t node_seat_find(const node_client_t *client, frame_id_t id);
 bool node_seat_adopt(node_cluster_t *cluster, frame_id_t id);
 /* A creation has come: kept until `make`. Takes the bytes. */
 void node_seat_creation_came(node_cluster_t *cluster, frame_id_t id, uint8_t *bytes, size_t size);
-void node_seat_make(node_cluster_t *cluster, frame_id_t id, uint64_t epoch);
+/* `spec` is borrowed; of one that is not detached it has 0 bytes. */
+void node_seat_make(node_cluster_t *cluster, frame_id_t id, uint64_t epoch, const void *spec,
+                    size_t size);
+/* Whether it was made here in this epoch, or a newer one. */
+bool node_seat_has(node_cluster_t *cluster, frame_id_t id, uint64_t epoch);
 void node_seat_stop(node_cluster_t *cluster, frame_id_t id, uint64_t epoch);
 /* The room has heard of its end. */
 void node_seat_gone(node_cluster_t *cluster, frame_id_t id);

@@ -25,6 +25,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "node/cluster/acting.h"
+#include "node/cluster/actor_orphan.h"
 #include "node/cluster/actor_pick.h"
 #include "node/cluster/cluster.h"
 #include "node/cluster/guest.h"
@@ -33,6 +34,7 @@
 #include "node/state.h"
 #include "wire/direct.h"
 
+enum { WORDS_FINAL = 1, WORDS_DETACHED = 2 };
 enum { STUB_LIMIT = 1 << 20 }; /* of calls at once, of an actor of which only its home knows more */
 
 static const uint64_t LEAVES_NS = 250000000;
@@ -72,7 +74,9 @@ static bool far_set(node_t *n, node_actor_t *a, frame_id_t id) {
     }
     far->id = id;
     a->far = far;
-    if (actor_handle_open(room_of(n), id, 0) == MOB_OK) return true;
+    /* of an actor whose home is dead only the control state knows */
+    bool is_orphan = id.home != n->incarnation && !member_knows(n->cluster->member, id.home);
+    if (actor_handle_open(room_of(n), id, is_orphan ? ACTOR_DETACHED : 0) == MOB_OK) return true;
     n->cluster->acting.fars.count--;
     a->far = NULL;
     free(far);
@@ -121,6 +125,11 @@ static bool creation_leave(node_t *n, node_task_t *t, uint64_t pick) {
     node_actor_t *a = t->actor;
     frame_id_t id = node_proxy_id(n, a->id);
     actor_spec_t spec = {.max_restarts = t->retries, .limit = a->limit > 0 ? a->limit : 1};
+    if (a->named != NULL && a->named->spec != NULL) {
+        spec.flags = ACTOR_DETACHED;
+        spec.bytes = a->named->spec;
+        spec.size = a->named->spec_size;
+    }
     if (actor_create(room_of(n), id, &spec) != MOB_OK) return false;
     if (!far_set(n, a, id)) {
         actor_unwanted(room_of(n), id);
@@ -190,6 +199,10 @@ static void restarting_note(node_t *n, node_actor_t *a) {
 }
 
 void node_far_place(node_cluster_t *c, frame_id_t id) {
+    if (id.home != c->node->incarnation) {
+        node_orphan_place(c, id);
+        return;
+    }
     node_actor_t *a = node_acting_actor(c->node, id);
     if (a != NULL && a->far == NULL) {
         actor_placed(c->acting.room, id, c->node->incarnation); /* it is here already */
@@ -281,7 +294,10 @@ void node_far_words(node_cluster_t *c, const actor_message_t *m, node_freight_t 
     size_t name_size = strlen(a->name), how_size = strlen(how);
     base_writer_t w = {.bytes = f->bytes = malloc(3 + name_size + how_size)};
     if (w.bytes == NULL) return;
-    base_put_number(&w, a->far == NULL || node_far_is_final(c->node, a), 1);
+    bool is_detached = a->named != NULL && a->named->spec != NULL;
+    bool is_final =
+        a->far != NULL ? node_far_is_final(c->node, a) : !is_detached || a->life.restarts_left == 0;
+    base_put_number(&w, (is_final ? WORDS_FINAL : 0) | (is_detached ? WORDS_DETACHED : 0), 1);
     base_put_number(&w, name_size, 1);
     base_put_bytes(&w, a->name, name_size);
     base_put_bytes(&w, how, how_size);
@@ -292,12 +308,16 @@ static mob_status_t words_heard(node_cluster_t *c, uint64_t from, const actor_me
                                 const uint8_t *bytes, size_t size) {
     node_actor_t *a = far_find(c, m->id);
     base_reader_t r = {.at = bytes, .left = size};
-    bool is_final = base_take_number(&r, 1) != 0;
+    uint64_t flags = base_take_number(&r, 1);
     size_t name_size = base_take_number(&r, 1);
     const char *name = base_take_bytes(&r, name_size);
     if (r.short_of) return MOB_EPROTO;
     if (a == NULL || is_home(c->node, a) || from != m->id.home) return MOB_OK;
-    a->far->is_final = is_final;
+    a->far->is_final = flags & WORDS_FINAL;
+    if (flags & WORDS_DETACHED) {
+        a->far->is_detached = true;
+        actor_handle_detached(c->acting.room, m->id);
+    }
     snprintf(a->name, sizeof a->name, "%.*s", (int)name_size, name_size > 0 ? name : "");
     if (r.left > 0)
         snprintf(a->far->how, sizeof a->far->how, "%.*s", (int)r.left, (const char *)r.at);
@@ -342,7 +362,8 @@ void node_far_made(node_cluster_t *c, uint64_t from, const actor_message_t *m) {
 void node_far_ended(node_cluster_t *c, frame_id_t id) {
     node_actor_t *a = far_find(c, id);
     char cause[sizeof a->far->how];
-    if (a == NULL || a->life.state == ACTOR_DEAD) return;
+    if (id.home != c->node->incarnation) node_orphan_ended(c, id);
+    if (a == NULL || !is_home(c->node, a) || a->life.state == ACTOR_DEAD) return;
     snprintf(cause, sizeof cause, "%s",
              a->released           ? "nobody has a handle to it any more"
              : a->far->how[0] != 0 ? a->far->how
@@ -374,7 +395,10 @@ void node_far_kill(node_t *n, node_actor_t *a, bool may_restart) {
     if (!may_restart && is_home(n, a)) actor_life_kill(&a->life);
     if (!may_restart) a->quiet = true;
     snprintf(a->far->how, sizeof a->far->how, "it was killed by ray.kill");
-    (void)actor_kill(room_of(n), a->far->id, 0, !may_restart);
+    bool is_orphan = !is_home(n, a) && !member_knows(n->cluster->member, a->far->id.home);
+    bool is_detached = a->far->is_detached || is_orphan ||
+                       (is_home(n, a) && a->named != NULL && a->named->spec != NULL);
+    (void)actor_kill(room_of(n), a->far->id, is_detached ? ACTOR_DETACHED : 0, !may_restart);
     n->again = true;
 }
 
@@ -395,7 +419,7 @@ void node_far_node_died(node_cluster_t *c, uint64_t peer) {
         node_actor_t *a = c->acting.fars.items[i];
         bool was_there =
             a->far->node == peer || actor_stub_node(c->acting.room, a->far->id) == peer;
-        if (!was_there && a->far->id.home != peer) continue;
+        if (!was_there && (a->far->id.home != peer || a->far->is_detached)) continue;
         if (was_there && !is_home(c->node, a)) a->far->node = peer;
         snprintf(a->far->how, sizeof a->far->how, "%s died: %s",
                  was_there ? "its node" : "the node of its owner", words);

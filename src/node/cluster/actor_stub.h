@@ -18,6 +18,7 @@ typedef struct node_far {
     bool is_tried;        /* at its home: some node was asked that seemed to have no room */
     bool is_placing;      /* at its home: a node is looked for */
     bool is_unwanted;     /* the room knows that its last handle is gone */
+    bool is_detached;     /* elsewhere: its home has said so */
     bool is_final;        /* elsewhere: it is not made again when its process dies */
     char how[440];        /* how it ended, as far as it is known */
 } node_far_t;

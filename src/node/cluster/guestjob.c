@@ -15,24 +15,28 @@
  *   told     there    node_guestjob_find: a frame of it, or an environment
  *   told     ended    its home's word, or its home's tombstone
  *   there    ended    the same; or this node ends
+ *   there    own      its home's tombstone, and it is a detached actor's that lives here
  *
  * Ends: a home tells every member which of its jobs go on, and the newest number that it has given
  * to one, each time that one ends; and tells so every member that it hears of, before anything
- * else. So all numbers up to that one have ended but those, and what is remembered of a home is
- * bounded by its living jobs, for ever. It suffices for nodes that join later, too. A setup can
- * come from another node than the home, and after the job's end: a node that has not heard of the
- * end yet sent it. But the receiver is a member, the home has told it of all ends by the time when
- * that is in its link, and until the home's tombstone; so the guest job ends then, or is refused if
- * the word came first. That nodes pass ends on to those that they have sent a setup would not do:
- * one may die in between. It is not needed either.
+ * else. (The jobs of detached actors that live elsewhere count as going on when this node ends.) So
+ * all numbers up to that one have ended but those, and what is remembered of a home is bounded by
+ * its living jobs, for ever. It suffices for nodes that join later, too. A setup can come from
+ * another node than the home, and after the job's end: a node that has not heard of the end yet
+ * sent it. But the receiver is a member, the home has told it of all ends by the time when that is
+ * in its link, and until the home's tombstone; so the guest job ends then, or is refused if the
+ * word came first. That nodes pass ends on to those that they have sent a setup would not do: one
+ * may die in between. It is not needed either.
  *
  * At the tombstone of the home all of this is forgotten: no frame of a dead home's job is accepted.
+ * The job of a detached actor that lives here becomes this node's own (actor_orphan.h).
  */
 #include "node/cluster/guestjob.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/cluster/actor_orphan.h"
 #include "node/cluster/cluster.h"
 #include "node/cluster/guestsetup.h"
 #include "node/cluster/jobpieces.h"
@@ -105,6 +109,7 @@ void node_guestjobs_end(node_cluster_t *c) {
     void *guest;
     while (base_map_each(&g->guests, &cursor, &key, &guest)) guest_free(guest);
     base_map_fini(&g->guests);
+    vec_free(&g->abroad);
     values_free(&g->homes);
     values_free(&g->parts);
 }
@@ -183,12 +188,13 @@ void node_guestjob_over(node_job_t *job) {
 }
 
 /* It is no guest any more. */
-static void guest_end(node_cluster_t *c, guest_t *guest) {
+static void guest_end(node_cluster_t *c, guest_t *guest, bool is_home_dead) {
     jobkey_t key = key_of(guest->id);
     node_job_t *job = guest->job;
     base_map_remove(&c->guestjobs.guests, &key);
     frame_job_t id = guest->id;
     guest_free(guest);
+    if (job != NULL && is_home_dead && node_orphan_takes_job(c, job)) return;
     if (job == NULL)
         over_send(c, id);
     else if (!job->farewell.leaving)
@@ -204,8 +210,8 @@ void node_guestjob_freed(node_job_t *job) {
     guest_free(guest);
 }
 
-/* Ends the guest jobs of that home, or those of them that have ended. */
-static void guests_end(node_cluster_t *c, uint64_t home, bool all) {
+/* Ends the guest jobs of that home, if that is dead, or those of them that have ended. */
+static void guests_end(node_cluster_t *c, uint64_t home, bool is_home_dead) {
     for (bool more = true; more;) {
         size_t cursor = 0;
         const void *key;
@@ -213,8 +219,8 @@ static void guests_end(node_cluster_t *c, uint64_t home, bool all) {
         more = false;
         while (!more && base_map_each(&c->guestjobs.guests, &cursor, &key, &value)) {
             guest_t *guest = value;
-            more = guest->id.home == home && (all || is_ended(c, guest->id));
-            if (more) guest_end(c, guest); /* the map changes */
+            more = guest->id.home == home && (is_home_dead || is_ended(c, guest->id));
+            if (more) guest_end(c, guest, is_home_dead); /* the map changes */
         }
     }
 }
@@ -274,7 +280,7 @@ static mob_status_t ends_send(node_cluster_t *c, uint64_t peer) {
     node_t *n = c->node;
     uint8_t head[JOBPOST_HEAD_MAX];
     node_jobends_t ends = {.made = n->jobs.made};
-    uint8_t *living = malloc(n->jobs.items.count * 4 + 1);
+    uint8_t *living = malloc((n->jobs.items.count + c->guestjobs.abroad.count) * 4 + 1);
     if (living == NULL) return MOB_ENOMEM;
     base_writer_t w = {.bytes = living};
     NODE_EACH_JOB(n, job) {
@@ -282,6 +288,8 @@ static mob_status_t ends_send(node_cluster_t *c, uint64_t peer) {
         base_put_number(&w, job->number, 4);
         ends.count++;
     }
+    for (size_t i = 0; i < c->guestjobs.abroad.count; i++, ends.count++)
+        base_put_number(&w, c->guestjobs.abroad.items[i], 4);
     node_letter_parts_t parts = {.head = head,
                                  .head_size = node_jobends_head(&ends, head),
                                  .body = living,
@@ -304,6 +312,10 @@ static void ends_tell(node_cluster_t *c) {
 void node_guestjob_ended(node_job_t *job) {
     node_cluster_t *c = job->node->cluster;
     if (c == NULL || job->is_guest) return;
+    /* its actor has not ended, so this node does: the actor goes on where it lives */
+    if (job->is_detached && job->actor != NULL && job->actor->far != NULL &&
+        vec_push(&c->guestjobs.abroad, job->number))
+        return;
     job->farewell.awaited = (uint32_t)job->told.count;
     ends_tell(c);
 }

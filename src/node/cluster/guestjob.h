@@ -17,10 +17,11 @@
 typedef VEC(uint64_t) node_told_t;
 
 typedef struct {
-    base_map_t homes;  /* by incarnation: which of its jobs have ended */
-    base_map_t guests; /* by job: its setup, and the guest job once there is one */
-    base_map_t parts;  /* by peer: what it sends in pieces, so far */
-    bool owes;         /* an end could not be told to everybody for want of memory */
+    base_map_t homes;     /* by incarnation: which of its jobs have ended */
+    base_map_t guests;    /* by job: its setup, and the guest job once there is one */
+    base_map_t parts;     /* by peer: what it sends in pieces, so far */
+    VEC(uint32_t) abroad; /* this node's jobs of detached actors that go on without it */
+    bool owes;            /* an end could not be told to everybody for want of memory */
 } node_guestjobs_t;
 
 void node_guestjobs_start(node_cluster_t *cluster);
