@@ -26,7 +26,7 @@ def watch(program: int) -> list:
     if os.getppid() != program:  # it has ended; its number may be another's
         waits = [0]
     said = b""
-    while 0 in (ready := select.select(waits, [], [], None if len(waits) > 1 else 0)[0]):
+    while 0 in select.select(waits, [], [], None if len(waits) > 1 else 0)[0]:
         piece = os.read(0, 4096)
         said += piece
         if said.endswith(b"end\n"):
