@@ -174,6 +174,8 @@ BASE_RULE_LINE(PLACE_STARVING_QUEUES,
                "a node's own tasks take each CPU that comes free, so it is never seen free")
 BASE_RULE_LINE(PLACE_PATIENCE_ENDS,
                "a task waits at a node that became full, while another one is free")
+BASE_RULE_LINE(PLACE_BACK_IS_LONG,
+               "short tasks behind a long one go back, and are sent ahead to it again")
 BASE_RULE_LINE(PLACE_PATIENCE_DOUBLES, "full nodes throw a task to each other without end")
 
 /* pull */

@@ -1,12 +1,12 @@
 /*
  * Handing out ahead: when more small tasks wait than can start, the daemon gives a busy worker a
  * few behind the one that it runs, so that the worker goes on without asking. They have no
- * resources of their own: each takes over the lease of the one before it. The daemon does so only
- * with tasks of one CPU and nothing else, and only while nothing else waits, so no task is passed
- * over. It takes a task back that the worker has not begun as soon as it could start elsewhere,
- * when the worker's task blocks, when a job that holds fewer CPUs waits for one, or when more CPUs
- * are used than there are because blocked tasks went on: a lease that is always taken over would
- * never be given back.
+ * resources of their own: each takes over the lease of the one before it, so they ask for the same.
+ * The daemon does so only with tasks of one CPU and no GPU, and only while nothing else waits, so
+ * no task is passed over. It takes a task back that the worker has not begun as soon as it could
+ * start elsewhere, when the worker's task blocks, when a job that holds fewer CPUs waits for one,
+ * or when more CPUs are used than there are because blocked tasks went on: a lease that is always
+ * taken over would never be given back.
  *
  * A task that waits for nothing but the results of the last task that a worker has is given to that
  * worker too: by the time its turn comes, the results are there. A chain of tasks then runs in one
@@ -23,8 +23,9 @@ enum { MAX_AHEAD = 16 };
 static bool lease_can_pass(const node_client_t *w) {
     return w != NULL && w->role == WIRE_WORKER && w->state == NODE_LIVE && !w->retiring &&
            !w->job->farewell.leaving && !w->leased && w->actor == NULL && w->runs != NULL &&
-           w->runs->kind == MOB_TASK && w->runs->shape == MOB_SHAPE_ONE_CPU &&
-           w->runs->max_calls == 0 && w->runs->lease.state == SCHED_LEASE_HELD;
+           w->runs->kind == MOB_TASK && w->runs->max_calls == 0 &&
+           w->runs->lease.state == SCHED_LEASE_HELD &&
+           sched_shape_passes(w->job->sched, w->runs->shape);
 }
 
 static bool may_have_more(const node_client_t *w) {
@@ -39,7 +40,7 @@ void node_ahead_give(node_t *n) {
         for (uint32_t i = 1; i < n->client_next; i++) {
             node_client_t *w = n->clients[i];
             if (!may_have_more(w) || w->pool->idle.count > 0) continue;
-            sched_task_t *q = sched_task_ahead(w->job->sched, MOB_SHAPE_ONE_CPU);
+            sched_task_t *q = sched_task_ahead(w->job->sched, w->runs->shape);
             if (q == NULL) continue;
             node_task_t *t = (node_task_t *)q;
             if (node_lane_asks(q, &(uint32_t){0}) != NULL || t->ask.group != NULL ||
@@ -143,16 +144,20 @@ bool node_ahead_waits(node_t *n, const node_job_t *holder, uint64_t *ret_since_n
     return false;
 }
 
+/* Whether a task that it has not begun could start elsewhere now, and no other waits for that. */
+static bool has_to_give(const node_client_t *w) {
+    return w != NULL && w->role == WIRE_WORKER && w->actor == NULL && !w->leased &&
+           w->run_count > 1 && sched_shape_fits_now(w->job->sched, w->runs->shape) &&
+           sched_queued(w->job->sched, w->runs->shape) == 0 && ahead_has_ready(w);
+}
+
 /* From the worker that has most tasks, takes back the newest that could start elsewhere, and those
  * behind it. */
 bool node_ahead_take_one(node_t *n) {
     node_client_t *most = NULL;
     for (uint32_t i = 1; i < n->client_next; i++) {
         node_client_t *w = n->clients[i];
-        if (w != NULL && w->role == WIRE_WORKER && w->actor == NULL && !w->leased &&
-            w->run_count > 1 && (most == NULL || w->run_count > most->run_count) &&
-            ahead_has_ready(w))
-            most = w;
+        if (has_to_give(w) && (most == NULL || w->run_count > most->run_count)) most = w;
     }
     while (most != NULL && most->runs_tail->missing > 0)
         if (!node_task_take_back(n, most->runs_tail)) return false;

@@ -97,8 +97,7 @@ void node_schedule(node_t *n) {
         tasks_start(n);
     }
     node_ahead_give_way(n);
-    while (node_cpus_free(n) >= SCHED_UNIT && small_queued(n) == 0 && node_ahead_take_one(n))
-        tasks_start(n);
+    while (small_queued(n) == 0 && node_ahead_take_one(n)) tasks_start(n);
     if (node_cpus_free(n) < 0) {
         node_ahead_settle(n, -node_cpus_free(n));
     } else if (!n->pressure.paused) {

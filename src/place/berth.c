@@ -69,10 +69,16 @@ void place_berth_shrink(place_t *place, berth_t *berth, uint32_t credits) {
     credit_send(place, berth->origin, berth->id, credits);
 }
 
-/* As many of its guests stand in the scheduler's queue, or run, as it has credits. */
+/* How many of its guests stand in the scheduler's queue, or run: as many as it has credits; where
+ * they are short some more, so that the scheduler can hand them to workers ahead. */
+static uint64_t used_most(const berth_t *berth) {
+    bool is_short = berth->ran_ns > 0 && berth->ran_ns < PLACE_SHORT_NS;
+    return (uint64_t)berth->credits * (is_short ? 1 + PLACE_QUEUE_MAX : 1);
+}
+
 void place_berth_fill(place_t *place, berth_t *berth) {
     ring_t *next;
-    for (ring_t *at = ring_first(&berth->held); at != NULL && berth->used < berth->credits;
+    for (ring_t *at = ring_first(&berth->held); at != NULL && berth->used < used_most(berth);
          at = next) {
         place_guest_t *guest = RING_OF(at, place_guest_t, held);
         next = ring_after(&berth->held, at);

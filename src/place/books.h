@@ -86,6 +86,7 @@ typedef struct berth {
     uint32_t promised; /* credits that are kept free for it, in the room's sums */
     bool is_closed;
     uint64_t done_ns;                        /* when its last guest ended */
+    uint64_t ran_ns;                         /* how long its guests run; 0: not known */
     uint64_t lapse_ns;                       /* when what is promised and not used is so no more */
     ring_t all, held, in_peer, link, unused; /* its guests; those that are not queued */
     uint32_t count;
@@ -146,6 +147,9 @@ struct place {
 /* Sends one message; to this node itself it is received at once. */
 void place_send(place_t *place, uint64_t to, const void *head, size_t head_size, const void *body,
                 size_t body_size, bool is_answer);
+static inline uint64_t place_mean(uint64_t old, uint64_t new) {
+    return old == 0 ? new : (7 * old + new) / 8;
+}
 void place_send_head(place_t *place, uint64_t to, const base_writer_t *w, bool is_answer);
 /* NULL: it is dead, or no memory. */
 peer_t *place_peer(place_t *place, uint64_t id);

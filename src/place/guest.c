@@ -198,11 +198,17 @@ mob_status_t place_guest_receive_cancel(place_t *place, uint64_t from, base_read
 
 /* It has waited in vain. The credits that its lease does not use here are no use to it; the origin
  * hears that first, or it would send the task again. One that was sent ahead waits on while others
- * of its lease end. */
+ * of its lease end; one that was queued ahead first becomes such a one. */
 static void guest_give_up(place_guest_t *guest) {
     place_t *place = guest->place;
     if (guest->state == GUEST_HELD && guest->berth->done_ns + PLACE_PATIENCE_NS > place->now_ns) {
         guest_wait(guest);
+        return;
+    }
+    if (guest->state == GUEST_QUEUED && guest->berth->used > guest->berth->credits) {
+        guest->berth->ran_ns = PLACE_SHORT_NS; /* who is before it takes long */
+        place_guest_hold(guest);
+        if (guest->state == GUEST_HELD) guest_wait(guest);
         return;
     }
     if (!guest_take(guest)) return;
@@ -268,6 +274,7 @@ void place_guest_done(place_t *place, place_guest_t *guest, place_outcome_t outc
                       const void *value, size_t size, uint64_t now_ns) {
     place_guest_begun(place, guest, now_ns);
     done_send(guest, outcome, value, size);
+    guest->berth->ran_ns = place_mean(guest->berth->ran_ns, now_ns - guest->begun_ns + 1000);
     guest->berth->done_ns = place->now_ns;
     guest_forget(guest);
 }

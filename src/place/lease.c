@@ -12,7 +12,8 @@
  * not mistaken for a word about the next one of the same lane and peer.
  *
  * Where tasks are short the way is as long as the work. Then more are sent ahead, and wait at the
- * peer until their turn comes: as many as run there while one is on its way.
+ * peer until their turn comes: as many as run there while one is on its way, and at least as many
+ * as run in PLACE_SHORT_NS. Alone, a task pays for two wake-ups; many in a row hardly do.
  */
 #include "place/books.h"
 
@@ -21,7 +22,8 @@
 static uint32_t lease_spare(const lease_t *lease) {
     if (lease->is_closed) return 0;
     if (BASE_RULE(PLACE_SILENT_NO_WORK) && lease->peer->is_silent) return 0;
-    uint64_t ahead = lease->ran_ns > 0 ? lease->credits * lease->way_ns / lease->ran_ns : 0;
+    uint64_t while_ns = lease->way_ns > PLACE_SHORT_NS ? lease->way_ns : PLACE_SHORT_NS;
+    uint64_t ahead = lease->ran_ns > 0 ? lease->credits * while_ns / lease->ran_ns : 0;
     uint64_t most = (uint64_t)lease->credits * MESSAGE_AHEAD_MAX;
     uint64_t window = lease->credits + (ahead < most ? ahead : most);
     return lease->out < window ? (uint32_t)window - lease->out : 0;

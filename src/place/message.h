@@ -43,7 +43,7 @@ typedef enum {
 
 enum {
     MESSAGE_AVOID_MAX = 8,
-    MESSAGE_AHEAD_MAX = 8,  /* times its credits: what a lease may have waiting at the node */
+    MESSAGE_AHEAD_MAX = 64, /* times its credits: what a lease may have waiting at the node */
     MESSAGE_HEAD_MAX = 256, /* all but demand, view, frame and value */
     MESSAGE_TASK_HEAD = 1 + 4 + 8 + 8 + 1 + 1, /* before the frame */
     MESSAGE_DONE_HEAD = 1 + 4 + 8 + 1 + 4 + 4, /* before the value */

@@ -26,6 +26,7 @@ enum {
     PLACE_WANT_MAX = 1 << 20, /* tasks that one question asks for */
     PLACE_BERTHS_MAX = 4096,  /* leases that one peer may have here */
     PLACE_CREDITS_MAX = 4096, /* of one lease */
+    PLACE_QUEUE_MAX = 16,     /* times its credits: short tasks of a lease that are queued ahead */
     PLACE_LANES_MAX = 65536,  /* of one origin, with a question at the leader */
     PLACE_MOVES_MAX = 16,     /* after so many returns a task waits wherever it is */
 };
@@ -39,6 +40,7 @@ enum { PLACE_STOP_FORCE = 1, PLACE_STOP_CHILDREN = 2, PLACE_STOP_ALL = 3 };
 #define PLACE_PATIENCE_NS                                                                        \
     UINT64_C(50000000)                      /* a guest waits before it goes back: the first time \
                                              */
+#define PLACE_SHORT_NS  UINT64_C(1000000)   /* guests that run for less are queued ahead */
 #define PLACE_LAPSE_NS  UINT64_C(200000000) /* credits are kept free for an origin that is slow */
 #define PLACE_STARVE_NS UINT64_C(20000000)  /* a question waits before it queues at a full node */
 #define PLACE_PROBE_NS \

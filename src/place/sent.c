@@ -170,16 +170,17 @@ mob_status_t place_sent_receive_back(place_t *place, uint64_t from, base_reader_
     if (!base_reader_is_done(r)) return MOB_EPROTO;
     if (sent == NULL) return MOB_OK;
     uint8_t moves = sent->moves < PLACE_MOVES_MAX ? sent->moves + 1 : PLACE_MOVES_MAX;
+    /* What runs there takes long. The lease would get it again at once, and so without end: nothing
+     * is sent ahead until another one is done. */
+    if (BASE_RULE(PLACE_BACK_IS_LONG)) sent->lease->ran_ns = 0;
     sent_put_back(place, sent, sent->retries, moves);
     return MOB_OK;
 }
 
-static uint64_t mean(uint64_t old, uint64_t new) { return old == 0 ? new : (7 * old + new) / 8; }
-
 /* What is to be sent ahead follows from it; see lease.c. */
 static void lease_measure(lease_t *lease, uint64_t took_ns, uint64_t there_ns, uint64_t ran_ns) {
-    lease->way_ns = mean(lease->way_ns, took_ns > there_ns ? took_ns - there_ns : 0);
-    lease->ran_ns = mean(lease->ran_ns, ran_ns + 1000);
+    lease->way_ns = place_mean(lease->way_ns, took_ns > there_ns ? took_ns - there_ns : 0);
+    lease->ran_ns = place_mean(lease->ran_ns, ran_ns + 1000);
 }
 
 mob_status_t place_sent_receive_done(place_t *place, uint64_t from, base_reader_t *r) {

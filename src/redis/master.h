@@ -17,7 +17,7 @@ typedef struct redis_address {
 } redis_address_t;
 
 typedef struct redis_sentinels {
-    char name[64]; /* that the sentinels know the master by */
+    char name[64];      /* that the sentinels know the master by */
     char password[512]; /* of Redis: a sentinel wants the same one, or none */
     redis_address_t at[REDIS_SENTINELS_MAX];
     size_t count;

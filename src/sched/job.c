@@ -181,6 +181,16 @@ bool sched_shape_fits_ever(const sched_job_t *job, uint32_t shape) {
     return asked->entry ? asked->entry->count > 0 : asked->possible;
 }
 
+bool sched_shape_passes(const sched_job_t *job, uint32_t shape) {
+    const sched_shape_t *asked = shape_get(job, shape);
+    return asked->entry == NULL && sched_shape_amount(asked, SCHED_CPU) == SCHED_UNIT &&
+           sched_shape_amount(asked, SCHED_GPU) == 0;
+}
+
+bool sched_shape_fits_now(const sched_job_t *job, uint32_t shape) {
+    return sched_shape_missing(shape_get(job, shape), &job->sched->now) == NULL;
+}
+
 static sched_amount_t need_named(const sched_job_t *job, const sched_need_t *need) {
     return (sched_amount_t){.name = job->sched->names->names[need->resource],
                             .amount = (uint64_t)need->amount};

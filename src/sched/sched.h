@@ -209,6 +209,11 @@ bool sched_has_priorities(const sched_t *sched);
  * priority than this shape. */
 bool sched_job_waits_above(const sched_job_t *job, uint32_t shape);
 
+/* Whether it asks for one CPU and no GPU, in no group: then a lease of it can pass from one task of
+ * the shape to the next. */
+bool sched_shape_passes(const sched_job_t *job, uint32_t shape);
+/* Whether what it asks for is free now. */
+bool sched_shape_fits_now(const sched_job_t *job, uint32_t shape);
 /* The oldest task of this shape out of its queue, without resources, if no task of another
  * shape or another job waits that could ever start; else NULL. For one that will take over the
  * lease of another of the same shape; sched_task_readd puts it back. */

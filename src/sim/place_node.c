@@ -195,7 +195,8 @@ static void op_queue(void *context, void *task) {
     work_t *work = task;
     uint32_t credits, used;
     place_guest_credits(work->guest, &credits, &used);
-    if (used > credits) world_fail(node->run->world, "%u guests of a lease of %u", used, credits);
+    if (used > credits * (1 + PLACE_QUEUE_MAX))
+        world_fail(node->run->world, "%u guests of a lease of %u", used, credits);
     work->may_start = true;
 }
 

@@ -2,7 +2,8 @@
  * Tasks of all shapes, submitted anywhere, some of which wait for others; cancels, ends of jobs,
  * and everything that can happen to nodes and links. Then all is mended, and everything that fits a
  * node that is left must end. Some seeds have no misfortune, and measure instead: how well a long
- * backlog spreads, and whether a node that is always busy lets others in.
+ * backlog spreads, whether a node that is always busy lets others in, whether short tasks get past
+ * a long one, and how soon tasks end that wait for others.
  */
 #include "sim/place_node.h"
 #include "sim/scenario.h"
@@ -309,13 +310,53 @@ static void run_full(run_t *run) {
     wait_for_all(run, 60 * WORLD_S);
 }
 
+/* Many short ones, then a long one with short ones behind it, and another node that could run
+ * these. */
+static void run_mixed(run_t *run) {
+    node_t *origin = place_node_new(run, 1, 0, true);
+    place_node_new(run, 1, 4, true);
+    world_run(run->world, world_now_ns(run->world) + WORLD_S / 2);
+    for (int i = 0; i < 100; i++) submit_one(run, origin, SHAPE_X, WORLD_MS / 10);
+    wait_for_all(run, 10 * WORLD_S);
+    task_t *slow = submit_one(run, origin, SHAPE_X, 30 * WORLD_S), *last = NULL;
+    for (int i = 0; i < 100; i++) last = submit_one(run, origin, SHAPE_X, WORLD_MS / 10);
+    place_node_new(run, 1, 4, true);
+    world_run(run->world, world_now_ns(run->world) + 10 * WORLD_S);
+    for (task_t **t = run->tasks.items; *t != last; t++)
+        if (*t != slow && !(*t)->has_ended) {
+            world_fail(run->world, "a short task waited for 10 s behind a long one, sent %d times",
+                       (*t)->sends);
+            break;
+        }
+    wait_for_all(run, 60 * WORLD_S);
+}
+
+/* Tasks that wait for tasks of their origin's, which only the same node can run. */
+static void run_nested(run_t *run) {
+    node_t *origin = place_node_new(run, 1, 0, true);
+    place_node_new(run, 1, 500, true);
+    world_run(run->world, world_now_ns(run->world) + WORLD_S / 2);
+    uint64_t begun = world_now_ns(run->world);
+    for (int i = 0; i < 200; i++) {
+        task_t *task = place_task_new(run, origin, 0, SHAPE_X);
+        task->length_ns = WORLD_MS / 10;
+        task->has_child = true;
+        place_node_submit(origin, task);
+    }
+    wait_for_all(run, 60 * WORLD_S);
+    double took_s = (double)(world_now_ns(run->world) - begun) / 1e9;
+    world_tell(run->world, "it took %.3f s", took_s);
+    if (took_s > 7.5) /* links that are slow make it 7 at times */
+        world_fail(run->world, "200 tasks that wait for one each took %.3f s", took_s);
+}
+
 static void place_run(world_t *world, size_t hosts) {
     run_t *run = world_alloc(world, sizeof *run);
     run->world = world;
     run->cluster = cluster_new(world);
     for (int job = 0; job < JOBS; job++) run->jobs[job] = (frame_job_t){7, (uint32_t)job + 1};
     uint64_t kind = world_between(world, 0, 63);
-    run->is_calm = kind < 5 || hosts > 64;
+    run->is_calm = kind < 7 || hosts > 64;
     if (hosts > 64 || kind == 0)
         run_backlog(run, hosts);
     else if (kind == 1)
@@ -324,6 +365,10 @@ static void place_run(world_t *world, size_t hosts) {
         run_sick(run);
     else if (kind == 3)
         run_full(run);
+    else if (kind == 4)
+        run_mixed(run);
+    else if (kind == 5)
+        run_nested(run);
     else
         run_wild(run, hosts);
     if (world_failure(world) == NULL) check_end(run);

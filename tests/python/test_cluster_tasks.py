@@ -68,6 +68,12 @@ def light(x=None):
     return x
 
 
+@ray.remote
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)
+
+
 def get(refs):
     return ray.get(refs, timeout=LIMIT)
 
@@ -250,6 +256,19 @@ def test_a_thousand_tasks(nodes):
     assert get(refs) == list(range(1000))
 
 
+def test_short_tasks_do_not_wait_behind_a_long_one(nodes, tmp_path):
+    """Those that were handed to its worker, or wait at its node, go on in the other one."""
+    get([blue.remote() for _ in range(300)])  # short, so that they are sent ahead
+    end = tmp_path / "end"
+    before = [blue.remote(i) for i in range(50)]
+    long = wait_for.options(resources={"blue": 1}).remote(str(end))
+    after = [blue.remote(i) for i in range(300)]
+    assert get(before) == list(range(50)) and get(after) == list(range(300))
+    assert ray.wait([long], timeout=0)[0] == []
+    end.touch()
+    get(long)
+
+
 def test_short_tasks_need_not_leave(nodes):
     assert {get(where.remote()) for _ in range(100)} == {nodes[0].node_id}
 
@@ -369,3 +388,20 @@ def test_a_nodes_death_is_told_once_for_many_tasks(cluster, capfd):
     text = "".join(said)
     told = [line for line in text.splitlines() if "its node died: mortal (127.0.0.1:" in line]
     assert len(told) == 2 and dies.node_id in told[0] and "8 more like this" in told[1], text
+
+
+def test_short_tasks_behind_long_ones_leave_their_node(cluster, tmp_path):
+    """All CPUs of a node are busy with long tasks: what was sent ahead goes elsewhere."""
+    cluster.add_node(num_cpus=1)
+    cluster.add_node(num_cpus=1, resources={"blue": 1000})
+    ray.init(address=cluster.address)
+    small = blue.options(resources={"blue": 1})
+    get([small.remote() for _ in range(300)])
+    end = tmp_path / "end"
+    long = wait_for.options(resources={"blue": 1}).remote(str(end))
+    after = [small.remote(i) for i in range(300)]
+    cluster.add_node(num_cpus=1, resources={"blue": 1000})
+    assert get(after) == list(range(300))
+    assert ray.wait([long], timeout=0)[0] == []
+    end.touch()
+    get(long)

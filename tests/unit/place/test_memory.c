@@ -51,8 +51,9 @@ static bool run_with(long allocations) {
         if (i == 5)
             for (int node = 0; node < NODES; node++)
                 place_leads(town->nodes[node].place, id_of(1), 2);
-        if (town->guests.count > 0 && town->guests.items[0]->runs)
-            town_done(town->guests.items[0], PLACE_OK);
+        size_t at = 0;
+        while (at < town->guests.count && !town->guests.items[at]->runs) at++;
+        if (at < town->guests.count) town_done(town->guests.items[at], PLACE_OK);
     }
     bool was_short = left < 0;
     left = -1;

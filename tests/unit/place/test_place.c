@@ -72,6 +72,27 @@ static void test_short_tasks_are_sent_ahead(void **state) {
     town_free();
 }
 
+static uint32_t queued_of(int node) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < town->guests.count; i++)
+        count += town->guests.items[i]->node == node && town->guests.items[i]->may_start;
+    return count;
+}
+
+static void test_short_tasks_are_queued_ahead(void **state) {
+    (void)state;
+    town_new((int64_t[]){0, 1, 0});
+    town_submit(0, one_cpu(), 0, 100, 3);
+    town_pass(0);
+    assert_int_equal(queued_of(1), 1);
+    town_done(town->guests.items[0], PLACE_OK); /* it took no time */
+    town_pass(0);
+    assert_int_equal(queued_of(1), 1 + PLACE_QUEUE_MAX);
+    town_pass(55); /* the one that runs does not end: only what has a credit still queues */
+    assert_int_equal(queued_of(1), 1);
+    town_free();
+}
+
 static void test_a_cancelled_task_ends_at_its_return(void **state) {
     (void)state;
     town_new((int64_t[]){0, 1, 0});
@@ -138,6 +159,7 @@ static void test_blocked_guests_lend_their_credit(void **state) {
     assert_int_equal(town->guests.count, 2);
     town->nodes[1].free--;
     place_guest_unblock(town->nodes[1].place, first->guest, town->now_ns);
+    town->now_ns += 5 * MS; /* they are not short */
     town_done(town->guests.items[1], PLACE_OK);
     town_pass(0);
     assert_int_equal(town->guests.count, 1); /* the first one has the credit again */
@@ -313,6 +335,7 @@ int main(void) {
         cmocka_unit_test(test_what_need_not_wait_stays),
         cmocka_unit_test(test_an_idle_town_is_quiet),
         cmocka_unit_test(test_short_tasks_are_sent_ahead),
+        cmocka_unit_test(test_short_tasks_are_queued_ahead),
         cmocka_unit_test(test_a_cancelled_task_ends_at_its_return),
         cmocka_unit_test(test_one_that_has_not_begun_comes_back_free),
         cmocka_unit_test(test_a_death_costs_a_retry),
