@@ -9,7 +9,7 @@ import sys
 import time
 
 from ray import _core
-from ray._private import leftovers, redis_server, roster, services, sessions
+from ray._private import leftovers, redis_server, roster, services, sessions, system_config
 
 __all__ = ["Cluster"]
 
@@ -290,9 +290,14 @@ class Cluster:
             node_ip_address: 127.0.0.1 by default.
             env_vars: environment variables of its daemon.
             temp_dir, object_spilling_directory: folders.
-            _system_config: ignored, with a warning.
+            _system_config: of the head: as `ray start --system-config`.
         """
-        folder = self._started(_arguments(node_args, self.address), node_args.get("env_vars"))
+        settings = system_config.environment(node_args.get("_system_config"))
+        if settings and self.head_node is not None:
+            raise ValueError("_system_config is for the head: the other nodes have it from there")
+        folder = self._started(
+            _arguments(node_args, self.address), {**settings, **(node_args.get("env_vars") or {})}
+        )
         node = ClusterNode(folder, self.address)
         if self.head_node is None:
             self.head_node = node
@@ -480,10 +485,7 @@ def _arguments(node_args, address) -> list:
     ip = given.pop("node_ip_address", None) or services.LOOPBACK
     found = ["--head", "--port=0"] if address is None else [f"--address={address}"]
     found.append(f"--node-ip-address={ip}")
-    if given.pop("_system_config", None):
-        import warnings
-
-        warnings.warn("add_node ignores _system_config: Mobula has no such settings", stacklevel=3)
+    given.pop("_system_config", None)
     labels = given.pop("labels", None)
     if labels:
         found.append("--labels=" + ",".join(f"{key}={value}" for key, value in labels.items()))

@@ -70,7 +70,8 @@ struct member {
     bool founds, is_over, is_leaving;
     uint8_t blob[MEMBER_BLOB_MAX];
     size_t blob_size;
-    VEC(uint64_t) buries; /* own earlier incarnations */
+    uint64_t patience_ms, newcomer_ms; /* as configured */
+    VEC(uint64_t) buries;              /* own earlier incarnations */
 
     uint64_t number; /* of the registration; 0: not registered */
     bool is_member;  /* has read all there is */

@@ -138,12 +138,23 @@ static void absent_sift(member_t *m) {
     }
 }
 
+/* For how long it has to be without a lease before its tombstone is asked for. Its last renewal was
+ * a lease before that. */
+static uint64_t patience_with(const member_t *m, uint64_t incarnation) {
+    uint64_t least_ms = MEMBER_LEASE_MS + TIMES_LOOKED_MS;
+    if (m->patience_ms > least_ms) least_ms = m->patience_ms;
+    const peer_t *p = base_map_get(&m->peers, &incarnation);
+    /* numbers of registrations are times of the state, or above */
+    bool is_new = p != NULL && m->newcomer_ms > 0 && m->echo_ms < p->number + m->newcomer_ms;
+    return is_new ? UINT64_MAX : TIMES_NS(least_ms - MEMBER_LEASE_MS);
+}
+
 static void bury_due(member_t *m, uint64_t now) {
     if (!may_decide(m, now)) return;
     for (size_t i = 0; i < m->absent.count; i++) {
         const absent_t *absent = &m->absent.items[i];
         uint64_t for_ns = now - absent->since_ns;
-        if (for_ns < TIMES_NS(TIMES_LOOKED_MS)) continue;
+        if (for_ns < patience_with(m, absent->incarnation)) continue;
         bool is_certain =
             for_ns >= TIMES_NS(TIMES_CERTAIN_MS) && had_answers(m, now, TIMES_CERTAIN_MS);
         words_ask(m, now, ASK_BURY, member_script_bury,

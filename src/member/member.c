@@ -48,6 +48,8 @@ mob_status_t member_new(const member_config_t *config, const member_ops_t *ops, 
     m->self = config->self;
     memcpy(m->cluster, config->cluster, sizeof m->cluster);
     m->founds = config->founds;
+    m->patience_ms = config->patience_ms;
+    m->newcomer_ms = config->newcomer_ms;
     m->blob_size = config->blob_size;
     if (m->blob_size > 0) memcpy(m->blob, config->blob, m->blob_size);
     m->is_paused = true;

@@ -89,6 +89,9 @@ typedef struct member_config {
      * Copied. */
     const uint64_t *buries;
     size_t buries_count;
+    /* A node is not declared dead before it was silent for that long, nor before it has been
+     * registered for that long. What is less than the times of membership changes nothing. */
+    uint64_t patience_ms, newcomer_ms;
 } member_config_t;
 
 /* MOB_EINVAL, MOB_ENOMEM. It asks nothing before its first tick. The table is borrowed. */

@@ -33,6 +33,23 @@ static mob_status_t switch_read(const char *name, bool *value) {
     return MOB_OK;
 }
 
+/* Ray's health checks fail `threshold` times in a row, a period apart, and each takes up to a
+ * timeout to fail. Here they are the least that a death takes. What is not set is Ray's if it is
+ * needed. */
+static mob_status_t health_read(node_cluster_config_t *config) {
+    double delay = 0, period = -1, timeout = 0, threshold = -1;
+    mob_status_t status = number_read("RAY_health_check_initial_delay_ms", 0, 1e9, &delay);
+    if (status == MOB_OK) status = number_read("RAY_health_check_period_ms", 0, 1e9, &period);
+    if (status == MOB_OK) status = number_read("RAY_health_check_timeout_ms", 0, 1e9, &timeout);
+    if (status == MOB_OK)
+        status = number_read("RAY_health_check_failure_threshold", 1, 1e6, &threshold);
+    bool is_set = period >= 0 || threshold >= 0;
+    double least = (period >= 0 ? period : 3000) * (threshold >= 0 ? threshold : 5);
+    config->newcomer_ms = (uint64_t)delay;
+    config->patience_ms = (uint64_t)(is_set && least > timeout ? least : timeout);
+    return status;
+}
+
 mob_status_t node_settings_read(node_t *n) {
     double refresh_ms = 250, end_ms = 30000, lineage_bytes = 128 << 20, quiet_bytes = 1 << 20;
     n->config.fast = true;
@@ -49,6 +66,7 @@ mob_status_t node_settings_read(node_t *n) {
     n->lineages.most = (uint64_t)lineage_bytes;
     if (status == MOB_OK) status = number_read("RAY_verbose_spill_logs", 0, 1e15, &quiet_bytes);
     n->spill.quiet_bytes = (uint64_t)quiet_bytes;
+    if (status == MOB_OK) status = health_read(&n->config.cluster);
     if (status == MOB_OK) status = switch_read("MOBULA_LOOPBACK", &n->config.loopback);
     n->config.fast &= !n->config.loopback;
     if (status == MOB_OK) status = switch_read("RAY_deadlock_raise", &n->deadlock.raises);

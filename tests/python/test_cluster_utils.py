@@ -148,8 +148,12 @@ def test_bad_arguments_of_a_cluster(cluster):
         cluster.add_node(num_cpus=-1)
     with pytest.raises(RuntimeError, match="no head"):
         cluster.connect()
-    with pytest.warns(UserWarning, match="_system_config"):
+    with pytest.raises(TypeError, match="health_check_period_ms.*'1'"):
+        cluster.add_node(_system_config={"health_check_period_ms": "1"})
+    with pytest.warns(UserWarning, match="no such settings: a"):
         cluster.add_node(_system_config={"a": 1}, min_worker_port=0)
+    with pytest.raises(ValueError, match="for the head"):
+        cluster.add_node(_system_config={"health_check_period_ms": 1})
     with pytest.raises(RuntimeError, match="token|refused"):
         Cluster.add_node(_stranger(cluster))
 

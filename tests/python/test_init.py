@@ -318,9 +318,13 @@ def test_an_address_is_a_str(start):
         start(6379)
 
 
-def test_system_config_is_ignored_with_a_warning(start):
-    with pytest.warns(UserWarning, match="_system_config"):
-        start(num_cpus=1, _system_config={"anything": 1})
+def test_system_config(start):
+    with pytest.raises(TypeError, match="must be a dict, not list"):
+        start(num_cpus=1, _system_config=["anything"])
+    with pytest.raises(ValueError, match="health_check_failure_threshold.* not be 0"):
+        start(num_cpus=1, _system_config={"health_check_failure_threshold": 0})
+    with pytest.warns(UserWarning, match="no such settings: anything$"):
+        start(num_cpus=1, _system_config={"anything": 1, "health_check_timeout_ms": 1})
     assert ray.get(echo.remote(1)) == 1
 
 

@@ -498,6 +498,7 @@ def test_a_folder_of_another_user(folder):
         {"_memory": 1e9},
         {"_temp_dir": "/tmp"},
         {"object_spilling_directory": "/tmp"},
+        {"_system_config": {"health_check_period_ms": 1}},
     ],
     ids=lambda option: next(iter(option)),
 )

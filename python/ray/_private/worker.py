@@ -88,6 +88,8 @@ def init(
         job_config: a ray.job_config.JobConfig, with namespace and runtime_env in one object.
         object_spilling_directory: where objects go that memory has no room for; a folder, or
             several that are used by turns. By default the session's own folder.
+        _system_config: settings of a cluster, see `ray start --system-config`: a session of one's
+            own has none that could change anything.
 
     Returns:
         A context with what there is to know about the session; used in a `with`, it ends it.
@@ -116,16 +118,11 @@ def init(
                 **others,
             }
         )
-        if _system_config:
-            import warnings
-
-            warnings.warn(
-                "ray.init ignores _system_config: Mobula has no such settings", stacklevel=2
-            )
-        from ray._private import logs, services
+        from ray._private import logs, services, system_config
         from ray._private import runtime_env as environments
 
         environment = environments.check(runtime_env or {})
+        system_config.environment(_system_config)  # one node alone is declared dead by nobody
         node = _local_address(address) if local_mode else _node_to_join(address)
         of_node = {
             "num_cpus": num_cpus,
@@ -140,7 +137,8 @@ def init(
         if node is None:
             config = {**services.node(**of_node), **services.job(namespace, log_to_driver)}
         else:
-            init_options.refuse_while_joining(node, of_node)
+            of_cluster = {"_system_config": _system_config or None}
+            init_options.refuse_while_joining(node, {**of_node, **of_cluster})
             config = {"join": node.socket, **services.job(namespace, log_to_driver)}
         if configure_logging:
             logs.configure(logging_level, logging_format)

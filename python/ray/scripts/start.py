@@ -71,6 +71,9 @@ def _parser():
     parser.add_argument(
         "--redis-port", type=int, default=0, help="of the Redis that the head starts; 0: any"
     )
+    parser.add_argument(
+        "--system-config", default="{}", help="JSON, of the cluster: health_check_period_ms, ..."
+    )
     parser.add_argument("--tls-cert", help="a PEM file; with --tls-key and --tls-ca")
     parser.add_argument("--tls-key", help="a PEM file")
     parser.add_argument("--tls-ca", help="a PEM file: who signed the certificates of all nodes")
@@ -114,8 +117,9 @@ def main(args, tell=None) -> int:
 
 def _start(options, dead):
     from ray import _core
-    from ray._private import clusters, services, sessions
+    from ray._private import clusters, services, sessions, system_config
 
+    os.environ.update(system_config.environment(json.loads(options.system_config)))
     _look_up(options)
     ip = _own_address(options, services)
     part = clusters.head(ip, options) if options.head else clusters.joiner(options)
@@ -213,6 +217,8 @@ def _problem_of_cluster(options):
         return f"--redis-sentinel is NAME@HOST:PORT,HOST:PORT,..., not {options.redis_sentinel!r}"
     if options.redis_port and (options.redis or options.redis_sentinel or options.address):
         return "--redis-port is for a Redis that the head starts itself"
+    if options.system_config != "{}" and not options.head:
+        return f"--system-config is for the head: the node at {options.address} says it"
     files = [options.tls_cert, options.tls_key, options.tls_ca]
     if any(files) and not all(files):
         return "--tls-cert, --tls-key and --tls-ca are given together"
@@ -228,11 +234,13 @@ def _problem_of_node(options):
             labels.node_labels(labels.from_text(options.labels))
     except ValueError as error:
         return f"--labels: {error}"
-    try:
-        if not isinstance(json.loads(options.resources), dict):
-            raise ValueError
-    except ValueError:
-        return f'--resources is JSON like {{"special": 1}}, not {options.resources!r}'
+    for name, example in (("resources", '{"special": 1}'), ("system_config", '{"a": 1}')):
+        try:
+            if not isinstance(json.loads(getattr(options, name)), dict):
+                raise ValueError
+        except ValueError:
+            spelled = name.replace("_", "-")
+            return f"--{spelled} is JSON like {example}, not {getattr(options, name)!r}"
     return None
 
 

@@ -50,6 +50,8 @@ typedef struct {
     const char *name;      /* of the node; NULL: its address */
     const char *python;    /* MAJOR.MINOR of its workers; NULL: they have none */
     const char *certificate, *key, *authority; /* files; all or none */
+    uint64_t patience_ms, newcomer_ms; /* as member_config_t's; of one that joins: as the node says
+                                          that it asks */
 } node_cluster_config_t;
 
 struct node_cluster {

@@ -48,8 +48,9 @@ void node_join_welcome_write(node_cluster_t *c) {
         return;
     }
     bool has_sentinels = c->settings.sentinels.count > 0;
-    snprintf(c->welcome, sizeof c->welcome, "%sid %016llx%016llx\n%s %s\n", FIRST,
-             (unsigned long long)c->id[0], (unsigned long long)c->id[1],
+    snprintf(c->welcome, sizeof c->welcome, "%sid %016llx%016llx\npatience %llu %llu\n%s %s\n",
+             FIRST, (unsigned long long)c->id[0], (unsigned long long)c->id[1],
+             (unsigned long long)config->patience_ms, (unsigned long long)config->newcomer_ms,
              has_sentinels ? "sentinels" : "redis",
              has_sentinels ? config->sentinels : config->redis);
 }
@@ -67,12 +68,22 @@ static char *line_of(char *text, const char *beginning) {
     return NULL;
 }
 
+static mob_status_t patience_take(node_cluster_config_t *config, const char *words) {
+    unsigned long long patience_ms, newcomer_ms;
+    if (words == NULL || sscanf(words, "%llu %llu", &patience_ms, &newcomer_ms) != 2)
+        return base_fail(MOB_EPROTO, "its answer does not say when a node is dead");
+    config->patience_ms = patience_ms;
+    config->newcomer_ms = newcomer_ms;
+    return MOB_OK;
+}
+
 /* What stays with the configuration, as if the user had said it. */
 static mob_status_t welcome_take(node_cluster_t *c, char *text) {
     node_cluster_config_t *config = &c->node->config.cluster;
     if (strncmp(text, FIRST, sizeof FIRST - 1) != 0)
         return base_fail(MOB_EPROTO, "its answer makes no sense to this version of Mobula");
-    char *refused = line_of(text, "refused "), *id = line_of(text, "id ");
+    char *refused = line_of(text, "refused "), *id = line_of(text, "id "),
+         *patience = line_of(text, "patience ");
     mob_status_t status = MOB_OK;
     if (refused != NULL)
         status = base_fail(MOB_EINVAL, "%s", refused);
@@ -80,12 +91,14 @@ static mob_status_t welcome_take(node_cluster_t *c, char *text) {
         status = base_fail(MOB_EPROTO, "its answer does not name its cluster");
     else
         status = node_join_id_read(id, c->id);
+    if (status == MOB_OK) status = patience_take(config, patience);
     if (status == MOB_OK) {
         config->redis = line_of(text, "redis ");
         config->sentinels = line_of(text, "sentinels ");
     }
     free(refused);
     free(id);
+    free(patience);
     return status;
 }
 

@@ -321,7 +321,9 @@ mob_status_t node_membership_start(node_cluster_t *c) {
                               .cluster = {c->id[0], c->id[1]},
                               .founds = c->founds,
                               .buries = buries,
-                              .buries_count = buries_read(c, buries, BURIES_MAX)};
+                              .buries_count = buries_read(c, buries, BURIES_MAX),
+                              .patience_ms = c->node->config.cluster.patience_ms,
+                              .newcomer_ms = c->node->config.cluster.newcomer_ms};
     uint8_t *card;
     mob_status_t status = node_roster_card(c->node, MEMBER_BLOB_MAX, &card, &config.blob_size);
     if (status != MOB_OK) return status;

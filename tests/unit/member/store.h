@@ -154,12 +154,20 @@ static const member_ops_t ops = {op_ask,     op_send, op_began,   op_joined, op_
                                  op_struck,  op_term, op_paused,  op_leads,  op_master,
                                  op_settled, op_over, op_poisoned};
 
+/* Of the nodes that are started from now on. */
+static uint64_t patience_ms, newcomer_ms;
+
 /* Node number `self`, from 1; the first one founds. */
 static node_t *node_start(uint64_t self) {
     node_t *node = &nodes[self - 1];
     *node = (node_t){.is_paused = true};
-    member_config_t config = {
-        .self = self, .cluster = {7, 8}, .founds = self == 1, .blob = "blob", .blob_size = 4};
+    member_config_t config = {.self = self,
+                              .cluster = {7, 8},
+                              .founds = self == 1,
+                              .blob = "blob",
+                              .blob_size = 4,
+                              .patience_ms = patience_ms,
+                              .newcomer_ms = newcomer_ms};
     mob_status_t status;
     while ((status = member_new(&config, &ops, node, &node->member)) == MOB_ENOMEM) {
     }
@@ -218,6 +226,7 @@ static int town_begin(void **state) {
 static int town_end(void **state) {
     (void)state;
     for (int i = 0; i < NODES; i++) member_free(nodes[i].member);
+    patience_ms = newcomer_ms = 0;
     return 0;
 }
 

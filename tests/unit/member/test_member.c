@@ -75,6 +75,37 @@ static void test_cut_off_it_pauses_and_is_over(void **state) {
     assert_true(member_is_paused(nodes[2].member, clock_ms * MS));
 }
 
+static void test_a_node_may_be_silent_for_as_long_as_is_configured(void **state) {
+    (void)state;
+    patience_ms = 20000;
+    town_start(3);
+    nodes[2].is_cut = true;
+    town_run(18000);
+    assert_true(nodes[2].is_paused);
+    nodes[2].is_cut = false;
+    town_run(3000); /* it is back, and that counts anew */
+    assert_false(nodes[2].is_paused);
+    nodes[2].is_gone = true;
+    town_run(18000);
+    assert_int_equal(nodes[0].died, 0);
+    town_run(6000);
+    assert_int_equal(nodes[0].died, 3);
+}
+
+static void test_a_newcomer_is_spared_for_as_long_as_is_configured(void **state) {
+    (void)state;
+    newcomer_ms = 40000;
+    town_start(3);
+    nodes[2].is_gone = true;
+    town_run(15000);
+    assert_int_equal(nodes[0].died, 0);
+    town_run(25000);
+    assert_int_equal(nodes[0].died, 3);
+    nodes[1].is_gone = true;
+    town_run(10000);
+    assert_int_equal(nodes[0].died, 2);
+}
+
 static void test_state_away_for_all(void **state) {
     (void)state;
     town_start(3);
@@ -278,6 +309,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_tombstones_that_are_not_the_states, town_begin,
                                         town_end),
         cmocka_unit_test_setup_teardown(test_another_cluster, town_begin, town_end),
+        cmocka_unit_test_setup_teardown(test_a_node_may_be_silent_for_as_long_as_is_configured,
+                                        town_begin, town_end),
+        cmocka_unit_test_setup_teardown(test_a_newcomer_is_spared_for_as_long_as_is_configured,
+                                        town_begin, town_end),
         cmocka_unit_test_setup_teardown(test_leaders_by_number, town_begin, town_end),
         cmocka_unit_test_setup_teardown(test_one_end_of_a_cut_link_is_condemned, town_begin,
                                         town_end),
