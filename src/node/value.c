@@ -99,6 +99,7 @@ static mob_status_t value_put(node_t *n, mob_ref_t to, const frame_value_t *v,
     if (!small) {
         mob_status_t status = shm_heap_alloc(&n->heap, store_block_size(size, count),
                                              shm_tag(false, to.slot, to.generation), &block);
+        if (status == MOB_ESPACE) node_space_make(n, store_block_size(size, count));
         if (status == MOB_OK && count > 0) status = refs_write(n, to, block, size, refs, count);
         if (status != MOB_OK) return status;
     }

@@ -560,6 +560,29 @@ def test_an_actors_node_that_dies_for_good(cluster, tmp_path):
         read_and_kill(cluster, others, tmp_path, generator, 10)
 
 
+def little_memory(cluster):
+    """The driver's node has less memory than the values that come."""
+    cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
+    cluster.add_node(num_cpus=1, resources={"blue": 1})
+    ray.init(address=cluster.address)
+    return 2500, 60_000
+
+
+def test_items_that_come_go_to_disk(cluster):
+    n, size = little_memory(cluster)
+
+    @ray.remote(resources={"blue": 1})
+    def items():
+        for i in range(n):
+            yield i.to_bytes(2, "big") * (size // 2)
+
+    generator = items.remote()
+    get(generator.completed())
+    for i, item in enumerate(read(generator)):
+        assert len(item) == size and int.from_bytes(item[:2], "big") == i
+    assert i == n - 1
+
+
 def test_large_items_that_were_not_read_are_lost_with_their_node(cluster, tmp_path):
     others = two_blue(cluster)
     generator = located.remote(str(tmp_path), 3, LARGE)

@@ -405,3 +405,19 @@ def test_short_tasks_behind_long_ones_leave_their_node(cluster, tmp_path):
     assert ray.wait([long], timeout=0)[0] == []
     end.touch()
     get(long)
+
+
+def test_results_that_come_go_to_disk(cluster):
+    """The node where they were submitted has less memory than they need."""
+    cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
+    cluster.add_node(num_cpus=2, resources={"blue": 2})
+    ray.init(address=cluster.address)
+
+    @ray.remote(resources={"blue": 0.001}, num_cpus=0.01)
+    def made(i):
+        return i.to_bytes(2, "big") * 30_000
+
+    refs = [made.remote(i) for i in range(2500)]
+    ready, _ = ray.wait(refs, num_returns=len(refs), timeout=LIMIT, fetch_local=False)
+    assert len(ready) == len(refs)
+    assert all(get(ref)[:2] == i.to_bytes(2, "big") for i, ref in enumerate(refs))

@@ -211,6 +211,14 @@ static bool want_help(node_t *n, node_want_t *w, uint64_t now) {
     return spilled == NODE_SPILL_FREED || spilled == NODE_SPILL_WRITES;
 }
 
+void node_space_make(node_t *n, uint64_t size) {
+    uint64_t now = base_clock_mono_ns();
+    bool is_early = now < n->space.survey_ns || n->space.compacting;
+    if (is_early || n->space.wants.count > 0) return; /* space is made for those */
+    n->space.survey_ns = now + SURVEY_NS;
+    (void)node_spill(n, shm_granule_round(shm_heap_extent_for(size)), node_folders_are_written(n));
+}
+
 /* Makes space for the first want; if there is none to be made for it, for the next ones: their
  * clients too may hold what it needs. */
 static void some_help(node_t *n, size_t first) {

@@ -37,6 +37,9 @@ mob_status_t node_space_start(node_t *node);
 /* Notes a want. `goes_on`: the client has asked before, and how long it waited in vain counts. */
 void node_space_want(node_t *node, uint32_t client, uint64_t size, uint64_t least, mob_ref_t ref,
                      bool goes_on);
+/* The daemon itself found no space for so many bytes, and tries again soon: some is made, if that
+ * can be done. No want is noted. */
+void node_space_make(node_t *node, uint64_t size);
 /* The client is certainly dead: it wants nothing. */
 void node_space_forget(node_client_t *client);
 /* Grants wants that fit, makes space for those that do not, refuses those that have waited in
