@@ -68,7 +68,7 @@ static mob_status_t call_send(node_t *n, const node_actor_t *a, node_task_t *t) 
     if (acting->room == NULL) return MOB_ECLOSED;
     mob_status_t status = frame_make(n, t, &bytes, &size);
     if (status != MOB_OK) return status;
-    if (t->flows && !node_inflow_begin(n, t)) {
+    if (t->flows && !node_inflow_begin(n, t, 0)) {
         free(bytes);
         return MOB_ENOMEM;
     }

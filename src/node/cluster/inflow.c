@@ -61,7 +61,8 @@ typedef struct {
 struct node_inflow {
     node_inflow_t *next, *prev;
     node_task_t *task;
-    uint64_t from; /* the node that was heard last; 0: none was */
+    frame_id_t flow;
+    uint64_t to; /* the node that makes the items, as far as is known; 0: it is not */
     extent_t told;
     bool is_due;    /* it is looked at, at the end of the round */
     bool must_tell; /* also if nothing has changed */
@@ -72,11 +73,20 @@ struct node_inflow {
 
 /* ---- its life ---- */
 
-bool node_inflow_begin(node_t *n, node_task_t *t) {
+/* Nobody reads the flow. */
+static void closed_send(node_cluster_t *c, uint64_t to, frame_id_t flow, uint64_t come) {
+    node_flow_letter_t room = {.kind = FLOW_ROOM, .flow = flow, .index = come, .is_closed = true};
+    /* without memory: what comes next is answered so, too */
+    (void)node_flowpost_send(c, to, &room);
+}
+
+bool node_inflow_begin(node_t *n, node_task_t *t, uint64_t to) {
     node_cluster_t *c = n->cluster;
     node_inflow_t *in = calloc(1, sizeof *in);
     if (in == NULL) return false;
     in->task = t;
+    in->flow = node_proxy_id(n, t->refs[0]);
+    in->to = to;
     in->is_due = true;
     in->next = c->inflows;
     if (in->next != NULL) in->next->prev = in;
@@ -95,7 +105,9 @@ static void aside_free(node_t *n, aside_t *a) {
 
 void node_inflow_end(node_t *n, node_task_t *t) {
     node_inflow_t *in = t->inflow;
+    bool is_awaited = in->is_due || in->is_asked || in->aside.count > 0;
     t->inflow = NULL;
+    if (is_awaited && in->to != 0) closed_send(n->cluster, in->to, in->flow, 0);
     if (in->next != NULL) in->next->prev = in->prev;
     if (in->prev != NULL)
         in->prev->next = in->next;
@@ -263,22 +275,13 @@ bool node_inflow_finish(node_t *n, node_task_t *t, bool patient) {
 
 /* ---- what comes ---- */
 
-/* Nobody reads it. */
-static mob_status_t closed_send(node_cluster_t *c, uint64_t to, const node_flow_letter_t *l) {
-    node_flow_letter_t room = {
-        .kind = FLOW_ROOM, .flow = l->flow, .index = l->index, .is_closed = true};
-    /* without memory: what comes next is answered so, too */
-    (void)node_flowpost_send(c, to, &room);
-    return MOB_OK;
-}
-
 /* The task, if that node may speak of it. */
 static node_task_t *task_from(node_t *n, uint64_t from, frame_id_t flow) {
     node_task_t *t = task_of(n, node_proxy_find(n, flow), 0);
     uint64_t peer = t != NULL ? t->worker->peer->incarnation : 0;
     if (t == NULL || (peer != 0 && peer != from)) return NULL;
-    t->inflow->must_tell |= t->inflow->from != from; /* it knows nothing yet */
-    t->inflow->from = from;
+    t->inflow->must_tell |= t->inflow->to != from; /* it knows nothing yet */
+    t->inflow->to = from;
     t->inflow->is_due = true;
     return t;
 }
@@ -287,7 +290,10 @@ mob_status_t node_inflow_item(node_cluster_t *c, uint64_t from, const node_flow_
     node_t *n = c->node;
     extent_t now;
     node_task_t *t = task_from(n, from, l->flow);
-    if (t == NULL) return closed_send(c, from, l);
+    if (t == NULL) {
+        closed_send(c, from, l->flow, l->index);
+        return MOB_OK;
+    }
     node_inflow_t *in = t->inflow;
     bool is_open = node_flow_look(n, t, &now.made, &now.taken, &now.is_closed) && !now.is_closed;
     if (!is_open || l->index < now.made + in->aside.count) {
@@ -304,7 +310,10 @@ mob_status_t node_inflow_item(node_cluster_t *c, uint64_t from, const node_flow_
 
 mob_status_t node_inflow_name(node_cluster_t *c, uint64_t from, const node_flow_letter_t *l) {
     node_task_t *t = task_from(c->node, from, l->flow);
-    if (t == NULL) return closed_send(c, from, l);
+    if (t == NULL) {
+        closed_send(c, from, l->flow, l->index);
+        return MOB_OK;
+    }
     t->inflow->is_asked = true;
     t->inflow->asked = l->index;
     return MOB_OK;
@@ -315,8 +324,7 @@ mob_status_t node_inflow_name(node_cluster_t *c, uint64_t from, const node_flow_
 /* Where its items are made, as far as is known; 0: nowhere yet. */
 static uint64_t maker_of(const node_cluster_t *c, const node_task_t *t) {
     const node_actor_t *a = t->actor;
-    uint64_t peer = t->worker->peer->incarnation;
-    if (peer != 0 || t->inflow->from != 0) return peer != 0 ? peer : t->inflow->from;
+    if (t->inflow->to != 0) return t->inflow->to;
     if (a == NULL || a->far == NULL || c->acting.room == NULL) return 0;
     return actor_stub_node(c->acting.room, a->far->id);
 }
@@ -325,7 +333,7 @@ static mob_status_t name_tell(node_cluster_t *c, node_task_t *t, uint64_t to) {
     node_t *n = c->node;
     mob_ref_t tail = node_flow_tail(n, t->refs[1]);
     node_flow_letter_t l = {.kind = FLOW_NAMED,
-                            .flow = node_proxy_id(n, t->refs[0]),
+                            .flow = t->inflow->flow,
                             .index = t->inflow->asked,
                             .id = node_proxy_id(n, tail)};
     mob_status_t status = node_flowpost_send(c, to, &l);
@@ -337,7 +345,7 @@ static mob_status_t name_tell(node_cluster_t *c, node_task_t *t, uint64_t to) {
 static mob_status_t room_tell(node_cluster_t *c, const node_task_t *t, uint64_t to,
                               const extent_t *now) {
     node_flow_letter_t l = {.kind = FLOW_ROOM,
-                            .flow = node_proxy_id(c->node, t->refs[0]),
+                            .flow = t->inflow->flow,
                             .index = now->made,
                             .taken = now->taken,
                             .is_closed = now->is_closed};

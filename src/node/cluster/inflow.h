@@ -9,9 +9,11 @@
 #include "node/cluster/flowpost.h"
 #include "node/types.h"
 
-/* The task, which yields, is about to be sent. False: no memory. */
-bool node_inflow_begin(node_t *node, node_task_t *task);
-/* It is not there any more, or over. What was not written is void. */
+/* The task, which yields, is about to be sent to that node; 0: an actor's, wherever that is. False:
+ * no memory. */
+bool node_inflow_begin(node_t *node, node_task_t *task, uint64_t to);
+/* It is not there any more, or over. What was not written is void, and the other node, if it waits
+ * for a word, is told that nothing is wanted. */
 void node_inflow_end(node_t *node, node_task_t *task);
 /* Its reader has taken items, or closed it. */
 void node_inflow_note(const node_task_t *task);

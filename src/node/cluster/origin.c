@@ -57,7 +57,7 @@ static mob_status_t parcel_make(node_cluster_t *c, node_task_t *t, uint64_t to,
     free(placing->frame);
     placing->frame = frame;
     if (!ids_write(c->node, t, &placing->parcel)) return MOB_ENOMEM;
-    if (t->flows && !node_inflow_begin(c->node, t)) return MOB_ENOMEM;
+    if (t->flows && !node_inflow_begin(c->node, t, to)) return MOB_ENOMEM;
     placing->parcel.body = frame;
     placing->parcel.run = t->remake != NULL ? t->remake->version : t->generation;
     placing->parcel.is_task = true;
