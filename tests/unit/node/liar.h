@@ -19,7 +19,9 @@
 #include "net/token.h"
 #include "node/cluster/actor_name.h"
 #include "node/cluster/guest.h"
+#include "node/cluster/inflow.h"
 #include "node/cluster/jobpost.h"
+#include "node/cluster/outflow.h"
 #include "place/message.h"
 #include "shm/sealed.h"
 
@@ -120,6 +122,7 @@ static void part_take(daemon_t *d) {
     n->session.dir = mkdtemp(folders[i]);
     assert_int_equal(net_secret_of("a token", 7, &c->secret), MOB_OK);
     node_guestjobs_start(c);
+    node_outflows_start(c);
     assert_int_equal(node_pulling_start(c), MOB_OK);
     assert_int_equal(node_placing_start(c), MOB_OK);
     assert_int_equal(node_acting_start(c), MOB_OK);
@@ -150,6 +153,8 @@ static void all_settle(daemon_t *d) {
     node_jobs_settle(n);
     node_guestjobs_settle(n->cluster);
     node_pulling_settle(n->cluster);
+    node_outflows_settle(n->cluster);
+    node_inflows_settle(n->cluster);
     node_acting_settle(n->cluster);
     node_placing_settle(n->cluster);
     node_holding_settle(n->cluster);
@@ -251,56 +256,13 @@ static uint64_t odd_number(void) {
 /* Half of those who write amounts lie about them. */
 static uint64_t amount(void) { return next_random() % 2 ? SCHED_UNIT : odd_number(); }
 
-/* A frame of B's that names B's objects and A's. */
-static size_t frame_of(mob_kind_t kind, uint8_t **ret_bytes) {
-    frame_id_t ids[3] = {known[4], known[2], known[3]};
-    frame_amount_t one = {"CPU", amount()}, held = {"CPU", amount()};
-    frame_t f = {.kind = (uint8_t)kind,
-                 .max_retries = 1,
-                 .limit = 1,
-                 .job = job_of(B),
-                 .actor = kind == MOB_ACTOR_CALL ? known[2] : (frame_id_t){0},
-                 .demand = {&one, 1},
-                 .held = {&held, 1},
-                 .where = {.selector = ""},
-                 .ids = ids,
-                 .num_returns = 1,
-                 .num_deps = 1,
-                 .num_refs = 1,
-                 .name = "work",
-                 .name_size = 4,
-                 .args = (const uint8_t *)"arguments",
-                 .args_size = 9};
-    size_t size;
-    assert_int_equal(frame_write(&f, ret_bytes, &size), MOB_OK);
-    return size;
-}
-
-static size_t done_of(frame_end_t end, uint8_t **ret_bytes) {
-    frame_id_t inside = known[1];
-    frame_value_t values[2] = {
-        {.format = MOB_FORMAT_PICKLE, .bytes = (const uint8_t *)"abc", .size = 3},
-        {.format = MOB_FORMAT_PICKLE,
-         .bytes = (const uint8_t *)"abc",
-         .size = 3,
-         .refs = &inside,
-         .num_refs = 1}};
-    frame_done_t d = {.end = end,
-                      .values = values,
-                      .num_values = end == FRAME_RESULTS ? 1 + next_random() % 2 : 0,
-                      .pid = 7,
-                      .text = "words",
-                      .text_size = 5};
-    size_t size;
-    assert_int_equal(frame_done_write(&d, ret_bytes, &size), MOB_OK);
-    return size;
-}
+#include "liar_frames.h"
 
 /* What goes along with an actor's message, behind its references. */
 static void freight_put(base_writer_t *w, int kind) {
     uint8_t *bytes = NULL;
     size_t size = 0, head = kind == MESSAGE_CREATE ? NODE_GUEST_HEAD : 0;
-    if (kind == MESSAGE_CREATE) size = frame_of(MOB_ACTOR_CREATE, &bytes);
+    if (kind == MESSAGE_CREATE) size = frame_of(MOB_ACTOR_CREATE, false, &bytes);
     if (kind == MESSAGE_MADE) size = done_of(FRAME_RESULTS, &bytes);
     if (kind == MESSAGE_ENDED || kind == MESSAGE_DEAD) size = done_of(FRAME_DIED, &bytes);
     base_put_number(w, head + size, 4);
@@ -311,8 +273,8 @@ static void freight_put(base_writer_t *w, int kind) {
 
 static void body_put(base_writer_t *w, int kind) {
     uint8_t *bytes = NULL;
-    size_t size =
-        kind == MESSAGE_CALL ? frame_of(MOB_ACTOR_CALL, &bytes) : done_of(FRAME_RESULTS, &bytes);
+    size_t size = kind == MESSAGE_CALL ? frame_of(MOB_ACTOR_CALL, next_random() % 2, &bytes)
+                                       : done_of(FRAME_RESULTS, &bytes);
     if (kind == MESSAGE_CALL) base_put_number(w, 7, NODE_GUEST_HEAD);
     base_put_bytes(w, bytes, size);
     free(bytes);
@@ -409,7 +371,7 @@ static void task_say(uint64_t lease, uint64_t run) {
     base_put_number(&w, lease, 8);
     base_put_number(&w, 0, 2);
     base_put_number(&w, run, NODE_GUEST_HEAD);
-    size_t size = frame_of(MOB_TASK, &frame);
+    size_t size = frame_of(MOB_TASK, run % 2, &frame);
     base_put_bytes(&w, frame, size);
     free(frame);
     sample_add(POST_PLACE, bytes, w.size);
@@ -428,6 +390,8 @@ static void done_say(uint64_t record, uint64_t run, frame_end_t end) {
     free(done);
     sample_add(POST_PLACE, bytes, w.size);
 }
+
+#include "liar_flows.h"
 
 /* Tasks that come with a lease, and what is said of those that have left. */
 static void places_say(void) {
@@ -496,7 +460,8 @@ static void live(void) {
                          MOB_OK);
     for (int i = 0; i < TASKS; i++) {
         mob_ref_t result;
-        tasks[i] = task_submit(A, MOB_TASK, first[0] + (uint32_t)i, own[0], &results[i]);
+        tasks[i] = i % 2 ? flow_submit(A, first[0] + (uint32_t)i, 4, &results[i])
+                         : task_submit(A, MOB_TASK, first[0] + (uint32_t)i, own[0], &results[i]);
         (void)task_submit(B, MOB_TASK, first[1] + (uint32_t)i, dep, &result);
         known_add(node_proxy_id(B->n, result));
     }
@@ -510,6 +475,7 @@ static void live(void) {
     jobs_say();
     pulses_say();
     places_say();
+    flows_say(known[4]);
     actors_say();
 }
 

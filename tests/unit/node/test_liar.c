@@ -134,6 +134,7 @@ static void bury(daemon_t *d) {
     uint64_t peer = d->n->incarnation;
     A->dead[place_of(d)] = true;
     node_roster_bury(&c->roster, peer, "it lied");
+    node_outflows_died(c, peer);
     node_placing_died(c, peer);
     node_acting_died(c, peer);
     (void)node_pulling_died(c, peer);
