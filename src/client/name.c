@@ -1,8 +1,15 @@
 /* Actors by name. The name of a new actor goes to the daemon with its creation, in one message: so
- * no process finds a name whose actor the daemon has not heard of. */
+ * no process finds a name whose actor the daemon has not heard of.
+ *
+ * In a cluster the daemon may have to ask others, and Redis may be away for seconds. Then it
+ * answers with a number, by which this process asks again: other threads of it use the client
+ * meanwhile. */
 #include <string.h>
+#include <time.h>
 
 #include "client/client.h"
+
+enum { PAUSE_NS = 50000, LONGEST_PAUSE_NS = 5000000 };
 
 static mob_status_t name_check(const char *what, const char *text) {
     if (strlen(text) <= MOB_NAME_MAX) return MOB_OK;
@@ -32,6 +39,24 @@ static uint32_t name_write(mob_client_t *c, const mob_actor_name_t *named, bool 
     return (uint32_t)sizeof head + head.space_size + head.name_size;
 }
 
+/* Asks, and again until the answer is there. Under the mutex, which others may have meanwhile. */
+static mob_status_t name_ask(mob_client_t *c, const wire_message_t *request,
+                             wire_message_t *ret_answer) {
+    long pause_ns = PAUSE_NS;
+    mob_status_t status = client_ask(c, request, WIRE_ANSWER, ret_answer);
+    while (status == MOB_OK && ret_answer->answer.status == MOB_OK &&
+           ret_answer->answer.value != 0) {
+        wire_message_t again = {.wait = {WIRE_NAME_WAIT, .number = ret_answer->answer.value}};
+        pthread_mutex_unlock(&c->mutex);
+        nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
+        if (pause_ns < LONGEST_PAUSE_NS) pause_ns *= 2;
+        pthread_mutex_lock(&c->mutex);
+        status = client_check(c);
+        if (status == MOB_OK) status = client_ask(c, &again, WIRE_ANSWER, ret_answer);
+    }
+    return status;
+}
+
 mob_status_t client_create_named(mob_client_t *c, const mob_task_t *task, uint32_t record,
                                  uint64_t generation) {
     const mob_actor_name_t *named = task->named;
@@ -39,7 +64,7 @@ mob_status_t client_create_named(mob_client_t *c, const mob_task_t *task, uint32
     wire_message_t request = {.failure = {WIRE_CREATE, record, generation,
                                           name_write(c, named, is_group)}},
                    answer;
-    mob_status_t status = client_ask(c, &request, WIRE_ANSWER, &answer);
+    mob_status_t status = name_ask(c, &request, &answer);
     if (status != MOB_OK || answer.answer.status == MOB_OK) return status;
     if (is_group && answer.answer.status == MOB_EEXISTS)
         return base_fail(MOB_EINVAL,
@@ -78,7 +103,7 @@ static mob_status_t name_find(mob_client_t *c, const char *name_space, const cha
     if (status != MOB_OK) return status;
     pthread_mutex_lock(&c->mutex);
     wire_message_t request = {.named = {WIRE_FIND, name_write(c, &named, is_group)}}, answer;
-    status = client_ask(c, &request, WIRE_ANSWER, &answer);
+    status = name_ask(c, &request, &answer);
     if (status == MOB_OK && answer.answer.status == MOB_ETIMEOUT)
         status = base_fail(MOB_ETIMEOUT,
                            "whether an actor named '%s' is there in the namespace '%s' is not "

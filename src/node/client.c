@@ -314,6 +314,7 @@ static void client_strike(node_client_t *c) {
     node_streams_read(c);
     node_inbox_read(n); /* what it sent before it died still counts */
     if (c->role == WIRE_WORKER) node_worker_forget(c);
+    node_name_waits_forget(c);
     node_questions_forget(c);
     node_space_forget(c);
     node_tasks_cancel(c);

@@ -31,6 +31,7 @@ static bool is_question(uint32_t kind) {
     case WIRE_CANCEL:
     case WIRE_CREATE:
     case WIRE_FIND:
+    case WIRE_NAME_WAIT:
     case WIRE_KV:
     case WIRE_ID:
     case WIRE_OF_ID:
@@ -175,6 +176,9 @@ static void message_handle(node_client_t *c, const wire_message_t *m) {
         break;
     case WIRE_FIND:
         node_name_find(c, m);
+        break;
+    case WIRE_NAME_WAIT:
+        node_name_waited(c, m);
         break;
     case WIRE_KV:
         node_kv(c, m);

@@ -14,6 +14,9 @@
  * In a cluster a name that is free here is asked for there, too (cluster/actor_name.h), and one
  * that nobody has here is looked for there. listing.h has the lists.
  *
+ * Whoever asks something that only the cluster knows is told to ask again: its process goes on
+ * meanwhile, however long that takes.
+ *
  * A detached actor is a job of its own, with its maker's setup, and ends with it: the maker's end
  * does not reach it. The daemon uses the actor's object, so it has a holder for as long as it
  * lives.
@@ -38,6 +41,7 @@ typedef struct {
     mob_ref_t actor;
     node_named_t *named; /* of a creation: the actor's, if it gets it; or what is looked for */
     bool is_kept;        /* of a creation: the cluster was asked, too */
+    uint64_t wait;       /* the number that the client asks again by; 0: it waits */
 } note_t;
 
 /* The cluster, if there is one that knows of names; NULL. */
@@ -66,9 +70,57 @@ static node_client_t *note_client(const note_t *note) {
     return c != NULL && c->epoch == note->epoch && c->state == NODE_LIVE ? c : NULL;
 }
 
-static void note_answer(const note_t *note, mob_status_t status) {
+static node_name_wait_t *wait_find(node_t *n, uint64_t number) {
+    for (size_t i = 0; i < n->name_waits.items.count; i++)
+        if (n->name_waits.items.items[i].number == number) return &n->name_waits.items.items[i];
+    return NULL;
+}
+
+/* The client is told to ask again. Without memory it waits. */
+static void note_defer(note_t *note) {
+    node_t *n = note->node;
     node_client_t *c = note_client(note);
-    if (c != NULL) node_client_tell(c, wire_answer(status, 0));
+    node_name_wait_t wait = {
+        .number = n->name_waits.made + 1, .client = note->client, .epoch = note->epoch};
+    if (c == NULL || !vec_push(&n->name_waits.items, wait)) return;
+    note->wait = ++n->name_waits.made;
+    node_client_tell(c, wire_answer(MOB_OK, note->wait));
+}
+
+/* `found`: NULL, or two references that the client holds. */
+static void note_answer(const note_t *note, mob_status_t status, const mob_ref_t *found) {
+    node_client_t *c = note_client(note);
+    node_name_wait_t *wait = note->wait != 0 ? wait_find(note->node, note->wait) : NULL;
+    if (wait != NULL) {
+        wait->is_over = true;
+        wait->status = status;
+        if (found != NULL) memcpy(wait->found, found, sizeof wait->found);
+    } else if (c != NULL && note->wait == 0) {
+        if (found != NULL) memcpy(c->segment.base + SHM_CLIENT_SCRATCH, found, 2 * sizeof *found);
+        node_client_tell(c, wire_answer(status, 0));
+    }
+}
+
+void node_name_waited(node_client_t *c, const wire_message_t *m) {
+    node_name_waits_t *waits = &c->node->name_waits;
+    node_name_wait_t *wait = wait_find(c->node, m->wait.number);
+    if (wait == NULL || wait->client != c->number || wait->epoch != c->epoch) {
+        node_client_fault(c, "asked what became of a name that it has not asked for");
+        return;
+    }
+    if (!wait->is_over) {
+        node_client_tell(c, wire_answer(MOB_OK, wait->number));
+        return;
+    }
+    memcpy(c->segment.base + SHM_CLIENT_SCRATCH, wait->found, sizeof wait->found);
+    node_client_tell(c, wire_answer(wait->status, 0));
+    vec_swap_remove(&waits->items, (size_t)(wait - waits->items.items));
+}
+
+void node_name_waits_forget(node_client_t *c) {
+    node_name_waits_t *waits = &c->node->name_waits;
+    for (size_t i = waits->items.count; i-- > 0;)
+        if (waits->items.items[i].client == c->number) vec_swap_remove(&waits->items, i);
 }
 
 /* Copies a name out of the client's scratch page and checks it. */
@@ -173,7 +225,9 @@ static bool cluster_asks(note_t *note, const control_reply_t *reply) {
     if (reply->status != MOB_OK || note->named->name[0] == 0 || note->is_kept || c == NULL)
         return false;
     note->is_kept = true;
-    return node_actor_name_take(c, note->named, note->actor, on_kept, note) == MOB_OK;
+    if (node_actor_name_take(c, note->named, note->actor, on_kept, note) != MOB_OK) return false;
+    note_defer(note);
+    return true;
 }
 
 static void on_taken(void *context, const control_reply_t *reply) {
@@ -196,7 +250,7 @@ static void on_taken(void *context, const control_reply_t *reply) {
         if (has_name) name_drop(n, named, note->actor, note->is_kept);
         if (t != NULL) creation_refuse(n, t);
     }
-    note_answer(note, status);
+    note_answer(note, status, NULL);
     named_free(n, note->named);
     free(note);
     n->again = true;
@@ -284,10 +338,9 @@ static void found_tell(void *context, mob_status_t status, mob_ref_t actor, mob_
         /* before the answer: the maker may let go of it meanwhile */
         node_object_hold(n, o, c->number, false);
         if (described != NULL) node_object_hold(n, described, c->number, false);
-        memcpy(c->segment.base + SHM_CLIENT_SCRATCH, found, sizeof found);
-        node_client_tell(c, wire_answer(MOB_OK, 0));
+        note_answer(note, MOB_OK, found);
     } else {
-        note_answer(note, status == MOB_OK ? MOB_ENONAME : status);
+        note_answer(note, status == MOB_OK ? MOB_ENONAME : status, NULL);
     }
     free(note->named);
     free(note);
@@ -309,6 +362,8 @@ static void on_found(void *context, const control_reply_t *reply) {
     else if (c == NULL || note->named == NULL || note->named->is_group ||
              node_actor_name_find(c, note->named, found_tell, note) != MOB_OK)
         found_tell(note, MOB_ENONAME, (mob_ref_t){0}, (mob_ref_t){0});
+    else
+        note_defer(note);
 }
 
 /* For another node. */

@@ -18,10 +18,28 @@ typedef struct {
 
 /* Copies a name out of the client's scratch page; false: it makes no sense. */
 bool node_name_read(node_client_t *client, uint64_t size, node_named_t *ret_named);
+/* What a client waits for that was told to ask again: WIRE_NAME_WAIT. */
+typedef struct {
+    uint64_t number;
+    uint32_t client, epoch;
+    bool is_over;
+    mob_status_t status;
+    mob_ref_t found[2]; /* of WIRE_FIND; the client holds them */
+} node_name_wait_t;
+
+typedef struct {
+    VEC(node_name_wait_t) items;
+    uint64_t made;
+} node_name_waits_t;
+
 /* A creation with a name, or of a detached actor; WIRE_CREATE, which is answered. */
 void node_name_create(node_client_t *client, const wire_message_t *message);
 /* WIRE_FIND, which is answered. */
 void node_name_find(node_client_t *client, const wire_message_t *message);
+/* WIRE_NAME_WAIT, which is answered. */
+void node_name_waited(node_client_t *client, const wire_message_t *message);
+/* The client is gone. */
+void node_name_waits_forget(node_client_t *client);
 /* Who has the name here: an actor, and what it is described by. MOB_OK: `found` follows, with
  * MOB_OK or MOB_ENONAME; MOB_ENOMEM: it does not. */
 mob_status_t node_name_look(node_t *node, const node_named_t *named,

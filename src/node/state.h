@@ -159,6 +159,7 @@ struct node {
     node_lineages_t lineages;
     node_remakes_t remakes;
     node_replays_t replays;
+    node_name_waits_t name_waits;
     node_questions_t questions;
     node_sites_t sites;
     node_deadlock_t deadlock;

@@ -316,6 +316,16 @@ static PyObject *submit_flow(const submitter_t *self, const mob_task_t *task, ui
     return core_flow_new(&flow, self->limit);
 }
 
+/* A name may have to be waited for: other threads go on. */
+static mob_status_t task_submit(const mob_task_t *task, mob_ref_t *ret_refs) {
+    mob_status_t status;
+    if (task->named == NULL) return mob_submit(core.client, task, ret_refs);
+    CORE_ALLOW_THREADS_BEGIN
+    status = mob_submit(client, task, ret_refs);
+    CORE_ALLOW_THREADS_END
+    return status;
+}
+
 static PyObject *submit(submitter_t *self, arguments_t *a, uint32_t site) {
     mob_task_t task = self->task;
     task.args = a->data;
@@ -330,7 +340,7 @@ static PyObject *submit(submitter_t *self, arguments_t *a, uint32_t site) {
         *refs = task.num_returns <= 4 ? few : PyMem_Malloc(task.num_returns * sizeof *refs);
     if (refs == NULL) return PyErr_NoMemory();
     mob_status_t status;
-    while ((status = mob_submit(core.client, &task, refs)) == MOB_ESPACE)
+    while ((status = task_submit(&task, refs)) == MOB_ESPACE)
         if (core_space_wait() < 0) break;
     for (uint32_t i = 0; status == MOB_OK && site != 0 && i < task.num_returns; i++)
         mob_ref_made_at(core.client, refs[i], site);

@@ -62,9 +62,11 @@ enum {
     WIRE_CANCEL,    /* cancel: the task that makes this object; answered if by force */
     WIRE_INTERRUPTED, /* record: the sender breaks its run of it off, as WIRE_CANCEL_RUN said */
     WIRE_CREATE,      /* failure: a creation's record is READY; its name, wire_name_t, lies in the
-                         sender's scratch page. Answered once the name is the actor's, or another's */
+                         sender's scratch page. Answered once the name is the actor's, or another's;
+                         or at once with a number: see WIRE_NAME_WAIT */
     WIRE_FIND,        /* named: the actor whose name lies in the scratch page; answered, with two
-                         mob_ref_t there: the actor, and what its maker gave for those who find it */
+                         mob_ref_t there: the actor, and what its maker gave for those who find it;
+                         or with a number: see WIRE_NAME_WAIT */
     WIRE_KEEP,        /* record: TAKEN by the sender, which is about to seal a large result: the
                          daemon is to keep what it can be made again from */
     WIRE_KV,    /* query: `what` is a mob_kv_t, and `argument` the size of its items, which lie
@@ -88,6 +90,9 @@ enum {
                          the group is gone */
     WIRE_TAKEN_OF,    /* object: a flow of a task at another node: the sender has taken an item of
                          it, or has closed it */
+    WIRE_NAME_WAIT,   /* wait: what became of a WIRE_CREATE or WIRE_FIND that was answered with a
+                         number. Answered the same way, so with the number again while it is not
+                         known */
     WIRE_UP_END,      /* none: what follows the last of these */
 
     /* daemon to client */
@@ -190,6 +195,10 @@ typedef union wire_message {
     struct {
         uint32_t kind, size; /* of the wire_name_t in the scratch page */
     } named;
+    struct {
+        uint32_t kind, unused;
+        uint64_t number;
+    } wait;
     struct {
         uint32_t kind, number; /* as wire_id_t's */
         uint64_t home, generation;
