@@ -369,10 +369,14 @@ void node_group_stir(node_group_t *g) {
     for (uint32_t r = 0; r < n->grants.records.granted; r++) {
         node_task_t *t = n->tasks[r];
         if (!task_is_in(t, g) || !t->queue.queued) continue;
-        if (node_task_doom(t, &words) == MOB_OK)
+        if (t->kind == MOB_ACTOR_CREATE) {
+            sched_task_remove(n->sched, &t->queue);
+            node_task_ready(t, n); /* which may send it away */
+        } else if (node_task_doom(t, &words) == MOB_OK) {
             node_offer_note(t);
-        else
+        } else {
             task_end(n, t);
+        }
     }
     n->again = true;
 }

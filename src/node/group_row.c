@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/cluster/group_home.h"
+#include "node/cluster/group_fit.h"
 #include "node/cluster/group_over.h"
 #include "node/group_spec.h"
 #include "node/state.h"

@@ -373,6 +373,17 @@ static int64_t bundle_capacity(const sched_bundle_t *bundle, const sched_shape_t
     return most;
 }
 
+bool sched_shape_starts_inside(const sched_job_t *job, uint32_t id) {
+    const sched_shape_t *shape = sched_job_shape(job, id);
+    if (shape->queue.head || shape->where.group->removed) return false;
+    for (uint32_t i = 0; i < shape->entry->count; i++) {
+        const sched_bundle_t *bundle =
+            &shape->where.group->bundles[shape->entry->tickets[i].bundle];
+        if (bundle->open && !sched_shape_missing(shape, &bundle->inside->now)) return true;
+    }
+    return false;
+}
+
 uint32_t sched_bundle_capacity(const sched_job_t *job, uint32_t shape, uint32_t b) {
     const sched_shape_t *asked = sched_job_shape(job, shape);
     const sched_group_t *group = asked->where.group;

@@ -298,6 +298,9 @@ void sched_bundle_close(sched_group_t *group, uint32_t bundle);
 bool sched_bundle_is_held(const sched_group_t *group, uint32_t bundle);
 /* Whether what waits for it may start there. */
 bool sched_bundle_is_open(const sched_group_t *group, uint32_t bundle);
+/* Whether a task of the shape, which is to be met in a group, would start at once: there is room
+ * for it in a bundle, and none of its shape waits. */
+bool sched_shape_starts_inside(const sched_job_t *job, uint32_t shape);
 /* How many tasks of a shape, which is to be met in this group, an empty bundle could run at once;
  * 0: it can't run any, or the shape asks for another bundle. */
 uint32_t sched_bundle_capacity(const sched_job_t *job, uint32_t shape, uint32_t bundle);

@@ -1,5 +1,6 @@
 """Placement groups whose bundles are on several nodes of a cluster."""
 
+import os
 import time
 
 import drivers
@@ -9,7 +10,11 @@ import support
 import ray
 from ray._private import sessions
 from ray.cluster_utils import Cluster
-from ray.exceptions import TaskPlacementGroupRemoved
+from ray.exceptions import (
+    ActorDiedError,
+    ActorPlacementGroupRemoved,
+    TaskPlacementGroupRemoved,
+)
 from ray.util.placement_group import get_current_placement_group
 from ray.util.scheduling_strategies import (
     NodeAffinitySchedulingStrategy,
@@ -110,10 +115,11 @@ def test_bundles_are_where_their_resources_are(nodes, group):
 
 
 @pytest.mark.parametrize("strategy", ["SPREAD", "STRICT_SPREAD"])
-def test_spread_bundles_are_on_nodes_of_their_own(nodes, group, strategy):
+def test_spread_bundles_are_on_nodes_of_their_own(nodes, group, strategy, capfd):
     made = group([{"CPU": 1}] * 3, strategy=strategy)
     assert get(made.ready()) == made
     assert sorted(places(made)) == sorted(nodes)
+    assert "can't be placed" not in capfd.readouterr().err
 
 
 def test_a_packed_group_that_fits_here_stays_here(nodes, group):
@@ -289,6 +295,84 @@ def test_a_group_made_by_a_task_of_another_node(nodes, group):
     ray.util.remove_placement_group(made)
 
 
+class Place:
+    def __init__(self):
+        self.calls = 0
+
+    def where(self):
+        self.calls += 1
+        return ray.get_runtime_context().get_node_id(), self.calls
+
+    def end(self):
+        os._exit(1)
+
+    def child(self):
+        return ray.get(where.remote())
+
+
+def at(actor):
+    return get(actor.where.remote())[0]
+
+
+def test_actors_are_made_where_their_bundle_is(nodes, group):
+    made = group([{"CPU": 1}] * 3, strategy="STRICT_SPREAD")
+    actors = [
+        ray.remote(Place).options(num_cpus=1, scheduling_strategy=within(made, i)).remote()
+        for i in range(3)
+    ]
+    assert [at(actor) for actor in actors] == places(made)
+    assert [get(actor.where.remote())[1] for actor in actors] == [2, 2, 2]
+
+
+def test_actors_of_any_bundle_fill_all_of_them(nodes, group):
+    made = group([{"CPU": 1}] * 3, strategy="STRICT_SPREAD")
+    assert made.wait(LIMIT)
+    actors = [
+        ray.remote(Place).options(num_cpus=1, scheduling_strategy=within(made)).remote()
+        for _ in range(3)
+    ]
+    assert sorted([at(actor) for actor in actors]) == sorted(nodes)
+    more = ray.remote(Place).options(num_cpus=1, scheduling_strategy=within(made)).remote()
+    ref = more.where.remote()
+    assert ray.wait([ref], timeout=0.5) == ([], [ref])
+    ray.kill(actors[1])
+    assert get(ref)[0] in nodes
+
+
+def test_an_actor_is_restarted_in_its_bundle(nodes, group):
+    made = group([{"CPU": 1, "blue": 1}, {"CPU": 1}], strategy="SPREAD")
+    options = {"num_cpus": 1, "max_restarts": 1, "max_task_retries": 1}
+    actor = ray.remote(Place).options(scheduling_strategy=within(made, 0), **options).remote()
+    assert get(actor.where.remote()) == (nodes[1], 1)
+    actor.end.options(max_task_retries=0).remote()
+    assert get(actor.where.remote()) == (nodes[1], 1)
+
+
+def test_children_of_an_actor_go_into_the_group(nodes, group):
+    made = group([{"CPU": 2, "red": 1}])
+    strategy = within(made, placement_group_capture_child_tasks=True)
+    actor = ray.remote(Place).options(num_cpus=1, scheduling_strategy=strategy).remote()
+    assert get([actor.child.remote() for _ in range(4)]) == [nodes[2]] * 4
+
+
+def test_actors_in_a_removed_group_die(nodes, group):
+    made = group([{"CPU": 1, "blue": 1}, {"CPU": 1, "red": 1}])
+    options = {"num_cpus": 1, "max_restarts": -1}
+    actors = [
+        ray.remote(Place).options(scheduling_strategy=within(made, i), **options).remote()
+        for i in range(2)
+    ]
+    assert [at(actor) for actor in actors] == list(nodes[1:])
+    late = ray.remote(Place).options(scheduling_strategy=within(made, 1), **options).remote()
+    ray.util.remove_placement_group(made)
+    for actor in actors:
+        with pytest.raises(ActorDiedError, match="placement group"):
+            get(actor.where.remote())
+    for actor in (late, ray.remote(Place).options(scheduling_strategy=within(made)).remote()):
+        with pytest.raises(ActorPlacementGroupRemoved):
+            get(actor.where.remote())
+
+
 def test_the_end_of_a_job_ends_its_groups(nodes, tmp_path):
     ray.shutdown()
     code = """
@@ -302,3 +386,100 @@ assert made.wait(60)
     assert support.wait_until(
         lambda: ray.available_resources().get("CPU") == ray.cluster_resources()["CPU"], LIMIT
     )
+
+
+def started(cluster, *options):
+    nodes = [cluster.add_node(**one) for one in options]
+    ray.init(address=cluster.address)
+    return nodes
+
+
+def test_a_group_that_waits_is_placed_when_a_node_joins(cluster):
+    (here,) = started(cluster, {"num_cpus": 2})
+    made = ray.util.placement_group([{"CPU": 1}, {"CPU": 1}], strategy="STRICT_SPREAD")
+    other = ray.util.placement_group([{"CPU": 1, "blue": 1}])
+    ref = where.options(scheduling_strategy=within(other)).remote()
+    assert not made.wait(0.3)
+    there = cluster.add_node(num_cpus=2, resources={"blue": 1})
+    assert made.wait(LIMIT) and other.wait(LIMIT)
+    assert sorted(places(made)) == sorted([here.node_id, there.node_id])
+    assert get(ref) == there.node_id
+
+
+def test_bundles_of_a_dead_node_are_placed_again(cluster, tmp_path):
+    """Its task is run again there, and its actor restarted."""
+    spare = {"num_cpus": 2, "resources": {"blue": 2}}
+    here, first = started(cluster, {"num_cpus": 1}, spare)
+    made = ray.util.placement_group([{"CPU": 1}, {"CPU": 2, "blue": 1}], strategy="SPREAD")
+    assert made.wait(LIMIT)
+    assert places(made) == [here.node_id, first.node_id]
+
+    @ray.remote(max_retries=1)
+    def report(folder):
+        node = ray.get_runtime_context().get_node_id()
+        with open(os.path.join(folder, node), "w"):
+            pass
+        while not os.path.exists(os.path.join(folder, "go")):
+            time.sleep(0.01)
+        return node
+
+    options = {"num_cpus": 1, "max_restarts": 1, "max_task_retries": 1}
+    actor = ray.remote(Place).options(scheduling_strategy=within(made, 1), **options).remote()
+    ref = report.options(scheduling_strategy=within(made, 1)).remote(str(tmp_path))
+    assert at(actor) == first.node_id
+    support.wait_for_file(tmp_path / first.node_id)
+    cluster.remove_node(first, allow_graceful=False)
+    state = lambda: ray.util.placement_group_table(made)["state"]  # noqa: E731
+    assert support.wait_until(lambda: state() == "RESCHEDULING", LIMIT)
+    again = actor.where.remote()
+    assert ray.wait([again, ref], timeout=0.3)[0] == []
+    second = cluster.add_node(**spare)
+    assert get(again) == (second.node_id, 1)
+    support.wait_for_file(tmp_path / second.node_id)
+    (tmp_path / "go").touch()
+    assert get(ref) == second.node_id
+    assert state() == "CREATED" and places(made) == [here.node_id, second.node_id]
+
+
+def test_a_group_ends_with_the_node_where_it_was_made(cluster):
+    here, there = started(cluster, {"num_cpus": 2}, {"num_cpus": 2, "resources": {"blue": 1}})
+
+    @ray.remote(num_cpus=0, resources={"blue": 1}, max_retries=0)
+    def make():
+        return ray.util.placement_group([{"CPU": 1}] * 2, strategy="STRICT_SPREAD")
+
+    made = get(make.remote())
+    assert made.wait(LIMIT)
+    index = places(made).index(here.node_id)
+    ref = nap.options(scheduling_strategy=within(made, index)).remote(1000)
+    strategy = within(made, index)
+    actor = ray.remote(Place).options(num_cpus=0, scheduling_strategy=strategy).remote()
+    assert at(actor) == here.node_id
+    cluster.remove_node(there, allow_graceful=False)
+    with pytest.raises(TaskPlacementGroupRemoved):
+        get(ref)
+    with pytest.raises(ActorDiedError):
+        get(actor.where.remote())
+    with pytest.raises(TaskPlacementGroupRemoved):
+        get(where.options(scheduling_strategy=within(made)).remote())
+    assert support.wait_until(lambda: ray.available_resources().get("CPU") == 2, LIMIT)
+
+
+def test_while_redis_is_away(cluster):
+    """What is placed goes on, and is removed; what needs several nodes waits."""
+    here, there = started(cluster, {"num_cpus": 2}, {"num_cpus": 2, "resources": {"blue": 1}})
+    made = ray.util.placement_group([{"CPU": 1}] * 2, strategy="STRICT_SPREAD")
+    assert made.wait(LIMIT)
+    refs = [nap.options(scheduling_strategy=within(made, i)).remote(1000) for i in range(2)]
+    cluster.head_node.kill_gcs_server()
+    found = ray.util.placement_group([{"CPU": 1}])
+    assert found.wait(LIMIT)
+    waits = ray.util.placement_group([{"CPU": 1}] * 2, strategy="STRICT_SPREAD")
+    ray.util.remove_placement_group(made)
+    for ref in refs:
+        with pytest.raises(TaskPlacementGroupRemoved):
+            get(ref)
+    assert not waits.wait(0.3)
+    cluster.head_node.start_gcs_server()
+    assert waits.wait(LIMIT)
+    assert sorted(places(waits)) == sorted([here.node_id, there.node_id])

@@ -1,13 +1,15 @@
 /*
  * One that has the labels, with the most CPUs free of those that have room now, as their heartbeats
  * say. What was sent there since the last heartbeat is counted. Actors that are to be spread go to
- * those that have room in turn.
+ * those that have room in turn. So do those in a placement group, to the nodes of its bundles:
+ * these say themselves if there is no room.
  */
 #include "node/cluster/actor_pick.h"
 
 #include <string.h>
 
 #include "node/cluster/cluster.h"
+#include "node/cluster/group_over.h"
 #include "node/cluster/guest.h"
 #include "node/state.h"
 #include "sched/selector.h"
@@ -86,6 +88,9 @@ static bool fits_here_now(node_cluster_t *c, const node_task_t *t, const want_t 
 
 uint64_t node_actor_pick(node_cluster_t *c, const node_task_t *t, bool may_stay) {
     want_t want;
+    node_group_t *group = node_group_over_of(t);
+    if (group != NULL) return node_group_pick(group, t->job->sched, t->shape, may_stay);
+    if (sched_shape_where(t->job->sched, t->shape)->group != NULL) return 0; /* it was removed */
     want_read(t, &want);
     node_row_t *row = row_pick(c, &want, true);
     if (row == NULL && want.is_soft) {
@@ -147,6 +152,7 @@ uint64_t node_actor_wish(node_cluster_t *c, const node_task_t *t) {
 
 uint64_t node_actor_try(node_cluster_t *c, const node_task_t *t) {
     want_t want;
+    if (sched_shape_where(t->job->sched, t->shape)->group != NULL) return 0;
     want_read(t, &want);
     const node_row_t *row = row_pick(c, &want, false);
     return row != NULL ? row->incarnation : 0;

@@ -118,6 +118,13 @@ static void adopted_make(node_cluster_t *c, node_actor_t *a, node_seat_t *s) {
 
 /* ---- one that was sent here ---- */
 
+/* Any bundle of its group would do, and those that are here have no room now: others may have. */
+static bool waits_in_vain(const node_task_t *t) {
+    const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
+    return where->group != NULL && where->bundle < 0 && !sched_group_is_removed(where->group) &&
+           !sched_shape_starts_inside(t->job->sched, t->shape);
+}
+
 /* The slot is the daemon's own, not a proxy of the actor's id. */
 static mob_status_t run_begin(node_job_t *job, node_seat_t *s, frame_t *f, uint32_t restarts) {
     node_t *n = job->node;
@@ -129,6 +136,10 @@ static mob_status_t run_begin(node_job_t *job, node_seat_t *s, frame_t *f, uint3
     f->ids[0] = (frame_id_t){0};
     mob_status_t status = node_run_init(job, &c->proxies.own, f, &s->here, &t);
     if (status != MOB_OK) return status;
+    if (waits_in_vain(t)) {
+        node_task_dismiss(n, t);
+        return MOB_EFULL;
+    }
     t->stays = true;
     node_actor_create(n, t);
     if (t->actor == NULL) {
@@ -148,8 +159,9 @@ static mob_status_t run_begin(node_job_t *job, node_seat_t *s, frame_t *f, uint3
 static mob_status_t guest_begin(node_cluster_t *c, node_seat_t *s, frame_t *f, uint32_t restarts) {
     bool has_ended;
     node_job_t *job = node_guestjob_find(c->node, f->job, &has_ended);
+    bool in_group = f->where.group.home != 0;
     if (job == NULL) return MOB_ECANCELLED;
-    if (node_guest_fits(c, f->demand.items, f->demand.count, 1) == 0) return MOB_EFULL;
+    if (!in_group && node_guest_fits(c, f->demand.items, f->demand.count, 1) == 0) return MOB_EFULL;
     return run_begin(job, s, f, restarts);
 }
 

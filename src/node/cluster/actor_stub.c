@@ -28,6 +28,7 @@
 #include "node/cluster/actor_orphan.h"
 #include "node/cluster/actor_pick.h"
 #include "node/cluster/cluster.h"
+#include "node/cluster/group_over.h"
 #include "node/cluster/guest.h"
 #include "node/cluster/guestjob.h"
 #include "node/cluster/proxy.h"
@@ -111,12 +112,13 @@ void node_far_free(node_t *n, node_actor_t *a) {
 
 /* ---- leaving ---- */
 
-/* In a group it stays with that: bundles are this node's. */
+/* In a group it stays, unless other nodes have bundles of that. */
 static bool may_leave(node_t *n, const node_task_t *t) {
     const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
     return room_of(n) != NULL && t->kind == MOB_ACTOR_CREATE && t->actor != NULL &&
            t->actor->far == NULL && t->actor->seat == NULL && !t->actor->life.made &&
-           where->group == NULL && !(where->flags & NODE_WHERE_REMOVED);
+           (where->group == NULL || node_group_over_of(t) != NULL) &&
+           !(where->flags & NODE_WHERE_REMOVED);
 }
 
 /* Its task is READY, and in no queue. `pick`: 0, or where to. False: no memory, and it is as it
@@ -145,8 +147,22 @@ static void waiting_add(node_t *n, const node_actor_t *a) {
     (void)vec_push(&n->cluster->acting.waiting, a->id); /* without memory it stays */
 }
 
+/* It leaves if no bundle of it is here, or if those have no room while others may. */
+static bool group_takes(node_t *n, node_task_t *t, node_group_t *g) {
+    const sched_job_t *job = t->job->sched;
+    bool runs_here = node_group_capacity(g, job, t->shape, n->incarnation) > 0;
+    uint64_t pick = runs_here && sched_shape_starts_inside(job, t->shape)
+                        ? 0
+                        : node_group_pick(g, job, t->shape, false);
+    if ((pick != 0 || !runs_here) && creation_leave(n, t, pick)) return true;
+    waiting_add(n, t->actor);
+    return false;
+}
+
 bool node_far_takes(node_t *n, node_task_t *t) {
     if (!may_leave(n, t)) return false;
+    node_group_t *group = node_group_over_of(t);
+    if (group != NULL) return group_takes(n, t, group);
     bool runs_here = sched_shape_fits_ever(t->job->sched, t->shape) &&
                      sched_shape_matches(t->job->sched, t->shape);
     uint64_t wish = node_actor_wish(n->cluster, t);
@@ -174,6 +190,10 @@ static bool waiting_look(node_cluster_t *c, mob_ref_t id, uint64_t now) {
     return false;
 }
 
+static bool is_in_group(const node_task_t *t) {
+    return t != NULL && t->job != NULL && node_group_over_of(t) != NULL;
+}
+
 static void place_try(node_cluster_t *c, node_actor_t *a) {
     node_far_t *far = a->far;
     if (!far->is_placing || a->creation == NULL || a->creation->job == NULL) return;
@@ -184,6 +204,7 @@ static void place_try(node_cluster_t *c, node_actor_t *a) {
         node = node_actor_try(c, a->creation);
     }
     if (node == 0) return;
+    far->is_tried |= is_in_group(a->creation);
     far->is_placing = false;
     actor_placed(c->acting.room, far->id, node);
 }
@@ -208,8 +229,9 @@ void node_far_place(node_cluster_t *c, frame_id_t id) {
         actor_placed(c->acting.room, id, c->node->incarnation); /* it is here already */
     } else if (a != NULL) {
         if (a->life.state == ACTOR_ALIVE) restarting_note(c->node, a);
+        bool is_refused = a->far->is_tried && is_in_group(a->creation);
         a->far->is_placing = true;
-        place_try(c, a);
+        if (!is_refused) place_try(c, a); /* else at the next tick: all may be full for long */
     }
 }
 

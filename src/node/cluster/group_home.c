@@ -36,11 +36,11 @@
 #include "base/clock.h"
 #include "frame/id.h"
 #include "node/cluster/cluster.h"
+#include "node/cluster/group_fit.h"
 #include "node/cluster/group_over.h"
 #include "node/cluster/post.h"
 #include "node/group_spec.h"
 #include "node/state.h"
-#include "sched/selector.h"
 
 static const uint64_t LEAVES_NS = 250000000;
 
@@ -53,66 +53,6 @@ static mob_group_t head_of(const node_group_t *g) {
 static bool is_spread(const node_group_t *g) {
     mob_group_t head = head_of(g);
     return head.bundles > 1 && (head.strategy == MOB_SPREAD || head.strategy == MOB_STRICT_SPREAD);
-}
-
-/* ---- whether it can ever be placed ---- */
-
-static bool row_fits(const node_row_t *row, const sched_bundle_want_t *want) {
-    if (row->until_ms != 0 ||
-        (want->selector != NULL && !sched_selector_matches(want->selector, row->labels)))
-        return false;
-    for (size_t k = 0; k < want->count; k++) {
-        size_t i = 0;
-        while (i < row->count && strcmp(row->totals[i].name, want->demand[k].name) != 0) i++;
-        uint64_t total = i < row->count ? row->totals[i].amount : 0;
-        if (total < want->demand[k].amount) return false;
-    }
-    return true;
-}
-
-/* Whether the node could hold all of them at once. */
-static bool row_fits_all(const node_row_t *row, const node_group_wants_t *wants) {
-    uint64_t left[PLACE_NAMES_MAX];
-    for (size_t i = 0; i < row->count && i < PLACE_NAMES_MAX; i++) left[i] = row->totals[i].amount;
-    for (uint32_t b = 0; b < wants->head.bundles; b++) {
-        const sched_bundle_want_t *want = &wants->bundles[b];
-        if (!row_fits(row, want)) return false;
-        for (size_t k = 0; k < want->count; k++)
-            for (size_t i = 0; i < row->count && i < PLACE_NAMES_MAX; i++) {
-                if (strcmp(row->totals[i].name, want->demand[k].name) != 0) continue;
-                if (left[i] < want->demand[k].amount) return false;
-                left[i] -= want->demand[k].amount;
-            }
-    }
-    return true;
-}
-
-/* Each bundle by itself; a sum that no set of nodes has is not seen. */
-static bool rows_fit(const node_cluster_t *c, const node_group_wants_t *wants) {
-    size_t living = 0;
-    for (size_t i = 0; i < c->roster.order.count; i++) {
-        const node_row_t *row = c->roster.order.items[i];
-        living += row->until_ms == 0;
-        if (wants->head.strategy == MOB_STRICT_PACK && row_fits_all(row, wants)) return true;
-    }
-    if (wants->head.strategy == MOB_STRICT_PACK) return false;
-    if (wants->head.strategy == MOB_STRICT_SPREAD && wants->head.bundles > living) return false;
-    for (uint32_t b = 0; b < wants->head.bundles; b++) {
-        size_t i = 0;
-        while (i < c->roster.order.count && !row_fits(c->roster.order.items[i], &wants->bundles[b]))
-            i++;
-        if (i == c->roster.order.count) return false;
-    }
-    return true;
-}
-
-bool node_group_is_possible(const node_group_t *g) {
-    node_group_wants_t wants;
-    if (g->over == NULL || !g->over->is_shared) return sched_group_fits_ever(g->sched);
-    if (node_group_wants_read(g->spec, g->spec_size, &wants) != MOB_OK) return false;
-    bool is_possible = rows_fit(g->node->cluster, &wants);
-    node_group_wants_free(&wants);
-    return is_possible;
 }
 
 /* ---- it goes over nodes ---- */

@@ -13,8 +13,6 @@
 /* A group that was made: true if it goes over nodes at once. Else it is to wait here, and may leave
  * later. `maker`: who is to be told that it can never be placed; NULL: nobody. */
 bool node_group_leaves(node_group_t *group, const node_job_t *maker);
-/* Whether it may be placed one day, as things are: for people. */
-bool node_group_is_possible(const node_group_t *group);
 
 /* ---- for group_over.c ---- */
 

@@ -102,14 +102,44 @@ uint32_t node_group_capacity(const node_group_t *g, const sched_job_t *job, uint
     return sum < PLACE_WANT_MAX ? (uint32_t)sum : PLACE_WANT_MAX;
 }
 
-bool node_group_bars(const node_task_t *t, const char **ret_words) {
+static bool is_there(const node_group_t *g, uint64_t node) {
+    return node == g->node->incarnation || node_placing_peer(g->node->cluster, node) != NULL;
+}
+
+uint64_t node_group_pick(node_group_t *g, const sched_job_t *job, uint32_t shape, bool may_stay) {
+    uint64_t self = g->node->incarnation;
+    size_t count = g->over->others.count + 1; /* this one is the last */
+    for (size_t i = 0; i < count; i++) {
+        size_t at = (size_t)(g->over->turn++ % count);
+        uint64_t node = at < g->over->others.count ? g->over->others.items[at] : self;
+        if ((node != self || may_stay) && is_there(g, node) &&
+            node_group_capacity(g, job, shape, node) > 0)
+            return node;
+    }
+    return 0;
+}
+
+node_group_t *node_group_over_of(const node_task_t *t) {
     const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
-    const node_group_t *g = where->group != NULL ? sched_group_user(where->group) : NULL;
-    if (g == NULL || g->over == NULL || g->over->nodes == NULL || node_forward_may(t)) return false;
+    node_group_t *g = where->group != NULL && !sched_group_is_removed(where->group)
+                          ? sched_group_user(where->group)
+                          : NULL;
+    return g != NULL && g->over != NULL && g->over->nodes != NULL ? g : NULL;
+}
+
+/* Creations leave by themselves (actor_stub.c), unless they were sent here or are made again. */
+static bool may_go(const node_task_t *t) {
+    if (t->kind != MOB_ACTOR_CREATE) return node_forward_may(t);
+    return t->actor == NULL || (t->actor->seat == NULL && !t->actor->life.made);
+}
+
+bool node_group_bars(const node_task_t *t, const char **ret_words) {
+    const node_group_t *g = node_group_over_of(t);
+    if (g == NULL || may_go(t)) return false;
     if (node_group_capacity(g, t->job->sched, t->shape, g->node->incarnation) > 0) return false;
     *ret_words = t->kind == MOB_ACTOR_CREATE
-                     ? "The bundle of the placement group that the actor asks for is on another "
-                       "node, and actors in such bundles can't be made yet."
+                     ? "The bundle of the placement group that the actor asks for is not on this "
+                       "node any more."
                      : "The bundle of the placement group that the task asks for is on another "
                        "node, and this task does not go there: it was sent here from another node.";
     return true;

@@ -25,6 +25,7 @@ typedef struct node_group_over {
     bool is_shared;            /* of its home: the room group has it */
     bool is_told;              /* of a guest: its home says what becomes of it */
     uint64_t *nodes;           /* where its bundles are; NULL: not placed yet, or not told */
+    uint64_t turn;             /* how often a node was picked */
     VEC(uint64_t) others;      /* of these, other nodes, each once */
     VEC(uint64_t) watchers;    /* of its home: peers that are told */
     node_bundle_turn_t *turns; /* by bundle; NULL: none was ever set aside one by one */
@@ -50,8 +51,15 @@ uint64_t node_group_place_of(const node_group_t *group, uint32_t bundle);
 /* How many tasks of this shape the bundles that the node has could run at once. */
 uint32_t node_group_capacity(const node_group_t *group, const sched_job_t *job, uint32_t shape,
                              uint64_t node);
-/* Whether the task can't go where its bundle is: a task that stays where it was submitted, while
- * the bundle is on another node. */
+/* A living node that could run one task of this shape, this one perhaps, if `may_stay`: another one
+ * at each call, if there are several. 0: none is known. */
+uint64_t node_group_pick(node_group_t *group, const sched_job_t *job, uint32_t shape,
+                         bool may_stay);
+/* The group that the task runs in, if its bundles may be on other nodes; NULL: it is none of those.
+ */
+node_group_t *node_group_over_of(const node_task_t *task);
+/* Whether the task can't go where its bundle is: it stays where it is, and the bundle is on another
+ * node. */
 bool node_group_bars(const node_task_t *task, const char **ret_words);
 
 /* ---- bundles that are set aside here, as the room group says ---- */

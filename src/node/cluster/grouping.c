@@ -91,7 +91,7 @@ static void on_release(void *context, const group_key_t *key) {
 static frame_demand_t on_view(void *context, const char **ret_labels) {
     node_cluster_t *c = context;
     sched_t *sched = c->node->sched;
-    int64_t free[PLACE_NAMES_MAX] = {0};
+    int64_t *free = c->grouping.said_free;
     frame_demand_t view = {.items = c->grouping.view, .count = sched_resource_count(sched)};
     if (view.count > PLACE_NAMES_MAX) view.count = PLACE_NAMES_MAX;
     node_guest_free_amounts(c, free);
@@ -193,12 +193,13 @@ void node_grouping_settled(node_cluster_t *c, uint64_t master) {
 
 /* ---- its course ---- */
 
+/* Against what was said last, not against the last look: what was low when it was said, and at no
+ * look, would stay low for the leader. */
 static void free_look(node_cluster_t *c) {
     int64_t now[PLACE_NAMES_MAX] = {0};
     bool has_more = false;
     node_guest_free_amounts(c, now);
-    for (size_t i = 0; i < PLACE_NAMES_MAX; i++) has_more |= now[i] > c->grouping.free[i];
-    memcpy(c->grouping.free, now, sizeof now);
+    for (size_t i = 0; i < PLACE_NAMES_MAX; i++) has_more |= now[i] > c->grouping.said_free[i];
     if (has_more) group_freed(c->grouping.room);
 }
 

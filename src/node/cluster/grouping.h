@@ -54,7 +54,7 @@ typedef struct {
     node_grouping_question_t *first, *last; /* to the control state; the first was asked */
     bool is_asking;                         /* ... and there was no answer yet */
     frame_amount_t view[PLACE_NAMES_MAX];   /* lent to the room */
-    int64_t free[PLACE_NAMES_MAX];          /* when it was looked at last */
+    int64_t said_free[PLACE_NAMES_MAX];     /* as the room was told last */
     uint64_t master, settled;               /* of the control state, as membership names it */
     uint64_t said;                          /* the newest master that was told all */
 } node_grouping_t;
