@@ -172,6 +172,18 @@ def test_tasks_wait_for_a_group_that_waits(nodes, group):
     assert second.wait(LIMIT)
 
 
+def test_a_task_that_yields_runs_in_its_bundle(nodes, group):
+    made = group([{"CPU": 1}, {"CPU": 1, "blue": 1}], strategy="SPREAD")
+
+    @ray.remote(num_returns="streaming")
+    def items():
+        for _ in range(3):
+            yield ray.get_runtime_context().get_node_id()
+
+    found = items.options(scheduling_strategy=within(made, 1)).remote()
+    assert [get(ref) for ref in found] == [nodes[1]] * 3
+
+
 def test_many_tasks_in_one_bundle(nodes, group):
     made = group([{"CPU": 1}, {"CPU": 1, "blue": 1}], strategy="SPREAD")
     refs = [where.options(scheduling_strategy=within(made, 1)).remote() for _ in range(200)]

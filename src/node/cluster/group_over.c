@@ -141,7 +141,8 @@ bool node_group_bars(const node_task_t *t, const char **ret_words) {
                      ? "The bundle of the placement group that the actor asks for is not on this "
                        "node any more."
                      : "The bundle of the placement group that the task asks for is on another "
-                       "node, and this task does not go there: it was sent here from another node.";
+                       "node, and this task can't go there: it was sent here from another node, "
+                       "or makes a lost object again.";
     return true;
 }
 
