@@ -356,7 +356,8 @@ mob_status_t node_acting_start(node_cluster_t *c) {
     base_map_init(&a->frames, MOB_ID_SIZE);
     a->others = node_far_peer_new(c->node);
     if (a->others == NULL) return MOB_ENOMEM;
-    a->master = a->said = member_master(c->member); /* there is nothing to say to it yet */
+    a->master = a->said = a->names_said =
+        member_master(c->member); /* there is nothing to say to it yet */
     mob_status_t status = actor_new(&ops, c, c->node->incarnation, a->master, now_ms(), &a->room);
     if (status != MOB_OK) return status;
     actor_settled(a->room, a->settled);
@@ -415,11 +416,15 @@ void node_acting_paused(node_cluster_t *c, bool is_paused) {
 
 void node_acting_master(node_cluster_t *c, uint64_t master) {
     c->acting.master = master;
-    if (c->acting.room != NULL) actor_master(c->acting.room, master);
+    if (c->acting.room == NULL) return;
+    actor_master(c->acting.room, master);
+    node_actor_names_master(c, master);
 }
 
 uint64_t node_acting_said(const node_cluster_t *c) {
-    return c->acting.room != NULL ? c->acting.said : UINT64_MAX;
+    const node_acting_t *a = &c->acting;
+    if (a->room == NULL) return UINT64_MAX;
+    return a->said < a->names_said ? a->said : a->names_said;
 }
 
 void node_acting_settled(node_cluster_t *c, uint64_t master) {

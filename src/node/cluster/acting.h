@@ -57,7 +57,10 @@ typedef struct {
     uint64_t search_count;             /* that there were, and lists */
     uint64_t from;                     /* whose message is being received */
     uint64_t master, settled;          /* of the control state, as membership names it */
-    uint64_t said;                     /* the newest master that was told all */
+    uint64_t said;                     /* the newest master that was told all by the room */
+    uint64_t names_master, names_said; /* the same for names: the newest, and that was told all */
+    size_t names_open;                 /* that are said, and not answered */
+    bool names_due;                    /* some are to be said yet */
 } node_acting_t;
 
 /* This node is a member. MOB_ENOMEM. */

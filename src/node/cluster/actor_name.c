@@ -17,6 +17,11 @@
  * stay taken as long as this node lives.
  *
  * An actor that is about to end has no name any more, whatever the control state says.
+ *
+ * A state that may have lost something has another master's name. Then each node says again which
+ * of its actors have names; the state settles when all nodes have said all they have. Until then a
+ * name that nobody has there may be somebody's: it is not given to anybody, and whoever looks for
+ * it waits. Where an actor gave its name back meanwhile, that is said after it.
  */
 #include "node/cluster/actor_name.h"
 
@@ -30,12 +35,13 @@
 #include "node/cluster/acting.h"
 #include "node/cluster/actor_orphan.h"
 #include "node/cluster/cluster.h"
+#include "node/cluster/membership.h"
 #include "node/cluster/post.h"
 #include "node/cluster/proxy.h"
 #include "node/state.h"
 
-static const uint64_t PATIENCE_NS = 5000000000;
-enum { KEY_SIZE = 40, SAY_OK = 1, SAY_TAKEN, SAY_NONE, SAY_AGAIN, SAY_ORPHAN };
+static const uint64_t PATIENCE_NS = 5000000000, SETTLING_NS = 20000000000;
+enum { KEY_SIZE = 40, SAY_OK = 1, SAY_TAKEN, SAY_NONE, SAY_AGAIN, SAY_ORPHAN, SAY_POISONED };
 
 struct node_name_search {
     node_name_search_t *next;
@@ -51,8 +57,9 @@ struct node_name_asked {
     node_named_t named;
     frame_id_t id;            /* the actor; home 0: it is searched for */
     uint64_t dead;            /* a home that counts as nothing */
-    node_name_taken_fn taken; /* NULL: it is given back */
+    node_name_taken_fn taken; /* NULL: it is given back, or said again */
     void *context;
+    mob_ref_t actor; /* of a name that is said again; slot 0: it is not */
     uint64_t number; /* of a search */
     uint64_t since_ns;
 };
@@ -112,7 +119,8 @@ static size_t script(const script_keys_t *keys, const void *arguments, size_t si
     const void *value = keys->get(keys->context, a.key, &kept_size);
     base_reader_t r = {.at = value, .left = value != NULL ? kept_size : 0};
     frame_id_t kept = frame_id_take(&r);
-    bool is_there = value != NULL && !r.short_of;
+    bool is_there = value != NULL;
+    if (is_there && !base_reader_is_done(&r)) return say(answer, SAY_POISONED, 0);
     bool is_own = is_there && kept.home == a.id.home && kept.number == a.id.number &&
                   kept.generation == a.id.generation;
     if (is_there && !is_own && !a.drops && kept.home == a.dead) {
@@ -136,29 +144,51 @@ static size_t script(const script_keys_t *keys, const void *arguments, size_t si
 static void on_taken(void *context, uint64_t master, const void *answer, size_t size);
 static void on_kept(void *context, uint64_t master, const void *answer, size_t size);
 
-static mob_status_t ask(node_name_asked_t *asked) {
-    bool searches = frame_id_is_none(asked->id);
-    arguments_t a;
-    memset(&a, 0, sizeof a);
-    a.master = asked->cluster->acting.master;
-    a.dead = asked->dead;
-    a.id = asked->id;
-    a.drops = !searches && asked->taken == NULL;
-    key_write(&asked->named, a.key);
-    return node_cluster_ask(asked->cluster, script, &a, sizeof a, searches ? on_kept : on_taken,
-                            asked);
-}
-
 static void unheard_add(node_name_asked_t *asked) {
     asked->next = asked->cluster->acting.unheard;
     asked->cluster->acting.unheard = asked;
 }
 
+static bool is_settled(const node_cluster_t *c) {
+    return c->acting.settled >= c->acting.master || c->state == CLUSTER_OVER;
+}
+
+static bool is_said(const node_name_asked_t *asked) { return asked->actor.slot != 0; }
+
+static bool is_drop(const node_name_asked_t *asked) {
+    return !frame_id_is_none(asked->id) && asked->taken == NULL && !is_said(asked);
+}
+
+/* Others have yet to say theirs. */
+static bool must_wait(const node_name_asked_t *asked) {
+    return asked->taken != NULL && !is_settled(asked->cluster);
+}
+
+static bool is_late(const node_name_asked_t *asked) {
+    uint64_t patience = is_settled(asked->cluster) ? PATIENCE_NS : SETTLING_NS;
+    return base_clock_mono_ns() - asked->since_ns > patience && !is_drop(asked) && !is_said(asked);
+}
+
+static mob_status_t ask(node_name_asked_t *asked) {
+    bool searches = frame_id_is_none(asked->id);
+    arguments_t a;
+    if (must_wait(asked)) {
+        unheard_add(asked);
+        return MOB_OK;
+    }
+    memset(&a, 0, sizeof a);
+    a.master = asked->cluster->acting.master;
+    a.dead = asked->dead;
+    a.id = asked->id;
+    a.drops = is_drop(asked);
+    key_write(&asked->named, a.key);
+    return node_cluster_ask(asked->cluster, script, &a, sizeof a, searches ? on_kept : on_taken,
+                            asked);
+}
+
 /* False: there will be no answer, or not in time. */
 static bool ask_later(node_name_asked_t *asked) {
-    bool is_drop = !frame_id_is_none(asked->id) && asked->taken == NULL;
-    bool is_late = base_clock_mono_ns() - asked->since_ns > PATIENCE_NS;
-    if (asked->cluster->state == CLUSTER_OVER || (is_late && !is_drop)) return false;
+    if (asked->cluster->state == CLUSTER_OVER || is_late(asked)) return false;
     unheard_add(asked);
     return true;
 }
@@ -168,8 +198,12 @@ void node_actor_names_tick(node_cluster_t *c) {
     c->acting.unheard = NULL;
     for (; asked != NULL; asked = next) {
         next = asked->next;
-        if (ask(asked) != MOB_OK) unheard_add(asked);
+        if (must_wait(asked) && is_late(asked))
+            on_taken(asked, 0, NULL, 0);
+        else if (ask(asked) != MOB_OK)
+            unheard_add(asked);
     }
+    if (c->acting.names_due) node_actor_names_master(c, c->acting.names_master);
 }
 
 void node_actor_names_end(node_cluster_t *c) {
@@ -185,27 +219,46 @@ static node_name_asked_t *asked_new(node_cluster_t *c, const node_named_t *named
     return asked;
 }
 
+static void poisoned_tell(const node_name_asked_t *asked) {
+    char key[KEY_SIZE];
+    key_write(&asked->named, key);
+    node_cluster_trouble(asked->cluster,
+                         "%s in Redis, the name %s of an actor, makes no sense: "
+                         "delete that key, and the name is free",
+                         key, asked->named.name);
+}
+
 /* What it says, and whose it is; SAY_AGAIN: nobody knows. */
-static uint8_t answer_read(const void *answer, size_t size, uint64_t *ret_home) {
+static uint8_t answer_read(const node_name_asked_t *asked, const void *answer, size_t size,
+                           uint64_t *ret_home) {
     base_reader_t r = {.at = answer, .left = answer != NULL ? size : 0};
     uint8_t what = (uint8_t)base_take_number(&r, 1);
     *ret_home = base_take_number(&r, 8);
-    return what == SAY_ORPHAN ? what : r.short_of ? SAY_AGAIN : what;
+    if (what == SAY_POISONED) poisoned_tell(asked);
+    bool is_early = what == SAY_NONE && !is_settled(asked->cluster);
+    if (what == SAY_ORPHAN) return what;
+    return r.short_of || is_early || what == SAY_POISONED ? SAY_AGAIN : what;
 }
 
 /* ---- taking ---- */
+
+static void said(node_name_asked_t *asked, uint8_t what);
 
 static void on_taken(void *context, uint64_t master, const void *answer, size_t size) {
     (void)master;
     node_name_asked_t *asked = context;
     node_cluster_t *c = asked->cluster;
     uint64_t home;
-    uint8_t what = answer_read(answer, size, &home);
+    uint8_t what = answer_read(asked, answer, size, &home);
     if (what == SAY_AGAIN && ask_later(asked)) return;
     bool is_dead = home != c->node->incarnation && !member_knows(c->member, home);
-    if (what == SAY_TAKEN && is_dead && asked->taken != NULL) {
+    if (what == SAY_TAKEN && is_dead && asked->dead != home && !is_drop(asked)) {
         asked->dead = home;
         if (ask(asked) == MOB_OK) return;
+    }
+    if (is_said(asked)) {
+        said(asked, what);
+        return;
     }
     mob_status_t status = what == SAY_OK             ? MOB_OK
                           : what == SAY_TAKEN        ? MOB_EEXISTS
@@ -236,6 +289,55 @@ mob_status_t node_actor_name_take(node_cluster_t *c, const node_named_t *named, 
 
 void node_actor_name_drop(node_cluster_t *c, const node_named_t *named, mob_ref_t actor) {
     (void)write_ask(c, named, actor, NULL, NULL); /* else it stays until this node is dead */
+}
+
+/* ---- saying again ---- */
+
+/* The own actor in the slot, if it has a name. */
+static const node_actor_t *named_at(node_t *n, uint32_t slot) {
+    const node_object_t *o = n->objects[slot];
+    const node_actor_t *a = o != NULL && o->proxy == NULL ? o->actor : NULL;
+    return a != NULL && a->named != NULL && a->named->name[0] != 0 ? a : NULL;
+}
+
+static void all_said(node_cluster_t *c) {
+    if (c->acting.names_open > 0 || c->acting.names_due) return;
+    c->acting.names_said = c->acting.names_master;
+    node_membership_said(c);
+}
+
+static void said(node_name_asked_t *asked, uint8_t what) {
+    node_cluster_t *c = asked->cluster;
+    const node_actor_t *a = named_at(c->node, asked->actor.slot);
+    bool has_it = a != NULL && a->id.generation == asked->actor.generation;
+    if (what == SAY_OK && !has_it) node_actor_name_drop(c, &asked->named, asked->actor);
+    if (what != SAY_OK && has_it)
+        node_cluster_trouble(c, "another actor than %s of this node has its name in Redis now",
+                             asked->named.name);
+    c->acting.names_open--;
+    free(asked);
+    all_said(c);
+}
+
+static bool say_again(node_cluster_t *c, const node_actor_t *a) {
+    node_name_asked_t *asked = asked_new(c, a->named);
+    if (asked == NULL) return false;
+    asked->id = node_proxy_id(c->node, a->id);
+    asked->actor = a->id;
+    if (ask(asked) != MOB_OK) unheard_add(asked);
+    c->acting.names_open++;
+    return true;
+}
+
+void node_actor_names_master(node_cluster_t *c, uint64_t master) {
+    node_t *n = c->node;
+    c->acting.names_master = master;
+    c->acting.names_due = false;
+    for (uint32_t slot = STORE_SLOT_BLOCK; slot < n->grants.slots.granted; slot++) {
+        const node_actor_t *a = named_at(n, slot);
+        if (a != NULL && !say_again(c, a)) c->acting.names_due = true; /* no memory */
+    }
+    all_said(c);
 }
 
 /* ---- finding ---- */
@@ -287,7 +389,7 @@ static void on_kept(void *context, uint64_t master, const void *answer, size_t s
     node_cluster_t *c = asked->cluster;
     uint64_t home;
     static const frame_id_t none[2];
-    uint8_t what = answer_read(answer, size, &home);
+    uint8_t what = answer_read(asked, answer, size, &home);
     if (what == SAY_AGAIN && ask_later(asked)) return;
     bool is_dead = what == SAY_OK && home != c->node->incarnation && !member_knows(c->member, home);
     if (is_dead && asked->dead != home) {

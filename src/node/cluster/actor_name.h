@@ -36,6 +36,8 @@ mob_status_t node_actor_name_asked(node_cluster_t *cluster, uint64_t peer,
                                    size_t size);
 mob_status_t node_actor_name_told(node_cluster_t *cluster, uint64_t peer,
                                   const actor_message_t *message, const uint8_t *body, size_t size);
+/* The control state may have lost names: this node's are said to it again. */
+void node_actor_names_master(node_cluster_t *cluster, uint64_t master);
 /* Asks again what was not answered; now and then. */
 void node_actor_names_tick(node_cluster_t *cluster);
 /* What was not answered will not be. */
