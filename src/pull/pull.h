@@ -24,8 +24,8 @@
 
 enum {
     PULL_CHUNK = 1 << 20, /* bytes of a chunk; the last one of a value may have fewer */
-    PULL_AHEAD = 4,       /* chunks that a receiver asks a source for before the first has come */
-    PULL_SERVES = 2,      /* chunks of a reading that the bulk thread is given to send at a time */
+    PULL_AHEAD = 8,       /* chunks that a receiver asks a source for before the first has come */
+    PULL_SERVES = 4,      /* chunks of a reading that the bulk thread is given to send at a time */
 };
 #define PULL_MS          UINT64_C(1000000)
 #define PULL_STALL_NS    (1000 * PULL_MS) /* without a chunk: another source is asked for */
