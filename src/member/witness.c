@@ -168,9 +168,9 @@ void witness_mark(member_t *m, uint64_t sent_ns) {
     m->marks[0] = sent_ns;
 }
 
-/* A node that leaves has said goodbye, and hears nobody. It goes on by nobody's word, so any list is
- * right, and the newest that names somebody is best: with an empty one the node would be buried late
- * if it ended before it has left. */
+/* A node that leaves has said goodbye, and hears nobody. It goes on by nobody's word, so any list
+ * is right, and the newest that names somebody is best: with an empty one the node would be buried
+ * late if it ended before it has left. */
 static witnesses_t list_last(const member_t *m) {
     for (int i = 0; i < LISTS_MAX; i++)
         if (m->lists[i].count > 0) return m->lists[i];

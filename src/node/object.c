@@ -292,8 +292,6 @@ static void object_free(node_t *n, node_object_t *o) {
         node_proxy_free(n, slot, proxy);
     else
         slot_release(n, slot, generation);
-    if (proxy == NULL && node_proxy_owns(n, n->grants.slots.owner[slot / STORE_SLOT_BLOCK]))
-        node_own_slot_back(&n->cluster->proxies.own, slot); /* see node_will_objects */
 }
 
 void node_object_forget(node_t *n, mob_ref_t ref) {

@@ -116,13 +116,13 @@ static uint8_t *bytes_renamed(node_t *n, const node_will_t *will, const mob_ref_
 
 static mob_status_t object_make(node_t *n, const node_will_t *will, const node_will_object_t *o,
                                 const mob_ref_t *made, mob_ref_t *ret_ref) {
-    node_own_t *own = &n->cluster->proxies.own;
+    node_own_t *own = &n->cluster->proxies.swept;
     mob_ref_t ref, *inside = calloc(o->inside_count + 1, sizeof *inside);
     base_reader_t r = {.at = o->inside, .left = 2 * o->inside_count};
     for (size_t i = 0; inside != NULL && i < o->inside_count; i++)
         inside[i] = made[base_take_number(&r, 2)];
     uint8_t *bytes = bytes_renamed(n, will, made, o);
-    if (inside == NULL || bytes == NULL || !node_own_slot(n, own, &ref.slot)) {
+    if (inside == NULL || bytes == NULL || !node_own_slot_swept(n, own, &ref.slot)) {
         free(inside);
         free(bytes);
         return MOB_ENOMEM;
@@ -139,7 +139,6 @@ static mob_status_t object_make(node_t *n, const node_will_t *will, const node_w
     if (status != MOB_OK) {
         if (book != NULL) node_object_forget(n, ref);
         store_slot_close(slot);
-        node_own_slot_back(own, ref.slot);
         return status;
     }
     (void)store_slot_seal(slot, true);

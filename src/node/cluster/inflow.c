@@ -180,7 +180,7 @@ static mob_status_t value_put(node_t *n, const node_task_t *t, uint64_t from, mo
 
 /* The slot behind the tail. False: there is none. */
 static bool next_open(node_t *n, mob_ref_t *ret_next) {
-    if (!node_own_slot_swept(n, &n->cluster->proxies.items, &ret_next->slot)) return false;
+    if (!node_own_slot_swept(n, &n->cluster->proxies.swept, &ret_next->slot)) return false;
     ret_next->generation = store_slot_open(&n->slots[ret_next->slot]);
     n->slots[ret_next->slot].value.item.next = 0;
     return true;

@@ -85,7 +85,7 @@ static uint64_t word_of(const node_outflow_t *out, mob_ref_t ref) {
 /* The slot of item 0, with a book. False: no memory. */
 static bool first_open(node_t *n, mob_ref_t *ret_first) {
     mob_ref_t ref;
-    if (!node_own_slot_swept(n, &n->cluster->proxies.items, &ref.slot)) return false;
+    if (!node_own_slot_swept(n, &n->cluster->proxies.swept, &ref.slot)) return false;
     store_slot_t *slot = &n->slots[ref.slot];
     ref.generation = store_slot_open(slot);
     slot->value.item.next = 0;

@@ -45,7 +45,7 @@ mob_status_t node_proxies_start(node_cluster_t *cluster) {
     c->role = NODE_PEER;
     c->state = NODE_REMOTE;
     p->others = c;
-    p->own.submitter = p->items.submitter = c->number;
+    p->own.submitter = p->swept.submitter = c->number;
     base_map_init(&p->by_id, MOB_ID_SIZE);
     atomic_store(&cluster->node->shared->clustered, 1);
     return MOB_OK;
@@ -55,8 +55,8 @@ void node_proxies_end(node_cluster_t *cluster) {
     base_map_fini(&cluster->proxies.by_id);
     vec_free(&cluster->proxies.own.slots.free);
     vec_free(&cluster->proxies.own.slots.spans);
-    vec_free(&cluster->proxies.items.slots.free);
-    vec_free(&cluster->proxies.items.slots.spans);
+    vec_free(&cluster->proxies.swept.slots.free);
+    vec_free(&cluster->proxies.swept.slots.spans);
 }
 
 bool node_proxy_owns(const node_t *n, uint32_t client) {

@@ -34,7 +34,8 @@ typedef struct node_elsewhere {
 typedef struct {
     node_client_t *others; /* owns proxies, and holds own objects that other nodes hold */
     node_own_t own;        /* what their slots are taken from */
-    node_own_t items;      /* and those of items of flows, which their readers free */
+    node_own_t swept;      /* and those of what goes like any object, so that nobody gives its slot
+                              back: items of flows, and what is left of an actor's home */
     base_map_t by_id;      /* to node_object_t */
     bool unasked;          /* for want of memory the home of some was not asked */
 } node_proxies_t;

@@ -246,6 +246,33 @@ static void test_slots_by_blocks(void **state) {
     assert_false(node_grant_record_is(n, WIRE_MAX_RECORDS, a->number));
 }
 
+/* A stock whose slots others free, which say nothing: it finds those, and need not grow. */
+static void test_slots_that_others_free(void **state) {
+    enum { AT_ONCE = 100, TIMES = 50 };
+    uint32_t slots[AT_ONCE];
+    node_own_t own = {.submitter = a->number};
+    (void)state;
+    for (int k = 0; k < TIMES; k++) {
+        for (int i = 0; i < AT_ONCE; i++) {
+            assert_true(node_own_slot_swept(n, &own, &slots[i]));
+            store_slot_open(&n->slots[slots[i]]);
+        }
+        for (int i = 0; i < AT_ONCE; i++) store_slot_close(&n->slots[slots[i]]);
+    }
+    assert_true(own.slots.spans.count <= 2);
+    /* what is in use stays so */
+    assert_true(node_own_slot_swept(n, &own, &slots[0]));
+    store_slot_open(&n->slots[slots[0]]);
+    for (int i = 0; i < 3 * STORE_SLOT_BLOCK; i++) {
+        assert_true(node_own_slot_swept(n, &own, &slots[1]));
+        assert_int_not_equal(slots[1], slots[0]);
+        store_slot_open(&n->slots[slots[1]]);
+        store_slot_close(&n->slots[slots[1]]);
+    }
+    vec_free(&own.slots.free);
+    vec_free(&own.slots.spans);
+}
+
 static void test_impossible_numbers_are_faults(void **state) {
     (void)state;
     node_grant_slots(a, 0);
@@ -384,6 +411,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_owners_get_memory_for_large_ones, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_old_serial_takes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slots_by_blocks, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_slots_that_others_free, setup, teardown),
         cmocka_unit_test_setup_teardown(test_impossible_numbers_are_faults, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_dead_clients_memory_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_old_bytes_in_what_was_never_cut, setup, teardown),
