@@ -41,7 +41,7 @@ typedef struct line_list {
 
 struct net_port {
     uv_tcp_t listener;
-    uv_timer_t limit;   /* runs while there are strangers */
+    uv_timer_t limit;   /* runs while there are strangers, or `is_knocked` */
     uv_prepare_t flush; /* runs while there are dirty lines */
     net_secret_t secret;
     net_credentials_t *credentials; /* NULL: lines are without TLS */
@@ -52,6 +52,7 @@ struct net_port {
     net_line_t *dirty;
     size_t handles; /* that are not closed yet: the port's memory stays until then */
     bool is_closed;
+    bool is_knocked; /* somebody has connected for whom there was no memory */
 };
 
 /* line.c, for port.c. */

@@ -3,6 +3,9 @@
  * there are any. If too many of them were accepted, the oldest goes: an honest one needs some
  * milliseconds, so it is not among the oldest unless somebody connects very often, and then it
  * tries again.
+ *
+ * Whoever connects while there is no memory for a line waits, and all after him in the kernel's
+ * queue: libuv listens no more until he is accepted. The timer tries again.
  */
 #include "net/port.h"
 
@@ -39,7 +42,7 @@ void net_port_line_remove(net_line_t *line) {
     while (line->is_dirty && *link != line) link = &(*link)->next_dirty;
     if (line->is_dirty) *link = line->next_dirty;
     line->is_dirty = false;
-    if (port->strangers.count == 0) uv_timer_stop(&port->limit);
+    if (port->strangers.count == 0 && !port->is_knocked) uv_timer_stop(&port->limit);
 }
 
 void net_port_line_up(net_line_t *line) {
@@ -72,8 +75,11 @@ void net_port_dirty_add(net_line_t *line) {
 
 /* ---- strangers ---- */
 
+static void knock_take(net_port_t *port);
+
 static void on_limit(uv_timer_t *timer) {
     net_port_t *port = timer->data;
+    if (port->is_knocked) knock_take(port);
     uint64_t now = uv_now(timer->loop);
     while (port->strangers.first != NULL &&
            now - port->strangers.first->began_ms >= NET_STRANGER_MS) {
@@ -89,13 +95,18 @@ static net_line_t *oldest_accepted(const net_port_t *port) {
     return line;
 }
 
+static void limit_start(net_port_t *port) {
+    if (!uv_is_active((uv_handle_t *)&port->limit))
+        uv_timer_start(&port->limit, on_limit, LOOK_MS, LOOK_MS);
+}
+
 static void stranger_add(net_port_t *port, net_line_t *line) {
     if (port->strangers.count >= NET_STRANGERS_MAX && oldest_accepted(port) != NULL)
         net_line_fail(
             oldest_accepted(port),
             base_fail(MOB_ELIMIT, "more than %d strangers are connected", NET_STRANGERS_MAX));
     list_add(&port->strangers, line);
-    if (port->strangers.count == 1) uv_timer_start(&port->limit, on_limit, LOOK_MS, LOOK_MS);
+    limit_start(port);
 }
 
 static void address_note(net_line_t *line, const struct sockaddr_storage *about) {
@@ -109,20 +120,28 @@ static void address_note(net_line_t *line, const struct sockaddr_storage *about)
              ntohs(is_six ? six->sin6_port : four->sin_port));
 }
 
-static void on_knock(uv_stream_t *listener, int error) {
-    net_port_t *port = listener->data;
+/* Somebody has connected. */
+static void knock_take(net_port_t *port) {
     net_line_t *line;
     struct sockaddr_storage about = {0};
     int size = sizeof about;
-    if (error != 0 || net_line_new(port, false, &line) != MOB_OK) return;
+    port->is_knocked = net_line_new(port, false, &line) != MOB_OK;
+    if (port->is_knocked) {
+        limit_start(port);
+        return;
+    }
     line->state = LINE_SHAKING;
     stranger_add(port, line);
-    error = uv_accept(listener, (uv_stream_t *)&line->tcp);
+    int error = uv_accept((uv_stream_t *)&port->listener, (uv_stream_t *)&line->tcp);
     uv_tcp_getpeername(&line->tcp, (struct sockaddr *)&about, &size);
     address_note(line, &about);
     mob_status_t status =
         error == 0 ? net_line_shake(line) : base_fail(MOB_ESYS, "accept: %s", uv_strerror(error));
     if (status != MOB_OK) net_line_fail(line, status);
+}
+
+static void on_knock(uv_stream_t *listener, int error) {
+    if (error == 0) knock_take(listener->data);
 }
 
 /* ---- dialling ---- */

@@ -30,6 +30,17 @@ typedef struct {
     bool echoes;
 } side_t;
 
+static bool is_starved; /* there is no memory */
+static int starved;     /* how often there was none */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size) {
+    starved += is_starved;
+    return is_starved ? NULL : __real_calloc(count, size);
+}
+
 static uv_loop_t loop;
 static side_t a, b;
 static net_credentials_t *credentials; /* of the ports that are opened; NULL: no TLS */
@@ -324,6 +335,19 @@ static int tls_down(void **state) {
     return failed + system(command);
 }
 
+static void whoever_comes_while_there_is_no_memory_waits(void **state) {
+    (void)state;
+    dial(0);
+    is_starved = true;
+    starved = 0;
+    UNTIL(starved > 0);
+    is_starved = false;
+    assert_int_equal(b.ups, 0);
+    UNTIL(a.ups == 1 && b.ups == 1);
+    dial(0); /* and the port still listens */
+    UNTIL(b.ups == 2);
+}
+
 static void another_authority_is_refused(void **state) {
     (void)state;
     credentials = of[2];
@@ -371,6 +395,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(strangers_are_bounded_in_number_and_time, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(garbage_gets_nowhere, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(whoever_comes_while_there_is_no_memory_waits, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(each_knows_who_the_other_is, tls_up, tls_down),
         cmocka_unit_test_setup_teardown(bytes_come_whole_and_in_order, tls_up, tls_down),
         cmocka_unit_test_setup_teardown(a_line_may_be_ended_by_what_came, tls_up, tls_down),
