@@ -484,6 +484,9 @@ def test_an_address_of_a_node_elsewhere(folder):
     joined = session_of(init={"address": first.address}, **elsewhere)
     assert joined.startswith(folder + os.sep)
     assert session_of(init={"address": "auto"}, **elsewhere) == joined
+    by_name = first.address.replace("127.0.0.1", "localhost")
+    assert session_of(init={"address": by_name}, **elsewhere) == joined
+    assert session_of(init={"address": first.folder}, **elsewhere) == first.folder
     stopped = drivers.command("stop", env=elsewhere)
     assert stopped.returncode == 0 and "Stopped all" in stopped.stdout
     await_all(first)

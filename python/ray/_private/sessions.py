@@ -86,8 +86,8 @@ def find_node(address: str) -> Node:
     if named is not None:
         return named if os.path.isabs(address) else _chosen(nodes, named, named)
     if os.path.isdir(address):
-        raise ConnectionError(_why_not(address))
-    neighbour = _neighbour(nodes, address)
+        return _node_in(address)
+    neighbour = _neighbour(nodes, address) or _neighbour(nodes, _in_digits(address))
     if neighbour is not None:
         return _chosen(nodes, neighbour)
     raise ConnectionError(
@@ -118,6 +118,16 @@ def _chosen(nodes, found, default=None):
     return default or min(nodes, key=lambda node: _age(node.folder))
 
 
+def _in_digits(address) -> str:
+    """With what a machine's name stands for; as it is, if that is nothing."""
+    from ray._private import addresses
+
+    try:
+        return addresses.in_digits(address) if addresses.is_address(address) else address
+    except OSError:
+        return address
+
+
 def _neighbour(nodes, address):
     """A node here that is in a cluster with the one of this address."""
     from ray._private import roster
@@ -130,17 +140,21 @@ def _neighbour(nodes, address):
     return None
 
 
-def _why_not(folder) -> str:
+def _node_in(folder) -> Node:
+    """The node of that folder, which may be under another RAY_TMPDIR; ConnectionError."""
     if os.stat(folder).st_uid != os.geteuid():
-        return f"the session in {folder} is another user's"
+        raise ConnectionError(f"the session in {folder} is another user's")
     if not _lives(folder):
-        return f"no daemon runs in {folder} any more: start another node with `ray start --head`"
-    if not os.path.exists(os.path.join(folder, "node")):
-        return (
+        raise ConnectionError(
+            f"no daemon runs in {folder} any more: start another node with `ray start --head`"
+        )
+    try:
+        return Node(folder)
+    except FileNotFoundError:
+        raise ConnectionError(
             f"the session in {folder} belongs to the program that started it, and can't be joined. "
             "Start a node that can be with `ray start --head`"
-        )
-    return f"the node in {folder} has another address"
+        ) from None
 
 
 def parent_folder() -> str:
