@@ -82,6 +82,13 @@ void node_groups_settle(node_t *node);
 /* For people: rows of the group whose reference has this slot, or with 0 of all. */
 void node_groups_write(node_t *node, uint64_t slot, wire_writer_t *writer);
 
+/* ---- what is in it: group_inside.c ---- */
+
+/* Where its bundles are has changed: what waits for them goes there, or fails. */
+void node_group_stir(node_group_t *group);
+/* It was removed: what runs in it here is killed, what waits for it fails. */
+void node_group_inside_end(node_group_t *group);
+
 /* ---- for the files in cluster/ ---- */
 
 /* The book of a group of another node, which takes the spec; NULL: it makes no sense, or no memory,
@@ -91,8 +98,6 @@ node_group_t *node_group_guest_new(node_t *node, frame_id_t id, uint8_t *spec, s
 void node_group_guest_bind(node_group_t *group, mob_ref_t ref);
 /* All its bundles are set aside, on whichever nodes: who waits for it goes on. */
 void node_group_made(node_group_t *group);
-/* Where its bundles are has changed: what waits for them goes there, or fails. */
-void node_group_stir(node_group_t *group);
 /* Nothing starts in it any more, what runs in it here is killed, and it is forgotten. `why`: for
  * those who wait for it. */
 void node_group_end(node_group_t *group, const char *why);

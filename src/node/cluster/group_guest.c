@@ -197,7 +197,9 @@ static void told_write(node_group_t *g, const told_t *t) {
     g->made_ns = t->made_ns;
     g->placed_ns = t->placed_ns;
     if (t->count > 0 && (nodes == NULL || !node_group_places_set(g, nodes, t->count)))
-        node_cluster_trouble(g->node->cluster, "no memory for the places of a placement group");
+        node_cluster_trouble(
+            g->node->cluster,
+            "the places of a placement group make no sense, or there is no memory for them");
     free(nodes);
 }
 

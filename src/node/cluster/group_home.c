@@ -175,7 +175,8 @@ void node_group_home_told(node_cluster_t *c, frame_id_t id, group_state_t state,
         break;
     case GROUP_READY:
         if (!node_group_places_set(g, nodes, count))
-            node_cluster_trouble(c, "no memory for the places of a placement group");
+            node_cluster_trouble(
+                c, "the places of a placement group make no sense, or there is no memory for them");
         node_group_made(g);
         break;
     case GROUP_RESCHEDULING:

@@ -70,7 +70,7 @@ static bool others_add(node_group_over_t *over, uint64_t node) {
 bool node_group_places_set(node_group_t *g, const uint64_t *nodes, size_t count) {
     node_group_over_t *over = g->over;
     size_t bundles = sched_group_bundles(g->sched);
-    uint64_t *places = malloc(bundles * sizeof *places);
+    uint64_t *places = count == 1 || count == bundles ? malloc(bundles * sizeof *places) : NULL;
     if (places == NULL) return false;
     for (size_t b = 0; b < bundles; b++) places[b] = nodes[count == 1 ? 0 : b];
     bool is_whole = true;
@@ -173,7 +173,7 @@ bool node_bundle_reserve(node_group_t *g, const group_key_t *key, const char *se
 }
 
 void node_bundle_commit(node_group_t *g, const group_key_t *key) {
-    if (turn_of(g, key) == NULL) return;
+    if (turn_of(g, key) == NULL || sched_bundle_is_open(g->sched, key->bundle)) return;
     sched_bundle_open(g->sched, key->bundle);
     g->node->again = true;
 }

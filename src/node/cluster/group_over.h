@@ -44,7 +44,9 @@ node_group_t *node_group_known(node_t *node, frame_id_t id);
 
 /* ---- where its bundles are ---- */
 
-/* One node for each bundle, or one for all. False: no memory, and nothing has changed. */
+/* One node for each bundle, or one for all. False: no memory, or it is neither; nothing has
+ * changed.
+ */
 bool node_group_places_set(node_group_t *group, const uint64_t *nodes, size_t count);
 /* The bundle's node; 0: it has none, as far as is known. */
 uint64_t node_group_place_of(const node_group_t *group, uint32_t bundle);

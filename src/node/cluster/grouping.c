@@ -207,8 +207,7 @@ static void on_timer(uv_timer_t *timer) {
     node_cluster_t *c = timer->data;
     node_grouping_ask_again(c);
     free_look(c);
-    node_group_homes_tick(c);
-    c->node->again = true;
+    node_group_homes_tick(c); /* the room's turn follows at the end of the round */
 }
 
 void node_grouping_settle(node_cluster_t *c) {

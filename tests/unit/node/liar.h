@@ -126,6 +126,7 @@ static void part_take(daemon_t *d) {
     assert_int_equal(node_pulling_start(c), MOB_OK);
     assert_int_equal(node_placing_start(c), MOB_OK);
     assert_int_equal(node_acting_start(c), MOB_OK);
+    assert_int_equal(node_grouping_start(c), MOB_OK);
     node_placing_leads(c, A->n->incarnation, 1);
     node_acting_leads(c, A->n->incarnation);
 }
@@ -155,6 +156,8 @@ static void all_settle(daemon_t *d) {
     node_pulling_settle(n->cluster);
     node_outflows_settle(n->cluster);
     node_inflows_settle(n->cluster);
+    node_groups_settle(n);
+    node_grouping_settle(n->cluster);
     node_acting_settle(n->cluster);
     node_placing_settle(n->cluster);
     node_holding_settle(n->cluster);
@@ -392,6 +395,7 @@ static void done_say(uint64_t record, uint64_t run, frame_end_t end) {
 }
 
 #include "liar_flows.h"
+#include "liar_groups.h"
 
 /* Tasks that come with a lease, and what is said of those that have left. */
 static void places_say(void) {
@@ -409,7 +413,6 @@ static void pulses_say(void) {
     size_t size = node_roster_usage_write(B->n, bytes + MEMBER_PULSE_SIZE, 512);
     sample_add(POST_PULSE, bytes, MEMBER_PULSE_SIZE + size);
     sample_add(POST_MEMBER, bytes, 40);
-    sample_add(POST_GROUP, bytes, 40);
 }
 
 static void jobs_say(void) {
@@ -476,6 +479,7 @@ static void live(void) {
     pulses_say();
     places_say();
     flows_say(known[4]);
+    groups_say();
     actors_say();
 }
 

@@ -137,6 +137,7 @@ static void bury(daemon_t *d) {
     node_outflows_died(c, peer);
     node_placing_died(c, peer);
     node_acting_died(c, peer);
+    node_grouping_died(c, peer);
     (void)node_pulling_died(c, peer);
     node_guestjob_died(c, peer);
     node_holding_died(c, peer, 1 + (uint64_t)place_of(d));
