@@ -1,12 +1,19 @@
-"""Nodes of `ray start` that make a cluster on this machine."""
+"""Nodes of `ray start`, or of cluster_utils.Cluster, that make a cluster on this machine.
 
+The fixtures are for a test module that gives them a name: `cluster = clusters.empty`.
+"""
+
+import contextlib
 import os
 import signal
 
 import drivers
+import pytest
 import support
 
+import ray
 from ray._private import roster, sessions
+from ray.cluster_utils import Cluster
 
 NOTICED = 30  # seconds from a node's death until all know it, on a busy machine
 
@@ -57,9 +64,44 @@ def kill(node):
 
 def end_all():
     """Ends all nodes here; nothing of them is left."""
-    import ray
-
     ray.shutdown()
     drivers.command("stop", "--force")
     assert support.wait_until(lambda: not support.processes() and not support.sessions())
     assert support.redis_processes() == [] and support.redis_folders() == []
+
+
+@contextlib.contextmanager
+def joined(*arguments, **init):
+    """The nodes of a Cluster, each with two CPUs and these arguments more; this process has joined
+    the first one.
+    """
+    assert sessions.live_nodes() == []
+    cluster = Cluster()
+    try:
+        nodes = [cluster.add_node(**{"num_cpus": 2, **each}) for each in arguments]
+        ray.init(address=cluster.address, **init)
+        yield nodes
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        drivers.command("stop", "--force")
+
+
+@pytest.fixture
+def empty():
+    """A Cluster without a node, for a test that ends some. In a module whose tests have joined
+    another cluster such tests come last, for they end the driver's part in that one.
+    """
+    ray.shutdown()
+    made = Cluster()
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def none_left():
+    """Every test begins and ends without a node."""
+    assert sessions.live_nodes() == []
+    yield
+    end_all()

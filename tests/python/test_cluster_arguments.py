@@ -7,14 +7,12 @@ import os
 import signal
 import time
 
-import drivers
+import clusters
 import numpy
 import pytest
 import support
 
 import ray
-from ray._private import sessions
-from ray.cluster_utils import Cluster
 
 pytestmark = [
     pytest.mark.one_path("what has large arguments elsewhere is the daemons' business"),
@@ -29,27 +27,11 @@ LARGE = 32 << 20
 @pytest.fixture(scope="module")
 def nodes():
     """The driver's, one with `blue`, one with `green`; two CPUs each."""
-    assert sessions.live_nodes() == []
-    made = Cluster()
-    all_nodes = [made.add_node(num_cpus=2)]
-    all_nodes += [made.add_node(num_cpus=2, resources={name: 2}) for name in ("blue", "green")]
-    ray.init(address=made.address)
-    yield all_nodes
-    ray.shutdown()
-    made.shutdown()
-    drivers.command("stop", "--force")
+    with clusters.joined({}, *({"resources": {name: 2}} for name in ("blue", "green"))) as made:
+        yield made
 
 
-@pytest.fixture
-def cluster():
-    """Without a node, for a test that ends some. These come last, for they end the driver's part
-    in the other cluster.
-    """
-    ray.shutdown()
-    made = Cluster()
-    yield made
-    ray.shutdown()
-    made.shutdown()
+cluster = clusters.empty
 
 
 def get(refs):

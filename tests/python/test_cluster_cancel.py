@@ -4,13 +4,11 @@ import asyncio
 import os
 import time
 
-import drivers
+import clusters
 import pytest
 import support
 
 import ray
-from ray._private import sessions
-from ray.cluster_utils import Cluster
 from ray.exceptions import ActorDiedError, TaskCancelledError
 
 pytestmark = [
@@ -25,16 +23,8 @@ LIMIT = 60
 @pytest.fixture(scope="module")
 def nodes():
     """The driver's node, one with `blue`, and one with `red`."""
-    assert sessions.live_nodes() == []
-    made = Cluster()
-    here = made.add_node(num_cpus=2)
-    blue = made.add_node(num_cpus=2, resources={"blue": 4})
-    red = made.add_node(num_cpus=2, resources={"red": 4})
-    ray.init(address=made.address)
-    yield here, blue, red
-    ray.shutdown()
-    made.shutdown()
-    drivers.command("stop", "--force")
+    with clusters.joined({}, {"resources": {"blue": 4}}, {"resources": {"red": 4}}) as made:
+        yield made
 
 
 @ray.remote(num_cpus=0, resources={"blue": 1})

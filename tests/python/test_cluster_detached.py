@@ -7,7 +7,6 @@ import pytest
 import support
 
 import ray
-from ray._private import sessions
 from ray.cluster_utils import Cluster
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
 
@@ -20,12 +19,7 @@ pytestmark = [
 LIMIT = 60
 
 
-@pytest.fixture(autouse=True)
-def no_nodes():
-    """Every test begins and ends without one."""
-    assert sessions.live_nodes() == []
-    yield
-    clusters.end_all()
+no_nodes = clusters.none_left
 
 
 @pytest.fixture

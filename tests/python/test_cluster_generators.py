@@ -5,14 +5,12 @@ import gc
 import os
 import signal
 
-import drivers
+import clusters
 import numpy
 import pytest
 import support
 
 import ray
-from ray._private import sessions
-from ray.cluster_utils import Cluster
 from ray.exceptions import (
     ActorDiedError,
     ActorUnavailableError,
@@ -36,28 +34,11 @@ LARGE = 100_000  # bytes: more than a message has of a value
 @pytest.fixture(scope="module")
 def nodes():
     """The driver's node, one with `blue`, and one with `red`."""
-    assert sessions.live_nodes() == []
-    made = Cluster()
-    here = made.add_node(num_cpus=2)
-    blue = made.add_node(num_cpus=2, resources={"blue": 4})
-    red = made.add_node(num_cpus=2, resources={"red": 4})
-    ray.init(address=made.address)
-    yield here, blue, red
-    ray.shutdown()
-    made.shutdown()
-    drivers.command("stop", "--force")
+    with clusters.joined({}, {"resources": {"blue": 4}}, {"resources": {"red": 4}}) as made:
+        yield made
 
 
-@pytest.fixture
-def cluster():
-    """Without a node, for a test that ends some. These come last, for they end the driver's part
-    in the other cluster.
-    """
-    ray.shutdown()
-    made = Cluster()
-    yield made
-    ray.shutdown()
-    made.shutdown()
+cluster = clusters.empty
 
 
 def get(refs):

@@ -3,13 +3,12 @@
 import os
 import time
 
+import clusters
 import drivers
 import pytest
 import support
 
 import ray
-from ray._private import sessions
-from ray.cluster_utils import Cluster
 from ray.exceptions import (
     ActorDiedError,
     ActorPlacementGroupRemoved,
@@ -33,16 +32,10 @@ LIMIT = 60
 @pytest.fixture(scope="module")
 def nodes():
     """The driver's node, one with `blue`, and one with `red`: their ids."""
-    assert sessions.live_nodes() == []
-    made = Cluster()
-    here = made.add_node(num_cpus=2)
-    blue = made.add_node(num_cpus=2, resources={"blue": 2}, labels={"color": "blue"})
-    red = made.add_node(num_cpus=2, resources={"red": 2})
-    ray.init(address=made.address)
-    yield here.node_id, blue.node_id, red.node_id
-    ray.shutdown()
-    made.shutdown()
-    drivers.command("stop", "--force")
+    with clusters.joined(
+        {}, {"resources": {"blue": 2}, "labels": {"color": "blue"}}, {"resources": {"red": 2}}
+    ) as made:
+        yield [node.node_id for node in made]
 
 
 @pytest.fixture
@@ -62,16 +55,7 @@ def group():
     ), ray.available_resources()
 
 
-@pytest.fixture
-def cluster():
-    """Without a node, for a test that ends some. These come last, for they end the driver's part
-    in the other cluster.
-    """
-    ray.shutdown()
-    made = Cluster()
-    yield made
-    ray.shutdown()
-    made.shutdown()
+cluster = clusters.empty
 
 
 def get(refs):

@@ -3,13 +3,12 @@
 import os
 import signal
 
-import drivers
+import clusters
 import pytest
 import support
 
 import ray
-from ray._private import sessions, state
-from ray.cluster_utils import Cluster
+from ray._private import state
 
 pytestmark = [
     pytest.mark.one_path("the daemons make the lists in any case"),
@@ -23,16 +22,10 @@ LIMIT = 60
 @pytest.fixture
 def nodes():
     """The driver's node, one with `blue`, and one with `red`."""
-    assert sessions.live_nodes() == []
-    made = Cluster()
-    here = made.add_node(num_cpus=2)
-    blue = made.add_node(num_cpus=2, resources={"blue": 4})
-    red = made.add_node(num_cpus=2, resources={"red": 4})
-    ray.init(address=made.address, namespace="mine")
-    yield here, blue, red
-    ray.shutdown()
-    made.shutdown()
-    drivers.command("stop", "--force")
+    with clusters.joined(
+        {}, {"resources": {"blue": 4}}, {"resources": {"red": 4}}, namespace="mine"
+    ) as made:
+        yield made
 
 
 def get(refs):

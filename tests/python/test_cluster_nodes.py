@@ -17,7 +17,6 @@ from clusters import NOTICED, await_all, head, ids, join, kill, refused
 
 import ray
 from ray._private import redis_server, roster, sessions, token
-from ray.cluster_utils import Cluster
 
 pytestmark = [
     pytest.mark.one_path("nodes and their commands; tasks only show that a node lives"),
@@ -27,20 +26,10 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def no_nodes():
-    """Every test begins and ends without one."""
-    assert sessions.live_nodes() == []
-    yield
-    clusters.end_all()
+no_nodes = clusters.none_left
 
 
-@pytest.fixture
-def cluster():
-    """Without a node; ended after the test."""
-    made = Cluster()
-    yield made
-    made.shutdown()
+cluster = clusters.empty
 
 
 @ray.remote

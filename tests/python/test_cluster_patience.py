@@ -10,7 +10,7 @@ import drivers
 import pytest
 import support
 
-from ray._private import roster, sessions
+from ray._private import roster
 
 pytestmark = [
     pytest.mark.one_path("nodes only"),
@@ -23,11 +23,7 @@ FLOOR = 12  # seconds; without it a death takes up to 5
 RENEWED = 3  # seconds before a death in which the node may have renewed last, on a busy machine
 
 
-@pytest.fixture(autouse=True)
-def no_nodes():
-    assert sessions.live_nodes() == []
-    yield
-    clusters.end_all()
+no_nodes = clusters.none_left
 
 
 def test_a_death_is_declared_no_sooner():

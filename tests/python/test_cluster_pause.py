@@ -15,7 +15,7 @@ import drivers
 import pytest
 import support
 
-from ray._private import roster, sessions
+from ray._private import roster
 
 pytestmark = [
     pytest.mark.one_path("nodes only"),
@@ -28,11 +28,7 @@ STAYS = 3  # seconds in which something would have begun wrongly
 TERM = 2.5  # seconds after which a daemon's last term is over: 1.5 in the design
 
 
-@pytest.fixture(autouse=True)
-def no_nodes():
-    assert sessions.live_nodes() == []
-    yield
-    clusters.end_all()
+no_nodes = clusters.none_left
 
 
 def words(node) -> str:

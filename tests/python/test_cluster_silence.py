@@ -10,7 +10,6 @@ import drivers
 import pytest
 import support
 
-from ray._private import sessions
 from ray.exceptions import ActorUnavailableError, RayError
 
 pytestmark = [
@@ -22,11 +21,7 @@ pytestmark = [
 LIMIT = 60
 
 
-@pytest.fixture(autouse=True)
-def no_nodes():
-    assert sessions.live_nodes() == []
-    yield
-    clusters.end_all()
+no_nodes = clusters.none_left
 
 
 # ---- in the drivers ----

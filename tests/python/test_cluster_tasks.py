@@ -6,14 +6,12 @@ import subprocess
 import sys
 import time
 
-import drivers
+import clusters
 import numpy
 import pytest
 import support
 
 import ray
-from ray._private import sessions
-from ray.cluster_utils import Cluster
 
 pytestmark = [
     pytest.mark.one_path("tasks that go to other nodes leave queues and the scheduler alike"),
@@ -27,26 +25,11 @@ LIMIT = 60
 @pytest.fixture(scope="module")
 def nodes():
     """The driver's node has one CPU; the second has two, and `blue`."""
-    assert sessions.live_nodes() == []
-    made = Cluster()
-    here, there = made.add_node(num_cpus=1), made.add_node(num_cpus=2, resources={"blue": 2})
-    ray.init(address=made.address)
-    yield here, there
-    ray.shutdown()
-    made.shutdown()
-    drivers.command("stop", "--force")
+    with clusters.joined({"num_cpus": 1}, {"resources": {"blue": 2}}) as made:
+        yield made
 
 
-@pytest.fixture
-def cluster():
-    """Without a node, for a test that ends some. These come last, for they end the driver's part
-    in the other cluster.
-    """
-    ray.shutdown()
-    made = Cluster()
-    yield made
-    ray.shutdown()
-    made.shutdown()
+cluster = clusters.empty
 
 
 def node_id():

@@ -24,20 +24,10 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def no_nodes():
-    """Every test begins and ends without one."""
-    assert sessions.live_nodes() == []
-    yield
-    clusters.end_all()
+no_nodes = clusters.none_left
 
 
-@pytest.fixture
-def cluster():
-    """Without a node; ended after the test."""
-    made = Cluster()
-    yield made
-    made.shutdown()
+cluster = clusters.empty
 
 
 @ray.remote

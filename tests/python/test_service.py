@@ -23,12 +23,7 @@ needs_redis = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(autouse=True)
-def no_nodes():
-    """Every test begins and ends without one."""
-    assert sessions.live_nodes() == []
-    yield
-    clusters.end_all()
+no_nodes = clusters.none_left
 
 
 @contextlib.contextmanager
