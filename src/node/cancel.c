@@ -146,6 +146,7 @@ static node_task_t *waiting_take(node_t *n, const node_target_t *g, node_client_
         return t;
     }
     if (t->waiting_for_worker) node_pool_unwait(t);
+    node_term_unhold(n, t);
     if (t->kind == MOB_ACTOR_CALL) call_unlink(n, t);
     return t;
 }

@@ -101,6 +101,18 @@ static void test_they_keep_their_order_and_one_may_end(void **state) {
     assert_null(n->term.first);
 }
 
+/* As a guest that goes back to its room. */
+static void test_one_that_is_taken_away_waits_no_more(void **state) {
+    (void)state;
+    node_term_set(n, 0);
+    node_task_t *t = n->tasks[submit(0)];
+    assert_true(node_cancel_take(n, t));
+    assert_false(t->awaits_term);
+    term_go_on();
+    assert_int_equal(fixture_heard(worker).kind, 0);
+    node_task_fail(n, t, MOB_ECANCELLED, "");
+}
+
 static void test_a_worker_gives_one_back(void **state) {
     (void)state;
     int64_t cpus = cpus_free();
@@ -144,6 +156,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TERM_TEST(test_tasks_that_are_not_run_again_wait),
         TERM_TEST(test_they_keep_their_order_and_one_may_end),
+        TERM_TEST(test_one_that_is_taken_away_waits_no_more),
         TERM_TEST(test_a_worker_gives_one_back),
         TERM_TEST(test_a_worker_found_one_in_a_queue),
         TERM_TEST(test_words_about_no_such_record_do_no_harm),
