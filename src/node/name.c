@@ -55,7 +55,8 @@ static void name_drop(node_t *n, const node_named_t *named, mob_ref_t actor, boo
     /* first the count: whoever gets the name next must not meet what was noted of this one */
     atomic_fetch_add(&n->shared->names_dropped, 1);
     control_name_drop(n->control, CONTROL_NAME_ACTOR, named->name_space, named->name, actor);
-    if (is_kept && cluster_of(n) != NULL) node_actor_name_drop(n->cluster, named, actor);
+    if (is_kept && cluster_of(n) != NULL)
+        node_actor_name_drop(n->cluster, named, node_proxy_id(n, actor));
 }
 
 static note_t *note_new(node_client_t *c) {

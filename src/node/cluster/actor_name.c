@@ -270,11 +270,11 @@ static void on_taken(void *context, uint64_t master, const void *answer, size_t 
     c->node->again = true;
 }
 
-static mob_status_t write_ask(node_cluster_t *c, const node_named_t *named, mob_ref_t actor,
+static mob_status_t write_ask(node_cluster_t *c, const node_named_t *named, frame_id_t actor,
                               node_name_taken_fn taken, void *context) {
     node_name_asked_t *asked = asked_new(c, named);
     if (asked == NULL) return MOB_ENOMEM;
-    asked->id = node_proxy_id(c->node, actor);
+    asked->id = actor;
     asked->taken = taken;
     asked->context = context;
     mob_status_t status = ask(asked);
@@ -284,10 +284,10 @@ static mob_status_t write_ask(node_cluster_t *c, const node_named_t *named, mob_
 
 mob_status_t node_actor_name_take(node_cluster_t *c, const node_named_t *named, mob_ref_t actor,
                                   node_name_taken_fn taken, void *context) {
-    return write_ask(c, named, actor, taken, context);
+    return write_ask(c, named, node_proxy_id(c->node, actor), taken, context);
 }
 
-void node_actor_name_drop(node_cluster_t *c, const node_named_t *named, mob_ref_t actor) {
+void node_actor_name_drop(node_cluster_t *c, const node_named_t *named, frame_id_t actor) {
     (void)write_ask(c, named, actor, NULL, NULL); /* else it stays until this node is dead */
 }
 
@@ -310,7 +310,7 @@ static void said(node_name_asked_t *asked, uint8_t what) {
     node_cluster_t *c = asked->cluster;
     const node_actor_t *a = named_at(c->node, asked->actor.slot);
     bool has_it = a != NULL && a->id.generation == asked->actor.generation;
-    if (what == SAY_OK && !has_it) node_actor_name_drop(c, &asked->named, asked->actor);
+    if (what == SAY_OK && !has_it) node_actor_name_drop(c, &asked->named, asked->id);
     if (what != SAY_OK && has_it)
         node_cluster_trouble(c, "another actor than %s of this node has its name in Redis now",
                              asked->named.name);

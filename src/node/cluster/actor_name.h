@@ -20,8 +20,8 @@ typedef void (*node_name_found_fn)(void *context, mob_status_t status, mob_ref_t
 /* The own actor gets the name, if nobody has it. MOB_ENOMEM, MOB_ECLOSED: no answer follows. */
 mob_status_t node_actor_name_take(node_cluster_t *cluster, const node_named_t *named,
                                   mob_ref_t actor, node_name_taken_fn taken, void *context);
-/* The own actor's name is free; nothing happens if it has it not. */
-void node_actor_name_drop(node_cluster_t *cluster, const node_named_t *named, mob_ref_t actor);
+/* The actor's name is free; nothing happens if it has it not. */
+void node_actor_name_drop(node_cluster_t *cluster, const node_named_t *named, frame_id_t actor);
 /* Who has the name, on another node. MOB_ENOMEM, MOB_ECLOSED: no answer follows. */
 mob_status_t node_actor_name_find(node_cluster_t *cluster, const node_named_t *named,
                                   node_name_found_fn found, void *context);

@@ -143,10 +143,13 @@ void node_orphan_ended(node_cluster_t *c, frame_id_t id) {
     size_t size;
     const void *spec = actor_spec_of(c->acting.room, id, &size);
     node_orphan_t *o = orphan_find(c, id);
-    if (o != NULL && o->will != NULL)
-        node_keep_drop(c, id, o->size);
-    else if (node_will_about(spec, size, &about))
+    if (node_will_about(spec, size, &about)) {
+        node_named_t named = {.spec = NULL};
+        memcpy(named.name_space, about.name_space, sizeof named.name_space);
+        memcpy(named.name, about.name, sizeof named.name);
         node_keep_drop(c, id, about.will_size);
+        if (named.name[0] != 0) node_actor_name_drop(c, &named, id);
+    }
     if (o == NULL) return;
     free(o->will);
     vec_swap_remove(&c->acting.orphans, (size_t)(o - c->acting.orphans.items));
