@@ -122,6 +122,7 @@ static void cause_text(const node_actor_t *a, const node_client_t *w, char *ret_
 /* Its creation goes to the scheduler, in the place that it had. */
 static void creation_queue(node_t *n, node_actor_t *a) {
     sched_task_readd(n->sched, &a->creation->queue);
+    node_far_again(n, a);
 }
 
 /* Runs the creation again, at once or after a pause. */

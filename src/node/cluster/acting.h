@@ -29,6 +29,12 @@ typedef struct node_orphan {
     bool is_reading, is_placing;
 } node_orphan_t;
 
+/* An actor whose creation waits in the scheduler, since when. */
+typedef struct {
+    mob_ref_t id;
+    uint64_t since_ns;
+} node_acting_waiting_t;
+
 /* A result that came, and may have to wait for space: which node has it. */
 typedef struct {
     uint32_t record;
@@ -46,7 +52,7 @@ typedef struct {
     base_map_t calls;                   /* visits by the room's numbers */
     base_map_t frames;                  /* creations that have come, by actor */
     VEC(node_actor_t *) fars;           /* all actors that live elsewhere */
-    VEC(mob_ref_t) waiting;             /* actors whose creation waits here, and may go */
+    VEC(node_acting_waiting_t) waiting; /* actors whose creation waits here, and may go */
     VEC(node_acting_source_t) sources;
     node_name_search_t *searches;      /* of names; see actor_name.c */
     node_name_asked_t *unheard;        /* questions about names that were not answered */

@@ -84,17 +84,29 @@ static const char *words_of(mob_status_t status) {
     return mob_status_text(status);
 }
 
+static void call_go(node_t *n, node_actor_t *a, node_task_t *t) {
+    a->in_flight++;
+    mob_status_t status = call_send(n, a, t);
+    if (status == MOB_OK) return;
+    if (!node_forward_is(t)) a->in_flight--;
+    node_task_fail(n, t, status, words_of(status));
+}
+
+void node_far_first(node_t *n, node_actor_t *a) {
+    while (a->first != NULL) {
+        node_task_t *t = a->first;
+        a->first = t->next;
+        call_go(n, a, t);
+    }
+}
+
 void node_far_pump(node_t *n, node_actor_t *a) {
     for (size_t i = 0; i < a->callers.count;) {
         node_calls_t *calls = &a->callers.items[i];
         while (calls->head != NULL && calls->head->missing == 0) {
             node_task_t *t = calls->head;
             calls->head = t->next;
-            a->in_flight++;
-            mob_status_t status = call_send(n, a, t);
-            if (status == MOB_OK) continue;
-            if (!node_forward_is(t)) a->in_flight--;
-            node_task_fail(n, t, status, words_of(status));
+            call_go(n, a, t);
         }
         if (calls->head == NULL)
             vec_swap_remove(&a->callers, i);

@@ -4,8 +4,9 @@
  * At its home such an actor is a book on its own slot, as any actor's, with a creation that no
  * worker has:
  *
- *   leaves      it can't run here, or has waited here while another node has room. The room's
- *               record is made, and asks for a node (PLACE), each time that it is to be made
+ *   leaves      it can't run here, or has waited here while another node has room; before it was
+ *               made, or after its process died. The room's record is made, and asks for a node
+ *               (PLACE), each time that it is to be made
  *   is sent     its frame is written from its record, which stays READY
  *   is made     the constructor has ended there (MADE): its value is the slot's. The creation is
  *               kept if it may be made again, else it is done
@@ -112,12 +113,17 @@ void node_far_free(node_t *n, node_actor_t *a) {
 
 /* ---- leaving ---- */
 
+static bool has_no_process(const node_actor_t *a) {
+    bool is_restarting = a->life.state == ACTOR_RESTARTING && a->worker == NULL;
+    return !a->life.killed && (!a->life.made || is_restarting);
+}
+
 /* In a group it stays, unless other nodes have bundles of that. */
 static bool may_leave(node_t *n, const node_task_t *t) {
     const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
     return room_of(n) != NULL && t->kind == MOB_ACTOR_CREATE && t->actor != NULL &&
-           t->actor->far == NULL && t->actor->seat == NULL && !t->actor->life.made &&
-           (where->group == NULL || node_group_over_of(t) != NULL) &&
+           t->actor->far == NULL && t->actor->seat == NULL && has_no_process(t->actor) &&
+           (where->group == NULL || (node_group_over_of(t) != NULL && !t->actor->life.made)) &&
            !(where->flags & NODE_WHERE_REMOVED);
 }
 
@@ -126,7 +132,8 @@ static bool may_leave(node_t *n, const node_task_t *t) {
 static bool creation_leave(node_t *n, node_task_t *t, uint64_t pick) {
     node_actor_t *a = t->actor;
     frame_id_t id = node_proxy_id(n, a->id);
-    actor_spec_t spec = {.max_restarts = t->retries, .limit = a->limit > 0 ? a->limit : 1};
+    actor_spec_t spec = {.max_restarts = a->life.made ? a->life.restarts_left : t->retries,
+                         .limit = a->limit > 0 ? a->limit : 1};
     if (a->named != NULL && a->named->spec != NULL) {
         spec.flags = ACTOR_DETACHED;
         spec.bytes = a->named->spec;
@@ -138,13 +145,15 @@ static bool creation_leave(node_t *n, node_task_t *t, uint64_t pick) {
         return false;
     }
     a->far->pick = pick;
+    node_far_first(n, a);
     node_calls_give_up(n, a);
     node_far_pump(n, a);
     return true;
 }
 
 static void waiting_add(node_t *n, const node_actor_t *a) {
-    (void)vec_push(&n->cluster->acting.waiting, a->id); /* without memory it stays */
+    node_acting_waiting_t waiting = {a->id, base_clock_mono_ns()};
+    (void)vec_push(&n->cluster->acting.waiting, waiting); /* without memory it stays */
 }
 
 /* It leaves if no bundle of it is here, or if those have no room while others may. */
@@ -173,15 +182,19 @@ bool node_far_takes(node_t *n, node_task_t *t) {
     return false;
 }
 
+void node_far_again(node_t *n, node_actor_t *a) {
+    if (room_of(n) != NULL && may_leave(n, a->creation)) waiting_add(n, a);
+}
+
 /* True: it need not be looked at again. */
-static bool waiting_look(node_cluster_t *c, mob_ref_t id, uint64_t now) {
+static bool waiting_look(node_cluster_t *c, const node_acting_waiting_t *waiting, uint64_t now) {
     node_t *n = c->node;
-    const node_object_t *o = node_object_known(n, id);
+    const node_object_t *o = node_object_known(n, waiting->id);
     node_task_t *t = o != NULL && o->actor != NULL ? o->actor->creation : NULL;
     if (t == NULL || !t->queue.queued || t->job == NULL || t->job->farewell.leaving ||
         !may_leave(n, t))
         return true;
-    if (now - t->queue.since_ns < LEAVES_NS) return false;
+    if (now - waiting->since_ns < LEAVES_NS) return false;
     uint64_t pick = node_actor_pick(c, t, false);
     if (pick == 0) return false;
     sched_task_remove(n->sched, &t->queue);
@@ -239,7 +252,7 @@ void node_far_tick(node_cluster_t *c) {
     node_acting_t *acting = &c->acting;
     uint64_t now = base_clock_mono_ns();
     for (size_t i = acting->waiting.count; i-- > 0;)
-        if (waiting_look(c, acting->waiting.items[i], now)) vec_swap_remove(&acting->waiting, i);
+        if (waiting_look(c, &acting->waiting.items[i], now)) vec_swap_remove(&acting->waiting, i);
     for (size_t i = acting->fars.count; i-- > 0;)
         if (acting->fars.items[i]->far->is_placing) place_try(c, acting->fars.items[i]);
 }

@@ -36,10 +36,15 @@ typedef struct {
 /* A creation that is READY and in no queue: true if it leaves. Else it is to run here, and leaves
  * later if it waits in the scheduler while another node has room. */
 bool node_far_takes(node_t *node, node_task_t *creation);
+/* The process of an actor that lived here has died, and its creation is in the scheduler: it
+ * leaves, too, if it waits there while another node has room. */
+void node_far_again(node_t *node, node_actor_t *actor);
 /* The book on another node's actor, by its proxy. NULL: no memory, or this node is alone. */
 node_actor_t *node_far_open(node_t *node, node_object_t *object);
 /* Sends the calls whose arguments are there, each caller's in order. */
 void node_far_pump(node_t *node, node_actor_t *actor);
+/* Sends what its process here had begun, and what is to be run again, before all others. */
+void node_far_first(node_t *node, node_actor_t *actor);
 /* A call is answered, and its task gone. The actor may be gone afterwards. */
 void node_far_answered(node_t *node, node_actor_t *actor);
 void node_far_kill(node_t *node, node_actor_t *actor, bool may_restart);
