@@ -517,8 +517,16 @@ def test_its_makers_node_dies(cluster):
     assert adds(actor, 1) == [1]
     dies.kill_raylet()
     assert is_gone(pid)
-    with pytest.raises(ActorDiedError):
-        get(actor.add.remote(1))
+
+    def died():
+        try:
+            get(actor.add.remote(1))
+        except ActorUnavailableError:  # this node has not heard of the death yet
+            return False
+        except ActorDiedError:
+            return True
+
+    assert support.wait_until(died, LIMIT)
 
 
 def test_a_node_that_comes_later(cluster):
