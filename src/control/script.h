@@ -4,9 +4,10 @@
  * nothing else. It reads and writes keys; nothing comes between.
  *
  * Where the state lies in this process, and in the simulator, scripts run where the keys are. Where
- * it lies in Redis they run here, over what was last seen, and what they read is checked in one step
- * with what they write (src/redis): so a script may run several times before it counts, and has no
- * effect but its writes and its answer. A value is a few numbers and bytes of a fixed layout.
+ * it lies in Redis they run here, over what was last seen, and what they read is checked in one
+ * step with what they write (src/redis): so a script may run several times before it counts, and
+ * has no effect but its writes and its answer. A value is a few numbers and bytes of a fixed
+ * layout.
  *
  * Every script is safe to repeat: an answer may be lost, and whoever asked asks again. A script
  * that mints a number therefore keeps the request's id.

@@ -127,7 +127,8 @@ static void step_shrink(model_t *model, slot_t *slot) {
     for (int r = 0; r < RESOURCES; r++) {
         if (demands[demand][r] > demands[slot->demand][r]) demand = slot->demand;
     }
-    sched_lease_shrink(model->jobs[slot->job].job, &slot->lease, model->jobs[slot->job].shapes[demand]);
+    sched_lease_shrink(model->jobs[slot->job].job, &slot->lease,
+                       model->jobs[slot->job].shapes[demand]);
     slot->demand = demand;
     slot->lasting = true;
     int64_t keep = demands[demand][GPU];
