@@ -38,7 +38,8 @@ def nothing(*_arguments):
 
 @ray.remote
 def parent():
-    """Of the worker: another one on each node."""
+    """Of the worker: another one on each node. It takes long enough to be worth sending."""
+    time.sleep(1e-4)
     return os.getppid()
 
 

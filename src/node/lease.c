@@ -164,6 +164,20 @@ uint64_t node_lane_queued(const node_job_t *job, uint32_t lane) {
     return queued;
 }
 
+uint64_t node_lane_passed(const node_job_t *job, uint32_t lane, uint32_t *ret_workers) {
+    node_t *n = job->node;
+    uint64_t passed = 0;
+    *ret_workers = 0;
+    EACH_LEASED (n, w) *ret_workers += lane_of(w) == &job->lanes[lane];
+    for (uint32_t w = 0; w < shm_node_words(n->shared); w++)
+        for (uint64_t bits = atomic_load(&shared_of(job, lane)->queued[w]); bits != 0;
+             bits &= bits - 1)
+            passed += atomic_load_explicit(
+                &n->queues[shm_lane_queue(lane, w * 64 + (uint32_t)__builtin_ctzll(bits))].head,
+                memory_order_relaxed);
+    return passed;
+}
+
 /* Whether the queues have more tasks than there are workers that will look there. */
 static bool more_is_needed(node_job_t *job, uint32_t lane) {
     uint64_t queued = node_lane_queued(job, lane), looking = 0;

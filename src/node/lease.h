@@ -45,6 +45,8 @@ void node_lanes_end(node_job_t *job);
 node_job_t *node_lane_asks(const sched_task_t *task, uint32_t *ret_lane);
 /* How many tasks lie in the lane's queues; a moment's truth. */
 uint64_t node_lane_queued(const node_job_t *job, uint32_t lane);
+/* How far those queues have come that have tasks, and how many workers take from them. */
+uint64_t node_lane_passed(const node_job_t *job, uint32_t lane, uint32_t *ret_workers);
 /* The number of the job's lane in shared memory. */
 uint32_t node_lane_number(const node_job_t *job, uint32_t lane);
 /* A process that died may have taken a queue's bit and not looked again. */

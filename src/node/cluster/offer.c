@@ -11,7 +11,8 @@
  *                       bundles can run at once. There they wait again, if others were sent there;
  *                       and they may wait for those that are here: so one more goes each EXTRA_NS
  *   in queues           of a lane whose request for one more lease waits, so that all of its CPUs
- *                       are in use. The daemon takes them as a worker would
+ *                       are in use. The daemon takes them as a worker would. Not if they are short
+ *                       (pace.h)
  *
  * Only tasks that node_forward_may lets go: what makes or calls an actor stays.
  * They stand among the others. So the number that the room is told is that of the tasks behind the
@@ -293,14 +294,22 @@ static uint32_t group_room(const node_offer_t *o) {
     return is_there && most > o->sent ? most - o->sent : 0;
 }
 
-static uint32_t waiting_of(const node_offer_t *o) {
+/* In the queues of its lane, unless they are so short that this node is best for them. */
+static uint64_t lane_waiting(node_offer_t *o, uint64_t now) {
+    uint32_t l = lane_of(o);
+    uint64_t queued = l < SHM_LANES ? node_lane_queued(o->job, l) : 0;
+    if (queued == 0 || !o->is_local || !node_pace_is_quick(&o->pace, o->job, l, now)) return queued;
+    o->job->node->cluster->placing.offers.is_quick = true;
+    return 0;
+}
+
+static uint32_t waiting_of(node_offer_t *o, uint64_t now) {
     if (o->job->farewell.leaving) return 0;
     if (o->holds) return o->held;
     size_t before;
     uint64_t count = 0;
     if (first_of(o, &before) != NULL) count = sched_queued(o->job->sched, o->shape) - before;
-    uint32_t l = lane_of(o);
-    if (l < SHM_LANES) count += node_lane_queued(o->job, l);
+    count += lane_waiting(o, now);
     if (o->in_group && count > group_room(o)) count = group_room(o);
     return count < PLACE_WANT_MAX ? (uint32_t)count : PLACE_WANT_MAX;
 }
@@ -329,10 +338,11 @@ static void lanes_look(node_t *n) {
 void node_offers_settle(node_cluster_t *c) {
     uint64_t now = base_clock_mono_ns();
     lanes_look(c->node);
+    c->placing.offers.is_quick = false;
     for (size_t i = c->placing.offers.items.count; i-- > 0;) {
         node_offer_t *o = c->placing.offers.items.items[i];
         if (o->in_group) group_grow(o, now);
-        uint32_t waiting = o->lane != NULL ? waiting_of(o) : 0;
+        uint32_t waiting = o->lane != NULL ? waiting_of(o, now) : 0;
         /* said also if it is as before: the room counts for itself what it takes and puts back */
         if (o->lane != NULL) place_lane_waiting(c->placing.place, o->lane, waiting, now);
         if (waiting > 0 || o->sent > 0)

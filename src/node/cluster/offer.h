@@ -6,6 +6,7 @@
 #define NODE_CLUSTER_OFFER_H
 
 #include "base/map.h"
+#include "node/cluster/pace.h"
 #include "node/types.h"
 #include "place/place.h"
 
@@ -24,12 +25,14 @@ typedef struct node_offer {
     node_task_t *head, *tail;
     uint32_t held;
     uint32_t sent;    /* tasks that are at peers */
+    node_pace_t pace; /* of its lane */
     uint64_t idle_ns; /* since when none waits and none is sent; 0: some do */
 } node_offer_t;
 
 typedef struct {
     base_map_t by_shape; /* by job's place, shape and hint */
     VEC(node_offer_t *) items;
+    bool is_quick; /* tasks wait that are too short to be offered: the daemon looks again soon */
 } node_offers_t;
 
 void node_offers_start(node_offers_t *offers);

@@ -15,7 +15,8 @@
  * message.
  *
  * Leases of workers that run nothing count as free. Nobody says when a leased worker has nothing to
- * do any more, so while some are busy the daemon looks every LOOK_MS.
+ * do any more, so while some are busy the daemon looks every LOOK_MS; while short tasks wait, which
+ * may become longer ones, every LOOK_QUICK_MS.
  */
 #include "node/cluster/placing.h"
 
@@ -33,7 +34,7 @@
 #include "node/state.h"
 #include "sched/selector.h"
 
-enum { LOOK_MS = 100, HEAD_MAX = 512 };
+enum { LOOK_MS = 100, LOOK_QUICK_MS = 10, HEAD_MAX = 512 };
 
 static const node_way_t way;
 
@@ -217,6 +218,7 @@ static void timer_set(node_cluster_t *c) {
     uint64_t due = place_due_ns(c->placing.place), now = base_clock_mono_ns(), ms = UINT64_MAX;
     if (due != UINT64_MAX) ms = due > now ? (due - now) / 1000000 + 1 : 1;
     if (c->placing.leases_busy && ms > LOOK_MS) ms = LOOK_MS;
+    if (c->placing.offers.is_quick && ms > LOOK_QUICK_MS) ms = LOOK_QUICK_MS;
     if (ms == UINT64_MAX)
         uv_timer_stop(&c->placing.timer);
     else
