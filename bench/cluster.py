@@ -48,7 +48,7 @@ ROWS = [
     Row("call_many", "1,000 calls there at once"),
     Row(
         "backlog",
-        "100,000 tasks of 0.1 ms over 4 nodes by backlog alone",
+        "a backlog of 100,000 tasks of 0.1 ms on 4 nodes",
         count=100_000,
         ray_count=10_000,
     ),
