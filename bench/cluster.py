@@ -48,19 +48,19 @@ ROWS = [
     Row("call_many", "1,000 calls there at once"),
     Row(
         "backlog",
-        "a backlog of 100,000 tasks of 0.1 ms on 4 nodes",
+        "100,000 tasks of 0.1 ms over 4 nodes",
         count=100_000,
         ray_count=10_000,
     ),
     Row("pull", "pull of 1 GiB", "GB/s", beside="a socket", share=0.8),
     Row("to_one", "100 MiB to 1 node", "s", True),
-    Row("to_eight", "100 MiB to 8 nodes", "s", True, beside="2 pulls and 8 copies"),
+    Row("to_eight", "100 MiB to 8 nodes", "s", True, beside="2 pulls, 8 copies"),
     Row("actors", "1,000 actors over 4 nodes", count=1000, ray_count=40),
-    Row("groups", "groups of 2 bundles on 2 nodes, made and removed"),
+    Row("groups", "groups over 2 nodes, made and removed"),
     Row("join", "a join to the first task there", "s", True, 1),
-    Row("death", "a node's death to its task's result by retry", "s", True),
-    Row("local_one", "task on the own node, one at a time", "us", True, beside="a node alone"),
-    Row("local_many", "1,000 tasks there at once", beside="a node alone"),
+    Row("death", "a node's death to its task's retried result", "s", True),
+    Row("local_one", "task on the own node, one at a time", "us", True, beside="alone"),
+    Row("local_many", "1,000 tasks on it at once", beside="alone"),
     Row("idle_cpu", "CPU of an idle node", "%", True, 0.2),
     Row("redis_idle", "commands at Redis of an idle node", "/s", True, 6, has_ray=False),
     Row("redis_tasks", "commands at Redis for a task elsewhere", "", True, has_ray=False),
@@ -101,7 +101,7 @@ class Bench:
     def beside(self, row: Row) -> fresh.Figure:
         if row.beside == "a socket":
             return socket_rate()
-        if row.beside == "a node alone":
+        if row.beside == "alone":
             key = row.key.replace("local", "alone")
             return self.figure(self.options.mobula, key, 0, row.limit)
         pulled = fresh.best(self.rows.get("to_one", {}).get("Mobula", []), True)
