@@ -458,6 +458,27 @@ def test_an_actor_whose_process_dies(nodes, tmp_path):
     assert list(read(call(actor.fragile, str(tmp_path), 10, 5))) == list(range(10))
 
 
+def test_large_items_of_an_actor_whose_process_dies(nodes, tmp_path):
+    """Its next process is told which items have come, although it is on the same node."""
+
+    class Fragile(Maker):
+        def fragile(self, folder, n):
+            for i in range(n):
+                if i == 3 and not os.path.exists(f"{folder}/killed"):
+                    support.wait_for_file(f"{folder}/go")
+                    support.touch(f"{folder}/killed")
+                    os.kill(os.getpid(), signal.SIGKILL)
+                yield numpy.full(LARGE, i, dtype=numpy.uint8)
+
+    actor = blue(Fragile, max_restarts=1, max_task_retries=1)
+    generator = call(actor.fragile, str(tmp_path), 10)
+    for i in range(10):
+        assert (take(generator) == i).all()
+        if i == 2:
+            support.touch(f"{tmp_path}/go")
+    assert list(read(generator)) == []
+
+
 # ---- nodes that end
 
 

@@ -9,7 +9,7 @@
  *            of an actor's that died. So it is left out, and the other node is told how many there
  *            are
  *   aside    it has come, and the store has no space for it. It is tried again; those behind it
- *            wait. They are no more than FLOW_WINDOW
+ *            wait. They are no more than FLOW_WINDOW.
  *   written  the tail has its value, or says that it is at the other node; a slot is opened behind
  *            it. From here on it is an item as any other
  *
@@ -286,21 +286,28 @@ static node_task_t *task_from(node_t *n, uint64_t from, frame_id_t flow) {
     return t;
 }
 
+/* Whether this item is wanted. If not, how things are is said again: its run may be another one
+ * than that which was told. *ret_next: the number of the next item to come. */
+static bool is_wanted(node_t *n, const node_task_t *t, uint64_t index, uint64_t *ret_next) {
+    extent_t now = {0};
+    bool is_open = node_flow_look(n, t, &now.made, &now.taken, &now.is_closed) && !now.is_closed;
+    *ret_next = now.made + t->inflow->aside.count;
+    bool wanted = is_open && index >= *ret_next;
+    t->inflow->must_tell |= !wanted;
+    return wanted;
+}
+
 mob_status_t node_inflow_item(node_cluster_t *c, uint64_t from, const node_flow_letter_t *l) {
     node_t *n = c->node;
-    extent_t now;
+    uint64_t next;
     node_task_t *t = task_from(n, from, l->flow);
     if (t == NULL) {
         closed_send(c, from, l->flow, l->index);
         return MOB_OK;
     }
     node_inflow_t *in = t->inflow;
-    bool is_open = node_flow_look(n, t, &now.made, &now.taken, &now.is_closed) && !now.is_closed;
-    if (!is_open || l->index < now.made + in->aside.count) {
-        in->must_tell = true;
-        return MOB_OK;
-    }
-    if (l->index > now.made + in->aside.count) return MOB_EPROTO;
+    if (!is_wanted(n, t, l->index, &next)) return MOB_OK;
+    if (l->index > next) return MOB_EPROTO;
     if (in->aside.count == 0 && item_write(n, t, from, l->item, true) == MOB_OK) return MOB_OK;
     if (aside_add(n, in, from, l)) return MOB_OK;
     aside_settle(n, t, false);
@@ -309,11 +316,13 @@ mob_status_t node_inflow_item(node_cluster_t *c, uint64_t from, const node_flow_
 }
 
 mob_status_t node_inflow_name(node_cluster_t *c, uint64_t from, const node_flow_letter_t *l) {
+    uint64_t next;
     node_task_t *t = task_from(c->node, from, l->flow);
     if (t == NULL) {
         closed_send(c, from, l->flow, l->index);
         return MOB_OK;
     }
+    if (!is_wanted(c->node, t, l->index, &next)) return MOB_OK;
     t->inflow->is_asked = true;
     t->inflow->asked = l->index;
     return MOB_OK;
