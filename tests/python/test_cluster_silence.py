@@ -33,11 +33,16 @@ def get(ref):
     return ray.get(ref, timeout=LIMIT)
 
 
+class Keeper(drivers.Keeper):
+    def numbers(self):
+        yield from range(1000)
+
+
 def actors_make():
     import ray
 
     global final, lasting
-    keeper = ray.remote(num_cpus=0, resources={"silent": 1})(drivers.Keeper)
+    keeper = ray.remote(num_cpus=0, resources={"silent": 1})(Keeper)
     final = keeper.options(name="final", namespace="silence").remote()
     lasting = keeper.options(max_restarts=1, max_task_retries=-1).remote()
     return get([final.pid.remote(), lasting.pid.remote()])
@@ -70,6 +75,21 @@ def lasting_put():
 def lasting_get():
     get(ref)
     return get(lasting.get.remote())
+
+
+def limited_begin():
+    import ray
+
+    global generator
+    options = {"num_returns": "streaming", "_generator_backpressure_num_objects": 1}
+    generator = final.numbers.options(**options).remote()
+    first = get(next(generator))
+    ray.wait([generator], timeout=LIMIT)  # its next item is there, and the method waits
+    return first
+
+
+def limited_end():
+    get(generator.completed())
 
 
 # ---- the test ----
@@ -111,3 +131,26 @@ def test_calls_of_an_actor_whose_node_is_silent(folder):
         # it was never dead; a call that comes too early finds it silent
         assert support.wait_until(lambda: pid_of(driver) == pids[0], LIMIT)
         assert support.wait_until(lambda: pid_of(other) == pids[0], LIMIT)
+
+
+def test_a_generator_of_an_actor_whose_node_is_silent(folder):
+    """It fails here; there the method, which waits for its reader, is told so, and the actor goes
+    on.
+    """
+    home = clusters.head()
+    silent = clusters.join(home, '--resources={"silent": 4}', "--node-name=quiet")
+    clusters.await_all(home, silent)
+    with drivers.Driver(folder, {"address": home.folder}) as driver:
+        pids = driver.call(actors_make)
+        assert driver.call(limited_begin) == 0
+        (server,) = support.redis_processes()
+        stopped = [server, silent.pid]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(ActorUnavailableError):
+                driver.call(limited_end)
+        finally:
+            for pid in reversed(stopped):
+                os.kill(pid, signal.SIGCONT)
+        assert support.wait_until(lambda: pid_of(driver) == pids[0], LIMIT)

@@ -64,9 +64,10 @@ struct node_inflow {
     frame_id_t flow;
     uint64_t to; /* the node that makes the items, as far as is known; 0: it is not */
     extent_t told;
-    bool is_due;    /* it is looked at, at the end of the round */
-    bool must_tell; /* also if nothing has changed */
-    bool is_asked;  /* how this item is called: */
+    bool is_limited; /* who makes the items may wait for the reader */
+    bool is_due;     /* it is looked at, at the end of the round */
+    bool must_tell;  /* also if nothing has changed */
+    bool is_asked;   /* how this item is called: */
     uint64_t asked;
     VEC(aside_t) aside;
 };
@@ -87,6 +88,7 @@ bool node_inflow_begin(node_t *n, node_task_t *t, uint64_t to) {
     in->task = t;
     in->flow = node_proxy_id(n, t->refs[0]);
     in->to = to;
+    in->is_limited = node_flow_limit(n, t->refs[1]) > 0;
     in->is_due = true;
     in->next = c->inflows;
     if (in->next != NULL) in->next->prev = in;
@@ -105,7 +107,7 @@ static void aside_free(node_t *n, aside_t *a) {
 
 void node_inflow_end(node_t *n, node_task_t *t) {
     node_inflow_t *in = t->inflow;
-    bool is_awaited = in->is_due || in->is_asked || in->aside.count > 0;
+    bool is_awaited = in->is_due || in->is_asked || in->is_limited || in->aside.count > 0;
     t->inflow = NULL;
     if (is_awaited && in->to != 0) closed_send(n->cluster, in->to, in->flow, 0);
     if (in->next != NULL) in->next->prev = in->prev;
