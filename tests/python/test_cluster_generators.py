@@ -586,6 +586,35 @@ def test_items_that_come_go_to_disk(cluster):
     assert i == n - 1
 
 
+def test_items_of_this_node_go_to_disk(cluster):
+    """The reader is on the actor's node, which is not its home: large items are moved, small ones
+    are copied.
+    """
+    n, size = 1500, 60_000
+    cluster.add_node(num_cpus=1)
+    cluster.add_node(num_cpus=1, resources={"blue": 2}, object_store_memory=80 << 20)
+    ray.init(address=cluster.address)
+
+    class Mixed(Maker):
+        def mixed(self):
+            for i in range(n):
+                yield i.to_bytes(2, "big") * (size // 2 * (1 + i % 2))
+
+    @ray.remote(num_cpus=0, resources={"blue": 1}, max_retries=0)
+    def read_all(actor):
+        generator = call(actor.mixed)
+        get(generator.completed())
+        wrong = [
+            i
+            for i, item in enumerate(read(generator))
+            if len(item) != size * (1 + i % 2) or int.from_bytes(item[:2], "big") != i
+        ]
+        return wrong, node_id()
+
+    actor = blue(Mixed)
+    assert get(read_all.remote(actor)) == ([], get(actor.where.remote()))
+
+
 def test_large_items_that_were_not_read_are_lost_with_their_node(cluster, tmp_path):
     others = two_blue(cluster)
     generator = located.remote(str(tmp_path), 3, LARGE)

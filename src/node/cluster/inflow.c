@@ -9,7 +9,8 @@
  *            of an actor's that died. So it is left out, and the other node is told how many there
  *            are
  *   aside    it has come, and the store has no space for it. It is tried again; those behind it
- *            wait. They are no more than FLOW_WINDOW.
+ *            wait. They are no more than FLOW_WINDOW. One that was made on this node and is too
+ *            large to travel waits where it is: there it goes when it has come
  *   written  the tail has its value, or says that it is at the other node; a slot is opened behind
  *            it. From here on it is an item as any other
  *
@@ -311,6 +312,7 @@ mob_status_t node_inflow_item(node_cluster_t *c, uint64_t from, const node_flow_
     if (!is_wanted(n, t, l->index, &next)) return MOB_OK;
     if (l->index > next) return MOB_EPROTO;
     if (in->aside.count == 0 && item_write(n, t, from, l->item, true) == MOB_OK) return MOB_OK;
+    if (from == n->incarnation && !frame_id_is_none(l->item->at)) return MOB_ENOMEM;
     if (aside_add(n, in, from, l)) return MOB_OK;
     aside_settle(n, t, false);
     (void)item_write(n, t, from, l->item, false);
