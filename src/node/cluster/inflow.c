@@ -310,7 +310,7 @@ mob_status_t node_inflow_item(node_cluster_t *c, uint64_t from, const node_flow_
     }
     node_inflow_t *in = t->inflow;
     if (!is_wanted(n, t, l->index, &next)) return MOB_OK;
-    if (l->index > next) return MOB_EPROTO;
+    if (l->index > next || in->aside.count >= FLOW_WINDOW) return MOB_EPROTO;
     if (in->aside.count == 0 && item_write(n, t, from, l->item, true) == MOB_OK) return MOB_OK;
     if (from == n->incarnation && !frame_id_is_none(l->item->at)) return MOB_ENOMEM;
     if (aside_add(n, in, from, l)) return MOB_OK;
