@@ -563,6 +563,48 @@ def test_an_actors_node_that_dies_for_good(cluster, tmp_path):
         read_and_kill(cluster, others, tmp_path, generator, 10)
 
 
+def test_an_actor_whose_process_dies_before_all_was_sent(cluster, tmp_path):
+    """The method has ended, and its items wait for the caller's node, which stands still. When that
+    goes on the actor has another process, and the call goes there at once.
+    """
+    n = 300
+    cluster.add_node(num_cpus=1, _system_config={"health_check_timeout_ms": 60_000})
+    cluster.add_node(num_cpus=1, resources={"blue": 1})
+    caller = cluster.add_node(num_cpus=1, resources={"red": 1})
+    ray.init(address=cluster.address)
+
+    class Hasty(Maker):
+        def hasty(self, folder):
+            if not os.path.exists(f"{folder}/begun"):
+                support.touch(f"{folder}/begun")
+                support.wait_for_file(f"{folder}/go")
+            for i in range(n):
+                yield numpy.full(LARGE, i, dtype=numpy.uint16)
+            support.touch(f"{folder}/ended")
+
+        def pid(self):
+            return os.getpid()
+
+    @ray.remote(num_cpus=0, resources={"red": 1}, max_retries=0)
+    def read_all(actor, folder):
+        return [int(item[0]) for item in read(call(actor.hasty, folder))]
+
+    actor = blue(Hasty, max_restarts=1, max_task_retries=1, max_concurrency=2)
+    first = get(actor.pid.remote())
+    items = read_all.remote(actor, str(tmp_path))
+    await_file(f"{tmp_path}/begun")
+    (daemon,) = caller.all_processes["raylet"]
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        support.touch(f"{tmp_path}/go")
+        await_file(f"{tmp_path}/ended")
+        os.kill(first, signal.SIGKILL)
+        assert get(actor.pid.remote()) != first
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+    assert get(items) == list(range(n))
+
+
 def little_memory(cluster):
     """The driver's node has less memory than the values that come."""
     cluster.add_node(num_cpus=1, object_store_memory=80 << 20)

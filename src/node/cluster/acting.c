@@ -254,6 +254,7 @@ static void event_do(node_cluster_t *c, const node_acting_event_t *e) {
         actor_process_made(room, w->id, w->number);
         break;
     case NODE_ACTING_GONE:
+        node_seat_lost(c, w->id);
         actor_process_ended(room, w->id, w->number, (actor_end_t)w->value);
         node_seat_gone(c, w->id);
         break;

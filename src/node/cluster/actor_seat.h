@@ -66,6 +66,9 @@ void node_seat_words(node_cluster_t *cluster, frame_id_t id, node_freight_t *ret
 void node_seat_fetch(node_cluster_t *cluster, uint64_t call, frame_id_t id, uint64_t from,
                      const uint8_t *bytes, size_t size);
 void node_seat_run(node_cluster_t *cluster, uint64_t call, bool begins);
+/* The actor's process has ended: the calls that it has answered, and whose answers are not sent
+ * yet, end without one. */
+void node_seat_lost(node_cluster_t *cluster, frame_id_t id);
 /* It was begun, and is to stop. */
 void node_seat_cancel(node_cluster_t *cluster, uint64_t call, bool recursive);
 /* The end of a visit: tells the room. */

@@ -7,7 +7,8 @@
  *   run        the room says so, in its caller's order: it goes to the actor as any call
  *   answered   its end is the room's: actor_call_done
  *
- * If the actor dies its visits end without a word: the room says of each whether it had begun.
+ * If the actor dies its visits end without a word: the room says of each whether it had begun. So
+ * does one that is over, and has items that were not sent yet: it was lost, and may be run again.
  */
 #include <stdlib.h>
 
@@ -107,6 +108,15 @@ void node_seat_run(node_cluster_t *c, uint64_t call, bool begins) {
         node_acting_tell(c, (node_acting_word_t){.what = NODE_ACTING_DONE, .number = call}, bytes,
                          size);
         free(bytes);
+    }
+}
+
+void node_seat_lost(node_cluster_t *c, frame_id_t id) {
+    for (node_visit_t *v = c->acting.others->owing; v != NULL; v = v->next) {
+        if (v->call == 0 || !actor_id_equal(v->seat, id)) continue;
+        (void)base_map_remove(&c->acting.calls, &v->call);
+        v->call = 0;
+        node_outflow_close(v);
     }
 }
 
