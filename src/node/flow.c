@@ -6,6 +6,7 @@
 #include "node/flow.h"
 
 #include "node/cluster/inflow.h"
+#include "node/cluster/proxy.h"
 #include "node/forward.h"
 #include "node/state.h"
 #include "store/flow.h"
@@ -143,10 +144,14 @@ bool node_flow_look(node_t *n, const node_task_t *t, uint64_t *ret_made, uint64_
     return true;
 }
 
-/* The reader holds what the daemon counts, unless it has let go of it before. */
+/* The reader holds what the daemon counts, unless it has let go of it before. The worker whose slot
+ * it is, if a run on this node has opened it, does not. */
 static void reader_hold(node_t *n, node_object_t *o, uint32_t reader, uint64_t word) {
     const node_client_t *c = n->clients[reader];
-    if (o != NULL && !(word & STORE_DROPPED) && c != NULL) node_object_hold(n, o, reader, false);
+    if (o == NULL) return;
+    uint32_t owner = n->grants.slots.owner[o->slot / STORE_SLOT_BLOCK];
+    if (!(word & STORE_DROPPED) && c != NULL) node_object_hold(n, o, reader, false);
+    if (owner != reader && !node_proxy_owns(n, owner)) node_object_unhold(n, o, owner);
 }
 
 void node_flow_publish(node_t *n, const node_task_t *t, mob_ref_t next, bool is_away, bool raised) {

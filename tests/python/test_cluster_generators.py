@@ -605,6 +605,40 @@ def test_an_actor_whose_process_dies_before_all_was_sent(cluster, tmp_path):
     assert get(items) == list(range(n))
 
 
+def test_a_run_that_goes_on_elsewhere(cluster, tmp_path):
+    """The first one is here, until its CPU is another task's. What it has opened is nobody's."""
+    cluster.add_node(num_cpus=1, resources={"here": 1})
+    cluster.add_node(num_cpus=1)
+    ray.init(address=cluster.address)
+
+    @ray.remote(max_retries=1, retry_exceptions=True)
+    def moves(folder):
+        yield [node_id(), b""]
+        if not os.path.exists(f"{folder}/failed"):
+            support.wait_for_file(f"{folder}/go")
+            support.touch(f"{folder}/failed")
+            raise ValueError("once")
+        yield [node_id(), b"x" * 10_000_000]
+
+    @ray.remote(resources={"here": 1})
+    def hold(folder):
+        support.wait_for_file(f"{folder}/end")
+
+    generator = moves.remote(str(tmp_path))
+    first, _ = take(generator)
+    held = hold.remote(str(tmp_path))
+    before = support.store_free_settled()
+    support.touch(f"{tmp_path}/go")
+    second, _ = take(generator)
+    assert second != first
+    assert list(read(generator)) == []
+    del generator
+    gc.collect()
+    assert support.wait_until(lambda: support.store_free() >= before)
+    support.touch(f"{tmp_path}/end")
+    get(held)
+
+
 def little_memory(cluster):
     """The driver's node has less memory than the values that come."""
     cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
