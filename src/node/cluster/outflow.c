@@ -192,8 +192,9 @@ static mob_status_t large_show(node_outflow_t *out, frame_value_t *ret_value) {
 static mob_status_t large_ask(node_outflow_t *out) {
     node_flow_letter_t l = {.kind = FLOW_NAME, .flow = out->flow, .index = out->index};
     node_object_t *o = out->is_asked ? NULL : head_fix(out);
-    if (o == NULL || node_flowpost_send(node_of(out)->cluster, out->to, &l) != MOB_OK)
-        return MOB_ELIMIT;
+    if (o == NULL) return MOB_ELIMIT;
+    mob_status_t status = node_flowpost_send(node_of(out)->cluster, out->to, &l);
+    if (status != MOB_OK) return status;
     out->is_asked = o->moving = true;
     return MOB_ELIMIT;
 }
