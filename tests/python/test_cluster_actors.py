@@ -489,6 +489,18 @@ def test_its_node_dies_among_calls(cluster, tmp_path):
     assert get(again.where.remote()) == stays.node_id
 
 
+def test_one_that_may_be_nowhere_else_dies_with_its_node(cluster):
+    cluster.add_node(num_cpus=1)
+    dies = cluster.add_node(num_cpus=1)
+    ray.init(address=cluster.address)
+    to = NodeAffinitySchedulingStrategy(dies.node_id, soft=False)
+    actor = Plain.options(scheduling_strategy=to, max_restarts=-1, max_task_retries=-1).remote()
+    assert get(actor.add.remote(1)) == 1
+    dies.kill_raylet()
+    with pytest.raises(ActorDiedError):
+        get(actor.add.remote(1))
+
+
 def test_its_callers_node_dies(cluster):
     cluster.add_node(num_cpus=1)
     dies = cluster.add_node(num_cpus=1, resources={"red": 4})

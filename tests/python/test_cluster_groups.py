@@ -12,6 +12,7 @@ import ray
 from ray.exceptions import (
     ActorDiedError,
     ActorPlacementGroupRemoved,
+    ActorUnavailableError,
     TaskPlacementGroupRemoved,
 )
 from ray.util.placement_group import get_current_placement_group
@@ -367,6 +368,30 @@ def test_actors_in_a_removed_group_die(nodes, group):
     for actor in (late, ray.remote(Place).options(scheduling_strategy=within(made)).remote()):
         with pytest.raises(ActorPlacementGroupRemoved):
             get(actor.where.remote())
+
+
+@ray.remote(num_cpus=0)
+def asks(actors):
+    return ray.get(actors[0].where.remote(), timeout=LIMIT / 2)
+
+
+def test_all_nodes_hear_of_a_detached_actor_in_a_removed_group(nodes, group):
+    made = group([{"CPU": 1, "blue": 1}])
+    options = {"num_cpus": 1, "max_restarts": -1, "lifetime": "detached"}
+    actor = ray.remote(Place).options(scheduling_strategy=within(made, 0), **options).remote()
+    there = asks.options(scheduling_strategy=NodeAffinitySchedulingStrategy(nodes[2], soft=False))
+    assert get(there.remote([actor]))[0] == nodes[1]
+    ray.util.remove_placement_group(made)
+
+    def died():
+        try:
+            return not get(there.remote([actor]))
+        except ActorUnavailableError:  # it is about to
+            return False
+        except ActorDiedError:
+            return True
+
+    assert support.wait_until(died, LIMIT)
 
 
 def test_the_end_of_a_job_ends_its_groups(nodes, tmp_path):

@@ -158,6 +158,17 @@ uint64_t node_actor_try(node_cluster_t *c, const node_task_t *t) {
     return row != NULL ? row->incarnation : 0;
 }
 
+bool node_actor_may_ever(node_cluster_t *c, const char *selector) {
+    const char *terms = terms_of(selector), *labels = sched_labels(c->node->sched);
+    if (selector == NULL || selector[0] != '!') return true;
+    bool may = sched_selector_matches(terms, labels != NULL ? labels : "");
+    for (size_t i = 0; !may && i < c->roster.order.count; i++) {
+        const node_row_t *row = c->roster.order.items[i];
+        may = row->until_ms == 0 && sched_selector_matches(terms, row->labels);
+    }
+    return may;
+}
+
 bool node_actor_fits_elsewhere(node_cluster_t *c, const node_task_t *t) {
     want_t want;
     want_read(t, &want);

@@ -17,6 +17,8 @@ uint64_t node_actor_wish(node_cluster_t *cluster, const node_task_t *creation);
 /* Of an actor whose creation comes from elsewhere: a node that has room now, this one if no other
  * has; 0: none. */
 uint64_t node_actor_pick_frame(node_cluster_t *cluster, const frame_t *creation);
+/* Whether a node that is not dead has what the selector says must hold; NULL: nothing must. */
+bool node_actor_may_ever(node_cluster_t *cluster, const char *selector);
 /* Whether another live node could ever run it. */
 bool node_actor_fits_elsewhere(node_cluster_t *cluster, const node_task_t *creation);
 

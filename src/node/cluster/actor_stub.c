@@ -207,6 +207,14 @@ static bool is_in_group(const node_task_t *t) {
     return t != NULL && t->job != NULL && node_group_over_of(t) != NULL;
 }
 
+/* It asks for a node that is gone, and so for ever. The actor may be gone afterwards. */
+static void place_give_up(node_cluster_t *c, node_actor_t *a) {
+    const node_task_t *t = a->creation;
+    const char *words = NULL, *selector = sched_shape_where(t->job->sched, t->shape)->selector;
+    mob_status_t status = node_actor_may_ever(c, selector) ? MOB_OK : node_task_doom(t, &words);
+    if (status != MOB_OK) node_actor_end(c->node, a, status, words);
+}
+
 static void place_try(node_cluster_t *c, node_actor_t *a) {
     node_far_t *far = a->far;
     if (!far->is_placing || a->creation == NULL || a->creation->job == NULL) return;
@@ -216,7 +224,10 @@ static void place_try(node_cluster_t *c, node_actor_t *a) {
         far->is_tried = true;
         node = node_actor_try(c, a->creation);
     }
-    if (node == 0) return;
+    if (node == 0) {
+        place_give_up(c, a);
+        return;
+    }
     far->is_tried |= is_in_group(a->creation);
     far->is_placing = false;
     actor_placed(c->acting.room, far->id, node);
@@ -411,8 +422,13 @@ void node_far_ended(node_cluster_t *c, frame_id_t id) {
     node_actor_bury(c->node, a, cause);
 }
 
+/* A detached one is wanted without a handle, too: the room would make it again. */
 void node_far_buried(node_t *n, node_actor_t *a) {
-    if (room_of(n) != NULL && is_home(n, a)) actor_unwanted(room_of(n), a->far->id);
+    if (room_of(n) == NULL || !is_home(n, a)) return;
+    if (a->named == NULL || a->named->spec == NULL)
+        actor_unwanted(room_of(n), a->far->id);
+    else if (!a->orphaned) /* else this node ends, and the actor goes on */
+        (void)actor_kill(room_of(n), a->far->id, ACTOR_DETACHED, true);
 }
 
 bool node_far_is_over(node_t *n, node_actor_t *a) {
