@@ -266,7 +266,7 @@ struct actor {
     actor_link_t restless; /* records that wait for time, or for a repeat */
     actor_link_t paused;   /* seats that have something to begin */
     actor_link_t resting;  /* seats that report again, or are to be forgotten */
-    actor_link_t looking;  /* stubs that wait for the control state */
+    actor_link_t looking;  /* stubs that wait for the control state, or to hear of a node */
     actor_link_t silent;   /* peers */
     actor_link_t deferred; /* questions */
     actor_link_t errands, finds;

@@ -9,8 +9,10 @@
  *
  * A stub sends no more in an epoch once one call came back from it, or a newer one was told.
  *
- * Its home tells where the actor is, when it is ALIVE there. If the home is dead, an actor that is
- * not detached is; of a detached one the control state is asked, again and again.
+ * Its home tells where the actor is, when it is ALIVE there. That node may have joined a moment
+ * ago, and this one not have heard of it, while it can't reach the control state: then it waits for
+ * that. If the home is dead, an actor that is not detached is; of a detached one the control state
+ * is asked, again and again.
  *
  * A call that is cancelled is never sent from then on. If it was sent, its seat is told, and
  * answers; if it comes back, that is its end.
@@ -29,6 +31,12 @@ static stub_t *stub_find(const actor_t *room, frame_id_t id) {
 
 static bool is_orphan(const actor_t *room, const stub_t *s) {
     return peer_is_dead(room, s->id.home);
+}
+
+/* Its home says that it is at a node of which this one has not heard yet; or that is dead, and then
+ * its home says more. */
+static bool is_unmet(const actor_t *room, const stub_t *s) {
+    return s->next_epoch != 0 && !is_orphan(room, s) && peer_is_dead(room, s->next_node);
 }
 
 /* ---- calls leave ---- */
@@ -113,14 +121,15 @@ static void stub_pump(actor_t *room, stub_t *s) {
             call_t *call = actor_list_item(at, call_t, in_stub);
             if (!call->is_sent || call->is_back) call_fail(room, call, MOB_EACTOR);
         }
-    } else if (s->next_epoch != 0 && is_free) {
+    } else if (s->next_epoch != 0 && is_free && !is_unmet(room, s)) {
         stub_move(room, s);
     }
     if (!s->is_dead && s->node != 0 && !s->is_over)
         for (; s->unsent != &s->calls; s->unsent = s->unsent->next)
             call_send(room, actor_list_item(s->unsent, call_t, in_stub));
     bool has_place = s->node != 0 && !s->is_over;
-    if (!s->is_dead && !has_place && s->next_epoch == 0 && is_orphan(room, s)) stub_look(room, s);
+    bool looks = s->next_epoch == 0 ? is_orphan(room, s) : is_unmet(room, s);
+    if (!s->is_dead && !has_place && looks) stub_look(room, s);
 }
 
 static void stub_release(actor_t *room, stub_t *s) {
@@ -183,8 +192,15 @@ static void stub_fail_unsent(actor_t *room, stub_t *s) {
     }
 }
 
-/* Of one that waits for the control state. */
+/* Of one that waits for the control state, or until it has heard of the actor's node. */
 void stub_tick(actor_t *room, stub_t *s) {
+    bool has_place = s->node != 0 && !s->is_over;
+    if (is_unmet(room, s)) return;
+    if (s->next_epoch != 0 || has_place) {
+        actor_list_remove(&s->in_looking);
+        stub_go_on(room, s);
+        return;
+    }
     if (room->now_ms - s->looking_ms >= ACTOR_CONTROL_MS) stub_fail_unsent(room, s);
     if (s->handles == 0 && actor_list_is_empty(&s->calls))
         stub_release(room, s);

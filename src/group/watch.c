@@ -199,8 +199,13 @@ void group_watch_told(group_t *room, uint64_t from, const group_item_t *item) {
         group_watch_end(room, watch, GROUP_REMOVED);
         return;
     }
+    bool is_stale = item->flag == GROUP_READY && has_dead(room, item);
+    if (is_stale && BASE_RULE(GROUP_READY_OF_DEAD)) { /* or of one that has only just joined */
+        watch->since_ms = room->now_ms;
+        group_ring_add(&room->unanswered, &watch->link);
+        return;
+    }
     if (!watch->is_removed) group_ring_drop(&watch->link);
-    if (item->flag == GROUP_READY && has_dead(room, item) && BASE_RULE(GROUP_READY_OF_DEAD)) return;
     group_watch_tell(room, watch, (group_state_t)item->flag, item->list, item->count);
 }
 

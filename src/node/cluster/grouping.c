@@ -210,8 +210,18 @@ static void on_timer(uv_timer_t *timer) {
     node_group_homes_tick(c); /* the room's turn follows at the end of the round */
 }
 
+/* A home may know of a node, and say that a bundle is there, before this node does. */
+static void met_settle(node_cluster_t *c) {
+    const node_groups_t *groups = &c->node->groups;
+    for (size_t i = 0; c->grouping.has_met && i < groups->items.count; i++)
+        if (groups->items.items[i]->over != NULL && groups->items.items[i]->over->nodes != NULL)
+            node_group_stir(groups->items.items[i]);
+    c->grouping.has_met = false;
+}
+
 void node_grouping_settle(node_cluster_t *c) {
     if (c->grouping.room == NULL) return;
+    met_settle(c);
     node_group_homes_settle(c);
     group_turn(c->grouping.room, now_ms());
 }

@@ -53,6 +53,7 @@ typedef struct {
     VEC(frame_id_t) unremoved;              /* for want of memory the room was not told */
     node_grouping_question_t *first, *last; /* to the control state; the first was asked */
     bool is_asking;                         /* ... and there was no answer yet */
+    bool has_met;                           /* a node has joined since the last round */
     frame_amount_t view[PLACE_NAMES_MAX];   /* lent to the room */
     int64_t said_free[PLACE_NAMES_MAX];     /* as the room was told last */
     uint64_t master, settled;               /* of the control state, as membership names it */

@@ -163,6 +163,7 @@ static void joined(void *context, uint64_t peer, const void *blob, size_t size) 
         node_guestjob_joined(c, peer);
     if (row != NULL && c->pulling != NULL) (void)node_pulling_peer(c, peer, row->host, row->port);
     node_placing_joined(c, peer);
+    c->grouping.has_met = true;
 }
 
 /* A node that said goodbye has left; another one is dead. */

@@ -11,7 +11,10 @@
 
 #include "../random.h"
 #include "actor/actor.h"
+#include "actor/message.h"
 #include "actor/script.h"
+#include "base/bytes.h"
+#include "frame/id.h"
 
 enum { SELF = 7, MESSAGES = 64 };
 enum { KILL = 11, KILLED = 12 }; /* kinds of messages */
@@ -22,6 +25,8 @@ typedef struct {
     size_t sizes[MESSAGES], count;
     uint64_t epoch, call, question;
     size_t confirmed; /* kills, to peer 9 */
+    uint64_t met;     /* 99: it is known */
+    int calls;        /* to peer 99 */
     int made, ran, cancelled, answers, ends;
     mob_status_t status;
 } node_t;
@@ -31,6 +36,7 @@ static void on_send(void *context, uint64_t to, const void *head, size_t head_si
     node_t *n = context;
     (void)is_answer;
     n->confirmed += to == 9 && *(const uint8_t *)head == KILLED;
+    n->calls += to == 99 && *(const uint8_t *)head == MESSAGE_CALL;
     if (to != SELF || n->count == MESSAGES || head_size + body_size > 512) return;
     memcpy(n->messages[n->count], head, head_size);
     if (body_size > 0) memcpy(n->messages[n->count] + head_size, body, body_size);
@@ -43,8 +49,7 @@ static void on_ask(void *context, script_fn script, const void *arguments, size_
 }
 static void on_said(void *context, uint64_t master) { (void)context, (void)master; }
 static bool is_dead(void *context, uint64_t peer) {
-    (void)context;
-    return peer == 99;
+    return peer == 99 && ((node_t *)context)->met != 99;
 }
 static void on_place(void *context, frame_id_t id) { (void)context, (void)id; }
 static void on_created(void *context, frame_id_t id, mob_status_t status) {
@@ -131,6 +136,29 @@ static void test_a_call_is_run_and_answered(void **state) {
     deliver(&n);
     assert_int_equal(n.answers, 1);
     assert_int_equal(n.status, MOB_OK);
+    actor_free(n.room);
+}
+
+/* It has joined a moment ago: the actor's home knows it already. */
+static void test_calls_wait_until_their_node_is_known(void **state) {
+    (void)state;
+    node_t n = {0};
+    static const frame_id_t there = {9, 1, 1};
+    uint8_t alive[64];
+    base_writer_t w = {.bytes = alive};
+    assert_int_equal(actor_new(&ops, &n, SELF, 1, 1000, &n.room), MOB_OK);
+    assert_int_equal(actor_handle_open(n.room, there, 0), MOB_OK);
+    assert_int_equal(actor_call(n.room, there, 1, 5, 0, "c", 1), MOB_OK);
+    base_put_number(&w, MESSAGE_ALIVE, 1);
+    frame_id_put(&w, there);
+    base_put_number(&w, 1, 8);
+    base_put_number(&w, 99, 8);
+    assert_int_equal(actor_receive(n.room, 9, alive, w.size), MOB_OK);
+    for (uint64_t now = 1000; now < 60000; now += 250) actor_tick(n.room, now);
+    assert_int_equal(n.calls + n.answers, 0);
+    n.met = 99;
+    actor_tick(n.room, 60000);
+    assert_int_equal(n.calls, 1);
     actor_free(n.room);
 }
 
@@ -309,6 +337,7 @@ static void test_an_end_is_asked_for_again_before_it_is_forgotten(void **state) 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_call_is_run_and_answered),
+        cmocka_unit_test(test_calls_wait_until_their_node_is_known),
         cmocka_unit_test(test_a_call_that_waits_there_is_cancelled),
         cmocka_unit_test(test_a_call_that_runs_there_is_cancelled),
         cmocka_unit_test(test_a_begun_call_fails_with_its_process),

@@ -7,11 +7,17 @@
 #include <cmocka.h>
 
 #include "../random.h"
+#include "frame/id.h"
 #include "group/group.h"
+#include "group/message.h"
+#include "group/script.h"
 
 typedef struct {
     int held, committed, sent, asked;
     group_state_t told;
+    uint64_t dead;
+    void (*reply)(void *, uint64_t, const void *, size_t);
+    void *ask;
 } node_t;
 
 static void on_send(void *c, uint64_t to, const void *bytes, size_t size) {
@@ -20,11 +26,13 @@ static void on_send(void *c, uint64_t to, const void *bytes, size_t size) {
 }
 static void on_ask(void *c, script_fn script, const void *arguments, size_t size,
                    void (*reply)(void *, uint64_t, const void *, size_t), void *ask) {
-    (void)script, (void)arguments, (void)size, (void)reply, (void)ask;
+    (void)script, (void)arguments, (void)size;
     ((node_t *)c)->asked++;
+    ((node_t *)c)->reply = reply;
+    ((node_t *)c)->ask = ask;
 }
 static void on_said(void *c, uint64_t master) { (void)c, (void)master; }
-static bool on_is_dead(void *c, uint64_t node) { return (void)c, (void)node, false; }
+static bool on_is_dead(void *c, uint64_t node) { return node == ((node_t *)c)->dead; }
 static bool on_reserve(void *c, const group_key_t *key, const struct group_spec *spec) {
     (void)key, (void)spec;
     return ((node_t *)c)->held < 4 && ++((node_t *)c)->held > 0;
@@ -78,6 +86,63 @@ static void test_a_group_that_fits_at_home_costs_nothing(void **state) {
     group_free(room);
 }
 
+/* The leader, 8, says so. */
+static void ready_say(group_t *room, frame_id_t id, uint64_t node) {
+    uint8_t bytes[256], list[8], key[20];
+    base_writer_t l = {.bytes = list}, k = {.bytes = key}, w = {.bytes = bytes};
+    group_item_t item = {.kind = GROUP_ITEM_STATE, .flag = GROUP_READY, .list = list, .count = 1};
+    base_put_number(&l, node, 8);
+    frame_id_put(&k, id);
+    memcpy(item.id.bytes, key, sizeof key);
+    base_put_number(&w, 5, 8);
+    group_item_put(&w, &item);
+    assert_int_equal(group_receive(room, 8, bytes, w.size), MOB_OK);
+}
+
+/* It has heard what is free here. */
+static void want_say(group_t *room) {
+    uint8_t bytes[16];
+    base_writer_t w = {.bytes = bytes};
+    base_put_number(&w, 5, 8);
+    group_item_put(&w, &(group_item_t){.kind = GROUP_ITEM_WANT});
+    assert_int_equal(group_receive(room, 8, bytes, w.size), MOB_OK);
+}
+
+/* It may have joined just now, and its home has not heard of that. */
+static void test_ready_on_an_unknown_node_is_asked_for_again(void **state) {
+    (void)state;
+    node_t node = {.dead = 9, .held = 4};
+    group_t *room;
+    uint8_t answer[9] = {GROUP_SAID_OK, 1};
+    assert_int_equal(group_new(&ops, &node, 7, &room), MOB_OK);
+    frame_amount_t cpu = {"CPU", 1};
+    group_bundle_t bundle = {{&cpu, 1}, ""};
+    group_want_t want = {.id = {7, 1, 1},
+                         .job = {7, 0},
+                         .strategy = MOB_PACK,
+                         .name_space = "",
+                         .name = "",
+                         .bundles = &bundle,
+                         .count = 1};
+    group_turn(room, 1);
+    group_leads(room, 8, 5);
+    assert_int_equal(group_create(room, &want), MOB_OK);
+    node.reply(node.ask, 0, answer, sizeof answer);
+    group_turn(room, 2);
+    assert_int_equal(node.told, GROUP_WAITING);
+    want_say(room);
+    ready_say(room, want.id, 9);
+    assert_int_equal(node.told, GROUP_WAITING);
+    group_turn(room, 3);
+    int sent = node.sent;
+    group_turn(room, 4 + GROUP_AGAIN_MS);
+    assert_int_equal(node.sent, sent + 1);
+    node.dead = 0;
+    ready_say(room, want.id, 9);
+    assert_int_equal(node.told, GROUP_READY);
+    group_free(room);
+}
+
 static void test_hostile_messages_change_nothing(void **state) {
     (void)state;
     node_t node = {0};
@@ -98,6 +163,7 @@ static void test_hostile_messages_change_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_group_that_fits_at_home_costs_nothing),
+        cmocka_unit_test(test_ready_on_an_unknown_node_is_asked_for_again),
         cmocka_unit_test(test_hostile_messages_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
