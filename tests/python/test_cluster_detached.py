@@ -9,6 +9,10 @@ import support
 import ray
 from ray.cluster_utils import Cluster
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
+from ray.util.scheduling_strategies import (
+    NodeAffinitySchedulingStrategy,
+    PlacementGroupSchedulingStrategy,
+)
 
 pytestmark = [
     pytest.mark.one_path("calls between nodes go through the daemons in any case"),
@@ -73,8 +77,10 @@ def twice(x):
 class Maker:
     """Makes detached actors whose home is the node of `home`, and keeps no handle."""
 
-    def make(self, name, total, **options):
+    def make(self, name, total, group=None, **options):
         options = {"num_cpus": 0, "lifetime": "detached", **options}
+        if group is not None:
+            options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(group, 0)
         made = ray.remote(Counter).options(name=name, **options).remote(total)
         ray.get(made.add.remote(1), timeout=LIMIT)
         return made
@@ -210,6 +216,34 @@ def test_one_that_waits_for_room_is_made_when_there_is(nodes, cluster):
     assert ray.wait([late], timeout=1)[0] == []
     cluster.add_node(num_cpus=1, resources={"home": 1})
     assert calls(actor, "add", 1) in (6, 7)
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_one_in_a_placement_group_is_made_again_in_it(nodes, place):
+    """The bundle has all CPUs of its node; the group was made on the leader's node, or there."""
+
+    @ray.remote(num_cpus=0)
+    def group():
+        made = ray.util.placement_group([{"CPU": 2, "blue": 1}])
+        assert made.wait(LIMIT)
+        return made
+
+    strategy = NodeAffinitySchedulingStrategy(nodes[place].node_id, soft=False)
+    made = group.options(scheduling_strategy=strategy).remote()
+    actor = make("counter", 5, group=made, num_cpus=1, max_restarts=-1)
+    assert get(actor.where.remote()) == nodes[2].node_id
+    nodes[1].kill_raylet()
+    clusters.await_all(nodes[0]._node, nodes[2]._node)
+    pid = calls(actor, "pid")
+    with pytest.raises(RayError):
+        get(actor.leave.remote())
+    assert calls(actor, "add", 1) == 6 and calls(actor, "pid") != pid
+    assert calls(actor, "where") == nodes[2].node_id
+    ray.util.remove_placement_group(get(made))
+    with pytest.raises(ActorDiedError):
+        for _ in range(1000):  # until that is known
+            calls(actor, "add", 1)
+    assert support.wait_until(lambda: not has_name("counter"))
 
 
 def test_without_restarts_it_ends_with_its_node(nodes):

@@ -27,6 +27,9 @@ typedef struct node_orphan {
     uint8_t *will; /* NULL: it was not read yet */
     size_t size;
     bool is_reading, is_placing;
+    bool is_tried;                 /* some node was asked */
+    frame_id_t group;              /* the placement group that was looked for; none: not yet */
+    bool asks_group, is_ungrouped; /* its home was asked; there is none any more */
 } node_orphan_t;
 
 /* An actor whose creation waits in the scheduler, since when. */

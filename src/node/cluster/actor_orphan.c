@@ -22,6 +22,8 @@
 #include "node/cluster/actor_pick.h"
 #include "node/cluster/actor_will.h"
 #include "node/cluster/cluster.h"
+#include "node/cluster/group_over.h"
+#include "node/cluster/grouping.h"
 #include "node/cluster/guest.h"
 #include "node/cluster/guestsetup.h"
 #include "node/cluster/keep.h"
@@ -44,6 +46,29 @@ static void orphan_give_up(node_cluster_t *c, node_orphan_t *o, const char *why)
     (void)actor_kill(c->acting.room, o->id, ACTOR_DETACHED, true); /* else at the next walk */
 }
 
+/* The node of its bundle; 0: it is not known yet. Where there is no such group any more, any node
+ * will do: it is told so there. */
+static uint64_t bundle_pick(node_cluster_t *c, node_orphan_t *o, const frame_where_t *where) {
+    node_group_t *g = node_group_known(c->node, where->group);
+    o->group = where->group;
+    if (g != NULL && g->id.slot != 0) return node_group_bundle_node(g, where->bundle);
+    if (o->is_ungrouped || node_placing_peer(c, where->group.home) == NULL)
+        return c->node->incarnation;
+    if (!o->asks_group) node_grouping_say(c, where->group.home, GROUPING_ASK, where->group);
+    o->asks_group = true;
+    return 0;
+}
+
+void node_orphans_ungroup(node_cluster_t *c, frame_id_t group) {
+    for (size_t i = 0; i < c->acting.orphans.count; i++)
+        if (actor_id_equal(c->acting.orphans.items[i].group, group))
+            c->acting.orphans.items[i].is_ungrouped = true;
+}
+
+static uint64_t node_pick(node_cluster_t *c, node_orphan_t *o, const frame_t *f) {
+    return f->where.group.home != 0 ? bundle_pick(c, o, &f->where) : node_actor_pick_frame(c, f);
+}
+
 static void place_try(node_cluster_t *c, node_orphan_t *o) {
     node_will_t will;
     frame_t f;
@@ -57,9 +82,12 @@ static void place_try(node_cluster_t *c, node_orphan_t *o) {
                        "to be kept");
         return;
     }
-    uint64_t node = node_actor_pick_frame(c, &f);
+    uint64_t node = node_pick(c, o, &f);
+    bool may_ever = node_actor_may_ever(c, f.where.selector);
     frame_fini(&f);
+    if (node == 0 && !may_ever) orphan_give_up(c, o, "it may be on one node only, which is gone");
     if (node == 0) return;
+    o->is_tried = true;
     o->is_placing = false;
     actor_placed(c->acting.room, o->id, node);
 }
@@ -79,6 +107,8 @@ static void on_will(void *context, mob_status_t status, const uint8_t *bytes, si
         orphan_give_up(reader.cluster, o, "its home died before all was kept of it");
         return;
     }
+    free(o->will); /* that was read for a reign before, and came now */
+    o->will = NULL;
     if (status != MOB_OK || (o->will = malloc(size)) == NULL) return; /* at the next tick */
     memcpy(o->will, bytes, size);
     o->size = size;
@@ -120,7 +150,7 @@ void node_orphan_place(node_cluster_t *c, frame_id_t id) {
         return;
     }
     o->is_placing = true;
-    orphan_go_on(c, o);
+    if (!o->is_tried) orphan_go_on(c, o); /* else at the next tick: it may be refused for long */
 }
 
 mob_status_t node_orphan_creation(node_cluster_t *c, frame_id_t id, const void *facts_bytes,

@@ -25,6 +25,8 @@ mob_status_t node_orphan_creation(node_cluster_t *cluster, frame_id_t id, const 
                                   size_t size, node_freight_t *ret_freight);
 /* It is dead for good: what it has left goes. */
 void node_orphan_ended(node_cluster_t *cluster, frame_id_t id);
+/* The placement group is gone, says its home. */
+void node_orphans_ungroup(node_cluster_t *cluster, frame_id_t group);
 /* Looks for nodes for those that wait. */
 void node_orphans_tick(node_cluster_t *cluster);
 /* This node leads no more, or ends. */

@@ -168,13 +168,14 @@ static mob_status_t guest_begin(node_cluster_t *c, node_seat_t *s, frame_t *f, u
 static mob_status_t will_begin(node_cluster_t *c, node_seat_t *s, const node_will_t *will,
                                frame_t *f, uint32_t restarts) {
     node_job_t *job;
-    if (node_guest_fits(c, f->demand.items, f->demand.count, 1) == 0) return MOB_EFULL;
+    bool in_group = f->where.group.home != 0;
+    if (!in_group && node_guest_fits(c, f->demand.items, f->demand.count, 1) == 0) return MOB_EFULL;
     mob_status_t status = node_orphan_job(c->node, will->setup, will->setup_size, &job);
     if (status != MOB_OK) return status;
     status = run_begin(job, s, f, restarts);
-    if (status == MOB_OK)
+    if (s->actor != NULL)
         job->actor = s->actor;
-    else
+    else /* it was refused, or has ended: its group is gone */
         node_job_leave(job, false);
     return status;
 }

@@ -18,6 +18,7 @@
 
 #include "frame/id.h"
 #include "node/cluster/acting.h"
+#include "node/cluster/actor_orphan.h"
 #include "node/cluster/cluster.h"
 #include "node/cluster/group_over.h"
 #include "node/cluster/holding.h"
@@ -226,6 +227,7 @@ mob_status_t node_group_guest_told(node_cluster_t *c, uint64_t peer, base_reader
 void node_group_guest_gone(node_cluster_t *c, frame_id_t id) {
     node_group_t *g = node_group_known(c->node, id);
     if (g != NULL) node_group_end(g, "by ray.util.remove_placement_group");
+    node_orphans_ungroup(c, id);
     askers_answer(c, id, GONE);
 }
 

@@ -119,6 +119,18 @@ uint64_t node_group_pick(node_group_t *g, const sched_job_t *job, uint32_t shape
     return 0;
 }
 
+uint64_t node_group_bundle_node(node_group_t *g, int32_t bundle) {
+    uint32_t count = (uint32_t)sched_group_bundles(g->sched);
+    if (bundle >= 0 && (uint32_t)bundle >= count) return 0;
+    for (uint32_t i = 0; i < (bundle < 0 ? count : 1); i++) {
+        uint64_t turn = g->over != NULL ? g->over->turn++ : i;
+        uint64_t node =
+            node_group_place_of(g, (uint32_t)(bundle < 0 ? turn % count : (uint64_t)bundle));
+        if (node != 0 && is_there(g, node)) return node;
+    }
+    return 0;
+}
+
 node_group_t *node_group_over_of(const node_task_t *t) {
     const sched_where_t *where = sched_shape_where(t->job->sched, t->shape);
     node_group_t *g = where->group != NULL && !sched_group_is_removed(where->group)

@@ -57,6 +57,9 @@ uint32_t node_group_capacity(const node_group_t *group, const sched_job_t *job, 
  * at each call, if there are several. 0: none is known. */
 uint64_t node_group_pick(node_group_t *group, const sched_job_t *job, uint32_t shape,
                          bool may_stay);
+/* A living node that has the bundle; below 0: any one, another one at each call. 0: none is known.
+ */
+uint64_t node_group_bundle_node(node_group_t *group, int32_t bundle);
 /* The group that the task runs in, if its bundles may be on other nodes; NULL: it is none of those.
  */
 node_group_t *node_group_over_of(const node_task_t *task);
