@@ -122,6 +122,8 @@ void actor_unwanted(actor_t *room, frame_id_t id);
 
 /* ---- seat ---- */
 
+/* Whether ops.make for a creation that has come was said, or may be. */
+bool actor_seat_awaits(const actor_t *room, frame_id_t id);
 void actor_process_made(actor_t *room, frame_id_t id, uint64_t epoch);
 /* There is certainly no process of this epoch any more. */
 void actor_process_ended(actor_t *room, frame_id_t id, uint64_t epoch, actor_end_t end);

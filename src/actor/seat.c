@@ -245,6 +245,11 @@ static seat_t *seat_of_process(actor_t *room, frame_id_t id, uint64_t epoch) {
     return has_process ? s : NULL;
 }
 
+bool actor_seat_awaits(const actor_t *room, frame_id_t id) {
+    const seat_t *s = seat_find(room, id);
+    return s != NULL && s->state <= SEAT_MAKES;
+}
+
 void actor_process_made(actor_t *room, frame_id_t id, uint64_t epoch) {
     seat_t *s = seat_of_process(room, id, epoch);
     if (s == NULL || s->state != SEAT_MAKES) return;

@@ -345,6 +345,7 @@ static void on_timer(uv_timer_t *timer) {
     actor_tick(a->room, now_ms());
     node_far_tick(c);
     node_orphans_tick(c);
+    node_seat_creations_tick(c);
     c->node->again = true;
 }
 

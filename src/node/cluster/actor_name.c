@@ -144,9 +144,12 @@ static size_t script(const script_keys_t *keys, const void *arguments, size_t si
 static void on_taken(void *context, uint64_t master, const void *answer, size_t size);
 static void on_kept(void *context, uint64_t master, const void *answer, size_t size);
 
+/* In their order: who takes a name that was given back before is to get it. */
 static void unheard_add(node_name_asked_t *asked) {
-    asked->next = asked->cluster->acting.unheard;
-    asked->cluster->acting.unheard = asked;
+    node_name_asked_t **last = &asked->cluster->acting.unheard;
+    while (*last != NULL) last = &(*last)->next;
+    *last = asked;
+    asked->next = NULL;
 }
 
 static bool is_settled(const node_cluster_t *c) {

@@ -32,6 +32,7 @@
 
 /* A creation that has come. */
 typedef struct {
+    frame_id_t id;
     size_t size;
     uint8_t *bytes;
 } creation_t;
@@ -80,10 +81,22 @@ void node_seat_creation_came(node_cluster_t *c, frame_id_t id, uint8_t *bytes, s
     node_acting_key_t key = node_acting_key(id);
     creation_t *creation = calloc(1, sizeof *creation);
     creation_free(creation_take(c, id));
-    if (creation != NULL) *creation = (creation_t){size, bytes};
+    if (creation != NULL) *creation = (creation_t){id, size, bytes};
     if (creation != NULL && base_map_put(&c->acting.frames, &key, creation)) return;
     free(creation);
     free(bytes);
+}
+
+void node_seat_creations_tick(node_cluster_t *c) {
+    size_t cursor = 0;
+    const void *key;
+    void *value;
+    while (base_map_each(&c->acting.frames, &cursor, &key, &value)) {
+        frame_id_t id = ((creation_t *)value)->id;
+        if (actor_seat_awaits(c->acting.room, id)) continue;
+        creation_free(creation_take(c, id));
+        cursor = 0; /* the map has changed */
+    }
 }
 
 /* ---- an actor of this home ---- */

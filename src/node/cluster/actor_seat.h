@@ -50,6 +50,8 @@ mob_ref_t node_seat_find(const node_client_t *client, frame_id_t id);
 bool node_seat_adopt(node_cluster_t *cluster, frame_id_t id);
 /* A creation has come: kept until `make`. Takes the bytes. */
 void node_seat_creation_came(node_cluster_t *cluster, frame_id_t id, uint8_t *bytes, size_t size);
+/* Frees those that have come and will not be made. */
+void node_seat_creations_tick(node_cluster_t *cluster);
 /* `spec` is borrowed; of one that is not detached it has 0 bytes. */
 void node_seat_make(node_cluster_t *cluster, frame_id_t id, uint64_t epoch, const void *spec,
                     size_t size);

@@ -68,13 +68,15 @@ static size_t piece_size(const node_keep_t *k) {
 }
 
 static void later(node_keep_t *k) {
+    k->next = NULL;
     bool is_late = k->what == KEEP_READ && base_clock_mono_ns() - k->since_ns > PATIENCE_NS;
     if (k->cluster->state == CLUSTER_OVER || is_late) {
         keep_end(k, is_late ? MOB_ETIMEOUT : MOB_ECLOSED);
         return;
     }
-    k->next = k->cluster->acting.keeps;
-    k->cluster->acting.keeps = k;
+    node_keep_t **last = &k->cluster->acting.keeps;
+    while (*last != NULL) last = &(*last)->next;
+    *last = k; /* what is written is asked for again before it is deleted */
 }
 
 static void on_answer(void *context, uint64_t master, const void *answer, size_t size);

@@ -10,7 +10,8 @@
 #include "mobula.h"
 #include "node/types.h"
 
-enum { NODE_KEEP_MOST = 1 << 20 };
+/* With what goes along it fits into one message (LINK_MESSAGE_MAX). */
+enum { NODE_KEEP_MOST = (1 << 20) - (16 << 10) };
 
 typedef struct node_keep node_keep_t;
 
