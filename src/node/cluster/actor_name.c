@@ -480,9 +480,11 @@ mob_status_t node_actor_name_told(node_cluster_t *c, uint64_t peer, const actor_
     base_reader_t r = {.at = body, .left = size};
     frame_id_t info = frame_id_take(&r);
     if (!base_reader_is_done(&r)) return MOB_EPROTO;
-    node_name_search_t *s = search_take(c, m->epoch);
-    if (s == NULL) return MOB_OK;
-    bool is_found = s->home == peer && !frame_id_is_none(m->id);
+    node_name_search_t *s = c->acting.searches;
+    while (s != NULL && s->number != m->epoch) s = s->next;
+    if (s == NULL || s->home != peer) return MOB_OK; /* it was not asked */
+    (void)search_take(c, m->epoch);
+    bool is_found = !frame_id_is_none(m->id);
     mob_ref_t actor = is_found ? node_proxy_get(c->node, m->id) : (mob_ref_t){0};
     mob_ref_t described = is_found ? node_proxy_get(c->node, info) : (mob_ref_t){0};
     search_end(c, s, actor.slot != 0 ? MOB_OK : MOB_ENONAME, actor, described);

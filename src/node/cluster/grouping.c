@@ -66,6 +66,7 @@ static bool on_reserve(void *context, const group_key_t *key, const group_spec_t
     if (g == NULL && key->id.home != c->node->incarnation)
         g = node_group_guest_get(c, key->id, spec);
     if (g == NULL || g->over == NULL || (g->job != NULL && g->job->farewell.leaving)) return false;
+    if (!node_group_is_guest(g) && !g->over->is_shared) return false; /* whoever says so lies */
     const group_run_t *run = group_spec_run(spec, key->bundle);
     if (run != NULL && node_bundle_reserve(g, key, run->selector)) return true;
     node_group_guest_try_end(g);
