@@ -161,6 +161,7 @@ bool node_actor_created(node_t *n, node_task_t *t) {
     node_actor_first_give(n, a); /* before the worker hears of its queues */
     if (!a->life.killed) node_calls_begin(n, a);
     node_actor_note(n, a);
+    node_far_begun(n, a);
     /* killed while it waited for its worker; at its job's end the worker was told to end */
     if (a->life.killed && !a->orphaned) node_client_kill(worker);
     if (a->seat != NULL)

@@ -164,6 +164,17 @@ def test_arguments_that_are_not_there_yet(nodes):
     assert get([first, second]) == [7, 2]
 
 
+def test_one_that_is_called_from_elsewhere_before_it_is_made(nodes):
+    @ray.remote
+    def late():
+        time.sleep(0.5)
+        return 7
+
+    actor = Blue.remote(late.remote())
+    assert get(adds_in_red.remote([actor], 2)) == [8, 9]
+    assert get(actor.where.remote()) == nodes[1].node_id
+
+
 def test_errors(nodes):
     actor = Blue.remote()
     with pytest.raises(KeyError):

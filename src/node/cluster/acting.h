@@ -56,6 +56,9 @@ typedef struct {
     base_map_t frames;                  /* creations that have come, by actor */
     VEC(node_actor_t *) fars;           /* all actors that live elsewhere */
     VEC(node_acting_waiting_t) waiting; /* actors whose creation waits here, and may go */
+    VEC(mob_ref_t)
+    sought; /* actors that have yet to begin here, or to leave: then
+               the room is told where they are */
     VEC(node_acting_source_t) sources;
     node_name_search_t *searches;      /* of names; see actor_name.c */
     node_name_asked_t *unheard;        /* questions about names that were not answered */

@@ -108,7 +108,9 @@ bool node_seat_adopt(node_cluster_t *c, frame_id_t id) {
     const node_actor_t *a = o != NULL ? o->actor : NULL;
     if (a == NULL) return o == NULL;
     if (a->far != NULL || a->seat != NULL || a->life.state == ACTOR_DEAD) return true;
-    actor_spec_t spec = {.limit = a->limit > 0 ? a->limit : 1};
+    bool may_leave = !a->life.made && a->creation != NULL;
+    actor_spec_t spec = {.max_restarts = may_leave ? a->creation->retries : 0,
+                         .limit = a->limit > 0 ? a->limit : 1};
     if (a->named != NULL && a->named->spec != NULL) {
         spec.flags = ACTOR_DETACHED;
         spec.max_restarts = a->life.restarts_left;

@@ -127,6 +127,42 @@ static bool may_leave(node_t *n, const node_task_t *t) {
            !(where->flags & NODE_WHERE_REMOVED);
 }
 
+/* Its creation has no worker yet, and may leave. */
+static bool is_to_begin(const node_actor_t *a) {
+    return !a->life.made && a->life.state != ACTOR_DEAD && a->creation != NULL &&
+           a->creation->worker == NULL;
+}
+
+static bool sought_take(node_cluster_t *c, mob_ref_t id) {
+    for (size_t i = 0; i < c->acting.sought.count; i++) {
+        mob_ref_t at = c->acting.sought.items[i];
+        if (at.slot != id.slot || at.generation != id.generation) continue;
+        vec_swap_remove(&c->acting.sought, i);
+        return true;
+    }
+    return false;
+}
+
+/* The room wants to know where they are: here, once they have begun here. */
+static void sought_look(node_cluster_t *c) {
+    node_t *n = c->node;
+    for (size_t i = c->acting.sought.count; i-- > 0;) {
+        mob_ref_t id = c->acting.sought.items[i];
+        const node_object_t *o = node_object_known(n, id);
+        if (o != NULL && o->actor != NULL && is_to_begin(o->actor)) continue;
+        vec_swap_remove(&c->acting.sought, i);
+        if (o != NULL && o->actor != NULL)
+            actor_placed(c->acting.room, node_proxy_id(n, id), n->incarnation);
+        else
+            (void)actor_kill(c->acting.room, node_proxy_id(n, id), ACTOR_DETACHED, true);
+    }
+}
+
+void node_far_begun(node_t *n, const node_actor_t *a) {
+    if (room_of(n) != NULL && sought_take(n->cluster, a->id))
+        actor_placed(room_of(n), node_proxy_id(n, a->id), n->incarnation);
+}
+
 /* Its task is READY, and in no queue. `pick`: 0, or where to. False: no memory, and it is as it
  * was. */
 static bool creation_leave(node_t *n, node_task_t *t, uint64_t pick) {
@@ -139,11 +175,14 @@ static bool creation_leave(node_t *n, node_task_t *t, uint64_t pick) {
         spec.bytes = a->named->spec;
         spec.size = a->named->spec_size;
     }
-    if (actor_create(room_of(n), id, &spec) != MOB_OK) return false;
+    mob_status_t status = actor_create(room_of(n), id, &spec);
+    bool is_known = status == MOB_EINVAL && !a->life.made; /* it was looked for: see `sought` */
+    if (status != MOB_OK && !is_known) return false;
     if (!far_set(n, a, id)) {
-        actor_unwanted(room_of(n), id);
+        if (!is_known) actor_unwanted(room_of(n), id);
         return false;
     }
+    a->far->is_placing = is_known && sought_take(n->cluster, a->id);
     a->far->pick = pick;
     node_far_first(n, a);
     node_calls_give_up(n, a);
@@ -249,7 +288,9 @@ void node_far_place(node_cluster_t *c, frame_id_t id) {
         return;
     }
     node_actor_t *a = node_acting_actor(c->node, id);
-    if (a != NULL && a->far == NULL) {
+    if (a != NULL && a->far == NULL && is_to_begin(a) && vec_push(&c->acting.sought, a->id)) {
+        return;
+    } else if (a != NULL && a->far == NULL) {
         actor_placed(c->acting.room, id, c->node->incarnation); /* it is here already */
     } else if (a != NULL) {
         if (a->life.state == ACTOR_ALIVE) restarting_note(c->node, a);
@@ -262,6 +303,7 @@ void node_far_place(node_cluster_t *c, frame_id_t id) {
 void node_far_tick(node_cluster_t *c) {
     node_acting_t *acting = &c->acting;
     uint64_t now = base_clock_mono_ns();
+    sought_look(c);
     for (size_t i = acting->waiting.count; i-- > 0;)
         if (waiting_look(c, &acting->waiting.items[i], now)) vec_swap_remove(&acting->waiting, i);
     for (size_t i = acting->fars.count; i-- > 0;)

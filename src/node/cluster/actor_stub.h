@@ -39,6 +39,8 @@ bool node_far_takes(node_t *node, node_task_t *creation);
 /* The process of an actor that lived here has died, and its creation is in the scheduler: it
  * leaves, too, if it waits there while another node has room. */
 void node_far_again(node_t *node, node_actor_t *actor);
+/* It is made, and lives here: the room is told, if it has asked where. */
+void node_far_begun(node_t *node, const node_actor_t *actor);
 /* The book on another node's actor, by its proxy. NULL: no memory, or this node is alone. */
 node_actor_t *node_far_open(node_t *node, node_object_t *object);
 /* Sends the calls whose arguments are there, each caller's in order. */
