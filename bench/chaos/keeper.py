@@ -27,7 +27,11 @@ def main() -> None:
     for kind, name in KEEPERS.items():
         retries = -1 if kind == "L" else 0
         actor = ray.remote(Keeper).options(
-            name=name, lifetime="detached", max_restarts=-1, max_task_retries=retries
+            name=name,
+            lifetime="detached",
+            max_restarts=-1,
+            max_task_retries=retries,
+            get_if_exists=True,  # after its node's death the next one makes it again
         )
         ray.get(actor.remote().pid.remote(), timeout=60)
     if what == "die":
