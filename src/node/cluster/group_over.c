@@ -185,7 +185,9 @@ bool node_bundle_reserve(node_group_t *g, const group_key_t *key, const char *se
 }
 
 void node_bundle_commit(node_group_t *g, const group_key_t *key) {
-    if (turn_of(g, key) == NULL || sched_bundle_is_open(g->sched, key->bundle)) return;
+    if (sched_group_is_removed(g->sched) || turn_of(g, key) == NULL ||
+        sched_bundle_is_open(g->sched, key->bundle))
+        return; /* it has ended meanwhile, or it is said again */
     sched_bundle_open(g->sched, key->bundle);
     g->node->again = true;
 }
